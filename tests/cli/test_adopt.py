@@ -469,5 +469,5 @@ def test_only_these_requests_are_sent(store: WholeStore, agent: ListingAgent, tm
 def test_a_word_that_is_no_agent_is_refused_before_any_question(store: WholeStore) -> None:
     result = adopt(store, "no-such-agent", answer="y\n")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("acp-proxy: no-such-agent is no program here, and ")
+    assert result.stderr.startswith("acp-proxy: no-such-agent is not in PATH. The registry ")
     assert "Continue?" not in result.stderr

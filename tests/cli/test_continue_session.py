@@ -198,4 +198,4 @@ def test_an_agent_without_sessions_is_found_by_its_name_in_an_editor(
 def test_what_is_no_agent_by_any_name_is_answered_with_those_that_are(store: WholeStore) -> None:
     _, said = refused(store, "continue", "mine", "--with", "nobody")
     assert "Agents with sessions here: alpha, beta." in said
-    assert "Nor as a command: nobody is no program here" in said
+    assert "Nor as a command: nobody is not in PATH. The registry" in said

@@ -291,8 +291,8 @@ def test_emacs_means_agent_shell() -> None:
 def test_neovim_is_answered_with_its_plugins(word: str) -> None:
     result = editor(word, "opencode", "acp")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "give the name of your Neovim plugin instead: codecompanion, avante, agentic." in result.stderr
-    assert "acp-proxy editor codecompanion opencode acp" in " ".join(result.stderr.split())
+    line = "acp-proxy editor codecompanion opencode acp (or avante, agentic)."
+    assert f"give the name of your Neovim plugin instead, such as: {line}" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize(("word", "name"), [("emacs", "agent-shell"), ("jetbrains", "jetbrains")])

@@ -406,7 +406,7 @@ def test_an_agent_that_is_not_here_is_refused_unless_forced(home: Home, word: st
 
 def test_an_agent_that_may_be_in_a_registry_that_cannot_be_read_is_refused_with_the_reason(home: Home) -> None:
     result = setup("--agent", "nosuchagent", "--editor", "jetbrains", "--yes")
-    assert "perhaps no id: the registry of agents cannot be read" in " ".join(result.stderr.split())
+    assert "agent in your editors' settings. The registry of agents cannot be read" in " ".join(result.stderr.split())
     assert (result.exit_code, home.files()) == (2, {})
 
 

@@ -215,7 +215,7 @@ def test_an_unknown_command_exits_with_127(proxied: Proxied) -> None:
         assert editor.wait() == 127
         editor.wait_for_end()
     [line] = editor.read_stderr().splitlines()
-    assert "no-such-agent-anywhere is no program here, and the registry" in line
+    assert "no-such-agent-anywhere is not in PATH. The registry" in line
 
 
 # --- the editor ends

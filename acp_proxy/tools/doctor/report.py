@@ -117,8 +117,8 @@ def _examine_agent(
     agent_start = _make_start(root, store, values, agent.words, seconds, umask)
     report, todo = agent_report.examine(replace(agent_start, variables=agent.variables), say)
     if agent.problem is not None and todo:  # it is no id of the registry either
-        why = agent.problem.removeprefix(f"{command[0]} is no program here, and ")
-        todo[0] = replace(todo[0], text=f"{todo[0].text} {why[:1].upper()}{why[1:]}")
+        why = agent.problem.removeprefix(f"{command[0]} is not in PATH. ")
+        todo[0] = replace(todo[0], text=f"{todo[0].text} {why}")
     return report, todo
 
 

@@ -11,8 +11,15 @@ from acp_proxy.store.command_names import name_command
 from acp_proxy.tools.editors import command_line
 from acp_proxy.tools.editors.snippets import KNOWN_AGENTS
 from acp_proxy.tools.registry import PREFIX
-from acp_proxy.tools.registry.agents import NotInRegistry, RegisteredAgent, Registry, RegistryError, is_id
-from acp_proxy.tools.registry.resolve import list_words_behind, names_an_id
+from acp_proxy.tools.registry.agents import (
+    NotInRegistry,
+    RegisteredAgent,
+    Registry,
+    RegistryError,
+    explain_missing,
+    is_id,
+)
+from acp_proxy.tools.registry.resolve import list_words_behind, may_download, names_an_id
 
 _ADAPTER_COMMANDS = {"claude": "npx -y @agentclientprotocol/claude-agent-acp"}
 """What to give instead of a program that does not speak the protocol itself, by the program's name."""
@@ -33,8 +40,8 @@ def find_beginning(names: Iterable[str], word: str) -> list[str]:
 class NamedAgent:
     """An agent that a user names. ``title``: the name of its entry. ``command``: what acp-proxy is to start.
 
-    ``given``: the command as the user gives it. ``names``: how commands may name it, in lowercase. ``problem``: why the
-    registry could not say whether it is an id.
+    ``given``: the command as the user gives it. ``names``: how commands may name it, in lowercase. ``problem``: what
+    to say of a program that is not here, where the registry could not say whether it is an id.
     """
 
     title: str
@@ -72,11 +79,11 @@ def name_agent(command: list[str], registry: Registry) -> NamedAgent:
     unread: str | None = None
     if names_an_id(command) or (len(command) == 1 and is_id(word)):
         try:
-            registered = registry.find(word.removeprefix(PREFIX))
+            registered = registry.find(word.removeprefix(PREFIX), may_download=may_download(command))
         except RegistryError as problem:
             if word.startswith(PREFIX):
                 raise
-            unread = None if isinstance(problem, NotInRegistry) else str(problem)
+            unread = None if isinstance(problem, NotInRegistry) else explain_missing(word, problem)
     if registered is None:
         return NamedAgent(name_command(command), command, command, _names(command), unread)
     started = [registered.archive.program, *registered.words] if registered.archive is not None else [*registered.words]

@@ -35,8 +35,8 @@ def read_name(word: str) -> Name:
         return editors[0]
     if editors == list(OF_NEOVIM):
         raise typer.BadParameter(
-            f"give the name of your Neovim plugin instead: {', '.join(OF_NEOVIM)}. "
-            f"Such as: acp-proxy editor {OF_NEOVIM[0]} opencode acp"
+            f"give the name of your Neovim plugin instead, such as: acp-proxy editor {OF_NEOVIM[0]} opencode acp "
+            f"(or {', '.join(OF_NEOVIM[1:])})."
         )
     if editors:
         raise typer.BadParameter(f"{word!r} may be {' or '.join(editors)}.")
@@ -107,7 +107,7 @@ def editor(
         is_missing = shutil.which(command[0]) is None and not command[0].startswith(PREFIX)
         may_be_id = len(command) == 1 and not advise_adapter(command)  # then only the registry knows the whole command
         if is_missing and named.problem is not None and may_be_id:
-            raise AcpProxyError(f"{command[0]} is no program here, and {named.problem}")
+            raise AcpProxyError(named.problem)
         run_options = [*write_registry_option(registry, command), *run_options]
     own_words, advice = own_command.settings_command()
     made = make_snippet(name, EditorEntry([*own_words, "run", *run_options, *command], variables, title))
@@ -139,8 +139,8 @@ def editor(
         ]:  # their values may be secrets
             _say(f"Copy its variables from there, too: {', '.join(missing)}.")
     if is_missing:
-        more = f", and {named.problem}" if named.problem else ", nor in the registry. Check the agent's command."
-        _say(f"Note: {command[0]} was not found on this machine{more}")
+        unknown = f"{command[0]} was not found on this machine, nor in the registry. Check the agent's command."
+        _say(f"Note: {named.problem or unknown}")
 
 
 def _say(text: str) -> None:

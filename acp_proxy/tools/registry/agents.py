@@ -39,6 +39,14 @@ class RegistryError(AcpProxyError):
     """The registry cannot be read, or has no such agent for this machine."""
 
 
+class NotAsked(RegistryError):
+    """The registry was not downloaded. ``brief``: why, for a word that may be no id at all; empty: it was not tried."""
+
+    def __init__(self, text: str, brief: str) -> None:
+        super().__init__(text)
+        self.brief = brief
+
+
 class NotInRegistry(RegistryError):
     """The registry was read, and has no such agent for this machine."""
 
@@ -69,6 +77,14 @@ def is_id(word: str) -> bool:
     return _ID.fullmatch(word.removeprefix(PREFIX)) is not None
 
 
+def explain_missing(word: str, problem: RegistryError) -> str:
+    """Why a word is neither a program here nor an id of the registry. ``problem``: what the registry says."""
+    why = str(problem)
+    if isinstance(problem, NotAsked):
+        why = problem.brief or f"If you mean an id of the registry of agents: {PREFIX}{word}"
+    return f"{word} is not in PATH. {why[:1].upper()}{why[1:]}"
+
+
 def find_platform() -> str:
     """This machine, as the registry names it: ``linux-x86_64``."""
     machine = platform.machine().lower()
@@ -93,13 +109,14 @@ class Registry:
         """The directory of the programs that were downloaded."""
         return self._cache / "agents"
 
-    def find(self, id: str, *, machine: str = "", may_wait: bool = True) -> RegisteredAgent:
+    def find(self, id: str, *, machine: str = "", may_wait: bool = True, may_download: bool = True) -> RegisteredAgent:
         """The agent with this id. ``machine``: as ``find_platform``. ``may_wait``: an old cache is read anew first.
+        ``may_download``: else only what is here is read.
 
         Raises NotInRegistry, or another RegistryError.
         """
-        agents = self._load(may_wait=may_wait)
-        if id not in agents and not may_wait:  # it may be new
+        agents = self._load(may_wait=may_wait, may_download=may_download)
+        if id not in agents and not may_wait and may_download:  # it may be new
             agents = self._load(may_wait=True)
         if id not in agents:
             raise NotInRegistry(f"the registry has no agent {id!r}. It has: {', '.join(sorted(agents))}")
@@ -109,7 +126,7 @@ class Registry:
         """The ids of all agents. Raises RegistryError."""
         return sorted(self._load(may_wait=True))
 
-    def _load(self, *, may_wait: bool) -> Mapping[str, object]:
+    def _load(self, *, may_wait: bool, may_download: bool = True) -> Mapping[str, object]:
         if self._agents is not None and not may_wait:
             return self._agents
         if "://" not in self._source:
@@ -125,7 +142,9 @@ class Registry:
             age = time.time() - kept.stat().st_mtime
         except OSError:
             age = None
-        if age is not None and (not may_wait or 0 <= age < _DAY_SECONDS):
+        if age is None and not may_download:
+            raise NotAsked("the registry of agents is not here.", "")
+        if age is not None and (not may_wait or not may_download or 0 <= age < _DAY_SECONDS):
             self._agents = _parse(_read_file(kept), str(kept))
             return self._agents
         try:
@@ -135,9 +154,10 @@ class Registry:
             if age is None:
                 reason = getattr(problem, "reason", None) or problem
                 reason = (reason.strerror or reason) if isinstance(reason, OSError) else reason
-                raise RegistryError(
+                raise NotAsked(
                     f"the registry of agents cannot be read ({self._source}: {reason}). "
-                    "Check the network, or give the agent's own command."
+                    "Check the network, or give the agent's own command.",
+                    f"The registry of agents could not be asked for this id ({reason}).",
                 ) from problem
             self._say(f"The registry of agents cannot be read now; this uses what was read {_format_days(age)} ago.")
             agents = _parse(_read_file(kept), str(kept))

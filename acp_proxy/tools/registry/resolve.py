@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from acp_proxy.tools.registry import PREFIX
-from acp_proxy.tools.registry.agents import Registry, RegistryError, is_id
+from acp_proxy.tools.registry.agents import Registry, RegistryError, explain_missing, is_id
 from acp_proxy.tools.registry.install import install
 
 
@@ -28,22 +28,29 @@ def names_an_id(command: Sequence[str], path: str | None = None) -> bool:
     return is_id(word) and (word.startswith(PREFIX) or shutil.which(word, path=path) is None)
 
 
+def may_download(command: Sequence[str]) -> bool:
+    """Whether the registry may be downloaded for a command that names an id: with the prefix, or a word alone."""
+    return len(command) == 1 or command[0].startswith(PREFIX)
+
+
 def resolve(command: Sequence[str], registry: Registry, say: Callable[[str], None], *, may_wait: bool) -> ResolvedAgent:
     """What to start for a command; words behind an id follow the agent's own, if these do not end with them.
 
-    A word without the prefix that the registry does not know is a program, which is not there: see ``problem``.
+    A word without the prefix that the registry does not know is a program, which is not there: see ``problem``. For a
+    word with arguments, which is more often a program that is missing, nothing is downloaded.
     Raises RegistryError for an id with the prefix.
     """
     if not names_an_id(command):
         return ResolvedAgent([*command], {})
     try:
-        agent = registry.find(command[0].removeprefix(PREFIX), may_wait=may_wait)
+        is_meant = may_download(command)
+        agent = registry.find(command[0].removeprefix(PREFIX), may_wait=may_wait, may_download=is_meant)
         words = install(agent, registry.programs, say)
         return ResolvedAgent([*words, *list_words_behind(words, command)], dict(agent.variables))
     except RegistryError as problem:
         if command[0].startswith(PREFIX):
             raise
-        return ResolvedAgent([*command], {}, f"{command[0]} is no program here, and {problem}")
+        return ResolvedAgent([*command], {}, explain_missing(command[0], problem))
 
 
 def list_words_behind(own: Sequence[str], command: Sequence[str]) -> list[str]:

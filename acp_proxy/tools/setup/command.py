@@ -32,7 +32,7 @@ from acp_proxy.tools.editors.configured import find_configurations
 from acp_proxy.tools.editors.known_editors import EDITORS, OF_NEOVIM, Name, SettingsFiles, Sources, find_editors
 from acp_proxy.tools.editors.launch_commands import StartedAgent, find_started
 from acp_proxy.tools.registry import PREFIX
-from acp_proxy.tools.registry.agents import Registry, RegistryError
+from acp_proxy.tools.registry.agents import NotAsked, Registry, RegistryError
 from acp_proxy.tools.setup import setup as steps
 from acp_proxy.tools.setup.setup import AgentEntry, FileChange, NotOurs, WantedAgent
 from acp_proxy.views import sanitize
@@ -230,14 +230,15 @@ def _check_program(added: WantedAgent, names: Sequence[str], registry: Registry)
         raise UsageError(f"{program} does not exist. Correct the path.", force)
     if len(added.agent.command) > 1:
         raise UsageError(f"{program} is not in PATH. Install it, or give its absolute path.", force)
-    is_none = f"{program} is no program in PATH, no agent in your editors' settings, and "
+    is_none = f"{program} is not in PATH, and no agent in your editors' settings"
     try:
         ids = registry.list_ids()
     except RegistryError as problem:
-        raise UsageError(f"{is_none}perhaps no id: {problem}", force) from problem
+        why = problem.brief if isinstance(problem, NotAsked) else str(problem)
+        raise UsageError(f"{is_none}. {why[:1].upper()}{why[1:]}", force) from problem
     near = _find_near(program, [*names, *ids])
     raise UsageError(
-        f"{is_none}no id in the registry of agents.",
+        f"{is_none}, and no id in the registry of agents.",
         f"Did you mean: {', '.join(near)}?" if near else f"Give its command, or one of the ids: {', '.join(ids)}",
         force,
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy import __main__ as main
+from acp_proxy.tools.editors.agent_names import name_agent
 from acp_proxy.tools.registry.agents import Registry, RegistryError
 from acp_proxy.tools.registry.resolve import ResolvedAgent, resolve
 from tests.tools.registry.test_agents import NPX
@@ -63,6 +64,52 @@ def test_a_path_is_never_an_id(registry: Registry) -> None:
 def test_an_unknown_word_stays_with_the_reason(registry: Registry) -> None:
     found = resolve(["other"], registry, lambda text: None, may_wait=True)
     assert found.words == ["other"]
-    assert found.problem == "other is no program here, and the registry has no agent 'other'. It has: claude-acp, kimi"
+    assert found.problem == "other is not in PATH. The registry has no agent 'other'. It has: claude-acp, kimi"
     with pytest.raises(RegistryError, match="no agent 'other'"):
         words(registry, "registry:other")
+
+
+def forbid_download(url: str, limit: int, seconds: float) -> bytes:
+    raise AssertionError("downloaded")
+
+
+@pytest.mark.parametrize("command", [["other", "acp"], ["./other"], ["/opt/other", "--acp"], ["two words"]])
+def test_nothing_is_downloaded_for_what_is_more_likely_a_program(
+    command: list[str], registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.tools.registry.download.fetch", forbid_download)
+    asked = Registry("https://localhost/registry.json", tmp_path / "empty")
+    for may_wait in (True, False):
+        found = resolve(command, asked, lambda text: None, may_wait=may_wait)
+        assert found.words == command
+    if command[0] == "other":
+        advice = "If you mean an id of the registry of agents: registry:other"
+        assert found.problem == f"other is not in PATH. {advice}"
+        assert name_agent(command, asked).problem == found.problem
+
+
+def test_a_registry_that_is_here_is_read_for_an_id_with_arguments(
+    tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.tools.registry.download.fetch", forbid_download)
+    (tmp_path / "cache").mkdir()
+    here = tmp_path / "cache" / "registry.json"
+    here.write_bytes((tmp_path / "registry.json").read_bytes())
+    os.utime(here, (0, 0))
+    monkeypatch.setattr("acp_proxy.tools.registry.agents.URL", "https://localhost/registry.json")
+    asked = Registry("https://localhost/registry.json", tmp_path / "cache")
+    assert words(asked, "claude-acp", "--debug")[-1] == "--debug"
+    assert words(asked, "other", "--debug") == ["other", "--debug"]
+
+
+def test_a_word_alone_says_first_that_it_is_no_program_then_that_nobody_could_be_asked(
+    tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(url: str, limit: int, seconds: float) -> bytes:
+        raise OSError(101, "Network is unreachable")
+
+    monkeypatch.setattr("acp_proxy.tools.registry.download.fetch", fail)
+    asked = Registry("https://localhost/registry.json", tmp_path / "empty")
+    found = resolve(["other"], asked, lambda text: None, may_wait=True)
+    why = "The registry of agents could not be asked for this id (Network is unreachable)."
+    assert found.problem == f"other is not in PATH. {why}"

@@ -74,7 +74,7 @@ def test_an_unknown_id_is_named_with_what_to_do(server: Server, tmp_path: Path) 
 def test_a_word_that_is_no_program_says_why_it_is_no_id_either(server: Server, tmp_path: Path) -> None:
     done = run(tmp_path, "--registry", server.serve_agents(agent(server)), "tinny")
     assert done.returncode == 127
-    assert "tinny is no program here, and the registry has no agent 'tinny'" in done.stderr
+    assert "tinny is not in PATH. The registry has no agent 'tinny'" in done.stderr
 
 
 def test_a_program_asks_no_registry(server: Server, tmp_path: Path) -> None:
