@@ -273,8 +273,10 @@ def test_an_agent_can_be_added_to_an_editor_without_settings(home: Home) -> None
             }
         }
     }
-    setup("--undo", "--yes")
+    undone = setup("--undo", "--yes").stderr
     assert not home.zed.exists()
+    assert " ".join(undone.split()).endswith("settings.json is removed.")
+    assert setup("--undo").stderr.startswith("Nothing left to undo")
 
 
 def test_an_editor_that_the_user_names_need_not_be_there(home: Home) -> None:
@@ -451,6 +453,21 @@ def test_one_agent_that_does_not_answer_is_left_out_and_enter_means_yes(home: Ho
 
 
 @pytest.mark.usefixtures("trying")
+@pytest.mark.parametrize("words", [[], ["--agent", "Gone"]])
+def test_an_agent_that_was_left_out_is_not_written_by_a_second_setup(home: Home, words: list[str]) -> None:
+    entries_there = {"Mine": {"command": COMMAND, "args": ["run", "mine"]}, "Gone": {"command": "nosuchprogram"}}
+    home.write(home.jetbrains, json.dumps({"agent_servers": entries_there}))
+    before = home.files()
+    result = setup("--yes", *words)
+    said = " ".join(result.stderr.split())
+    assert 'Without acp-proxy, until it answers: "Gone". To write it all the same: acp-proxy setup' in said
+    assert said.endswith("--force Nothing was written.")
+    assert (result.exit_code, home.files()) == (1 if words else 0, before)
+    assert setup("--yes", "--force", *words).exit_code == 0
+    assert servers(home.jetbrains)["Gone"] == [COMMAND, "run", "nosuchprogram"]
+
+
+@pytest.mark.usefixtures("trying")
 def test_an_entry_without_run_gets_it_whether_the_agent_answers_or_not(home: Home) -> None:
     write_servers(home, Plain="acp-proxy nosuchprogram acp", Runner="uvx acp-proxy --redact keys nosuchprogram")
     before = home.jetbrains.read_text()
@@ -470,6 +487,12 @@ def test_an_entry_without_run_gets_it_whether_the_agent_answers_or_not(home: Hom
 def test_a_wrong_editor_is_answered_with_the_near_one(home: Home, word: str, near: str) -> None:
     result = setup("--editor", word)
     assert (result.exit_code, f"Did you mean {near}?" in " ".join(result.stderr.split())) == (2, True)
+
+
+def test_a_wrong_editor_is_answered_with_those_that_setup_writes(home: Home) -> None:
+    said = " ".join(setup("--editor", "nope").stderr.split())
+    assert "'nope' is not one of 'zed', 'jetbrains', 'vscode', 'paseo'. For other editors" in said
+    assert "acp-proxy editor EDITOR AGENT" in said
 
 
 def test_the_end_of_the_input_is_not_a_yes(home: Home) -> None:
@@ -511,6 +534,20 @@ def test_what_doctor_finds_afterwards_is_said_once_and_without_the_agents_that_w
     assert said.count("Install it, or give its absolute path.") == 1
     assert f'What to do: 1. JetBrains starts "Gone" with {COMMAND}, which does not exist.' in said
     assert "choose the agent" not in said
+
+
+def test_what_doctor_finds_about_something_else_is_shown_and_no_failure(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.tools.setup.command.report_written", report_written)
+    monkeypatch.setenv("ACP_PROXY_CONFIG", str(home.path / "nowhere"))
+    home.write(program := home.path / "acp-proxy", "#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.argv", [str(program)])
+    write_servers(home, New=f"{sys.executable} agent")
+    result = setup("--yes")
+    assert "What to do: 1. ACP_PROXY_CONFIG names" in " ".join(result.stderr.split())
+    assert result.exit_code == 0
 
 
 def test_settings_that_their_editor_writes_again_are_named(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

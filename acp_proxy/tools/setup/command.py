@@ -29,7 +29,15 @@ from acp_proxy.tools.editors.agent_names import (
 from acp_proxy.tools.editors.command import read_agent, read_name
 from acp_proxy.tools.editors.config_dirs import Machine, find_machine
 from acp_proxy.tools.editors.configured import find_configurations
-from acp_proxy.tools.editors.known_editors import EDITORS, OF_NEOVIM, Name, SettingsFiles, Sources, find_editors
+from acp_proxy.tools.editors.known_editors import (
+    EDITORS,
+    OF_NEOVIM,
+    Name,
+    SettingsFiles,
+    Sources,
+    find_editors,
+    find_near_editors,
+)
 from acp_proxy.tools.editors.launch_commands import StartedAgent, find_started
 from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.registry.agents import NotAsked, Registry, RegistryError
@@ -54,6 +62,14 @@ def _read_editor(word: str) -> Name:
         raise typer.BadParameter(
             "Neovim's configuration is a program, which setup leaves to you. To print what to put there: "
             f"acp-proxy editor PLUGIN AGENT, with your plugin: {', '.join(OF_NEOVIM)}."
+        )
+    if not find_editors(word):
+        names = [str(name) for name, editor in EDITORS.items() if isinstance(editor.configured, SettingsFiles)]
+        near = [name for name in find_near_editors(word) if name in names]
+        advice = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise typer.BadParameter(
+            f"{word!r} is not one of {', '.join(map(repr, names))}.{advice} "
+            "For other editors: acp-proxy editor EDITOR AGENT, which prints what to put there."
         )
     return read_name(word)
 
@@ -95,7 +111,7 @@ def setup(
     what would change, asks, and puts acp-proxy in front of each agent there. Nothing else in the settings changes, and
     a copy of each file is kept beside it. Configurations that are programs (Neovim, Emacs) stay yours: acp-proxy editor
     prints what to paste. An entry that starts an acp-proxy that is gone gets the present one, and one without run gets
-    it. An agent that does not answer stays as it is, unless none does.
+    it. An agent that does not answer stays as it is, unless none goes through acp-proxy yet and none answers.
 
     Example: acp-proxy setup --agent "npx -y @agentclientprotocol/claude-agent-acp"
     """
@@ -108,7 +124,7 @@ def setup(
             plans = [steps.plan_undo(Path(path), known) for path, known in record.files.items()]
             plans = [plan for plan in plans if not editor or plan.editor in editor]
             if not plans:
-                _say("There is nothing to undo: setup has written to no settings here.")
+                _say("Nothing left to undo: no settings here have anything of setup.")
             for plan in plans:
                 if not plan.entries and plan.problem is None:
                     _say(f"{plan.path} has nothing of setup any more.")
@@ -132,6 +148,7 @@ def setup(
             _check_program(added, [entry.name for entry in entries], known)
         own_words = _own_words()
         tried, has_id = TriedAgents(), cache(partial(_has, known))
+        is_any_proxied = any(entry.is_proxied for place in settings for entry in steps.find_entries(*place))
 
         def plan_files(left_out: Collection[tuple[Path, str]] = ()) -> list[FileChange]:
             return [
@@ -153,7 +170,7 @@ def setup(
             if try_agents(changes, tried) or force:
                 return changes, True
             left = [change for change in plan_files(tried.silent) if change.entries and change.problem is None]
-            if not left:
+            if not left and not is_any_proxied:
                 return changes, False
             mended = {(change.path, entry.name) for change in left for entry in change.entries}
             gone = dict.fromkeys(f'"{name}"' for path, name in tried.silent if (path, name) not in mended)
@@ -175,7 +192,8 @@ def setup(
         )
         is_well = report_written(machine, done, tried) if done else True
         written = {(change.path, entry.name) for change in done for entry in change.entries}
-        if not (is_whole and is_well and (force or written.isdisjoint(tried.silent))):
+        is_left = bool(agent and tried.silent and not done)  # what the user named
+        if is_left or not (is_whole and is_well and (force or written.isdisjoint(tried.silent))):
             raise typer.Exit(1)
 
 
@@ -299,7 +317,9 @@ def _carry_out(
             raise typer.Exit(INTERRUPTED) from None
         wanted = list(chosen)
         _show(wanted)
-        if not yes:
+        if not wanted:
+            _say("Nothing was written.")
+        elif not yes:
             declined = f"Nothing was changed. To see it again: {again}"
             ask_to_confirm(
                 question if is_well else f"{question[:-1]} all the same?", enter_means_yes=is_well, declined=declined
@@ -314,7 +334,8 @@ def _carry_out(
                 failed.append(f"{change.path} stays as it is: {problem.strerror}. Check its permissions and the disk.")
                 _say(failed[-1])
             else:
-                _say(f"{change.path} is written.")
+                is_removed = change.before is not None and change.after is None
+                _say(f"{change.path} is {'removed' if is_removed else 'written'}.")
                 done.append(change)
     return done, not failed
 
@@ -389,8 +410,8 @@ def _leave_out(problem: str | None, text: str) -> str:
 
 
 def report_written(machine: Machine, done: Sequence[FileChange], tried: TriedAgents) -> bool:
-    """Check what was written, as ``doctor`` does, and say what the user does next. Returns whether nothing is wrong,
-    apart from the agents, of which the user has read, and from entries that setup left as they are."""
+    """Check what was written, as ``doctor`` does, and say what the user does next. Returns whether nothing of what was
+    written is wrong, apart from the agents, of which the user has read."""
     from acp_proxy.cli.common import find_root
     from acp_proxy.store.command_store import find_default_root
     from acp_proxy.tools.doctor.report import diagnose
@@ -410,9 +431,9 @@ def report_written(machine: Machine, done: Sequence[FileChange], tried: TriedAge
     written_places = {
         f'"{entry.name}" in {EDITORS[change.editor].title}' for change in done for entry in change.entries
     }
-    todo += [
-        advice.text for advice in wrong if not advice.where or any(where in advice.where for where in written_places)
-    ]
+    todo += [advice.text for advice in wrong if any(where in advice.where for where in written_places)]
+    is_well = not todo
+    todo += [advice.text for advice in wrong if not advice.where]  # of the store, or of acp-proxy's own configuration
     for text in (advice.text for advice in wrong if advice.text not in todo):
         _say(f"Note: {text}")
     if todo:
@@ -423,7 +444,7 @@ def report_written(machine: Machine, done: Sequence[FileChange], tried: TriedAge
         for change in done:
             _say(NEXT[change.editor])
     _say(f"To take this back: {_write_typed('setup', '--undo')}")
-    return not todo
+    return is_well
 
 
 @contextmanager
