@@ -15,7 +15,7 @@ _BEGINNING = 1795166100.0
 Block = str | Mapping[str, object]
 
 
-def time(second: int) -> str:
+def time(second: float) -> str:
     """The time so many seconds after the first."""
     return timestamps.stamp(_BEGINNING + second)
 
@@ -33,7 +33,7 @@ def header(
     return Header(session, cwd, origin, time(at), list(more), forked_from=list(forked_from), uid=UID)
 
 
-def prompt(*blocks: Block, at: int = 0, run: str = RUN, session: str = SESSION) -> bytes:
+def prompt(*blocks: Block, at: float = 0, run: str = RUN, session: str = SESSION) -> bytes:
     """A prompt; a str becomes a text block."""
     told = [{"type": "text", "text": block} if isinstance(block, str) else block for block in blocks]
     params = {"sessionId": session, "prompt": told}
@@ -69,7 +69,7 @@ def note(kind: str, *, at: int = 0, run: str = RUN, **fields: object) -> bytes:
     return file_format.encode_note(time(at), run, {"type": kind} | fields)
 
 
-def message(value: object, peer: Peer, of: str | None = None, *, at: int = 0, run: str = RUN) -> bytes:
+def message(value: object, peer: Peer, of: str | None = None, *, at: float = 0, run: str = RUN) -> bytes:
     """A message of either side."""
     raw = jsonrpc.dump(value)
     return file_format.encode_message(time(at), run, peer, raw, of, plain=jsonrpc.is_plain(raw))

@@ -278,6 +278,12 @@ class SearchTable(TranscriptTable[TurnText]):
         """A transcript's turns: what ``find_turns`` calls them, and their number in the transcript."""
         return dict(self._database.execute("SELECT doc, number FROM turns WHERE transcript = ?", (transcript,)))
 
+    def find_time(self, doc: int) -> str | None:
+        """When a turn that ``find_turns`` returned began; None if the turn has changed, or has no time."""
+        query = "SELECT at FROM turns WHERE transcript = ? AND doc = ?"
+        row = self._database.execute(query, (decode_transcript(doc), doc)).fetchone()
+        return timestamps.normalized(row[0]) if row is not None else None
+
     def make_excerpt(self, fts_query: str, doc: int) -> Excerpt | None:
         """An excerpt of a turn that ``find_turns`` returned; None if the turn has changed."""
         snippets = ", ".join(f"snippet(said, {column}, ?1, ?2, '…', ?3)" for column in range(len(self.COLUMNS)))

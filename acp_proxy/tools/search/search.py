@@ -386,12 +386,18 @@ class SearchTables(TranscriptTables[TurnText, SearchTable]):
         with self._replace_broken(digit):
             return self._by_digit[digit].find_key(transcript)
 
-    def make_hit(
-        self, digit: str, row: ListedSession, transcript: int, docs: list[int], request: SearchRequest
-    ) -> tuple[Hit, set[int]]:
-        """A session with these matching turns, and their times. Raises TableReplaced, Unreadable."""
+    def find_time(self, digit: str, doc: int) -> str:
+        """When a turn began. Raises TableReplaced, Unreadable."""
         with self._replace_broken(digit):
-            return _make_hit(self._by_digit[digit], row, transcript, docs, request)
+            return self._by_digit[digit].find_time(doc) or timestamps.stamp(decode_second(doc))
+
+    def make_hit(
+        self, digit: str, row: ListedSession, at: str, docs: list[int], request: SearchRequest
+    ) -> tuple[Hit, set[int]]:
+        """A session with these matching turns, the last of this time, and their seconds. Raises TableReplaced,
+        Unreadable."""
+        with self._replace_broken(digit):
+            return _make_hit(self._by_digit[digit], row, at, docs, request)
 
     def _read(self, key: Key, before: IndexedTranscript | None, reading: Reading) -> Addition[TurnText] | None:
         row = self.find_row(key)
@@ -436,12 +442,11 @@ class RunningSearch:
         for digit, docs_of_table in docs.items():
             for doc in docs_of_table:
                 by_transcript.setdefault((digit, decode_transcript(doc)), []).append(doc)
-        for at, row, digit, transcript in self._iterate_rows(docs):
+        for at, row, digit, matches in self._iterate_rows(docs, by_transcript):
             is_full = len(self.hits) == self._request.limit
-            if at < since and not is_full:
+            if count_seconds(at) < since and not is_full:
                 return True
-            matches = by_transcript[digit, transcript]
-            hit, times = self._tables.make_hit(digit, row, transcript, matches, self._request)
+            hit, times = self._tables.make_hit(digit, row, at, matches, self._request)
             self._known.add((row.agent_folder, row.name))
             if self._seen_hits.has(hit, times):
                 continue
@@ -453,19 +458,31 @@ class RunningSearch:
         self.is_all = since <= self._first
         return not self.is_all
 
-    def _iterate_rows(self, docs: dict[str, list[int]]) -> Iterator[tuple[int, ListedSession, str, int]]:
-        """The new sessions of these turns, newest first, with the times and places in the tables; an original before
-        its copy."""
-        for at, together in groupby(_iterate_newest(docs), key=lambda place: place[0]):
-            rows = []
+    def _iterate_rows(
+        self, docs: dict[str, list[int]], by_transcript: dict[tuple[str, int], list[int]]
+    ) -> Iterator[tuple[str, ListedSession, str, list[int]]]:
+        """The new sessions of these turns, newest first, with the time of the last turn, the digit and the turns; an
+        original before its copy.
+
+        The tables order turns by a second that may be later than theirs (``decode_second``). So a session waits until
+        all that follow are of an earlier second than its own.
+        """
+        waiting: list[tuple[float, bool, Key, str, ListedSession, str, list[int]]] = []
+        for second, together in groupby(_iterate_newest(docs), key=lambda place: place[0]):
+            while waiting and int(-waiting[0][0]) > second:
+                yield heapq.heappop(waiting)[3:]
             for _, digit, transcript in together:
                 key = self._tables.find_key(digit, transcript)
                 if key in self._known or key[0] not in self._request.agents:
                     continue
                 row = self._tables.find_row(key) if self._within is None or key in self._within else None
                 if row is not None and row.prompt_count:
-                    rows.append((at, row, digit, transcript))
-            yield from sorted(rows, key=lambda place_row: place_row[1].copy_of is not None)
+                    matches = by_transcript[digit, transcript]
+                    at = self._tables.find_time(digit, matches[0])
+                    newest_first = -(timestamps.seconds(at) or 0.0)
+                    heapq.heappush(waiting, (newest_first, row.copy_of is not None, key, at, row, digit, matches))
+        while waiting:
+            yield heapq.heappop(waiting)[3:]
 
 
 def read_addition(
@@ -531,15 +548,13 @@ def _number_docs(digit: str, docs: list[int]) -> Iterator[tuple[int, str, int]]:
 
 
 def _make_hit(
-    table: SearchTable, row: ListedSession, transcript: int, docs: list[int], request: SearchRequest
+    table: SearchTable, row: ListedSession, at: str, docs: list[int], request: SearchRequest
 ) -> tuple[Hit, set[int]]:
-    """A session that matches, and the times of its turns that do."""
-    numbers = table.list_numbers(transcript)
+    """A session that matches, and the seconds of its turns that do. ``at``: when the last of them began."""
+    numbers = table.list_numbers(decode_transcript(docs[0]))
     by_turn = {numbers[doc]: doc for doc in docs if doc in numbers}
     turns = sorted(number for number in by_turn if number)
     shown = turns[: request.excerpts_per_session or None] or list(by_turn)
     excerpts = (table.make_excerpt(request.fts_query, by_turn[number]) for number in shown)
-    hit = Hit(
-        row, timestamps.stamp(decode_second(docs[0])), turns, [excerpt for excerpt in excerpts if excerpt is not None]
-    )
+    hit = Hit(row, at, turns, [excerpt for excerpt in excerpts if excerpt is not None])
     return hit, {decode_second(by_turn[number]) for number in turns}

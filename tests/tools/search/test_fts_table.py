@@ -47,7 +47,7 @@ def test_a_deleted_word_is_in_no_file(
     store.list_all()
     if compressed:
         compressible.compress_now(store, "s")
-    assert [session for session, _ in find_turns(store, "word")] == ["s", "kept"]
+    assert [session for session, _ in find_turns(store, "word")] == ["kept", "s"]
     assert any(name.startswith("search/") for name in find_files_with(root))
     delete(store)
     assert find_files_with(root) == []

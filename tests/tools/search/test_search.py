@@ -55,6 +55,21 @@ def test_sessions_are_ordered_by_their_newest_match_and_turns_by_number(store: W
     assert search(store, "word", limit=3).is_all
 
 
+def test_sessions_of_nearly_one_moment_are_ordered_by_the_whole_time(store: WholeStore) -> None:
+    """The tables number two turns of one second as if they were a second apart."""
+    times = {"a": (5.1, 5.2, 5.3), "b": (6.0,), "c": (5.9,), "d": (5.25, 5.25), "e": (4.9, 4.9, 4.9, 4.9), "f": (5.3,)}
+    for session, of_turns in times.items():
+        transcript_lines.store_lines(
+            store, AGENT, session, *(prompt("word", at=at, session=session) for at in of_turns)
+        )
+    newest_first = ["b", "c", "a", "f", "d", "e"]
+    hits = search(store, "word").hits
+    assert [hit.row.session_id for hit in hits] == newest_first
+    assert [hit.at for hit in hits] == [transcript_lines.time(max(times[session])) for session in newest_first]
+    for limit in range(1, 6):
+        assert [session for session, _ in find_turns(store, "word", limit=limit)] == newest_first[:limit]
+
+
 def test_each_match_is_told_at_once_and_the_search_may_end_early(store: WholeStore) -> None:
     for number in range(5):
         store_turns(store, f"s{number}", "word", at=number)
