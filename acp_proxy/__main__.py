@@ -13,6 +13,8 @@ _COMPLETE = "_ACP_PROXY_COMPLETE"
 """Environment variable that a shell's completion sets; typer answers it."""
 
 _INTERRUPTED = 130
+_READER_GONE = 128 + 13
+"""The exit status if stdout's reader leaves early: 128 and SIGPIPE, as shells report it of git and ls."""
 _COLLECTED_OBJECTS = 50_000
 """New objects between two runs of the garbage collector. Imports leave no garbage; with Python's default, 700, looking
 for it takes a tenth of a short command's time."""
@@ -40,7 +42,11 @@ def main() -> None:
             finally:
                 sys.stdout.flush()
         except BrokenPipeError:  # the reader of stdout has gone
-            os._exit(1)
+            os._exit(_READER_GONE)
+        except SystemExit:
+            if stdio.has_lost_reader():  # typer exits with 1, which means something else
+                sys.exit(_READER_GONE)
+            raise
         except KeyboardInterrupt:  # while modules are imported, or during completion; a traceback would help nobody
             os._exit(_INTERRUPTED)
         except AcpProxyError as problem:

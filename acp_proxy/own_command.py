@@ -10,7 +10,7 @@ import sys
 
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
 zipapp = ""
 """The absolute path of the zipapp from which this process runs, or empty."""
@@ -18,6 +18,8 @@ executable = ""
 """The absolute path of the single executable from which this process runs, or empty."""
 commands: "Collection[str]" = ()
 """The names of our commands. The command line fills them in."""
+words: "Sequence[str]" = ()
+"""What the user wrote behind ``acp-proxy``, aliases written out. The command line fills it in."""
 
 NAME = r"acp[-_]proxy(-(linux|macos|windows)-\w+)?( ?\(\d+\))?(\.exe|\.cmd|\.pyz)?"
 """A pattern for the file names by which acp-proxy is known in a command line, in any case: a release's files carry

@@ -72,6 +72,8 @@ class Group(TyperGroup):
         if is_help:
             is_group = bool(words) and isinstance(self.commands.get(words[0]), TyperGroup)
             words.insert(1, "help" if is_group else "--help")
+        if ctx.parent is None:
+            own_command.words = tuple(words)
         with _short_errors():
             return super().parse_args(ctx, words)
 

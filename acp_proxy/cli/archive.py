@@ -10,15 +10,15 @@ from acp_proxy.cli.common import (
     choose_session,
     format_command,
     format_short_heading,
+    name_known_agent,
     open_store,
     repeat_store_option,
     report_errors,
-    shorten_ids,
 )
 from acp_proxy.cli.list import NOTHING_ARCHIVED, list_candidates
 from acp_proxy.errors import NoSuchSession
 from acp_proxy.store.command_store import CommandStore, ListedSession
-from acp_proxy.views import sanitize, session_lines
+from acp_proxy.views import sanitize
 
 
 def archive(
@@ -41,16 +41,15 @@ def archive(
 
 def _name_way_back(store: CommandStore, rows: list[ListedSession], options: list[str]) -> str:
     """The command that unarchives exactly these; one for each agent, if an id alone would name sessions of several."""
-    ids, matches = shorten_ids(store, rows), [store.find_named(row.selector) for row in rows]
+    matches = [store.find_named(row.selector) for row in rows]
     if all(len({match.agent_folder for match in alike}) <= 1 for alike in matches):
-        return format_command("unarchive", [ids[row.selector] for row in rows], *options)
-    names = session_lines.name_agents(store.list_agents())
+        return format_command("unarchive", [row.selector for row in rows], *options)
     return " && ".join(
         format_command(
             "unarchive",
-            [ids[row.selector] for row in rows if row.agent_folder == folder],
+            [row.selector for row in rows if row.agent_folder == folder],
             "--agent",
-            names[folder],
+            name_known_agent(store, folder),
             *options,
         )
         for folder in dict.fromkeys(row.agent_folder for row in rows)

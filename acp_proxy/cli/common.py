@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy import shell_quote
+from acp_proxy import own_command, shell_quote
 from acp_proxy.cli import completion
 from acp_proxy.cli.pager import is_attended
 from acp_proxy.cli.progress import MOMENT, begin_progress
@@ -256,6 +256,27 @@ def repeat_options(context: typer.Context, *names: str) -> list[str]:
     return words
 
 
+def repeat_agent_option(store: CommandStore, agent_folder: str, session_id: str) -> list[str]:
+    """The option that tells a session from those of other agents; empty if no other one has a session of this id."""
+    others = (agent for agent in store.list_agents() if agent != agent_folder)
+    has_others = any(store.is_indexed(agent, session_id) for agent in others)
+    return ["--agent", name_known_agent(store, agent_folder)] if has_others else []
+
+
+def name_known_agent(store: CommandStore, agent_folder: str) -> str:
+    """The word for --agent that means this agent and no other one of the store."""
+    return session_lines.name_agents({*store.list_agents(), agent_folder})[agent_folder]
+
+
+def format_for_agents(store: CommandStore, agent_folders: Iterable[str]) -> list[str]:
+    """The command line that was given, once for each of these agents: lines to copy."""
+    words = list(own_command.words)
+    end = words.index("--") if "--" in words else len(words)
+    names = (name_known_agent(store, agent_folder) for agent_folder in agent_folders)
+    commands = (["acp-proxy", *words[:end], "--agent", name, *words[end:]] for name in names)
+    return [f"  {write_as_typed(shell_quote.joined(command))}" for command in commands]
+
+
 def list_rows_of_agent(store: CommandStore, agent: str) -> list[ListedSession]:
     """All sessions of the matching agents, newest first."""
     return list(store.list_newest(agent))
@@ -276,7 +297,7 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, exact_titl
         raise NoSuchSession(
             f"{selector!r} matches several sessions:",
             *_list_candidates(store, matches),
-            "Give more of the id, or use --agent.",
+            *advise_on_several(store, matches),
         )
     if matches:
         return matches[0]
@@ -326,6 +347,14 @@ def find_matching(deleted: Iterable[DeletedSession], selector: str | None, agent
         or [session for session in of_agent if selector in (session.selector, session.name)]
         or [session for session in of_agent if selector and _begins_with(session, selector)]
     )
+
+
+def advise_on_several(store: CommandStore, matches: Sequence[ListedSession | DeletedSession]) -> list[str]:
+    """What to do if a word matches several sessions. Where they have one id, only the agent tells them apart."""
+    if len({session.session_id for session in matches}) > 1:
+        return ["Give more of the id, or use --agent."]
+    agent_folders = dict.fromkeys(session.agent_folder for session in matches)
+    return ["Choose the agent:", *format_for_agents(store, agent_folders)]
 
 
 def _begins_with(deleted: DeletedSession, word: str) -> bool:

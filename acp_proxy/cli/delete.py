@@ -1,6 +1,7 @@
 """``acp-proxy delete``: delete sessions, so that they can be restored, or permanently."""
 
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Annotated
 
@@ -17,7 +18,9 @@ from acp_proxy.cli.common import (
     find_matching,
     format_command,
     format_short_heading,
+    name_known_agent,
     open_store,
+    repeat_agent_option,
     repeat_store_option,
     report_errors,
     shorten_ids,
@@ -104,9 +107,8 @@ def delete(
                     opened.delete_permanently(row)
             except Unreadable:
                 typer.echo("The index cannot be written now. The next list removes the session from it.", err=True)
-        names = find_restorable(opened.list_deleted(), chosen) if soft else []
-    back = format_command("restore", names, *repeat_store_option(context, store)) if names else None
-    them = "it" if len(names) == 1 else "them"
+        back = format_restore_command(opened, chosen, repeat_store_option(context, store)) if soft else None
+    them = "it" if len(chosen) == 1 else "them"
     within = f"To bring {them} back within {formatting.format_days(opened.bin_days)}: {back}"
     typer.echo(sanitize.make_line(f"Deleted. {within}") if back else "Deleted permanently.")
 
@@ -126,27 +128,49 @@ def _choose_sessions(
     return [choose_session(store, selector, agent, exact_title=exact_title)]
 
 
-def find_restorable(in_bin: list[DeletedSession], deleted: list[ListedSession | DeletedSession]) -> list[str]:
-    """The shortest words that name exactly these sessions now, and that a user can type."""
-    names, ids = [], session_lines.shorten_selectors(in_bin, ())
-    for row in deleted:
-        mine = next(
-            (
-                session
-                for session in in_bin
-                if (session.agent_folder, name_before_delete(session.name)) == (row.agent_folder, row.name)
-            ),
-            None,
+def format_restore_command(
+    store: CommandStore, deleted: Iterable[ListedSession | DeletedSession], options: list[str]
+) -> str | None:
+    """The command that restores exactly these; one for each agent, if an id is also that of another agent's session.
+    None: none can be restored.
+
+    It has whole ids: the beginning of one may soon be that of another.
+    """
+    in_bin = store.list_deleted()
+    by_place = {(session.agent_folder, name_before_delete(session.name)): session for session in reversed(in_bin)}
+    mine = [by_place[place] for row in deleted if (place := (row.agent_folder, row.name)) in by_place]
+    if not mine:
+        return None
+    if not any(_is_of_several_agents(store, session, in_bin) for session in mine):
+        return format_command("restore", [_name_deleted(session, in_bin, "") for session in mine], *options)
+    return " && ".join(
+        format_command(
+            "restore",
+            [_name_deleted(session, in_bin, folder) for session in mine if session.agent_folder == folder],
+            "--agent",
+            name_known_agent(store, folder),
+            *options,
         )
-        if mine is not None:
-            words = ids[mine.selector], mine.selector
-            names.append(next((word for word in words if is_typable(word) and _names(word, mine, in_bin)), mine.name))
-    return names
+        for folder in dict.fromkeys(session.agent_folder for session in mine)
+    )
 
 
-def _names(word: str, deleted: DeletedSession, in_bin: list[DeletedSession]) -> bool:
+def _is_of_several_agents(store: CommandStore, deleted: DeletedSession, in_bin: list[DeletedSession]) -> bool:
+    is_in_bin = any(
+        session.session_id == deleted.session_id and session.agent_folder != deleted.agent_folder for session in in_bin
+    )
+    return is_in_bin or bool(repeat_agent_option(store, deleted.agent_folder, deleted.session_id))
+
+
+def _name_deleted(deleted: DeletedSession, in_bin: list[DeletedSession], agent: str) -> str:
+    """The word that names exactly this session, and that a user can type: its id, else its transcript's name."""
+    word = deleted.selector
+    return word if is_typable(word) and _names(word, deleted, in_bin, agent) else deleted.name
+
+
+def _names(word: str, deleted: DeletedSession, in_bin: list[DeletedSession], agent: str) -> bool:
     """Whether ``restore`` takes this word for exactly this session."""
-    matches = find_matching(in_bin, word, "")
+    matches = find_matching(in_bin, word, agent)
     is_one = all(
         (session.agent_folder, session.session_id) == (deleted.agent_folder, deleted.session_id) for session in matches
     )

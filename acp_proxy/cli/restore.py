@@ -14,6 +14,7 @@ from acp_proxy.cli.common import (
     AgentOption,
     JsonOption,
     StoreOption,
+    advise_on_several,
     find_matching,
     open_store,
     report_errors,
@@ -93,7 +94,7 @@ def _choose_deleted(store: CommandStore, selector: str, agent: str) -> DeletedSe
         raise NoSuchSession(
             f"{selector!r} matches several sessions:",
             *_format_lines(store, matches),
-            "Give more of the id, or use --agent.",
+            *advise_on_several(store, matches),
         )
     return matches[0]
 

@@ -72,8 +72,15 @@ def prepare() -> None:
             os.open(os.devnull, os.O_RDONLY)  # read-only for stdout too, so that writes fail
     if sys.stdin is None:
         sys.stdin = io.StringIO()
-    sys.stdout = _wrap(sys.stdout, _Output(_STDOUT, "wb", closefd=False), "replace")
+    global _output
+    _output = _Output(_STDOUT, "wb", closefd=False)
+    sys.stdout = _wrap(sys.stdout, _output, "replace")
     sys.stderr = _wrap(sys.stderr, _Talk(_STDERR, "wb", closefd=False), "backslashreplace", _Messages)
+
+
+def has_lost_reader() -> bool:
+    """Whether the reader of stdout has gone before all was written."""
+    return _output is not None and _output.has_lost_reader
 
 
 def _wrap(before: "TextIO | None", raw: io.FileIO, errors: str, kind: "type[_Text] | None" = None) -> "TextIO":
@@ -110,6 +117,7 @@ class _Talk(io.FileIO):
 
 class _Output(io.FileIO):
     has_failed = False
+    has_lost_reader = False
 
     def write(self, data: "ReadableBuffer") -> int:
         if not self.has_failed:
@@ -118,8 +126,14 @@ class _Output(io.FileIO):
             except OSError as problem:
                 self.has_failed = True
                 if isinstance(problem, BrokenPipeError):
+                    self.has_lost_reader = True
                     raise
                 if sys.platform == "win32" and problem.errno == errno.EINVAL:  # what Windows says of such a pipe
+                    self.has_lost_reader = True
                     raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from problem
                 raise NotWritable("the output", problem) from problem
         return memoryview(data).nbytes  # already reported: the flush at exit must not fail again
+
+
+_output: _Output | None = None
+"""What writes to stdout."""

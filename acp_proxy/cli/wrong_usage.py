@@ -5,11 +5,12 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from itertools import takewhile
 from typing import Any
 
 import typer
 
-from acp_proxy import installation, shell_quote
+from acp_proxy import installation, own_command, shell_quote
 from acp_proxy.cli.wrapping import fit_to_stream
 
 _NEAR = 0.7
@@ -38,6 +39,11 @@ INSTEAD = {
 """What to write instead of a frequent wrong option, by command and option; "": instead of a word too many."""
 _OF_COMMANDS = ("--agent", "--here", "--json", "--store", "-a", "-H")
 """Options of many commands, which some people write before the command."""
+_TAKES_VALUE = ("--agent", "--store", "-a")
+"""Those of them with a value."""
+_NO_COMMANDS = ("help", "sessions", "version")
+_TAKING_WORDS = ("list", "search")
+"""The commands with words of any kind behind them, which may begin with a hyphen."""
 _SYNONYMS = {
     "archive": "hide",
     "blame": "annotate who",
@@ -99,13 +105,19 @@ def _explain(problem: Any) -> str:
         case "MissingParameter":
             return _explain_missing(problem)
         case "NoSuchOption":
-            text = f"there is no option {problem.option_name}."
+            word = _find_word(problem.option_name)
+            text = f"there is no option {word}."
             if problem.ctx is not None and problem.ctx.parent is None and problem.option_name in _OF_COMMANDS:
-                return f"{text} It goes behind the command: acp-proxy list {problem.option_name} …"
+                return (
+                    f"{text} It goes behind the command: acp-proxy {_find_command(problem.option_name)} "
+                    f"{problem.option_name} …"
+                )
             if instead := INSTEAD.get((command, problem.option_name)):
                 return f"{text} Instead: {instead}"
             if near := _find_near(problem.option_name, problem.possibilities or []):
                 return f"{text} Did you mean {' or '.join(near)}?"
+            if command in _TAKING_WORDS:
+                text += f" As a word: {shell_quote.joined(['acp-proxy', command, '--', word])}."
             return f"{text} {_advise_help(problem.ctx)}"
         case "BadParameter":
             text = _explain_number(problem.message) or problem.message
@@ -123,6 +135,21 @@ def _explain(problem: Any) -> str:
         takes_words = any(param.param_type_name == "argument" for param in problem.ctx.command.params)
         return f"{text} {'Put a text of several words in quotes.' if takes_words else _advise_help(problem.ctx)}"
     return text
+
+
+def _find_word(option: str) -> str:
+    """The word in which an option was given: the library takes ``-foo`` for the options -f, -o and -o."""
+    if option.startswith("--"):
+        return option
+    given = takewhile(lambda word: word != "--", own_command.words)
+    return next((word for word in given if re.match(rf"-[^-]*{re.escape(option[1:])}", word)), option)
+
+
+def _find_command(option: str) -> str:
+    """The command before which this option was given; ``list`` if there is none."""
+    words = list(own_command.words)
+    rest = words[2 if words[:1] == [option] and option in _TAKES_VALUE else 1 :]
+    return next((word for word in rest if word in own_command.commands and word not in _NO_COMMANDS), "list")
 
 
 def _advise_help(context: typer.Context | None) -> str:

@@ -256,7 +256,15 @@ def test_editor_names_the_adapter_of_a_program_that_does_not_speak_the_protocol(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["search", "--long", "x"], "there is no option --long. To see all: acp-proxy search --help"),  # not --json
+        (
+            ["search", "--long", "x"],  # not --json
+            "there is no option --long. As a word: acp-proxy search -- --long. To see all: acp-proxy search --help",
+        ),
+        (
+            ["search", "-foo"],
+            "there is no option -foo. As a word: acp-proxy search -- -foo. To see all: acp-proxy search --help",
+        ),
+        (["show", "-xyz"], "there is no option -xyz. To see all: acp-proxy show --help"),
         (["list", "--branh", "x"], "there is no option --branh. Did you mean --branch?"),
         (["--foo"], "there is no option --foo. To see all: acp-proxy --help"),
         (["list", "--limit"], "--limit needs a value behind it."),
@@ -264,6 +272,11 @@ def test_editor_names_the_adapter_of_a_program_that_does_not_speak_the_protocol(
             ["--store", "x", "list"],
             "there is no option --store. It goes behind the command: acp-proxy list --store …",
         ),
+        (
+            ["--store", "list", "-a", "x", "sessions", "import", "f"],
+            "there is no option --store. It goes behind the command: acp-proxy import --store …",
+        ),
+        (["-H"], "there is no option -H. It goes behind the command: acp-proxy list -H …"),
     ],
 )
 def test_an_unknown_option_is_told_with_those_that_are_near(words: list[str], told: str) -> None:

@@ -83,6 +83,11 @@ def test_the_way_back_of_an_id_that_two_agents_gave_names_the_agent(store: Proxy
     assert ids(store).count("same") == 2
 
 
+def test_the_way_back_has_whole_ids(store: ProxyStore) -> None:
+    store_session(store, "mock-session-64", ("Mend it", []))
+    assert "back: acp-proxy unarchive mock-session-64 " in printed(store, "archive", "mock")
+
+
 def test_one_unknown_session_changes_nothing(store: ProxyStore) -> None:
     assert refused(store, "archive", "one", "nobody")[0] == 1
     assert ids(store) == ["three", "two", "one"]

@@ -1,5 +1,6 @@
 """Which session a word means: an id, its beginning, a number behind it, `last`, a title or a part of one."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,33 @@ def test_an_id_of_two_agents_needs_the_agent(store: ProxyStore) -> None:
     assert run(store, "show", "s").exit_code == 1
     assert printed(store, "show", "s", "--agent", "one").startswith("first")
     assert printed(store, "show", "s", "--agent", "other").startswith("second")
+
+
+def test_an_id_of_two_agents_is_answered_with_a_command_for_each(store: ProxyStore) -> None:
+    store_session(store, "s", ("first", []), agent="one", at=EPOCH)
+    store_session(store, "s", ("second", []), agent="other", at=EPOCH + 1)
+    where = ("--store", str(store.root))
+    result = invoke("rename", "s", *where, "--", "-my title")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        "acp-proxy: 's' matches several sessions:",
+        "  s  other  second",
+        "  s  one  first",
+        "Choose the agent:",
+        f"  acp-proxy rename s --store {store.root} --agent other -- '-my title'",
+        f"  acp-proxy rename s --store {store.root} --agent one -- '-my title'",
+    ]
+    assert invoke(*shlex.split(result.stderr.splitlines()[-1])[1:]).exit_code == 0
+    assert printed(store, "show", "s", "--agent", "one").startswith("-my title")
+
+
+def test_web_takes_the_agent_of_an_id_that_two_agents_have(store: ProxyStore) -> None:
+    store_session(store, "s", ("first", []), agent="one")
+    store_session(store, "s", ("second", []), agent="other")
+    result = invoke("web", "s", "--store", str(store.root))
+    assert (result.exit_code, "  acp-proxy web s --store" in result.stderr) == (1, True)
+    words = ("web", "s", "--port", "0", "--agent", "nobody", "--store", str(store.root))
+    assert "no agent called 'nobody'" in invoke(*words).stderr
 
 
 def test_a_session_without_a_transcript_is_unknown(store: ProxyStore) -> None:

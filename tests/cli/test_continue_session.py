@@ -141,7 +141,8 @@ def test_a_deleted_copy_is_restored_by_the_short_id_that_list_shows(store: Whole
     assert "deleted already" in run(store, "delete", rows[0].selector, "--yes").stderr
     printed(store, "delete", "--permanent", rows[0].selector, "--yes")
     assert parsed_json(store, "restore") == []
-    assert "within 30 days: acp-proxy restore 46f42713 --store" in printed(store, "delete", "46f42713", "--yes")
+    whole = "46f42713-df0d-4d11-9a3c-0b8b3a1a2c11"
+    assert f"within 30 days: acp-proxy restore {whole} --store" in printed(store, "delete", "46f42713", "--yes")
 
 
 def test_a_compressed_session_can_be_copied(store: WholeStore) -> None:

@@ -399,7 +399,7 @@ def test_a_reader_may_stop_early(store: WholeStore) -> None:
         assert process.stdout.read(5) == b"# one"
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(timeout=60) == 1
+        assert process.wait(timeout=60) == 141
 
 
 def test_a_terminal_recording_is_exported_by_its_suffix(store: WholeStore, tmp_path: Path) -> None:

@@ -95,6 +95,40 @@ def test_the_restore_command_names_exactly_the_session(store: ProxyStore) -> Non
         assert titles(store) == before
 
 
+def test_the_restore_command_has_whole_ids_which_later_deletes_do_not_make_ambiguous(store: ProxyStore) -> None:
+    for number in (1, 2):
+        store_session(store, f"mock-session-6{number}", ("Mend it", []))
+    said = printed(store, "delete", "mock-session-61", "--yes")
+    assert "acp-proxy restore mock-session-61 " in said
+    printed(store, "delete", "mock-session-62", "--yes")
+    printed(store, *shlex.split(said.partition("within 30 days: ")[2])[1:-2])
+
+
+def test_the_restore_command_names_the_agents_of_an_id_that_several_have(store: ProxyStore) -> None:
+    for agent in ("codex", "gemini"):
+        store_session(store, "same", (f"same of {agent}", []), agent=agent)
+    where = f"--store {store.root}"
+    back = f"acp-proxy restore same --agent codex {where}"
+    assert f"To bring it back within 30 days: {back}\n" in printed(store, "delete", "same", "-a", "codex", "--yes")
+    printed(store, "delete", "same", "--yes")
+    printed(store, "restore", "same", "--agent", "codex")
+    printed(store, "restore", "same", "--agent", "gemini")
+    names = [row["transcript"] for row in parsed_json(store, "list") if row["sessionId"] == "same"]
+    assert len(names) == 2
+
+
+def test_a_deleted_id_of_several_agents_is_answered_with_a_command_for_each(store: ProxyStore) -> None:
+    for agent in ("codex", "gemini"):
+        store_session(store, "same", (f"same of {agent}", []), agent=agent)
+        printed(store, "delete", "same", "--agent", agent, "--yes")
+    where = f"--store {store.root}"
+    assert refused(store, "restore", "same")[1].splitlines()[-3:] == [
+        "Choose the agent:",
+        f"  acp-proxy sessions restore same {where} --agent gemini",
+        f"  acp-proxy sessions restore same {where} --agent codex",
+    ]
+
+
 def test_ctrl_c_at_the_question_deletes_nothing_and_exits_with_130(store: ProxyStore) -> None:
     command = [sys.executable, "-m", "acp_proxy", "sessions", "delete", "xyz", "--store", str(store.root)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asking:
@@ -238,7 +272,7 @@ def test_a_reader_of_the_list_may_stop_early(store: ProxyStore) -> None:
     with open(writing, "wb") as unread:
         done = forked.run(command, stdout=unread)
     assert b"doctor" not in done.stderr
-    assert done.returncode == 1
+    assert done.returncode == 141
 
 
 def test_soft_deleted_sessions_are_verified_repaired_and_redacted(store: ProxyStore) -> None:

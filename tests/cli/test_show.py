@@ -305,4 +305,4 @@ def test_the_output_begins_before_a_long_conversation_is_read(store: ProxyStore)
         assert first.startswith(b"question 0\n")
         process.stdout.close()
         assert process.stderr.read() == b""
-    assert process.returncode == 1
+    assert process.returncode == 141  # as ls and git: 1 would mean that there is no such session

@@ -119,7 +119,7 @@ def draw_frame(state: BrowseState, preview: Sequence[str], look: FrameLook) -> l
         lines.append(f"{_QUIET}{_format_cells(_HEADINGS, look, columns)}{_END}")
     lines += [_format_row(row, look, columns, is_chosen=state.top + at == state.at) for at, row in enumerate(shown)]
     if not shown:
-        lines.append(f"{_QUIET}{_cut_end(_explain_no_rows(state), look.width)}{_END}")
+        lines += [f"{_QUIET}{line}{_END}" for line in _wrap_lines(_explain_no_rows(state), look.width)]
     lines += [""] * (1 + look.has_headings + look.listed - len(lines))
     lines.append(_format_divider(state, look))
     lines += [text.translate(look.forms) for text in preview[: look.previewed]]
@@ -251,8 +251,13 @@ def _explain_no_rows(state: BrowseState) -> str:
     if state.is_searching:
         return "No title or directory matches. Searching the words said."
     if state.typed:
-        return "Nothing matches. Esc empties the filter. In what tools printed: acp-proxy search WORDS --in output"
+        return "Nothing matches. Esc empties the filter.\nIn what tools printed: acp-proxy search WORDS --in output"
     return "No session is archived. ^T shows the others." if state.archived else "No sessions. ^T shows archived ones."
+
+
+def _wrap_lines(text: str, width: int) -> list[str]:
+    lines = (textwrap.wrap(line, max(width, 1), break_on_hyphens=False) for line in text.split("\n"))
+    return [line for wrapped in lines for line in wrapped]
 
 
 def _clean(text: str, look: FrameLook) -> str:

@@ -157,13 +157,16 @@ class Library:
         return ""
 
     def _say_how_to_continue(self, row: ListedSession) -> str:
-        from acp_proxy.cli.common import format_command, shorten_ids
+        from acp_proxy.cli.common import format_command, repeat_agent_option, shorten_ids
 
-        options = [] if is_default_store(self._root) else ["--store", str(self._root)]
+        of_agent = repeat_agent_option(self._store, row.agent_folder, row.session_id)
         id = shorten_ids(self._store, [row])[row.selector]
-        other = format_command("continue", [id], "--with", "AGENT", *options)
+        other = format_command("continue", [id], "--with", "AGENT", *of_agent, *self._repeat_store_option())
         where = f"the list of {name_agent(row.agent_folder)}'s sessions{f' in {row.cwd}' if row.cwd else ''}"
         return f"In your editor, open it from {where}. With another agent: {other}"
+
+    def _repeat_store_option(self) -> list[str]:
+        return [] if is_default_store(self._root) else ["--store", str(self._root)]
 
     def _find_now(self, row: ListedSession | None) -> ListedSession:
         """The session as it is now: another process may have changed it. Raises NoSuchSession, Unreadable."""
@@ -189,17 +192,15 @@ class Library:
             return "Deleted. The index cannot be written now. The next list removes the session from it."
         if not soft:
             return "Deleted permanently."
-        from acp_proxy.cli.common import format_command
-        from acp_proxy.cli.delete import find_restorable
+        from acp_proxy.cli.delete import format_restore_command
 
-        options, kept = [] if is_default_store(self._root) else ["--store", str(self._root)], self._store.list_deleted()
         of_row = [
             deleted
-            for deleted in kept
+            for deleted in self._store.list_deleted()
             if (deleted.agent_folder, name_before_delete(deleted.name)) == (row.agent_folder, row.name)
         ]
         self._undo = partial(self._restore, of_row[0]) if of_row else None
-        back = format_command("restore", find_restorable(kept, [row]), *options)
+        back = format_restore_command(self._store, [row], self._repeat_store_option()) or "acp-proxy restore"
         return f"Deleted. Undo: ^X, or within {formatting.format_days(self.bin_days)}: {back}"
 
     def _restore(self, kept: DeletedSession) -> str:

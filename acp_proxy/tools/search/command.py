@@ -17,6 +17,7 @@ from acp_proxy.cli.common import (
     format_command,
     open_store,
     print_on_stderr,
+    repeat_agent_option,
     repeat_options,
     repeat_store_option,
     report_errors,
@@ -302,10 +303,8 @@ def _format_show_command(store: CommandStore, hit: "Hit", id: str, options: list
     """The command that shows this result, for the user to copy."""
     row = hit.row
     turn = ["--turn", str(hit.turns[0])] if hit.turns else []
-    has_others = any(
-        store.is_indexed(agent, row.session_id) for agent in store.list_agents() if agent != row.agent_folder
-    )
-    return format_command("show", [id], *turn, *(["--agent", row.agent_folder] if has_others else []), *options)
+    of_agent = repeat_agent_option(store, row.agent_folder, row.session_id)
+    return format_command("show", [id], *turn, *of_agent, *options)
 
 
 @contextmanager

@@ -26,6 +26,16 @@ def web(
         ),
     ] = "",
     store: StoreOption = "",
+    agent: Annotated[
+        str,
+        typer.Option(
+            "--agent",
+            "-a",
+            metavar="NAME",
+            help="Whose SESSION: of agents whose name has a word that begins so.",
+            autocompletion=completion.complete_agent,
+        ),
+    ] = "",
     port: Annotated[
         int,
         typer.Option(
@@ -45,7 +55,7 @@ def web(
     with report_errors():
         opened = open_store(store)
         next(opened.list_newest(), None)  # an index that is missing is made now, with its progress
-        chosen = _choose_session(opened, session)
+        chosen = _choose_session(opened, session, agent)
         try:
             import uvicorn
 
@@ -88,10 +98,10 @@ def web(
         raise typer.Exit from None
 
 
-def _choose_session(store: CommandStore, session: str) -> ListedSession | None:
+def _choose_session(store: CommandStore, session: str, agent: str) -> ListedSession | None:
     """Raises NoSuchSession."""
     try:
-        return choose_session(store, session, "") if session else None
+        return choose_session(store, session, agent) if session else None
     except NoSuchSession as problem:
         if not session.isdigit():
             raise

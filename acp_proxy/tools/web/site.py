@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from acp_proxy.cli.common import format_command, is_default_store, shorten_ids
+from acp_proxy.cli.common import format_command, is_default_store, repeat_agent_option, shorten_ids
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.store.command_store import CommandStore, ListedSession, Reading
 from acp_proxy.tools.export import html, index_page
@@ -207,9 +207,10 @@ class _Site:
         ]
         first = locate_piece(part.pieces[0]) if part.pieces else (1, 0)
         id = shorten_ids(store, [row])[row.selector]
+        options = [*repeat_agent_option(store, row.agent_folder, row.session_id), *self._options]
         commands = [
-            format_command("show", [id], *self._options),
-            format_command("continue", [id], "--with", "AGENT", *self._options),
+            format_command("show", [id], *options),
+            format_command("continue", [id], "--with", "AGENT", *options),
         ]
         return SessionPage(row, head, pieces, first, part.next, reading.size, commands)
 

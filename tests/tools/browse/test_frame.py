@@ -103,6 +103,12 @@ def test_it_says_what_is_going_on(state: BrowseState, hits: str) -> None:
     assert hits in "\n".join(drawn_lines(state))
 
 
+@pytest.mark.parametrize("width", [80, 60, 40])
+def test_the_advice_after_a_filter_without_matches_is_never_cut(width: int) -> None:
+    lines = drawn_lines(BrowseState(is_complete=True, typed="x", searched="x"), replace(LOOK, width=width))
+    assert "In what tools printed: acp-proxy search WORDS --in output" in " ".join(map(str.strip, lines[1:5]))
+
+
 def test_marks_have_ascii_forms() -> None:
     class Ascii:
         encoding = "ascii"

@@ -142,6 +142,14 @@ def test_a_conversation_is_shown_as_the_export_shows_it(store: WholeStore, brows
         assert f"<code>{command}</code> <button" in page
 
 
+def test_the_commands_of_a_page_name_the_agent_of_an_id_that_several_have(store: WholeStore, browser: Browser) -> None:
+    store_session(store, "s", ("Mend it", [chunk("Done")]), agent="codex")
+    store_session(store, "s", ("Another", [chunk("Done")]), agent="gemini")
+    page, options = browser.read(browser.find_session("Mend it")), f"--agent codex --store {store.root}"
+    for command in (f"acp-proxy show s {options}", f"acp-proxy continue s --with AGENT {options}"):
+        assert f"<code>{command}</code> <button" in page
+
+
 def test_a_long_conversation_comes_in_parts_without_a_gap(store: WholeStore, browser: Browser) -> None:
     store_session(store, "s", ("Long", [call(number) for number in range(450)]), ("Next", [chunk("the end")]))
     place = browser.find_session("Long")

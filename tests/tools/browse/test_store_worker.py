@@ -1,0 +1,17 @@
+"""What browse does in the store, and what it says of it."""
+
+from acp_proxy.cli.session_filter import make_filter
+from acp_proxy.tools.browse.state import Action
+from acp_proxy.tools.browse.store_worker import Library
+from tests.stored import WholeStore, store_session
+
+
+def test_the_commands_to_copy_name_the_agent_of_an_id_that_several_have(store: WholeStore) -> None:
+    for agent in ("codex", "gemini"):
+        store_session(store, "mock-session-64", ("Mend it", []), agent=agent)
+    library = Library(store.root, make_filter())
+    row = next(row for row in library.list_rows(archived=False) if row.agent_folder.startswith("codex"))
+    options = f"--agent codex --store {store.root}"
+    assert library.do(Action("continue", row)).endswith(f" --with AGENT {options}")
+    deleted = library.do(Action("delete", row, is_soft=True))
+    assert deleted.endswith(f"within 30 days: acp-proxy restore mock-session-64 {options}")
