@@ -165,13 +165,13 @@ def copied(store: WholeStore, session: str) -> str:
     return store.copy_for_agent(row, "third", {})
 
 
-def forked(store: WholeStore, parent: str, session: str) -> None:
+def store_fork(store: WholeStore, parent: str, session: str) -> None:
     store_session(store, session, ("go on", []), parent=parent)
 
 
 @pytest.mark.parametrize("chosen", ["first", "fork", "copy of the fork", "copy"])
 def test_copies_and_forks_are_masked_with_a_session_and_it_with_them(store: WholeStore, chosen: str) -> None:
-    forked(store, "first", "fork")
+    store_fork(store, "first", "fork")
     ids = {"copy": copied(store, "first"), "copy of the fork": copied(store, "fork")}
     run(store, ids.get(chosen, chosen))
     left = {row.session_id for row in store.list_all() if TOKEN.encode() in store.find_path(row).read_bytes()}

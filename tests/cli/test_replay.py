@@ -143,7 +143,7 @@ def terminals() -> Iterator[list[TypingUser]]:
         terminal.close()
 
 
-def started(terminals: list[TypingUser], *words: Any, **environment: Any) -> TypingUser:
+def start(terminals: list[TypingUser], *words: Any, **environment: Any) -> TypingUser:
     terminals.append(TypingUser("replay", *words, "--max-pause", str(NIGHT), **environment))
     return terminals[-1]
 
@@ -151,7 +151,7 @@ def started(terminals: list[TypingUser], *words: Any, **environment: Any) -> Typ
 def test_n_and_the_arrow_skip_to_the_next_turn_and_the_last_turn_to_the_end(
     three_turns: Path, terminals: list[TypingUser]
 ) -> None:
-    terminal = started(terminals, three_turns)
+    terminal = start(terminals, three_turns)
     terminal.wait_for("begin 1.")
     terminal.press("n")
     terminal.wait_for("begin 2.")
@@ -165,7 +165,7 @@ def test_n_and_the_arrow_skip_to_the_next_turn_and_the_last_turn_to_the_end(
 
 
 def test_n_in_the_last_turn_that_was_chosen_shows_its_rest(three_turns: Path, terminals: list[TypingUser]) -> None:
-    terminal = started(terminals, three_turns, "--turn", "2")
+    terminal = start(terminals, three_turns, "--turn", "2")
     terminal.wait_for("Turn 1 of 3")
     terminal.press("n")
     terminal.wait_for("begin 2.")
@@ -175,7 +175,7 @@ def test_n_in_the_last_turn_that_was_chosen_shows_its_rest(three_turns: Path, te
 
 
 def test_p_and_the_arrow_go_back_to_the_previous_turn(three_turns: Path, terminals: list[TypingUser]) -> None:
-    terminal = started(terminals, three_turns)
+    terminal = start(terminals, three_turns)
     terminal.wait_for("begin 1.")
     terminal.press("n")
     terminal.wait_for("begin 2.")
@@ -192,7 +192,7 @@ def test_p_and_the_arrow_go_back_to_the_previous_turn(three_turns: Path, termina
 
 def test_space_pauses_and_continues(tmp_path: Path, terminals: list[TypingUser]) -> None:
     words = [transcript_lines.agent_chunk(f"{number} ", at=NIGHT) for number in range(3)]
-    terminal = started(
+    terminal = start(
         terminals, file(tmp_path, transcript_lines.prompt("go"), transcript_lines.agent_chunk("begin"), *words)
     )
     terminal.wait_for("begin")
@@ -202,7 +202,7 @@ def test_space_pauses_and_continues(tmp_path: Path, terminals: list[TypingUser])
 
 
 def test_other_keys_work_during_a_pause(three_turns: Path, terminals: list[TypingUser]) -> None:
-    terminal = started(terminals, three_turns)
+    terminal = start(terminals, three_turns)
     terminal.wait_for("begin 1.")
     terminal.press(" x")
     terminal.wait_for("Turn 1 of 3, paused  space: continue")
@@ -213,7 +213,7 @@ def test_other_keys_work_during_a_pause(three_turns: Path, terminals: list[Typin
 
 
 def test_ctrl_c_restores_the_modes_of_the_terminal(three_turns: Path, terminals: list[TypingUser]) -> None:
-    terminal = started(terminals, three_turns)
+    terminal = start(terminals, three_turns)
     terminal.wait_for("begin 1.")
     assert termios.tcgetattr(terminal.theirs) != terminal.before
     terminal.process.send_signal(signal.SIGINT)
@@ -225,7 +225,7 @@ def test_ctrl_c_restores_the_modes_of_the_terminal(three_turns: Path, terminals:
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_signal_restores_the_modes_of_the_terminal(three_turns: Path, terminals: list[TypingUser], name: str) -> None:
     number = signal.Signals[name]
-    terminal = started(terminals, three_turns)
+    terminal = start(terminals, three_turns)
     terminal.wait_for("begin 1.")
     terminal.process.send_signal(number)
     assert terminal.ended() == (128 + number, True)
@@ -233,7 +233,7 @@ def test_a_signal_restores_the_modes_of_the_terminal(three_turns: Path, terminal
 
 
 def test_keys_work_again_after_the_shell_had_the_terminal(three_turns: Path, terminals: list[TypingUser]) -> None:
-    terminal = started(terminals, three_turns)
+    terminal = start(terminals, three_turns)
     terminal.wait_for("begin 1.")
     termios.tcsetattr(terminal.theirs, termios.TCSANOW, terminal.before)
     terminal.process.send_signal(signal.SIGCONT)
@@ -245,7 +245,7 @@ def test_keys_work_again_after_the_shell_had_the_terminal(three_turns: Path, ter
 
 def test_the_line_of_a_call_is_updated_in_place(tmp_path: Path, terminals: list[TypingUser]) -> None:
     path = file(tmp_path, transcript_lines.prompt("go"), call("pending"), call("completed", at=NIGHT))
-    terminal = started(terminals, path)
+    terminal = start(terminals, path)
     terminal.wait_for("○ pending: Edit\r\nTurn 1 of 1")
     terminal.press("  ")  # the current pause ends with the signal
     assert terminal.ended() == (0, True)
@@ -255,7 +255,7 @@ def test_the_line_of_a_call_is_updated_in_place(tmp_path: Path, terminals: list[
 def test_thoughts_are_dimmed_and_without_colours_nothing_has_one(tmp_path: Path, terminals: list[TypingUser]) -> None:
     thought = transcript_lines.update("agent_thought_chunk", content={"type": "text", "text": "Hm"})
     path = file(tmp_path, transcript_lines.prompt("go"), thought, call("completed"))
-    coloured, plain = started(terminals, path), started(terminals, path, NO_COLOR="1")
+    coloured, plain = start(terminals, path), start(terminals, path, NO_COLOR="1")
     for terminal in (coloured, plain):
         assert terminal.ended() == (0, True)
     assert "\x1b[2;3mHm\x1b[0m" in coloured.styled

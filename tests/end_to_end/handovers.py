@@ -25,7 +25,7 @@ def recorded(
     proxied: Proxied, *prompts: str, script: Any = None, agent: Sequence[str] = NOTHING
 ) -> tuple[str, Updates]:
     """Record a session of an agent that then ends. The session's id, and the updates that the editor saw."""
-    with proxied.started(script, agent=agent) as editor:
+    with proxied.start(script, agent=agent) as editor:
         session = editor.new_session()
         seen: Updates = []
         for text in prompts:
@@ -76,7 +76,7 @@ LISTS = ("--capabilities", "load,list,delete")
 def continued(proxied: Proxied) -> tuple[str, str, Updates]:
     """A session that was handed over in a second process: its id, the agent's new one, and what the editor saw."""
     session, seen = recorded(proxied, "mend it", script=ANSWERS, agent=LISTS)
-    with proxied.started(refusing("session/load", UNKNOWN[0]) | ANSWERS, agent=LISTS) as editor:
+    with proxied.start(refusing("session/load", UNKNOWN[0]) | ANSWERS, agent=LISTS) as editor:
         editor.load(session)
         seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "go on"}}]
         seen += editor.prompt(session, "go on")

@@ -181,7 +181,7 @@ class Proxied:
         self._editors.append(editor)
         return editor
 
-    def started(self, script: str | Mapping[str, Any] | None = None, **options: Any) -> Editor:
+    def start(self, script: str | Mapping[str, Any] | None = None, **options: Any) -> Editor:
         """An editor after `initialize`."""
         editor = self.editor(script, **options)
         editor.initialize()
@@ -265,6 +265,22 @@ def entries(path: Path) -> list[dict[str, Any]]:
     data = path.read_bytes()
     assert data.endswith(b"\n")
     return [json.loads(line) for line in data[:-1].split(b"\n")]
+
+
+def list_rules(proxied: Proxied, session: str) -> list[int]:
+    """The rules by which the loads of a session were decided, as its transcript notes them."""
+    notes = [entry["note"] for entry in entries(proxied.transcript(session)) if "note" in entry]
+    return [note["rule"] for note in notes if note["type"] == "replay"]
+
+
+def load_anew(
+    proxied: Proxied, session: str, script: str | Mapping[str, Any], *, mode: str, agent: Sequence[str]
+) -> list[tuple[str, str]]:
+    """Load a session with a new proxy and a new agent. What the editor shows: of what kind, and the text."""
+    with proxied.start(script, agent=agent, options=("--replay", mode)) as editor:
+        shown = list_items(conversation(editor.load(session).updates))
+        assert editor.end() == 0
+    return [(item.kind, item.text) for item in shown]
 
 
 def is_update_of(message: Any, session: str) -> bool:

@@ -77,7 +77,7 @@ def adopt(store: Path, command: list[str], *options: str, by: tuple[str, ...] = 
     return str(done.stdout)
 
 
-def lived(proxied: Proxied, *prompts: str, script: str | Mapping[str, Any] | None = None) -> str:
+def record_without_proxy(proxied: Proxied, *prompts: str, script: str | Mapping[str, Any] | None = None) -> str:
     """A session of the agent alone."""
     with Editor(proxied.bare_agent(script, ALL)) as editor:
         editor.project = proxied.project
@@ -88,11 +88,11 @@ def lived(proxied: Proxied, *prompts: str, script: str | Mapping[str, Any] | Non
 
 
 def test_an_adopted_session_is_listed_loaded_continued_and_deleted_like_any_other(proxied: Proxied) -> None:
-    session = lived(proxied, "first", "second")
-    lived(proxied, "other")
+    session = record_without_proxy(proxied, "first", "second")
+    record_without_proxy(proxied, "other")
     assert adopt(proxied.store, proxied.bare_agent(agent=ALL)).endswith(": 2 adopted\n")
     since = timestamps.stamp(time.time())
-    with proxied.started(agent=ALL) as editor:
+    with proxied.start(agent=ALL) as editor:
         assert len(editor.sessions()) == 2
         loaded = editor.load(session)
         assert texts(loaded.updates, "user_message_chunk") == ["first", "second"]
@@ -104,17 +104,17 @@ def test_an_adopted_session_is_listed_loaded_continued_and_deleted_like_any_othe
     turns = json.loads(printed(store, "export", session, "--format", "json"))["turns"]
     assert [turn["startedAt"] < since for turn in turns] == [True, True, False]
     assert adopt(proxied.store, proxied.bare_agent(agent=ALL)).endswith(": 0 adopted, 2 here already\n")
-    with proxied.started(agent=ALL) as editor:
+    with proxied.start(agent=ALL) as editor:
         editor.request("session/delete", {"sessionId": session})
         assert editor.load(session).answer["error"]["code"] == NOT_FOUND
     assert [row.session_id for row in store.list_all()] != [session]
 
 
 def test_the_proxy_shows_an_adopted_session_when_the_agent_has_forgotten_its_words(proxied: Proxied) -> None:
-    session = lived(proxied, "first")
+    session = record_without_proxy(proxied, "first")
     adopt(proxied.store, proxied.bare_agent(agent=ALL))
     silent: dict[str, Any] = {"methods": {"session/load": {"before": [], "result": {}}}}
-    with proxied.started(silent, agent=ALL) as editor:
+    with proxied.start(silent, agent=ALL) as editor:
         assert texts(editor.load(session).updates, "user_message_chunk") == ["first"]
 
 

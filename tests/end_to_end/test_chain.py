@@ -112,7 +112,7 @@ def test_a_session_is_recorded_once_listed_loaded_continued_and_deleted(chained:
     session = chained.recorded("mend it")
     [path] = chained.transcripts()
     assert len({line["run"] for line in entries(path)[1:]}) == 1
-    editor = chained.started("conversation")
+    editor = chained.start("conversation")
     [listed] = editor.sessions()
     assert (listed["sessionId"], listed["title"], listed["_meta"]["messageCount"]) == (session, "mend it", 2)
     loaded = editor.load(session)
@@ -129,7 +129,7 @@ def test_the_client_sees_what_the_agent_sends_without_us(chained: Chained) -> No
     with Editor(chained.bare_agent("conversation")) as bare:
         bare.project = chained.project
         alone = conversation(bare.prompt(bare.open(), "mend it"))
-    editor = chained.started("conversation")
+    editor = chained.start("conversation")
     assert conversation(editor.prompt(editor.new_session(), "mend it")) == alone
 
 
@@ -144,7 +144,7 @@ def test_two_of_us_with_stores_of_their_own_both_record(chained: Chained) -> Non
 
 
 def test_a_proxy_with_the_same_store_nearer_to_the_agent_is_reported_once(in_small: Chained) -> None:
-    editor = in_small.started(inherit_stderr=False)
+    editor = in_small.start(inherit_stderr=False)
     editor.prompt(editor.new_session(), "mend it")
     assert editor.end() == 0
     [said] = [line for line in editor.read_stderr().splitlines() if line.startswith("acp-proxy:")]
@@ -155,7 +155,7 @@ def test_a_proxy_with_the_same_store_nearer_to_the_agent_is_reported_once(in_sma
 
 def test_large_messages_pass_in_both_directions(chained: Chained) -> None:
     large = "word " * 600_000
-    editor = chained.started({"turns": [[{"echo_prompt": True}, say("done")]]})
+    editor = chained.start({"turns": [[{"echo_prompt": True}, say("done")]]})
     live = editor.prompt(editor.new_session(), large)
     assert texts(live, "user_message_chunk") == [large]
     assert editor.end() == 0
@@ -166,7 +166,7 @@ def test_large_messages_pass_in_both_directions(chained: Chained) -> None:
 
 def test_a_cancelled_request_is_cancelled_at_the_agent_through_every_hop(chained: Chained) -> None:
     session = chained.recorded("mend it")
-    editor = chained.started("late-on-resume")
+    editor = chained.start("late-on-resume")
     pending = editor.start_load(session)
     editor.prompt(editor.new_session(), "meanwhile")
     editor.notify("$/cancel_request", {"requestId": pending})
@@ -178,7 +178,7 @@ def test_a_cancelled_request_is_cancelled_at_the_agent_through_every_hop(chained
 
 
 def test_a_cancelled_turn_ends(chained: Chained) -> None:
-    editor = chained.started("cancel")
+    editor = chained.start("cancel")
     session = editor.new_session()
     turn = editor.start_prompt(session, "go")
     editor.wait_for_update("tool_call")
@@ -189,7 +189,7 @@ def test_a_cancelled_turn_ends(chained: Chained) -> None:
 
 def test_the_agents_requests_reach_the_client_while_a_prompt_is_open(chained: Chained) -> None:
     permission = Permission()
-    editor = chained.started({"turns": [[ASK, {"say_answer": True}]]}, on_request=permission)
+    editor = chained.start({"turns": [[ASK, {"say_answer": True}]]}, on_request=permission)
     turn = editor.start_prompt(editor.new_session(), "go")
     editor.wait_for_method("session/request_permission")
     permission.grant()
@@ -201,20 +201,20 @@ def test_the_agents_requests_reach_the_client_while_a_prompt_is_open(chained: Ch
 
 
 def test_a_session_survives_an_agent_that_exits(chained: Chained) -> None:
-    editor = chained.started("crash")
+    editor = chained.start("crash")
     session = editor.new_session()
     editor.prompt(session, "one")
     with pytest.raises((RequestFailed, OutputEnded)):  # the official conductor ends with its agent
         editor.wait_for_result(editor.start_prompt(session, "two"))
     editor.close_stdin()
     editor.wait()
-    after = chained.started("conversation")
+    after = chained.start("conversation")
     assert [listed["sessionId"] for listed in after.sessions()] == [session]
     assert texts(after.load(session).updates, "user_message_chunk") == ["one", "two"]
 
 
 def test_history_is_served_after_the_agent_has_exited(in_small: Chained) -> None:
-    editor = in_small.started("crash")
+    editor = in_small.start("crash")
     session = editor.new_session()
     editor.prompt(session, "one")
     failed = editor.wait_for_answer(editor.start_prompt(session, "two"))
@@ -227,7 +227,7 @@ def test_history_is_served_after_the_agent_has_exited(in_small: Chained) -> None
 
 @alone_and_chained
 def test_what_was_said_survives_a_proxy_that_dies(chained: Chained) -> None:
-    editor = chained.started({"turns": [[say("before"), {"wait_cancel": True}]]})
+    editor = chained.start({"turns": [[say("before"), {"wait_cancel": True}]]})
     session = editor.new_session()
     turn = editor.start_prompt(session, "mend it")
     editor.wait_for_text("before")
@@ -238,13 +238,13 @@ def test_what_was_said_survives_a_proxy_that_dies(chained: Chained) -> None:
         editor.wait_for_result(turn)
     editor.close_stdin()
     editor.wait()
-    loaded = chained.started("conversation").load(session)
+    loaded = chained.start("conversation").load(session)
     assert texts(loaded.updates, "user_message_chunk") == ["mend it"]
     assert "before" in "".join(texts(loaded.updates))
 
 
 def test_the_proxy_before_one_that_died_passes_its_errors_on_and_ends_in_order(in_small: Chained) -> None:
-    editor = in_small.started()
+    editor = in_small.start()
     first, second = proxies_of(editor)
     second.kill()
     with pytest.raises(RequestFailed, match="proxy 1 has exited"):

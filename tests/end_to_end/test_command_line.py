@@ -54,14 +54,14 @@ def check_refused(command: list[str], environment: dict[str, str]) -> None:
     assert line.startswith("acp-proxy: ")
 
 
-def started(proxied: Proxied, *options: str, **environment: str) -> Editor:
+def start(proxied: Proxied, *options: str, **environment: str) -> Editor:
     """An editor whose settings name no store."""
     editor = Editor([*PROXY, "run", *options, *proxied.bare_agent("echo")], env=usual_environment(**environment))
     editor.project = proxied.project
     return editor
 
 
-def talked(editor: Editor) -> bytes:
+def talk(editor: Editor) -> bytes:
     """Hold a short conversation. The line that answered `initialize`."""
     with editor:
         session = editor.open()
@@ -71,15 +71,15 @@ def talked(editor: Editor) -> bytes:
 
 
 def test_an_option_overrides_the_variable_for_the_store(proxied: Proxied) -> None:
-    talked(started(proxied, ACP_PROXY_STORE=str(proxied.store)))
+    talk(start(proxied, ACP_PROXY_STORE=str(proxied.store)))
     assert len(proxied.transcripts()) == 1
-    talked(started(proxied, "--store", str(proxied.base / "other"), ACP_PROXY_STORE=str(proxied.store)))
+    talk(start(proxied, "--store", str(proxied.base / "other"), ACP_PROXY_STORE=str(proxied.store)))
     assert len(proxied.transcripts()) == 1
     assert len(list((proxied.base / "other").glob("transcripts/*/*.jsonl"))) == 1
 
 
 def test_a_variable_can_name_the_agent(proxied: Proxied) -> None:
-    talked(started(proxied, ACP_PROXY_STORE=str(proxied.store), ACP_PROXY_AGENT_ID="Work account"))
+    talk(start(proxied, ACP_PROXY_STORE=str(proxied.store), ACP_PROXY_AGENT_ID="Work account"))
     [path] = proxied.transcripts()
     assert path.parent.name.startswith("work-account-")
 
@@ -88,7 +88,7 @@ def test_the_default_store_of_every_command_is_in_the_users_data_directory(proxi
     home = proxied.base / "home"
     home.mkdir()
     environment = {"HOME": str(home), "XDG_DATA_HOME": "", "WIN_PD_OVERRIDE_LOCAL_APPDATA": str(home)}
-    talked(started(proxied, **environment))
+    talk(start(proxied, **environment))
     [transcript] = [path for path in home.rglob("*.jsonl") if path.name != "state.jsonl"]
     assert "acp-proxy" in transcript.parts
     if sys.platform != "win32":
@@ -100,6 +100,6 @@ def test_the_default_store_of_every_command_is_in_the_users_data_directory(proxi
 
 
 def test_a_tilde_in_the_stores_path_is_expanded(proxied: Proxied) -> None:
-    talked(started(proxied, "--store", "~/kept", HOME=str(proxied.base), USERPROFILE=str(proxied.base)))
+    talk(start(proxied, "--store", "~/kept", HOME=str(proxied.base), USERPROFILE=str(proxied.base)))
     proxied.store = proxied.base / "kept"
     assert len(proxied.transcripts()) == 1

@@ -41,7 +41,7 @@ class Second(Proxied):
         self.store, self.project = first.store, first.project
 
     def opened(self, agent: tuple[str, ...], script: Any = ANSWERS, *options: str) -> Editor:
-        return self.started(script, agent=("--name", "beta", *agent), options=options)
+        return self.start(script, agent=("--name", "beta", *agent), options=options)
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_a_copy_of_a_copy_goes_back_to_the_first_agent(proxied: Proxied, second:
         assert editor.end() == 0
     store = ProxyStore(proxied.store)
     back = printed(store, "continue", copy, "--with", "acp-proxy-demo-agent").strip()
-    with proxied.started(ANSWERS, agent=("--capabilities", "load,list")) as editor:
+    with proxied.start(ANSWERS, agent=("--capabilities", "load,list")) as editor:
         assert sorted(ids(editor)) == sorted([session, back])
         loaded = editor.load(back)
         said = [item.text for item in list_items(loaded.updates) if item.kind == "user"]
@@ -194,7 +194,7 @@ def test_a_long_session_is_copied_whole(proxied: Proxied, second: Second) -> Non
 
 def test_images_follow_the_record_and_their_echo_is_not_shown(proxied: Proxied, second: Second) -> None:
     image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
-    with proxied.started(ANSWERS, agent=("--capabilities", "none")) as editor:
+    with proxied.start(ANSWERS, agent=("--capabilities", "none")) as editor:
         session = editor.new_session()
         editor.request("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "look"}, image]})
         assert editor.end() == 0
@@ -289,7 +289,7 @@ def test_a_deleted_row_is_hidden_here_only(proxied: Proxied, second: Second, age
     with second.opened(agent, ANSWERS, *ALSO) as editor:
         assert ids(editor) == []
     assert proxied.transcript(session).exists()
-    with proxied.started(agent=NOTHING) as editor:
+    with proxied.start(agent=NOTHING) as editor:
         assert ids(editor) == [session]
 
 
@@ -314,14 +314,14 @@ def test_nothing_of_another_agent_is_listed_by_default(proxied: Proxied, second:
 def test_a_copy_that_nobody_continued_is_not_listed_as_another_agents(proxied: Proxied, second: Second) -> None:
     session, _ = recorded(proxied, "mend it")
     copy = copied(proxied, second, session)
-    with proxied.started(ANSWERS, agent=NOTHING, options=["--also-list", "all"]) as editor:
+    with proxied.start(ANSWERS, agent=NOTHING, options=["--also-list", "all"]) as editor:
         assert ids(editor) == [session]
     with second.opened(NOTHING, ANSWERS, "--also-list", "all") as editor:
         assert ids(editor) == [copy]
         editor.load(copy)
         editor.prompt(copy, "go on")
         assert editor.end() == 0
-    with proxied.started(ANSWERS, agent=NOTHING, options=["--also-list", "all"]) as editor:
+    with proxied.start(ANSWERS, agent=NOTHING, options=["--also-list", "all"]) as editor:
         assert [one["title"] for one in editor.sessions()] == ["mend it · beta", "mend it"]
 
 

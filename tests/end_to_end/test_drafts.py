@@ -15,8 +15,8 @@ WITH_LIST = ["--capabilities", "resume,list,load,close"]
 TURN: dict[str, Any] = {"turns": [[say("Done.")]]}
 
 
-def started(proxied: Proxied, script: Any = TURN, agent: list[str] | None = None) -> Editor:
-    return proxied.started(script, options=UNSTABLE, agent=agent or [])
+def start(proxied: Proxied, script: Any = TURN, agent: list[str] | None = None) -> Editor:
+    return proxied.start(script, options=UNSTABLE, agent=agent or [])
 
 
 def archived_by_id(editor: Editor, **params: Any) -> dict[str, bool]:
@@ -41,7 +41,7 @@ def test_drafts_are_served_only_on_request(proxied: Proxied, options: list[str])
 
 @pytest.mark.parametrize("agent", [[], WITH_LIST])
 def test_a_title_is_in_lists_loads_and_commands_and_survives_the_process(proxied: Proxied, agent: list[str]) -> None:
-    with started(proxied, agent=agent) as editor:
+    with start(proxied, agent=agent) as editor:
         session = editor.new_session()
         editor.prompt(session, "mend it")
         since = editor.count_lines()
@@ -51,7 +51,7 @@ def test_a_title_is_in_lists_loads_and_commands_and_survives_the_process(proxied
         info = {"sessionUpdate": "session_info_update", "title": "My title"}
         editor.wait_for(lambda message: message.get("params", {}).get("update") == info, since=since)
         assert editor.end() == 0
-    with started(proxied, agent=agent) as editor:
+    with start(proxied, agent=agent) as editor:
         [row] = editor.sessions()
         assert (row["sessionId"], row["title"]) == (session, "My title")
         editor.load(session)
@@ -65,7 +65,7 @@ def test_a_title_is_in_lists_loads_and_commands_and_survives_the_process(proxied
 
 def test_a_title_given_on_the_command_line_wins_in_a_running_proxy(proxied: Proxied) -> None:
     theirs = {"update": {"sessionUpdate": "session_info_update", "title": "theirs"}}
-    with started(proxied, {"turns": [[say("Done."), theirs]]}) as editor:
+    with start(proxied, {"turns": [[say("Done."), theirs]]}) as editor:
         session = editor.new_session()
         editor.prompt(session, "mend it")
         proxied.run("rename", session, "mine")
@@ -74,7 +74,7 @@ def test_a_title_given_on_the_command_line_wins_in_a_running_proxy(proxied: Prox
 
 @pytest.mark.parametrize("agent", [[], WITH_LIST])
 def test_archived_sessions_are_hidden_shown_and_marked(proxied: Proxied, agent: list[str]) -> None:
-    with started(proxied, agent=agent) as editor:
+    with start(proxied, agent=agent) as editor:
         kept, put_away = editor.new_session(), editor.new_session()
         for session in (kept, put_away):
             editor.prompt(session, "mend it")
@@ -86,7 +86,7 @@ def test_archived_sessions_are_hidden_shown_and_marked(proxied: Proxied, agent: 
         assert put_away not in proxied.run("list", "--json")
         assert put_away in proxied.run("list", "--archived", "--json")
         assert editor.end() == 0
-    with started(proxied, agent=agent) as editor:
+    with start(proxied, agent=agent) as editor:
         assert archived_by_id(editor) == {kept: False}
         assert editor.request("session/unarchive", {"sessionId": put_away}) == {}
         assert archived_by_id(editor) == {kept: False, put_away: False}
@@ -99,7 +99,7 @@ def test_an_open_session_is_cancelled_and_closed_before_it_is_archived(proxied: 
         "turns": [[{"wait_cancel": True}]],
         "methods": {"session/close": {"before": [{"stderr": "heard close of {session}"}]}},
     }
-    with started(proxied, script, ["--capabilities", "resume,list,close"]) as editor:
+    with start(proxied, script, ["--capabilities", "resume,list,close"]) as editor:
         session = editor.new_session()
         number = editor.start_prompt(session, "mend it")
         assert editor.request("session/archive", {"sessionId": session}) == {}
@@ -120,7 +120,7 @@ def test_a_session_of_the_agents_list_that_was_not_recorded_can_have_a_title_and
         session = editor.open()
         editor.prompt(session, "mend it")
         assert editor.end() == 0
-    with started(proxied, agent=WITH_LIST) as editor:
+    with start(proxied, agent=WITH_LIST) as editor:
         assert refused(editor, "session/archive", sessionId=session)[0] == NOT_FOUND
         assert archived_by_id(editor) == {session: False}
         editor.request("session/set_title", {"sessionId": session, "title": "mine"})

@@ -45,7 +45,7 @@ def hostile(victim: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("can", ["load", "none"], ids=["loaded", "handed over"])
 def test_nothing_that_an_agent_sends_counts_as_an_entry_in_a_new_process(proxied: Proxied, can: str) -> None:
     victim = proxied.recorded("private words", script={"turns": [[say("private answer")]]})
-    with proxied.started({"turns": [hostile(victim)]}, agent=["--capabilities", can]) as editor:
+    with proxied.start({"turns": [hostile(victim)]}, agent=["--capabilities", can]) as editor:
         session = editor.new_session()
         live = conversation(editor.prompt(session, "hello"))
         assert editor.end() == 0
@@ -53,7 +53,7 @@ def test_nothing_that_an_agent_sends_counts_as_an_entry_in_a_new_process(proxied
     assert texts(live) == ["Hello", "Bye"]
 
     methods = {"session/load": LOAD} if can == "load" else {}
-    with proxied.started({"turns": [[say("Go on")]], "methods": methods}, agent=["--capabilities", can]) as editor:
+    with proxied.start({"turns": [[say("Go on")]], "methods": methods}, agent=["--capabilities", can]) as editor:
         loaded = conversation(editor.load(session).updates)
         editor.prompt(session, "again")
         assert editor.end() == 0

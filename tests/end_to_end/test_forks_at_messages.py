@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.tools.demo.display import list_items
-from tests.end_to_end.proxied import Editor, Proxied, conversation, entries, list_said
+from tests.end_to_end.proxied import Editor, Proxied, conversation, entries, list_rules, list_said, load_anew
 
 ABLE = ("--capabilities", "load,resume,fork")
 CODEX = ("--name", "@agentclientprotocol/codex-acp")
@@ -44,9 +43,9 @@ def fork(editor: Editor, session: str, params: dict[str, Any]) -> str:
     return str(editor.request("session/fork", editor.place(session) | params)["sessionId"])
 
 
-def forked(proxied: Proxied, params: dict[str, Any], *, agent: tuple[str, ...] = ()) -> str:
+def record_fork(proxied: Proxied, params: dict[str, Any], *, agent: tuple[str, ...] = ()) -> str:
     """The fork of a session of three turns, with a turn of its own."""
-    with proxied.started(script(), agent=(*ABLE, *agent)) as editor:
+    with proxied.start(script(), agent=(*ABLE, *agent)) as editor:
         session = editor.new_session()
         for prompt in ("one", "two", "three"):
             editor.prompt(session, prompt)
@@ -59,44 +58,35 @@ def forked(proxied: Proxied, params: dict[str, Any], *, agent: tuple[str, ...] =
 def loaded(
     proxied: Proxied, session: str, *replay: dict[str, Any], mode: str = "compact", agent: tuple[str, ...] = ()
 ) -> list[tuple[str, str]]:
-    options = ("--replay", mode)
-    with proxied.started(script(*replay), agent=(*ABLE, *agent), options=options) as editor:
-        shown = list_items(conversation(editor.load(session).updates))
-        assert editor.end() == 0
-    return [(one.kind, one.text) for one in shown]
-
-
-def rules(proxied: Proxied, session: str) -> list[int]:
-    notes = [entry["note"] for entry in entries(proxied.transcript(session)) if "note" in entry]
-    return [note["rule"] for note in notes if note["type"] == "replay"]
+    return load_anew(proxied, session, script(*replay), mode=mode, agent=(*ABLE, *agent))
 
 
 @pytest.mark.parametrize(("params", "mode"), [(air("b2:segment:1"), "compact"), ({"messageId": "b2"}, "full")])
 def test_the_past_of_a_fork_ends_with_its_message(proxied: Proxied, params: dict[str, Any], mode: str) -> None:
-    session = forked(proxied, params)
+    session = record_fork(proxied, params)
     assert loaded(proxied, session, mode=mode) == [*turn("one"), *turn("two"), *turn("four")]
 
 
 def test_an_agents_own_replay_of_the_fork_lacks_nothing(proxied: Proxied) -> None:
-    session = forked(proxied, air("b2"))
+    session = record_fork(proxied, air("b2"))
     replay = [*replayed("one"), *replayed("two"), *replayed("four")]
     for _ in range(2):
         assert loaded(proxied, session, *replay) == [*turn("one"), *turn("two"), *turn("four")]
-    assert rules(proxied, session) == [5, 5]
+    assert list_rules(proxied, session) == [5, 5]
 
 
 @pytest.mark.parametrize(("agent", "messages"), [((), 1), (CODEX, 2)])
 def test_codex_forks_behind_the_whole_turn_of_the_message(
     proxied: Proxied, agent: tuple[str, ...], messages: int
 ) -> None:
-    session = forked(proxied, air("a2"), agent=agent)
+    session = record_fork(proxied, air("a2"), agent=agent)
     shown = loaded(proxied, session, agent=agent)
     assert shown == [*turn("one"), *turn("two")[: 1 + messages], *turn("four")]
 
 
 def test_a_fork_of_a_fork_ends_with_its_message_too(proxied: Proxied) -> None:
-    first = forked(proxied, air("b2"))
-    with proxied.started(script(), agent=ABLE) as editor:
+    first = record_fork(proxied, air("b2"))
+    with proxied.start(script(), agent=ABLE) as editor:
         editor.load(first)
         second = fork(editor, first, air("b1"))
         editor.prompt(second, "five")
@@ -110,7 +100,7 @@ UNKNOWN = [air("nobody"), {"_meta": {"other": {"forkPoint": {"turnIndex": 2}}}}]
 
 @pytest.mark.parametrize("params", UNKNOWN)
 def test_a_fork_at_an_unknown_point_begins_with_its_first_replay(proxied: Proxied, params: dict[str, Any]) -> None:
-    with proxied.started(script(), agent=ABLE) as editor:
+    with proxied.start(script(), agent=ABLE) as editor:
         session = editor.new_session()
         editor.prompt(session, "one")
         editor.prompt(session, "two")
@@ -124,39 +114,39 @@ def test_a_fork_at_an_unknown_point_begins_with_its_first_replay(proxied: Proxie
 
 @pytest.mark.parametrize("params", UNKNOWN)
 def test_a_fork_at_an_unknown_point_shows_what_the_agent_has(proxied: Proxied, params: dict[str, Any]) -> None:
-    session = forked(proxied, params)
+    session = record_fork(proxied, params)
     replay = [*replayed("one"), *replayed("four")]
     for _ in range(2):
         assert loaded(proxied, session, *replay) == [*turn("one"), *turn("four")]
 
 
 def test_an_agent_that_forked_earlier_than_we_could_read_is_believed(proxied: Proxied) -> None:
-    session = forked(proxied, {})
+    session = record_fork(proxied, {})
     replay = [*replayed("one"), *replayed("four")]
     assert loaded(proxied, session, *replay) == [*turn("one"), *turn("four")]
-    assert rules(proxied, session) == [3]
+    assert list_rules(proxied, session) == [3]
 
 
 def test_an_agent_that_lost_the_whole_past_of_a_fork_is_helped(proxied: Proxied) -> None:
-    session = forked(proxied, {})
+    session = record_fork(proxied, {})
     past = [*turn("one"), *turn("two"), *turn("three"), *turn("four")]
     assert loaded(proxied, session, *replayed("four")) == past
 
 
 def test_a_fork_of_a_session_that_was_handed_over_ends_with_its_message(proxied: Proxied) -> None:
     able = ("--capabilities", "fork")  # neither load nor resume
-    with proxied.started(script(), agent=able) as editor:
+    with proxied.start(script(), agent=able) as editor:
         session = editor.new_session()
         editor.prompt(session, "one")
         assert editor.end() == 0
-    with proxied.started(script(), agent=able) as editor:
+    with proxied.start(script(), agent=able) as editor:
         editor.load(session)
         for prompt in ("two", "three"):  # the agent counts from one again
             editor.prompt(session, prompt)
         made = fork(editor, session, air("b1"))
         editor.prompt(made, "four")
         assert editor.end() == 0
-    with proxied.started(script(), agent=able) as editor:
+    with proxied.start(script(), agent=able) as editor:
         shown = list_said(conversation(editor.load(made).updates))
         assert editor.end() == 0
     assert [text for kind, text in shown if kind == "user"] == ["one", "two", "four"]
@@ -165,7 +155,7 @@ def test_a_fork_of_a_session_that_was_handed_over_ends_with_its_message(proxied:
 @pytest.mark.parametrize("lacks", [[], [2]], ids=["the agent's replay is shown", "the transcript is shown"])
 def test_a_fork_at_a_user_message_as_a_load_named_it_has_what_came_up_to_it(proxied: Proxied, lacks: list[int]) -> None:
     """claude-agent-acp gives the user's messages ids only in its replays."""
-    with proxied.started(script(), agent=ABLE) as editor:
+    with proxied.start(script(), agent=ABLE) as editor:
         session = editor.new_session()
         for prompt in ("one", "two", "three"):
             editor.prompt(session, prompt)
@@ -175,14 +165,14 @@ def test_a_fork_at_a_user_message_as_a_load_named_it_has_what_came_up_to_it(prox
         step["update"]["messageId"] = f"id of {step['update']['content']['text']}"
     known = [step for number, step in enumerate(replay) if number not in lacks]
     for _ in range(2):
-        with proxied.started(script(*known), agent=ABLE) as editor:
+        with proxied.start(script(*known), agent=ABLE) as editor:
             loaded_updates = conversation(editor.load(session).updates)
             assert editor.end() == 0
         users = [one["messageId"] for one in loaded_updates if one["sessionUpdate"] == "user_message_chunk"]
         assert users == ["id of one", "id of two", "id of three"]
     notes = [entry["note"] for entry in entries(proxied.transcript(session)) if "note" in entry]
     assert [len(note.get("users", ())) for note in notes if note["type"] == "replay"] == [3, 0]
-    with proxied.started(script(), agent=ABLE) as editor:
+    with proxied.start(script(), agent=ABLE) as editor:
         editor.request("session/resume", editor.place(session))
         made = fork(editor, session, air("id of two"))
         editor.prompt(made, "four")

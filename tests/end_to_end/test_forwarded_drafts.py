@@ -25,7 +25,7 @@ def answers(request: dict[str, Any]) -> Any:
     return ANSWER if request["method"] == "elicitation/create" else first_option(request)
 
 
-def talked(proxied: Proxied) -> tuple[str, list[Any]]:
+def talk(proxied: Proxied) -> tuple[str, list[Any]]:
     """A session with one turn of every draft, and everything that the editor got."""
     with proxied.editor("drafts", on_request=answers) as editor:
         editor.initialize(clientCapabilities=WANTED)
@@ -57,7 +57,7 @@ def test_the_fixture_meets_the_schemas_of_the_official_sdk() -> None:
 
 
 def test_everything_passes_and_what_was_said_is_recorded(proxied: Proxied) -> None:
-    session, messages = talked(proxied)
+    session, messages = talk(proxied)
     steps = json.loads((SCRIPTS / "drafts.json").read_text().replace("{session}", session))["turns"][0]
     sent = [(step.get("session", session), step["update"]) for step in steps if "update" in step]
     updates = [message["params"] for message in messages if message.get("method") == "session/update"]
@@ -74,7 +74,7 @@ def test_everything_passes_and_what_was_said_is_recorded(proxied: Proxied) -> No
 
 
 def test_what_is_private_is_never_recorded(proxied: Proxied) -> None:
-    _, messages = talked(proxied)
+    _, messages = talk(proxied)
     assert EMAIL in json.dumps([message for message in messages if message.get("method") == "auth/status_update"])
     private = (EMAIL, "be-brief-and-secret", "branch-of-the-user")
     files = [path for path in proxied.store.rglob("*") if path.is_file()]
@@ -83,10 +83,10 @@ def test_what_is_private_is_never_recorded(proxied: Proxied) -> None:
 
 
 def test_a_child_session_is_recorded_and_never_listed(proxied: Proxied) -> None:
-    session, _ = talked(proxied)
+    session, _ = talk(proxied)
     header, *_ = entries(proxied.transcript(f"{session}-child"))
     assert (header["sessionId"], header["origin"]) == (f"{session}-child", "partial")
-    with proxied.started("drafts") as editor:
+    with proxied.start("drafts") as editor:
         assert [row["sessionId"] for row in editor.sessions()] == [session]
         assert editor.end() == 0
     listed = json.loads(proxied.run("list", "--json"))
@@ -94,7 +94,7 @@ def test_a_child_session_is_recorded_and_never_listed(proxied: Proxied) -> None:
 
 
 def test_subagents_are_shown_inside_their_parents(proxied: Proxied) -> None:
-    session, _ = talked(proxied)
+    session, _ = talk(proxied)
     shown = proxied.run("show", session)
     told = [
         "I ask a colleague.",
@@ -131,7 +131,7 @@ def test_subagents_are_shown_inside_their_parents(proxied: Proxied) -> None:
 
 
 def test_secrets_of_subagents_are_masked_in_an_export(proxied: Proxied) -> None:
-    session, _ = talked(proxied)
+    session, _ = talk(proxied)
     patterns = proxied.base / "patterns"
     patterns.write_text("Typed|login")
     exported = proxied.run("export", session, "--format", "json", "--redact", str(patterns))
@@ -152,7 +152,7 @@ def test_a_session_that_somebody_opened_is_not_shown_inside_another(proxied: Pro
 
 
 def test_a_load_shows_drafts_only_to_a_client_that_knows_them(proxied: Proxied) -> None:
-    session, _ = talked(proxied)
+    session, _ = talk(proxied)
     drafts = ["plan_update", "plan_update", "plan_removed", "subagent_update", "session_message", "session_message"]
     drafts += ["subagent_update", "plan_update"]
     for wanted, expected in ((WANTED, drafts), ({}, [])):

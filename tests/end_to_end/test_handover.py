@@ -52,7 +52,7 @@ def test_load_is_offered_for_an_agent_that_can_restore_nothing(proxied: Proxied)
 
 def test_a_handover_shows_the_complete_session_and_a_notice(proxied: Proxied) -> None:
     session, seen = recorded(proxied, "mend it", "and the other?")
-    with proxied.started(agent=NOTHING) as editor:
+    with proxied.start(agent=NOTHING) as editor:
         loaded = editor.load(session)
         assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
         assert texts(loaded.updates)[-1] == CLOSING
@@ -62,7 +62,7 @@ def test_a_handover_shows_the_complete_session_and_a_notice(proxied: Proxied) ->
 
 def test_only_the_agent_gets_the_record_with_the_next_prompt(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "mend it", script="conversation")
-    with proxied.started(agent=NOTHING) as editor:
+    with proxied.start(agent=NOTHING) as editor:
         editor.load(session)
         live = editor.prompt(session, "go on")
         editor.prompt(session, "and on")
@@ -91,14 +91,14 @@ def test_only_the_agent_gets_the_record_with_the_next_prompt(proxied: Proxied) -
 def test_a_login_and_a_crash_before_the_delivery_of_the_record_lose_nothing(proxied: Proxied) -> None:
     session, seen = recorded(proxied, "mend it", script=ANSWERS)
     login = {"code": AUTHENTICATION_REQUIRED, "message": "Authentication required"}
-    with proxied.started({"turns": [[{"error": login}], [{"exit": 17}]]}, agent=NOTHING) as editor:
+    with proxied.start({"turns": [[{"error": login}], [{"exit": 17}]]}, agent=NOTHING) as editor:
         editor.load(session)
         assert editor.wait_for_answer(editor.start_prompt(session, "log me in"))["error"] == login
         assert editor.wait_for_answer(editor.start_prompt(session, "once more"))["error"]["code"] == INTERNAL_ERROR
         assert editor.wait() == 17
     assert [words.startswith(INTRODUCTION) for words in given(proxied, session)] == [True, True]
     assert notes(proxied.transcript(session), "handover") == []
-    with proxied.started(ANSWERS, agent=NOTHING) as editor:
+    with proxied.start(ANSWERS, agent=NOTHING) as editor:
         loaded = editor.load(session)
         unanswered = [ShownItem("user", "log me in"), ShownItem("user", "once more")]
         assert list_items(loaded.updates) == [*list_items(seen), *unanswered, ShownItem("agent", CLOSING)]
@@ -115,7 +115,7 @@ def test_a_login_and_a_crash_before_the_delivery_of_the_record_lose_nothing(prox
 def test_messages_of_a_handed_over_session_have_its_old_id(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "mend it")
     asks = {"turns": [[say("before"), ASK, say("granted"), {"wait_cancel": True}]]}
-    with proxied.started(asks, agent=NOTHING) as editor:
+    with proxied.start(asks, agent=NOTHING) as editor:
         editor.load(session)
         since, pending = editor.count_lines(), editor.start_prompt(session, "go on")
         asked = editor.wait_for_method("session/request_permission", since=since)
@@ -132,13 +132,13 @@ def test_messages_of_a_handed_over_session_have_its_old_id(proxied: Proxied) -> 
 
 def test_a_handed_over_session_is_one_session_for_later_processes(proxied: Proxied) -> None:
     session, seen = recorded(proxied, "mend it", script=ANSWERS)
-    with proxied.started(ANSWERS, agent=NOTHING) as editor:
+    with proxied.start(ANSWERS, agent=NOTHING) as editor:
         editor.load(session)
         seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "go on"}}]
         seen += editor.prompt(session, "go on")
         assert [one["sessionId"] for one in editor.sessions()] == [session]
         assert editor.end() == 0
-    with proxied.started(ANSWERS, agent=NOTHING) as editor:
+    with proxied.start(ANSWERS, agent=NOTHING) as editor:
         [found] = editor.sessions()
         assert (found["sessionId"], found["title"]) == (session, "mend it")
         loaded = editor.load(session)
@@ -163,7 +163,7 @@ def is_update(message: Any) -> bool:
 def test_always_hands_over_a_session_that_the_agent_refuses(proxied: Proxied, can: str) -> None:
     agent = ("--capabilities", can)
     session, seen = recorded(proxied, "mend it", agent=agent)
-    with proxied.started(refusing(f"session/{can}"), agent=agent, options=["--handover", "always"]) as editor:
+    with proxied.start(refusing(f"session/{can}"), agent=agent, options=["--handover", "always"]) as editor:
         loaded = editor.load(session)
         assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
         assert is_handed_over(loaded)
@@ -179,14 +179,14 @@ def test_always_hands_over_a_session_that_the_agent_refuses(proxied: Proxied, ca
 def test_a_session_unknown_to_the_agent_is_handed_over(proxied: Proxied, can: str, error: dict[str, Any]) -> None:
     agent = ("--capabilities", can)
     session, seen = recorded(proxied, "mend it", agent=agent)
-    with proxied.started(refusing(f"session/{can}", error), agent=agent) as editor:
+    with proxied.start(refusing(f"session/{can}", error), agent=agent) as editor:
         loaded = editor.load(session)
         assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
         assert is_handed_over(loaded)
         seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "go on"}}]
         seen += editor.prompt(session, "go on")
         assert editor.end() == 0
-    with proxied.started(agent=agent) as editor:  # it knows the new session, and is asked for it
+    with proxied.start(agent=agent) as editor:  # it knows the new session, and is asked for it
         loaded = editor.load(session)
         assert list_items(loaded.updates) == list_items(seen)
         assert not is_handed_over(loaded)
@@ -205,7 +205,7 @@ def test_a_prompt_refused_after_a_load_is_sent_again_in_a_new_session_and_answer
     session, seen = recorded(proxied, "mend it", agent=agent)
     unknown = {"error": {"code": INTERNAL_ERROR, "message": "Session not found"}}
     forgetful = {"turns": [[say("As you wish.")], [unknown]]}  # the second turn of the forgotten session
-    with proxied.started(forgetful, agent=agent) as editor:
+    with proxied.start(forgetful, agent=agent) as editor:
         assert list_items(editor.load(session).updates) == list_items(seen)
         since, pending = editor.count_lines(), editor.start_prompt(session, "go on")
         assert editor.wait_for_result(pending) == {"stopReason": "end_turn"}
@@ -228,7 +228,7 @@ def test_a_prompt_refused_after_a_load_is_sent_again_in_a_new_session_and_answer
 
 def test_a_handed_over_session_is_one_row_of_the_agents_own_list(proxied: Proxied) -> None:
     session, _, _ = continued(proxied)
-    with proxied.started(ANSWERS, agent=LISTS) as editor:
+    with proxied.start(ANSWERS, agent=LISTS) as editor:
         other = editor.new_session()
         editor.prompt(other, "something else")
         found = editor.sessions(cwd=str(editor.project))
@@ -240,17 +240,17 @@ def test_a_handed_over_session_stays_listed_when_the_agent_has_only_the_new_one(
     session, _, _ = continued(proxied)
     [old] = [path for path in proxied.memory.glob("*.json") if json.loads(path.read_text())["id"] == session]
     old.unlink()
-    with proxied.started(ANSWERS, agent=LISTS) as editor:
+    with proxied.start(ANSWERS, agent=LISTS) as editor:
         assert [row["sessionId"] for row in editor.sessions()] == [session]
         assert editor.end() == 0
-    with proxied.started(ANSWERS, agent=LISTS, options=["--handover", "never"]) as editor:
+    with proxied.start(ANSWERS, agent=LISTS, options=["--handover", "never"]) as editor:
         assert [row["sessionId"] for row in editor.sessions()] == [session]
         assert editor.end() == 0
 
 
 def test_the_agents_id_of_a_handed_over_session_opens_the_whole_session(proxied: Proxied) -> None:
     session, new, seen = continued(proxied)
-    with proxied.started(ANSWERS, agent=LISTS) as editor:
+    with proxied.start(ANSWERS, agent=LISTS) as editor:
         assert list_items(editor.load(new).updates) == list_items(seen)
         seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "and on"}}]
         seen += editor.prompt(new, "and on")
@@ -273,7 +273,7 @@ def test_deleting_a_row_of_a_handed_over_session_deletes_the_session(
 ) -> None:
     session, new, _ = continued(proxied)
     agent = LISTS if can_delete else ("--capabilities", "load,list")
-    with proxied.started(ANSWERS, agent=agent) as editor:
+    with proxied.start(ANSWERS, agent=agent) as editor:
         editor.request("session/delete", {"sessionId": session if by == "its own id" else new})
         assert editor.sessions() == []
         assert {editor.load(each).answer["error"]["code"] for each in (session, new)} == {NOT_FOUND}
@@ -285,7 +285,7 @@ def test_deleting_a_row_of_a_handed_over_session_deletes_the_session(
 def test_a_session_handed_over_before_aliases_were_noted_is_one_row_once_it_was_opened(proxied: Proxied) -> None:
     session, new, seen = continued(proxied)
     (proxied.transcript(session).parent / "state.jsonl").unlink()
-    with proxied.started(ANSWERS, agent=LISTS) as editor:
+    with proxied.start(ANSWERS, agent=LISTS) as editor:
         rows = {row["sessionId"]: row.get("title") for row in editor.sessions()}
         assert rows == {session: "mend it", new: None}  # not the title that the agent has made from the record
         assert list_items(editor.load(session).updates) == list_items(seen)
@@ -307,7 +307,7 @@ def test_a_session_that_the_agent_renames_keeps_its_id(proxied: Proxied) -> None
         direct.project = proxied.project
         copy = direct.open()
     script = {**renaming(copy), "turns": [[say("before"), ASK, say("I heard: {prompt}")]]}
-    with proxied.started(script) as editor:
+    with proxied.start(script) as editor:
         since = editor.count_lines()
         loaded = editor.load(session)
         assert list_items(loaded.updates) == list_items(seen)
@@ -319,7 +319,7 @@ def test_a_session_that_the_agent_renames_keeps_its_id(proxied: Proxied) -> None
         assert editor.end() == 0
     assert user_words(proxied.transcript(session)) == ["mend it", "go on"]
     assert given(proxied, session) == ["go on"]
-    with proxied.started() as editor:  # from now on the agent is asked for the copy
+    with proxied.start() as editor:  # from now on the agent is asked for the copy
         assert texts(editor.load(session).updates, "user_message_chunk") == ["mend it", "go on"]
         editor.prompt(session, "and on")
         assert editor.end() == 0

@@ -43,7 +43,7 @@ def begun_elsewhere(proxied: Proxied) -> str:
 
 
 def loaded_anew(proxied: Proxied, session: str, script: Any = IMPORTED, agent: Any = LOADS) -> Loaded:
-    with proxied.started(script, agent=agent) as editor:
+    with proxied.start(script, agent=agent) as editor:
         loaded = editor.load(session)
         assert editor.end() == 0
     return loaded
@@ -87,7 +87,7 @@ def test_loads_of_an_imported_session_do_not_lengthen_it(proxied: Proxied) -> No
         assert list_said(loaded_anew(proxied, session).updates) == TOLD
         sizes.append(len(conversation(updates_in(path))))
     assert sizes == [len(conversation(before))] * 3
-    with proxied.started(IMPORTED, agent=LOADS) as editor:  # nor within one process
+    with proxied.start(IMPORTED, agent=LOADS) as editor:  # nor within one process
         for _ in range(3):
             assert list_said(conversation(editor.load(session).updates)) == TOLD
         assert editor.end() == 0
@@ -99,7 +99,7 @@ def test_an_imported_session_is_listed_shown_exported_searched_and_deleted_befor
     proxied: Proxied,
 ) -> None:
     session = begun_elsewhere(proxied)
-    with proxied.started(IMPORTED, agent=LOADS) as editor:
+    with proxied.start(IMPORTED, agent=LOADS) as editor:
         editor.load(session)
         [listed] = editor.sessions()
         assert (listed["sessionId"], listed["title"]) == (session, "said elsewhere")
@@ -119,7 +119,7 @@ def test_an_imported_session_is_replayed_with_its_later_turns(
     proxied: Proxied,
 ) -> None:
     session = begun_elsewhere(proxied)
-    with proxied.started(IMPORTED, agent=LOADS) as editor:
+    with proxied.start(IMPORTED, agent=LOADS) as editor:
         editor.load(session)
         live = editor.prompt(session, "go on")
         [listed] = editor.sessions()
@@ -136,7 +136,7 @@ def test_an_imported_session_is_replayed_with_its_later_turns(
 
 def test_an_imported_session_is_replayed_if_the_agent_can_now_only_resume(proxied: Proxied) -> None:
     session = begun_elsewhere(proxied)
-    with proxied.started(IMPORTED, agent=LOADS) as editor:
+    with proxied.start(IMPORTED, agent=LOADS) as editor:
         editor.load(session)
         live = editor.prompt(session, "go on")
         assert editor.end() == 0
@@ -159,7 +159,7 @@ def fork(editor: Editor, session: str) -> str:
 @pytest.fixture
 def forked(proxied: Proxied) -> tuple[str, str]:
     """A session with a prompt, and a fork of it; both have been continued."""
-    with proxied.started(agent=FORKS) as editor:
+    with proxied.start(agent=FORKS) as editor:
         parent = editor.new_session()
         editor.prompt(parent, "one")
         child = fork(editor, parent)
@@ -176,7 +176,7 @@ def users(updates: Updates) -> list[str]:
 def test_a_fork_and_its_parent_continue_separately(proxied: Proxied, forked: tuple[str, str]) -> None:
     parent, child = forked
     for _ in range(2):
-        with proxied.started(agent=FORKS) as editor:
+        with proxied.start(agent=FORKS) as editor:
             of_child, of_parent = editor.load(child), editor.load(parent)
             assert users(of_child.updates) == ["one", "of the child"]
             assert users(of_parent.updates) == ["one", "of the parent"]
@@ -191,7 +191,7 @@ def test_a_fork_and_its_parent_continue_separately(proxied: Proxied, forked: tup
 
 def test_a_fork_during_a_turn_has_the_updates_up_to_then(proxied: Proxied) -> None:
     waits = {"turns": [[say("before"), {"wait_cancel": True}, say("after")]]}
-    with proxied.started(waits, agent=FORKS) as editor:
+    with proxied.start(waits, agent=FORKS) as editor:
         parent = editor.new_session()
         turn = editor.start_prompt(parent, "one")
         editor.wait_for_text("before")

@@ -25,7 +25,7 @@ def scripted(*sessions: str) -> dict[str, Any]:
     }
 
 
-def started(proxied: Proxied, *sessions: str) -> Editor:
+def start(proxied: Proxied, *sessions: str) -> Editor:
     editor = proxied.editor(scripted(*sessions))
     editor.initialize(clientCapabilities=AIR)
     return editor
@@ -38,7 +38,7 @@ def looked_up(editor: Editor) -> dict[str, tuple[str, bool]]:
 
 
 def test_what_the_editor_changes_in_the_agents_index_is_known_to_our_commands(proxied: Proxied) -> None:
-    with started(proxied) as editor:
+    with start(proxied) as editor:
         session = editor.new_session()
         editor.prompt(session, "mend it")
         assert editor.request("_session/rename", {"sessionId": session, "title": "The login"}) == {}
@@ -52,12 +52,12 @@ def test_what_the_editor_changes_in_the_agents_index_is_known_to_our_commands(pr
 
 
 def test_what_our_commands_change_holds_in_the_agents_index(proxied: Proxied) -> None:
-    with started(proxied) as editor:
+    with start(proxied) as editor:
         one, two = editor.new_session(), editor.new_session()
         for session in (one, two):
             editor.prompt(session, "mend it")
         assert editor.end() == 0
-    with started(proxied, one, two) as editor:
+    with start(proxied, one, two) as editor:
         assert looked_up(editor) == {one: ("The agent's", False), two: ("The agent's", False)}
         proxied.run("rename", one, "Mine")
         proxied.run("archive", one)
@@ -105,7 +105,7 @@ def test_the_index_has_rows_that_the_client_asked_for_and_only_acp_proxy_has(pro
 
 def test_the_index_has_rows_of_other_agents_sessions(proxied: Proxied) -> None:
     about = {"agentInfo": {"name": "another", "version": "1"}}
-    with proxied.started({"initialize": {"result": about}, "turns": [[say("Done.")]]}) as editor:
+    with proxied.start({"initialize": {"result": about}, "turns": [[say("Done.")]]}) as editor:
         session = editor.new_session()
         editor.prompt(session, "mend it")
         assert editor.end() == 0

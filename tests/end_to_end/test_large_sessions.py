@@ -74,7 +74,7 @@ def wait_until_heard(editor: Editor) -> None:
 def test_100_000_updates_are_replayed_in_order_while_another_session_continues(proxied: Proxied) -> None:
     session = lengthened(proxied, UPDATES)
     assert proxied.transcript(session).stat().st_size > 36_000_000
-    editor = proxied.started(options=FULL)
+    editor = proxied.start(options=FULL)
     other = editor.new_session()
     editor.prompt(other, "before")
     before, since = memory(editor), editor.count_lines()
@@ -101,7 +101,7 @@ def test_100_000_updates_are_replayed_in_order_while_another_session_continues(p
 def test_a_turn_is_folded_in_pieces_so_that_memory_is_bounded(proxied: Proxied) -> None:
     session = lengthened(proxied, UPDATES // 2)
     assert proxied.transcript(session).stat().st_size > FOLDED
-    with proxied.started() as editor:
+    with proxied.start() as editor:
         said = texts(editor.load(session).updates)
     pieces = [text for text in said if text.startswith(tuple("0123456789"))]
     assert "".join(pieces) == "".join(map(numbered, range(UPDATES // 2)))
@@ -110,7 +110,7 @@ def test_a_turn_is_folded_in_pieces_so_that_memory_is_bounded(proxied: Proxied) 
 
 def test_two_long_sessions_are_replayed_concurrently(proxied: Proxied) -> None:
     sessions = [lengthened(proxied, SOME) for _ in range(2)]
-    editor = proxied.started(STRAYS, options=FULL)
+    editor = proxied.start(STRAYS, options=FULL)
     since = editor.count_lines()
     pending = [start_slow_load(editor, sessions[0]), editor.start_load(sessions[1])]
     editor.wait_for_stderr(sessions[1])
@@ -126,7 +126,7 @@ def test_two_long_sessions_are_replayed_concurrently(proxied: Proxied) -> None:
 
 def test_a_cancel_ends_a_replay(proxied: Proxied) -> None:
     session = lengthened(proxied, SOME)
-    editor = proxied.started(STRAYS, options=FULL)
+    editor = proxied.start(STRAYS, options=FULL)
     since = editor.count_lines()
     pending = start_slow_load(editor, session, at=numbered(0))
     editor.notify("$/cancel_request", {"requestId": pending})
@@ -151,7 +151,7 @@ def test_a_cancel_ends_a_replay(proxied: Proxied) -> None:
 
 def test_killing_the_editor_during_a_replay_keeps_the_transcript_whole(proxied: Proxied) -> None:
     session = lengthened(proxied, SOME)
-    with proxied.started(options=FULL) as editor:
+    with proxied.start(options=FULL) as editor:
         start_slow_load(editor, session)
         editor.kill()
-    assert numbers(proxied.started(options=FULL).load(session).updates) == list(range(SOME))
+    assert numbers(proxied.start(options=FULL).load(session).updates) == list(range(SOME))

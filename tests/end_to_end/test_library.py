@@ -22,7 +22,7 @@ def told_titles(editor: Editor) -> list[Any]:
 
 def test_the_users_title_is_in_the_next_list_and_sent_after_a_load(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
-    with proxied.started() as editor:
+    with proxied.start() as editor:
         assert [one["title"] for one in editor.sessions()] == ["mend it"]
         proxied.run("rename", session, "The\nlogin \x1b[2J")
         assert [one["title"] for one in editor.sessions()] == ["The login"]
@@ -35,7 +35,7 @@ def test_the_users_title_is_in_the_next_list_and_sent_after_a_load(proxied: Prox
 
 
 def test_the_users_title_replaces_only_the_title_in_the_agents_list(proxied: Proxied) -> None:
-    with proxied.started(agent=LISTS) as editor:
+    with proxied.start(agent=LISTS) as editor:
         first, other = editor.new_session(), editor.new_session()
         for session in (first, other):
             editor.prompt(session, f"mend {session}")
@@ -49,14 +49,14 @@ def test_the_users_title_replaces_only_the_title_in_the_agents_list(proxied: Pro
         assert (left["sessionId"], left["title"]) == (first, 'Mine "too"')
         proxied.run("rename", first, "--clear")
         assert editor.sessions()[0]["title"] == f"mend {first}"
-    with proxied.started(options=("--list", "agent"), agent=LISTS) as editor:
+    with proxied.start(options=("--list", "agent"), agent=LISTS) as editor:
         proxied.run("rename", first, "Mine")
         assert raw_list(editor) == raw
 
 
 def test_an_archived_session_is_in_no_list_and_can_still_be_loaded(proxied: Proxied) -> None:
     for agent in ((), LISTS):
-        with proxied.started(agent=agent) as editor:
+        with proxied.start(agent=agent) as editor:
             first, other = editor.new_session(), editor.new_session()
             for session in (first, other):
                 editor.prompt(session, "mend it")
@@ -85,7 +85,7 @@ def raw_list(editor: Editor) -> bytes:
 def test_a_delete_by_the_editor_can_be_undone_unless_the_user_has_no_bin(proxied: Proxied) -> None:
     for options, is_kept in (((), True), (("--bin-days", "0"), False)):
         session = proxied.recorded("mend it")
-        with proxied.started(options=options) as editor:
+        with proxied.start(options=options) as editor:
             editor.request("session/delete", {"sessionId": session})
         [kept] = json.loads(proxied.run("restore", "--json")) or [None]
         assert (kept is not None) == is_kept
@@ -97,7 +97,7 @@ def test_a_delete_by_the_editor_can_be_undone_unless_the_user_has_no_bin(proxied
 
 def test_a_soft_deleted_session_is_deleted_for_the_editor_until_its_restore(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
-    with proxied.started(options=SOFT) as editor:
+    with proxied.start(options=SOFT) as editor:
         live = texts(editor.load(session).updates)
         for _ in range(2):
             assert editor.request("session/delete", {"sessionId": session}) == {}
@@ -120,7 +120,7 @@ def test_a_soft_deleted_session_is_deleted_for_the_editor_until_its_restore(prox
 
 
 def test_a_prompt_after_a_soft_delete_begins_a_new_session_beside_the_old_one(proxied: Proxied) -> None:
-    with proxied.started(options=SOFT) as editor:
+    with proxied.start(options=SOFT) as editor:
         session = editor.new_session()
         editor.prompt(session, "first words")
         proxied.run("rename", session, "The first")
@@ -142,7 +142,7 @@ def test_a_prompt_after_a_soft_delete_begins_a_new_session_beside_the_old_one(pr
 def test_a_soft_delete_during_a_turn_leaves_a_gap_after_the_restore(proxied: Proxied) -> None:
     permission = Permission()
     script = {"turns": [[say("before"), ASK, say("granted")]]}
-    with proxied.started(script, options=SOFT, on_request=permission) as editor:
+    with proxied.start(script, options=SOFT, on_request=permission) as editor:
         session = editor.new_session()
         number = editor.start_prompt(session, "count")
         editor.wait_for_method("session/request_permission")
@@ -161,7 +161,7 @@ def test_a_soft_delete_during_a_turn_leaves_a_gap_after_the_restore(proxied: Pro
 def test_a_prompt_that_the_agent_refuses_is_kept_but_in_no_editors_list(proxied: Proxied) -> None:
     unknown = {"code": NOT_FOUND, "message": "Resource not found: session nowhere"}
     script = {"methods": {"session/load": {"error": unknown}}, "turns": [[{"error": unknown}]]}
-    with proxied.started(script, agent=("--capabilities", "load")) as editor:
+    with proxied.start(script, agent=("--capabilities", "load")) as editor:
         with pytest.raises(RequestFailed):
             editor.request("session/load", editor.place("nowhere"))
         assert (proxied.transcripts(), proxied.run("list")) == ([], "")
@@ -169,6 +169,6 @@ def test_a_prompt_that_the_agent_refuses_is_kept_but_in_no_editors_list(proxied:
         assert "error" in answer
         assert editor.sessions() == []
         assert editor.end() == 0
-    with proxied.started(agent=("--capabilities", "load")) as editor:
+    with proxied.start(agent=("--capabilities", "load")) as editor:
         assert editor.sessions() == []
         assert proxied.run("list").startswith("nowhere\tmy words\t")

@@ -27,7 +27,7 @@ def text(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
 
-def started(proxied: Proxied, script: str | Mapping[str, Any] | None = SILENT, *agent: str) -> Editor:
+def start(proxied: Proxied, script: str | Mapping[str, Any] | None = SILENT, *agent: str) -> Editor:
     editor = proxied.editor(script, agent=agent)
     editor.initialize()
     return editor
@@ -72,8 +72,8 @@ def pages(editor: Editor, between: Any = lambda: None, **params: Any) -> list[li
 
 def test_sessions_are_paged_completely_while_new_ones_arrive(proxied: Proxied) -> None:
     names = fill(proxied, MANY)
-    editor = started(proxied)
-    other = started(proxied)
+    editor = start(proxied)
+    other = start(proxied)
     new: list[str] = []
 
     def talk_on() -> None:
@@ -93,13 +93,13 @@ def test_sessions_are_paged_completely_while_new_ones_arrive(proxied: Proxied) -
 
 def test_a_cursor_of_another_filter_or_agent_is_refused(proxied: Proxied) -> None:
     fill(proxied, PAGE + 1)
-    editor = started(proxied)
+    editor = start(proxied)
     cursor = editor.request("session/list", {})["nextCursor"]
     filtered = editor.request("session/list", {"cwd": "/project"})["nextCursor"]
     assert code_of(editor, cursor=cursor, cwd="/project") == (-32602, "Invalid cursor")
     assert code_of(editor, cursor=filtered) == (-32602, "Invalid cursor")
     assert code_of(editor, cursor=filtered, cwd="/elsewhere") == (-32602, "Invalid cursor")
-    assert code_of(started(proxied, SILENT, "--name", "another"), cursor=cursor) == (-32602, "Invalid cursor")
+    assert code_of(start(proxied, SILENT, "--name", "another"), cursor=cursor) == (-32602, "Invalid cursor")
     assert len(editor.list_ids(cursor=cursor)) == len(editor.list_ids(cursor=filtered, cwd="/project")) == 1
 
 
@@ -107,8 +107,8 @@ def test_a_cursor_of_another_filter_or_agent_is_refused(proxied: Proxied) -> Non
 
 
 def test_sessions_of_two_agents_with_equal_ids_are_separate(proxied: Proxied) -> None:
-    one = started(proxied, COUNTING, "--name", "one")
-    other = started(proxied, COUNTING, "--name", "other", "--memory", str(proxied.base / "other memory"))
+    one = start(proxied, COUNTING, "--name", "one")
+    other = start(proxied, COUNTING, "--name", "other", "--memory", str(proxied.base / "other memory"))
     assert prompted(one, [text("said to one")]) == prompted(other, [text("said to the other")]) == "session-1"
     assert [row["title"] for row in one.sessions()] == ["said to one"]
     assert [row["title"] for row in other.sessions()] == ["said to the other"]
@@ -123,7 +123,7 @@ def test_sessions_of_two_agents_with_equal_ids_are_separate(proxied: Proxied) ->
 
 
 def test_the_agents_title_time_and_meta_win_until_they_are_cleared(proxied: Proxied) -> None:
-    editor = started(proxied, "title")
+    editor = start(proxied, "title")
     session = prompted(editor, [text("Mend it")])
     editor.wait_for(lambda one: step_of(one) == 2)
     [found] = editor.sessions()
@@ -152,7 +152,7 @@ def test_the_agents_title_time_and_meta_win_until_they_are_cleared(proxied: Prox
 def test_a_title_that_the_agent_sends_late_replaces_the_first_words_at_once_but_not_the_users(proxied: Proxied) -> None:
     titled = {"update": {"sessionUpdate": "session_info_update", "title": "What the agent calls it"}}
     late = {"turns": [[], *[[{"stop": "end_turn"}, titled]] * 2]}
-    editor = started(proxied, late)
+    editor = start(proxied, late)
     session = prompted(editor, [text("Mend it")])
     assert [found["title"] for found in editor.sessions()] == ["Mend it"]
     assert "\tMend it\t" in proxied.run("list")
@@ -196,7 +196,7 @@ def raw_list(client: Client, **params: Any) -> bytes:
 
 
 def test_the_agents_list_passes_byte_for_byte_without_deleted_sessions(proxied: Proxied) -> None:
-    editor = started(proxied, "echo", *NATIVE)
+    editor = start(proxied, "echo", *NATIVE)
     sessions = [prompted(editor, [text(f"Mend {number}")]) for number in range(3)]
     unprompted = editor.new_session()
     with Editor(proxied.bare_agent("echo", NATIVE)) as direct:
@@ -212,5 +212,5 @@ def test_the_agents_list_passes_byte_for_byte_without_deleted_sessions(proxied: 
         assert raw_list(direct) == own  # the agent still has it
         project = str(proxied.project)
         assert raw_list(editor, cwd="/elsewhere") == raw_list(direct, cwd="/elsewhere") != raw_list(direct, cwd=project)
-    with started(proxied, "echo", *NATIVE) as later:
+    with start(proxied, "echo", *NATIVE) as later:
         assert sessions[1].encode() not in raw_list(later)

@@ -29,7 +29,7 @@ COMMANDS = "available_commands_update"
 def test_a_refused_load_gets_the_agents_error_and_changes_nothing(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
     before = proxied.transcript(session).read_bytes()
-    editor = proxied.started("refuses-resume")
+    editor = proxied.start("refuses-resume")
     [listed] = editor.sessions()
     loaded = editor.load(session)
     script = json.loads(proxied.script("refuses-resume").read_text())
@@ -48,7 +48,7 @@ def test_a_turn_known_only_to_a_resuming_agent_is_shown_and_recorded_once(proxie
     session = proxied.recorded("mend it", "and the other?")
     shown = []
     for _ in range(2):
-        with proxied.started("replays-on-resume") as editor:
+        with proxied.start("replays-on-resume") as editor:
             loaded = editor.load(session)
             shown.append(list_said(loaded.updates))
             editor.sessions()
@@ -80,7 +80,7 @@ def test_a_replay_after_the_answer_to_a_resume_is_shown_and_recorded_once(proxie
     late = [user, whole, say("Something was updated meanwhile."), {"notify": "_told", "params": {"sessionId": session}}]
     shown = []
     for _ in range(3):
-        with proxied.started({"methods": {"session/resume": {"after": late}}}) as editor:
+        with proxied.start({"methods": {"session/resume": {"after": late}}}) as editor:
             editor.load(session)
             editor.wait_for(lambda one: one.get("method") == "_told")
             shown.append(list_said(conversation(editor.list_updates(session))))
@@ -106,7 +106,7 @@ def begun_without_the_proxy(proxied: Proxied) -> str:
 
 def test_a_session_known_only_to_the_agent_opens_empty_and_is_recorded_from_then_on(proxied: Proxied) -> None:
     session = begun_without_the_proxy(proxied)
-    editor = proxied.started()
+    editor = proxied.start()
     loaded = editor.load(session)
     assert (loaded.answer["result"], loaded.told) == ({}, [])
     editor.prompt(session, "from here on")
@@ -120,7 +120,7 @@ def test_a_lost_transcript_is_an_error_before_the_agent_is_asked(proxied: Proxie
     session = proxied.recorded("mend it")
     assert WholeStore(proxied.store).list_all()  # it is in the index, however slow its proxy was
     proxied.transcript(session).unlink()
-    editor = proxied.started({"methods": {"session/resume": {"before": [{"stderr": "asked to resume"}]}}})
+    editor = proxied.start({"methods": {"session/resume": {"before": [{"stderr": "asked to resume"}]}}})
     loaded = editor.load(session)
     assert loaded.told == []
     assert loaded.answer["error"]["code"] == INTERNAL_ERROR
@@ -134,7 +134,7 @@ def test_a_lost_transcript_is_an_error_before_the_agent_is_asked(proxied: Proxie
 
 def test_an_unanswered_load_does_not_block_other_sessions(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
-    editor = proxied.started("hangs-on-resume")
+    editor = proxied.start("hangs-on-resume")
     pending = editor.start_load(session)
     other = editor.new_session()
     live = editor.prompt(other, "meanwhile")
@@ -150,7 +150,7 @@ def test_an_unanswered_load_does_not_block_other_sessions(proxied: Proxied) -> N
 
 def test_an_unanswered_load_is_answered_when_the_editor_ends(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
-    editor = proxied.started("hangs-on-resume")
+    editor = proxied.start("hangs-on-resume")
     pending = editor.start_load(session)
     editor.prompt(editor.new_session(), "meanwhile")
     assert editor.end() == 0
@@ -168,7 +168,7 @@ ONGOING: dict[str, Any] = {
 
 def test_a_load_during_a_turn_loses_and_repeats_nothing(proxied: Proxied) -> None:
     permission = Permission()
-    editor = proxied.started(ONGOING, on_request=permission)
+    editor = proxied.start(ONGOING, on_request=permission)
     session = editor.new_session()
     turn = editor.start_prompt(session, "count")
     editor.wait_for_text("100 ")
@@ -195,7 +195,7 @@ def test_a_load_during_a_turn_loses_and_repeats_nothing(proxied: Proxied) -> Non
 
 def test_a_second_load_replays_the_turn_since_the_first(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
-    editor = proxied.started()
+    editor = proxied.start()
     first = editor.load(session)
     live = editor.prompt(session, "and the other?")
     second = editor.load(session)

@@ -141,7 +141,7 @@ def test_a_complete_agent_passes_unchanged(proxied: Proxied) -> None:
     assert editor.request("session/list", {})["sessions"][0]["title"] == FIRST
     # The agent's replay is shorter, so ours is shown, unless an option prevents it.
     assert list_items(editor.load(session).updates) == [ShownItem("user", FIRST), *list_replayed(live)]
-    editor = proxied.started("conversation", agent=everything, options=["--load", "agent"])
+    editor = proxied.start("conversation", agent=everything, options=["--load", "agent"])
     assert kinds(editor.load(session).updates) == ["user_message_chunk", "agent_message_chunk"]
 
 

@@ -410,7 +410,7 @@ def test_the_mock_agent_behaves_the_same_behind_the_proxy(start: Start, tmp_path
 
 def test_the_mock_agent_replays_a_session_like_the_proxy(proxied: Proxied, start: Start) -> None:
     session = proxied.recorded("Mend it", "And now?")
-    with proxied.started("conversation") as editor:
+    with proxied.start("conversation") as editor:
         wanted = editor.load(session)
     mock = start(files=[proxied.transcript(session)])
     mock.initialize()

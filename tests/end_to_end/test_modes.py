@@ -50,7 +50,7 @@ def with_options(proxied: Proxied, *options: str, can: str, script: Any = None) 
     if script is not None:
         used = {name: given for name, given in script.get("methods", {}).items() if name in methods}
         script = {**script, "methods": used}
-    return proxied.started(script, options=options, agent=["--capabilities", can])
+    return proxied.start(script, options=options, agent=["--capabilities", can])
 
 
 def recorded(proxied: Proxied, can: str) -> tuple[str, Updates]:

@@ -17,7 +17,7 @@ def sessions(store: Path, *words: str) -> str:
 @pytest.mark.parametrize("was_deleted", [False, True])
 def test_an_imported_session_is_listed_loaded_and_continued(proxied: Proxied, was_deleted: bool) -> None:
     session = proxied.recorded("mend it", "and this")
-    with proxied.started("conversation") as editor:
+    with proxied.start("conversation") as editor:
         [listed] = editor.sessions()
         told = conversation(editor.load(session).updates)
         assert editor.end() == 0
@@ -28,7 +28,7 @@ def test_an_imported_session_is_listed_loaded_and_continued(proxied: Proxied, wa
         sessions(proxied.store, "delete", session, "--yes")
     else:
         proxied.store = proxied.base / "elsewhere"
-    with proxied.started("conversation") as editor:
+    with proxied.start("conversation") as editor:
         assert editor.sessions() == []
         sessions(proxied.store, "import", str(exported))  # while a proxy uses the store
         assert editor.sessions() == [listed]

@@ -67,7 +67,7 @@ def watched() -> Iterator[Watched]:
     made.close()
 
 
-def started(proxied: Proxied, agent: Sequence[str], options: Sequence[str] = ()) -> Editor:
+def start(proxied: Proxied, agent: Sequence[str], options: Sequence[str] = ()) -> Editor:
     """An editor with any command as its agent."""
     editor = Editor([*PROXY, "run", "--store", str(proxied.store), *options, "--", *agent])
     editor.project = proxied.project
@@ -110,7 +110,7 @@ def test_a_killed_agent_is_reported_by_its_signal(proxied: Proxied, name: str) -
 def test_everything_that_the_agent_wrote_is_delivered_before_its_end(proxied: Proxied) -> None:
     count = 40_000  # as much as two reads: it exits while the first is processed
     script = f"import os, sys; sys.stdin.readline(); os.write(1, b'{{}}\\n' * {count}); os._exit(3)"
-    with started(proxied, [sys.executable, "-c", script]) as editor:
+    with start(proxied, [sys.executable, "-c", script]) as editor:
         editor.wait_for_answer(editor.start_request("_go"))
         assert editor.wait() == 3
         editor.wait_for_end()
@@ -171,7 +171,7 @@ def test_a_grandchild_that_keeps_writing_does_not_delay_the_end(proxied: Proxied
         "while os.write(1, b'{}\\n'): time.sleep(0.05)"
     )
     agent = "import subprocess, sys; subprocess.Popen(sys.argv[1:]); sys.stdin.readline(); sys.exit(17)"
-    with started(proxied, [*PYTHON, agent, *PYTHON, child]) as editor:
+    with start(proxied, [*PYTHON, agent, *PYTHON, child]) as editor:
         editor.wait_for(lambda message: message == {})
         chatter = watched.named_in(pidfile)
         editor.send_line(b"now")
@@ -201,7 +201,7 @@ def test_a_command_that_cannot_start_is_reported_in_one_line(
         command.chmod(mode)
     if sys.platform == "win32" and content is not None:
         status = 126  # no text is a program there
-    with started(proxied, [str(command), "--acp"]) as editor:
+    with start(proxied, [str(command), "--acp"]) as editor:
         assert editor.wait() == status
         editor.wait_for_end()
         assert editor.lines == []
@@ -211,7 +211,7 @@ def test_a_command_that_cannot_start_is_reported_in_one_line(
 
 
 def test_an_unknown_command_exits_with_127(proxied: Proxied) -> None:
-    with started(proxied, ["no-such-agent-anywhere"]) as editor:
+    with start(proxied, ["no-such-agent-anywhere"]) as editor:
         assert editor.wait() == 127
         editor.wait_for_end()
     [line] = editor.read_stderr().splitlines()
@@ -231,7 +231,7 @@ def test_an_unknown_command_exits_with_127(proxied: Proxied) -> None:
 def test_the_answer_to_a_request_that_is_open_when_the_editor_ends_says_who_ended(
     proxied: Proxied, options: Sequence[str], afterwards: str, told: str
 ) -> None:
-    with started(proxied, ["sh", "-c", f"cat >/dev/null; {afterwards}"], options) as editor:
+    with start(proxied, ["sh", "-c", f"cat >/dev/null; {afterwards}"], options) as editor:
         number = editor.start_request("initialize", {"protocolVersion": 1})
         editor.close_stdin()
         assert editor.wait_for_answer(number)["error"]["message"] == f"the editor ended, then the agent {told}"
@@ -247,7 +247,7 @@ def test_closing_the_input_ends_the_agent_gracefully(proxied: Proxied, watched: 
 
 def test_the_agents_last_message_after_the_end_of_its_input_is_delivered(proxied: Proxied) -> None:
     bye = b'{"jsonrpc":"2.0","method":"_bye"}\n'
-    with started(proxied, [*PYTHON, f"import os, sys; sys.stdin.read(); os.write(1, {bye!r}); sys.exit(3)"]) as editor:
+    with start(proxied, [*PYTHON, f"import os, sys; sys.stdin.read(); os.write(1, {bye!r}); sys.exit(3)"]) as editor:
         assert editor.end() == 3
         editor.wait_for_end()
         assert [line.raw for line in editor.lines] == [bye]
@@ -282,7 +282,7 @@ def fill(editor: Editor) -> int:
 
 
 def test_closing_the_input_is_noticed_even_if_the_agent_does_not_read(proxied: Proxied, watched: Watched) -> None:
-    with started(proxied, ["sleep", str(STAYS)], SHORT_GRACE) as editor:
+    with start(proxied, ["sleep", str(STAYS)], SHORT_GRACE) as editor:
         fill(editor)
         processes = watched.tree(editor)
         assert editor.end() == 128 + signal.SIGTERM
@@ -306,7 +306,7 @@ def test_a_slow_agent_gets_all_input_before_its_end(
 ) -> None:
     begin = proxied.base / "begin"
     os.mkfifo(begin)
-    with started(proxied, [sys.executable, "-c", READS_SLOWLY, str(begin)], ["--grace", "2.5"]) as editor:
+    with start(proxied, [sys.executable, "-c", READS_SLOWLY, str(begin)], ["--grace", "2.5"]) as editor:
         written = fill(editor)
         begin.open("w").close()
         assert editor.end() == 0
@@ -343,7 +343,7 @@ def test_a_descendant_left_behind_is_ended_with_the_agent(proxied: Proxied, watc
 def test_a_daemon_outside_the_process_tree_keeps_running(proxied: Proxied, watched: Watched) -> None:
     pidfile = proxied.base / "daemon.pid"
     daemon = f"(sleep {STAYS} </dev/null >/dev/null 2>&1 & echo $! >'{pidfile}'); "
-    with started(proxied, ["sh", "-c", daemon + 'exec "$@"', "agent", *proxied.bare_agent()], ENDLESS_GRACE) as editor:
+    with start(proxied, ["sh", "-c", daemon + 'exec "$@"', "agent", *proxied.bare_agent()], ENDLESS_GRACE) as editor:
         editor.initialize()
         left = watched.named_in(pidfile)
         processes = watched.tree(editor)
@@ -358,7 +358,7 @@ def test_a_daemon_outside_the_process_tree_keeps_running(proxied: Proxied, watch
 
 def launched(proxied: Proxied, *agent: str, options: Sequence[str] = ()) -> Editor:
     """An agent behind two launchers, as in ``npx -> node -> child``."""
-    return started(proxied, [*LAUNCHER, *LAUNCHER, *proxied.bare_agent(None, agent)], options)
+    return start(proxied, [*LAUNCHER, *LAUNCHER, *proxied.bare_agent(None, agent)], options)
 
 
 def test_an_agent_behind_launchers_ends_with_its_input_and_its_status_is_ours(
@@ -403,7 +403,7 @@ def test_a_signal_is_passed_on_and_ends_everything(proxied: Proxied, watched: Wa
 
 def test_a_signal_after_the_end_of_the_input_is_passed_on(proxied: Proxied, watched: Watched) -> None:
     says_when_it_hears_the_end = f"cat >/dev/null; echo '{{}}'; exec sleep {STAYS}"
-    with started(proxied, ["sh", "-c", says_when_it_hears_the_end], ENDLESS_GRACE) as editor:
+    with start(proxied, ["sh", "-c", says_when_it_hears_the_end], ENDLESS_GRACE) as editor:
         editor.close_stdin()
         editor.wait_for(lambda message: message == {})
         processes = watched.tree(editor)

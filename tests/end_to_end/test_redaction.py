@@ -70,7 +70,7 @@ def test_a_load_replays_the_redacted_text(proxied: Proxied) -> None:
         session = editor.open()
         editor.prompt(session, f"use {TOKEN}")
         assert editor.end() == 0
-    with proxied.started() as editor:
+    with proxied.start() as editor:
         told = list_said(editor.load(session).updates)
     assert told[0] == ("user", f"use {MASK}")
     assert (told[1], told[-1]) == (("agent", f"I take {MASK}, "), ("agent", "and that is it."))
@@ -82,20 +82,20 @@ def test_a_secret_split_over_chunks_can_be_redacted_while_the_proxy_runs(proxied
         session = editor.open()
         editor.prompt(session, "hello")
         assert holders(proxied.store, TOKEN[17:]) != []
-        redacted(proxied)
+        redact(proxied)
         assert [holders(proxied.store, part) for part in (TOKEN[:17], TOKEN[17:], KEY[-60:-30])] == [[], [], []]
         editor.prompt(session, "more")
         assert editor.end() == 0
     kept = [entry for entry in entries(proxied.transcript(session)) if "_message_chunk" in json.dumps(entry)]
     assert len(kept) == 2 * len(SPLIT["turns"][0])
-    redacted(proxied)
+    redact(proxied)
     assert holders(proxied.store, TOKEN[17:]) == []
-    with proxied.started() as editor:
+    with proxied.start() as editor:
         texts = [one.text for one in list_items(editor.load(session).updates) if one.kind == "agent"]
     assert all(text.startswith("I take [redacted]") and " as it is." in text for text in texts)
 
 
-def redacted(proxied: Proxied) -> None:
+def redact(proxied: Proxied) -> None:
 
     result = invoke("sessions", "redact", "--yes", "--store", str(proxied.store))
     assert result.exit_code == 0, result.output
@@ -115,10 +115,10 @@ def test_a_load_whose_replay_has_the_secrets_records_nothing_again(proxied: Prox
         session = editor.open()
         editor.prompt(session, f"use {TOKEN}, please")
         assert editor.end() == 0
-    redacted(proxied)
+    redact(proxied)
     for _ in range(2):
         before = conversation_in(proxied, session)
-        with proxied.started(REPEATED, **started) as editor:
+        with proxied.start(REPEATED, **started) as editor:
             assert f"use {TOKEN}, please" in json.dumps(editor.load(session).updates), "the agent's replay is shown"
             assert editor.end() == 0
         assert conversation_in(proxied, session) == before

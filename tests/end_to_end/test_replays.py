@@ -27,7 +27,7 @@ FULL = ["--replay", "full"]
 
 def load_anew(proxied: Proxied, session: str, *options: str, script: Any = None) -> Loaded:
     """The load in another process."""
-    with proxied.started(script, options=options) as editor:
+    with proxied.start(script, options=options) as editor:
         loaded = editor.load(session)
         assert "result" in loaded.answer
         assert editor.end() == 0
@@ -49,7 +49,7 @@ def call_of(updates: Updates) -> dict[str, Any]:
 
 
 def test_a_full_replay_has_every_chunk_unchanged(proxied: Proxied) -> None:
-    with proxied.started(LONG) as editor:
+    with proxied.start(LONG) as editor:
         session = editor.new_session()
         since = editor.count_lines()
         editor.prompt(session, "count")
@@ -67,7 +67,7 @@ def test_every_load_of_a_session_has_the_same_bytes(proxied: Proxied, options: l
     session = proxied.recorded("mend it", "and the other?")
     first = raw(load_anew(proxied, session, *options))
     assert raw(load_anew(proxied, session, *options)) == first
-    with proxied.started(options=options) as editor:
+    with proxied.start(options=options) as editor:
         assert raw(editor.load(session)) == first
         behind = editor.load(session)  # in the same process: the state after the first load comes in between
         assert [line.raw for line in behind.told if conversation([line.message["params"]["update"]])] == first
@@ -113,7 +113,7 @@ IN_THE_BACKGROUND: dict[str, Any] = {
 def test_the_output_that_the_agent_asks_for_in_a_later_turn_is_replayed_there(
     proxied: Proxied, options: list[str]
 ) -> None:
-    with proxied.started(IN_THE_BACKGROUND, on_request=in_a_terminal) as editor:
+    with proxied.start(IN_THE_BACKGROUND, on_request=in_a_terminal) as editor:
         session = editor.new_session()
         editor.prompt(session, "build it in the background")
         editor.prompt(session, "has it ended?")
@@ -133,7 +133,7 @@ def test_a_call_interrupted_by_a_kill_is_replayed_as_failed_and_an_open_one_as_o
 ) -> None:
     open_call = {"sessionUpdate": "tool_call", "toolCallId": "open", "title": "Wait", "status": "in_progress"}
     script = {"turns": [[{"update": open_call}, ASK, say("done")]]}
-    editor = proxied.started(script, options=options, on_request=lambda request: NO_ANSWER)
+    editor = proxied.start(script, options=options, on_request=lambda request: NO_ANSWER)
     session = editor.new_session()
     editor.start_prompt(session, "wait")
     editor.wait_for_method("session/request_permission")
@@ -206,7 +206,7 @@ def test_intact_entries_of_a_damaged_transcript_are_replayed(proxied: Proxied) -
 
 
 def test_a_compact_replay_equals_the_live_turns(proxied: Proxied) -> None:
-    with proxied.started("conversation") as editor:
+    with proxied.start("conversation") as editor:
         session = editor.new_session()
         turns = [editor.prompt(session, text) for text in ("one", "two", "three")]
         assert editor.end() == 0

@@ -8,7 +8,7 @@ from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.demo.client import RequestFailed
 from acp_proxy.tools.demo.display import list_items
 from tests.cli.commands import parsed_json, printed
-from tests.end_to_end.proxied import Editor, Proxied, conversation, entries
+from tests.end_to_end.proxied import Editor, Proxied, list_rules, load_anew
 
 LOADS = ("--capabilities", "load,resume")
 TRUNCATED: dict[str, Any] = {"update": {"sessionUpdate": "history_truncated", "lastMessageId": "m1"}}
@@ -40,35 +40,27 @@ def script(
     return {"methods": {**rewinds, "session/load": {"before": list(replay), "result": {}}}, "turns": turns}
 
 
-def talked(editor: Editor, session: str, words: str) -> None:
+def talk(editor: Editor, session: str, words: str) -> None:
     for word in words:
         editor.prompt(session, f"{word} please")
 
 
-def rewound(proxied: Proxied, method: str, params: dict[str, Any], result: Any, **how: Any) -> str:
+def record_rewound(proxied: Proxied, method: str, params: dict[str, Any], result: Any, **how: Any) -> str:
     """A session that was rewound after three turns, and then had a fourth one."""
-    with proxied.started(script(result=result, **how), agent=LOADS) as editor:
+    with proxied.start(script(result=result, **how), agent=LOADS) as editor:
         session = editor.new_session()
-        talked(editor, session, "abc")
+        talk(editor, session, "abc")
         try:
             editor.request(method, {"sessionId": session, **params})
         except RequestFailed:
             assert how.get("refuses")
-        talked(editor, session, "d")
+        talk(editor, session, "d")
         assert editor.end() == 0
     return session
 
 
 def loaded(proxied: Proxied, session: str, *replay: dict[str, Any], mode: str = "compact") -> list[tuple[str, str]]:
-    with proxied.started(script(*replay), agent=LOADS, options=("--replay", mode)) as editor:
-        told = list_items(conversation(editor.load(session).updates))
-        assert editor.end() == 0
-    return [(one.kind, one.text) for one in told]
-
-
-def rules(proxied: Proxied, session: str) -> list[int]:
-    notes = [entry["note"] for entry in entries(proxied.transcript(session)) if "note" in entry]
-    return [note["rule"] for note in notes if note["type"] == "replay"]
+    return load_anew(proxied, session, script(*replay), mode=mode, agent=LOADS)
 
 
 TO_FIRST: tuple[str, dict[str, Any], Any] = ("session/rewind", {"toMessageId": "m1"}, {"lastMessageId": "m1"})
@@ -77,22 +69,22 @@ BEFORE_SECOND: tuple[str, dict[str, Any], Any] = ("_session/rewind", {"messageId
 
 @pytest.mark.parametrize(("way", "mode"), [(TO_FIRST, "compact"), (BEFORE_SECOND, "full")])
 def test_what_was_taken_back_is_not_replayed(proxied: Proxied, way: tuple[str, dict[str, Any], Any], mode: str) -> None:
-    session = rewound(proxied, *way)
+    session = record_rewound(proxied, *way)
     assert loaded(proxied, session, mode=mode) == answered_turns("a", "d")  # the agent's replay is empty
 
 
 def test_what_was_taken_back_is_not_missed_in_the_agents_replay(proxied: Proxied) -> None:
-    session = rewound(proxied, *TO_FIRST)
+    session = record_rewound(proxied, *TO_FIRST)
     before = proxied.transcript(session).read_bytes()
     for _ in range(2):
         assert loaded(proxied, session, *TURNS[0], *TURNS[3]) == answered_turns("a", "d")
-    assert rules(proxied, session) == [5, 5]
+    assert list_rules(proxied, session) == [5, 5]
     added = proxied.transcript(session).read_bytes()[len(before) :]
     assert b"session/update" not in added
 
 
 def test_what_was_taken_back_stays_in_the_transcript_with_a_remark(proxied: Proxied) -> None:
-    session = rewound(proxied, *TO_FIRST)
+    session = record_rewound(proxied, *TO_FIRST)
     store = ProxyStore(proxied.store)
     for command in ("show", "export"):
         told_by = printed(store, command, session)
@@ -102,33 +94,33 @@ def test_what_was_taken_back_stays_in_the_transcript_with_a_remark(proxied: Prox
 
 
 def test_a_rewind_that_the_agent_refuses_takes_nothing_back(proxied: Proxied) -> None:
-    session = rewound(proxied, "session/rewind", {"toMessageId": "m1"}, None, refuses=True)
+    session = record_rewound(proxied, "session/rewind", {"toMessageId": "m1"}, None, refuses=True)
     assert loaded(proxied, session) == answered_turns("a", "b", "c", "d")
 
 
 def test_an_update_of_the_agent_takes_back_what_came_before_it(proxied: Proxied) -> None:
     turns = [*TURNS[:2], [*TURNS[2], TRUNCATED], TURNS[3]]
-    with proxied.started(script(turns=turns), agent=LOADS) as editor:
+    with proxied.start(script(turns=turns), agent=LOADS) as editor:
         session = editor.new_session()
-        talked(editor, session, "abcd")
+        talk(editor, session, "abcd")
         assert editor.end() == 0
     assert loaded(proxied, session) == answered_turns("a", "d")
     assert "Rewound" in printed(ProxyStore(proxied.store), "show", session)
 
 
 def test_after_a_rewind_to_an_unknown_message_the_agent_is_believed(proxied: Proxied) -> None:
-    session = rewound(proxied, "session/rewind", {"toMessageId": "of another client"}, {})
+    session = record_rewound(proxied, "session/rewind", {"toMessageId": "of another client"}, {})
     assert loaded(proxied, session, *TURNS[0], *TURNS[3]) == answered_turns("a", "d")
-    assert rules(proxied, session) == [3]
+    assert list_rules(proxied, session) == [3]
 
 
 def test_a_rewind_after_a_load_counts_the_messages_from_before_it(proxied: Proxied) -> None:
-    with proxied.started(script(), agent=LOADS) as editor:
+    with proxied.start(script(), agent=LOADS) as editor:
         session = editor.new_session()
-        talked(editor, session, "ab")
+        talk(editor, session, "ab")
         assert editor.end() == 0
     replay = [*TURNS[0], *TURNS[1]]
-    with proxied.started(script(*replay, result={}), agent=LOADS) as editor:
+    with proxied.start(script(*replay, result={}), agent=LOADS) as editor:
         editor.load(session)
         editor.request("session/rewind", {"sessionId": session, "toMessageId": "m1"})
         assert [one.text for one in list_items(editor.prompt(session, "c please"))]
@@ -137,13 +129,13 @@ def test_a_rewind_after_a_load_counts_the_messages_from_before_it(proxied: Proxi
 
 
 def test_a_handovers_record_has_nothing_that_was_taken_back(proxied: Proxied) -> None:
-    session = rewound(proxied, *TO_FIRST)
+    session = record_rewound(proxied, *TO_FIRST)
     echo = {
         "turns": [
             [{"update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "{prompt}"}}}]
         ]
     }
-    with proxied.started(echo, agent=("--capabilities", "none")) as editor:
+    with proxied.start(echo, agent=("--capabilities", "none")) as editor:
         editor.load(session)
         record = "".join(one.text for one in list_items(editor.prompt(session, "go on")))
         assert editor.end() == 0
@@ -152,14 +144,14 @@ def test_a_handovers_record_has_nothing_that_was_taken_back(proxied: Proxied) ->
 
 
 def test_a_turn_made_elsewhere_that_a_load_showed_is_taken_back_too(proxied: Proxied) -> None:
-    with proxied.started(script(), agent=LOADS) as editor:
+    with proxied.start(script(), agent=LOADS) as editor:
         session = editor.new_session()
-        talked(editor, session, "a")
+        talk(editor, session, "a")
         assert editor.end() == 0
     replay = [*TURNS[0], user("x please", "u9"), say("done x", "m9")]
-    with proxied.started(script(*replay, result={}), agent=LOADS) as editor:
+    with proxied.start(script(*replay, result={}), agent=LOADS) as editor:
         editor.load(session)
         editor.request("session/rewind", {"sessionId": session, "toMessageId": "m1"})
-        talked(editor, session, "b")
+        talk(editor, session, "b")
         assert editor.end() == 0
     assert loaded(proxied, session) == answered_turns("a", "b")

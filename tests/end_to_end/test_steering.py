@@ -8,7 +8,7 @@ import pytest
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.demo.display import list_items
 from tests.cli.commands import parsed_json, printed
-from tests.end_to_end.proxied import ASK, Editor, Permission, Proxied, conversation, entries, prompt, say
+from tests.end_to_end.proxied import ASK, Editor, Permission, Proxied, entries, load_anew, prompt, say
 
 STEERING = "_session/steering"
 LOADS = ("--capabilities", "load,resume")
@@ -39,7 +39,7 @@ def steer(editor: Editor, session: str, text: str = "faster please") -> Any:
     return editor.request(STEERING, prompt(session, text))
 
 
-def steered(proxied: Proxied, outcome: Any = INJECTED) -> str:
+def record_steered(proxied: Proxied, outcome: Any = INJECTED) -> str:
     """A session whose turn the user has steered between two messages."""
     permission = Permission()
     with proxied.editor(script(outcome), agent=LOADS, on_request=permission) as editor:
@@ -54,10 +54,7 @@ def steered(proxied: Proxied, outcome: Any = INJECTED) -> str:
 
 
 def loaded(proxied: Proxied, session: str, *replay: dict[str, Any], mode: str = "compact") -> list[tuple[str, str]]:
-    with proxied.started(script(INJECTED, *replay), agent=LOADS, options=("--replay", mode)) as editor:
-        shown = list_items(conversation(editor.load(session).updates))
-        assert editor.end() == 0
-    return [(one.kind, one.text) for one in shown]
+    return load_anew(proxied, session, script(INJECTED, *replay), mode=mode, agent=LOADS)
 
 
 def recorded(proxied: Proxied, session: str) -> list[Any]:
@@ -71,13 +68,13 @@ def recorded(proxied: Proxied, session: str) -> list[Any]:
 
 @pytest.mark.parametrize("mode", ["compact", "full"])
 def test_words_into_a_turn_are_replayed_once_in_their_place(proxied: Proxied, mode: str) -> None:
-    session = steered(proxied)
+    session = record_steered(proxied)
     assert [method for method in recorded(proxied, session) if method == STEERING] == [STEERING]
     assert loaded(proxied, session, mode=mode) == PAST  # the agent's replay is empty
 
 
 def test_an_agents_own_replay_with_the_words_lacks_nothing_and_is_not_recorded_again(proxied: Proxied) -> None:
-    session = steered(proxied)
+    session = record_steered(proxied)
     before = recorded(proxied, session)
     for _ in range(2):
         assert loaded(proxied, session, *REPLAY) == PAST
@@ -87,12 +84,12 @@ def test_an_agents_own_replay_with_the_words_lacks_nothing_and_is_not_recorded_a
 
 
 def test_an_agents_replay_without_the_words_is_replaced(proxied: Proxied) -> None:
-    session = steered(proxied)
+    session = record_steered(proxied)
     assert loaded(proxied, session, *REPLAY[:2], *REPLAY[3:]) == PAST
 
 
 def test_words_into_a_turn_are_found_shown_and_exported(proxied: Proxied) -> None:
-    session = steered(proxied)
+    session = record_steered(proxied)
     store = ProxyStore(proxied.store)
     [found] = parsed_json(store, "search", "faster")
     assert [one["turn"] for one in found["found"]] == [1]
@@ -104,18 +101,18 @@ def test_words_into_a_turn_are_found_shown_and_exported(proxied: Proxied) -> Non
 
 @pytest.mark.parametrize("outcome", [NOT_TAKEN, {"outcome": "failed"}, {}, None])
 def test_words_that_the_agent_did_not_take_are_not_recorded(proxied: Proxied, outcome: Any) -> None:
-    session = steered(proxied, outcome)
+    session = record_steered(proxied, outcome)
     assert STEERING not in recorded(proxied, session)
 
 
 def test_words_without_a_turn_begin_one(proxied: Proxied) -> None:
     """Also right after a load: what the agent then says is new, though nothing says where that turn ends."""
-    with proxied.started(agent=LOADS) as editor:
+    with proxied.start(agent=LOADS) as editor:
         session = editor.new_session()
         first = list_items(editor.prompt(session, "first"))
         assert editor.end() == 0
     answers = [(one.kind, one.text) for one in first if one.kind == "agent"]
-    with proxied.started(script(BEGUN, said_by_user("first"), after=(say("as told"),)), agent=LOADS) as editor:
+    with proxied.start(script(BEGUN, said_by_user("first"), after=(say("as told"),)), agent=LOADS) as editor:
         editor.load(session)
         assert steer(editor, session) == BEGUN
         editor.wait_for_text("as told")

@@ -336,21 +336,21 @@ def test_a_store_that_becomes_read_only_gives_one_warning_and_a_gap(proxied: Pro
 # The index.
 
 
-def deleted_with_its_log(index: Path) -> None:
+def delete_with_its_log(index: Path) -> None:
     for path in index.parent.glob("index.sqlite3*"):
         path.unlink()
 
 
-def overwritten(index: Path) -> None:
+def overwrite(index: Path) -> None:
     with index.open("r+b") as file:
         file.write(b"\xff" * index.stat().st_size)
 
 
-def emptied(index: Path) -> None:
+def empty(index: Path) -> None:
     os.truncate(index, 0)
 
 
-@pytest.mark.parametrize("damage", [deleted_with_its_log, overwritten])
+@pytest.mark.parametrize("damage", [delete_with_its_log, overwrite, empty])
 def test_a_lost_index_is_rebuilt_by_a_running_proxy_and_deleted_sessions_stay_deleted(
     proxied: Proxied, damage: Callable[[Path], None]
 ) -> None:

@@ -69,14 +69,14 @@ def test_a_session_continues_on_another_machine_and_both_agents_know_all_of_it(
     script = ANSWERS | {"sessionIds": "counting" if "load" in agent[1] else "random"}  # both give the id session-1 then
     shared, key = place, laptop.base.parent / "key"
     options = ("--agent-id", "agent")
-    with laptop.started(script, agent=agent, options=options) as editor:
+    with laptop.start(script, agent=agent, options=options) as editor:
         session = editor.new_session()
         editor.prompt(session, "Begin here")
         assert editor.end() == 0
     laptop.sync("init", shared, "--key-file", str(key), "--yes", "--manual")
     desktop.sync("join", shared, "--key-file", str(key), "--yes", "--manual")
 
-    with desktop.started(script, agent=agent, options=options) as editor:
+    with desktop.start(script, agent=agent, options=options) as editor:
         [listed] = editor.sessions()
         other = editor.new_session()
         editor.prompt(other, "Something else")
@@ -90,7 +90,7 @@ def test_a_session_continues_on_another_machine_and_both_agents_know_all_of_it(
     desktop.sync("now")
     laptop.sync("now")
 
-    with laptop.started(script, agent=agent, options=options) as editor:
+    with laptop.start(script, agent=agent, options=options) as editor:
         assert users_words(editor, session) == ["Begin here", "Continue there"]
         editor.prompt(session, "Come back")
         assert editor.end() == 0
@@ -99,7 +99,7 @@ def test_a_session_continues_on_another_machine_and_both_agents_know_all_of_it(
     assert "> Continue there" in last
     assert ("Begin here" in last, len(remembered(laptop))) == ((True, 2) if agent[1] == "none" else (False, 1))
 
-    with laptop.started(script, agent=agent, options=options) as editor:  # it has caught up, so nothing more is told
+    with laptop.start(script, agent=agent, options=options) as editor:  # it has caught up, so nothing more is told
         assert users_words(editor, session) == ["Begin here", "Continue there", "Come back"]
         if agent[1] != "none":
             editor.prompt(session, "And on")
@@ -117,12 +117,12 @@ def test_a_session_that_is_open_here_gets_its_turns_with_the_next_load(
     laptop, desktop = machines
     shared, key = place, laptop.base.parent / "key"
     agent, options = ("--capabilities", "load"), ("--agent-id", "agent")
-    with laptop.started(ANSWERS, agent=agent, options=options) as editor:
+    with laptop.start(ANSWERS, agent=agent, options=options) as editor:
         session = editor.new_session()
         editor.prompt(session, "Begin here")
         laptop.sync("init", shared, "--key-file", str(key), "--yes", "--manual")
         desktop.sync("join", shared, "--key-file", str(key), "--yes", "--manual")
-        with desktop.started(ANSWERS, agent=agent, options=options) as there:
+        with desktop.start(ANSWERS, agent=agent, options=options) as there:
             [listed] = there.sessions()
             there.load(listed["sessionId"])
             there.prompt(listed["sessionId"], "Continue there")
@@ -151,7 +151,7 @@ def test_a_turn_reaches_the_other_machine_by_itself_also_the_last_before_the_edi
     desktop.sync("join", shared, "--key-file", str(key), "--yes")
     for machine in machines:
         machine.let_a_minute_pass()
-    with laptop.started(ANSWERS, agent=agent, options=options) as editor:
+    with laptop.start(ANSWERS, agent=agent, options=options) as editor:
         session = editor.new_session()
         for sent, words in enumerate(("Begin here", "Continue here"), 1):
             laptop.wait_for_round(sent)  # the first: at the start
@@ -160,7 +160,7 @@ def test_a_turn_reaches_the_other_machine_by_itself_also_the_last_before_the_edi
         assert editor.end() == 0
     laptop.wait_for_round(3)
     (desktop.store / "sync" / "trouble").write_text("the shared place cannot be used")
-    with desktop.started(ANSWERS, agent=agent, options=options) as editor:
+    with desktop.start(ANSWERS, agent=agent, options=options) as editor:
         wait_until(lambda: "Continue here" in "".join(path.read_text() for path in desktop.transcripts()))
         assert users_words(editor, editor.sessions()[0]["sessionId"]) == ["Begin here", "Continue here"]
         editor.wait_for_stderr("sync failed: the shared place cannot be used")

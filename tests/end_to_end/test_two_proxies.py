@@ -28,7 +28,7 @@ COUNTING: dict[str, Any] = {"turns": [[COUNTS, ASK, COUNTS]]}
 def two(proxied: Proxied) -> tuple[str, Editor, Editor]:
     """A recorded session, and two editors that have loaded it."""
     session = proxied.recorded("long ago", script="early-updates")
-    one, other = proxied.started(), proxied.started()
+    one, other = proxied.start(), proxied.start()
     assert one.load(session).answer["result"] == other.load(session).answer["result"] == {}
     return session, one, other
 
@@ -37,7 +37,7 @@ def both_counted(proxied: Proxied) -> tuple[str, Editor, Editor]:
     """A session in which two editors have each had a long turn at the same time."""
     session = proxied.recorded("long ago", script="early-updates")
     permission = Permission()
-    one, other = (proxied.started(COUNTING, on_request=permission) for _ in range(2))
+    one, other = (proxied.start(COUNTING, on_request=permission) for _ in range(2))
     turns = []
     for editor, text in ((one, "one"), (other, "other")):
         editor.load(session)
@@ -71,7 +71,7 @@ def test_simultaneous_turns_are_both_recorded_line_by_line(proxied: Proxied) -> 
         told[asked["params"]["prompt"][0]["text"]] = texts(updates)
     assert told == {"one": counted("one"), "other": counted("other")}
     assert (lines[0]["run"], lines[0]["note"]["method"]) == (first, "session/new")
-    with proxied.started() as later:
+    with proxied.start() as later:
         [listed] = later.sessions()
         assert (listed["title"], listed["_meta"]["hasErrors"]) == ("long ago", False)
         loaded = later.load(session).updates
@@ -112,7 +112,7 @@ def test_a_prompt_to_a_session_deleted_by_the_other_begins_a_partial_transcript(
 def test_a_turn_whose_session_the_other_deletes_continues_live_and_leaves_no_file(proxied: Proxied) -> None:
     permission = Permission()
     talking = {"turns": [[say("before the delete"), ASK, say("behind the delete")], [say("a new beginning")]]}
-    one, other = proxied.started(talking, on_request=permission), proxied.started(talking)
+    one, other = proxied.start(talking, on_request=permission), proxied.start(talking)
     session = one.new_session()
     turn = one.start_prompt(session, "go")
     one.wait_for_method("session/request_permission")

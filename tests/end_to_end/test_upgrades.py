@@ -65,7 +65,7 @@ def copy(proxied: Proxied) -> Copy:
     return Copy(proxied)
 
 
-def compressed_session(proxied: Proxied, session: str) -> None:
+def store_compressed_session(proxied: Proxied, session: str) -> None:
     """Store a compressed session."""
     store = WholeStore(proxied.store)
     path = store_session(store, session, ("long ago", [chunk(f"said in {session}")]), agent=NAME)
@@ -74,8 +74,8 @@ def compressed_session(proxied: Proxied, session: str) -> None:
 
 
 def test_a_conversation_continues_after_the_proxys_files_were_removed(proxied: Proxied, copy: Copy) -> None:
-    compressed_session(proxied, "compressed")
-    compressed_session(proxied, "also-compressed")
+    store_compressed_session(proxied, "compressed")
+    store_compressed_session(proxied, "also-compressed")
     damaged = store_session(WholeStore(proxied.store), "damaged", ("long ago", [chunk("intact")]), agent=NAME)
     damaged.write_bytes(b"{" + damaged.read_bytes())
     with copy.editor("--capabilities", "close", "--ignore-eof") as editor:
@@ -127,7 +127,7 @@ def test_a_list_that_fails_after_an_upgrade_says_what_to_do(proxied: Proxied, co
 
 @pytest.mark.parametrize("lacks", ["acp_proxy.transcript.compressed", "acp_proxy.run.replay_thread"])
 def test_a_load_that_fails_after_an_upgrade_says_what_to_do(proxied: Proxied, copy: Copy, lacks: str) -> None:
-    compressed_session(proxied, "compressed")
+    store_compressed_session(proxied, "compressed")
     with copy.editor(lacks=(lacks,)) as editor:
         session = editor.open()
         refused = editor.load("compressed").answer["error"]

@@ -30,7 +30,7 @@ def in_front_of(proxied: Proxied, *results: dict[str, Any]) -> Client:
     return Client([*PROXY, "run", "--store", str(proxied.store), "--", *python_command(AGENT, json.dumps(results))])
 
 
-def talked(proxied: Proxied, client: Client, version: object = 1) -> list[str]:
+def take_turn(proxied: Proxied, client: Client, version: object = 1) -> list[str]:
     """Take a turn. The methods that the client is offered."""
     offered = client.request("initialize", {"protocolVersion": version, "clientCapabilities": {}})
     client.request("session/new", {"cwd": str(proxied.project), "mcpServers": []})
@@ -44,7 +44,7 @@ def test_with_another_protocol_version_nothing_is_recorded_and_one_line_says_so(
     proxied: Proxied, result: dict[str, Any], said: str
 ) -> None:
     with in_front_of(proxied, result) as client:
-        assert talked(proxied, client) == []
+        assert take_turn(proxied, client) == []
         client.close_stdin()
         assert client.wait() == 0
         [warning] = client.read_stderr().splitlines()
@@ -55,8 +55,8 @@ def test_with_another_protocol_version_nothing_is_recorded_and_one_line_says_so(
 
 def test_recording_begins_after_an_initialize_with_our_version(proxied: Proxied) -> None:
     with in_front_of(proxied, {"protocolVersion": 3}, {"protocolVersion": 1}) as client:
-        assert talked(proxied, client, 3) == []
-        assert talked(proxied, client) == ["list", "delete", "load"]
+        assert take_turn(proxied, client, 3) == []
+        assert take_turn(proxied, client) == ["list", "delete", "load"]
         [listed] = client.request("session/list", {})["sessions"]
         assert (listed["sessionId"], listed["title"]) == ("s", "mend it")
         client.close_stdin()

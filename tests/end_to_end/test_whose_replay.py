@@ -64,7 +64,7 @@ def telling(steps: Steps, **answer: Any) -> dict[str, Any]:
 
 
 def recorded(proxied: Proxied) -> str:
-    with proxied.started(LIVE, agent=LOADS) as editor:
+    with proxied.start(LIVE, agent=LOADS) as editor:
         session = editor.new_session()
         for words in WORDS:
             editor.prompt(session, words)
@@ -116,7 +116,7 @@ LOSSY: dict[str, Steps] = {
 def test_a_replay_that_lacks_something_is_replaced_by_the_transcript(proxied: Proxied, lossy: str) -> None:
     session = recorded(proxied)
     before = proxied.transcript(session).read_bytes()
-    editor = proxied.started(telling(LOSSY[lossy], result={"modes": None, "x": [1.0]}), agent=LOADS)
+    editor = proxied.start(telling(LOSSY[lossy], result={"modes": None, "x": [1.0]}), agent=LOADS)
     loaded = editor.load(session)
     assert list_said(loaded.updates) == ALL_OF_IT
     assert loaded.answer["result"] == {"modes": None, "x": [1.0]}  # the agent's result in both cases
@@ -151,7 +151,7 @@ def test_a_replay_that_the_transcript_cannot_replace_passes_byte_for_byte_every_
     *conversation, commands, answer = direct_load(proxied, script, session)
     before = proxied.transcript(session).read_bytes()
     for _ in range(2):
-        with proxied.started(script, agent=LOADS) as editor:
+        with proxied.start(script, agent=LOADS) as editor:
             since = editor.count_lines()
             assert raw_load(editor, session) == [*conversation, answer]
             editor.sessions()
@@ -169,7 +169,7 @@ def test_a_replay_that_the_transcript_cannot_replace_passes_byte_for_byte_every_
 def test_a_cancelled_load_of_the_agent_is_answered_at_once_and_shows_nothing(proxied: Proxied) -> None:
     session = recorded(proxied)
     of_another = {**say("of another session"), "session": "another"}  # an update of another session does not wait
-    editor = proxied.started(telling([*turn(1), of_another, {"wait_cancel": True}]), agent=LOADS)
+    editor = proxied.start(telling([*turn(1), of_another, {"wait_cancel": True}]), agent=LOADS)
     pending = editor.start_load(session)
     editor.wait_for_text("of another session")
     editor.notify("$/cancel_request", {"requestId": pending})
@@ -187,7 +187,7 @@ def test_doctor_reports_whose_replay_was_shown_and_by_which_rule(proxied: Proxie
         ([*turn(1), call(3), *turn(2)], "the agent's replay was shown (rule 2: the agent's replay has something that"),
     ]:
         agent = proxied.bare_agent(telling(steps), LOADS)
-        with proxied.started(telling(steps), agent=LOADS) as editor:
+        with proxied.start(telling(steps), agent=LOADS) as editor:
             editor.load(session)
             assert editor.end() == 0
         told = invoke("doctor", "--store", str(proxied.store), "--", *agent).stdout
@@ -219,7 +219,7 @@ def recorded_updates(proxied: Proxied, session: str) -> Updates:
 
 
 def loaded_in_a_new_process(proxied: Proxied, session: str) -> list[tuple[str, str]]:
-    with proxied.started(FINISHED, agent=LOADS) as editor:
+    with proxied.start(FINISHED, agent=LOADS) as editor:
         loaded = editor.load(session)
         assert editor.end() == 0
     return list_said(loaded.updates)
@@ -240,7 +240,7 @@ def test_a_turn_that_the_agent_finished_after_a_kill_is_completed_once_and_keeps
 
 
 def test_a_turn_that_still_runs_in_another_window_is_not_completed(proxied: Proxied) -> None:
-    with proxied.started(CUT, agent=LOADS) as editor:
+    with proxied.start(CUT, agent=LOADS) as editor:
         session = in_a_turn(editor, proxied)
         assert loaded_in_a_new_process(proxied, session) == WHOLE
         assert texts(recorded_updates(proxied, session)) == ["I have mended it.", "All"]

@@ -11,7 +11,7 @@ from tests.waiting import SECONDS
 
 
 @pytest.fixture
-def notes(tmp_path: Path) -> Iterator[RecorderHarness]:
+def recording(tmp_path: Path) -> Iterator[RecorderHarness]:
     made = RecorderHarness(ProxyStore(tmp_path / "store"))
     yield made
     made.recorder.end(SECONDS)

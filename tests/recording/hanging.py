@@ -64,17 +64,17 @@ class _Hanging(Transcript):
         super().append(*parts)
 
 
-def hang(notes: RecorderHarness, store: HangingStore, *effects: TranscriptEffect) -> None:
+def hang(recording: RecorderHarness, store: HangingStore, *effects: TranscriptEffect) -> None:
     """The writer hangs in the store with these effects, and somebody has waited for it."""
     store.hangs.set()
     for effect in effects:
-        notes.recorder.add(effect)
-    notes.recorder.wake()
+        recording.recorder.add(effect)
+    recording.recorder.wake()
     assert store.stuck.wait(SECONDS)
     with pytest.MonkeyPatch.context() as impatient:
         impatient.setattr(writer_jobs, "STALL_SECONDS", 0.01)
-        notes.recorder.flush()
-    assert not notes.recorder.is_recording
+        recording.recorder.flush()
+    assert not recording.recorder.is_recording
 
 
 def come_back(recorder: Recorder, store: HangingStore) -> None:

@@ -19,35 +19,35 @@ from tests.waiting import SECONDS
 
 
 @pytest.fixture
-def notes(tmp_path: Path) -> RecorderHarness:
+def recording(tmp_path: Path) -> RecorderHarness:
     """A recorder that has recorded one prompt in the session "s"."""
-    notes = RecorderHarness(WholeStore(tmp_path / "store"))
-    notes.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", [], file_format.RECORDED))
-    notes.put(*prompted("one"))
-    return notes
+    recording = RecorderHarness(WholeStore(tmp_path / "store"))
+    recording.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", [], file_format.RECORDED))
+    recording.put(*prompted("one"))
+    return recording
 
 
-def test_a_fork_has_its_parents_past_before_its_own_entries(notes: RecorderHarness) -> None:
-    notes.put(BeginTranscript("f", "/project", [], "partial", "s"), chunk_to_record("two", "f"))
-    assert notes.said("f") == ["copied", "one", "two"]
-    assert notes.is_complete("f")
+def test_a_fork_has_its_parents_past_before_its_own_entries(recording: RecorderHarness) -> None:
+    recording.put(BeginTranscript("f", "/project", [], "partial", "s"), chunk_to_record("two", "f"))
+    assert recording.said("f") == ["copied", "one", "two"]
+    assert recording.is_complete("f")
 
 
 def test_a_fork_that_could_not_be_begun_later_gets_the_past_that_its_parent_had_then(
-    notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch
+    recording: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = set_clock(monkeypatch)
     with fill_disk():
-        notes.put(BeginTranscript("f", "/project", [], "partial", "s"))
-    notes.put(*prompted("later"))
+        recording.put(BeginTranscript("f", "/project", [], "partial", "s"))
+    recording.put(*prompted("later"))
     clock.seconds = 2.0
-    notes.put(RecordNote("f", {"type": "closed"}))
-    assert notes.said() == ["one", "later"]
-    assert notes.said("f") == ["copied", "one", "gap", "closed"]
+    recording.put(RecordNote("f", {"type": "closed"}))
+    assert recording.said() == ["one", "later"]
+    assert recording.said("f") == ["copied", "one", "gap", "closed"]
 
 
 def test_a_copy_that_fails_is_one_warning_and_a_gap_and_is_made_later(
-    notes: RecorderHarness, monkeypatch: pytest.MonkeyPatch
+    recording: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
         raise OSError(errno.EIO, "broken")
@@ -55,14 +55,14 @@ def test_a_copy_that_fails_is_one_warning_and_a_gap_and_is_made_later(
     clock = set_clock(monkeypatch)
     with monkeypatch.context() as failing:
         failing.setattr(fork, "_write", fail)
-        notes.put(BeginTranscript("f", "/project", [], "partial", "s"), chunk_to_record("lost", "f"))
-        notes.put(BeginTranscript("g", "/project", [], "partial", "s"), chunk_to_record("lost", "g"))
-    assert len(notes.warnings) == 1
-    assert len(list(notes.store.root.glob("transcripts/*/*.jsonl*"))) == 1
+        recording.put(BeginTranscript("f", "/project", [], "partial", "s"), chunk_to_record("lost", "f"))
+        recording.put(BeginTranscript("g", "/project", [], "partial", "s"), chunk_to_record("lost", "g"))
+    assert len(recording.warnings) == 1
+    assert len(list(recording.store.root.glob("transcripts/*/*.jsonl*"))) == 1
     clock.seconds = 2.0
-    notes.put(chunk_to_record("two", "f"))
-    assert notes.said("f") == ["copied", "one", "gap", "two"]
-    assert not notes.is_complete("f")
+    recording.put(chunk_to_record("two", "f"))
+    assert recording.said("f") == ["copied", "one", "gap", "two"]
+    assert not recording.is_complete("f")
 
 
 def test_lines_pass_before_a_long_copy_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,9 +30,9 @@ def hanging(tmp_path: Path) -> Iterator[HangingStore]:
 
 @pytest.fixture
 def recording(hanging: HangingStore) -> RecorderHarness:
-    notes = RecorderHarness(hanging)
-    notes.begin()
-    return notes
+    recording = RecorderHarness(hanging)
+    recording.begin()
+    return recording
 
 
 @pytest.fixture
@@ -145,18 +145,18 @@ def test_slow_masking_does_not_count_as_a_hanging_store(tmp_path: Path) -> None:
         assert goes_on.wait(SECONDS)
         return data
 
-    notes = RecorderHarness(ProxyStore(tmp_path / "store"), mask=mask)
-    notes.begin()
-    notes.recorder.add(chunk_to_record("1"))
-    waiting = threading.Thread(target=notes.recorder.flush)
+    recording = RecorderHarness(ProxyStore(tmp_path / "store"), mask=mask)
+    recording.begin()
+    recording.recorder.add(chunk_to_record("1"))
+    waiting = threading.Thread(target=recording.recorder.flush)
     waiting.start()
     assert begun.wait(SECONDS)
     waiting.join(0.05)
     assert waiting.is_alive()
     goes_on.set()
     waiting.join(SECONDS)
-    assert notes.said() == ["1"]
-    assert notes.warnings == []
+    assert recording.said() == ["1"]
+    assert recording.warnings == []
 
 
 @pytest.mark.usefixtures("impatient")

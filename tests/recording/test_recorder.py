@@ -35,24 +35,26 @@ from tests.waiting import SECONDS
 # Entries and their files.
 
 
-def test_entries_of_several_sessions_go_to_their_own_files_in_order(notes: RecorderHarness) -> None:
-    notes.begin("a")
-    notes.put(BeginTranscript("b", "/project", [], "recorded"))
-    notes.put(
+def test_entries_of_several_sessions_go_to_their_own_files_in_order(recording: RecorderHarness) -> None:
+    recording.begin("a")
+    recording.put(BeginTranscript("b", "/project", [], "recorded"))
+    recording.put(
         chunk_to_record("1", "a"),
         chunk_to_record("2", "b"),
         chunk_to_record("3", "a"),
         chunk_to_record("4", "a"),
         chunk_to_record("5", "b"),
     )
-    assert notes.said("a") == ["1", "3", "4"]
-    assert notes.said("b") == ["2", "5"]
-    assert notes.warnings == []
+    assert recording.said("a") == ["1", "3", "4"]
+    assert recording.said("b") == ["2", "5"]
+    assert recording.warnings == []
 
 
-def test_the_header_names_the_session_and_its_agent(notes: RecorderHarness) -> None:
-    notes.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", ["/more"], "recorded"), chunk_to_record("1"))
-    reading = notes.store.read(notes.recorder.agent_folder, "s")
+def test_the_header_names_the_session_and_its_agent(recording: RecorderHarness) -> None:
+    recording.put(
+        IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", ["/more"], "recorded"), chunk_to_record("1")
+    )
+    reading = recording.store.read(recording.recorder.agent_folder, "s")
     header = reading.header
     reading.close()
     assert header is not None
@@ -62,110 +64,112 @@ def test_the_header_names_the_session_and_its_agent(notes: RecorderHarness) -> N
         "recorded",
         ["/more"],
     )
-    assert header.agent == {"id": notes.recorder.agent_folder, "name": NAME, "version": "1.0"}
+    assert header.agent == {"id": recording.recorder.agent_folder, "name": NAME, "version": "1.0"}
 
 
-def test_an_answer_names_the_method_of_its_request_and_a_note_has_no_peer(notes: RecorderHarness) -> None:
-    notes.begin()
-    notes.put(
+def test_an_answer_names_the_method_of_its_request_and_a_note_has_no_peer(recording: RecorderHarness) -> None:
+    recording.begin()
+    recording.put(
         RecordLine("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt"), RecordNote("s", {"type": "closed"})
     )
-    answer, note = notes.kept()
+    answer, note = recording.kept()
     assert (answer["peer"], answer["of"], answer["value"]) == (Peer.AGENT, "session/prompt", {"id": 1, "result": {}})
     assert (note["peer"], note["note"]) == (None, {"type": "closed"})
 
 
-def test_unread_updates_are_kept_line_by_line(notes: RecorderHarness) -> None:
-    notes.begin()
-    notes.put(RecordUpdates("s", update("1") + b"\n" + update("2") + b"\n"), chunk_to_record("3"))
-    assert notes.said() == ["1", "2", "3"]
+def test_unread_updates_are_kept_line_by_line(recording: RecorderHarness) -> None:
+    recording.begin()
+    recording.put(RecordUpdates("s", update("1") + b"\n" + update("2") + b"\n"), chunk_to_record("3"))
+    assert recording.said() == ["1", "2", "3"]
 
 
-def test_a_line_that_is_not_strict_json_is_kept_byte_for_byte(notes: RecorderHarness) -> None:
+def test_a_line_that_is_not_strict_json_is_kept_byte_for_byte(recording: RecorderHarness) -> None:
     raw = b'{"method":"session/update","params":{"a":"\\ud800","n":1.0, "b":\xff"\xff"}}'
-    notes.begin()
-    notes.put(RecordLine("s", Peer.AGENT, raw))
-    reading = notes.store.read(notes.recorder.agent_folder, "s")
+    recording.begin()
+    recording.put(RecordLine("s", Peer.AGENT, raw))
+    reading = recording.store.read(recording.recorder.agent_folder, "s")
     [line] = reading.read_lines()
     reading.close()
     assert line.entry is not None
     assert line.entry.raw == raw
 
 
-def test_nothing_stays_in_a_buffer_after_a_flush(notes: RecorderHarness) -> None:
-    notes.begin()
-    notes.put(chunk_to_record("1"))
-    assert text_of(json.loads(notes.path().read_bytes().split(b"\n")[1])["message"]) == "1"
+def test_nothing_stays_in_a_buffer_after_a_flush(recording: RecorderHarness) -> None:
+    recording.begin()
+    recording.put(chunk_to_record("1"))
+    assert text_of(json.loads(recording.path().read_bytes().split(b"\n")[1])["message"]) == "1"
 
 
-def test_a_prompt_marks_its_transcript_for_the_index_and_the_end_of_a_turn_is_reported(notes: RecorderHarness) -> None:
+def test_a_prompt_marks_its_transcript_for_the_index_and_the_end_of_a_turn_is_reported(
+    recording: RecorderHarness,
+) -> None:
     ended: queue.SimpleQueue[str] = queue.SimpleQueue()
-    notes.recorder.on_turn_end = ended.put
-    notes.begin()
-    assert list(notes.store.root.glob("unindexed/*/*")) == []
-    notes.put(*prompted("hello"))
-    assert len(list(notes.store.root.glob("unindexed/*/*"))) == 1
+    recording.recorder.on_turn_end = ended.put
+    recording.begin()
+    assert list(recording.store.root.glob("unindexed/*/*")) == []
+    recording.put(*prompted("hello"))
+    assert len(list(recording.store.root.glob("unindexed/*/*"))) == 1
     assert ended.empty()
-    notes.put(EndTurn("s"))
+    recording.put(EndTurn("s"))
     assert ended.get(timeout=SECONDS) == "s"
 
 
-def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(notes: RecorderHarness) -> None:
+def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(recording: RecorderHarness) -> None:
     title = {"sessionUpdate": "session_info_update", "title": "Renamed by the agent"}
     info = json.dumps({"method": "session/update", "params": {"sessionId": "s", "update": title}}).encode()
     late = RecordUpdates("s", update("late") + b"\n"), RecordLine("s", Peer.AGENT, info)
     long = RecordUpdates("s", update("long" * 100_000) + b"\n"), chunk_to_record("long" * 100_000)
     answer = RecordLine("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt")
-    notes.begin()
-    notes.put(*prompted("hello"), answer, EndTurn("s"))
+    recording.begin()
+    recording.put(*prompted("hello"), answer, EndTurn("s"))
     for effects in ([late[0]], [late[1]], long, [chunk_to_record("later")]):
-        notes.store.index_session(notes.recorder.agent_folder, "s")
-        assert list(notes.store.root.glob("unindexed/*/*")) == []
-        notes.put(*effects)
-        [mark] = notes.store.root.glob("unindexed/*/*")
-        assert mark.name == notes.path().stem
-    [row] = CommandStore(notes.store.root).list_all()
-    assert (row.size, row.title) == (notes.path().stat().st_size, "Renamed by the agent")
-    (notes.store.root / "index.sqlite3").unlink()
-    assert CommandStore(notes.store.root).list_all() == [row]
+        recording.store.index_session(recording.recorder.agent_folder, "s")
+        assert list(recording.store.root.glob("unindexed/*/*")) == []
+        recording.put(*effects)
+        [mark] = recording.store.root.glob("unindexed/*/*")
+        assert mark.name == recording.path().stem
+    [row] = CommandStore(recording.store.root).list_all()
+    assert (row.size, row.title) == (recording.path().stat().st_size, "Renamed by the agent")
+    (recording.store.root / "index.sqlite3").unlink()
+    assert CommandStore(recording.store.root).list_all() == [row]
 
 
-def test_updates_of_a_turn_are_written_without_another_mark(notes: RecorderHarness) -> None:
-    notes.begin()
-    notes.put(*prompted("hello"))
-    [mark] = notes.store.root.glob("unindexed/*/*")
+def test_updates_of_a_turn_are_written_without_another_mark(recording: RecorderHarness) -> None:
+    recording.begin()
+    recording.put(*prompted("hello"))
+    [mark] = recording.store.root.glob("unindexed/*/*")
     mark.unlink()
-    notes.put(RecordUpdates("s", update("1") + b"\n"), chunk_to_record("2"))
-    assert list(notes.store.root.glob("unindexed/*/*")) == []
+    recording.put(RecordUpdates("s", update("1") + b"\n"), chunk_to_record("2"))
+    assert list(recording.store.root.glob("unindexed/*/*")) == []
 
 
-def test_more_sessions_than_files_may_be_open_are_all_recorded(notes: RecorderHarness) -> None:
+def test_more_sessions_than_files_may_be_open_are_all_recorded(recording: RecorderHarness) -> None:
     names = [f"s{number}" for number in range(100)]
-    notes.begin("first")
+    recording.begin("first")
     for turn in ("1", "2"):
         for name in names:
-            notes.put(
+            recording.put(
                 *([BeginTranscript(name, "/project", [], "recorded")] if turn == "1" else []),
                 chunk_to_record(turn, name),
             )
-    assert len(list_open_below(notes.store.root)) <= MOST_OPEN_FILES
-    assert all(notes.said(name) == ["1", "2"] for name in names)
+    assert len(list_open_below(recording.store.root)) <= MOST_OPEN_FILES
+    assert all(recording.said(name) == ["1", "2"] for name in names)
 
 
-def test_a_delete_includes_entries_added_before_it(notes: RecorderHarness) -> None:
-    notes.begin()
-    notes.recorder.add(chunk_to_record("1"))
-    notes.delete("s")
-    assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
+def test_a_delete_includes_entries_added_before_it(recording: RecorderHarness) -> None:
+    recording.begin()
+    recording.recorder.add(chunk_to_record("1"))
+    recording.delete("s")
+    assert list(recording.store.root.glob("transcripts/*/s-*.jsonl")) == []
 
 
-def test_settled_acts_once_everything_added_is_in_the_files(notes: RecorderHarness) -> None:
+def test_settled_acts_once_everything_added_is_in_the_files(recording: RecorderHarness) -> None:
     lock = threading.Lock()
-    notes.begin()
-    notes.recorder.add(chunk_to_record("1"))
+    recording.begin()
+    recording.recorder.add(chunk_to_record("1"))
     looked: list[bool] = []
     look = lambda: looked.append(lock.locked())  # noqa: E731
-    assert notes.recorder.run_when_written(lock, look, lambda: (lock.locked(), notes.said())) == (True, ["1"])
+    assert recording.recorder.run_when_written(lock, look, lambda: (lock.locked(), recording.said())) == (True, ["1"])
     assert looked == [False]  # the store may hang, and deciding must not wait for it
 
 
@@ -173,25 +177,25 @@ def test_settled_acts_once_everything_added_is_in_the_files(notes: RecorderHarne
 def test_entries_are_forced_to_the_disk_one_by_one_only_on_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, times: int
 ) -> None:
-    notes = RecorderHarness(ProxyStore(tmp_path / "store"), fsync=fsync)
-    notes.begin()
+    recording = RecorderHarness(ProxyStore(tmp_path / "store"), fsync=fsync)
+    recording.begin()
     forced: list[int] = []
     monkeypatch.setattr(os, "fsync", forced.append)
-    notes.put(chunk_to_record("1"))
-    notes.put(chunk_to_record("2"))
+    recording.put(chunk_to_record("1"))
+    recording.put(chunk_to_record("2"))
     assert len(forced) == times
 
 
-def test_a_long_agent_name_does_not_fill_every_header(notes: RecorderHarness) -> None:
-    notes.put(IdentifyAgent("x" * 1024 * 1024, "1" * 1024 * 1024), BeginTranscript("s", None, [], "recorded"))
-    assert notes.path().stat().st_size < 4096
+def test_a_long_agent_name_does_not_fill_every_header(recording: RecorderHarness) -> None:
+    recording.put(IdentifyAgent("x" * 1024 * 1024, "1" * 1024 * 1024), BeginTranscript("s", None, [], "recorded"))
+    assert recording.path().stat().st_size < 4096
 
 
 # Masking.
 
 
-def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(notes: RecorderHarness) -> None:
-    recorder = Recorder(notes.store, ["agent"], None, "turn", notes.warnings.append, lambda data: data.upper())
+def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(recording: RecorderHarness) -> None:
+    recorder = Recorder(recording.store, ["agent"], None, "turn", recording.warnings.append, lambda data: data.upper())
     recorder.start()
     for effect in (
         *(
@@ -205,7 +209,7 @@ def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(notes: Rec
     ):
         recorder.add(effect)
     recorder.flush()
-    header, *entries = notes.path().read_bytes().splitlines()
+    header, *entries = recording.path().read_bytes().splitlines()
     assert b'"sessionId":"s"' in header
     assert len(entries) == 6
     assert [entry.upper() for entry in entries] == entries

@@ -32,7 +32,7 @@ def test_a_wakeup_sent_before_the_wait_ends_one_wait_however_often_it_was_sent(
     assert not wakeup.wait(0)
 
 
-def test_a_wakeup_for_an_earlier_job_does_not_end_the_wait_for_a_later_one(notes: RecorderHarness) -> None:
+def test_a_wakeup_for_an_earlier_job_does_not_end_the_wait_for_a_later_one(recording: RecorderHarness) -> None:
     is_asked_again = threading.Event()
 
     class Late(Wakeup):
@@ -45,6 +45,6 @@ def test_a_wakeup_for_an_earlier_job_does_not_end_the_wait_for_a_later_one(notes
             is_asked_again.set()
             return super().wait(seconds)
 
-    notes.recorder.jobs.wait(notes.recorder.jobs.submit(lambda: None))
-    notes.recorder.jobs._waiters[:] = [Late()]
-    assert notes.recorder.run_on_writer(lambda: is_asked_again.wait(SECONDS))
+    recording.recorder.jobs.wait(recording.recorder.jobs.submit(lambda: None))
+    recording.recorder.jobs._waiters[:] = [Late()]
+    assert recording.recorder.run_on_writer(lambda: is_asked_again.wait(SECONDS))

@@ -550,7 +550,7 @@ def under_a_running_proxy(scale: Scale) -> Outcome:
             lines = path.read_bytes().splitlines(keepends=True)
             lines[2:2] = [b"\0" * 512 + b"\n", lines[1][:40]]
             path.write_bytes(b"".join(lines))
-            with proxied.started("echo") as editor:
+            with proxied.start("echo") as editor:
                 editor.load(session)
                 first = editor.prompt(session, "three")
                 command = [*PROXY, "sessions", "repair", "--store", str(proxied.store)]

@@ -85,7 +85,7 @@ class Crowd:
 
     def outcomes(self) -> Iterator[Outcome]:
         with ThreadPoolExecutor(STARTING) as threads:
-            editors = list(threads.map(lambda _: started(self.scale, "script.json"), range(self.proxies)))
+            editors = list(threads.map(lambda _: start(self.scale, "script.json"), range(self.proxies)))
         try:
             one, other = (Member(self, 100 + at, editors[at], self.own) for at in range(2))
             self.one, self.other = (member.opened() for member in (one, other))
@@ -239,7 +239,7 @@ class Crowd:
 
     def _look_again(self) -> None:
         """In a new proxy, each session is listed and can be loaded, or is gone and has no file."""
-        with started(self.scale, "script.json") as editor:
+        with start(self.scale, "script.json") as editor:
             member = Member(self, 200, editor, self.own)
             listed = set(member.list_all())
             for session in self.prompts:
@@ -390,7 +390,7 @@ def same_new_ids(scale: Scale) -> Outcome:
     turns: list[Turn] = []
 
     def work(number: int) -> None:
-        with started(scale, "counting.json", "--name", "counting", memory=f"memory-{number}") as editor:
+        with start(scale, "counting.json", "--name", "counting", memory=f"memory-{number}") as editor:
             for at in range(rounds):
                 meeting.wait(MEET_SECONDS)
                 session = editor.new_session()
@@ -421,7 +421,7 @@ def same_new_ids(scale: Scale) -> Outcome:
     return count.outcome()
 
 
-def started(scale: Scale, script: str, *agent: str, memory: str = "memory") -> Editor:
+def start(scale: Scale, script: str, *agent: str, memory: str = "memory") -> Editor:
     words = [*AGENT, "--memory", str(scale.place / memory), "--script", str(scale.place / script), *agent]
     editor = Editor([*PROXY, "run", "--store", str(scale.place / "store"), "--", *words])
     editor.project = scale.place / "project"
