@@ -3,6 +3,7 @@
 import typer
 
 from acp_proxy.cli.common import (
+    LAST,
     AgentOption,
     NamedSessionsArgument,
     SomeSessionsArgument,
@@ -78,7 +79,7 @@ def unarchive(sessions: SomeSessionsArgument = None, store: StoreOption = "", ag
 
 
 def _find_archived(store: CommandStore, selector: str, agent: str) -> ListedSession:
-    if selector != "last":
+    if selector != LAST:
         return choose_session(store, selector, agent)
     newest = next(store.list_newest(agent, archived=True), None)
     if newest is None:

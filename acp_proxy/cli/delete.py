@@ -117,7 +117,7 @@ def _choose_sessions(
     store: CommandStore, selector: str, agent: str, soft: bool, *, exact_title: bool
 ) -> list[ListedSession | DeletedSession]:
     """One session, or its soft-deleted copies. ``exact_title``: see ``choose_session``. Raises NoSuchSession."""
-    if selector != "last" and not store.find_named(selector, agent):
+    if selector != LAST and not store.find_named(selector, agent):
         matches = find_matching(store.list_deleted(), selector, agent)
         if len({(session.agent_folder, session.session_id) for session in matches}) == 1:
             if soft:
@@ -165,10 +165,10 @@ def _is_of_several_agents(store: CommandStore, deleted: DeletedSession, in_bin: 
 def _name_deleted(deleted: DeletedSession, in_bin: list[DeletedSession], agent: str) -> str:
     """The word that names exactly this session, and that a user can type: its id, else its transcript's name."""
     word = deleted.selector
-    return word if is_typable(word) and _names(word, deleted, in_bin, agent) else deleted.name
+    return word if is_typable(word) and _is_only_name_of(word, deleted, in_bin, agent) else deleted.name
 
 
-def _names(word: str, deleted: DeletedSession, in_bin: list[DeletedSession], agent: str) -> bool:
+def _is_only_name_of(word: str, deleted: DeletedSession, in_bin: list[DeletedSession], agent: str) -> bool:
     """Whether ``restore`` takes this word for exactly this session."""
     matches = find_matching(in_bin, word, agent)
     is_one = all(

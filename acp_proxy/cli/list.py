@@ -39,9 +39,9 @@ def _show(store: CommandStore, rows: Iterator[ListedSession], *, is_long: bool) 
     """Show the sessions to the user, or write them for another program."""
     target = find_screen()
     blocks = _format_table(store, rows, target, is_long) if target.is_terminal else _format_lines(store, rows, is_long)
-    with open_pager(target) as say:
+    with open_pager(target) as write:
         for block in blocks:
-            say(block)
+            write(block)
 
 
 def _format_table(store: CommandStore, rows: Iterator[ListedSession], target: Screen, is_long: bool) -> Iterator[str]:
@@ -49,21 +49,21 @@ def _format_table(store: CommandStore, rows: Iterator[ListedSession], target: Sc
 
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
     agents = name_agents(store.list_agents())
-    look = session_table.ListLook(target.width, target.colours, now, home, target.forms, agents)
+    list_look = session_table.ListLook(target.width, target.colours, now, home, target.forms, agents)
     table: Table | None = None
     while chunk := list(islice(rows, ROWS_TOGETHER)):
-        ids, used = shorten_ids(store, chunk), store.read_tokens_and_cost(chunk) if is_long else None
+        ids, usage = shorten_ids(store, chunk), store.read_tokens_and_cost(chunk) if is_long else None
         if table is None:
-            table = session_table.make_table(chunk, ids, look, used)
+            table = session_table.make_table(chunk, ids, list_look, usage)
             yield f"{table.format_heading()}\n"
-        yield "".join(f"{text}\n" for text in table.format_rows(chunk, ids, used))
+        yield "".join(f"{text}\n" for text in table.format_rows(chunk, ids, usage))
 
 
 def _format_lines(store: CommandStore, rows: Iterator[ListedSession], is_long: bool) -> Iterator[str]:
     while chunk := list(islice(rows, ROWS_TOGETHER)):
-        used = store.read_tokens_and_cost(chunk) if is_long else {}
+        usage = store.read_tokens_and_cost(chunk) if is_long else {}
         for row in chunk:
-            figures = used.get((row.agent_folder, row.name), TokensAndCost())
+            figures = usage.get((row.agent_folder, row.name), TokensAndCost())
             more = [str(figures.tokens or ""), formatting.format_amounts(figures.cost)] if is_long else []
             yield "\t".join([format_tab_separated(row), *more]) + "\n"
 
@@ -127,18 +127,18 @@ def list_sessions(
         if pinned:
             newest = (row for row in newest if row.is_pinned)
         rows = islice(newest if sort == "newest" else iter(sorted(newest, key=_KEYS[sort])), limit)
-        first = list(islice(rows, ROWS_TOGETHER))
+        first_rows = list(islice(rows, ROWS_TOGETHER))
         is_narrow = wanted.is_narrow or pinned
-        if not first and not as_json:
+        if not first_rows and not as_json:
             text = explain_empty_list(opened, narrowed=is_narrow, agent=agent, archived=archived, words=words or ())
             typer.echo(fit_to_stream(text, sys.stderr), err=True)
         elif as_json:
-            with open_pager(find_screen()) as say:
-                for block in _encode_json(_encode_rows(opened, chain(first, rows), is_long=long)):
-                    say(block)
+            with open_pager(find_screen()) as write:
+                for block in _encode_json(_encode_rows(opened, chain(first_rows, rows), is_long=long)):
+                    write(block)
         else:
-            _show(opened, chain(first, rows), is_long=long)
-        if not first and (is_narrow or archived):  # as for grep: what was asked for is not there
+            _show(opened, chain(first_rows, rows), is_long=long)
+        if not first_rows and (is_narrow or archived):  # as for grep: what was asked for is not there
             raise typer.Exit(1)
 
 
@@ -147,13 +147,13 @@ def list_candidates(
 ) -> None:
     """List what a command that got no SESSION could take. ``nothing``: the message if there is none. ``advice``: what
     to type. Both go to stderr. ``agent``: which agents' sessions these are, as the user gives it."""
-    first = list(islice(rows, 1))
-    if first:
-        _show(store, chain(first, rows), is_long=False)
+    first_rows = list(islice(rows, 1))
+    if first_rows:
+        _show(store, chain(first_rows, rows), is_long=False)
     unknown = explain_unknown_agent(store, agent)
     nothing = f"{unknown[:1].upper()}{unknown[1:]}" if unknown else nothing
-    typer.echo(fit_to_stream(advice if first else nothing, sys.stderr), err=True)
-    if agent and not first:
+    typer.echo(fit_to_stream(advice if first_rows else nothing, sys.stderr), err=True)
+    if agent and not first_rows:
         raise typer.Exit(1)
 
 
@@ -184,9 +184,9 @@ def explain_empty_list(
 def _encode_rows(store: CommandStore, rows: Iterator[ListedSession], *, is_long: bool) -> Iterator[dict[str, Any]]:
     """The rows for programs."""
     while chunk := list(islice(rows, ROWS_TOGETHER)):
-        used = store.read_tokens_and_cost(chunk) if is_long else {}
+        usage = store.read_tokens_and_cost(chunk) if is_long else {}
         for row in chunk:
-            figures = used.get((row.agent_folder, row.name), TokensAndCost())
+            figures = usage.get((row.agent_folder, row.name), TokensAndCost())
             yield encode_row(row) | ({"tokens": figures.tokens, "cost": figures.cost} if is_long else {})
 
 

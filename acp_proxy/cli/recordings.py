@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli import completion
-from acp_proxy.cli.common import choose_session, format_short_heading, open_store
+from acp_proxy.cli.common import LAST, choose_session, format_short_heading, open_store
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoTranscript
 from acp_proxy.store.command_store import COMPRESSED_SUFFIX, SUFFIX, Reading
 from acp_proxy.transcript.file_format import Header
@@ -29,7 +29,7 @@ RecordingsArgument = Annotated[
 @contextmanager
 def open_recording(selector: str, store: str, agent: str) -> Iterator[tuple[Reading, Header, str | None]]:
     """The transcript, its header and, of a stored session, its heading for people. Raises AcpProxyError, OSError."""
-    is_file = selector != "last" and (_has_form_of_file(selector) or Path(selector).is_file())
+    is_file = selector != LAST and (_has_form_of_file(selector) or Path(selector).is_file())
     reading, heading = (_open_file(Path(selector)), None) if is_file else _open_stored(selector, store, agent)
     try:
         header = reading.header or reading.rebuild_header()

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from acp_proxy.cli import completion
 from acp_proxy.cli.common import (
+    LAST,
     AgentOption,
     JsonOption,
     StoreOption,
@@ -79,18 +80,18 @@ def restore(
 
 def _choose_deleted(store: CommandStore, selector: str, agent: str) -> DeletedSession:
     """The latest delete of exactly one session. Raises NoSuchSession."""
-    matches = find_matching(store.list_deleted(), None if selector == "last" else selector, agent)
+    matches = find_matching(store.list_deleted(), None if selector == LAST else selector, agent)
     if not matches:
         by_title = (
             (session, row.title) for session, row in _read_each(store, find_matching(store.list_deleted(), None, agent))
         )
         matches = find_titled(by_title, selector)
     if not matches and not find_matching(store.list_deleted(), None, agent):
-        consequence = "" if selector == "last" else f", so none matches {selector!r}"
+        consequence = "" if selector == LAST else f", so none matches {selector!r}"
         raise NoSuchSession(f"{NOTHING_DELETED}{consequence}. To see all sessions: acp-proxy list")
     if not matches:
         raise NoSuchSession(f"no deleted session matches {selector!r}. To see them: acp-proxy restore --list")
-    if selector != "last" and len({(session.agent_folder, session.session_id) for session in matches}) > 1:
+    if selector != LAST and len({(session.agent_folder, session.session_id) for session in matches}) > 1:
         raise NoSuchSession(
             f"{selector!r} matches several sessions:",
             *_format_lines(store, matches),

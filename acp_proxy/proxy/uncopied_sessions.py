@@ -52,6 +52,7 @@ class UncopiedSessions:
             case BeginTurn():
                 return [*self._held.pop(session_id), effect]
             case BeginTranscript():
+                # The other agent's transcript becomes the beginning of the copy, as a parent's that of a fork.
                 self._held[session_id] = [replace(effect, parent=session_id)]
             case EndTurn() | IndexSession() | ForgetSession():
                 pass

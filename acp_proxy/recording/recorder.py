@@ -85,7 +85,7 @@ class Recorder:
         self.store = store
         self.fsync = fsync
         self.run_id = _make_run_id()
-        self.on_turn_end: Callable[[str], None] = lambda session_id: None
+        self.on_session_to_index: Callable[[str], None] = lambda session_id: None
         self._command, self._may_run_others = name_command(command), may_run_others(command)
         self._agent_name = agent
         self._agent_folder = ""
@@ -275,9 +275,9 @@ class Recorder:
             if job is not None:
                 job.run()
                 self._progress.move()
-            self._report_turns()
+            self._report_sessions_to_index()
         self._write_added()
-        self._report_turns()
+        self._report_sessions_to_index()
 
     def _wait_for_work(self) -> bool:
         """Wait until there is a job, or something to write and ``GATHER_SECONDS`` have passed since the last time.
@@ -292,10 +292,11 @@ class Recorder:
             self._wakeup.wait(left)
         return bool(self.jobs.queue) or not self._is_ending
 
-    def _report_turns(self) -> None:
-        """Report the turns that have ended. Whoever waited for their last entries goes on first."""
+    def _report_sessions_to_index(self) -> None:
+        """Report the sessions whose turn has ended or whose title has changed. Whoever waited for their last entries
+        goes on first."""
         for session_id in self._to_index:
-            self.on_turn_end(session_id)
+            self.on_session_to_index(session_id)
         self._to_index.clear()
 
     def _write_added(self) -> None:

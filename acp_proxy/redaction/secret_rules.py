@@ -81,7 +81,7 @@ _SERVICES = (
     r"bittrex|clickhouse|cloudant|cloudflare|codecov|cohere|coinbase|confluence|confluent|contentful|"
     r"datadog|discord|droneci|dropbox|etsy|facebook|fastly|finicity|finnhub|flickr|freshbooks|gitter|"
     r"gocardless|heroku|hubspot|ibm|intercom|jfrog|xray|jira|kraken|kucoin|launchdarkly|linear|"
-    r"linked[_-]?in|\blob|looker|mailchimp|mailgun|mapbox|mattermost|meraki|message[_-]?bird|netlify|"
+    r"linked[_-]?in|\b(?:lob)|looker|mailchimp|mailgun|mapbox|mattermost|meraki|message[_-]?bird|netlify|"
     r"new[_-]?relic|nytimes|okta|plaid|private[_-]?ai|rapidapi|sendbird|sentry|snyk|softlayer|sonar|"
     r"squarespace|sumo|telegr|travis|twitch|twitter|typeform|vault|yandex|zendesk"
 )

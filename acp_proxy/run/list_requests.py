@@ -17,7 +17,7 @@ from acp_proxy.proxy.jetbrains_index import IndexRows
 from acp_proxy.proxy.session_list import join_rows
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import PATIENCE_SECONDS
-from acp_proxy.run.ended_turns import EndedTurns
+from acp_proxy.run.sessions_to_index import SessionsToIndex
 from acp_proxy.run.worker import TimedAnswers
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ _ARCHIVED = {session_list.EXCLUDE: False, session_list.ONLY: True, session_list.
 class ListRequests:
     """Serves one connection's lists."""
 
-    def __init__(self, recorder: Recorder, answers: TimedAnswers, turns: EndedTurns) -> None:
+    def __init__(self, recorder: Recorder, answers: TimedAnswers, sessions_to_index: SessionsToIndex) -> None:
         self._recorder = recorder
         self._answers = answers
-        self._turns = turns
+        self._sessions_to_index = sessions_to_index
 
     def list_sessions(self, wanted: ListSessions) -> None:
         """Answer ``session/list`` from the store."""
-        self._turns.exchange()  # for the next list, and for loads
+        self._sessions_to_index.exchange()  # for the next list, and for loads
         late = own_messages.refuse_for_store(wanted.request, "ETIMEDOUT").data
         self._answers.answer(partial(self._make_list, wanted), late)
 
@@ -72,7 +72,7 @@ class ListRequests:
         without a title get the index's, if that answers in time. If nothing is left of a page that must not be empty,
         returns an event instead.
         """
-        self._turns.exchange()
+        self._sessions_to_index.exchange()
         recorder, raw = self._recorder, page.raw
         try:
             state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.agent_folder))

@@ -132,7 +132,7 @@ class Relay:
     def synchronize(self) -> None:
         """Exchange sessions with other machines, if the user has set up sync."""
         if self._store_requests is not None:
-            self._store_requests.turns.exchange()
+            self._store_requests.sessions_to_index.exchange()
 
     @property
     def client_is_gone(self) -> bool:

@@ -22,9 +22,9 @@ from acp_proxy.proxy.effects import (
 )
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import WriterJob
-from acp_proxy.run.ended_turns import EndedTurns
 from acp_proxy.run.list_requests import ListRequests
 from acp_proxy.run.output import Output
+from acp_proxy.run.sessions_to_index import SessionsToIndex
 from acp_proxy.run.worker import TimedAnswers, Worker
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.titles import mask_title
@@ -39,9 +39,9 @@ class StoreRequests:
         self._warn = warn
         self._worker = Worker(warn)
         self._answers = TimedAnswers(self._worker, client)
-        self.turns = EndedTurns(recorder, self._worker, warn)
-        self.lists = ListRequests(recorder, self._answers, self.turns)
-        recorder.on_turn_end = self.turns.add
+        self.sessions_to_index = SessionsToIndex(recorder, self._worker, warn)
+        self.lists = ListRequests(recorder, self._answers, self.sessions_to_index)
+        recorder.on_session_to_index = self.sessions_to_index.add
 
     def start(self) -> None:
         """Start the worker."""
@@ -125,7 +125,7 @@ class StoreRequests:
         """Delete a session, and answer the request if there is one. If that hangs, the answer comes when it is done."""
         recorder = self._recorder
 
-        def delete() -> str:
+        def delete_known() -> str:
             known_id = recorder.store.find_by_alias(recorder.agent_folder, session_id) or session_id
             recorder.delete(known_id)
             return known_id
@@ -133,7 +133,7 @@ class StoreRequests:
         in_time = self._answers.start_limit(
             own_messages.refuse_for_store(request, "ETIMEDOUT").data if request is not None else b""
         )
-        job = recorder.jobs.submit(delete)
+        job = recorder.jobs.submit(delete_known)
         if recorder.jobs.wait(job):
             self._finish_delete(job, request, in_time)
         elif job.cancel():

@@ -237,7 +237,7 @@ class CommandStore(StoreBase):
         self.layout.get_journal(listed.agent_folder).sync()
         self.index.remove(listed.agent_folder, [listed.name])
 
-    def find_copies(self, listed: ListedSession, agent_folder: str) -> list[ListedSession]:
+    def find_copies_of(self, listed: ListedSession, agent_folder: str) -> list[ListedSession]:
         """An agent's copies of another agent's session, newest first. Raises Unreadable."""
         rows = self.index.catch_up_and_query(
             lambda index: queries.find_copies_of(index, agent_folder, listed), agent_folder

@@ -1,12 +1,12 @@
 """Deletes sessions permanently or softly, restores them, and lifts deletes.
 
 The journal decides: each change begins with an event, and its consequences for files, backups and titles follow at
-once, under the journal's lock. Before that of a delete comes only the index's mark, so that the index looks even after
-a crash; it is made again behind a removal. A transcript that was set aside, or that is in the bin already, has no
-``deleted`` event of its own: a ``titled`` event whose ``to`` is empty *is* its permanent delete, and one whose ``to``
-is a name in the bin its soft one. If that is interrupted, the next query of the index, list of soft-deleted sessions or
-change of a session completes it (``complete_interrupted``). A title follows its transcript: when that is renamed, a new
-event says so, and the old one is overwritten.
+once, under the journal's lock. Before that of a delete comes only the index's mark: it makes the next query look even
+after a crash, and may fail, since that query reads the journal anyway. It is made again behind a removal. A transcript
+that was set aside, or that is in the bin already, has no ``deleted`` event of its own: a ``titled`` event whose ``to``
+is empty *is* its permanent delete, and one whose ``to`` is a name in the bin its soft one. If that is interrupted, the
+next query of the index, list of soft-deleted sessions or change of a session completes it (``complete_interrupted``). A
+title follows its transcript: when that is renamed, a new event says so, and the old one is overwritten.
 
 A permanent delete removes the transcript in every form, its backups, what was soft-deleted under its name, and turns of
 other machines that wait for it (``Layout.remove_transcript``); the search tables with its words; and its titles, in the
@@ -31,6 +31,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import timestamps
@@ -68,7 +70,7 @@ def delete(
     """
     name = file_name(session_id)
     layout.make_folder(layout.transcript_path(agent_folder, name).parent)
-    with suppress(OSError):  # the mark only makes the index notice sooner
+    with suppress(OSError):  # the next query reads the journal anyway
         layout.mark(agent_folder, name)
     with lock_journal(layout, agent_folder, for_delete=True) as its_journal:
         at, uid = journal.stamp_now(), _read_uid(layout.transcript_path(agent_folder, name))
@@ -306,26 +308,32 @@ def _move(layout: Layout, agent_folder: str, event: Event, more: Mapping[str, st
 
     On a full disk, it is removed without an event. ``more``: other members of the event.
     """
-    title: dict[str, str | bool | None] = {"title": None} if event.kind == journal.TITLED else {}
-    title |= journal.encode_sync_members(
+    members: dict[str, str | bool | None] = {"title": None} if event.kind == journal.TITLED else {}
+    members |= journal.encode_sync_members(
         _read_uid(layout.path_by_name(agent_folder, event.name)), only_on_this_machine=event.only_on_this_machine
     )
     with nullcontext() if event.to else _ignore_full_disk():
         layout.get_journal(agent_folder).append(
-            event.kind, event.session_id, journal.stamp_now(), transcript=event.transcript, **title, to=event.to, **more
+            event.kind,
+            event.session_id,
+            journal.stamp_now(),
+            transcript=event.transcript,
+            **members,
+            to=event.to,
+            **more,
         )
-    to, is_done = _do_move(layout, agent_folder, event)
-    if is_done:
+    moved = _do_move(layout, agent_folder, event)
+    if moved.is_done:
         with _ignore_full_disk():  # then it is completed once more
             _append_done(layout, agent_folder, event)
-    return to
+    return moved.name
 
 
 def _finish_moves(layout: Layout, agent_folder: str) -> None:
     """Complete interrupted renames and removals. Raises OSError, also if there is no room to append that one is
     complete: it would be done again, to another transcript if that got the name meanwhile."""
     for event in layout.get_journal(agent_folder).read_state().moving.values():
-        if _do_move(layout, agent_folder, event)[1]:
+        if _do_move(layout, agent_folder, event).is_done:
             _append_done(layout, agent_folder, event)
 
 
@@ -335,8 +343,15 @@ def _append_done(layout: Layout, agent_folder: str, event: Event) -> None:
     layout.get_journal(agent_folder).append_title(event.session_id, event.name, None)
 
 
-def _do_move(layout: Layout, agent_folder: str, event: Event) -> tuple[str, bool]:
-    """Do to the files what the event says. Returns the new name, and whether all is done. Raises OSError."""
+class _Moved(Struct, frozen=True):
+    """What a rename or removal has done. ``name``: the new one, empty for a removal. ``is_done``: nothing is left."""
+
+    name: str
+    is_done: bool
+
+
+def _do_move(layout: Layout, agent_folder: str, event: Event) -> _Moved:
+    """Do to the files what the event says. Raises OSError."""
     name, to = event.name, event.to or ""
     if to:
         if _has_file(layout.path_by_name(agent_folder, name)):  # else it was moved before
@@ -345,8 +360,10 @@ def _do_move(layout: Layout, agent_folder: str, event: Event) -> tuple[str, bool
         layout.get_journal(agent_folder).copy_title(event.session_id, name, to)
         layout.erase_titles(agent_folder, name)
     elif not _remove(layout, agent_folder, name) and is_soft_deleted_name(name):
-        return to, False  # it is done once more, which removes nothing else: a name in the bin is used only once
-    return to, True
+        return _Moved(
+            to, is_done=False
+        )  # it is done once more, which removes nothing else: a name in the bin is used only once
+    return _Moved(to, is_done=True)
 
 
 def _remove(layout: Layout, agent_folder: str, name: str) -> bool:

@@ -346,7 +346,9 @@ class Layout:
     def remove_transcript(self, agent_folder: str, name: str) -> None:
         """Remove a transcript, its backups, and what was soft-deleted under its name. Raises OSError.
 
-        The transcript itself goes last: if this is interrupted, its file shows that there is more to remove.
+        The transcript goes behind its other files: if this is interrupted, it shows that there is more to remove. The
+        search tables go last, since a search would add the words of a file that exists. One that cannot be removed now
+        is removed by ``StoreIndex.remove``, which does this again before it removes the mark.
         """
         for path in (self.backups / agent_folder).glob(f"{name}.*"):
             path.unlink(missing_ok=True)

@@ -99,7 +99,7 @@ def find_named(index: Index, scope: ListFilter, selector: str, deleted: Collecti
     whose id belongs to a newer one: it is found only so. ``deleted``: ids of deleted sessions. An empty ``selector``
     finds nothing, even if there is only one session.
     """
-    if rows := find_copies(index, scope, selector):
+    if rows := find_copies_by_short_id(index, scope, selector):
         return rows
     ids = [_NumberedId(selector, ""), *_split_number(selector)]
     for id in ids:
@@ -142,7 +142,7 @@ def _split_number(name: str) -> list[_NumberedId]:
     return [_NumberedId(match[1], match[2])] if match else []
 
 
-def find_copies(index: Index, scope: ListFilter, selector: str) -> list[ListedSession]:
+def find_copies_by_short_id(index: Index, scope: ListFilter, selector: str) -> list[ListedSession]:
     """The copies whose short id (``file_names.make_copy_id``) starts with this.
 
     The index has no short ids, since they depend on the folder: of each copy, it is made here.

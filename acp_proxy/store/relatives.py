@@ -10,29 +10,32 @@ from acp_proxy.transcript import file_names
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.reader import Reading
 
-Key = tuple[str, str]
+TranscriptKey = tuple[str, str]
 """A transcript: its agent's folder and its name; of a soft-deleted one, the name that it had before."""
+_SessionKey = tuple[str, str]
+"""A session: its agent's folder and its id."""
 
 
-def find_relatives(layout: Layout, chosen: Collection[Key]) -> set[Key]:
+def find_relatives(layout: Layout, chosen: Collection[TranscriptKey]) -> set[TranscriptKey]:
     """The transcripts that begin as one of these does, without these: forks and copies of them, what they are forks and
     copies of, and so on. A session whose id was given again counts like the newer one. Raises OSError."""
-    of_session: dict[Key, set[Key]] = {}
-    sessions: dict[Key, list[Key]] = {}
-    for key, header in _read_headers(layout):
-        sessions[key] = list(_list_ancestors(key[0], header))
-        for session_id in sessions[key]:
-            of_session.setdefault(session_id, set()).add(key)
+    by_ancestor: dict[_SessionKey, set[TranscriptKey]] = {}
+    ancestors: dict[TranscriptKey, list[_SessionKey]] = {}
+    for transcript, header in _read_headers(layout):
+        agent_folder, _ = transcript
+        ancestors[transcript] = list(_list_ancestors(agent_folder, header))
+        for session in ancestors[transcript]:
+            by_ancestor.setdefault(session, set()).add(transcript)
     reached, new = set(chosen), list(chosen)
     while new:
-        for session_id in sessions.get(new.pop(), ()):
-            relatives = of_session.pop(session_id, set()) - reached
+        for session in ancestors.get(new.pop(), ()):
+            relatives = by_ancestor.pop(session, set()) - reached
             reached |= relatives
             new += relatives
     return reached - set(chosen)
 
 
-def _read_headers(layout: Layout) -> Iterator[tuple[Key, Header]]:
+def _read_headers(layout: Layout) -> Iterator[tuple[TranscriptKey, Header]]:
     for agent_folder in layout.list_agents():
         paths = [(name, layout.transcript_path(agent_folder, name)) for name in layout.list_names(agent_folder)]
         paths += [
@@ -49,8 +52,8 @@ def _read_headers(layout: Layout) -> Iterator[tuple[Key, Header]]:
                     yield (agent_folder, name), header
 
 
-def _list_ancestors(agent_folder: str, header: Header) -> Iterator[Key]:
-    """The folders and ids of a session and of those that it was made from, the nearest first."""
+def _list_ancestors(agent_folder: str, header: Header) -> Iterator[_SessionKey]:
+    """A session and those that it was made from, the nearest first."""
     for session_id in (header.session_id, *header.forked_from):
         yield agent_folder, session_id
         agent_folder = (proxy_ids.original(session_id) or (agent_folder,))[0]

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from acp_proxy.errors import StoreRefused, Unreadable, errno_name
 from acp_proxy.protocol.proxy_ids import is_foreign
-from acp_proxy.store import agent_folder
 from acp_proxy.store import delete as store_delete
+from acp_proxy.store.agent_folder import choose_folder
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_names, private_files
@@ -141,7 +141,7 @@ class StoreBase:
         ``may_run_others``: the same command may run different agents. An agent that starts to report a name keeps the
         folder of its command, if no other agent can have used that folder. Raises OSError.
         """
-        return agent_folder.choose_folder(self.layout, agent_id, reported_name, command, may_run_others=may_run_others)
+        return choose_folder(self.layout, agent_id, reported_name, command, may_run_others=may_run_others)
 
     def empty_bin(self) -> None:
         """Remove the soft-deleted sessions whose time is over, and everything derived from them. Raises OSError."""

@@ -8,8 +8,8 @@ The index on disk is written
 - by ``catch_up_and_query``, be it for an editor's list, a command or a search: first all that is new of the agents that
   it names is brought in, and their interrupted deletes are completed. ``query_as_is`` only reads, unless the index is
   new;
-- for one session: after its turn (``ProxyStore.index_session``), and when a command has made or brought back its
-  transcript, as restore, import, adopt and continue do (``CommandStore.index_transcript``);
+- for one session: after its turn or a change of its title (``ProxyStore.index_session``), and when a command has made
+  or brought back its transcript, as restore, import, adopt and continue do (``CommandStore.index_transcript``);
 - after a delete by an editor, a command, ``prune`` or sync (``remove``);
 - after the bin was emptied (``StoreBase.empty_bin``) or a session in it deleted (``CommandStore.delete_permanently``):
   the query that these make then erases what is left of removed rows;
@@ -280,7 +280,8 @@ class StoreIndex:
         return bool(left)
 
     def _complete_deletes(self, agent_folder: str) -> list[str]:
-        """The transcript names of an agent's deleted sessions; their files are gone when this returns."""
+        """The transcript names of an agent's deleted sessions. Their files are gone when this returns, unless that
+        fails or another process holds the journal: then the next query tries again."""
         sessions = self._layout.get_journal(agent_folder).read_deleted()
         # Each query comes here. The journal returns the same set until it changes, so files are looked at only then.
         known = self._completed.get(agent_folder)

@@ -217,7 +217,7 @@ class Order(ProxyStore):
 def test_turns_that_end_shortly_after_a_sync_share_the_next_one_which_comes_before_the_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sessions: str
 ) -> None:
-    monkeypatch.setattr("acp_proxy.run.ended_turns.DELAY_SECONDS", 1000.0)
+    monkeypatch.setattr("acp_proxy.run.sessions_to_index.DELAY_SECONDS", 1000.0)
     monkeypatch.setattr("acp_proxy.run.worker.DELAY_SECONDS", 1000.0)
     store = Order(tmp_path / "store")
     talk = RelayConversation(store)
@@ -246,7 +246,7 @@ def test_the_index_is_updated_a_moment_after_every_turn(tmp_path: Path) -> None:
 def test_each_turn_is_forced_to_the_disk_in_time_however_many_sessions_end_theirs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.run.ended_turns.DELAY_SECONDS", 1000.0)
+    monkeypatch.setattr("acp_proxy.run.sessions_to_index.DELAY_SECONDS", 1000.0)
     store = Order(tmp_path / "store")
     talk = RelayConversation(store)
     talk.open()

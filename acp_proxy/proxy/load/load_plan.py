@@ -49,30 +49,31 @@ def plan_load(
 ) -> LoadPlan | Refusal | None:
     """The plan for a request to open a session. None: acp-proxy does not serve it.
 
-    ``method``: ``session/load`` or ``session/resume``. ``served_by_agent``: what the agent serves itself.
-    ``is_in_turn``: a turn of the session is under way.
+    ``method``: ``session/load``, ``session/resume`` or ``session/fork``. ``served_by_agent``: what the agent serves
+    itself. ``is_in_turn``: a turn of the session is under way.
     """
     hands_over = modes.handover if found.has_transcript else NEVER
     fixed_rule = Rule.HANDED_OVER if found.agent_has_only_part else None
     if found.is_copy and not is_in_turn and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
         anew = LoadPlan(acp.NEW, fixed_rule=fixed_rule, shows_replay=method == acp.LOAD, hands_over=ALWAYS)
         return anew if modes.handover != NEVER else Refusal.NO_HANDOVER
-    behind = found.is_behind and not is_in_turn and modes.handover != NEVER
+    can_load, can_resume = LOAD in served_by_agent, RESUME in served_by_agent
+    is_behind = found.is_behind and not is_in_turn and modes.handover != NEVER
     if method != acp.LOAD:
-        if behind and RESUME in served_by_agent and modes.resume != AGENT and method == acp.RESUME:
+        if is_behind and can_resume and modes.resume != AGENT and method == acp.RESUME:
             return LoadPlan(method, fixed_rule=fixed_rule, shows_replay=False, catches_up=True)
-        if RESUME in served_by_agent or modes.resume != STORE or method != acp.RESUME:
+        if can_resume or modes.resume != STORE or method != acp.RESUME:
             return LoadPlan(method, passes_at_once=True)
-        return LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, shows_replay=False, catches_up=behind)
+        return LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, shows_replay=False, catches_up=is_behind)
     if modes.load == AGENT:
         return LoadPlan(acp.LOAD, passes_at_once=True)
     # In a turn, the agent has the session open. It cannot replay what was said before a handover, or anything. To open
     # a new session would leave the turn behind: the client's cancel would go to the new one. What an agent sends for a
     # resume, nobody could tell from the turn.
-    has_part = found.agent_has_only_part or LOAD not in served_by_agent
-    if is_in_turn and has_part and found.has_transcript and found.trouble is None:
+    lacks_replay = found.agent_has_only_part or not can_load
+    if is_in_turn and lacks_replay and found.has_transcript and found.trouble is None:
         return LoadPlan(None, fixed_rule=Rule.HANDED_OVER if found.agent_has_only_part else Rule.IN_TURN)
-    if LOAD in served_by_agent:
+    if can_load:
         if is_in_turn or found.trouble is not None or not found.has_transcript:
             return LoadPlan(
                 acp.LOAD,
@@ -80,11 +81,11 @@ def plan_load(
                 imports=not found.has_transcript and not is_in_turn and found.trouble is None,
             )
         if modes.load == STORE and found.is_complete:
-            sends = acp.RESUME if RESUME in served_by_agent else acp.LOAD
-            return LoadPlan(sends, fixed_rule=Rule.ASKED_FOR, hands_over=hands_over, catches_up=behind)
-        return LoadPlan(acp.LOAD, fixed_rule=fixed_rule, hands_over=hands_over, catches_up=behind)
-    if RESUME in served_by_agent:
-        return LoadPlan(acp.RESUME, fixed_rule=fixed_rule, hands_over=hands_over, catches_up=behind)
+            sends = acp.RESUME if can_resume else acp.LOAD
+            return LoadPlan(sends, fixed_rule=Rule.ASKED_FOR, hands_over=hands_over, catches_up=is_behind)
+        return LoadPlan(acp.LOAD, fixed_rule=fixed_rule, hands_over=hands_over, catches_up=is_behind)
+    if can_resume:
+        return LoadPlan(acp.RESUME, fixed_rule=fixed_rule, hands_over=hands_over, catches_up=is_behind)
     if modes.handover == NEVER:
         return None
     return (

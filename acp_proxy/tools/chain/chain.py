@@ -4,6 +4,7 @@ It ends when its input does, when the conductor reads no more, or on a signal. O
 rest is recorded and delivered. Every wait is bounded, except for a conductor that stays open and does not read.
 """
 
+import enum
 import os
 import queue
 import signal
@@ -103,16 +104,22 @@ _WORK_SECONDS = 1.0
 """For the store's remaining work at the end; marks tell the next process what was left."""
 _TICK = 0.05 if sys.platform == "win32" else None
 """Seconds of a wait. On Windows, a signal does not end one."""
-_OVER, _DELIVERED = 0, -1
-"""News that are not the number of a signal: one side has ended, the conductor has everything."""
+
+
+class _News(enum.Enum):
+    """What ends a wait, apart from a signal."""
+
+    SIDE_ENDED = enum.auto()
+    DELIVERED = enum.auto()
+    """The conductor has everything."""
 
 
 def serve_chain(values: dict[str, str]) -> int:
     """Relay between the conductor's two sides until the end. Returns the exit code. ``values``: the options' values."""
     signals.block()
-    news: queue.SimpleQueue[int] = queue.SimpleQueue()  # its put is safe in a signal handler
-    signals.report(lambda number: news.put(number) if number in signals.ENDING_SIGNALS else None)
-    junction = Junction(serve.STDIN, serve.STDOUT, serve.warn, lambda: news.put(_OVER))
+    news: queue.SimpleQueue[_News | signal.Signals] = queue.SimpleQueue()  # its put is safe in a signal handler
+    signals.report(lambda number: news.put(signal.Signals(number)) if number in signals.ENDING_SIGNALS else None)
+    junction = Junction(serve.STDIN, serve.STDOUT, serve.warn, lambda: news.put(_News.SIDE_ENDED))
     recorder, relay = serve.build(
         [],
         values,
@@ -122,12 +129,13 @@ def serve_chain(values: dict[str, str]) -> int:
         from_agent=junction.from_agent,
         to_agent=junction.to_agent,
     )
-    relay.notify = lambda: news.put(_OVER)
+    relay.notify = lambda: news.put(_News.SIDE_ENDED)
     relay.start()
     junction.start()
     serve.finish_start(recorder, relay)
     last = _wait_for_news(news)
-    why = f"acp-proxy was ended by {signal.Signals(last).name}" if last > 0 else "the conductor has ended the chain"
+    is_signal = isinstance(last, signal.Signals)
+    why = f"acp-proxy was ended by {last.name}" if is_signal else "the conductor has ended the chain"
 
     def end() -> None:
         junction.stop()
@@ -137,19 +145,19 @@ def serve_chain(values: dict[str, str]) -> int:
         relay.finish_work(_WORK_SECONDS)
         relay.close()
         junction.wait_for_delivery()
-        news.put(_DELIVERED)
+        news.put(_News.DELIVERED)
 
     ending = threading.Thread(target=end, name="the end", daemon=True)
     ending.start()
-    while last == _OVER:
+    while last is _News.SIDE_ENDED:
         last = _wait_for_news(news)
-    if last == _DELIVERED:
+    if last is _News.DELIVERED:
         return 0
     ending.join(_HELD_SECONDS)
     return 128 + last
 
 
-def _wait_for_news(news: "queue.SimpleQueue[int]") -> int:
+def _wait_for_news(news: "queue.SimpleQueue[_News | signal.Signals]") -> _News | signal.Signals:
     while True:
         with suppress(queue.Empty):
             return news.get(timeout=_TICK)

@@ -28,7 +28,8 @@ _LARGEST_FILE_BYTES = 64 * 1024 * 1024
 
 
 State = Literal["applied", "changed since", "taken back", "gone", "unknown"]
-"""What became of a change: the file is as it left it, or as it was before it, or something else, or not there."""
+"""What became of a change: the file is as it left it, or something else, or as it was before it, or not there, or
+nobody can say."""
 
 
 class SessionChanges(Struct, frozen=True):

@@ -70,7 +70,7 @@ def continue_session(
             raise AcpProxyError(f"the session is one of {name} already. Open it in your editor.")
         if row.cwd is None:
             raise AcpProxyError("the session's directory is not known, so no editor could open a copy of it.")
-        earlier = [copy for copy in opened.find_copies(row, folder) if not copy.is_archived]
+        earlier = [copy for copy in opened.find_copies_of(row, folder) if not copy.is_archived]
         unused = next((copy for copy in earlier if _is_as_copied(copy, row)), None)
         id = unused.session_id if unused is not None else opened.copy_for_agent(row, folder, about)
     shown = (make_copy_id(folder, file_name(id), id) if find_screen().is_terminal else None) or id  # as by list

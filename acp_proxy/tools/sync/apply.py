@@ -4,7 +4,7 @@ Each step looks at the files first, so one that a crash interrupted is completed
 open here waits.
 
 A record of another machine becomes a session in these steps: ``pull`` reads and opens it, and puts its segment into the
-tree, without a place; here, ``place_segments`` finds what it follows, ``_match_file`` skips what the file has already,
+tree, without a place; here, ``place_segments`` finds what it follows, ``_match_and_complete`` skips what the file has,
 and ``_write_branches`` finds the file of its branch. If there is none, ``_register_session`` keeps a row for it before
 it exists. ``_extend_session`` then appends the rest to the file, or creates it (``SyncStore.append_turns`` and
 ``create``, by way of ``store/remote_turns``). The mark that this leaves brings it into the index.
@@ -51,16 +51,23 @@ def _apply_tree_once(context: SyncContext, uid: str) -> bool:
     """Returns whether something waits for a session to be closed."""
     tree = place_segments(context, uid)
     _delete_dead(context, tree)
-    waits, published = False, -1
-    # Again, as long as this publishes something: a redaction that is new in one file concerns its forks, too.
-    while published != (published := len(context.state.list_outbox())):
+    waits = False
+    while True:
+        published = len(context.state.list_outbox())
         tree = context.state.read_tree(uid)
         for local_session in context.state.list_local_sessions(uid):
             if local_session.has_news and local_session.name and not local_session.trouble:
-                local_session = _compare_file(context, tree, local_session)
-                if local_session.name and not local_session.trouble and _match_file(context, tree, local_session):
+                local_session = _compare_and_mask(context, tree, local_session)
+                if (
+                    local_session.name
+                    and not local_session.trouble
+                    and _match_and_complete(context, tree, local_session)
+                ):
                     context.waiting_files.add(local_session.uid)
                     waits = True
+        # Again, as long as this publishes something: a redaction that is new in one file concerns its forks, too.
+        if len(context.state.list_outbox()) == published:
+            break
     _set_labels(context, tree)  # before: a session that was restored elsewhere may get its turns
     if not waits:
         waits = _write_branches(context, tree)
@@ -135,8 +142,9 @@ def _delete_dead(context: SyncContext, tree: Tree) -> None:
 # --- a file and its branch
 
 
-def _compare_file(context: SyncContext, tree: Tree, local_session: LocalSession) -> LocalSession:
-    """Compare a file with its segments: it may have been redacted, or be an older one from a backup."""
+def _compare_and_mask(context: SyncContext, tree: Tree, local_session: LocalSession) -> LocalSession:
+    """Compare a file with its segments, and bring each other's masks into both: it may have been redacted, or be an
+    older one from a backup. Returns the session as it is kept now."""
     at, tip = 0, tree.uid
     for segment in tree.find_path(local_session.tip) or ():
         have = context.sessions.read(local_session.agent_folder, local_session.name, at, segment.length)
@@ -177,8 +185,9 @@ def _apply_masks(
     return True
 
 
-def _match_file(context: SyncContext, tree: Tree, local_session: LocalSession) -> bool:
-    """Recognize segments that the file has already. Returns whether the rest of one waits for the file to be closed."""
+def _match_and_complete(context: SyncContext, tree: Tree, local_session: LocalSession) -> bool:
+    """Move the tip behind the segments that the file has already, and append the rest of one of which it has a part.
+    Returns whether such a rest waits for the file to be closed."""
     while True:
         at, size = (
             _find_offset(tree, local_session.tip),
@@ -227,9 +236,8 @@ def _write_branches(context: SyncContext, tree: Tree) -> bool:
         )
         local_session = able[0] if able else _register_session(context, tree)
         waits |= not _extend_session(context, tree, local_session, leaf)
-    for local_session in state.list_local_sessions(
-        tree.uid
-    ):  # nothing of its own is left to show, but its file is missing
+    for local_session in state.list_local_sessions(tree.uid):
+        # Nothing of its own is left to show, but its file is missing.
         if (
             not local_session.name
             and not local_session.is_pruned
@@ -279,10 +287,11 @@ def _remove_repeated_forks(context: SyncContext, tree: Tree) -> None:
 def _register_session(context: SyncContext, tree: Tree) -> LocalSession:
     """A row for the session of a branch that has no file yet. It is kept before the file exists, so that the file is
     known after a crash."""
-    head = context.state.find_tree_header(tree.uid)
-    assert head is not None
+    kept = context.state.find_tree_header(tree.uid)
+    assert kept is not None
+    agent_folder, _ = kept
     uid = tree.uid if context.state.find_local_session(tree.uid) is None else context.make_id()
-    local_session = context.state.put_local_session(LocalSession(uid, tree.uid, tree.uid, head[0], has_news=False))
+    local_session = context.state.put_local_session(LocalSession(uid, tree.uid, tree.uid, agent_folder, has_news=False))
     context.state.commit()
     return local_session
 

@@ -31,10 +31,12 @@ def pull(context: SyncContext) -> None:
         if machine not in known and machine != context.machine:
             context.state.read_until(machine, 0)
     _check_own_log(context)
-    ends: dict[str, int] | None = None
-    while ends != (ends := context.state.read_ends()):  # one log may say that another ends later
+    while True:
+        ends = context.state.read_ends()
         for machine, read in context.state.read_logs().items():
             _read(context, machine, read, ends)
+        if context.state.read_ends() == ends:  # else one log has said that another ends later
+            break
     _publish_ends(context)
     old, _, number = context.state.get_text(MUST_READ).partition(" ")
     if old:

@@ -48,7 +48,7 @@ MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
         [("clock", 3, 1, -1e5), ("change", 2, 5, "rename"), ("all", 3, 3, None), ("change", 3, 2, "rename")],
     ),
     "turns that a file has already are not recognized": (
-        [(apply, "_match_file", lambda context, tree, local: False)],
+        [(apply, "_match_and_complete", lambda context, tree, local: False)],
         [("new", 3, 5, "2"), ("clone", 3, 4, None), ("talk", 1, 5, "prompt")],
     ),
     "a record in the place of another counts as written": (
@@ -74,7 +74,7 @@ MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
         [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("change", 0, 0, "delete")],
     ),
     "a redaction stays on its machine": (
-        [(apply, "_compare_file", lambda context, tree, local: local)],
+        [(apply, "_compare_and_mask", lambda context, tree, local: local)],
         [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("all", 0, 0, None), ("change", 0, 0, "redact")],
     ),
     "a forgotten machine that comes back does not say where its log ends": (

@@ -1,4 +1,5 @@
-"""Brings ended turns to the disk, into the index, and to other machines, on the worker."""
+"""Brings sessions whose turn has ended, or whose title has changed, to the disk, into the index, and to other
+machines, on the worker."""
 
 import contextlib
 import math
@@ -11,8 +12,8 @@ from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.worker import DELAY_SECONDS, Worker
 
 
-class EndedTurns:
-    """The turns of one connection that have ended."""
+class SessionsToIndex:
+    """The sessions of one connection that have something new for the index: the end of a turn, or a title."""
 
     def __init__(self, recorder: Recorder, worker: Worker, warn: Callable[[str], None]) -> None:
         self._recorder = recorder
@@ -20,7 +21,7 @@ class EndedTurns:
         self._warn = warn
         self._unsynced: deque[tuple[str, str]] = deque()
         self._unindexed: deque[tuple[str, str]] = deque()
-        """The agents and sessions whose turns have ended since, oldest first."""
+        """The agent folders and ids of sessions that the index lacks, oldest first."""
         self._is_put_off = False
         """Whether ``_finish`` is queued, which serves all of them."""
         self._synced_at = -math.inf
@@ -30,11 +31,11 @@ class EndedTurns:
         """Let the worker force a session's transcript to the disk, and a moment later update the index. An fsync so
         shortly after another one waits until then too."""
         try:
-            ended = self._recorder.agent_folder, session_id
+            session = self._recorder.agent_folder, session_id
         except OSError:  # nothing of it is recorded
             return
-        self._unsynced.append(ended)
-        self._unindexed.append(ended)
+        self._unsynced.append(session)
+        self._unindexed.append(session)
         if time.monotonic() >= self._synced_at + DELAY_SECONDS:
             self._worker.put(self._sync)
         if not self._is_put_off:
@@ -42,28 +43,28 @@ class EndedTurns:
             self._worker.put_delayed(self._finish)
 
     def _sync(self) -> None:
-        """Force the transcripts of ended turns to the disk, and exchange them with other machines."""
+        """Force the transcripts to the disk, and exchange them with other machines."""
         if not self._unsynced:
             return
         self._synced_at = time.monotonic()
-        ended_turns = _take_all(self._unsynced)
-        for ended in ended_turns if self._recorder.fsync != "never" else ():
+        unsynced = _take_all(self._unsynced)
+        for session in unsynced if self._recorder.fsync != "never" else ():
             try:
-                if not self._recorder.store.sync(*ended):
-                    self._unsynced.append(ended)  # with the next turn
+                if not self._recorder.store.sync(*session):
+                    self._unsynced.append(session)  # with the next one
             except FileNotFoundError:  # it was deleted
                 continue
             except OSError as problem:
-                self._recorder.report_loss(ended[1], problem)
+                self._recorder.report_loss(session[1], problem)
         self._start_exchange()
 
     def _finish(self) -> None:
-        """Do what still waits after ended turns. fsync comes first, since the index may be locked for seconds."""
-        self._is_put_off = False  # before the rest, so that a turn that ends meanwhile is not forgotten
+        """Do what still waits. fsync comes first, since the index may be locked for seconds."""
+        self._is_put_off = False  # before the rest, so that what comes meanwhile is not forgotten
         self._sync()
-        for ended in _take_all(self._unindexed):
+        for session in _take_all(self._unindexed):
             with contextlib.suppress(OSError, Unreadable, ImportError):  # then the next list does it: the mark stays
-                self._recorder.store.index_session(*ended)
+                self._recorder.store.index_session(*session)
 
     def exchange(self) -> None:
         """Exchange sessions with other machines, in a process of its own, if the user has set up sync."""
