@@ -148,7 +148,7 @@ def test_a_closed_output_pipe_ends_a_command_silently(tmp_path: Path) -> None:
         done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, timeout=SECONDS)
     finally:
         os.close(write)
-    assert (done.returncode, done.stderr) == (1, b"")
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_ctrl_c_while_modules_are_imported_ends_a_command_silently() -> None:
