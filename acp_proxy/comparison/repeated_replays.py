@@ -89,6 +89,23 @@ def find_last_replay(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]
     return lines[next(repeated, begins[-1] if begins else 0) :]
 
 
+def separate_replays(lines: list[tuple[bytes, bool]], count: int) -> list[list[tuple[bytes, bool]]]:
+    """The replays for ``count`` loads on which an agent works at once, so that their lines come mixed; empty unless
+    that is certain.
+
+    It is if the first user message has an id and each line, to the byte, comes ``count`` times as often as in one
+    replay: ``a b a c b c`` are two times ``a b c``. claude-agent-acp does this. ``lines``: as for ``find_last_replay``.
+    """
+    places: dict[bytes, list[int]] = {}
+    for at, (line, _) in enumerate(lines):
+        places.setdefault(line, []).append(at)
+    first_user = next((line for line in places if _user_letters(line)), b"")
+    if acp.member(_update(first_user), "messageId") is None or any(len(at) % count for at in places.values()):
+        return []
+    numbers = {at: number * count // len(same) for same in places.values() for number, at in enumerate(same)}
+    return [[line for at, line in enumerate(lines) if numbers[at] == replay] for replay in range(count)]
+
+
 def _count_same_as_beginning(items: list[dict[str, object]]) -> list[int]:
     """For each place, how many items from there on are the same as from the beginning on.
 

@@ -14,6 +14,7 @@ from acp_proxy.comparison.repeated_replays import (
     find_conversation,
     find_last_replay,
     order_replay,
+    separate_replays,
 )
 from tests.tools.adopt.listing_agent import replay_of
 
@@ -64,6 +65,28 @@ def test_what_comes_before_the_beginning_is_the_rest_of_an_earlier_replay(
     replay = [(each, True) for each in lines(sent)]
     assert count_rest(replay, b"".join(lines(begins))) == rest
     assert order_replay(replay, b"".join(lines(begins))) == [*replay[rest:], *replay[:rest]]
+
+
+WITH_ID = [FIRST[0] | {"messageId": "m1"}, *FIRST[1:]]
+
+
+@pytest.mark.parametrize(
+    ("sent", "replays"),
+    [
+        ([*WITH_ID, *WITH_ID], [WITH_ID, WITH_ID]),
+        ([WITH_ID[0], WITH_ID[0], *WITH_ID[1:], *WITH_ID[1:]], [WITH_ID, WITH_ID]),
+        ([*WITH_ID, CALL, CALL, *WITH_ID, CALL, CALL], [[*WITH_ID, CALL, CALL]] * 2),
+        ([*WITH_ID, CALL, *WITH_ID], []),
+        (WITH_ID, []),
+        ([*FIRST, *FIRST], []),  # the user may have said the same twice
+        ([], []),
+    ],
+)
+def test_replays_are_separated_only_if_each_line_came_once_for_each(
+    sent: list[dict[str, Any]], replays: list[list[dict[str, Any]]]
+) -> None:
+    separated = separate_replays([(line, True) for line in lines(sent)], 2)
+    assert [[line for line, _ in replay] for replay in separated] == [lines(replay) for replay in replays]
 
 
 CONTEXT = replay_of("<context>")

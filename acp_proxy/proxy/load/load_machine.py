@@ -14,6 +14,7 @@ from acp_proxy.comparison.repeated_replays import (
     find_conversation,
     find_last_replay,
     order_replay,
+    separate_replays,
 )
 from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates, versions
@@ -213,7 +214,8 @@ class LoadMachine:
             if len(last) == len(lines):  # the replays do not begin alike: this one's began after it was asked for
                 last = find_last_replay(lines[behind:])
             load.uncompared.replace(last)
-        self._take_replay_of_oldest(load)
+        if not self._separate_replays(load.session_id):
+            self._take_replay_of_oldest(load)
         rest_lines = load.uncompared.lines[load.overtaken_at :] if load.overtaken_at else []
         load.earlier_replay = self.open_loads.swap_beginning(load)
         if rest := count_rest(load.uncompared.items, load.earlier_replay):
@@ -228,6 +230,14 @@ class LoadMachine:
         if self.dialect.states_first:
             load.before_response.replace(load.before_response.drain() + load.behind_response.drain())
         return effects + self._move(load, LoadEvent.AGREED, message)
+
+    def _separate_replays(self, session_id: str) -> bool:
+        """Give each open load of the session its replay, if what came for the oldest is certainly one for each."""
+        loads = [load for load in self.open_loads.of_session(session_id) if load.state is LoadState.ASKED]
+        replays = separate_replays(loads[0].uncompared.items, len(loads)) if len(loads) > 1 else []
+        for load, replay in zip(loads, replays, strict=False):
+            load.uncompared.replace(replay)
+        return bool(replays)
 
     def _take_replay_of_oldest(self, load: Load) -> None:
         """If the agent agrees to this load before the oldest open one, its last replay until now is this one's."""

@@ -285,6 +285,23 @@ def test_a_second_replay_with_new_lines_comes_once() -> None:
     assert talk.agent.say(rest[1], prompt_answer(3)).to_client == line(rest[1], prompt_answer(3))
 
 
+@pytest.mark.parametrize("is_first", [True, False], ids=["in order", "the later load first"])
+def test_two_replays_whose_lines_come_mixed_are_shown_once_each(is_first: bool) -> None:
+    """claude-agent-acp works on both loads at once."""
+    past = [
+        line(said).replace(b'"content"', b'"messageId":"%d","content"' % number, 1).strip()
+        for number, said in enumerate((*TURN_ONE, *TURN_TWO))
+    ]
+    talk = about_to_load(SimulatedSession(says=PAST), LOADS)
+    talk.client.say(load(1, "s"), load(2, "s"))
+    talk.agent.say(past[0], past[1], past[0], past[2], past[3], past[1], past[2], past[3])
+    ids = (1, 2) if is_first else (2, 1)
+    for id in ids:
+        talk.agent.say(result(id, {}))
+        assert talk.end_replay(id, rule=Rule.SAME).to_client == line(*past, result(id, {}))
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
+
+
 def test_new_words_are_whole_where_some_of_them_are_in_the_rest_of_a_replay() -> None:
     talk = about_to_load(SimulatedSession(says=PAST), LOADS)
     talk.client.say(load(1, "s"), load(2, "s"))
