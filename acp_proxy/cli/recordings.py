@@ -45,7 +45,7 @@ def _open_file(path: Path) -> Reading:
     if resolved.name.endswith(COMPRESSED_SUFFIX):
         resolved = resolved.with_name(resolved.name.removesuffix(COMPRESSED_SUFFIX) + SUFFIX)
     try:
-        return Reading(resolved)
+        return Reading(resolved, any_name=True)
     except NewerFormat as problem:
         raise AcpProxyError(f"{path}: {problem}") from problem
     except OSError as problem:

@@ -166,11 +166,13 @@ class Reading:
     A first line that is not a header of this file's session counts as damage.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, any_name: bool = False) -> None:
         """Open the transcript at ``path``, the plain file's name, in whichever form it exists.
 
-        Raises OSError, NewerFormat.
+        ``any_name``: the file is not one of a store, so its name need not belong to the session. Raises OSError,
+        NewerFormat.
         """
+        self._any_name = any_name
         self.path = path
         """The plain file's path, even if the file is compressed."""
         self._fd, self.compressed = open_to_read(path)
@@ -183,7 +185,7 @@ class Reading:
             self.inode = status.st_ino
             self._written = status.st_mtime
             self.first = next((line for _, line in cut(self._read, 0, self.size)), b"")
-            self.header, self.header_size = read_header(self.first, path)
+            self.header, self.header_size = read_header(self.first, None if any_name else path)
             self.agents = AgentSession(self.header)
             """What the agent here has of the session, as far as ``search`` has read."""
         except BaseException:
@@ -365,9 +367,12 @@ class Reading:
 
         broken = self._find_broken_header()
         left = broken[: next((piece.start for piece in file_format.find_entries(broken)), None)]
-        return rebuild_header(
-            left, (line.entry for line in self.read_lines() if line.entry is not None), self.path.stem
-        )
+
+        def rebuild(name: str) -> Header | None:
+            return rebuild_header(left, (line.entry for line in self.read_lines() if line.entry is not None), name)
+
+        # The name comes first: entries may also name other sessions.
+        return rebuild(self.path.stem) or (rebuild("") if self._any_name else None)
 
     def _find_broken_header(self) -> bytes:
         """The line that begins as a header before all entries, else the first line: a foreign line may be before it."""
@@ -521,11 +526,12 @@ def _begin_decompressing(fd: int) -> "Compressed":
     return Compressed(fd)
 
 
-def read_header(line: bytes, path: Path) -> tuple[Header | None, int]:
+def read_header(line: bytes, path: Path | None) -> tuple[Header | None, int]:
     """The header at the start of a transcript's first line, and its size; (None, 0) if there is none.
 
-    A header whose id does not match the file's name is not accepted, since nobody could find the file by that id.
-    Raises NewerFormat.
+    A header whose id does not match the file's name is not accepted, since nobody could find the file by that id; with
+    None as ``path``, any is. Raises NewerFormat.
     """
     header, size = file_format.decode_header_of(line)
-    return (header, size) if header is not None and file_names.may_belong(header.session_id, path.stem) else (None, 0)
+    is_of_file = header is not None and (path is None or file_names.may_belong(header.session_id, path.stem))
+    return (header, size) if is_of_file else (None, 0)

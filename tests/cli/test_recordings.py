@@ -28,6 +28,13 @@ def test_a_file_is_read_without_a_store(tmp_path: Path, monkeypatch: pytest.Monk
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.parametrize("sample", ["conversation.jsonl", "torn-header.jsonl"])
+def test_a_file_with_the_name_of_an_export_is_read(tmp_path: Path, sample: str) -> None:
+    path = tmp_path / "2026-11-01-mend-it-0123456789abcdef.jsonl"  # as the store names transcripts, but not this one
+    shutil.copy(SAMPLES / sample, path)
+    assert session_of(str(path), tmp_path / "store") == "sess-1"
+
+
 def test_a_compressed_file_is_read_too(tmp_path: Path) -> None:
     store = WholeStore(tmp_path / "store")
     compressible.store_compressible(store)
