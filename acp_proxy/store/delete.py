@@ -20,8 +20,8 @@ it can be undone (``remove_expired``). Row, search tables and mark go as above, 
 file until the transcript is deleted permanently; turns of other machines that wait stay, and are added only if the
 transcript is the same. ``restore`` does the reverse.
 
-Either delete ends the session's archive and its pin, by its event alone (``JournalState``): nothing is written for
-them, and a restored session is neither archived nor pinned.
+Either delete ends the session's archive, and a permanent one its pin, by its event alone (``JournalState``): nothing is
+written for them. A restored session is not archived, and pinned if it was.
 """
 
 import errno

@@ -104,7 +104,7 @@ class JournalState(Struct, frozen=True):
     aliases: Mapping[str, str] = MappingProxyType({})
     """By an id that the agent gave when a session continued in a new one of it: that session."""
     pinned: frozenset[str] = frozenset()
-    """The transcripts of pinned sessions. A delete ends it."""
+    """The transcripts of pinned sessions, soft-deleted ones under their new names. A permanent delete ends it."""
     expiry: Mapping[str, str] = MappingProxyType({})
     """When soft-deleted transcripts are removed, by their names. Those without a time here are kept: their delete did
     not say how long, as those of older versions."""
@@ -278,7 +278,7 @@ class _Folded:
             self._moving[event.name] = event  # the title follows when this is complete
             self._expiry.pop(event.name, None)
             self._archived.pop(event.name, None)
-            self._pinned.discard(event.name)
+            self._move_pin(event.name, event.to)
         elif event.kind == TITLED:
             self._add_title(event)
         elif event.kind == DELETED:
@@ -308,9 +308,15 @@ class _Folded:
         name = file_name(event.session_id)
         self._deleted[event.session_id] = event.transcript
         self._archived.pop(name, None)
-        self._pinned.discard(name)
+        self._move_pin(name, event.transcript)
         if event.transcript is None:  # else the title follows, as after a rename
             self._titles.pop(name, None)
+
+    def _move_pin(self, name: str, to: str | None) -> None:
+        """Let a pin follow its transcript; None, or empty: that is removed."""
+        if name in self._pinned:
+            self._pinned.discard(name)
+            self._pinned.update([to] if to else [])
 
     def freeze(self) -> JournalState:
         archived_ids = {session_id for name, session_id in self._archived.items() if name == file_name(session_id)}

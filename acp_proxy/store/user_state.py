@@ -1,8 +1,8 @@
 """What a user decides about a session: its title, whether it is archived, whether it is pinned.
 
 Each change is one event of the journal, written under its lock. An event belongs to a transcript, by its name: when
-that is renamed, new events say so (``move_user_state``). A delete ends the archive and the pin (``JournalState``); a
-permanent one erases the titles, too.
+that is renamed, new events say so (``move_user_state``). A delete ends the archive, a permanent one the pin, too
+(``JournalState``), and erases the titles.
 """
 
 import errno

@@ -46,14 +46,33 @@ def test_prune_leaves_pinned_sessions_and_does_not_count_them(store: ProxyStore)
 
 
 @pytest.mark.parametrize("how", ["--soft", "--permanent"])
-def test_a_delete_unpins(store: ProxyStore, how: str) -> None:
+def test_a_delete_unpins_for_another_session_of_the_id(store: ProxyStore, how: str) -> None:
     printed(store, "pin", "one")
     printed(store, "delete", "one", how, "--yes")
-    if how == "--soft":
+    store_session(store, "one", ("again", []))
+    assert ids(store, "--pinned") == []
+
+
+def test_a_restored_session_is_pinned_again(store: ProxyStore) -> None:
+    printed(store, "pin", "one")
+    for _ in range(2):
+        printed(store, "delete", "one", "--yes")
+        assert ids(store, "--pinned") == []
         printed(store, "restore", "one")
-        assert ids(store) == ["three", "two", "one"]
-    else:
-        store_session(store, "one", ("again", []))
+        assert ids(store, "--pinned") == ["one"]
+    printed(store, "unpin", "one")
+    printed(store, "delete", "one", "--yes")
+    printed(store, "restore", "one")
+    assert ids(store, "--pinned") == []
+
+
+def test_a_pinned_session_is_pinned_again_beside_a_newer_one_of_its_id(store: ProxyStore) -> None:
+    printed(store, "pin", "one")
+    store_session(store, "one", ("newer", []), at=9000.0)
+    printed(store, "delete", "one~1", "--yes")
+    printed(store, "restore", "last")
+    assert [row["title"] for row in parsed_json(store, "list", "--pinned")] == ["mend one"]
+    printed(store, "delete", "one~1", "--permanent", "--yes")
     assert ids(store, "--pinned") == []
 
 
