@@ -283,10 +283,13 @@ def list_rows_of_agent(store: CommandStore, agent: str) -> list[ListedSession]:
 
 
 def choose_session(store: CommandStore, selector: str, agent: str, *, exact_title: bool = False) -> ListedSession:
-    """The one session that the user means, by its id, else by its title. Raises NoSuchSession.
+    """The one session that the user means, by its id or its file in the store, else by its title. Raises NoSuchSession.
 
     ``exact_title``: a part of a title is not enough.
     """
+    place = store.locate_file(selector)
+    if place is not None and place[0] in store.list_agents(agent):
+        agent, selector = place
     if selector == LAST:
         matches = list(islice(store.list_newest(agent, archived=False), 1))
     else:

@@ -31,6 +31,7 @@ from acp_proxy.transcript.file_names import (
     match_agents,
     name_agent,
     name_before_delete,
+    parse_transcript_name,
     strip_hash,
 )
 from acp_proxy.transcript.private_files import PRIVATE_UMASK
@@ -204,6 +205,13 @@ class CommandStore(StoreBase):
         """The file that holds a session's transcript now, plain or compressed."""
         path = self.layout.transcript_path(listed.agent_folder, listed.name)
         return path if os.path.lexists(path) or not os.path.lexists(compressed_path(path)) else compressed_path(path)
+
+    def locate_file(self, path: str) -> tuple[str, str] | None:
+        """The agent's folder and the transcript's name, if this is the path of a transcript of the store."""
+        if (name := parse_transcript_name(os.path.basename(path))) is None:
+            return None
+        folder = Path(os.path.realpath(os.path.dirname(path)))
+        return (folder.name, name) if folder.parent == Path(os.path.realpath(self.layout.transcripts)) else None
 
     def set_listed_title(self, listed: ListedSession, title: str | None) -> None:
         """Set the title that lists show for a session, in running proxies too. None: remove the user's title.

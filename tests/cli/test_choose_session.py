@@ -248,6 +248,24 @@ def test_a_file_in_place_of_a_session_is_answered_with_what_reads_files(entitled
     )
 
 
+def test_a_file_of_the_store_means_its_session(
+    entitled: WholeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = printed(entitled, "path", "s1").strip()
+    assert printed(entitled, "show", path) == printed(entitled, "show", "s1")
+    assert printed(entitled, "export", path) == printed(entitled, "export", "s1")
+    link = tmp_path / "link"
+    link.symlink_to(Path(path).parent)
+    monkeypatch.chdir(link)
+    assert printed(entitled, "show", Path(path).name) == printed(entitled, "show", "s1")
+    assert refused(entitled, "show", path, "--agent", "nobody")[0] == 1
+    printed(entitled, "delete", path, "--yes")
+    assert refused(entitled, "show", path)[0] == 1
+    other = tmp_path / Path(path).name
+    other.write_text("{}")
+    assert "is a file" in refused(entitled, "show", str(other))[1]
+
+
 def test_yes_needs_more_than_a_part_of_a_title(entitled: WholeStore) -> None:
     for words in (("delete", "page", "--yes"), ("redact", "page", "--yes")):
         status, said = refused(entitled, *words)
