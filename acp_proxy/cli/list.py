@@ -15,12 +15,22 @@ from acp_proxy.cli.common import (
     AgentOption,
     StoreOption,
     explain_unknown_agent,
+    format_command,
     open_store,
+    repeat_options,
     report_errors,
     shorten_ids,
 )
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
-from acp_proxy.cli.session_filter import BranchOption, CwdOption, HereOption, SinceOption, UntilOption, make_filter
+from acp_proxy.cli.session_filter import (
+    BranchOption,
+    CwdOption,
+    HereOption,
+    SinceOption,
+    UntilOption,
+    explain_given,
+    make_filter,
+)
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.store.command_store import CommandStore, ListedSession, TokensAndCost
 from acp_proxy.views import formatting, sanitize
@@ -81,6 +91,7 @@ _KEYS: dict[str, Callable[[ListedSession], Any]] = {
 
 
 def list_sessions(
+    context: typer.Context,
     words: Annotated[
         list[str] | None,
         typer.Argument(
@@ -130,7 +141,13 @@ def list_sessions(
         first_rows = list(islice(rows, ROWS_TOGETHER))
         is_narrow = wanted.is_narrow or pinned
         if not first_rows and not as_json:
-            text = explain_empty_list(opened, narrowed=is_narrow, agent=agent, archived=archived, words=words or ())
+            others = make_filter(words=tuple(words or ()))
+            is_known = explain_unknown_agent(opened, agent) is None
+            if words and is_known and next(others.list_newest(opened, archived), None) is not None:
+                more = repeat_options(context, "store", "archived")
+                text = explain_given(context, sanitize.make_line(format_command("list", words, *more)), "pinned")
+            else:
+                text = explain_empty_list(opened, narrowed=is_narrow, agent=agent, archived=archived, words=words or ())
             typer.echo(fit_to_stream(text, sys.stderr), err=True)
         elif as_json:
             with open_pager(find_screen()) as write:

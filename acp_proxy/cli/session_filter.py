@@ -7,7 +7,7 @@ import typer
 from msgspec import Struct
 
 from acp_proxy.cli import values
-from acp_proxy.cli.common import choose_directory
+from acp_proxy.cli.common import choose_directory, repeat_options
 from acp_proxy.store.command_store import CommandStore, ListedSession
 from acp_proxy.views.session_lines import has_words
 
@@ -71,6 +71,18 @@ class SessionFilter(Struct, frozen=True):
 
 
 ALL = SessionFilter()
+OPTIONS = ("agent", "cwd", "here", "since", "until", "branch")
+"""The parameters of a command that leave out sessions."""
+
+
+def explain_given(context: typer.Context, command: str, *more: str) -> str:
+    """What to say if nothing matches, but something would without the options of the filter that were given.
+
+    ``command``: the one without them. ``more``: other parameters that leave out sessions.
+    """
+    names = [words[0] for name in (*OPTIONS, *more) if (words := repeat_options(context, name))]
+    them = "it" if len(names) == 1 else "them"
+    return f"Nothing matches with {' and '.join(names)}. Without {them}, something does: {command}"
 
 
 def make_filter(

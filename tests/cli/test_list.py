@@ -220,6 +220,15 @@ def test_the_exit_status_is_1_if_nothing_matches_as_for_stats(store: ProxyStore,
         assert stats.run(store).exit_code == 0
 
 
+def test_words_that_only_a_filter_leaves_out_are_not_blamed(store: ProxyStore) -> None:
+    store_session(store, "s", ("Mend it", []))
+    said = run(store, "mend", "--here", "--pinned").stderr
+    assert said.startswith(
+        "Nothing matches with --here and --pinned. Without them, something does: acp-proxy list mend"
+    )
+    assert run(store, "nosuch", "--here").stderr.startswith("No title or directory has these words.")
+
+
 def test_a_word_is_the_beginning_of_an_id_too(store: ProxyStore) -> None:
     for session in ("abc-1", "xabc"):
         store_session(store, session, ("Mend it", []))

@@ -341,6 +341,30 @@ def test_json_has_only_what_was_asked_for(store: WholeStore) -> None:
     assert result.stderr == "Nothing matches as it is. Without --json, what comes near is shown.\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "names", "rest"),
+    [
+        (("login", "--cwd", "/nowhere"), "--cwd", ""),
+        (("login", "--here"), "--here", ""),
+        (("logi", "-S", "2999-01-01"), "--since", ""),  # also as a beginning
+        (("login", "--until", "2001-01-01", "--branch", "x", "--in", "user"), "--until and --branch", " --in user"),
+        (("login", "--cwd", "/nowhere", "--json"), "--cwd", " --json"),
+    ],
+)
+def test_no_match_because_of_a_filter_says_so(store: WholeStore, words: tuple[str, ...], names: str, rest: str) -> None:
+    two_sessions(store)
+    told = run(store, *words).stderr
+    them, again = "them" if " and " in names else "it", shell_quote.joined(["--store", str(store.root)])
+    assert told.startswith(f"Nothing matches with {names}. Without {them}, something does: acp-proxy search {words[0]}")
+    assert told.endswith(f"{rest} {again}\n")
+    assert run(store, *shlex.split(told.partition(" search ")[2])).exit_code == 0
+
+
+def test_no_match_because_of_words_blames_no_filter(store: WholeStore) -> None:
+    two_sessions(store)
+    assert run(store, "nowhere", "--here").stderr.startswith("Nothing matches, not even as the beginning of a word")
+
+
 def test_no_match_says_what_was_tried(store: WholeStore) -> None:
     two_sessions(store)
     assert run(store, "logi pag", "x").stderr == (

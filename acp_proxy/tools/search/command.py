@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from acp_proxy.cli import session_filter
 from acp_proxy.cli.common import (
     INTERRUPTED,
     AgentOption,
@@ -33,6 +35,7 @@ from acp_proxy.cli.session_filter import (
     HereOption,
     TurnsSinceOption,
     TurnsUntilOption,
+    explain_given,
     make_filter,
 )
 from acp_proxy.errors import AcpProxyError, Unreadable
@@ -48,8 +51,10 @@ if TYPE_CHECKING:  # imported late: no other command needs them
 _NO_ROOM = ("ENOSPC", "EDQUOT")
 _OPERATORS = {"AND", "OR", "NOT", "NEAR"}
 """What other searches know."""
-_NARROWING = ("store", "agent", "cwd", "here", "since", "until", "branch", "file", "tool", "command", "failed")
+_OF_CALLS = ("file", "tool", "command", "failed")
+_NARROWING = ("store", *session_filter.OPTIONS, *_OF_CALLS)
 """The options that another search repeats."""
+_WITHOUT_FILTER: dict[str, Any] = {"cwd": None, "below": False, "since": None, "until": None, "branch": "", "limit": 1}
 _NO_CALL = "No tool call matches. Try fewer options."
 
 
@@ -157,6 +162,13 @@ def search(
                 if nearby[0].hits:
                     about = near.about
                     break
+            is_left_out = False
+            if wanted.is_narrow and not (result.hits or about):
+                everywhere = partial(replace, agents=opened.list_agents(), **_WITHOUT_FILTER)
+                is_left_out = any(
+                    look_up(replace(each, request=everywhere(each.request)), bar)[0].hits
+                    for each in (tries[:1] if as_json else tries)
+                )
         if about and not as_json:  # programs get what they asked for
             result, matching_calls = nearby
             if not target.is_terminal:
@@ -176,6 +188,10 @@ def search(
                 text = explain_empty_list(opened, narrowed=bool(agent), agent=agent)
             elif about:
                 text = "Nothing matches as it is. Without --json, what comes near is shown."
+            elif is_left_out:
+                kept = [*(word for part in parts or () for word in ("--in", part)), *(["--json"] if as_json else [])]
+                others = repeat_options(context, "store", *_OF_CALLS)
+                text = explain_given(context, sanitize.make_line(format_command("search", words, *kept, *others)))
             else:
                 options = repeat_options(context, *_NARROWING)
                 in_output = None if as_json or wants_calls or parts else is_printed(opened, tries[-1].request)
