@@ -519,7 +519,12 @@ def test_ctrl_c_while_an_agent_is_silent_changes_nothing(home: Home, monkeypatch
 @pytest.mark.usefixtures("trying")
 def test_a_dry_run_starts_no_agent(home: Home) -> None:
     home.write(home.jetbrains, GONE)
-    assert "Starting" not in setup("--dry-run").stderr
+    shown = setup("--dry-run").stderr
+    assert "Starting" not in shown
+    said = " ".join(shown.split())
+    assert "No agent was started. Without --dry-run, each is started once; one that does not answer is left" in said
+    assert '"Gone": nosuchprogram is not in PATH, so it would not start.' in said
+    assert "started" not in setup("--dry-run", "--force").stderr
 
 
 def test_what_doctor_finds_afterwards_is_said_once_and_without_the_agents_that_were_tried(

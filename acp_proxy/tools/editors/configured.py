@@ -116,10 +116,14 @@ def _read_settings(editor: Editor, kind: SettingsFiles, path: Path) -> Configura
     if isinstance(text, OSError):
         return Configuration(editor, path, problem=text.strerror or "it cannot be read")
     try:
-        agents = find_agents(kind, text)
+        return Configuration(editor, path, read_agents(kind, text))
     except ValueError as problem:
         return Configuration(editor, path, problem=str(problem))
-    return Configuration(editor, path, tuple(_read_agent(name, entry) for name, entry in agents.items()))
+
+
+def read_agents(kind: SettingsFiles, text: str) -> tuple[ConfiguredAgent, ...]:
+    """The agents in settings. Raises ValueError if they are no JSON."""
+    return tuple(_read_agent(name, entry) for name, entry in find_agents(kind, text).items())
 
 
 def find_agents(kind: SettingsFiles, text: str) -> dict[str, object]:

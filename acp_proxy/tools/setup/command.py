@@ -28,7 +28,7 @@ from acp_proxy.tools.editors.agent_names import (
 )
 from acp_proxy.tools.editors.command import read_agent, read_name
 from acp_proxy.tools.editors.config_dirs import Machine, find_machine
-from acp_proxy.tools.editors.configured import find_configurations
+from acp_proxy.tools.editors.configured import find_configurations, read_agents
 from acp_proxy.tools.editors.known_editors import (
     EDITORS,
     OF_NEOVIM,
@@ -191,6 +191,8 @@ def setup(
             plans, lambda change: steps.write_file(change, record), asked, dry_run=dry_run, yes=yes, choose=choose
         )
         is_well = report_written(machine, done, tried) if done else True
+        if dry_run and not force:
+            _say_what_starts(plans)
         written = {(change.path, entry.name) for change in done for entry in change.entries}
         is_left = bool(agent and tried.silent and not done)  # what the user named
         if is_left or not (is_whole and is_well and (force or written.isdisjoint(tried.silent))):
@@ -338,6 +340,21 @@ def _carry_out(
                 _say(f"{change.path} is {'removed' if is_removed else 'written'}.")
                 done.append(change)
     return done, not failed
+
+
+def _say_what_starts(changes: Sequence[FileChange]) -> None:
+    """Say what a dry run leaves open: whether the agents answer. A program that is missing it sees without a start."""
+    from acp_proxy.tools.doctor.agent_report import explain_missing_program
+
+    changes = [change for change in changes if change.entries and change.problem is None]
+    if changes:
+        _say("No agent was started. Without --dry-run, each is started once; one that does not answer is left out.")
+    for change in changes:
+        kind, names = EDITORS[change.editor].configured, {entry.name for entry in change.entries}
+        assert isinstance(kind, SettingsFiles)
+        for agent in read_agents(kind, (change.after or b"").decode()):
+            if agent.name in names and agent.missing is not None:
+                _say(f'"{agent.name}": {explain_missing_program(agent.missing)[0]}.')
 
 
 def _show(changes: Sequence[FileChange]) -> None:
