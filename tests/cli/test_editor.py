@@ -222,6 +222,24 @@ def test_a_word_that_may_be_an_id_of_a_registry_that_cannot_be_read_is_refused()
         assert "nor in the registry" not in result.stderr
 
 
+def test_an_id_of_a_registry_that_cannot_be_asked_has_a_next_step(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    result = editor("emacs", "--registry", "http://127.0.0.1:9/registry.json", "claude-acp")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "Check the network, or give the agent's own command." in " ".join(result.stderr.split())
+
+
+def test_an_unknown_editor_gets_the_general_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["/opt/acp-proxy"])
+    result = editor("helix", "opencode", "acp")
+    assert (result.exit_code, result.stdout) == (2, "")
+    said = " ".join(result.stderr.split())
+    assert said.endswith("In any other editor, use the agent's command with this in front of it: /opt/acp-proxy run.")
+    assert "In any other editor" not in editor("neovm", "opencode", "acp").stderr
+
+
 def test_a_start_as_a_module_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["/x/acp_proxy/__main__.py"])
     assert entry("agent")["command"] == sys.executable

@@ -41,8 +41,10 @@ def read_name(word: str) -> Name:
     if editors:
         raise typer.BadParameter(f"{word!r} may be {' or '.join(editors)}.")
     near = find_near_editors(word)
-    advice = f" Did you mean {' or '.join(near)}?" if near else ""
-    raise typer.BadParameter(f"{word!r} is not one of {', '.join(map(repr, NAMES))}.{advice}")
+    begin = shell_quote.joined([*own_command.settings_command()[0], "run"])
+    any_other = f"In any other editor, use the agent's command with this in front of it: {begin}"
+    advice = f"Did you mean {' or '.join(near)}?" if near else any_other
+    raise typer.BadParameter(f"{word!r} is not one of {', '.join(map(repr, NAMES))}. {advice}")
 
 
 def editor(

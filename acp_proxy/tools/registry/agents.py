@@ -154,10 +154,10 @@ class Registry:
             if age is None:
                 reason = getattr(problem, "reason", None) or problem
                 reason = (reason.strerror or reason) if isinstance(reason, OSError) else reason
+                advice = "Check the network, or give the agent's own command."
                 raise NotAsked(
-                    f"the registry of agents cannot be read ({self._source}: {reason}). "
-                    "Check the network, or give the agent's own command.",
-                    f"The registry of agents could not be asked for this id ({reason}).",
+                    f"the registry of agents cannot be read ({self._source}: {reason}). {advice}",
+                    f"The registry of agents could not be asked for this id ({reason}). {advice}",
                 ) from problem
             self._say(f"The registry of agents cannot be read now; this uses what was read {_format_days(age)} ago.")
             agents = _parse(_read_file(kept), str(kept))

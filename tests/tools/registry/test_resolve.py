@@ -111,5 +111,6 @@ def test_a_word_alone_says_first_that_it_is_no_program_then_that_nobody_could_be
     monkeypatch.setattr("acp_proxy.tools.registry.download.fetch", fail)
     asked = Registry("https://localhost/registry.json", tmp_path / "empty")
     found = resolve(["other"], asked, lambda text: None, may_wait=True)
-    why = "The registry of agents could not be asked for this id (Network is unreachable)."
+    why = "The registry of agents could not be asked for this id (Network is unreachable). "
+    why += "Check the network, or give the agent's own command."
     assert found.problem == f"other is not in PATH. {why}"
