@@ -107,6 +107,8 @@ LAST = "last"
 INTERRUPTED = 128 + 2
 """The exit status after Ctrl-C: 128 and SIGINT, as in shells."""
 _SHOWN_CANDIDATES = 8
+_NEAR = 0.75
+"""How alike a wrong word and ``last`` have to be: as `lats` is, and `latest`."""
 
 StoreOption = Annotated[
     str,
@@ -316,7 +318,10 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, exact_titl
     if not titled and not store.list_agents():
         raise NoSuchSession("no session is recorded yet. To set up your editor: acp-proxy setup")
     if not titled:
-        text = f"no session matches {selector!r}. To see all sessions: acp-proxy list"
+        from difflib import get_close_matches  # imported late: only this message needs it
+
+        near = f" Did you mean: {LAST}?" if get_close_matches(selector, [LAST], cutoff=_NEAR) else ""
+        text = f"no session matches {selector!r}.{near} To see all sessions: acp-proxy list"
         is_id = re.fullmatch(r"[0-9a-f-]*|last", selector)
         search = [] if is_id else [f"To search in them: {format_command('search', [selector])}"]
         raise NoSuchSession(text, *search)

@@ -35,6 +35,13 @@ def test_a_session_is_named_by_the_beginning_of_its_id_or_as_the_last(store: Pro
     assert printed(store, "show", "last").startswith("second")
 
 
+@pytest.mark.parametrize("word", ["lats", "latest"])
+def test_a_word_like_last_is_answered_with_that(store: ProxyStore, word: str) -> None:
+    three_sessions(store)
+    assert f"no session matches '{word}'. Did you mean: last?" in refused(store, "show", word)[1]
+    assert "Did you mean" not in refused(store, "show", "login")[1]
+
+
 @pytest.mark.parametrize("command", ["show", "delete"])
 def test_an_unknown_session_is_an_error(store: ProxyStore, command: str) -> None:
     three_sessions(store)

@@ -62,6 +62,15 @@ def test_it_asks_and_deletes_permanently(store: ProxyStore) -> None:
     assert parsed_json(store, "restore") == []
 
 
+def test_the_question_is_about_sessions_that_are_all_shown(tmp_path: Path) -> None:
+    store = ProxyStore(tmp_path / "many")
+    for number in range(25):
+        store_session(store, f"s{number}", (f"title {number}.", []))
+    shown = run(store, "prune", "--keep", "0", answer="n\n").stderr
+    assert "Delete these 25 sessions" in shown
+    assert [number for number in range(25) if f"title {number}." not in shown] == []
+
+
 def test_every_limit_applies(store: ProxyStore) -> None:
     size = sum(path.stat().st_size for path in store.root.glob("transcripts/*/s1-*.jsonl"))
     limits = ["--older-than", "150d", "--keep", "3", "--max-size", f"{size + 1}"]

@@ -25,9 +25,6 @@ from acp_proxy.store.command_store import CommandStore, match_agents, name_agent
 from acp_proxy.tools.maintenance.prune import IN_USE, Candidate, Limits, find_candidates, prune_sessions, select_beyond
 from acp_proxy.views import formatting, sanitize
 
-_SHOWN_SESSIONS = 20
-"""Sessions listed before the question: more do not help to decide. --dry-run shows all."""
-
 
 def prune(
     store: StoreOption = "",
@@ -89,11 +86,10 @@ def prune(
             _report(chosen, {}, as_json, dry_run=dry_run)
             return
         if not yes:
-            _show(opened, chosen[:_SHOWN_SESSIONS], err=True)
-            more = f" ({len(chosen) - _SHOWN_SESSIONS} of them not shown)" if len(chosen) > _SHOWN_SESSIONS else ""
+            _show(opened, chosen, err=True)
             which = "this" if len(chosen) == 1 else "these"
             how = f"? Restorable for {formatting.format_days(opened.bin_days)}." if soft else " permanently?"
-            ask_to_confirm(f"Delete {which} {_format_total(chosen)}{more}{how}")
+            ask_to_confirm(f"Delete {which} {_format_total(chosen)}{how}")
         trouble = _prune_all(opened, chosen, soft=soft, only_on_this_machine=not everywhere)
     _report(chosen, trouble, as_json, dry_run=False)
     if soft and not as_json:
