@@ -262,12 +262,9 @@ def test_what_leaves_the_bin_leaves_the_index_even_if_the_process_is_killed(stor
     assert not any(map(is_soft_deleted_name, store.layout.list_marked(AGENT)))
 
 
-def test_what_leaves_the_bin_leaves_the_index_even_if_another_process_lists_just_before(
-    store: WholeStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_leaves_the_bin_leaves_the_index_even_if_another_process_lists_just_before(store: WholeStore) -> None:
     words = _fill_bin(store)
-    with monkeypatch.context() as racing:
-        _list_before(racing, "remove_soft_deleted", store.root)
+    with _list_before("remove_soft_deleted", store.root):
         _empty_bin_without_index(store)
     store.list_all()
     assert not _find_in_index(store, words)
@@ -290,11 +287,10 @@ def test_what_leaves_the_bin_leaves_the_index_even_if_it_cannot_be_marked(
 
 
 def test_what_is_deleted_leaves_the_index_even_if_another_process_lists_just_before_and_reads_it(
-    store: WholeStore, monkeypatch: pytest.MonkeyPatch
+    store: WholeStore,
 ) -> None:
     words = _fill(store)
-    with monkeypatch.context() as racing:
-        _list_before(racing, "remove_transcript", store.root)
+    with _list_before("remove_transcript", store.root) as racing:
         racing.setattr(Index, "erase_removed_rows", lambda index: False)
         for number in range(60):
             store.delete(AGENT, f"s{number}", soft=False)
@@ -331,7 +327,8 @@ def _empty_bin_without_index(store: WholeStore) -> None:
         delete.delete_permanently(store.layout, AGENT, each.session_id, each.name, only_on_this_machine=False)
 
 
-def _list_before(patches: pytest.MonkeyPatch, method: str, root: Path) -> None:
+@contextmanager
+def _list_before(method: str, root: Path) -> Iterator[pytest.MonkeyPatch]:
     """Another process lists each time before a layout's method is called."""
     call, other = getattr(Layout, method), WholeStore(root)
 
@@ -339,7 +336,9 @@ def _list_before(patches: pytest.MonkeyPatch, method: str, root: Path) -> None:
         other.list_all()
         call(*args)
 
-    patches.setattr(Layout, method, list_and_call)
+    with pytest.MonkeyPatch.context() as racing:
+        racing.setattr(Layout, method, list_and_call)
+        yield racing
 
 
 def _find_in_index(store: WholeStore, words: list[str]) -> list[str]:
