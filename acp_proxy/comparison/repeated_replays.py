@@ -16,7 +16,8 @@ _CONTEXT_MARKS = (b"_context", b"Response")
 _IDS = frozenset({"messageId", "toolCallId"})
 _SEARCHED_LINES = 16
 """The first user message of a replay is among so many lines."""
-_TEXT_ROLES = frozenset({Role.USER, Role.AGENT, Role.THOUGHT})
+_REPLY_ROLES = frozenset({Role.AGENT, Role.THOUGHT})
+_TEXT_ROLES = _REPLY_ROLES | {Role.USER}
 
 
 def find_conversation(lines: list[bytes]) -> list[bytes]:
@@ -154,31 +155,45 @@ def are_alike(line: bytes, other_line: bytes) -> bool:
 class RestOfReplay:
     """Updates that the client has from one replay and that the agent may send once more: the rest of another one.
 
-    The agent sends them in order, perhaps with others in between, as gemini does: those are new. Within a message that
-    has begun as a new one, every chunk is new: single words of it may well stand in the replay.
+    The agent sends them in order, perhaps with others in between, as gemini does: those are new. Only the beginning of
+    a long message proves that it is further ahead. A message or a call that has begun as a new one is new to its end:
+    single words, or the end of some call, may well stand in the replay.
     """
 
     def __init__(self, lines: list[bytes]) -> None:
         self._places: dict[bytes, deque[int]] = {}
         """By what an update says: where it stands, behind what was taken."""
+        self._call_ids: list[str | None] = []
+        """By place: the id of the update's call, or None."""
         for place, line in enumerate(lines):
             self._places.setdefault(digest(_without_ids(line)), deque()).append(place)
+            self._call_ids.append(acp.text(_update(line), "toolCallId"))
         self._next = 0
         self._new_message: object = None
         """The role and the id of the message that is under way, if it is new."""
+        self._calls: dict[str | None, str | None] = {}
+        """By a call's id: the id that it has in the rest; None if it is new."""
 
     def take(self, line: bytes) -> bool:
         """Take the next update that says the same as this one, with those before it. Returns whether there is one."""
         update = _update(line)
         role = update_kinds.find(acp.update_kind(update)).role
         message = (role, acp.member(update, "messageId")) if role in _TEXT_ROLES else None
-        place = None if message is not None and message == self._new_message else self._find(line)
-        is_short = role in (Role.AGENT, Role.THOUGHT) and len(block_letters(acp.member(update, "content"))) < SHORT
-        if place is None or (is_short and place != self._next):
-            self._new_message = message
+        call_id = acp.text(update, "toolCallId")
+        is_long = role in _REPLY_ROLES and len(block_letters(acp.member(update, "content"))) >= SHORT
+        place = self._find(line)
+        is_new = (
+            place is None
+            or (place != self._next and not is_long)
+            or (message is not None and message == self._new_message)
+            or self._calls.get(call_id, self._call_ids[place]) != self._call_ids[place]
+        )
+        self._new_message = message if is_new else None
+        if is_new or place is None:
+            self._calls.setdefault(call_id, None)
             return False
+        self._calls[call_id] = self._call_ids[place]
         self._next = place + 1
-        self._new_message = None
         return True
 
     def _find(self, line: bytes) -> int | None:

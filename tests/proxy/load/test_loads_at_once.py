@@ -285,6 +285,50 @@ def test_a_second_replay_with_new_lines_comes_once() -> None:
     assert talk.agent.say(rest[1], prompt_answer(3)).to_client == line(rest[1], prompt_answer(3))
 
 
+CALLING = (
+    prompt(90, "s", "mend it"),
+    update("s", "tool_call", toolCallId="c", title="Run"),
+    update("s", "tool_call_update", toolCallId="c", status="completed"),
+    chunk("s", "It is mended now, all of it."),
+    prompt_answer(90),
+    prompt(91, "s", "go on"),
+    chunk("s", "I went on, and it is done."),
+    prompt_answer(91),
+)
+
+
+@pytest.mark.parametrize("comes", [False, True], ids=["the rest never comes", "the rest comes behind it"])
+@pytest.mark.parametrize(
+    "new",
+    [
+        (
+            update("s", "tool_call", toolCallId="k", title="Watch"),
+            update("s", "tool_call_update", toolCallId="k", status="completed"),
+        ),
+        (chunk("s", "go on", "user_message_chunk"), chunk("s", "There is nothing left to do, I say.")),
+    ],
+    ids=["a call", "a turn made elsewhere"],
+)
+def test_what_is_new_is_shown_where_the_rest_of_a_replay_says_the_same_further_on(
+    new: tuple[Said, ...], comes: bool
+) -> None:
+    first, *others = (
+        chunk("s", "mend it", "user_message_chunk"),
+        *CALLING[1:4],
+        chunk("s", "go on", "user_message_chunk"),
+        CALLING[6],
+    )
+    talk = about_to_load(SimulatedSession(says=CALLING), LOADS)
+    talk.client.say(load(1, "s"), load(2, "s"))
+    talk.agent.say(first, result(1, {}))
+    talk.end_replay(1)
+    talk.agent.say(*others, first)
+    talk.agent.say(result(2, {}))
+    talk.end_replay(2)
+    shown = talk.agent.say(*new, *(others if comes else ())).to_client + talk.client.say(prompt(3, "s")).to_client
+    assert shown == line(*new)
+
+
 @pytest.mark.parametrize("is_first", [True, False], ids=["in order", "the later load first"])
 def test_two_replays_whose_lines_come_mixed_are_shown_once_each(is_first: bool) -> None:
     """claude-agent-acp works on both loads at once."""
