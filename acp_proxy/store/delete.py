@@ -137,12 +137,12 @@ def complete_interrupted(layout: Layout, agent_folder: str) -> bool:
     try:
         # A list comes through here, and must not wait for a delete. Whoever holds the journal completes its own.
         with its_journal.lock(wait=False):
-            _finish_moves(layout, agent_folder)
+            _finish_moves(layout, agent_folder, for_delete=True)
             for session_id in _list_interrupted(layout, agent_folder):
                 finish_delete(layout, agent_folder, session_id)
+        return not its_journal.read_state().moving
     except OSError:
         return False
-    return True
 
 
 def _list_interrupted(layout: Layout, agent_folder: str) -> list[str]:
@@ -298,8 +298,7 @@ def lock_journal(layout: Layout, agent_folder: str, *, for_delete: bool = False)
     """
     its_journal = layout.get_journal(agent_folder)
     with its_journal.lock():
-        with _ignore_full_disk() if for_delete else nullcontext():
-            _finish_moves(layout, agent_folder)
+        _finish_moves(layout, agent_folder, for_delete=for_delete)
         yield its_journal
 
 
@@ -329,12 +328,16 @@ def _move(layout: Layout, agent_folder: str, event: Event, more: Mapping[str, st
     return moved.name
 
 
-def _finish_moves(layout: Layout, agent_folder: str) -> None:
+def _finish_moves(layout: Layout, agent_folder: str, *, for_delete: bool) -> None:
     """Complete interrupted renames and removals. Raises OSError, also if there is no room to append that one is
-    complete: it would be done again, to another transcript if that got the name meanwhile."""
+    complete: it would be done again, to another transcript if that got the name meanwhile.
+
+    ``for_delete``: as for ``lock_journal``.
+    """
     for event in layout.get_journal(agent_folder).read_state().moving.values():
-        if _do_move(layout, agent_folder, event).is_done:
-            _append_done(layout, agent_folder, event)
+        with _ignore_full_disk() if for_delete else nullcontext():
+            if _do_move(layout, agent_folder, event).is_done:
+                _append_done(layout, agent_folder, event)
 
 
 def _append_done(layout: Layout, agent_folder: str, event: Event) -> None:

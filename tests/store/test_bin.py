@@ -286,6 +286,22 @@ def test_what_leaves_the_bin_leaves_the_index_even_if_it_cannot_be_marked(
     assert not store.layout.get_journal(AGENT).read_state().moving
 
 
+def test_what_leaves_the_bin_leaves_the_index_with_the_first_list_that_can_mark_it(
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    words = _fill_bin(store)
+    with monkeypatch.context() as full:
+        full.setattr(Layout, "mark", fail)
+        _empty_bin_without_index(store)
+        store.list_all()
+        assert _find_in_index(store, words)
+    store.list_all()
+    assert not _find_in_index(store, words)
+
+
 def test_what_is_deleted_leaves_the_index_even_if_another_process_lists_just_before_and_reads_it(
     store: WholeStore,
 ) -> None:

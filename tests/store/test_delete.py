@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.errors import StoreRefused, Unreadable
+from acp_proxy.store import delete
 from acp_proxy.store.journal import Journal
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.open_session import Deleted
@@ -495,6 +496,37 @@ def test_a_removal_whose_end_finds_no_room_removes_no_later_session(
             store_session(store, "s", ("third", []), agent=AGENT, at=EPOCH + 180)
     store_session(store, "s", ("third", []), agent=AGENT, at=EPOCH + 180)
     assert {row.title for row in WholeStore(store.root).list_all()} == {"second", "third"}
+
+
+def test_an_interrupted_permanent_delete_is_finished_on_a_full_disk_whatever_else_is(
+    store: WholeStore, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That makes room for the note that a removal from the bin is complete."""
+
+    def find_no_room(*_: object, **more: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    def crash(*_: object) -> None:
+        raise Crash
+
+    for session in ("in bin", "s"):
+        transcript_lines.store_lines(store, AGENT, session)
+    store.delete(AGENT, "in bin", soft=True)
+    [in_bin] = store.list_deleted()
+    with monkeypatch.context() as killed:
+        killed.setattr(Layout, "remove_transcript", crash)
+        with pytest.raises(Crash):
+            store.delete(AGENT, "s", soft=False)
+    with monkeypatch.context() as full:
+        full.setattr(Journal, "append_title", find_no_room)
+        delete.delete_permanently(layout, AGENT, "in bin", in_bin.name, only_on_this_machine=False)
+        assert layout.has_transcript(AGENT, file_name("s"))
+        full.setattr(Journal, "append", find_no_room)
+        assert WholeStore(store.root).list_all() == []
+        assert not layout.has_transcript(AGENT, file_name("s"))
+    assert layout.get_journal(AGENT).read_state().moving
+    store.list_all()
+    assert not layout.get_journal(AGENT).read_state().moving
 
 
 def test_a_prune_works_on_a_full_disk(full_store: WholeStore) -> None:
