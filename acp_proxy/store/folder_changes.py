@@ -7,6 +7,7 @@ change its folder: the process that writes to it leaves a mark.
 
 import os
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 
 from msgspec import Struct
@@ -21,7 +22,8 @@ _GRANULE_SECONDS = 2.0
 class FolderChanges(Struct, frozen=True):
     """What differs between an agent's folder and the index.
 
-    ``added``: transcripts that the index lacks or has with another size. ``removed``: those that no longer exist.
+    ``added``: transcripts that the index lacks or has with another size, the newest first. ``removed``: those that no
+    longer exist.
     ``folder_state``: the folder's state before the scan; empty if it is unchanged, or too recent to notice a later
     change. ``removals``: how often rows had been removed before the scan.
     """
@@ -47,15 +49,23 @@ def find_changes(layout: Layout, index: Index, agent_folder: str) -> FolderChang
     present = layout.stat_transcripts(agent_folder)
     query = "SELECT name, json_extract(info, '$.size') FROM transcripts WHERE agent = ?"
     known = dict(index.select(query, (agent_folder,)))
-    come = [
-        name
-        for name, file in present.items()
-        if name not in known or (file is not None and file.st_size != known[name])
-    ]
+    come = list_newest_first(
+        {
+            name: file
+            for name, file in present.items()
+            if name not in known or (file is not None and file.st_size != known[name])
+        }
+    )
     gone = [name for name in known if name not in present]
     written = [file.st_mtime for name in come if (file := present[name]) is not None]  # may still be growing
     is_settled = all(abs(time.time() - at) > _GRANULE_SECONDS for at in (changed, *written))
     return FolderChanges(agent_folder, come, gone, now if is_settled else "", removals)
+
+
+def list_newest_first(files: Mapping[str, os.stat_result | None]) -> list[str]:
+    """The names of transcripts, the last written first; those that are only compressed last. ``files``: as
+    ``Layout.stat_transcripts`` returns them."""
+    return sorted(files, key=lambda name: 0.0 if (file := files[name]) is None else file.st_mtime, reverse=True)
 
 
 def _read_folder_state(layout: Layout, agent_folder: str) -> tuple[str, float]:

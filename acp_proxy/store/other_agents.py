@@ -6,7 +6,7 @@ copy that it would become, or if it was deleted or archived on either side.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -72,27 +72,28 @@ def list_by_ids(
     return sorted(catch_up_and_query(read, agent_folder, *other_folders), key=_get_position, reverse=True)
 
 
-def add_other_agents(
+def list_with_others(
     layout: Layout,
     catch_up_and_query: CatchUpAndQuery,
-    own: Page,
+    select_own: Callable[[Index], Page],
     agent_folder: str,
     cwd: str | None,
     cursor: str | None,
     rows: "OtherAgentsRows",
     other_folders: Sequence[str],
 ) -> Page:
-    """A page of an agent's list with the rows of others among its own. Raises Unreadable.
+    """A page of an agent's list with the rows of others among its own. Raises InvalidCursor, Unreadable.
 
-    ``own``: the same page without them.
+    ``select_own``: selects the same page without them.
     """
     binding = store_index.encode_binding(agent_folder, cwd)
     before = store_index.decode_cursor(cursor, binding) if cursor is not None else None
 
-    def read(index: Index) -> list[ListedSession]:
-        return list(rows.read_rows(index, other_folders, cwd, before, PAGE_ROWS + 1))
+    def read(index: Index) -> tuple[Page, list[ListedSession]]:
+        return select_own(index), list(rows.read_rows(index, other_folders, cwd, before, PAGE_ROWS + 1))
 
-    merged = sorted([*own.rows, *catch_up_and_query(read, *other_folders)], key=_get_position, reverse=True)
+    own, others = catch_up_and_query(read, agent_folder, *other_folders)  # one query, as each has its own time
+    merged = sorted([*queries.complete_rows(layout, own.rows), *others], key=_get_position, reverse=True)
     is_last = len(merged) <= PAGE_ROWS and own.next is None
     return Page(
         merged[:PAGE_ROWS],

@@ -29,7 +29,7 @@ from acp_proxy.transcript.rewinds import Point
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
     from acp_proxy.store.compress import CompressionOptions
-    from acp_proxy.store.index import ListedSession, Page
+    from acp_proxy.store.index import Index, ListedSession, Page
     from acp_proxy.transcript.summary import Summary
     from acp_proxy.transcript.v2_entries import read_as_v1
 
@@ -278,17 +278,19 @@ class ProxyStore(StoreBase):
 
         names = read_state(self.layout, agent_folder).archived
         hidden, only = (names if archived is False else ()), (names if archived else None)
-        page = self.index.catch_up_and_query(
-            lambda index: index.select_page(agent_folder, cwd, cursor, run, hidden=hidden, only=only), agent_folder
-        )
-        page.rows[:] = complete_rows(self.layout, page.rows)
+
+        def select_own(index: "Index") -> "Page":
+            return index.select_page(agent_folder, cwd, cursor, run, hidden=hidden, only=only)
+
         if not other_folders:
+            page = self.index.catch_up_and_query(select_own, agent_folder)
+            page.rows[:] = complete_rows(self.layout, page.rows)
             return page
-        from acp_proxy.store.other_agents import OtherAgentsRows, add_other_agents
+        from acp_proxy.store.other_agents import OtherAgentsRows, list_with_others
 
         rows = OtherAgentsRows(self.layout, agent_folder, archived)
-        return add_other_agents(
-            self.layout, self.index.catch_up_and_query, page, agent_folder, cwd, cursor, rows, other_folders
+        return list_with_others(
+            self.layout, self.index.catch_up_and_query, select_own, agent_folder, cwd, cursor, rows, other_folders
         )
 
     def has_copies(self, agent_folder: str) -> bool:

@@ -14,13 +14,13 @@ The index on disk is written
 - after the bin was emptied (``StoreBase.empty_bin``) or a session in it deleted (``CommandStore.delete_permanently``):
   the query that these make then erases what is left of removed rows;
 - after a repair, a redaction, or a mask of another machine (``reindex``), and after compressing (``set_inode``);
-- as a whole, when it is missing, broken or of another version, and by ``acp-proxy repair`` (``rebuild``).
+- as a whole, when it is missing, broken or of another version, by as many queries as it takes, and by ``acp-proxy
+  repair`` (``rebuild``).
 
 What sync writes leaves a mark, as does a process that dies before one of these: the next query brings it in.
 """
 
 import errno
-import math
 import os
 import sqlite3
 import time
@@ -33,7 +33,7 @@ from typing import TypeVar
 
 from acp_proxy.errors import NewerFormat, Unreadable, errno_name
 from acp_proxy.store import delete, old_forks
-from acp_proxy.store.folder_changes import find_changes
+from acp_proxy.store.folder_changes import find_changes, list_newest_first
 from acp_proxy.store.index import Index
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import private_files
@@ -77,7 +77,8 @@ class StoreIndex:
     """The index of one store, opened on first use."""
 
     def __init__(self, layout: Layout, show_progress: ShowProgress, catch_up_seconds: float) -> None:
-        """``catch_up_seconds``: a query brings in no more after so long, and leaves the rest to the next one."""
+        """``catch_up_seconds``: a query brings in no more after so long, whatever the number of agents, and leaves the
+        rest to the next one."""
         self._layout = layout
         self._show_progress = show_progress
         self._catch_up_seconds = catch_up_seconds
@@ -97,7 +98,8 @@ class StoreIndex:
         return self._query(question, agents)
 
     def query_as_is(self, question: Callable[[Index], T]) -> T:
-        """The answer of the index to ``question``, whatever is new since. A new index is filled. Raises Unreadable."""
+        """The answer of the index to ``question``, whatever is new since. A new index is filled, as
+        far as there is time. Raises Unreadable."""
         return self._query(question, ())
 
     def _query(self, question: Callable[[Index], T], agents: tuple[str, ...]) -> T:
@@ -233,25 +235,28 @@ class StoreIndex:
         self.query_as_is(lambda index: None)
 
     def _answer(self, index: Index, agents: tuple[str, ...], question: Callable[[Index], T]) -> T:
+        until = time.monotonic() + self._catch_up_seconds
         if index.is_new:
-            self._fill(index)
+            self._fill(index, agents, until)
         for agent_folder in agents:
             deleted = self._complete_deletes(agent_folder)
-            self._catch_up(index, agent_folder)
+            self._catch_up(index, agent_folder, until)
             if index.remove_rows(agent_folder, *deleted) and index.is_on_disk:
                 index.erase_removed_rows()
         for agent_folder in index.list_folders() if agents else ():
             if not self._layout.has_agent(agent_folder):  # removed by hand, with all sessions in it
-                self._catch_up(index, agent_folder)
+                self._catch_up(index, agent_folder, until)
         return question(index)
 
-    def _catch_up(self, index: Index, agent_folder: str) -> None:
-        """Bring in an agent's marked transcripts, and unmarked ones that appeared in or left its folder."""
+    def _catch_up(self, index: Index, agent_folder: str, until: float) -> None:
+        """Bring in an agent's marked transcripts, and unmarked ones that appeared in or left its folder.
+
+        ``until``: bring in nothing more at this time.
+        """
         # Each of the two misses what the other catches. A process that records leaves a mark: its file grows, and that
         # does not change the folder's times. Who copies, restores or removes a file by hand leaves no mark, but changes
         # the times: then the names and sizes of all files in the folder are compared with the rows. A file that another
         # program lengthens in place is noticed with the next mark or scan.
-        until = time.monotonic() + self._catch_up_seconds
         if index.is_on_disk:
             self._layout.restore_marks(agent_folder)
         changes = find_changes(self._layout, index, agent_folder)
@@ -263,9 +268,18 @@ class StoreIndex:
         if not left:
             changes.remember(index)
 
-    def _fill(self, index: Index) -> None:
-        self._bring_in_many(index, self._layout.list_all_names(), math.inf)
-        index.set_filled()
+    def _fill(self, index: Index, agents: tuple[str, ...], until: float) -> None:
+        """Bring in what the index lacks, of these agents first. If some is left at the time ``until``, the index stays
+        new, and the next query goes on."""
+        known = set(index.select("SELECT agent, name FROM transcripts", ()))
+        lacking = [
+            (agent_folder, name)
+            for agent_folder in dict.fromkeys((*agents, *self._layout.list_agents()))
+            for name in list_newest_first(self._layout.stat_transcripts(agent_folder))
+            if (agent_folder, name) not in known
+        ]
+        if not self._bring_in_many(index, lacking, until):
+            index.set_filled()
 
     def _bring_in_many(self, index: Index, transcripts: list[tuple[str, str]], until: float) -> bool:
         """Bring in many transcripts in few transactions, until the time ``until``. Returns whether some are left."""

@@ -7,11 +7,13 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.index import Index
 from acp_proxy.store.journal import Journal
 from acp_proxy.store.layout import Layout
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.store.store_index import StoreIndex
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.transcript import file_format, private_files
@@ -80,6 +83,47 @@ def test_a_list_without_time_for_new_transcripts_leaves_them_to_the_next(store: 
     assert listed_ids(hurried) == ["known"]
     assert marks(root) == {file_name("new")}
     assert listed_ids(WholeStore(root)) == ["restored", "new", "known"]
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """The agents and names of the transcripts that the index reads; each takes a second."""
+    noted, bring_in_one = list[tuple[str, str]](), StoreIndex._bring_in_one
+
+    def note(catalog: StoreIndex, index: Index, agent_folder: str, name: str) -> bool:
+        noted.append((agent_folder, name))
+        return bring_in_one(catalog, index, agent_folder, name)
+
+    monkeypatch.setattr(StoreIndex, "_bring_in_one", note)
+    monkeypatch.setattr(store_index, "time", SimpleNamespace(monotonic=lambda: float(len(noted)), time=time.time))
+    return noted
+
+
+def test_all_agents_of_a_list_share_its_time(store: WholeStore, reads: list[tuple[str, str]]) -> None:
+    agents = ["mine", "theirs"]
+    store.index.catch_up_and_query(lambda index: None, *agents)
+    for agent in agents:
+        for number in range(4):
+            transcript_lines.store_lines(store, agent, f"s{number}")
+    hurried = ProxyStore(store.root)
+    hurried.catch_up_seconds = 5.0
+    assert [len(hurried.list_page("mine", None, None, "run", other_folders=["theirs"]).rows), len(reads)] == [5, 5]
+    assert [len(hurried.list_page("mine", None, None, "run", other_folders=["theirs"]).rows), len(reads)] == [8, 8]
+
+
+def test_a_new_index_is_filled_by_several_lists_with_the_newest_first(
+    store: WholeStore, root: Path, reads: list[tuple[str, str]]
+) -> None:
+    for at, session in enumerate(["b", "d", "a", "c"]):
+        for agent in (AGENT, "another"):
+            transcript_lines.store_lines(store, agent, session, at=at)
+            os.utime(transcript(root, session, agent), (at, at))
+    hurried = ProxyStore(root)
+    hurried.catch_up_seconds = 3.0
+    pages = [[row.session_id for row in hurried.list_page(AGENT, None, None, "run").rows] for _ in range(3)]
+    assert pages == [["c", "a", "d"], ["c", "a", "d", "b"], ["c", "a", "d", "b"]]
+    assert len(set(reads)) == len(reads) == 8
+    assert not hurried.index.query_as_is(lambda index: index.is_new)
 
 
 def test_a_mark_updates_a_known_session(store: WholeStore, root: Path) -> None:
@@ -769,9 +813,9 @@ def test_lists_do_not_wait_for_an_index_that_cannot_be_locked(
     fills: list[str] = []
     fill = StoreIndex._fill
 
-    def counted(catalog: StoreIndex, index: Index) -> None:
+    def counted(catalog: StoreIndex, index: Index, agents: tuple[str, ...], until: float) -> None:
         fills.append("fill")
-        fill(catalog, index)
+        fill(catalog, index, agents, until)
 
     monkeypatch.setattr(StoreIndex, "_fill", counted)
     opened = WholeStore(root)
