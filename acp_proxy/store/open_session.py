@@ -113,7 +113,8 @@ def was_renamed(layout: Layout, agent_folder: str, session_id: str, transcript: 
     # hard links, or on NFS.
     if transcript.is_removed() or session_id in layout.get_journal(agent_folder).read_deleted():
         return True
-    if not transcript.is_moved_by_hand:
+    # Where another file has the name, this one was deleted, and the session begun anew, before anybody looked here.
+    if not transcript.is_moved_by_hand and not layout.has_transcript(agent_folder, transcript.path.stem):
         transcript.is_moved_by_hand = not any(map(transcript.is_at, _list_places(layout, agent_folder, session_id)))
     return not transcript.is_moved_by_hand
 

@@ -26,6 +26,7 @@ from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.journal import DELETED, Journal
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.appender import Transcript
+from acp_proxy.transcript.file_format import PARTIAL
 from acp_proxy.transcript.file_names import file_name
 from tests.opened import list_open_below
 from tests.recording.recorder_harness import (
@@ -237,6 +238,25 @@ def test_a_permanent_delete_by_another_process_ends_the_recording_even_if_the_fi
     recording.put(*prompted("again"), chunk_to_record("3"))
     assert recording.said() == ["again", "3"]
     assert snapshot.read_bytes() == before
+
+
+def test_a_permanent_delete_ends_the_recording_even_if_another_process_has_begun_the_session_anew(
+    recording: RecorderHarness, tmp_path: Path
+) -> None:
+    recording.begin()
+    recording.put(*prompted("first"), chunk_to_record("1"))
+    snapshot = tmp_path / "snapshot.jsonl"
+    os.link(recording.path(), snapshot)
+    before = snapshot.read_bytes()
+    other = RecorderHarness(ProxyStore(recording.store.root))
+    other.begin(origin=PARTIAL)
+    other.store.delete(recording.recorder.agent_folder, "s", soft=False)
+    other.put(*prompted("theirs"), chunk_to_record("2"))
+    recording.put(chunk_to_record("3"))
+    assert recording.said() == ["theirs", "2"]
+    assert snapshot.read_bytes() == before
+    recording.put(*prompted("mine"), chunk_to_record("4"))
+    assert recording.said() == ["theirs", "2", "mine", "4"]
 
 
 def test_a_file_that_somebody_moves_in_a_turn_gets_the_rest_of_the_turn(
