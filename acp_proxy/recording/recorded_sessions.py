@@ -281,11 +281,17 @@ class RecordedSessions(dict[str, RecordedSession]):
             )
 
     def has_its_name(self, recorded: RecordedSession) -> bool:
-        """Whether readers find a session's file."""
+        """Whether readers find a session's file; where that cannot be determined, they do, as in ``_was_renamed``.
+
+        Raises OSError if it cannot be opened.
+        """
         try:
-            return self.open_transcript(recorded).has_its_name()
+            transcript = self.open_transcript(recorded)
         except FileNotFoundError:
             return False
+        with contextlib.suppress(OSError):
+            return transcript.has_its_name()
+        return True
 
     def close(self, recorded: RecordedSession) -> None:
         """Close a session's file, if open. Never raises."""

@@ -305,7 +305,8 @@ def test_a_failing_look_at_the_files_name_loses_nothing(
     with monkeypatch.context() as broken:
         broken.setattr(Transcript, "has_its_name", fail)
         recording.put(chunk_to_record("1"))
-    assert recording.said() == ["first", "1"]
+        recording.put(*prompted("second"), chunk_to_record("2"))
+    assert recording.said() == ["first", "1", "second", "2"]
     assert recording.is_complete()
     assert recording.warnings == []
 
