@@ -87,7 +87,7 @@ class Comparison:
         """Thoughts came after the last known user message."""
         self._current_message: SentMessage | None = None
         self.last_update = ComparedUpdate(b"", "", late=False)
-        """What came last. Once it is known that the transcript has a part of a thought, it has the rest only."""
+        """What came last."""
         self._is_behind_call = False
         """The last that came is a tool call."""
 
@@ -100,7 +100,7 @@ class Comparison:
         """
         update = self._as_recorded(update)
         kind = acp.update_kind(update) or ""
-        self.last_update = sent = ComparedUpdate(line, kind, late)
+        self.last_update = sent = ComparedUpdate(line, kind, late, came_as=line)
         compared = update_kinds.find(kind).compared
         shown = find_shown_call(update) if compared is Compared.IN_ORDER else None
         if compared in (Compared.IN_ORDER, Compared.LETTERS) and shown is None:
@@ -319,7 +319,7 @@ class Comparison:
             self.end_message()  # a whole message of its own, whatever came before it
             message = self._begin_message(sent, message_id)
         is_user = message.role is Role.USER
-        if message.chunks and is_user and self._is_whole_user(message, letters):
+        if message.chunks and is_user and message_id is None and self._is_whole_user(message, letters):
             self.end_message()  # agents send the messages of turns without words, and context, one behind the other
             message = self._begin_message(sent, message_id)
         if message.chunks and message.span is not None:
@@ -341,9 +341,7 @@ class Comparison:
         """Whether a user message is complete before this chunk, which begins another one."""
         is_context = self.context.has_form(message.text, is_behind_call=message.is_behind_call)
         is_before_context = self.context.has_form(following, is_behind_call=False)
-        users = self.place.users
-        is_whole = users.is_whole(message.text, following) or users.is_before_restart(message.text, following)
-        return is_context or is_before_context or is_whole
+        return is_context or is_before_context or self.place.users.is_whole(message.text, following)
 
     def _compare_words(self, message: SentMessage) -> bool:
         letters = message.text
@@ -368,7 +366,8 @@ class Comparison:
         if (spans := self.place.find_joined(message)) is not None:
             self._mark_known(spans)
             return True
-        if (span := self.place.find_passed_remark(letters)) is not None:
+        # Behind a user message that is new, the same words are the answer to that.
+        if not self._tail.user_count and (span := self.place.find_passed_remark(letters)) is not None:
             self.place.spans.add(span)
             return True
         if self._repeats_last(letters):
@@ -509,7 +508,7 @@ class Comparison:
     def _compare_users_behind(self, message: SentMessage, at: int) -> None:
         """Take the user messages that follow in one run, with nothing between them. ``at``: where the next begins."""
         while rest := message.text[at:]:
-            if (chunk := message.chunk_at(at)) and self.context.has_form(chunk, is_behind_call=False):
+            if (chunk := message.chunk_at(at)) and self.context.has(chunk, is_behind_call=False):
                 at += len(chunk)
                 continue
             if self.context.has(rest, is_behind_call=False):

@@ -97,7 +97,7 @@ class LateUpdates:
             self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
             if not (comparison.completes_turn and self._shows_replay):
                 return []
-            return [sent.line if self._shows_transcript else line]  # with the id that the client knows
+            return [self._line_of(sent)]
         if message is not None and message.role is Role.AGENT:
             if (
                 not message.is_new
@@ -167,4 +167,8 @@ class LateUpdates:
     def _take_waiting(self) -> list[bytes]:
         waiting, self._waiting = self._waiting, []
         self._size, self._is_reworded = 0, False
-        return [sent.line for sent in waiting]
+        return [*map(self._line_of, waiting)]
+
+    def _line_of(self, sent: ComparedUpdate) -> bytes:
+        """The line to send, with the call id that the client knows."""
+        return sent.line if self._shows_transcript else sent.came_as

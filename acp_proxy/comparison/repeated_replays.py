@@ -28,16 +28,19 @@ def find_conversation(lines: list[bytes]) -> list[bytes]:
 
 
 def _drop_context(lines: list[bytes]) -> list[bytes]:
-    """The lines of a replay without context: user messages that have the form of it."""
+    """The lines of a replay without context: user messages that have the form of it. One chunk of several with the same
+    id is none."""
     if not any(_USER_MESSAGE in line and any(mark in line for mark in _CONTEXT_MARKS) for line in lines):
         return lines
     out: list[bytes] = []
     is_behind_call = False
-    for line in lines:
-        update = _update(line)
+    updates = [*map(_update, lines)]
+    ids = [None, *(acp.text(update, "messageId") for update in updates), None]
+    for line, update, before, id, following in zip(lines, updates, ids, ids[1:], ids[2:], strict=False):
         kind = update_kinds.find(acp.update_kind(update))
         letters = block_letters(acp.member(update, "content")) if kind.role is Role.USER else ""
-        if not has_form(letters, is_behind_call=is_behind_call):
+        is_chunk = id is not None and id in (before, following)
+        if is_chunk or not has_form(letters, is_behind_call=is_behind_call):
             out.append(line)
         is_behind_call = kind.compared is Compared.CALL or (is_behind_call and kind.compared is Compared.NOTHING)
     return out

@@ -264,13 +264,6 @@ class ReplayedUsers:
             or bool(self._text.find_overtaken(following, number + 1))
         )
 
-    def is_before_restart(self, letters: str, following: str) -> bool:
-        """Whether a user message with these letters ends before those that follow, since they begin another replay:
-        the agent's last message has no answer yet."""
-        if self.find_restart(following) is None:
-            return False
-        return not any(form.startswith(letters + following) for user in self._text.users for form in user.forms)
-
     def find_end(self, message: SentMessage, number: int) -> int:
         """Where the user message with this index ends in one that begins with it, or has it as a chunk behind context;
         else the end of that."""

@@ -13,6 +13,8 @@ from acp_proxy.protocol.update_kinds import Role
 class ComparedUpdate(Struct):
     """An update that the agent sent.
 
+    ``line``: as it is recorded, and shown behind the transcript: with the call id that the transcript has, and only the
+    part of a thought that it lacks. ``came_as``: as the agent sent it, for a client that sees the agent's replay.
     ``late``: it came after the agent's answer. ``is_somewhere``: the transcript has it, though not behind the last
     known message. ``is_next_turn``: it is new if nothing known follows, although the agent says nothing behind it: a
     user message, or the first thought of a turn without an answer. ``ends_call``: it ends a call that the transcript
@@ -22,6 +24,7 @@ class ComparedUpdate(Struct):
     line: bytes
     kind: str
     late: bool
+    came_as: bytes = b""
     is_somewhere: bool = False
     is_next_turn: bool = False
     ends_call: bool = False

@@ -26,6 +26,8 @@ LETTERS_LIMIT = 32 * 1024 * 1024
 """The most letters that are laid out, far more than any session has. A longer transcript is not compared."""
 SHORT = 16
 """A text with fewer letters may be found anywhere by chance, so it counts only at the beginning of a message."""
+_MOST_LEFT = 64
+"""The most prompts without an answer, from before the session was last opened again, behind which others may wait."""
 _MOST_JOINED = 64
 """The most messages of a transcript that are looked at for one message of an agent."""
 UNFINISHED = frozenset({None, "pending", "in_progress"})
@@ -317,6 +319,7 @@ class TextBuilder:
         self._ends_in_thought = False  # nothing has followed the last thought but prompts that wait
         self._is_opened_anew = False  # the agent has opened a new session for a prompt that it had refused
         self._left: list[User] = []  # those from before the session was opened again; they may never be answered
+        self._left_earlier: list[User] = []  # those from before that: prompts behind them in the same window may wait
 
     def add(self, entry: Entry) -> None:
         """Add the next entry of the transcript."""
@@ -404,10 +407,11 @@ class TextBuilder:
         """The finished ``TranscriptText``. Nothing may be added after this."""
         self._end_user()
         text = self._text
-        unanswered = [*self._left, *self._open]
-        for run in {user.key[0] for user in unanswered if user.key is not None}:
-            self._move_waiting(self._of_run(unanswered, run)[1:])
+        live = [user for user in (*self._left_earlier, *self._left) if not user.is_cancelled] + self._open
+        for run in {user.key[0] for user in live if user.key is not None}:
+            self._move_waiting(self._of_run(live, run)[1:])
         self._note_waiting()
+        unanswered = [*self._left, *self._open]  # a window that was left earlier has probably ended
         for user in (user for user in unanswered if not user.has_failed):
             for call in text.calls[user.latest_call :]:
                 call.is_over = call.is_over and user.key is not None and call.run != user.key[0]
@@ -426,6 +430,10 @@ class TextBuilder:
         """The prompts without an answer of the run that wrote the last entry: what the agent says in one window answers
         no prompt of another."""
         return self._of_run(self._open, self._writer)
+
+    @property
+    def _all_unanswered(self) -> list[User]:
+        return [*self._left_earlier, *self._left, *self._open]
 
     @property
     def _is_in_thought(self) -> bool:
@@ -486,7 +494,7 @@ class TextBuilder:
         """The user's last words come before prompts that wait for the end of a turn. ``is_own``: those of the same run;
         else of others, since another window does not wait for it."""
         prompts: dict[str, list[User]] = {}
-        for user in (*self._left, *self._open):
+        for user in self._all_unanswered:
             if user.key is not None:
                 prompts.setdefault(user.key[0], []).append(user)
         for run, unanswered in prompts.items():
@@ -501,7 +509,9 @@ class TextBuilder:
         for user in prompts:
             is_ours = user.key is not None and user.key[0] == note.run
             (self._open if is_ours and not user.is_cancelled and method != acp.FORK else left).append(user)
-        self._left += left
+        if left:
+            self._left_earlier = [*self._left_earlier, *self._left][-_MOST_LEFT:]
+            self._left = left
         self._is_opened_anew = note.note is not None and ANEW in note.note and bool(self._open)
         if method == acp.FORK:
             self._text.forked_at = len(self._text.users)
@@ -521,8 +531,11 @@ class TextBuilder:
         """The prompt with this ``User.key`` has its answer. If it was taken back while its turn ran, there is none."""
         self._end_user()
         self._run, self._ends_in_thought = None, False
-        answered = next((user for user in (*self._open, *self._left) if user.key == key), None)
-        waiting = self._left if any(user is answered for user in self._left) else self._open
+        waiting = next(
+            (users for users in (self._open, self._left, self._left_earlier) if any(user.key == key for user in users)),
+            self._open,
+        )
+        answered = next((user for user in waiting if user.key == key), None)
         if answered is not None:  # cancelled ones from before it will never be answered
             at = next(number for number, user in enumerate(waiting) if user is answered)
             waiting[: at + 1] = [user for user in waiting[:at] if not user.is_cancelled]
@@ -538,7 +551,7 @@ class TextBuilder:
     def _note_waiting(self) -> None:
         """In each process, the first prompt without an answer has begun a turn, and the others may wait for its end."""
         busy = set()
-        for user in (*self._left, *self._open):
+        for user in self._all_unanswered:
             run = user.key[0] if user.key is not None else ""
             if not user.is_cancelled:
                 user.waits = run in busy

@@ -24,6 +24,7 @@ from tests.comparison.telling import (
     expand,
     line,
     list_new,
+    opened,
     prompt,
     steering,
     thought,
@@ -52,6 +53,21 @@ def tail_lines(comparison: Comparison) -> list[bytes]:
 
 
 # The agent's words.
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+def test_the_answer_to_a_message_made_elsewhere_may_equal_a_remark_that_was_left_out(is_late: bool) -> None:
+    builder = TextBuilder()
+    for entry in (
+        *(prompt("mend it"), updated(expand(TALK[1])), answer(), opened("2")),
+        *(updated(agent("All the tests have passed.")), opened("3"), updated(agent("The server has started anew."))),
+    ):
+        builder.add(entry)
+    new = list(map(expand, ["> Did they pass?", "All the tests have passed."]))
+    said: list[str | Update] = [*TALK[:2], "The server has started anew.", *new]
+    past = builder.finish()
+    comparison = compare_replay(past, *([] if is_late else said), late=said if is_late else ())
+    assert list_new(comparison) == new
 
 
 @pytest.mark.parametrize(

@@ -161,9 +161,14 @@ def test_context_in_a_turn_is_sent_and_not_recorded() -> None:
     assert [(out.is_sent, out.is_recorded) for out in in_turn(turn, SESSION)] == [(True, False)]
 
 
-@pytest.mark.parametrize("elsewhere", [["> go on", "As you like, I went on."], ["> go on"]])
-@pytest.mark.parametrize("early", [[], PAST, [*PAST, "> go on"]])
-def test_what_comes_before_another_replay_is_no_context(elsewhere: list[str], early: list[str]) -> None:
+GO_ON = user("go on", messageId="m")
+
+
+@pytest.mark.parametrize("elsewhere", [["> go on", "As you like, I went on."], [GO_ON]])
+@pytest.mark.parametrize("early", [[], PAST, [*PAST, GO_ON]])
+def test_what_comes_before_another_replay_is_no_context(
+    elsewhere: list[str | Update], early: list[str | Update]
+) -> None:
     assert list_new(compare_replay(transcript(*PAST), *[*PAST, *elsewhere] * 2)) == list(map(expand, elsewhere))
     comparison = compare_replay(transcript(*PAST), *early)
     late(comparison, *[*PAST, *elsewhere] * 2)
@@ -176,8 +181,34 @@ def test_a_message_that_has_the_first_prompt_as_a_chunk_begins_no_replay() -> No
         choose_replay(compare_replay(transcript(*past), *past[:4], "> please ", "> mend it", past[5])).rule.name
         == "SAME"
     )
-    elsewhere = ["> Write: ", "> mend it", "> in the file, please.", "I have written it."]
-    assert list_new(compare_replay(transcript(*PAST), *PAST, *elsewhere)) == list(map(expand, elsewhere))
+
+
+@pytest.mark.parametrize("id", [{}, {"messageId": "m"}])
+@pytest.mark.parametrize("texts", [["Now the other one: ", "mend it"], ["Write: ", "mend it", " in the file."]])
+@pytest.mark.parametrize("is_late", [True, False])
+def test_a_message_made_elsewhere_that_has_the_first_prompt_as_a_chunk_begins_no_replay(
+    texts: list[str], id: dict[str, str], is_late: bool
+) -> None:
+    elsewhere = [*(user(text, **id) for text in texts), expand("That one is mended now as well.")]
+    comparison = compare_replay(transcript(*PAST), *PAST, *([] if is_late else elsewhere))
+    assert not is_late or late(comparison, *elsewhere) == elsewhere
+    assert list_new(comparison) == elsewhere
+
+
+def test_chunks_with_the_same_id_are_one_message_whatever_they_say() -> None:
+    past = [*PAST, "> please"]
+    elsewhere = [user(text, messageId="m") for text in ("please", SESSION[2:], "mend it", "go on")]
+    answer = expand("As you like, all of it.")
+    assert list_new(compare_replay(transcript(*PAST), *PAST, *elsewhere, answer)) == [*elsewhere, answer]
+    assert choose_replay(compare_replay(transcript(*past), *PAST, *elsewhere[:2])).rule.name == "SAME"
+
+
+def test_context_between_the_end_of_one_replay_and_the_beginning_of_another_hides_no_beginning() -> None:
+    past: list[str | Update] = ["> /status", "Everything is fine here.", "> run it", call("a", "Run"), "> go on"]
+    replay = [CONTEXT, *past[:4], CONTEXT, past[4]]
+    comparison = compare_replay(transcript(*past))
+    assert late(comparison, *replay[-2:], *replay) == [expand(CONTEXT)]  # nothing says yet what that is
+    assert list_new(comparison) == []
 
 
 @pytest.mark.parametrize("prompt", ["Please continue.", SESSION[2:], f"{SESSION[2:]} What is this?"])

@@ -53,12 +53,13 @@ def expected(said: Iterable[str | Update]) -> list[Update]:
     return list(map(expand, said))
 
 
+@pytest.mark.parametrize("again", [["> run it"], []])
 @pytest.mark.parametrize(("ours", "id"), [(True, "c"), (False, "n")])
-def test_the_end_of_an_unfinished_call_has_the_id_that_the_client_knows(ours: bool, id: str) -> None:
+def test_the_end_of_an_unfinished_call_has_the_id_that_the_client_knows(ours: bool, id: str, again: list[str]) -> None:
     past = transcript("> run it", call("c", "Run", "in_progress"), answered=False)
     late = Late(past, "> run it", call("n", "Run", "in_progress"), ours=ours)
     ended = call("n", "Run", "completed")
-    assert late.outcome("> run it", ended) == [{**ended, "toolCallId": id}]
+    assert late.outcome(*again, ended) == [{**ended, "toolCallId": id}]
 
 
 def test_calls_of_a_turn_in_which_prompts_were_queued_are_its_own() -> None:
@@ -670,6 +671,13 @@ def test_what_a_cut_turn_adds_to_its_last_thought_is_shown(past: list[str], earl
     shown = [*late.outcome(*replay[early:]), *late.rest()]
     assert shown == [thought(" about it."), agent(TWO[1])]
     assert list_new(late.comparison, is_open_elsewhere=False) == shown
+
+
+def test_behind_the_agents_replay_the_last_thought_of_a_cut_turn_is_shown_as_it_comes() -> None:
+    late = Late(transcript(*BEGUN, answered=False), *BEGUN[:-1], ours=False)
+    said = expected(["~ I think about it.", TWO[1]])
+    assert [*late.outcome(*said), *late.rest()] == said
+    assert list_new(late.comparison, is_open_elsewhere=False) == [thought(" about it."), said[1]]
 
 
 @pytest.mark.parametrize("size", [1, TAIL_LIMIT + 10])

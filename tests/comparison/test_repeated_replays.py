@@ -160,5 +160,11 @@ def test_a_transcript_begins_without_context(times: int) -> None:
     assert find_conversation(lines(replay)) == lines([*FIRST, CALL, *MORE, RESPONSE])
 
 
+def test_a_message_that_begins_a_transcript_keeps_a_chunk_in_the_words_of_context() -> None:
+    asked = {**FIRST[0], "messageId": "m"}
+    chunks = [asked, {**SESSION, "messageId": "m"}]
+    assert find_conversation(lines([SESSION, *chunks, *FIRST[1:]])) == lines([*chunks, *FIRST[1:]])
+
+
 def test_a_replay_without_user_messages_begins_a_transcript_as_it_is() -> None:
     assert find_conversation(lines(FIRST[1:])) == lines(FIRST[1:])

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from acp_proxy.comparison.transcript_text import (
     TextBuilder,
@@ -17,12 +18,15 @@ from acp_proxy.comparison.transcript_text import (
 )
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.file_format import Entry
+from fuzz import growth
 from tests.comparison.telling import (
+    Update,
     agent,
     answer,
     call,
     cancel,
     compare_replay,
+    list_new,
     opened,
     prompt,
     thought,
@@ -253,6 +257,46 @@ def test_a_conversation_is_unfinished_if_its_last_prompt_has_no_answer(
     entries: list[Entry], is_unfinished: bool
 ) -> None:
     assert of(*entries).is_unfinished == is_unfinished
+
+
+def of_run(run: str, *entries: Entry) -> list[Entry]:
+    return [replace(each, run=run) for each in entries]
+
+
+def test_the_calls_of_a_window_that_ended_before_another_did_are_over() -> None:
+    begun = of_run("a", prompt("run it"), updated(call("c", "Run", "in_progress")))
+    other = of_run("b", opened("b"), prompt("and that"))
+    last = of_run("c", opened("c"), prompt("thanks"), updated(agent("You are welcome, any time.")), answer())
+    past = of(*begun, *other, *last, opened("d"))
+    ended = call("c", status="completed", kind="tool_call_update")
+    replay: list[str | Update] = ["> run it", call("c", "Run", "in_progress"), ended, "> and that", "> thanks"]
+    assert list_new(compare_replay(past, *replay, "You are welcome, any time.")) == [ended]
+
+
+def test_a_prompt_waits_in_its_window_although_two_more_windows_have_opened_the_session() -> None:
+    waiting = of_run("a", prompt("one"), prompt("two", id=2))
+    past = of(*waiting, *of_run("b", opened("b"), prompt("three")), *of_run("c", opened("c"), prompt("four")))
+    assert [user.waits for user in past.users] == [False, True, False, False]
+    assert past.users[1].overtaken_by == 3
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+def test_the_cost_grows_with_the_prompts_that_many_windows_left(
+    is_cancelled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(size: int) -> growth.Work:
+        ends = [cancel()] if is_cancelled else []
+        runs = [[opened(f"{at}"), prompt("go on"), updated(call(f"{at}", "Run")), *ends] for at in range(size)]
+        entries = [entry for at, run in enumerate(runs) for entry in of_run("a" if is_cancelled else f"{at}", *run)]
+        return lambda: of(*entries)
+
+    monkeypatch.setattr(growth, "COUNTED", 250)
+    assert growth.counted(growth.Shape("prompts", make)).is_well
+
+
+def test_a_prompt_does_not_wait_for_a_cancelled_one_from_before_the_session_was_opened_again() -> None:
+    past = of(prompt("one"), cancel(), opened(), prompt("two", id=2), updated(agent("Two.")))
+    assert (past.users[1].start, past.users[1].latest_start) == (0, 0)
 
 
 def test_what_follows_a_prompt_that_was_never_answered_and_its_successors_turn_was_said_elsewhere() -> None:
