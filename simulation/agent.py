@@ -31,7 +31,7 @@ COMMANDS = ("/undo", "/clear", "/compact")
 WARNING = "[the-model-is-not-known] "
 CONTEXT = "<context> "
 SESSION_CONTEXT = "<session_context> today </session_context> "
-"""What gemini says of a session. In another form, a message beside the user's is a part of it."""
+"""What gemini says of a session. In another form, a chunk beside the user's is a part of that, if neither has an id."""
 RESPONSE = "[Function Response: tool] "
 """What gemini makes of a tool's output: a user message, too."""
 EXPANSION = "[contents-of-a-file] "
@@ -505,13 +505,14 @@ class Agent:
 
     def _with_context(self, told: Iterable[Update]) -> Iterator[Update]:
         adds = self.habits.adds
+        context = SESSION_CONTEXT if self.habits.ids == "none" else CONTEXT
         for update in told:
             is_user = update["sessionUpdate"] == KINDS[USER]
             if is_user and "before" in adds:
-                yield _words(USER, SESSION_CONTEXT)
+                yield _words(USER, context)
             yield update
             if is_user and "behind" in adds:
-                yield _words(USER, SESSION_CONTEXT)
+                yield _words(USER, context)
             if update["sessionUpdate"] == "tool_call":
                 yield from (_words(USER, text) for name, text in _BEHIND_CALLS if name in adds)
 

@@ -36,8 +36,6 @@ class View:
         """Something was done in one of the two runs only, so the other run's view of this is another one."""
         self.excused: Counter[Word] = Counter()
         """What was shown before it was taken back."""
-        self.late: set[Word] = set()
-        """What waits for the agent's next words or the next prompt, and is shown behind that."""
         self.prompts: list[str] = []
         """Prompts that were not echoed."""
         self._entries: list[list[str]] = []

@@ -460,7 +460,6 @@ def check_view(
         lonely = (each for each in behind_known if (each.how, each.kind) == ("found", USER) and sizes[each.turn] == 1)
         mistaken |= {word for each in lonely for word in each.words()}
     excused = echoed | mistaken
-    behind.late |= {word for word in mistaken if not has[word]}
     # Before the first prompt to the new session of a handover, a remark in other words looks like a new warning.
     retold = Counter(word for each in said if each.how == "remarked" for word in each.words())
     if not (habits.rewords and habits.remembers_remarks and session in truth.handed_over):
@@ -497,7 +496,7 @@ def check_view(
         found += [Broken("foreign", f"{where} has {word} {asides[word]} times, of the agent's own") for word in added]
     if found:
         return found
-    loose = truth.loose(session) | behind.late
+    loose = truth.loose(session)
     if habits.is_late and without:
         loose |= _find_mistaken_turns(said, has_without)
     seen, without = ([word for word in words if word not in loose] for words in (seen, without))
