@@ -311,7 +311,7 @@ class TextBuilder:
         self._size = self._thought_size = self._thought_at = 0
         self._run: tuple[str, str | None] | None = None
         self._user_chunks: list[str] = []  # letters of the user message that the agent is sending
-        self._has_answered = True  # the agent has sent something since the last prompt
+        self._has_answered = True  # the agent has sent something in this turn
         self._open: list[User] = []  # prompts without an answer
         self._writer = ""  # the run that wrote the last entry
         self._chunk_size = 0  # how many letters the last chunk of the agent's words had
@@ -542,6 +542,7 @@ class TextBuilder:
         if not waiting:
             self._steered.clear()
         self._move_waiting(self._of_run(waiting, key[0]))
+        self._has_answered = not self._own_open  # the turn of the next prompt begins
 
     @staticmethod
     def _of_run(users: list[User], run: str) -> list[User]:

@@ -99,6 +99,9 @@ def test_an_echo_belongs_to_the_queued_prompt_with_its_text_or_to_the_first_one(
     assert forms(past) == [["a"], ["b"]]
     past = of(prompt("a"), prompt("b"), updated(user("a, with a file")), updated(agent("x")), answer(), answer())
     assert forms(past) == [["a", "a,withafile"], ["b"]]
+    first = [prompt("a"), prompt("b", id=2), updated(user("a")), updated(agent("x")), answer(1)]
+    past = of(*first, updated(user("b, with a file")), updated(agent("y")), answer(2))
+    assert forms(past) == [["a"], ["b", "b,withafile"]]
 
 
 def test_a_prompt_is_known_by_all_its_blocks_or_by_its_text() -> None:
