@@ -6,6 +6,7 @@ change its folder: the process that writes to it leaves a mark.
 """
 
 import os
+import sqlite3
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,6 +15,7 @@ from msgspec import Struct
 
 from acp_proxy.store.index import Index
 from acp_proxy.store.layout import Layout
+from acp_proxy.transcript import file_names
 
 _GRANULE_SECONDS = 2.0
 """The coarsest clock of a file system (FAT): changes within this time may get the same timestamp."""
@@ -57,6 +59,8 @@ def find_changes(layout: Layout, index: Index, agent_folder: str) -> FolderChang
         }
     )
     gone = [name for name in known if name not in present]
+    if not all(map(file_names.is_ours, gone)):  # they become paths of what is to be removed
+        raise sqlite3.DatabaseError("a row that we have not written")
     written = [file.st_mtime for name in come if (file := present[name]) is not None]  # may still be growing
     is_settled = all(abs(time.time() - at) > _GRANULE_SECONDS for at in (changed, *written))
     return FolderChanges(agent_folder, come, gone, now if is_settled else "", removals)

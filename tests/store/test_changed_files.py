@@ -231,3 +231,16 @@ def test_a_read_only_store_shows_copied_transcripts(store: WholeStore, other: Wh
     sent(other, store, "b")
     assert [row.session_id for row in reading.list_all()] == ["b", "a"]
     assert not (store.root / "index.sqlite3").exists()
+
+
+@pytest.mark.parametrize("name", ["a/b", "../../beside"])
+def test_a_damaged_name_in_the_index_removes_nothing_and_rebuilds_it(other: WholeStore, name: str) -> None:
+    assert listed_anew(other) == ["c", "b", "a"]
+    beside = other.root / "beside"
+    (other.root / "unindexed" / AGENT).mkdir(parents=True, exist_ok=True)
+    beside.write_bytes(b"")
+    with closing(sqlite3.connect(other.root / "index.sqlite3", isolation_level=None)) as database:
+        database.execute("UPDATE transcripts SET name = ? WHERE name LIKE 'b-%'", (name,))
+        database.execute("DELETE FROM folders")
+    assert listed_anew(other) == ["c", "b", "a"]
+    assert beside.exists()
