@@ -8,6 +8,7 @@ a query becomes a phrase of letters. Any input becomes a query with valid syntax
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from itertools import product
 
 from acp_proxy.errors import UsageError
 
@@ -38,6 +39,8 @@ _UNSPACED = (
 )
 _RUN = re.compile(f"[{_UNSPACED}]+")
 _NO_TEXT = re.compile("[\x00-\x08\x0b-\x1d\x1f\x7f\ud800-\udfff]")
+_SHARP_S = re.compile("ss|ß", re.IGNORECASE)
+_MOST_SPELLINGS = 8
 _PART = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
 
 
@@ -84,7 +87,7 @@ def make_query(words: Iterable[str]) -> str:
     )
     if not wanted:
         raise UsageError('there is nothing to search for. Give words of letters or digits: login, log*, "log in"')
-    return " ".join(wanted)
+    return " AND ".join(wanted) if any("(" in term for term in wanted) else " ".join(wanted)
 
 
 def widen_query(words: Sequence[str]) -> str | None:
@@ -116,8 +119,18 @@ def _split_parts(word: str) -> Iterator[str]:
 
 
 def _quote_term(part: str) -> str | None:
-    """A quoted phrase of one or more words: SQLite sees no syntax in it."""
+    """A quoted phrase of one or more words, in each spelling: SQLite sees no syntax in it."""
     text = separate_words(part.replace('"', " "))
     if not any(letter.isalnum() for letter in text):
         return None
-    return f'"{text.rstrip("*")}"' + ("*" if text.endswith("*") else "")
+    spellings = [f'"{spelling.rstrip("*")}"' + ("*" if spelling.endswith("*") else "") for spelling in _spell(text)]
+    return f"({' OR '.join(spellings)})" if len(spellings) > 1 else spellings[0]
+
+
+def _spell(text: str) -> list[str]:
+    """The text as it is, and with ss for ß and the reverse: that is no diacritic for SQLite."""
+    pieces = _SHARP_S.split(text)
+    places = len(pieces) - 1
+    ways = product(("ss", "ß"), repeat=places) if 2**places <= _MOST_SPELLINGS else (["ss"] * places, ["ß"] * places)
+    spellings = ("".join(map("".join, zip(pieces, [*way, ""], strict=True))) for way in ways)
+    return list(dict.fromkeys([text, *spellings]))

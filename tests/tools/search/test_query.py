@@ -55,6 +55,8 @@ TEXT = (
         ("foo_bar",),
         ("foo_bar(x=1)",),
         ("die Straße",),
+        ("STRASSE",),
+        ("strass*", "uber"),
         ('"die Straße"',),
         ('die "then run"',),
         ('"then ru"*',),
@@ -120,6 +122,14 @@ def test_any_text_finds_itself(database: sqlite3.Connection, text: str) -> None:
 def test_a_query_can_have_very_many_words(database: sqlite3.Connection) -> None:
     assert finds(database, TEXT, *["run"] * 5000)
     assert finds(database, TEXT, *['"die Straße"'] * 2000)
+    words = [f"grüße{number}" for number in range(2000)]
+    assert finds(database, " ".join(words), *(word.replace("ß", "ss") for word in words))
+
+
+def test_a_sharp_s_is_found_as_ss_and_the_reverse(database: sqlite3.Connection) -> None:
+    for text, word in (("Größe", "GRÖSSE"), ("GRÖSSE", "größe"), ("GROẞE", "grosse"), ("Fußpass", "fusspaß")):
+        assert finds(database, f"Die {text}", word), text
+    assert not finds(database, "Maße", "Mase")
 
 
 def test_separated_text_can_be_joined_again() -> None:
