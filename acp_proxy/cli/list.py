@@ -96,7 +96,7 @@ def list_sessions(
         list[str] | None,
         typer.Argument(
             metavar="WORD...",
-            help="Only sessions whose title or directory has these, or whose id begins so.",
+            help="Only sessions whose title, directory or agent has these, or whose id begins so.",
             show_default=False,
         ),
     ] = None,
@@ -182,7 +182,7 @@ def explain_empty_list(
         return f"{unknown[:1].upper()}{unknown[1:]}"
     if words and next(store.list_newest(), None) is not None:
         search = sanitize.make_line(shell_quote.joined(["acp-proxy", "search", *words]))
-        return f"No title or directory has these words. To look in what was said: {search}"
+        return f"No title, directory or agent has these words. To look in what was said: {search}"
     if archived and not narrowed:
         return NOTHING_ARCHIVED
     if narrowed and next(store.list_newest(archived=archived), None) is not None:

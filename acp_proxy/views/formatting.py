@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 SHORTEST = 8
 """Characters of an id: a usual length for copying."""
 
+PINNED, COPY = "pinned", "copy"
+"""Marks before a title."""
 _MINUTE, _HOUR, _DAY, _MONTH, _YEAR = 60, 3600, 86400, 30 * 86400, 365 * 86400
 _UNITS = ((_YEAR, "year"), (_MONTH, "month"), (_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute"))
 _NEARLY_A_YEAR = 330 * _DAY
@@ -173,7 +175,7 @@ def format_days(count: int) -> str:
 
 def format_title(title: str | None, *, is_pinned: bool = False, is_copy: bool = False) -> str:
     """A session's title in a list of sessions, with marks."""
-    marks = f"{'pinned · ' if is_pinned else ''}{'copy · ' if is_copy else ''}"
+    marks = f"{f'{PINNED} · ' if is_pinned else ''}{f'{COPY} · ' if is_copy else ''}"
     return f"{marks}{strip_markdown(title or '') or '(no title)'}"
 
 

@@ -94,9 +94,23 @@ def _name_with_hash(folder: str) -> str:
 
 
 def has_words(row: ListedSession, words: Sequence[str]) -> bool:
-    """Whether each of these words is in the session's title or directory, or begins its id. ``words``: case folded."""
-    text, id = f"{row.title or ''}\n{row.cwd or ''}".casefold(), row.selector.casefold()
-    return all(word in text or id.startswith(word) for word in words)
+    """Whether a list shows each of these words. ``words``: case folded."""
+    return not find_words_elsewhere(row, words)
+
+
+def find_words_elsewhere(row: ListedSession, words: Sequence[str]) -> list[str]:
+    """Those of these words that are not in the session's title, directory, agent or marks, and do not begin its id.
+
+    ``words``: case folded.
+    """
+    marks = (
+        row.is_pinned and formatting.PINNED,
+        row.copy_of is not None and formatting.COPY,
+        row.is_running and RUNNING,
+    )
+    shown = (row.title, row.cwd, strip_hash(row.agent_folder), *marks)
+    text, id = "\n".join(part for part in shown if part).casefold(), row.selector.casefold()
+    return [word for word in words if word not in text and not id.startswith(word)]
 
 
 def format_candidates(rows: Sequence[ListedSession], ids: Mapping[str, str]) -> list[str]:

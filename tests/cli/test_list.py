@@ -226,7 +226,13 @@ def test_words_that_only_a_filter_leaves_out_are_not_blamed(store: ProxyStore) -
     assert said.startswith(
         "Nothing matches with --here and --pinned. Without them, something does: acp-proxy list mend"
     )
-    assert run(store, "nosuch", "--here").stderr.startswith("No title or directory has these words.")
+    assert run(store, "nosuch", "--here").stderr.startswith("No title, directory or agent has these words.")
+
+
+def test_a_word_may_be_in_the_column_of_agents(store: ProxyStore) -> None:
+    store_session(store, "s-codex", ("Mend it", []), agent="codex")
+    store_session(store, "s-gemini", ("Mend it", []), agent="gemini")
+    assert run(store, "CODEX", "mend").stdout.split("\t")[0] == "s-codex"
 
 
 def test_a_word_is_the_beginning_of_an_id_too(store: ProxyStore) -> None:

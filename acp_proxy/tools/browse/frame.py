@@ -10,6 +10,7 @@ from datetime import datetime
 
 from rich.cells import cell_len, set_cell_size
 
+from acp_proxy import shell_quote
 from acp_proxy.store.command_store import ListedSession, name_agent
 from acp_proxy.tools.browse.state import BrowseState, Question
 from acp_proxy.views import formatting
@@ -47,7 +48,7 @@ _KEPT = 2  # keys at the end that every terminal shows
 _IN_ARCHIVE = {"^A archive": "^A unarchive", "^T archived": "^T others"}
 _WHEN_TYPED = {"? keys": "F1 keys", "Esc quit": "Esc clear"}
 _HELP = (
-    ("Letters", "filter by titles and directories, then by the words said"),
+    ("Letters", "filter by titles, directories and agents, or by the words said"),
     ("Arrows", "select; so do Page Up, Page Down, Home and End"),
     ("Enter", "read the conversation"),
     ("Ctrl-F", "show what it changed in files"),
@@ -119,7 +120,7 @@ def draw_frame(state: BrowseState, preview: Sequence[str], look: FrameLook) -> l
         lines.append(f"{_QUIET}{_format_cells(_HEADINGS, look, columns)}{_END}")
     lines += [_format_row(row, look, columns, is_chosen=state.top + at == state.at) for at, row in enumerate(shown)]
     if not shown:
-        lines += [f"{_QUIET}{line}{_END}" for line in _wrap_lines(_explain_no_rows(state), look.width)]
+        lines += [f"{_QUIET}{line}{_END}" for line in _wrap_lines(_explain_no_rows(state, look), look.width)]
     lines += [""] * (1 + look.has_headings + look.listed - len(lines))
     lines.append(_format_divider(state, look))
     lines += [text.translate(look.forms) for text in preview[: look.previewed]]
@@ -245,13 +246,14 @@ def _wrap_message(state: BrowseState, look: FrameLook) -> list[str]:
     return [f"{_BOLD}{text.plain.rstrip()}{_END}" for text in lines]
 
 
-def _explain_no_rows(state: BrowseState) -> str:
+def _explain_no_rows(state: BrowseState, look: FrameLook) -> str:
     if not state.is_complete:
         return "Reading the sessions."
     if state.is_searching:
-        return "No title or directory matches. Searching the words said."
+        return "No title, directory or agent matches. Searching the words said."
     if state.typed:
-        return "Nothing matches. Esc empties the filter.\nIn what tools printed: acp-proxy search WORDS --in output"
+        search = _clean(shell_quote.joined(["acp-proxy", "search", *state.typed.split(), "--in", "output"]), look)
+        return f"Nothing matches. Esc empties the filter.\nIn what tools printed: {search}"
     return "No session is archived. ^T shows the others." if state.archived else "No sessions. ^T shows archived ones."
 
 

@@ -86,7 +86,7 @@ class BrowseState:
 
     @cached_property
     def shown(self) -> tuple[ListedSession, ...]:
-        """The rows whose title and directory have all words of the filter, then those in which they were said."""
+        """The rows whose columns have all words of the filter, then those in which some of them were said."""
         words = self.typed.casefold().split()
         if not words:
             return self.rows
@@ -109,7 +109,7 @@ class BrowseState:
 
     @property
     def place(self) -> str:
-        """Where in the chosen session the words of the filter were said; empty if its title or directory has them."""
+        """Where in the chosen session the words of the filter were said; empty if its columns have them."""
         return hit.place if (hit := self._chosen_hit) is not None else ""
 
     @property

@@ -1,7 +1,7 @@
 """The store's work for ``acp-proxy browse``: reads lists and previews, searches, and changes sessions."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import dropwhile
@@ -17,7 +17,7 @@ from acp_proxy.store.command_store import CommandStore, DeletedSession, ListedSe
 from acp_proxy.tools.browse.state import RUNS, Action, TextHit, make_key
 from acp_proxy.tools.search.search import search_store
 from acp_proxy.views import formatting
-from acp_proxy.views.session_lines import name_agents
+from acp_proxy.views.session_lines import find_words_elsewhere, name_agents
 
 if TYPE_CHECKING:  # imported late: no list needs it
     from acp_proxy.tools.search.fts_table import Excerpt
@@ -25,6 +25,9 @@ if TYPE_CHECKING:  # imported late: no list needs it
 _FIRST_FOUND = 100  # sessions: more than a screen
 _BEFORE_FOUND = 24
 """Characters of an excerpt before the words that were found, which a narrow screen shows."""
+
+HitsByKey = dict[tuple[str, str], TextHit]
+"""By ``make_key`` of its session."""
 
 
 class Library:
@@ -54,30 +57,74 @@ class Library:
     def search(
         self, typed: str, archived: bool, show_hits: Callable[[list[TextHit]], None], is_wanted: Callable[[], bool]
     ) -> list[TextHit]:
-        """The sessions in which these words were said; the last word may be the beginning of one.
+        """The sessions in which these words were said, in one turn; then those in which each was said, or is in a
+        column of the list. The last word may be the beginning of one.
 
         ``show_hits`` gets the first ones early, and then more each time; if not ``is_wanted`` any more, the rest is
         left out. Raises AcpProxyError, OSError.
+        """
+        words = typed.split()
+        words[-1] = words[-1].rstrip("*") + "*"
+        next_time = _FIRST_FOUND
+
+        def report(hits: HitsByKey) -> bool:
+            nonlocal next_time
+            if len(hits) >= next_time:
+                next_time *= 2  # so that drawing does not take longer than searching
+                show_hits(list(hits.values()))
+            return is_wanted()
+
+        hits = self._find_hits(words, archived, report)
+        if len(words) > 1 and hits is not None and is_wanted():
+            show_hits(list(hits.values()))
+            hits |= self._find_scattered(words, archived, hits, is_wanted)
+        return list((hits or {}).values())
+
+    def _find_scattered(
+        self, words: list[str], archived: bool, found: HitsByKey, is_wanted: Callable[[], bool]
+    ) -> HitsByKey:
+        """The sessions, other than those that are ``found``, in which each word that is in no column of the list was
+        said, in any turn: with the place of the first such word."""
+        folded = [word.rstrip("*").casefold() for word in words]
+        elsewhere = {
+            make_key(row): missing
+            for row in self.list_rows(archived)
+            if make_key(row) not in found and (missing := find_words_elsewhere(row, folded))
+        }
+        said_by_word = dict[str, HitsByKey]()
+        for word, name in zip(words, folded, strict=True):
+            if any(name in missing for missing in elsewhere.values()):
+                hits = self._find_hits([word], archived, lambda hits: is_wanted())
+                if hits is not None:  # else it has no letter or digit: no search looks for it
+                    said_by_word[name] = hits
+                    elsewhere = {
+                        key: missing for key, missing in elsewhere.items() if name not in missing or key in hits
+                    }
+        places = {
+            key: [said_by_word[name][key] for name in missing if name in said_by_word]
+            for key, missing in elsewhere.items()
+        }
+        return {key: hits[0] for key, hits in places.items() if hits} if is_wanted() else {}
+
+    def _find_hits(self, words: Sequence[str], archived: bool, report: Callable[[HitsByKey], bool]) -> HitsByKey | None:
+        """The sessions that have a turn with all of these words; None if no word has a letter or digit.
+
+        ``report`` gets those found so far after each one, and returns whether to go on.
         """
         from acp_proxy.tools.search.query import make_query
         from acp_proxy.tools.search.search import Hit, SearchRequest
 
         try:
-            asked = make_query([*typed.split()[:-1], typed.split()[-1].rstrip("*") + "*"])
-        except UsageError:  # no letter or digit
-            return []
-        hits: dict[tuple[str, str], TextHit] = {}
-        next_time = _FIRST_FOUND
+            asked = make_query(words)
+        except UsageError:
+            return None
+        hits: HitsByKey = {}
 
         def add(hit: Hit) -> bool:
-            nonlocal next_time
             if hit.row.is_archived == archived:
                 place = "".join(_format_place(excerpt, hit.row.cwd) for excerpt in hit.excerpts if excerpt.turn)
                 hits[make_key(hit.row)] = TextHit(hit.row, place, hit.turns[0] if hit.turns else 1)
-            if len(hits) >= next_time:
-                next_time *= 2  # so that drawing does not take longer than searching
-                show_hits(list(hits.values()))
-            return is_wanted()
+            return report(hits)
 
         wanted = self._wanted
         request = SearchRequest(
@@ -92,7 +139,7 @@ class Library:
             branch=wanted.branch,
         )
         search_store(self._store, request, report_hit=add)
-        return list(hits.values())
+        return hits
 
     def read_preview(self, row: ListedSession, turn: int, width: int, height: int) -> list[str]:
         """The first lines of a conversation, from a turn on. Raises AcpProxyError, OSError."""

@@ -84,7 +84,7 @@ def test_no_text_of_a_session_controls_the_terminal() -> None:
         (BrowseState(is_complete=True), "No sessions"),
         (BrowseState(is_complete=True, typed="x", searched="x"), "Nothing matches"),
         (BrowseState(is_complete=True, typed="x"), ", searching"),
-        (BrowseState(is_complete=True, typed="x"), "No title or directory matches. Searching the words said."),
+        (BrowseState(is_complete=True, typed="x"), "No title, directory or agent matches. Searching the words said."),
         (BrowseState(typed="x"), "Reading the sessions."),
         (BrowseState((ROW,), typed="zz"), "0 of 1, reading…, searching"),
         (BrowseState((ROW,)), "  1, reading…"),
@@ -105,8 +105,9 @@ def test_it_says_what_is_going_on(state: BrowseState, hits: str) -> None:
 
 @pytest.mark.parametrize("width", [80, 60, 40])
 def test_the_advice_after_a_filter_without_matches_is_never_cut(width: int) -> None:
-    lines = drawn_lines(BrowseState(is_complete=True, typed="x", searched="x"), replace(LOOK, width=width))
-    assert "In what tools printed: acp-proxy search WORDS --in output" in " ".join(map(str.strip, lines[1:5]))
+    typed = "x y&z"
+    lines = drawn_lines(BrowseState(is_complete=True, typed=typed, searched=typed), replace(LOOK, width=width))
+    assert "In what tools printed: acp-proxy search x 'y&z' --in output" in " ".join(map(str.strip, lines[1:5]))
 
 
 def test_marks_have_ascii_forms() -> None:

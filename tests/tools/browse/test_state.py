@@ -68,12 +68,19 @@ def test_typing_edits_the_filter(keys: tuple[str, ...], typed: str) -> None:
     assert (state.typed, action) == (typed, None)
 
 
-def test_the_filter_finds_words_of_titles_and_directories_in_any_case_and_order() -> None:
+def test_the_filter_finds_words_of_titles_directories_and_agents_in_any_case_and_order() -> None:
     assert after(STATE, "LOGIN").shown == (LOGIN, DEPLOY)
     assert after(STATE, "login mend").shown == (LOGIN,)
+    assert after(STATE, "login mend AGENT").shown == (LOGIN,)
     assert after(STATE, " ").shown == STATE.rows
     assert after(STATE, "nobody").shown == ()
     assert after(STATE, "end", "login").at == 0
+
+
+def test_the_filter_finds_the_marks_of_a_row() -> None:
+    state = BrowseState((LOGIN, structs.replace(INDEX, is_pinned=True), row("4", running=True)))
+    assert [row.name for row in after(state, "pinned").shown] == ["2"]
+    assert [row.name for row in after(state, "running").shown] == ["4"]
 
 
 def test_sessions_in_which_the_words_were_said_follow_with_their_place() -> None:

@@ -15,3 +15,19 @@ def test_the_commands_to_copy_name_the_agent_of_an_id_that_several_have(store: W
     assert library.do(Action("continue", row)).endswith(f" --with AGENT {options}")
     deleted = library.do(Action("delete", row, is_soft=True))
     assert deleted.endswith(f"within 30 days: acp-proxy restore mock-session-64 {options}")
+
+
+def test_each_word_may_be_in_a_column_or_in_any_turn(store: WholeStore) -> None:
+    store_session(store, "s-site", ("Mend the login", []), ("Add a lantern", []), agent="codex", cwd="/work/site")
+    store_session(store, "s-docs", ("Mend the login", []), ("Add a candle", []), agent="gemini", cwd="/work/docs")
+    library = Library(store.root, make_filter())
+
+    def find(typed: str) -> list[tuple[str, int]]:
+        hits = library.search(typed, False, lambda hits: None, lambda: True)
+        return [(hit.row.session_id, hit.turn) for hit in hits]
+
+    assert find("codex lant") == find("site lantern") == find("lantern codex") == [("s-site", 2)]
+    assert find("gemini lantern") == find("nothing lantern") == []
+    assert find("candle login") == [("s-docs", 2)]
+    assert find("candle - gem") == [("s-docs", 2)]
+    assert sorted(find("add mend")) == [("s-docs", 2), ("s-site", 2)]
