@@ -311,7 +311,7 @@ class TextBuilder:
         self._size = self._thought_size = self._thought_at = 0
         self._run: tuple[str, str | None] | None = None
         self._user_chunks: list[str] = []  # letters of the user message that the agent is sending
-        self._has_answered = True  # the agent has sent something in this turn
+        self._quiet: set[str] = set()  # the runs in whose turn the agent has sent nothing but user messages yet
         self._open: list[User] = []  # prompts without an answer
         self._writer = ""  # the run that wrote the last entry
         self._chunk_size = 0  # how many letters the last chunk of the agent's words had
@@ -388,7 +388,8 @@ class TextBuilder:
         if role is Role.USER:
             self._user_chunks.append(block_letters(update.get("content")))
             return
-        self._has_answered = self._has_answered or compared is not Compared.NOTHING
+        if compared is not Compared.NOTHING:
+            self._quiet.discard(self._writer)
         self._ends_in_thought = role is Role.THOUGHT
         if role is Role.AGENT and (shown := find_shown_call(update)) is not None:
             self._add_call(update_kinds.TOOL_CALL, shown)
@@ -475,8 +476,9 @@ class TextBuilder:
         if user.takes_back:
             self._text.taken_back_at = len(self._text.users)
         self._ends_in_thought &= bool(self._open)
+        if all(other.is_cancelled for other in self._own_open):  # else it waits for the end of the turn
+            self._quiet.add(self._writer)
         self._open.append(user)
-        self._has_answered = False
 
     def _add_user(self, blocks: object) -> User:
         """Add a user message that the client sent: a prompt, or words into a running turn."""
@@ -536,13 +538,15 @@ class TextBuilder:
             self._open,
         )
         answered = next((user for user in waiting if user.key == key), None)
+        is_first = answered is next(iter(self._of_run(waiting, key[0])), None)
         if answered is not None:  # cancelled ones from before it will never be answered
             at = next(number for number, user in enumerate(waiting) if user is answered)
             waiting[: at + 1] = [user for user in waiting[:at] if not user.is_cancelled]
         if not waiting:
             self._steered.clear()
         self._move_waiting(self._of_run(waiting, key[0]))
-        self._has_answered = not self._own_open  # the turn of the next prompt begins
+        if is_first:  # the turn of the next prompt begins
+            self._quiet.add(key[0])
 
     @staticmethod
     def _of_run(users: list[User], run: str) -> list[User]:
@@ -576,7 +580,7 @@ class TextBuilder:
         form, self._user_chunks = "".join(self._user_chunks), []
         waiting = [user for user in self._own_open if not user.is_echoed]
         echoed = next((user for user in waiting if form in user.forms), None)
-        if echoed is None and not self._has_answered and waiting:
+        if echoed is None and self._writer in self._quiet and waiting:
             echoed = waiting[0]
         if echoed is None:
             self._begin_turn(form, is_elsewhere=not self._own_open)

@@ -104,6 +104,14 @@ def test_an_echo_belongs_to_the_queued_prompt_with_its_text_or_to_the_first_one(
     assert forms(past) == [["a"], ["b", "b,withafile"]]
 
 
+def test_what_the_agent_says_to_itself_in_a_turn_is_no_echo_of_its_prompt_while_another_waits() -> None:
+    begun = [prompt("a"), updated(agent("x")), prompt("b", id=2)]
+    to_itself = [updated(user("Keep going.")), updated(agent("y"))]
+    assert forms(of(*begun, *to_itself, answer(1), answer(2))) == [["a"], ["b"], ["Keepgoing."]]
+    at_once = [updated(agent("No.")), answer(2)]
+    assert forms(of(*begun, *at_once, *to_itself, answer(1))) == [["a"], ["b"], ["Keepgoing."]]
+
+
 def test_a_prompt_is_known_by_all_its_blocks_or_by_its_text() -> None:
     image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
     entry = prompt("look")
