@@ -10,7 +10,6 @@ file too. Raises ``sqlite3.Error``, OSError.
 
 import errno
 import os
-import re
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -25,6 +24,7 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.store.databases import is_emptied
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.search import query
+from acp_proxy.tools.search.excerpts import make_excerpt_text
 from acp_proxy.tools.search.turn_text import BEGINNING, SearchedTurn, TurnReader, TurnStart
 from acp_proxy.transcript import private_files
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
@@ -36,15 +36,6 @@ _TRANSCRIPT_BITS = 24
 _TRANSCRIPT = (1 << _TRANSCRIPT_BITS) - 1
 """A turn is numbered by the second in which it began and its transcript's id: 16 million ids per table are enough."""
 _LATEST = (1 << 63) - 1  # above every such number
-_EXCERPT = 24
-"""Words of an excerpt: two lines in a terminal."""
-_LONGEST_EXCERPT = 240
-"""Characters of an excerpt, since some words are as long as a file."""
-_CUT_WORD = 20
-"""Characters of a word that is left out of an excerpt instead of being cut."""
-
-_BETWEEN = " · "
-"""Shown between messages, or titles of tool calls."""
 
 TRANSCRIPTS = """
 CREATE TABLE transcripts(
@@ -256,7 +247,7 @@ class SearchTable(TranscriptTable[TurnText]):
 
     KIND = ""
     SCHEMA = SCHEMA
-    COLUMNS: ClassVar[tuple[str, ...]] = (query.SAID, "aside")
+    COLUMNS: ClassVar[tuple[str, ...]] = (query.SAID, query.ASIDE)
     TABLES = make_tables(COLUMNS, SCHEMA)
 
     def find_turns(self, fts_query: str, since: str | None, until: str | None) -> list[int]:
@@ -286,16 +277,16 @@ class SearchTable(TranscriptTable[TurnText]):
 
     def make_excerpt(self, fts_query: str, doc: int) -> Excerpt | None:
         """An excerpt of a turn that ``find_turns`` returned; None if the turn has changed."""
-        snippets = ", ".join(f"snippet(said, {column}, ?1, ?2, '…', ?3)" for column in range(len(self.COLUMNS)))
+        marked = ", ".join(f"highlight(said, {column}, ?1, ?2)" for column in range(len(self.COLUMNS)))
         row = self._database.execute(
-            f"SELECT number, at, {snippets} FROM said JOIN turns ON doc = said.rowid"
-            " WHERE said MATCH ?4 AND said.rowid = ?5 AND transcript = ?6",
-            (query.BEGIN, query.END, _EXCERPT, fts_query, doc, decode_transcript(doc)),
+            f"SELECT number, at, {marked} FROM said JOIN turns ON doc = said.rowid"
+            " WHERE said MATCH ?3 AND said.rowid = ?4 AND transcript = ?5",
+            (query.BEGIN, query.END, fts_query, doc, decode_transcript(doc)),
         ).fetchone()
         if row is None:
             return None
         number, at, *texts = row
-        return Excerpt(number, at, *_join_snippets([text for text in texts if query.BEGIN in text] or texts[:1]))
+        return Excerpt(number, at, *make_excerpt_text(zip(self.COLUMNS, texts, strict=True)))
 
     def list_words(self, beginning: str, lengths: range) -> Iterator[str]:
         """The words that begin so and have so many letters, as the table has them: in lower case, without accents."""
@@ -462,42 +453,3 @@ def count_seconds(at: str) -> int:
 
 def _format_placeholders(values: tuple[object, ...]) -> str:
     return ", ".join("?" * len(values))
-
-
-def _join_snippets(texts: list[str]) -> tuple[str, list[tuple[int, int]]]:
-    """The excerpts of several columns as one, each with its share of the characters."""
-    text, marks = "", list[tuple[int, int]]()
-    for column_text in texts:
-        shown, places = _split_marks(column_text, _LONGEST_EXCERPT // len(texts))
-        text += _BETWEEN if text else ""
-        marks += [(len(text) + begins, len(text) + ends) for begins, ends in places]
-        text += shown
-    return text, marks
-
-
-def _split_marks(text: str, longest: int) -> tuple[str, list[tuple[int, int]]]:
-    """An excerpt as one line, and the positions of its matches."""
-    text = query.join_words(text).replace(query.BETWEEN, _BETWEEN)
-    pieces = re.split(f"[{query.BEGIN}{query.END}]", " ".join(text.split()))
-    marks, at = [], 0
-    for number, piece in enumerate(pieces):
-        if number % 2:
-            marks.append((at, at + len(piece)))
-        at += len(piece)
-    return _shorten("".join(pieces), marks, longest)
-
-
-def _shorten(text: str, marks: list[tuple[int, int]], longest: int) -> tuple[str, list[tuple[int, int]]]:
-    """At most so many characters, of whole words if these are not long; a third of them before the first match."""
-    if len(text) <= longest:
-        return text, marks
-    begins, ends = marks[0] if marks else (0, 0)
-    start = max(0, min(begins - longest // 3, len(text) - longest))
-    end = start + longest
-    if start and (space := text.find(" ", start - 1, min(start + _CUT_WORD, begins))) >= 0:
-        start = space + 1
-    if end < len(text) and (space := text.rfind(" ", max(end - _CUT_WORD, ends), end + 1)) >= 0:
-        end = space
-    shown = ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
-    shift = start - bool(start)
-    return shown, [(begins - shift, min(ends, end) - shift) for begins, ends in marks if start <= begins < end]

@@ -59,6 +59,8 @@ def join_words(text: str) -> str:
 
 SAID = "text"
 """What user and agents said and the titles of tool calls, without thoughts, plans and failures: a column."""
+ASIDE = "aside"
+"""Thoughts, plans and failures: another."""
 
 
 def limit_to_said(question: str) -> str:

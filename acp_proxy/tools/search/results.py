@@ -21,9 +21,8 @@ if TYPE_CHECKING:  # imported late: pipes do not need it
 
 _FOUND = "bold red"
 _INDENT = "  "
-_SEPARATOR = " · "
 _BEGIN, _END = "\x02", "\x03"
-"""Around a found word, while Markdown is removed: no printable text has them."""
+"""Around a found word, while directories are removed: no printable text has them."""
 _NARROWEST = 20  # columns of text: narrower terminals wrap by themselves
 _LISTED = 10  # further turns to list
 
@@ -126,14 +125,14 @@ def _encode_call(call: CallSummary) -> dict[str, Any]:
 
 
 def split_excerpt(excerpt: Excerpt, cwd: str | None) -> Iterator[tuple[str, bool]]:
-    """The pieces of an excerpt, without Markdown, on one line, with paths relative to ``cwd``; and whether each is what
+    """The pieces of an excerpt, on one line, with paths relative to ``cwd``; and whether each is what
     was searched for."""
     line, at, pieces = make_line(excerpt.text), 0, list[str]()
     for start, end in excerpt.marks:
         pieces += [line[at:start], _BEGIN, line[start:end], _END]
         at = end
-    # Markdown and directories go after the words are marked, since their places are those in the text with them.
-    text = _strip_markdown("".join([*pieces, line[at:]]))
+    # Directories go after the words are marked, since their places are those in the text with them.
+    text = "".join([*pieces, line[at:]])
     inside = (cwd or "").rstrip("/")
     for piece in (text.replace(f"{inside}/", "") if inside else text).split(_BEGIN):
         word, is_marked, rest = piece.partition(_END)
@@ -147,10 +146,6 @@ def _format_excerpt(excerpt: Excerpt, cwd: str | None) -> "Text":
     for piece, is_found in split_excerpt(excerpt, cwd):
         text.append(piece, style=_FOUND if is_found else "")
     return text
-
-
-def _strip_markdown(text: str) -> str:
-    return _SEPARATOR.join(formatting.strip_markdown(piece) for piece in text.split(_SEPARATOR))
 
 
 def _format_numbers(turns: list[int]) -> str:

@@ -45,7 +45,7 @@ def test_a_search_quotes_the_turn_and_cites_session_turn_and_time(store: WholeSt
         "> Fix the login\n"
         "> /project\n"
         "Turn 1 · 2023-11-14 22:13 UTC\n"
-        "> Fix the login · Read login.py · The cookie was set too late.\n\n"
+        "> The cookie was set too late.\n\n"
         "To read a turn and those around it, use read_session, with the session and the turns, as in: 3-5."
     )
 

@@ -15,7 +15,6 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.tools.maintenance import verify
 from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
-from acp_proxy.tools.search import fts_table, query
 from acp_proxy.tools.search import search as search_search
 from acp_proxy.transcript.file_names import file_name, find_table_digit
 from tests.store import compressible, transcript_lines
@@ -318,13 +317,3 @@ def test_a_table_that_others_can_read_is_reported(store: WholeStore, root: Path)
     find_turns(store, "word")
     os.chmod(next((root / "search").glob("*.sqlite3")), 0o644)
     assert [finding.kind for finding in verify_store(store) if finding.is_damage] == [verify.MODE]
-
-
-def test_a_long_excerpt_begins_and_ends_between_words() -> None:
-    words = "before " * 100 + f"{query.BEGIN}found{query.END}" + " behind" * 100
-    text, [(start, end)] = fts_table._split_marks(words, 100)
-    assert (text[:8], text[start:end], text[-8:]) == ("…before ", "found", " behind…")
-    assert len(text) <= 102
-    long = "x" * 300 + f" {query.BEGIN}found{query.END} " + "y" * 300
-    text, [(start, end)] = fts_table._split_marks(long, 100)
-    assert (text[:2], text[start:end], text[-2:]) == ("…x", "found", "y…")

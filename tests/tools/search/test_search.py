@@ -210,9 +210,9 @@ def test_a_session_without_a_prompt_is_not_found(store: WholeStore) -> None:
 def test_an_excerpt_separates_messages(store: WholeStore) -> None:
     call = transcript_lines.update("tool_call", toolCallId="t", title="Edit file.py")
     transcript_lines.store_lines(store, AGENT, "s", prompt("Fix the flag\nin it"), call, agent_chunk("Fixed: needle"))
-    [excerpt] = search(store, "needle").hits[0].excerpts
-    assert excerpt.text == "Fix the flag in it · Edit file.py · Fixed: needle"
-    assert [excerpt.text[start:end] for start, end in excerpt.marks] == ["needle"]
+    [excerpt] = search(store, "needle", "flag").hits[0].excerpts
+    assert excerpt.text == "Fix the flag in it · Fixed: needle"
+    assert [excerpt.text[start:end] for start, end in excerpt.marks] == ["flag", "needle"]
 
 
 def test_an_excerpt_is_one_line_around_the_match(store: WholeStore) -> None:
