@@ -58,6 +58,7 @@ adapters = {
   acp = {
     ["claude_code"] = function()
       return require("codecompanion.adapters").extend("claude_code", {
+        formatted_name = "Claude (recorded)",
         commands = { default = { "/home/user/.local/bin/acp-proxy", "run", "claude-agent-acp" } },
       })
     end,

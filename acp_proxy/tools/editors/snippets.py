@@ -241,7 +241,8 @@ def _make_codecompanion(agent_entry: EditorEntry, known: _Known) -> Snippet:
     name, more, env = known.codecompanion, "", ""
     if name is None:
         name = re.sub(r"\W", "_", agent_entry.agent, flags=re.ASCII)
-        more = f"    name = {_quote_lua(name)},\n    formatted_name = {_quote_lua(known.title)},\n"
+        more = f"    name = {_quote_lua(name)},\n"
+    more += f"    formatted_name = {_quote_lua(f'{known.title} (recorded)')},\n"
     if agent_entry.variables:  # a plain string might be read as the name of a variable
         values = (
             f"[{_quote_lua(key)}] = function() return {_quote_lua(value)} end"
@@ -319,6 +320,7 @@ _AGENT_SHELL = """\
 
 
 def _make_agent_shell(agent_entry: EditorEntry, known: _Known) -> Snippet:
+    title = known.title if known.agent_shell is not None else f"{known.title} (recorded)"
     variables = _format_elisp_list(f"{key}={value}" for key, value in agent_entry.variables.items())
     if known.agent_shell is not None:
         prefix = f"agent-shell-{known.agent_shell}"
@@ -329,7 +331,7 @@ def _make_agent_shell(agent_entry: EditorEntry, known: _Known) -> Snippet:
     else:
         made = _AGENT_SHELL.format(
             name=re.sub(r"[^\w-]", "-", agent_entry.agent, flags=re.ASCII),
-            title=_quote_elisp(known.title),
+            title=_quote_elisp(title),
             prompt=_quote_elisp(f"{known.title}> "),
             regexp=_quote_elisp(re.sub(r"[^\w ]", ".", known.title) + "> "),
             command=_quote_elisp(agent_entry.words[0]),
@@ -337,7 +339,7 @@ def _make_agent_shell(agent_entry: EditorEntry, known: _Known) -> Snippet:
             variables=variables,
         )
         text = f"{made}\n{_RESUME}"
-    return Snippet(text, known.title, (), f"M-x agent-shell, and choose {known.title}.")
+    return Snippet(text, known.title, (), f"M-x agent-shell, and choose {title}.")
 
 
 _MAKERS = {

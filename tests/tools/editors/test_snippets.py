@@ -161,6 +161,14 @@ def test_an_unknown_agent_gets_a_new_name() -> None:
     assert ":identifier 'some-agent" in make_whole(Name.AGENT_SHELL)
 
 
+def test_the_name_says_that_sessions_are_recorded_where_the_editor_takes_one() -> None:
+    for agent in ("claude-agent-acp", "some-agent"):
+        assert ' (recorded)",\n        commands' in make_whole(Name.CODECOMPANION, agent)
+    assert ':buffer-name "some-agent (recorded)"' in make_whole(Name.AGENT_SHELL)
+    then = make_snippet(Name.AGENT_SHELL, EditorEntry(WORDS, VARIABLES, "some-agent")).then
+    assert then.endswith("choose some-agent (recorded).")
+
+
 def test_codecompanion_gets_the_value_of_a_variable_unchanged() -> None:
     """CodeCompanion replaces a string that is the name of a variable, or begins with ``cmd:``."""
     text = make_whole(Name.CODECOMPANION, variables={"A": "HOME", "B": "cmd:rm"})
