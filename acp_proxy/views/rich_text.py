@@ -177,8 +177,9 @@ def _is_too_wide(table: "Table", console: Console, options: ConsoleOptions) -> b
 
 def _render_rows(table: "Table") -> Iterator[Text]:
     """Each cell on its own lines, behind the heading of its column."""
-    for cells in zip(*([*column.cells] for column in table.columns), strict=True):
-        yield Text()
+    for number, cells in enumerate(zip(*([*column.cells] for column in table.columns), strict=True)):
+        if number:
+            yield Text()
         for column, cell in zip(table.columns, cells, strict=True):
             if isinstance(column.header, Text) and isinstance(cell, Text):
                 yield Text.assemble(column.header, ": ", cell)
@@ -217,8 +218,9 @@ def split_markdown(text: str, length: int) -> Iterator[str]:
 def _load_markdown() -> "type[Markdown]":
     """Rich's Markdown, imported late: it is slower to import than everything else here."""
     from markdown_it import MarkdownIt
+    from rich.markdown import CodeBlock, Markdown, TableElement
     from rich.markdown import Heading as RichHeading
-    from rich.markdown import Markdown, TableElement
+    from rich.syntax import Syntax
     from rich.table import Table
 
     parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
@@ -228,16 +230,31 @@ def _load_markdown() -> "type[Markdown]":
             self.text.justify = "left"
             yield self.text
 
+    class CompactCode(CodeBlock):
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            for code in super().__rich_console__(console, options):
+                if isinstance(code, Syntax):
+                    code.padding = (0, 1)  # Markdown has put an empty line before it already
+                yield code
+
     class FoldedTable(TableElement):
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
             for table in super().__rich_console__(console, options):
                 if isinstance(table, Table):
                     for column in table.columns:
                         column.overflow = "fold"  # a word that is too long continues on the next line
-                    yield from _render_rows(table) if _is_too_wide(table, console, options) else [table]
+                    table.show_edge = False  # empty lines
+                    rows = _render_rows(table) if _is_too_wide(table, console, options) else [table]
+                    yield from rows
 
     class Prose(Markdown):
-        elements: ClassVar = {**Markdown.elements, "heading_open": LeftHeading, "table_open": FoldedTable}
+        elements: ClassVar = {
+            **Markdown.elements,
+            "heading_open": LeftHeading,
+            "table_open": FoldedTable,
+            "fence": CompactCode,
+            "code_block": CompactCode,
+        }
 
         def __init__(self, text: str, style: str) -> None:
             super().__init__("", code_theme="ansi_dark", style=style, hyperlinks=False)

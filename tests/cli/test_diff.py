@@ -252,6 +252,22 @@ def test_what_has_no_diff_is_named_on_stderr(store: ProxyStore, tree: Path) -> N
     assert "\x1b" not in result.stderr
 
 
+def test_a_command_that_ran_often_is_named_once(store: ProxyStore, tree: Path) -> None:
+    turns = [
+        [
+            call
+            for id, title in (("a", "pytest -q"), ("b", f"only {number}"), ("c", "make"))
+            if number == 2 or id != "c"
+            for call in (started_call(f"{id}{number}", kind="execute", title=title), ended_call(f"{id}{number}"))
+        ]
+        for number in (1, 2, 3)
+    ]
+    store_turns(store, tree, *turns)
+    assert "what 7 commands changed, which is not recorded: 'pytest -q' (3 times, turns 1-3), 'only 1' (turn 1), " in (
+        run(store, "s", "--stat").stderr
+    )
+
+
 def test_json_has_everything(store: ProxyStore, tree: Path) -> None:
     store_turns(
         store,

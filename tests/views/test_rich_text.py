@@ -58,10 +58,8 @@ NARROW = """\
   \x1b[1m • \x1b[0mone
   \x1b[1m • \x1b[0m\x1b[1mtwo\x1b[0m
 
-
    def f(x):
        return x
-
 
   more
 
@@ -127,10 +125,8 @@ WIDE = """\
   \x1b[1m • \x1b[0mone
   \x1b[1m • \x1b[0m\x1b[1mtwo\x1b[0m
 
-
    \x1b[94mdef\x1b[0m\x1b[90m \x1b[0m\x1b[92mf\x1b[0m(x):
        \x1b[94mreturn\x1b[0m x
-
 
   more
 
@@ -234,6 +230,13 @@ def test_a_table_with_too_many_columns_becomes_lines() -> None:
     markdown = "".join(f"|{'|'.join(row)}|\n" for row in rows)
     assert "".join(f"  heading{number}: value{number}\n" for number in range(9)) in plain(agent_message(markdown), 60)
     assert " heading7  heading8" in plain(agent_message(markdown), 120)
+
+
+def test_one_empty_line_is_around_code_and_tables() -> None:
+    narrow = f"|{'wide|' * 9}\n|{'-|' * 9}\n|{'cell|' * 9}\n"
+    blocks = ["Before.", "```sh\nls\n```", "|a|b|\n|-|-|\n|1|2|", "- one\n- two", "    indented", narrow, "After."]
+    for width in (60, 120):
+        assert "\n\n\n" not in plain(agent_message("\n\n".join(blocks)), width)
 
 
 def test_a_prompt_keeps_its_lines() -> None:

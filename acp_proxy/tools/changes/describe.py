@@ -69,8 +69,13 @@ def format_left_out(changes: Sequence[FileChange], unclear: Sequence[Unclear]) -
         yield f"{_shorten(change.path)}: only a part was recorded; the rest is from the file as it is now."
     commands = [call for call in unclear if call.cause == "command" and not call.paths]
     if commands:  # most sessions ran some, and a line for each would hide the rest
-        titles = [f"{_shorten_title(call)!r} (turn {call.turn})" for call in commands[:_LISTED_TURNS]]
-        more = f", and {len(commands) - _LISTED_TURNS} more (all: --json)" if len(commands) > _LISTED_TURNS else ""
+        turns_by_title: dict[str, list[int]] = {}
+        for call in commands:
+            turns_by_title.setdefault(_shorten_title(call), []).append(call.turn)
+        named = list(turns_by_title.items())[:_LISTED_TURNS]
+        titles = [f"{title!r} ({_count_turns(turns)})" for title, turns in named]
+        left_out = len(commands) - sum(len(turns) for _, turns in named)
+        more = f", and {left_out} more (all: --json)" if left_out else ""
         subject = "a command" if len(commands) == 1 else f"{len(commands)} commands"
         yield f"Not in the patch: what {subject} changed, which is not recorded: {', '.join(titles)}{more}."
     others = [call for call in unclear if call not in commands]
@@ -177,6 +182,12 @@ def _name(change: FileChange) -> str:
 def _format_turns(change: FileChange) -> str:
     numbers = list(dict.fromkeys(edit.turn for edit in change.edits))
     return f"turn {numbers[0]}" if len(numbers) == 1 else f"turns {', '.join(map(str, numbers[:_LISTED_TURNS]))}"
+
+
+def _count_turns(turns: Sequence[int]) -> str:
+    """How often, and in which turns, something was done: ``turn 2``, or ``60 times, turns 1-60``."""
+    where = f"turn {turns[0]}" if len(set(turns)) == 1 else f"turns {min(turns)}-{max(turns)}"
+    return where if len(turns) == 1 else f"{len(turns)} times, {where}"
 
 
 def _count(number: int, noun: str) -> str:

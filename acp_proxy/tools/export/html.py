@@ -220,8 +220,9 @@ class TurnRenderer:
         if not body:
             return f'<div class="call {status or ""}"><div class="line">{line}</div></div>\n'
         is_short = bool(changes) and sum(len(change.rows) for change in changes) <= _OPEN_ROWS
+        is_open = is_short or status == tool_calls.FAILED
         return (
-            f'<details class="call {status or ""}"{" open" if is_short else ""}><summary class="line">{line}</summary>'
+            f'<details class="call {status or ""}"{" open" if is_open else ""}><summary class="line">{line}</summary>'
             f'\n<div class="body">{body}</div></details>\n'
         )
 

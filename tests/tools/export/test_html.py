@@ -240,6 +240,12 @@ def test_a_short_diff_is_open_and_coloured() -> None:
     assert "open>" not in long
 
 
+def test_a_failed_call_is_open() -> None:
+    told = body(call("pytest -q", text("1 failed"), status="failed"), call("ls", text("a")))
+    assert '<details class="call failed" open>' in told
+    assert '<details class="call completed">' in told
+
+
 def test_images_are_embedded_and_other_files_are_named() -> None:
     png = {"type": "image", "mimeType": "image/svg+xml", "data": PNG, "uri": "file:///a.png"}
     svg = {"type": "image", "mimeType": "image/svg+xml", "data": base64.b64encode(b"<svg onload=x>").decode()}
