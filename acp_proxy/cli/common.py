@@ -2,13 +2,15 @@
 
 import os
 import re
+import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -16,6 +18,7 @@ from acp_proxy import own_command, shell_quote
 from acp_proxy.cli import completion
 from acp_proxy.cli.pager import is_attended
 from acp_proxy.cli.progress import MOMENT, begin_progress
+from acp_proxy.cli.stdio import find_ascii_forms
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import AcpProxyError, NoStore, NoSuchSession, UsageError
@@ -107,6 +110,7 @@ LAST = "last"
 INTERRUPTED = 128 + 2
 """The exit status after Ctrl-C: 128 and SIGINT, as in shells."""
 _SHOWN_CANDIDATES = 8
+_INDENT, _UNLIMITED = "  ", 10_000
 _NEAR = 0.75
 """How alike a wrong word and ``last`` have to be: as `lats` is, and `latest`."""
 
@@ -301,7 +305,7 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, exact_titl
     if len(matches) > 1:
         raise NoSuchSession(
             f"{selector!r} matches several sessions:",
-            *_list_candidates(store, matches),
+            *format_candidates(store, matches),
             *advise_on_several(store, matches),
         )
     if matches:
@@ -328,13 +332,13 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, exact_titl
     if len(titled) > 1:
         raise NoSuchSession(
             f"the titles of several sessions match {selector!r}:",
-            *_list_candidates(store, titled),
+            *format_candidates(store, titled),
             "Give the id instead.",
         )
     if exact_title and titled[0].title != selector:
         raise NoSuchSession(
             f"{selector!r} is only a part of a title:",
-            *_list_candidates(store, titled),
+            *format_candidates(store, titled),
             "With --yes, give the id instead.",
         )
     return titled[0]
@@ -390,7 +394,33 @@ def mask_title_as_recorded(title: str | None) -> str | None:
     return mask_title(title, Masking(patterns).mask_lines)
 
 
-def _list_candidates(store: CommandStore, rows: list[ListedSession]) -> list[str]:
+def format_candidates(
+    store: CommandStore, rows: Sequence[ListedSession], ids: Mapping[str, str] | None = None
+) -> list[str]:
+    """The lines of a message on stderr that names sessions: a table as that of ``list``. ``ids``: the displayed forms,
+    by selector, if they are not those of the store."""
     shown, more = rows[:_SHOWN_CANDIDATES], len(rows) - _SHOWN_CANDIDATES
-    lines = [f"  {candidate}" for candidate in session_lines.format_candidates(shown, shorten_ids(store, shown))]
-    return [*lines, *([f"  and {more} more"] if more > 0 else [])]
+    lines = format_table(store, shown, shorten_ids(store, shown) if ids is None else ids, sys.stderr, len(_INDENT))
+    return [f"{_INDENT}{line}" for line in [*lines, *([f"and {more} more"] if more > 0 else [])]]
+
+
+def format_table(
+    store: CommandStore,
+    rows: Sequence[ListedSession],
+    ids: Mapping[str, str],
+    stream: TextIO,
+    indent: int = 0,
+    *,
+    with_size: bool = False,
+) -> list[str]:
+    """A table as that of ``list``, without colours, as wide as a terminal; behind ``indent`` columns. Titles may be the
+    same, or cut: agents, directories and times go before them. ``ids``: the displayed forms, by selector.
+    ``with_size``: with the sizes, too."""
+    from acp_proxy.views import session_table  # imported late, as list does
+
+    width = shutil.get_terminal_size().columns - indent if stream.isatty() else _UNLIMITED
+    now, home, forms = datetime.now().astimezone(), os.path.expanduser("~"), find_ascii_forms(stream)
+    agents = session_lines.name_agents({*store.list_agents(), *(row.agent_folder for row in rows)})
+    look = session_table.ListLook(width, False, now, home, forms, agents)
+    table = session_table.make_table(rows, ids, look, short_titles=True, with_size=with_size)
+    return [table.format_heading(), *table.format_rows(rows, ids)]

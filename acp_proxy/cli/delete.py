@@ -16,6 +16,7 @@ from acp_proxy.cli.common import (
     ask_to_confirm,
     choose_session,
     find_matching,
+    format_candidates,
     format_command,
     format_short_heading,
     name_known_agent,
@@ -23,7 +24,6 @@ from acp_proxy.cli.common import (
     repeat_agent_option,
     repeat_store_option,
     report_errors,
-    shorten_ids,
 )
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoSuchSession, Unreadable, UsageError
@@ -78,10 +78,7 @@ def delete(
         if running and yes and not force:
             raise AcpProxyError(
                 "the turn of a session is running, so nothing was deleted:",
-                *(
-                    f"  {candidate}"
-                    for candidate in session_lines.format_candidates(running, shorten_ids(opened, running))
-                ),
+                *format_candidates(opened, running),
                 "Wait until the turn ends, or add --force.",
             )
         for row in chosen:

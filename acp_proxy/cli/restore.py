@@ -17,6 +17,7 @@ from acp_proxy.cli.common import (
     StoreOption,
     advise_on_several,
     find_matching,
+    format_candidates,
     open_store,
     report_errors,
     shorten_ids,
@@ -94,7 +95,7 @@ def _choose_deleted(store: CommandStore, selector: str, agent: str) -> DeletedSe
     if selector != LAST and len({(session.agent_folder, session.session_id) for session in matches}) > 1:
         raise NoSuchSession(
             f"{selector!r} matches several sessions:",
-            *_format_lines(store, matches),
+            *format_candidates(store, *_read_rows(store, matches)),
             *advise_on_several(store, matches),
         )
     return matches[0]
@@ -140,11 +141,7 @@ def _format_table(store: CommandStore, deleted_sessions: list[DeletedSession], t
     """As ``list`` shows sessions, with the times of the deletes."""
     from acp_proxy.views import session_table  # imported late, as list does
 
-    short = session_lines.shorten_selectors(deleted_sessions, ())
-    rows, ids = list[ListedSession](), dict[str, str]()
-    for session, row in _read_each(store, deleted_sessions):
-        rows.append(replace(row, updated=session.at))
-        ids[row.selector] = short[session.selector]
+    rows, ids = _read_rows(store, deleted_sessions)
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
     agents = session_lines.name_agents({row.agent_folder for row in rows})
     look = session_table.ListLook(target.width, target.colours, now, home, target.forms, agents)
@@ -162,16 +159,16 @@ def _format_tab_separated(store: CommandStore, deleted_sessions: list[DeletedSes
         )
 
 
-def _format_lines(store: CommandStore, deleted_sessions: list[DeletedSession]) -> list[str]:
-    from acp_proxy.views.candidates import SessionRow, format_lines
-
-    ids = session_lines.shorten_selectors(deleted_sessions, ())
-    shown = [
-        SessionRow(session.at, session.agent_folder, ids[session.selector], row.title, row.size)
-        for session, row in _read_each(store, deleted_sessions)
-    ]
-    target = find_screen()
-    return list(format_lines(shown, target.width if target.is_terminal else None))
+def _read_rows(
+    store: CommandStore, deleted_sessions: list[DeletedSession]
+) -> tuple[list[ListedSession], dict[str, str]]:
+    """The sessions with the times of the deletes, and the displayed forms of their ids."""
+    short = session_lines.shorten_selectors(deleted_sessions, ())
+    rows, ids = list[ListedSession](), dict[str, str]()
+    for session, row in _read_each(store, deleted_sessions):
+        rows.append(replace(row, updated=session.at))
+        ids[row.selector] = short[session.selector]
+    return rows, ids
 
 
 def _read_each(

@@ -113,8 +113,8 @@ def find_words_elsewhere(row: ListedSession, words: Sequence[str]) -> list[str]:
     return [word for word in words if word not in text and not id.startswith(word)]
 
 
-def format_candidates(rows: Sequence[ListedSession], ids: Mapping[str, str]) -> list[str]:
-    """A line for each session that the user might mean."""
+def format_short_lines(rows: Sequence[ListedSession], ids: Mapping[str, str]) -> list[str]:
+    """The id, agent and title of each session."""
     width = max(len(ids[row.selector]) for row in rows)
     return [
         f"{make_line(ids[row.selector]).ljust(width)}  {make_line(strip_hash(row.agent_folder))}  "

@@ -66,20 +66,32 @@ FiguresByRow = Mapping[tuple[str, str], TokensAndCost]
 
 
 def make_table(
-    rows: Sequence[ListedSession], ids: Mapping[str, str], look: ListLook, used: FiguresByRow | None = None
+    rows: Sequence[ListedSession],
+    ids: Mapping[str, str],
+    look: ListLook,
+    used: FiguresByRow | None = None,
+    *,
+    short_titles: bool = False,
+    with_size: bool = False,
 ) -> "Table":
-    """A table with room for these rows; later rows adapt. ``ids``: the displayed forms. ``used``: None: not shown."""
+    """A table with room for these rows; later rows adapt. ``ids``: the displayed forms. ``used``: None: not shown.
+    ``short_titles``: titles give room to the other columns. ``with_size``: the size stays in any width."""
     values = [_format_values(row, ids, look, used) for row in rows]
     wished = {name: max(cell_len(texts[name]) for texts in (_HEADINGS, *values)) for name in _HEADINGS}
     # An id that begins with another whole id is shown with one letter more than that. Only its own row makes room.
     short = [wide for texts in values if (wide := cell_len(texts["id"])) <= _MOST_ID]
     wished["id"] = max(short, default=wished["id"])
-    least = _LEAST if used is None else _LEAST_LONG
+    least = _LEAST_LONG if short_titles or used is not None else _LEAST
     widths = {name: min(wide, least.get(name, wide)) if name in _SHRINK else wide for name, wide in wished.items()}
     reserved = {name: least.get(name, wide) for name, wide in wished.items()}
-    columns = [name for name in _HEADINGS if used is not None or name not in _LONG]
+    staying = {"size"} if with_size else set[str]()
+    columns = [name for name in _HEADINGS if used is not None or name not in _LONG or name in staying]
     for name in _FIRST_TO_GO if len({row.agent_folder for row in rows}) < 2 else _WITH_SEVERAL_AGENTS:
-        if name in columns and max(_measure_room(columns, taken, look.width) for taken in (reserved, widths)) < 0:
+        if (
+            name in columns
+            and name not in staying
+            and max(_measure_room(columns, taken, look.width) for taken in (reserved, widths)) < 0
+        ):
             columns.remove(name)
     for name, most in _SHARED_OUT:
         if name in columns:

@@ -1,5 +1,6 @@
 """Which session a word means: an id, its beginning, a number behind it, `last`, a title or a part of one."""
 
+import re
 import shlex
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from acp_proxy.cli.common import choose_session, shorten_ids
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.file_names import file_name
 from tests.cli.commands import ids, invoke, parsed_json, printed, refused, run, titles
+from tests.cli.terminal import run_on_terminal
 from tests.stored import EPOCH, WholeStore, store_session
 
 
@@ -71,11 +73,12 @@ def test_an_ambiguous_session_is_an_error_that_lists_the_candidates(store: Proxy
     three_sessions(store)
     result = run(store, command, "abc")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.splitlines() == [
-        "acp-proxy: 'abc' matches several sessions:",
-        "  abc-12  agent  second",
-        "  abc-1   agent  first",
-        "Give more of the id, or use --agent.",
+    first, *rows, last = result.stderr.splitlines()
+    assert (first, last) == ("acp-proxy: 'abc' matches several sessions:", "Give more of the id, or use --agent.")
+    assert rows == [
+        "  ID      TITLE   AGENT  DIRECTORY  WHEN      TURNS",
+        "  abc-12  second  agent  /project   Nov 2023      1",
+        "  abc-1   first   agent  /project   Nov 2023      1",
     ]
     assert len(ids(store)) == 3
 
@@ -94,10 +97,9 @@ def test_an_id_of_two_agents_is_answered_with_a_command_for_each(store: ProxySto
     where = ("--store", str(store.root))
     result = invoke("rename", "s", *where, "--", "-my title")
     assert result.exit_code == 1
-    assert result.stderr.splitlines() == [
-        "acp-proxy: 's' matches several sessions:",
-        "  s  other  second",
-        "  s  one  first",
+    said = result.stderr.splitlines()
+    assert [line.split()[:3] for line in said[2:4]] == [["s", "second", "other"], ["s", "first", "one"]]
+    assert said[4:] == [
         "Choose the agent:",
         f"  acp-proxy rename s --store {store.root} --agent other -- '-my title'",
         f"  acp-proxy rename s --store {store.root} --agent one -- '-my title'",
@@ -203,15 +205,29 @@ def test_a_word_that_is_in_no_title_is_refused(entitled: WholeStore, given: str,
 
 def test_several_titles_are_listed(entitled: WholeStore) -> None:
     status, said = refused(entitled, "show", "the LOGIN")
-    assert (status, said.splitlines()) == (
-        1,
-        [
-            "acp-proxy: the titles of several sessions match 'the LOGIN':",
-            "  s1  agent  Fix the login page",
-            "  s0  agent  Fix the login",
-            "Give the id instead.",
-        ],
-    )
+    first, heading, *rows, last = said.splitlines()
+    assert (status, first) == (1, "acp-proxy: the titles of several sessions match 'the LOGIN':")
+    assert heading.split() == ["ID", "TITLE", "AGENT", "DIRECTORY", "WHEN", "TURNS"]
+    assert [re.split("  +", row.strip())[:4] for row in rows] == [
+        ["s1", "Fix the login page", "agent", "/project"],
+        ["s0", "Fix the login", "agent", "/project"],
+    ]
+    assert last == "Give the id instead."
+
+
+def test_a_terminal_shows_several_titles_in_lines_of_its_width(tmp_path: Path) -> None:
+    store = WholeStore(tmp_path / "store")
+    for number in range(2):
+        store_session(store, f"s{number}", (f"Mend it {'and that ' * 20}", []), cwd=f"/work/site{number}")
+    words = ("show", "Mend", "--store", str(store.root))
+    for columns in (60, 80):
+        told = run_on_terminal(*words, columns=columns, status=1).splitlines()
+        assert len(told) == 5
+        assert all(len(line) <= columns for line in told)
+    assert "/site1 " in told[2]
+    store_session(store, "other", ("Mend it for the other agent, whose title is a long one", []), agent="other")
+    told = run_on_terminal(*words, columns=80, status=1).splitlines()
+    assert told[1].split() == ["ID", "TITLE", "AGENT", "DIRECTORY", "WHEN", "TURNS"]
 
 
 def test_a_copy_among_several_titles_is_marked(tmp_path: Path) -> None:
@@ -220,15 +236,15 @@ def test_a_copy_among_several_titles_is_marked(tmp_path: Path) -> None:
     [original] = store.find_named("s0")
     store.copy_for_agent(original, file_name("other"), {})
     told = refused(store, "show", "Mend it")[1]
-    assert "  other  copy · Mend it\n" in told
-    assert "  agent  Mend it\n" in told
+    assert re.search(r"\n  copy-\w+ +copy · Mend it +other  ", told)
+    assert re.search(r"\n  s0 +Mend it +agent  ", told)
 
 
 def test_the_same_title_of_sessions_with_one_id_is_no_name(tmp_path: Path) -> None:
     store = WholeStore(tmp_path / "store")
     for number in range(2):
         store_session(store, "s0", ("Mend it", []), at=EPOCH + number)
-    assert "\n  s0~1  agent  Mend it\n" in refused(store, "show", "Mend it")[1]
+    assert "\n  s0~1  Mend it  agent  " in refused(store, "show", "Mend it")[1]
 
 
 def test_the_id_of_a_deleted_session_is_no_part_of_a_title(entitled: WholeStore) -> None:
@@ -276,7 +292,7 @@ def test_a_file_of_the_store_means_its_session(
 def test_yes_needs_more_than_a_part_of_a_title(entitled: WholeStore) -> None:
     for words in (("delete", "page", "--yes"), ("redact", "page", "--yes")):
         status, said = refused(entitled, *words)
-        assert (status, "\n  s1  agent  Fix the login page\n" in said) == (1, True)
+        assert (status, "\n  s1  Fix the login page  agent  " in said) == (1, True)
     assert run(entitled, "delete", "page", answer="y\n").exit_code == 0
     printed(entitled, "delete", "Fix the login", "--yes")
     assert titles(entitled) == ["fix", "Mend s9", "Größe ändern"]

@@ -66,6 +66,7 @@ def said_about_spoiled_sessions(store: ProxyStore, *words: str) -> str:
         ("rename", "last", f"Mend{STEERING}it"),
         ("prune", "--keep", "0", "--dry-run"),
         ("prune", "--keep", "0", "--dry-run", "--json"),
+        ("prune", "--keep", "0", "--yes"),
     ],
 )
 def test_control_sequences_are_not_printed(store: ProxyStore, words: tuple[str, ...]) -> None:
@@ -77,7 +78,6 @@ def test_control_sequences_are_not_printed(store: ProxyStore, words: tuple[str, 
     [
         ("show", f"nobody{STEERING}"),
         ("restore", f"nobody{STEERING}"),
-        ("prune", "--keep", "0", "--yes"),
         ("stats",),
         ("stats", "--json"),
     ],

@@ -36,9 +36,10 @@ def test_delete_with_yes_refuses_a_running_session_without_force(store: ProxySto
     with store_running_session(store, "s", "Break it") as path:
         result = run(store, "delete", "other", "s", "--yes")
         assert (result.exit_code, result.stdout) == (1, "")
-        assert result.stderr.splitlines() == [
+        assert [" ".join(line.split()) for line in result.stderr.splitlines()] == [
             "acp-proxy: the turn of a session is running, so nothing was deleted:",
-            "  s  agent  Break it (running)",
+            "ID TITLE AGENT DIRECTORY WHEN TURNS",
+            "s Break it agent /project running 1",
             "Wait until the turn ends, or add --force.",
         ]
         assert path.exists()

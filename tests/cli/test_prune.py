@@ -32,9 +32,13 @@ def test_a_dry_run_lists_everything_and_changes_nothing(store: ProxyStore) -> No
     ]
     assert re.fullmatch(r"2 sessions, \S+ k?B would be deleted\.\n", result.stderr)
     options = ("--older-than", "90d", "--dry-run", "--store", str(store.root))
-    *shown, total = run_on_terminal("prune", *options).splitlines()
-    assert [re.split("  +", line, maxsplit=3)[-1] for line in shown] == ["s100   100 days", "other  200 days"]
-    assert all(" kB " in line or " B " in line for line in shown)
+    heading, *shown, total = run_on_terminal("prune", *options).splitlines()
+    assert heading.split() == ["ID", "TITLE", "AGENT", "DIRECTORY", "WHEN", "TURNS", "SIZE"]
+    assert [re.split("  +", line)[:4] for line in shown] == [
+        ["s100", "100 days", "agent", "/project"],
+        ["other", "200 days", "other", "/project"],
+    ]
+    assert all(line.endswith((" kB", " B")) for line in shown)
     assert f"{total}\n" == result.stderr
     assert len(titles(store)) == 4
 
@@ -69,6 +73,12 @@ def test_the_question_is_about_sessions_that_are_all_shown(tmp_path: Path) -> No
     shown = run(store, "prune", "--keep", "0", answer="n\n").stderr
     assert "Delete these 25 sessions" in shown
     assert [number for number in range(25) if f"title {number}." not in shown] == []
+
+
+def test_what_is_deleted_without_a_question_is_named(store: ProxyStore) -> None:
+    result = run(store, "prune", "--keep", "3", "--yes")
+    assert re.search(r"\nother +200 days +other +/project ", result.stderr)
+    assert re.fullmatch(r"1 session, \S+ k?B deleted\.\n", result.stdout)
 
 
 def test_every_limit_applies(store: ProxyStore) -> None:
@@ -109,6 +119,7 @@ def test_deleted_without_a_limit_deletes_all_soft_deleted_sessions(store: ProxyS
     result = run(store, "prune", "--deleted", answer="n\n")
     assert (result.exit_code, len(parsed_json(store, "restore"))) == (1, 2)
     assert "Delete these 2 sessions" in result.stderr
+    assert re.search(r"\ns100 +100 days +agent +/project ", result.stderr)
     printed(store, "prune", "--deleted", "--yes")
     assert (parsed_json(store, "restore"), titles(store)) == ([], ["1 days", "10 days"])
 

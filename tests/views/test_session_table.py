@@ -167,7 +167,7 @@ def test_a_running_session_is_marked_where_its_time_would_be() -> None:
     assert "…/acp-proxy   running  " in drawn(105, running, OTHER)[1]
     assert drawn(40, running)[1].endswith("  running")
     assert session_lines.format_tab_separated(running).split("\t")[-1] == "running"
-    assert session_lines.format_candidates([running], IDS)[0].endswith("Fix the login (running)")
+    assert session_lines.format_short_lines([running], IDS)[0].endswith("Fix the login (running)")
 
 
 def test_longer_ids_in_later_rows_are_not_cut() -> None:
@@ -210,7 +210,7 @@ def test_hostile_text_cannot_control_the_terminal(width: int) -> None:
         table.format_heading(),
         *table.format_rows([row], {text: text}),
         session_lines.format_tab_separated(row),
-        *session_lines.format_candidates([row], {text: text}),
+        *session_lines.format_short_lines([row], {text: text}),
     ]
     assert not set(HOSTILE) - set(" \t") & set("".join(printed))
     assert all(cells(one) <= width for one in printed[:2])

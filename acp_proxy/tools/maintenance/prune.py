@@ -9,13 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from acp_proxy.errors import errno_name
+from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.store import delete
 from acp_proxy.store.command_store import CommandStore
-from acp_proxy.store.index import Index, decode_id
+from acp_proxy.store.index import Index, ListedSession, decode_id
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.queries import complete_rows, list_including_unprompted
-from acp_proxy.store.soft_deleted import list_deleted
+from acp_proxy.store.soft_deleted import DeletedSession, list_deleted, summarize_deleted
 from acp_proxy.store.store_index import StoreIndex
 from acp_proxy.transcript.appender import lock_unused
 from acp_proxy.transcript.file_names import compressed_path, make_selector, name_before_delete
@@ -57,6 +57,8 @@ class Candidate:
     is_pinned: bool = False
     file_version: tuple[int, int] | None = None
     """Modification time and size of its file, if known. If they differ later, it is not pruned."""
+    row: ListedSession | None = None
+    """As a list shows it; None: its file cannot be read."""
 
     @property
     def selector(self) -> str:
@@ -127,6 +129,7 @@ def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
             parent_id=parents.get((row.agent_folder, row.session_id)),
             is_pinned=row.is_pinned,
             file_version=_read_version(layout.transcript_path(row.agent_folder, row.name)),
+            row=row,
         )
         for row in complete_rows(layout, rows)
         if (size := sizes.get(row.agent_folder, {}).get(row.name)) is not None
@@ -152,11 +155,24 @@ def _find_soft_deleted(layout: Layout, store_index: StoreIndex) -> list[Candidat
     sizes = {agent_folder: layout.measure_sizes(agent_folder) for agent_folder in layout.list_agents()}
     return [
         Candidate(
-            session.agent_folder, session.name, session.session_id, session.at, size, session.title, is_in_bin=True
+            session.agent_folder,
+            session.name,
+            session.session_id,
+            session.at,
+            size,
+            row.title if (row := _find_deleted_row(layout, session)) is not None else session.title,
+            is_in_bin=True,
+            row=row,
         )
         for session in list_deleted(layout)
         if (size := sizes.get(session.agent_folder, {}).get(session.name)) is not None
     ]
+
+
+def _find_deleted_row(layout: Layout, session: DeletedSession) -> ListedSession | None:
+    with suppress(OSError, NewerFormat):  # it can be pruned even if it cannot be read
+        return summarize_deleted(layout, session)
+    return None
 
 
 def prune_sessions(

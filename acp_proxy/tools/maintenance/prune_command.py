@@ -1,10 +1,12 @@
 """``acp-proxy prune``: delete old sessions, or too many. Nothing else ever prunes."""
 
+import sys
 import time
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
 from acp_proxy.cli import values
 from acp_proxy.cli.common import (
@@ -13,6 +15,7 @@ from acp_proxy.cli.common import (
     StoreOption,
     YesOption,
     ask_to_confirm,
+    format_table,
     open_store,
     report_errors,
     shorten_ids,
@@ -21,7 +24,7 @@ from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.progress import show_progress
 from acp_proxy.errors import Unreadable, UsageError
 from acp_proxy.protocol import timestamps
-from acp_proxy.store.command_store import CommandStore, match_agents, name_agent
+from acp_proxy.store.command_store import CommandStore, ListedSession, match_agents, name_agent
 from acp_proxy.tools.maintenance.prune import IN_USE, Candidate, Limits, find_candidates, prune_sessions, select_beyond
 from acp_proxy.views import formatting, sanitize
 
@@ -85,8 +88,9 @@ def prune(
                 _show(opened, chosen)
             _report(chosen, {}, as_json, dry_run=dry_run)
             return
-        if not yes:
+        if not as_json:
             _show(opened, chosen, err=True)
+        if not yes:
             which = "this" if len(chosen) == 1 else "these"
             how = f"? Restorable for {formatting.format_days(opened.bin_days)}." if soft else " permanently?"
             ask_to_confirm(f"Delete {which} {_format_total(chosen)}{how}")
@@ -153,7 +157,6 @@ def _report(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as
 
 
 def _show(store: CommandStore, chosen: Sequence[Candidate], *, err: bool = False) -> None:
-    from acp_proxy.views.candidates import SessionRow, format_lines
     from acp_proxy.views.session_lines import join_with_tabs
 
     target = find_screen()
@@ -165,13 +168,32 @@ def _show(store: CommandStore, chosen: Sequence[Candidate], *, err: bool = False
                 )
             )
         return
-    ids = shorten_ids(store, chosen)
-    shown = [
-        SessionRow(candidate.at, candidate.agent_folder, ids[candidate.selector], candidate.title, candidate.size)
-        for candidate in chosen
-    ]
-    for text in format_lines(shown, target.width if target.is_terminal else None):
+    short = shorten_ids(store, chosen)
+    rows = [_make_row(candidate) for candidate in chosen]
+    ids = {row.selector: short[candidate.selector] for row, candidate in zip(rows, chosen, strict=True)}
+    for text in format_table(store, rows, ids, sys.stderr if err else sys.stdout, with_size=True) if rows else ():
         typer.echo(text, err=err)
+
+
+def _make_row(candidate: Candidate) -> ListedSession:
+    """As a list shows it, with the size of all its files, and of a deleted session with the time of the delete."""
+    row = candidate.row or ListedSession(
+        agent_folder=candidate.agent_folder,
+        name=candidate.name,
+        session_id=candidate.session_id,
+        cwd=None,
+        title=candidate.title,
+        updated=candidate.at,
+        prompt_count=0,
+        reply_count=0,
+        has_failed=False,
+        is_running=False,
+        directories=[],
+        meta={},
+        size=0,
+        created="",
+    )
+    return replace(row, updated=candidate.at, size=candidate.size)
 
 
 def _format_total(chosen: Sequence[Candidate]) -> str:

@@ -150,7 +150,7 @@ class _Redacting:
         listed = {path: self._mask_title(row) for path, row in self._find_rows(redacted_files).items()}
         ids = shorten_ids(self._store, list(listed.values())) if listed else {}
         names = dict(
-            zip(listed, session_lines.format_candidates(list(listed.values()), ids) if listed else (), strict=True)
+            zip(listed, session_lines.format_short_lines(list(listed.values()), ids) if listed else (), strict=True)
         )
         return [
             f"{names.get(path) or sanitize.make_line(str(path.relative_to(self._store.root)))}: "
