@@ -543,7 +543,7 @@ class CoreConversation:
         """Perform an effect; return the effects that follow from it."""
         match effect:
             case FindSession(id, session) if session in self.aliases and session not in self.stored:
-                return self._decide(SessionFound(id, continued=self.aliases[session]), step)
+                return self._decide(SessionFound(id, continued_session_id=self.aliases[session]), step)
             case FindSession(id, session):
                 stored = self.stored.get(session, SimulatedSession(has_transcript=False))
                 self.kept_when_found[id] = self.all.kept + step.kept
@@ -563,11 +563,11 @@ class CoreConversation:
                     effect.request,
                     shown,
                     None,
-                    directories=effect.directories,
-                    recording=True,
-                    archived=effect.archived is not None,
+                    supports_directories=effect.supports_directories,
+                    is_recording=True,
+                    says_archived=effect.archived is not None,
                 )
-                return [Forward(Peer.CLIENT, page, own=True)]
+                return [Forward(Peer.CLIENT, page, is_own=True)]
             case AmendList(data, archived, asked):
                 deleted = frozenset(session for session, stored in self.stored.items() if stored.deleted)
                 here = self.archived - self.changed_by_agent
@@ -577,17 +577,17 @@ class CoreConversation:
                     hidden,
                     self._title_of(effect.renamed) if effect.of_index else None,
                     here if archived is not None else None,
-                    only=archived == session_list.ONLY,
-                    made=self.titles_from_prompts if effect.titles else None,
+                    only_archived=archived == session_list.ONLY,
+                    generated_titles=self.titles_from_prompts if effect.fills_titles else None,
                     of_index=effect.of_index,
-                    within=effect.within,
+                    list_member=effect.list_member,
                 )
                 if asked is not None and (cursor := session_list.find_next_cursor(data, page)) is not None:
                     return self._decide(PageEmptied(effect, page, cursor), step)
                 return [Forward(Peer.CLIENT, page)]
             case AmendTitles(data, renamed, ours):
                 title_of = self._title_of(renamed)
-                return [Forward(Peer.CLIENT, session_list.with_titles(data, lambda id: title_of(ours.get(id, id))))]
+                return [Forward(Peer.CLIENT, session_list.replace_titles(data, lambda id: title_of(ours.get(id, id))))]
             case FollowAgent(session, title, is_archived):
                 self.titles |= {session: title} if title is not None else {}
                 if is_archived is not None:
@@ -599,22 +599,22 @@ class CoreConversation:
                     return [refused]
                 self.titles[session] = title
                 answer = jsonrpc.result(asked, {"title": title}) + line(title_update(session, title))
-                return [Forward(Peer.CLIENT, answer, own=True)]
+                return [Forward(Peer.CLIENT, answer, is_own=True)]
             case SetArchived(asked, session, is_known, is_archived):
                 if (refused := self._refused(asked, session, is_known)) is not None:
                     return [refused]
                 self.archived = self.archived | {session} if is_archived else self.archived - {session}
-                return [Forward(Peer.CLIENT, jsonrpc.result(asked, {}), own=True)]
+                return [Forward(Peer.CLIENT, jsonrpc.result(asked, {}), is_own=True)]
             case AnswerStatus(asked, session, is_known, is_open):
                 if (refused := self._refused(asked, session, is_known)) is not None:
                     return [refused]
                 answer = jsonrpc.result(asked, {"status": "open" if is_open else "saved"})
-                return [Forward(Peer.CLIENT, answer, own=True)]
+                return [Forward(Peer.CLIENT, answer, is_own=True)]
             case AddAlias(session, alias):
                 self.aliases[alias] = session
             case DeleteSession(session, asked):
                 self.stored[session] = SimulatedSession(deleted=True, has_transcript=False)
-                return [Forward(Peer.CLIENT, jsonrpc.result(asked, {}), own=True)] if asked is not None else []
+                return [Forward(Peer.CLIENT, jsonrpc.result(asked, {}), is_own=True)] if asked is not None else []
             case StartReplay(id):
                 assert not self._replays[id].is_started, f"{id} is replayed twice"
                 self._replays[id].wanted = effect
@@ -642,7 +642,7 @@ class CoreConversation:
         """The error for a session that does not exist."""
         stored = self.stored.get(session, SimulatedSession(has_transcript=False))
         if stored.deleted or not (is_known or stored.has_transcript):
-            return Forward(Peer.CLIENT, own_messages.encode_not_found(asked, session), own=True)
+            return Forward(Peer.CLIENT, own_messages.encode_not_found(asked, session), is_own=True)
         return None
 
     def _found(self, id: RequestId, session: str, stored: SimulatedSession | None) -> SessionFound:
@@ -731,7 +731,7 @@ class _Rules:
                     self._opening[id] = session
                 case StartReplay(id, makes_record=True):
                     self._handed_over.add(self._opening[id])
-                case Forward(data=data, own=True):
+                case Forward(data=data, is_own=True):
                     assert data.endswith(b"\n"), "a message of ours ends its line"
                 case Forward(to, data, before_recording=True):
                     assert to is Peer.CLIENT, "only updates are forwarded before they are recorded"

@@ -22,36 +22,36 @@ class Aliases:
 
     def __init__(self) -> None:
         self._size = 0
-        self._agents: dict[str, str] = {}
-        self._clients: OrderedDict[str, str] = OrderedDict()
+        self._agent_ids: dict[str, str] = {}
+        self._client_ids: OrderedDict[str, str] = OrderedDict()
 
     def __bool__(self) -> bool:
-        return bool(self._agents)
+        return bool(self._agent_ids)
 
-    def add(self, client: str, agent: str) -> None:
-        """From now on, the client's id ``client`` is ``agent`` to the agent.
+    def add(self, client_id: str, agent_id: str) -> None:
+        """From now on, the client's id ``client_id`` is ``agent_id`` to the agent.
 
         Lines from the agent with an earlier id are still rewritten, since a turn may be under way there. Beyond the
         limit, the oldest pair is forgotten.
         """
-        self._forget(agent)
-        self._agents[client] = agent
-        self._clients[agent] = client
-        self._size += _cost(client, agent)
-        while self._size > LIMIT and len(self._clients) > 1:
-            self._forget(next(iter(self._clients)))
+        self._forget(agent_id)
+        self._agent_ids[client_id] = agent_id
+        self._client_ids[agent_id] = client_id
+        self._size += _measure_pair(client_id, agent_id)
+        while self._size > LIMIT and len(self._client_ids) > 1:
+            self._forget(next(iter(self._client_ids)))
 
     def watch(self, session_id: str) -> None:
         """From now on, the session counts as one of those, although its ids may be the same: its lines are parsed."""
-        self.add(session_id, self._agents.get(session_id, session_id))
+        self.add(session_id, self._agent_ids.get(session_id, session_id))
 
-    def client_of(self, agent: str) -> str | None:
+    def client_of(self, agent_id: str) -> str | None:
         """The client's id of the agent's session, or None if they are the same."""
-        return self._clients.get(agent)
+        return self._client_ids.get(agent_id)
 
-    def agent_of(self, client: str) -> str | None:
+    def agent_of(self, client_id: str) -> str | None:
         """The agent's id of the client's session, or None if they are the same."""
-        return self._agents.get(client)
+        return self._agent_ids.get(client_id)
 
     def is_renamed(self, line: bytes) -> bool:
         """Whether a line from the agent names a session whose id must be rewritten."""
@@ -59,18 +59,18 @@ class Aliases:
 
     def to_agent(self, line: bytes, message: Message) -> bytes:
         """A line from the client as the agent must get it. ``message``: the same line, parsed."""
-        return _rewritten(line, message, self._agents) if self._agents else line
+        return _rewrite_session_id(line, message, self._agent_ids) if self._agent_ids else line
 
     def to_client(self, line: bytes, message: Message) -> bytes:
         """A line from the agent as the client must get it. ``message``: the same line, parsed."""
-        return _rewritten(line, message, self._clients) if self._clients else line
+        return _rewrite_session_id(line, message, self._client_ids) if self._client_ids else line
 
-    def _forget(self, agent: str) -> None:
-        client = self._clients.pop(agent, None)
-        if client is not None:
-            self._size -= _cost(client, agent)
-            if self._agents.get(client) == agent:
-                del self._agents[client]
+    def _forget(self, agent_id: str) -> None:
+        client_id = self._client_ids.pop(agent_id, None)
+        if client_id is not None:
+            self._size -= _measure_pair(client_id, agent_id)
+            if self._agent_ids.get(client_id) == agent_id:
+                del self._agent_ids[client_id]
 
 
 class CopyIds(Aliases):
@@ -90,8 +90,8 @@ class CopyIds(Aliases):
 
     def find_client_id(self, session_id: str) -> str | None:
         """The id by which the client knows our session now, if that is another one."""
-        shown = self._agents.get(session_id)
-        return shown if shown != session_id else None
+        client_id = self._agent_ids.get(session_id)
+        return client_id if client_id != session_id else None
 
     def rename_effects(self, effects: list[Effect]) -> list[Effect]:
         """The effects, with the client's ids in what is sent to it."""
@@ -99,8 +99,8 @@ class CopyIds(Aliases):
 
     @property
     def our_ids(self) -> dict[str, str]:
-        """By the id that the client uses: our session, for those of which it uses another one."""
-        return {shown: session_id for session_id, shown in self._agents.items() if shown != session_id}
+        """Our ids of the sessions that the client knows by another id, by that id."""
+        return {client_id: session_id for session_id, client_id in self._agent_ids.items() if client_id != session_id}
 
     def _rename_effect(self, effect: Effect) -> Effect:
         match effect:
@@ -114,13 +114,13 @@ class CopyIds(Aliases):
         return b"".join(self.to_agent(line, jsonrpc.read_message(line)) for line in framing.cut(data))
 
 
-def _cost(client: str, agent: str) -> int:
-    return _ENTRY_OVERHEAD + len(client) + len(agent)
+def _measure_pair(client_id: str, agent_id: str) -> int:
+    return _ENTRY_OVERHEAD + len(client_id) + len(agent_id)
 
 
-def _rewritten(line: bytes, message: Message, ids: Mapping[str, str]) -> bytes:
+def _rewrite_session_id(line: bytes, message: Message, ids: Mapping[str, str]) -> bytes:
     if isinstance(message, Batch):
-        return _batch(line, message, ids)
+        return _rewrite_batch(line, message, ids)
     session_id = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
     if session_id not in ids or session_id is None or ids[session_id] == session_id:
         return line
@@ -130,16 +130,16 @@ def _rewritten(line: bytes, message: Message, ids: Mapping[str, str]) -> bytes:
         return line
 
 
-def _batch(line: bytes, batch: Batch, ids: Mapping[str, str]) -> bytes:
+def _rewrite_batch(line: bytes, batch: Batch, ids: Mapping[str, str]) -> bytes:
     text = json_splice.decode(line)
     try:
         spans = json_splice.elements(text, json_splice.whole(text)[0])
     except ValueError:
         return line
-    new = [json_splice.decode(_rewritten(message.raw, message, ids)) for message in batch.messages]
-    if len(spans) != len(new):
+    rewritten = [json_splice.decode(_rewrite_session_id(message.raw, message, ids)) for message in batch.messages]
+    if len(spans) != len(rewritten):
         return line
-    return json_splice.encode(json_splice.replaced(text, list(zip(spans, new, strict=True))))
+    return json_splice.encode(json_splice.replaced(text, list(zip(spans, rewritten, strict=True))))
 
 
 def with_result_session(line: bytes, session_id: str) -> bytes:

@@ -20,7 +20,7 @@ AUTO, AGENT, STORE = "auto", "agent", "store"
 ALWAYS, NEVER = "always", "never"
 CLOSE = "close"
 _SESSION_CAPABILITIES = (LIST, DELETE, RESUME, CLOSE, "fork", TITLE, ARCHIVE, STATUS)
-_TAKEN = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
+_CONTENT_CAPABILITIES = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
 """Types of content blocks, and the capability that an agent takes them with."""
 _MARK = "acp-proxy"
 """The member of ``agentCapabilities._meta`` by which acp-proxy can be recognised."""
@@ -64,7 +64,7 @@ class Offer(Struct, frozen=True):
     """The contents of the agent's answer to ``initialize``.
 
     ``version``: its ``protocolVersion``, unchecked. ``native``: what it serves itself (``list``, ``load``, …).
-    ``name``, ``release``: its name and version. ``directories``: it supports additional directories.
+    ``name``, ``release``: its name and version. ``supports_directories``: it supports additional directories.
     ``has_sessions``: False if it says that it serves no sessions. ``store``: the id of the store into which an
     acp-proxy nearer to the agent records, if that is part of a chain.
     ``starts_servers``: it starts MCP servers. ``accepted_content``: the types of content blocks that it takes in a
@@ -75,7 +75,7 @@ class Offer(Struct, frozen=True):
     native: frozenset[str]
     name: str | None
     release: str | None
-    directories: bool
+    supports_directories: bool
     has_sessions: bool = True
     store: str | None = None
     starts_servers: bool = True
@@ -94,29 +94,29 @@ class Offer(Struct, frozen=True):
 class Service(Struct):
     """Who answers what.
 
-    ``is_wanted``: there is a store, and the options allow acp-proxy to add something. ``is_known``: in addition, the
+    ``is_wanted``: there is a store, and the options allow acp-proxy to add something. ``is_ready``: in addition, the
     agent has answered ``initialize``, and has sessions. ``served_by_agent``: what the agent serves; ``served_here``:
-    what acp-proxy serves; both are empty before that answer. ``directories``: the agent supports additional
-    directories. ``titles``: acp-proxy gives titles to sessions that have none from the agent. ``index``: the parts of
-    JetBrains' index that the agent offers this client (``jetbrains_index``).
+    what acp-proxy serves; both are empty before that answer. ``supports_directories``: the agent supports additional
+    directories. ``gives_titles``: acp-proxy gives titles to sessions that have none from the agent. ``index_parts``:
+    the parts of JetBrains' index that the agent offers this client (``jetbrains_index``).
     """
 
     modes: Modes
     is_wanted: bool
     served_by_agent: frozenset[str] = frozenset()
     served_here: tuple[str, ...] = ()
-    directories: bool = False
-    is_known: bool = False
-    titles: bool = False
-    index: frozenset[str] = frozenset()
+    supports_directories: bool = False
+    is_ready: bool = False
+    gives_titles: bool = False
+    index_parts: frozenset[str] = frozenset()
 
     @property
-    def amends(self) -> bool:
+    def amends_lists(self) -> bool:
         """Whether lists of the agent's sessions are amended."""
         return self.is_wanted and self.modes.list != AGENT
 
     @property
-    def continues(self) -> bool:
+    def opens_foreign(self) -> bool:
         """Whether sessions of other agents can be opened."""
         return self.modes.handover != NEVER and self.modes.load != AGENT
 
@@ -124,35 +124,35 @@ class Service(Struct):
         """Whether acp-proxy answers a ``session/delete`` with these parameters. The agent does not know the ids
         that acp-proxy gave."""
         is_foreign = proxy_ids.is_foreign(acp.session_id(params) or "")
-        return DELETE in self.served_here or (is_foreign and self.is_known and self.modes.delete != AGENT)
+        return DELETE in self.served_here or (is_foreign and self.is_ready and self.modes.delete != AGENT)
 
 
 def read_offer(result: object) -> Offer:
     """Read the result of ``initialize``. Anything may be missing."""
     version = acp.member(result, "protocolVersion")
-    form = versions.of(version) or versions.V1
-    capabilities = acp.member(result, form.capabilities)
-    sessions = acp.member(capabilities, form.sessions)
+    dialect = versions.of(version) or versions.V1
+    capabilities = acp.member(result, dialect.capabilities)
+    sessions = acp.member(capabilities, dialect.sessions)
     native = {name for name in _SESSION_CAPABILITIES if acp.offers(sessions, name)}
     if acp.offers(capabilities, "loadSession"):
         native.add(LOAD)
     prompts = acp.member(capabilities, "promptCapabilities")
-    has_sessions = isinstance(sessions, Mapping) or not form.needs_sessions
-    info = acp.member(result, form.about)
+    has_sessions = isinstance(sessions, Mapping) or not dialect.needs_sessions
+    info = acp.member(result, dialect.about)
     return Offer(
         version=version,
-        native=frozenset(native) | (form.always if has_sessions else frozenset()),
+        native=frozenset(native) | (dialect.always if has_sessions else frozenset()),
         name=acp.text(info, "name") or None,
         release=acp.text(info, "version"),
-        directories=acp.offers(sessions, "additionalDirectories"),
+        supports_directories=acp.offers(sessions, "additionalDirectories"),
         has_sessions=has_sessions,
         store=acp.text(acp.member(acp.member(capabilities, "_meta"), _MARK), "store"),
-        starts_servers=form.starts_servers(sessions),
-        accepted_content=frozenset(kind for kind, name in _TAKEN.items() if acp.offers(prompts, name)),
+        starts_servers=dialect.starts_servers(sessions),
+        accepted_content=frozenset(kind for kind, name in _CONTENT_CAPABILITIES.items() if acp.offers(prompts, name)),
     )
 
 
-def additions(offer: Offer, modes: Modes) -> tuple[str, ...]:
+def choose_served(offer: Offer, modes: Modes) -> tuple[str, ...]:
     """What acp-proxy serves: what the agent lacks and acp-proxy can do, and what the options ask for anyway.
 
     Does not include a load that the agent serves, although its replay may be replaced.
@@ -170,18 +170,18 @@ def additions(offer: Offer, modes: Modes) -> tuple[str, ...]:
     if LOAD in offer.native and RESUME not in offer.native and modes.resume == STORE:
         served.append(RESUME)
     if modes.unstable:
-        served += _unstable_methods(offer.native, frozenset(served), modes)
+        served += _choose_drafts(offer.native, frozenset(served), modes)
     return tuple(served)
 
 
-def add_offered(line: bytes, offer: Offer, settings: Settings) -> tuple[bytes, tuple[str, ...]]:
+def add_capabilities(line: bytes, offer: Offer, settings: Settings) -> tuple[bytes, tuple[str, ...]]:
     """The agent's answer to ``initialize`` as the client gets it, and what acp-proxy serves.
 
     ``line``: the answer; ``offer``: what it says.
     """
     if offer.dialect is None or offer.has_store(settings.store):
         return line, ()
-    served = additions(offer, settings.modes) if settings.records and settings.serves else ()
+    served = choose_served(offer, settings.modes) if settings.records and settings.serves else ()
     if not served and (settings.store is None or not settings.is_chained):
         return line, ()
     try:
@@ -190,54 +190,54 @@ def add_offered(line: bytes, offer: Offer, settings: Settings) -> tuple[bytes, t
         return line, ()
 
 
-def _unstable_methods(native: frozenset[str], served: frozenset[str], modes: Modes) -> list[str]:
+def _choose_drafts(native: frozenset[str], served: frozenset[str], modes: Modes) -> list[str]:
     """The drafts that acp-proxy serves.
 
     Titles and archived sessions must be right in the list, so acp-proxy must serve that or may amend it. With
     acp-proxy's list, the agent's archive would change nothing.
     """
     has_list = LIST in served or (LIST in native and modes.list != AGENT)
-    wanted = {
+    drafts = {
         TITLE: has_list and TITLE not in native,
         ARCHIVE: has_list and (ARCHIVE not in native or LIST in served),
         STATUS: STATUS not in native and not {LOAD, RESUME}.isdisjoint(native | served),
     }
-    return [name for name, is_served in wanted.items() if is_served]
+    return [name for name, is_served in drafts.items() if is_served]
 
 
 def amend_offer(
     raw: bytes,
-    serves: tuple[str, ...],
+    served: tuple[str, ...],
     native: frozenset[str],
     release: str,
-    form: Dialect = versions.V1,
+    dialect: Dialect = versions.V1,
     store: str | None = None,
 ) -> bytes:
     """The response to ``initialize`` with the capabilities that acp-proxy adds; every other value keeps its bytes.
 
-    ``serves``: what ``additions`` returned. ``release``: acp-proxy's version. ``form``: the answer's version of the
-    protocol. ``store``: the id of its store, if other acp-proxies must know. Raises ValueError.
+    ``served``: what ``choose_served`` returned. ``release``: acp-proxy's version. ``dialect``: the answer's version of
+    the protocol. ``store``: the id of its store, if other acp-proxies must know. Raises ValueError.
     """
-    added = [name for name in serves if name not in native]
-    mark = {"version": release, "serves": list(serves)} | ({} if store is None else {"store": store})
-    wanted: dict[str, object] = {"_meta": {_MARK: mark}}
+    added = [name for name in served if name not in native]
+    mark = {"version": release, "serves": list(served)} | ({} if store is None else {"store": store})
+    members: dict[str, object] = {"_meta": {_MARK: mark}}
     if LOAD in added:
-        wanted["loadSession"] = True
+        members["loadSession"] = True
     sessions: dict[str, object] = {name: {} for name in _SESSION_CAPABILITIES if name in added}
     if sessions:
-        wanted[form.sessions] = sessions
+        members[dialect.sessions] = sessions
     text = json_splice.decode(raw)
     result = json_splice.members(text, json_splice.whole(text)[0])["result"]
     return json_splice.encode(
-        json_splice.replaced(text, json_splice.set_members(text, result, {form.capabilities: wanted}))
+        json_splice.replaced(text, json_splice.set_members(text, result, {dialect.capabilities: members}))
     )
 
 
-def with_recall(line: bytes, message: Message, command: tuple[str, ...], form: Dialect) -> bytes:
+def add_recall(line: bytes, message: Message, command: tuple[str, ...], dialect: Dialect) -> bytes:
     """A client's line with the MCP server of recall, for the session's directory, if it opens a session.
 
-    ``message``: the line, parsed. ``command``: the server's. ``form``: of the connection's version of the protocol. A
-    server of the user's with the same name is used instead.
+    ``message``: the line, parsed. ``command``: the server's. ``dialect``: of the connection's version of the protocol.
+    A server of the user's with the same name is used instead.
     """
     if not isinstance(message, Request) or message.method not in acp.OPENING:
         return line
@@ -247,7 +247,7 @@ def with_recall(line: bytes, message: Message, command: tuple[str, ...], form: D
     if isinstance(servers, list) and any(acp.text(server, "name") == RECALL for server in servers):
         return line
     program, *words = command
-    server: dict[str, object] = {"type": form.server_type} if form.server_type is not None else {}
+    server: dict[str, object] = {"type": dialect.server_type} if dialect.server_type is not None else {}
     server |= {"name": RECALL, "command": program, "args": [*words, "--cwd", cwd], "env": []}
     try:
         return acp.with_server(line, server)

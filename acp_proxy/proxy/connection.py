@@ -49,7 +49,7 @@ from acp_proxy.transcript.file_format import GapReason
 from acp_proxy.transcript.rewinds import fork_point
 from acp_proxy.transcript.titles import RECORD_BYTES
 
-_SETTLING = frozenset({acp.PROMPT, acp.STEERING, acp.CLOSE, acp.LOAD, acp.RESUME}) | acp.REWINDS
+_SETTLING_METHODS = frozenset({acp.PROMPT, acp.STEERING, acp.CLOSE, acp.LOAD, acp.RESUME}) | acp.REWINDS
 """Client requests that settle what the agent sent about their session before them."""
 
 
@@ -124,7 +124,7 @@ class Connection:
         effects: list[Effect] = []
         match event:
             case LinesRead(peer, lines):
-                effects = self._client_lines(lines) if peer is Peer.CLIENT else self._agent_lines(lines)
+                effects = self._decide_client_lines(lines) if peer is Peer.CLIENT else self._decide_agent_lines(lines)
             case LineTooLong(peer, beginning):
                 effects = self._note_gap(peer, beginning)
             case SessionFound():
@@ -137,8 +137,8 @@ class Connection:
                 effects = self._machine.handle_reserved_output(request)
             case PageEmptied():
                 effects = self._unstable_methods.ask_next_page(event)
-            case AgentEnded(how):
-                effects = self._end(how)
+            case AgentEnded(reason):
+                effects = self._end(reason)
         if not self._held_entries.is_named:
             effects = self._held_entries.hold_unnamed(effects)
         effects = self._copy_ids.rename_effects(
@@ -166,24 +166,24 @@ class Connection:
 
     # --- from the client
 
-    def _client_lines(self, lines: list[bytes]) -> list[Effect]:
+    def _decide_client_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
-        for at, line in enumerate(lines, 1):
-            line, message = self._negotiation.read(line)
+        for next_index, line in enumerate(lines, 1):
+            line, message = self._negotiation.read_client_line(line)
             if self._copy_ids:
-                line, message = self._negotiation.read(self._copy_ids.from_client(line, message))
-            if unread := self._compare_first(message):
-                return [*effects, *unread, DecideLater(Peer.CLIENT, lines[at - 1 :])]
+                line, message = self._negotiation.read_client_line(self._copy_ids.from_client(line, message))
+            if comparison := self._compare_first(message):
+                return [*effects, *comparison, DecideLater(Peer.CLIENT, lines[next_index - 1 :])]
             effects += self._held_entries.hold_unnamed(self._decide_client_message(line, message))
-            if isinstance(effects[-1], FindSession) and at < len(lines):
-                return [*effects, DecideLater(Peer.CLIENT, lines[at:])]
+            if isinstance(effects[-1], FindSession) and next_index < len(lines):
+                return [*effects, DecideLater(Peer.CLIENT, lines[next_index:])]
         return effects
 
     def _compare_first(self, message: Message) -> list[Effect]:
         """The comparison that a request must wait for, if what the agent sent about its session may be new."""
         if not isinstance(message, Request):
             return []
-        if message.method not in _SETTLING and not self._unstable_methods.is_settling(message.method):
+        if message.method not in _SETTLING_METHODS and not self._unstable_methods.is_settling(message.method):
             return []
         return self._answered_loads.compare_first(acp.session_id(message.params))
 
@@ -223,7 +223,7 @@ class Connection:
             except acp.InvalidParams as problem:
                 is_ours = request.method.removeprefix("session/") in served
                 return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))] if is_ours else None
-            if self._service.is_known:
+            if self._service.is_ready:
                 return self._lookups.look_up(line, request, session_id)
             return self._lookups.watch(line, request, session_id)
         if (looked_up := self._lookups.look_up_first(line, request)) is not None:
@@ -235,13 +235,15 @@ class Connection:
                 cwd, cursor = (acp.optional_text(request.params, key) for key in ("cwd", "cursor"))
                 if cwd is not None and not acp.is_absolute(cwd):
                     raise acp.InvalidParams("cwd must be an absolute path")
-                archived, service = self._unstable_methods.archive_filter(request.params), self._service
-                return [ListSessions(request.id, cwd, cursor, service.directories, archived, service.continues)]
+                archived, service = self._unstable_methods.read_archive_filter(request.params), self._service
+                return [
+                    ListSessions(request.id, cwd, cursor, service.supports_directories, archived, service.opens_foreign)
+                ]
             if request.method == acp.DELETE and self._service.deletes(request.params):
                 session_id = acp.required_text(request.params, "sessionId")
                 forgotten = self._log.delete(session_id)
                 return [*forgotten, *self._machine.forget_session(session_id), DeleteSession(session_id, request.id)]
-            if request.method == acp.DELETE and self._log.records and self._service.is_known:
+            if request.method == acp.DELETE and self._log.records and self._service.is_ready:
                 return self._lookups.look_up_to_delete(line, request)
         except acp.InvalidParams as problem:
             return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
@@ -257,19 +259,19 @@ class Connection:
 
     # --- from the agent
 
-    def _agent_lines(self, lines: list[bytes]) -> list[Effect]:
+    def _decide_agent_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
         if self._log.records and any(RECORD_BYTES in line for line in lines):
             lines = [left for line in lines if (left := handover_lines.without_title(line)) is not None]
-        at, count = 0, len(lines)
-        while at < count:
-            line, at = lines[at], at + 1
+        next_index, count = 0, len(lines)
+        while next_index < count:
+            line, next_index = lines[next_index], next_index + 1
             session_id = self.pass_through.handle_updates(line)
             if session_id is not None:  # one write for several
-                first = at - 1
-                while at < count and self.pass_through.handle_updates(lines[at]) == session_id:
-                    at += 1
-                data = b"".join(lines[first:at])
+                first = next_index - 1
+                while next_index < count and self.pass_through.handle_updates(lines[next_index]) == session_id:
+                    next_index += 1
+                data = b"".join(lines[first:next_index])
                 effects += [Forward(Peer.CLIENT, data, before_recording=True), RecordUpdates(session_id, data)]
                 continue
             if self._aliases:
@@ -277,7 +279,7 @@ class Connection:
             effects += self._held_entries.hold_unnamed(self._handle_agent_line(line, jsonrpc.read_message(line)))
             self.pass_through.forget()
             if effects and isinstance(later := effects[-1], DecideLater):
-                return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[at:]])]
+                return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[next_index:]])]
         return effects
 
     def _handle_agent_line(self, line: bytes, message: Message) -> list[Effect]:
@@ -302,12 +304,12 @@ class Connection:
         """Updates of which it is known that they are no record's. If one is decided on later, so are the rest: until
         then they wait once more."""
         effects: list[Effect] = []
-        for at, line in enumerate(lines, 1):
+        for next_index, line in enumerate(lines, 1):
             message = jsonrpc.read_message(line)
             if isinstance(message, Notification):
                 effects += self._handle_known_update(acp.session_id(message.params), line, message)
             if effects and isinstance(later := effects[-1], DecideLater):
-                return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[at:]])]
+                return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[next_index:]])]
         return effects
 
     def _decide_agent_message(self, line: bytes, message: Message) -> list[Effect]:
@@ -341,9 +343,9 @@ class Connection:
             case Batch() | Opaque():
                 return [*self._message_log.record(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
-    def _title_line(self, session_id: str) -> list[bytes]:
+    def _take_title_line(self, session_id: str) -> list[bytes]:
         """An update with the title made from the prompts, if the list has that too, so that both show the same."""
-        title = self._log.take_title(session_id) if self._service.titles else None
+        title = self._log.take_title(session_id) if self._service.gives_titles else None
         return (
             [own_messages.encode_update(session_id, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title})]
             if title is not None
@@ -351,8 +353,8 @@ class Connection:
         )
 
     def _send_title(self, session_id: str) -> list[Effect]:
-        """Send the title made from the prompts, as ``_title_line`` has it."""
-        return [effect for line in self._title_line(session_id) for effect in self._machine.send(session_id, line)]
+        """Send the title made from the prompts, as ``_take_title_line`` has it."""
+        return [effect for line in self._take_title_line(session_id) for effect in self._machine.send(session_id, line)]
 
     def _handle_update(self, line: bytes, message: Notification, session_id: str | None) -> list[Effect]:
         """An update from the agent, unless it belongs to a session that the client must not see, or only repeats a
@@ -360,19 +362,19 @@ class Connection:
         if session_id is not None and self._may_be_opened_for_us(session_id):
             # If the client has asked for a session too, this may be that one, and the update passes.
             is_clients = self._open_requests.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
-            let_go = self._handovers.unnamed.hold(line, is_with_client=is_clients)
+            released = self._handovers.unnamed.hold(line, is_with_client=is_clients)
             if not is_clients:
-                return [Forward(Peer.CLIENT, let_go)] if let_go else []
+                return [Forward(Peer.CLIENT, released)] if released else []
         if session_id in self._handovers.unwanted:
             return []
         # It may be a fork, before the agent names that.
         if session_id is not None and session_id not in self._log.sessions:
-            for parent in self._open_requests.sessions(Peer.CLIENT, (acp.FORK,)):
+            for parent in self._open_requests.find_sessions(Peer.CLIENT, (acp.FORK,)):
                 self._handovers.expect_record_of_fork(session_id, parent)
         if session_id is not None and self._handovers.may_repeat_record(session_id):
-            left = self._handovers.cut_record(session_id, line, message)
-            if left != [line]:
-                return self._decide_released(left)
+            remaining = self._handovers.cut_record(session_id, line, message)
+            if remaining != [line]:
+                return self._decide_released(remaining)
         return self._handle_known_update(session_id, line, message)
 
     def _handle_known_update(self, session_id: str | None, line: bytes, message: Notification) -> list[Effect]:
@@ -383,7 +385,7 @@ class Connection:
         return self._send_update(session_id, line, message)
 
     def _send_update(self, session_id: str | None, line: bytes, message: Notification) -> list[Effect]:
-        load = self._machine.open_loads.current(session_id) if session_id is not None else None
+        load = self._machine.open_loads.find_current(session_id) if session_id is not None else None
         if load is not None:
             return self._machine.handle_update(load, line, message)
         return [Forward(Peer.CLIENT, line, before_recording=True), *self._message_log.record(Peer.AGENT, message)]
@@ -394,11 +396,19 @@ class Connection:
             self._log.begin_work(session_id)
             return self._send_update(session_id, line, message)
         was_in_turn = self._log.sessions.is_in_turn(session_id)
-        waited = self._answered_loads.send_late_in_turn(session_id) if was_in_turn else []
-        ended = self._log.end_work(session_id)
-        titled = self._send_title(session_id) if ended else []
-        delivered = self._complete_handover(session_id, None, succeeded=state == versions.IDLE) if ended else []
-        effects = [*waited, *titled, *self._send_update(session_id, line, message), *ended, *delivered]
+        late_effects = self._answered_loads.send_late_in_turn(session_id) if was_in_turn else []
+        end_effects = self._log.end_work(session_id)
+        title_effects = self._send_title(session_id) if end_effects else []
+        handover_effects = (
+            self._complete_handover(session_id, None, succeeded=state == versions.IDLE) if end_effects else []
+        )
+        effects = [
+            *late_effects,
+            *title_effects,
+            *self._send_update(session_id, line, message),
+            *end_effects,
+            *handover_effects,
+        ]
         return [*effects, *self._machine.end_turn(session_id)] if was_in_turn else effects
 
     def _may_be_opened_for_us(self, session_id: str) -> bool:
@@ -410,7 +420,7 @@ class Connection:
 
     def _release_unnamed(self) -> list[Effect]:
         """Decide on the updates that waited for the id of a session opened for acp-proxy."""
-        return self._agent_lines(self._handovers.unnamed.release(self._aliases))
+        return self._decide_agent_lines(self._handovers.unnamed.release(self._aliases))
 
     def _handle_response(self, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer: to a request of acp-proxy's own, to a load, to a prompt, or to another of the client's
@@ -422,19 +432,19 @@ class Connection:
         answered = self._open_requests.take(Peer.CLIENT, message.id)
         if answered is None:
             return [Forward(Peer.CLIENT, line)]
-        if (load := self._machine.open_loads.of_request(answered.request)) is not None:
-            if again := self._lookups.ask_by_earlier_id(load, message):
-                return again
+        if (load := self._machine.open_loads.find_by_request(answered.request)) is not None:
+            if resent := self._lookups.ask_by_earlier_id(load, message):
+                return resent
             return [*self._machine.handle_answer(load, line, message), *self._message_log.record_early_updates()]
         if answered.request.method == acp.PROMPT and answered.session_id is not None:
             return self._handle_prompt_answer(answered, answered.session_id, line, message)
         # Until this answer nobody knew the fork's id. What came for it may be the parent's past, so it is not recorded
         # with the answer, but compared.
         fork = acp.session_id(message.result) if answered.request.method == acp.FORK else None
-        waiting = self._log.take_early_conversation(fork) if fork is not None else []
+        early_lines = self._log.take_early_conversation(fork) if fork is not None else []
         effects: list[Effect] = [*self._message_log.record_answer(answered, message)]
         service = self._service
-        is_amended = service.amends and self._log.records
+        is_amended = service.amends_lists and self._log.records
         match answered.request.method:
             case acp.INITIALIZE:
                 return effects + self._negotiation.handle_offer(line, message)
@@ -442,7 +452,7 @@ class Connection:
                 has_record = self._handovers.expect_record_of_fork(fork, answered.session_id or "")
                 if has_record and fork_point(answered.request.params) is not None:  # the copy may end before the note
                     effects += self._log.note_record(fork)
-                self._machine.add_fork(answered.request, fork, waiting)
+                self._machine.add_fork(answered.request, fork, early_lines)
             case acp.LIST if (
                 capabilities.LIST not in self._service.served_here and is_amended and message.error is None
             ):
@@ -463,17 +473,22 @@ class Connection:
         """The end of a turn: the answer follows the turn's updates. In version 2, an answer only accepts the prompt."""
         id = answered.request.id
         if self._negotiation.dialect.accepts(message):
-            accepted = self._log.accept_prompt(session_id, message.raw, id)
-            is_over = EndTurn(session_id) in accepted  # its turn has ended before
-            over = (
+            accept_effects = self._log.accept_prompt(session_id, message.raw, id)
+            is_over = EndTurn(session_id) in accept_effects  # its turn has ended before
+            end_effects = (
                 [*self._send_title(session_id), *self._complete_handover(session_id, id, succeeded=True)]
                 if is_over
                 else []
             )
-            return [*accepted, *self._machine.end_turn(session_id), *over, *self._machine.send(session_id, line)]
-        first = self._handovers.take_refused_prompt(session_id, id, message.error)
-        if first is not None and self._service.modes.handover != capabilities.NEVER:
-            load, prompt = first
+            return [
+                *accept_effects,
+                *self._machine.end_turn(session_id),
+                *end_effects,
+                *self._machine.send(session_id, line),
+            ]
+        refused = self._handovers.take_refused_prompt(session_id, id, message.error)
+        if refused is not None and self._service.modes.handover != capabilities.NEVER:
+            load, prompt = refused
             self._open_requests.add(Peer.CLIENT, prompt, session_id)
             return self._lookups.ask_again(load, prompt, line)
         effects = self._answered_loads.send_late_in_turn(session_id)
@@ -489,21 +504,21 @@ class Connection:
             delivered = self._handovers.end_turn(session_id, succeeded=succeeded)
         return [*self._log.note_handover(*delivered)] if delivered is not None else []
 
-    def _end(self, how: str) -> list[Effect]:
+    def _end(self, reason: str) -> list[Effect]:
         """The agent has ended: send and record what waits, and answer every open request with an error, since nobody
-        else will. ``how``: its text."""
+        else will. ``reason``: its text."""
         effects = self._decide_released(self._handovers.release_all())
         for session_id, id in self._log.sessions.find_accepted_prompts():
             effects += self._answered_loads.send_late_in_turn(session_id)
-            effects += self._log.fail_prompt(session_id, how, id)
+            effects += self._log.fail_prompt(session_id, reason, id)
         for open_request in list(self._open_requests.find_all(Peer.CLIENT)):
             request = open_request.request
             if request.method == acp.PROMPT and open_request.session_id is not None:
                 effects += self._answered_loads.send_late_in_turn(open_request.session_id)
-                effects += self._log.fail_prompt(open_request.session_id, how, request.id)
-            if self._machine.open_loads.of_request(request) is None:
-                effects.append(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, how))
-        effects += [*self._machine.end(how), *self._release_unnamed(), *self._lookups.fail(how)]
-        effects += [*self._unstable_methods.end(how), *self._log.end()]
+                effects += self._log.fail_prompt(open_request.session_id, reason, request.id)
+            if self._machine.open_loads.find_by_request(request) is None:
+                effects.append(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, reason))
+        effects += [*self._machine.end(reason), *self._release_unnamed(), *self._lookups.fail(reason)]
+        effects += [*self._unstable_methods.end(reason), *self._log.end()]
         self._open_requests.clear()
         return [*effects, *self._message_log.record_early_updates()]

@@ -60,12 +60,12 @@ class BeginTurn(TranscriptEffectBase, frozen=True):
 
 
 class RecordLine(TranscriptEffectBase, frozen=True):
-    """A line, byte for byte. ``of``: the method that a response answers."""
+    """A line, byte for byte. ``answered_method``: the method that a response answers."""
 
     session_id: str
     peer: Peer
     raw: bytes
-    of: str | None = None
+    answered_method: str | None = None
 
 
 class RecordUpdates(TranscriptEffectBase, frozen=True):
@@ -114,13 +114,13 @@ class ForgetSession(TranscriptEffectBase, frozen=True):
 class Forward(Struct, frozen=True):
     """Send bytes to a peer.
 
-    ``before_recording``: do not wait for the transcript. ``own``: a message from acp-proxy.
+    ``before_recording``: do not wait for the transcript. ``is_own``: a message from acp-proxy.
     """
 
     to: Peer
     data: bytes
     before_recording: bool = False
-    own: bool = False
+    is_own: bool = False
 
 
 class WriteToStderr(Struct, frozen=True):
@@ -142,11 +142,11 @@ class ListSessions(Struct, frozen=True):
     cwd: str | None
     """List only sessions of this directory."""
     cursor: str | None
-    directories: bool
+    supports_directories: bool
     """The agent supports additional directories."""
     archived: str | None = None
     """Which sessions to list by archive state, if each must say its own (``session_list.EXCLUDE``, …)."""
-    continues: bool = True
+    lists_foreign: bool = True
     """Sessions of other agents may be listed too."""
 
 
@@ -158,30 +158,30 @@ class AmendList(Struct, frozen=True):
     """The line, usually the answer to ``session/list``."""
     archived: str | None = None
     """As for ``ListSessions``."""
-    asked: Request | None = None
+    client_request: Request | None = None
     """The client's request, if a page of which nothing is left must not be sent; the event ``PageEmptied`` follows
     instead."""
     pages: int = 1
     """How many pages were read for this request."""
-    titles: bool = False
+    fills_titles: bool = False
     """Sessions without a title get the one that acp-proxy would list."""
-    joins: bool = False
+    joins_rows: bool = False
     """This is the first page, which sessions join that only acp-proxy can list."""
-    continues: bool = True
+    lists_foreign: bool = True
     """Copies and other agents' sessions may be listed too."""
     cwd: str | None = None
     """Only sessions of this directory join."""
-    directories: bool = False
+    supports_directories: bool = False
     """The agent supports additional directories."""
     of_index: bool = False
     """The line is of the agent's index: the agent has archived sessions itself, and its rows say which."""
-    within: str = "result"
+    list_member: str = "result"
     """The line's member that has the sessions."""
     renamed: frozenset[str] = frozenset()
     """As for ``AmendTitles``."""
     our_ids: Mapping[str, str] = _NOTHING
     """As for ``AmendTitles``."""
-    wanted: tuple[str, ...] = ()
+    requested_ids: tuple[str, ...] = ()
     """The ids that the client asked for, which join if only acp-proxy knows them."""
 
 
@@ -189,7 +189,7 @@ class AmendTitles(Struct, frozen=True):
     """Send the agent's updates to the client, with the user's titles in place of the agent's. ``data``: lines.
 
     ``renamed``: sessions that the agent is giving a new title of the user's, and perhaps tells before it answers.
-    ``our_ids``: by an id that the lines have: our session, where that has another one.
+    ``our_ids``: our ids of the sessions that have another id in the lines, by that id.
     """
 
     data: bytes
@@ -275,14 +275,14 @@ class DecideLater(Struct, frozen=True):
 class ReadPast(Struct, frozen=True):
     """Compare what the agent sent about a session with its transcript. The event ``PastRead`` follows.
 
-    ``updates``: lines of updates, each with whether it came after the agent's answer. ``since``: if set, they are what
-    was new when the transcript had this size, and only what was appended to it since is compared.
+    ``updates``: lines of updates, each with whether it came after the agent's answer. ``since_size``: if set, they are
+    what was new when the transcript had this size, and only what was appended to it since is compared.
     """
 
     request: RequestId
     session_id: str
     updates: tuple[tuple[bytes, bool], ...]
-    since: int | None = None
+    since_size: int | None = None
 
 
 class StartReplay(Struct, frozen=True):
@@ -304,8 +304,8 @@ class StartReplay(Struct, frozen=True):
     """Make the record of a handover, of everything up to the prompt ``before``."""
     only_lacking: bool = False
     """Only of what the agent's session lacks, since other machines recorded it."""
-    before: RequestId | None = None
-    titles: bool = True
+    before_prompt: RequestId | None = None
+    sends_title: bool = True
     """Also send the title made from the prompts."""
     kinds: frozenset[str] = frozenset()
     """The optional kinds of updates that the client understands."""

@@ -48,7 +48,7 @@ class SessionFound(Struct, frozen=True):
     """The agent's session lacks turns of other machines."""
     is_open: bool | None = None
     """A process has the transcript open to append; None: not known."""
-    continued: str | None = None
+    continued_session_id: str | None = None
     """The session that continues in this one of the agent; then the rest says nothing."""
     is_archived_here: bool = False
     """Here, but not in the agent, as far as is known."""
@@ -101,9 +101,9 @@ class PageEmptied(Struct, frozen=True):
 
 
 class AgentEnded(Struct, frozen=True):
-    """The agent has ended, and all its output was handled. ``how``: for example ``agent exited with status 17``."""
+    """The agent has ended, and all its output was handled. ``reason``: for example ``agent exited with status 17``."""
 
-    how: str
+    reason: str
 
 
 Event = LinesRead | LineTooLong | SessionFound | ReplayEnded | PastRead | OutputReserved | PageEmptied | AgentEnded

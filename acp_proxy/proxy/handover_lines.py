@@ -10,23 +10,28 @@ from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Request, RequestId
 from acp_proxy.transcript.titles import is_of_record
 
-_NOTICE = "\n\nThis conversation continues in a new session of the agent, which has been given the record above."
+_NOTICE_TEXT = "\n\nThis conversation continues in a new session of the agent, which has been given the record above."
 """Begins with an empty line, since some clients join it to the agent's last words."""
-_OF_LOADS = ("sessionId", "replayFrom")
+_LOAD_ONLY_PARAMS = ("sessionId", "replayFrom")
 """The parameters of a load that a new session does not take."""
-_UNKNOWN = re.compile(r"not found|unknown session|\bno\b.{0,60}\bfound\b", re.IGNORECASE | re.DOTALL)
-_LOGIN, _NOT_FOUND = -32000, -32002
-_UNKNOWING = {jsonrpc.INVALID_REQUEST, jsonrpc.INVALID_PARAMS, jsonrpc.INTERNAL_ERROR, *range(-32099, _LOGIN)}
+_UNKNOWN_SESSION_TEXT = re.compile(r"not found|unknown session|\bno\b.{0,60}\bfound\b", re.IGNORECASE | re.DOTALL)
+_LOGIN_REQUIRED, _NOT_FOUND = -32000, -32002
+_CODES_NEEDING_TEXT = {
+    jsonrpc.INVALID_REQUEST,
+    jsonrpc.INVALID_PARAMS,
+    jsonrpc.INTERNAL_ERROR,
+    *range(-32099, _LOGIN_REQUIRED),
+}
 """The codes with which an agent may say in words that it does not know a session: of requests that it cannot serve, and
 those that JSON-RPC leaves to servers. Never that of an unknown method."""
 
 
 def wants_login(error: object) -> bool:
     """Whether an error asks for a login. Then the session is not handed over, and the error passes."""
-    return acp.member(error, "code") == _LOGIN
+    return acp.member(error, "code") == _LOGIN_REQUIRED
 
 
-def is_unknown(error: object, session_id: str | None = None) -> bool:
+def says_unknown(error: object, session_id: str | None = None) -> bool:
     """Whether an error says that the agent does not know the session.
 
     ``session_id``: if given, an error for invalid parameters that names this id counts too.
@@ -34,11 +39,11 @@ def is_unknown(error: object, session_id: str | None = None) -> bool:
     code = acp.member(error, "code")
     if code == _NOT_FOUND:
         return True
-    if code not in _UNKNOWING:
+    if code not in _CODES_NEEDING_TEXT:
         return False
     words = jsonrpc.dump([acp.member(error, "message"), acp.member(error, "data")]).decode()
-    names = session_id is not None and code == jsonrpc.INVALID_PARAMS and session_id in words
-    return names or _UNKNOWN.search(words) is not None
+    names_session = session_id is not None and code == jsonrpc.INVALID_PARAMS and session_id in words
+    return names_session or _UNKNOWN_SESSION_TEXT.search(words) is not None
 
 
 def is_command(blocks: object) -> bool:
@@ -47,20 +52,22 @@ def is_command(blocks: object) -> bool:
     return (acp.text(first, "text") or "").lstrip().startswith("/")
 
 
-def new_session(id: RequestId, load: Request) -> bytes:
+def encode_new_session(id: RequestId, load: Request) -> bytes:
     """The line of a ``session/new`` with the parameters of the client's load, except those for an old session.
 
     Raises ValueError, KeyError.
     """
     text = json_splice.decode(load.raw)
     start, _ = json_splice.members(text, json_splice.whole(text)[0])["params"]
-    kept = {key: text[a:b] for key, (a, b) in json_splice.members(text, start).items() if key not in _OF_LOADS}
-    kept.setdefault("mcpServers", "[]")
-    params = ",".join(f"{jsonrpc.dump(key).decode()}:{value}" for key, value in kept.items())
+    members = {
+        key: text[a:b] for key, (a, b) in json_splice.members(text, start).items() if key not in _LOAD_ONLY_PARAMS
+    }
+    members.setdefault("mcpServers", "[]")
+    params = ",".join(f"{jsonrpc.dump(key).decode()}:{value}" for key, value in members.items())
     return json_splice.encode(f'{{"jsonrpc":"2.0","id":{id},"method":"{acp.NEW}","params":{{{params}}}}}\n')
 
 
-def answer(id: RequestId, result: object) -> bytes:
+def encode_answer(id: RequestId, result: object) -> bytes:
     """The answer to the load: the result of ``session/new`` without its id, and with a mark of the handover."""
     body = {key: value for key, value in result.items() if key != "sessionId"} if isinstance(result, dict) else {}
     meta = body.get("_meta")
@@ -68,16 +75,16 @@ def answer(id: RequestId, result: object) -> bytes:
     return jsonrpc.result(id, {**body, "_meta": marked})
 
 
-def refusal_of(id: RequestId, line: bytes) -> bytes:
+def encode_refusal(id: RequestId, line: bytes) -> bytes:
     """The agent's error, as the answer to request ``id``. ``line``: the agent's answer. Raises ValueError, KeyError."""
     text = json_splice.decode(line)
     start, end = json_splice.members(text, json_splice.whole(text)[0])["error"]
     return json_splice.encode(f'{{"jsonrpc":"2.0","id":{id},"error":{text[start:end]}}}\n')
 
 
-def notice(session_id: str) -> bytes:
+def encode_notice(session_id: str) -> bytes:
     """The last update of the replay, which tells the user about the handover."""
-    content = {"type": "text", "text": _NOTICE}
+    content = {"type": "text", "text": _NOTICE_TEXT}
     update = {"sessionUpdate": update_kinds.AGENT_CHUNK, "content": content, "messageId": "acp-proxy-handover"}
     return jsonrpc.notification(acp.UPDATE, {"sessionId": session_id, "update": update})
 
@@ -91,9 +98,11 @@ def with_record(line: bytes, record: str, attached: Sequence[bytes] = ()) -> byt
     params = json_splice.members(text, json_splice.whole(text)[0])["params"]
     start, _ = json_splice.members(text, params[0])["prompt"]
     blocks = json_splice.elements(text, start)
-    new = ",".join(block.decode() for block in (jsonrpc.dump({"type": "text", "text": record}), *attached))
-    at = blocks[0][0] if blocks else start + 1
-    return json_splice.encode(json_splice.replaced(text, [((at, at), f"{new}," if blocks else new)]))
+    record_blocks = ",".join(block.decode() for block in (jsonrpc.dump({"type": "text", "text": record}), *attached))
+    position = blocks[0][0] if blocks else start + 1
+    return json_splice.encode(
+        json_splice.replaced(text, [((position, position), f"{record_blocks}," if blocks else record_blocks)])
+    )
 
 
 def without_title(line: bytes) -> bytes | None:

@@ -19,7 +19,7 @@ from acp_proxy.proxy.repeated_record import RepeatedRecord, without_record
 
 OWN_IDS = "acp-proxy/"
 """The beginning of the ids of acp-proxy's own requests. No client uses such ids."""
-AT_MOST = 1000
+HANDOVER_LIMIT = 1000
 """The most handovers in one process. Each may hold a record of 64 KiB that waits for a prompt."""
 ATTACHED_LIMIT = 8 * 1024 * 1024
 """The most bytes of images and files that wait with records."""
@@ -46,13 +46,15 @@ class UnnamedUpdates:
         if is_with_client:
             return b""
         lines, self._lines, self._size = self._lines, [], 0
-        return b"".join(waited for waited, is_there in [*lines, (line, is_with_client)] if not is_there)
+        return b"".join(
+            held_line for held_line, was_with_client in [*lines, (line, is_with_client)] if not was_with_client
+        )
 
     def release(self, aliases: Aliases) -> list[bytes]:
         """The updates still to decide on, after the agent's answer: all but those that the client has, unless they
         belong to the session opened for acp-proxy."""
         lines, self._lines, self._size = self._lines, [], 0
-        return [line for line, is_there in lines if not is_there or aliases.is_renamed(line)]
+        return [line for line, is_with_client in lines if not is_with_client or aliases.is_renamed(line)]
 
 
 class Handovers:
@@ -64,22 +66,22 @@ class Handovers:
         """The agent's ids of sessions that it opened for cancelled loads. The client never sees them."""
         self._records: dict[str, tuple[str, Sequence[bytes]]] = {}
         """By session: the record that its next prompt carries, and the blocks attached to it."""
-        self._carried: dict[RequestId, str] = {}
+        self._carriers: dict[RequestId, str] = {}
         """By prompt: the session whose record it carries. Only unanswered prompts."""
-        self._cancelled: set[RequestId] = set()
+        self._cancelled_carriers: set[RequestId] = set()
         """Those of them that the client has cancelled. Some agents never answer these, and may forget the record."""
-        self._repeated: dict[str, RepeatedRecord] = {}
+        self._repeated_records: dict[str, RepeatedRecord] = {}
         """By session: the record that the agent was given."""
-        self._given: set[str] = set()
+        self._have_record: set[str] = set()
         """The sessions of which the agent was given a record, by this process or another. Their forks have it."""
-        self._held: dict[str, list[bytes]] = {}
+        self._held_lines: dict[str, list[bytes]] = {}
         """By session: the agent's last lines, if together they are a beginning of the record."""
         self._held_size = 0
-        self._opened: dict[str, str] = {}
+        self._new_ids: dict[str, str] = {}
         """By session: the agent's id of the new one, until the record is delivered; empty if it only catches up."""
-        self._asked_for: dict[RequestId, Load] = {}
-        self._asked = 0
-        self._first: dict[str, tuple[Load, Request]] = {}
+        self._asked_loads: dict[RequestId, Load] = {}
+        self._asked_count = 0
+        self._first_prompts: dict[str, tuple[Load, Request]] = {}
         """By session: the last load and the first prompt after it."""
 
     # --- a new session
@@ -87,48 +89,48 @@ class Handovers:
     @property
     def is_asking(self) -> bool:
         """Whether the agent was asked for a new session and has not answered."""
-        return bool(self._asked_for)
+        return bool(self._asked_loads)
 
     @property
     def are_too_many(self) -> bool:
         """Whether this process cannot hand over any more sessions."""
-        return self._asked == AT_MOST
+        return self._asked_count == HANDOVER_LIMIT
 
     def ask(self, load: Load) -> Effect:
         """Ask the agent for a new session. Raises ValueError, KeyError if the load's parameters are not an object."""
-        self._asked += 1
-        id = RequestId(f'"{OWN_IDS}{self._asked}"')
-        line = handover_lines.new_session(id, load.request)
-        self._asked_for[id] = load
-        return Forward(Peer.AGENT, line, own=True)
+        self._asked_count += 1
+        id = RequestId(f'"{OWN_IDS}{self._asked_count}"')
+        line = handover_lines.encode_new_session(id, load.request)
+        self._asked_loads[id] = load
+        return Forward(Peer.AGENT, line, is_own=True)
 
     def take_asked(self, id: RequestId | None) -> Load | None:
         """The load for which acp-proxy sent this request, or None. The request counts as answered from now on."""
-        return self._asked_for.pop(id, None) if id is not None else None
+        return self._asked_loads.pop(id, None) if id is not None else None
 
     def forget_asked(self) -> None:
         """The agent has ended, and its answers will not come."""
-        self._asked_for.clear()
+        self._asked_loads.clear()
 
     def release_all(self) -> list[bytes]:
         """Remove and return the lines that only began like a record. None waits from now on."""
-        self._repeated.clear()
-        return [line for session_id in list(self._held) for line in self.release_held(session_id)]
+        self._repeated_records.clear()
+        return [line for session_id in list(self._held_lines) for line in self.release_held(session_id)]
 
-    def note_opened(self, session_id: str, agents: str) -> None:
-        """The agent has opened a new session, which has got no record yet. ``agents``: its id."""
-        self._opened[session_id] = agents
-        self._carried = {prompt: carrying for prompt, carrying in self._carried.items() if carrying != session_id}
+    def note_opened(self, session_id: str, agent_id: str) -> None:
+        """The agent has opened a new session, which has got no record yet. ``agent_id``: its id."""
+        self._new_ids[session_id] = agent_id
+        self._carriers = {prompt: session for prompt, session in self._carriers.items() if session != session_id}
 
     def note_catching_up(self, session_id: str) -> None:
         """The agent's own session will get a record of what other machines recorded."""
-        self._opened[session_id] = ""
+        self._new_ids[session_id] = ""
 
     # --- the record
 
     def awaits_record(self, session_id: str) -> bool:
         """Whether the agent's session has not got its record yet."""
-        return session_id in self._opened
+        return session_id in self._new_ids
 
     def keep_record(self, session_id: str, record: str, attached: Sequence[bytes] = ()) -> None:
         """Keep the record for the session's next prompt. Empty: nothing was said, so the prompt goes out unchanged.
@@ -152,84 +154,87 @@ class Handovers:
     def forget_session(self, session_id: str) -> None:
         """Forget a session, since it was deleted."""
         self.release_held(session_id)
-        for kept in (self._records, self._repeated, self._opened, self._first):
-            kept.pop(session_id, None)
-        self._given.discard(session_id)
+        for by_session in (self._records, self._repeated_records, self._new_ids, self._first_prompts):
+            by_session.pop(session_id, None)
+        self._have_record.discard(session_id)
 
     def add_record(self, line: bytes, prompt: Request, session_id: str) -> bytes:
         """A prompt's line with the record before the user's blocks; unchanged for a slash command, or if no record
         waits. ``prompt``: the same line, parsed."""
         record, attached = self._records.get(session_id, (None, ()))
-        carriers = {id for id, carried in self._carried.items() if carried == session_id}
-        if record is None or carriers - self._cancelled:
+        carriers = {id for id, session in self._carriers.items() if session == session_id}
+        if record is None or carriers - self._cancelled_carriers:
             return line
         if not record:
-            self._carried[prompt.id] = session_id
+            self._carriers[prompt.id] = session_id
             return line
         if handover_lines.is_command(acp.member(prompt.params, "prompt")):
             return line
         with contextlib.suppress(ValueError, KeyError):  # not a valid prompt: the agent will refuse it
             line = handover_lines.with_record(line, record, attached)
-            self._carried[prompt.id] = session_id
-            self._repeated[session_id] = RepeatedRecord(record, attached)
-            self._given.add(session_id)
+            self._carriers[prompt.id] = session_id
+            self._repeated_records[session_id] = RepeatedRecord(record, attached)
+            self._have_record.add(session_id)
         return line
 
     def cancel_turn(self, session_id: str) -> None:
         """The client cancels the session's turn, so its next prompt carries the record again."""
-        self._cancelled = {
-            id for id, carried in self._carried.items() if carried == session_id or id in self._cancelled
+        self._cancelled_carriers = {
+            id for id, session in self._carriers.items() if session == session_id or id in self._cancelled_carriers
         }
 
     def take_delivered(self, prompt: RequestId, *, succeeded: bool) -> tuple[str, str] | None:
         """A prompt was answered. If that completes a handover, returns the session and the agent's new id of it; the
         id is empty if the agent's own session has caught up."""
-        session_id = self._carried.pop(prompt, None)
-        self._cancelled.discard(prompt)
+        session_id = self._carriers.pop(prompt, None)
+        self._cancelled_carriers.discard(prompt)
         if session_id is None or not succeeded:
             return None
         self._records.pop(session_id, None)
-        agents = self._opened.pop(session_id, None)
-        return (session_id, agents) if agents is not None else None
+        agent_id = self._new_ids.pop(session_id, None)
+        return (session_id, agent_id) if agent_id is not None else None
 
     def end_turn(self, session_id: str, *, succeeded: bool) -> tuple[str, str] | None:
         """The turn of the session's oldest prompts has ended, not with an answer. Returns as ``take_delivered``."""
-        prompt = next((id for id, carried in self._carried.items() if carried == session_id), None)
+        prompt = next((id for id, session in self._carriers.items() if session == session_id), None)
         return self.take_delivered(prompt, succeeded=succeeded) if prompt is not None else None
 
     def may_repeat_record(self, session_id: str) -> bool:
         """Whether the agent was given a record of this session, so that its updates may repeat it."""
-        return session_id in self._repeated
+        return session_id in self._repeated_records
 
-    def expect_record(self, session_id: str, *, of_another: bool) -> None:
-        """Another process gave the agent a record of this session, which a replay may contain. ``of_another``: it has
-        handed the session over since this one did, so what this one knows by its text is not in the agent's session."""
-        if of_another:
-            self._repeated.pop(session_id, None)
-        self._repeated.setdefault(session_id, RepeatedRecord(None))
-        self._given.add(session_id)
+    def expect_record(self, session_id: str, *, handed_over_again: bool) -> None:
+        """Another process gave the agent a record of this session, which a replay may contain.
+
+        ``handed_over_again``: it did so after this process had handed the session over, so the record that this process
+        knows by its text is not in the agent's session.
+        """
+        if handed_over_again:
+            self._repeated_records.pop(session_id, None)
+        self._repeated_records.setdefault(session_id, RepeatedRecord(None))
+        self._have_record.add(session_id)
 
     def expect_record_of_fork(self, fork: str, parent: str) -> bool:
         """The agent forks a session. If it was given a record of that, the fork has it, too, as from another process.
         Returns whether it was."""
-        if parent in self._given:
-            self.expect_record(fork, of_another=False)
-        return parent in self._given
+        if parent in self._have_record:
+            self.expect_record(fork, handed_over_again=False)
+        return parent in self._have_record
 
     def end_replay(self, session_id: str) -> None:
         """The agent replays nothing more of this session: a record of an earlier process comes no more."""
-        repeated = self._repeated.get(session_id)
-        if repeated is not None and not repeated.is_of_this_process and session_id not in self._held:
-            del self._repeated[session_id]
+        repeated = self._repeated_records.get(session_id)
+        if repeated is not None and not repeated.is_of_this_process and session_id not in self._held_lines:
+            del self._repeated_records[session_id]
 
     @property
     def is_holding(self) -> bool:
         """Whether lines wait since they may begin a record."""
-        return bool(self._held)
+        return bool(self._held_lines)
 
     def release_held(self, session_id: str) -> list[bytes]:
         """Remove and return the agent's lines that only began like the session's record."""
-        lines = self._held.pop(session_id, [])
+        lines = self._held_lines.pop(session_id, [])
         self._held_size -= sum(map(len, lines))
         return lines
 
@@ -238,62 +243,67 @@ class Handovers:
 
         While the agent's user chunks are a beginning of the record, they wait: ``release_held`` has them.
         """
-        repeated = self._repeated[session_id]
+        repeated = self._repeated_records[session_id]
         update = acp.member(message.params, "update")
         kind, content = acp.update_kind(update), acp.member(update, "content")
         text = acp.text(content, "text") if kind == update_kinds.USER_CHUNK else None
-        begun: list[bytes] = []
+        released: list[bytes] = []
         if kind != update_kinds.USER_CHUNK:
             repeated.end_attached()
-        if text is None or not repeated.goes_on(text):
+        if text is None or not repeated.continues(text):
             repeated.start_over()
-            begun = self.release_held(session_id)
+            released = self.release_held(session_id)
         if text is None:
             is_left_out = kind == update_kinds.USER_CHUNK and repeated.is_attached(content)
-            return begun if is_left_out else [*begun, *_whole_without_record(line, kind, repeated)]
+            return released if is_left_out else [*released, *_cut_whole_message(line, kind, repeated)]
         if (words := repeated.cut(text)) == text:
-            return [*begun, line]
+            return [*released, line]
         if words is not None:
             self.release_held(session_id)  # the record
-            return [*begun, *_with_words(line, words)]
-        self._held.setdefault(session_id, []).append(line)
+            return [*released, *_replace_text(line, words)]
+        self._held_lines.setdefault(session_id, []).append(line)
         self._held_size += len(line)
         if self._held_size > HELD_LIMIT:
             repeated.start_over()
-            begun += self.release_held(session_id)
-        return begun
+            released += self.release_held(session_id)
+        return released
 
     # --- a prompt sent again
 
     def keep_first_prompt(self, load: Load, prompt: Request) -> None:
         """Remember the first prompt after a load, to send it again if the agent does not know the session."""
         if load.has_transcript and not load.opens_anew and len(prompt.raw) <= RESENT_LIMIT:
-            self._first[load.session_id] = load, prompt
+            self._first_prompts[load.session_id] = load, prompt
 
     def take_refused_prompt(self, session_id: str, prompt: RequestId, error: object) -> tuple[Load, Request] | None:
         """The load and the prompt to send again; None if this answer does not say that the session is unknown.
 
         ``error``: of the prompt's answer. Forgets the prompt.
         """
-        first = self._first.pop(session_id, None)
-        if first is None or first[1].id != prompt or error is None or not handover_lines.is_unknown(error, session_id):
+        first = self._first_prompts.pop(session_id, None)
+        if (
+            first is None
+            or first[1].id != prompt
+            or error is None
+            or not handover_lines.says_unknown(error, session_id)
+        ):
             return None
-        self._carried.pop(prompt, None)
+        self._carriers.pop(prompt, None)
         return first
 
 
-def _whole_without_record(line: bytes, kind: str | None, repeated: RepeatedRecord) -> list[bytes]:
+def _cut_whole_message(line: bytes, kind: str | None, repeated: RepeatedRecord) -> list[bytes]:
     """An update that is no text chunk of the user, without the record if it is a whole message; none if that is all."""
     if kind != update_kinds.USER_MESSAGE:
         return [line]
     try:
-        left = without_record(line, repeated)
+        remaining = without_record(line, repeated)
     except (ValueError, KeyError):
         return [line]
-    return [left] if left is not None else []
+    return [remaining] if remaining is not None else []
 
 
-def _with_words(line: bytes, words: str) -> list[bytes]:
+def _replace_text(line: bytes, words: str) -> list[bytes]:
     try:
         return [acp.with_chunk_text(line, words)] if words else []
     except (ValueError, KeyError):

@@ -52,16 +52,16 @@ class HeldEntries:
 
     def _hold(self, effects: list[Effect]) -> list[Effect]:
         """Like ``hold_unnamed``. A prompt, or too many bytes, end the waiting without a name."""
-        out: list[Effect] = []
+        passing: list[Effect] = []
         for effect in effects:
             if self.is_named or not isinstance(effect, TranscriptEffectBase):
-                out.append(effect)
+                passing.append(effect)
                 continue
             self._unrecorded.append(effect)
             self._size += _size(effect)
             if isinstance(effect, BeginTurn) or self._size > UNRECORDED_LIMIT:
-                out += self.name_agent(IdentifyAgent(None, None))
-        return out
+                passing += self.name_agent(IdentifyAgent(None, None))
+        return passing
 
 
 def _size(effect: TranscriptEffect) -> int:

@@ -32,33 +32,38 @@ class IndexMethod(Struct, frozen=True):
     """What a method means here.
 
     ``part``: what the agent must offer. ``renames``: it gives a session the title in its answer, or in its parameters.
-    ``archives``: it archives a session, or unarchives it. ``rows``: the member of the line that has rows of sessions.
+    ``archives``: it archives a session, or unarchives it. ``rows_member``: the member of the line that has rows of
+    sessions.
     """
 
     part: str
     renames: bool = False
     archives: bool | None = None
-    rows: str | None = None
+    rows_member: str | None = None
 
 
 METHODS = {
     acp.INDEX_RENAME: IndexMethod(_RENAME, renames=True),
     acp.INDEX_ARCHIVE: IndexMethod(_ARCHIVE, archives=True),
     acp.INDEX_UNARCHIVE: IndexMethod(_ARCHIVE, archives=False),
-    acp.INDEX_LOOK_UP: IndexMethod(_LOOK_UP, rows="result"),
-    acp.INDEX_CHANGES: IndexMethod(_SUBSCRIBE, rows="params"),
+    acp.INDEX_LOOK_UP: IndexMethod(_LOOK_UP, rows_member="result"),
+    acp.INDEX_CHANGES: IndexMethod(_SUBSCRIBE, rows_member="params"),
     acp.SET_TITLE: IndexMethod(TITLE, renames=True),
     acp.ARCHIVE: IndexMethod(ARCHIVE, archives=True),
     acp.UNARCHIVE: IndexMethod(ARCHIVE, archives=False),
 }
 
 
-def find_offered(client: object, agent: object) -> frozenset[str]:
+def find_offered_parts(client: object, agent: object) -> frozenset[str]:
     """The parts of the index that the agent offers this client. ``client``, ``agent``: the parameters and the result of
     ``initialize``."""
     declared = acp.member(client, "clientCapabilities") or acp.member(client, "capabilities")
-    announced = _air_capabilities(agent)
-    return frozenset(announced) & {INDEX, *_PARTS} if INDEX in _air_capabilities(declared) & announced else frozenset()
+    announced = _find_air_capabilities(agent)
+    return (
+        frozenset(announced) & {INDEX, *_PARTS}
+        if INDEX in _find_air_capabilities(declared) & announced
+        else frozenset()
+    )
 
 
 def follow_answer(request: Request, session_id: str, result: object, offers: Collection[str]) -> FollowAgent | None:
@@ -74,86 +79,100 @@ def follow_answer(request: Request, session_id: str, result: object, offers: Col
 
 
 def amend_rows(
-    name: str, line: bytes, offers: Collection[str], *, titles: bool, renamed: frozenset[str], asked: object = None
+    method_name: str,
+    line: bytes,
+    offers: Collection[str],
+    *,
+    fills_titles: bool,
+    renamed: frozenset[str],
+    params: object = None,
 ) -> AmendList | None:
-    """What to do with a line of the agent that has rows of sessions; None if that is not one. ``name``: its method, or
-    that of the request that it answers. ``titles``, ``renamed``: as in ``AmendList``. ``asked``: the parameters of that
-    request."""
-    method = METHODS.get(name)
-    if method is None or method.rows is None or method.part not in offers:
+    """What to do with a line of the agent that has rows of sessions; None if that is not one. ``method_name``: its
+    method, or that of the request that it answers. ``fills_titles``, ``renamed``: as in ``AmendList``. ``params``: the
+    parameters of that request."""
+    method = METHODS.get(method_name)
+    if method is None or method.rows_member is None or method.part not in offers:
         return None
-    wanted = tuple(acp.strings(asked, "sessionIds"))
-    page = AmendList(line, archived=INCLUDE, titles=titles, of_index=True, within=method.rows, renamed=renamed)
-    return replace(page, wanted=wanted)
+    requested_ids = tuple(acp.strings(params, "sessionIds"))
+    page = AmendList(
+        line,
+        archived=INCLUDE,
+        fills_titles=fills_titles,
+        of_index=True,
+        list_member=method.rows_member,
+        renamed=renamed,
+    )
+    return replace(page, requested_ids=requested_ids)
 
 
 class IndexRows(Struct, frozen=True):
     """Which rows of the agent's index the client sees, and by which ids, if sessions continue in others of the agent.
 
-    ``aliases``: by the agent's id, oldest first: our session. ``gone``: the deleted sessions. ``known``: the ids by
-    which the client knows sessions. A session has one row: the agent's latest, by our id, or by the agent's if the
-    client knows only that.
+    ``aliases``: our ids of sessions by the agent's, oldest first. ``deleted``: the deleted sessions. ``client_ids``:
+    the ids by which the client knows sessions. A session has one row: the agent's latest, by our id, or by the agent's
+    if the client knows only that.
     """
 
     aliases: Mapping[str, str]
-    gone: frozenset[str]
-    known: frozenset[str]
+    deleted: frozenset[str]
+    client_ids: frozenset[str]
 
     @property
     def hidden(self) -> frozenset[str]:
         """The agent's ids of rows that the client does not see."""
-        latest = {session_id: alias for alias, session_id in self.aliases.items() if session_id not in self.gone}
-        return self.gone | set(self.aliases.values()) | (self.aliases.keys() - set(latest.values()))
+        latest = {session_id: alias for alias, session_id in self.aliases.items() if session_id not in self.deleted}
+        return self.deleted | set(self.aliases.values()) | (self.aliases.keys() - set(latest.values()))
 
-    def find_shown(self, id: str) -> str:
+    def find_client_id(self, id: str) -> str:
         """The client's id of a session. ``id``: ours, or the agent's."""
         session_id = self.aliases.get(id, id)
         ids = [session_id, *(alias for alias, other in reversed([*self.aliases.items()]) if other == session_id)]
-        return next((id for id in ids if id in self.known), session_id)
+        return next((id for id in ids if id in self.client_ids), session_id)
 
     def find_removed(self, ids: Iterable[str]) -> list[str]:
         """The sessions that are no more, of the ids that the agent no longer has: others may continue in another."""
         continued = frozenset(self.aliases.values())
         sessions = ((id, self.aliases.get(id, id)) for id in ids)
-        kept = (
-            id if session_id not in continued else self.find_shown(id)
+        removed = (
+            id if session_id not in continued else self.find_client_id(id)
             for id, session_id in sessions
-            if self._ends(session_id)
+            if self._is_gone_for_good(session_id)
         )
-        return list(dict.fromkeys(kept))
+        return list(dict.fromkeys(removed))
 
-    def find_missing(self, wanted: Iterable[str], rows: Iterable[str | None]) -> list[str]:
-        """Our sessions of those that the client asked for which the agent has no row. ``rows``: the ids that it has."""
-        listed = {self.aliases.get(id, id) for id in rows if id is not None and id not in self.hidden}
-        asked = dict.fromkeys(self.aliases.get(id, id) for id in wanted)
+    def find_missing(self, requested_ids: Iterable[str], row_ids: Iterable[str | None]) -> list[str]:
+        """Our sessions of those that the client asked for which the agent has no row. ``row_ids``: the ids that it
+        has."""
+        listed = {self.aliases.get(id, id) for id in row_ids if id is not None and id not in self.hidden}
+        requested = dict.fromkeys(self.aliases.get(id, id) for id in requested_ids)
         aliased = frozenset(self.aliases.values())
         return [
             session_id
-            for session_id in asked
-            if (session_id in aliased or proxy_ids.is_foreign(session_id)) and session_id not in listed | self.gone
+            for session_id in requested
+            if (session_id in aliased or proxy_ids.is_foreign(session_id)) and session_id not in listed | self.deleted
         ]
 
-    def _ends(self, session_id: str) -> bool:
-        return session_id in self.gone or session_id not in self.aliases.values()
+    def _is_gone_for_good(self, session_id: str) -> bool:
+        return session_id in self.deleted or session_id not in self.aliases.values()
 
 
-def archive_filter(params: object) -> str:
+def read_archive_filter(params: object) -> str:
     """Which sessions a ``session/list`` wants by archive state."""
-    return _FILTERS.get(acp.text(acp.member(_air(params), "list"), "archived") or "", EXCLUDE)
+    return _FILTERS.get(acp.text(acp.member(_find_air_meta(params), "list"), "archived") or "", EXCLUDE)
 
 
-def with_all(text: str, span: json_splice.Span) -> str:
+def ask_for_all(text: str, span: json_splice.Span) -> str:
     """A ``session/list`` that wants all sessions, whatever their archive state. ``span``: of the parameters.
 
     Sessions that are archived here are not archived in the agent. Raises ValueError.
     """
-    wanted = {"_meta": {"jetbrains": {"air": {"list": {"archived": "all"}}}}}
-    return json_splice.replaced(text, json_splice.set_members(text, span, wanted))
+    members = {"_meta": {"jetbrains": {"air": {"list": {"archived": "all"}}}}}
+    return json_splice.replaced(text, json_splice.set_members(text, span, members))
 
 
-def _air(value: object) -> object:
+def _find_air_meta(value: object) -> object:
     return acp.member(acp.member(acp.member(value, "_meta"), "jetbrains"), "air")
 
 
-def _air_capabilities(value: object) -> frozenset[str]:
-    return frozenset(acp.strings(_air(value), "capabilities"))
+def _find_air_capabilities(value: object) -> frozenset[str]:
+    return frozenset(acp.strings(_find_air_meta(value), "capabilities"))

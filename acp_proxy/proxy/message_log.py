@@ -29,8 +29,8 @@ class MessageLog:
                 session_id, update = acp.session_id(params), acp.member(params, "update")
                 if session_id is None or self._is_past(session_id, update):
                     return []
-                opening = self._open_requests.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
-                return self._log.record_update(session_id, raw, update, opening=opening)
+                may_be_new = self._open_requests.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
+                return self._log.record_update(session_id, raw, update, may_be_new=may_be_new)
             case Notification(method=acp.CANCEL, params=params, raw=raw):
                 if sender is Peer.CLIENT:
                     self._log.cancel_turn(acp.session_id(params))
@@ -61,8 +61,8 @@ class MessageLog:
         if method in acp.OPENING:
             if method in (acp.NEW, acp.FORK):
                 session_id = acp.session_id(response.result)
-            opened = succeeded and session_id is not None
-            effects = self._log.open(session_id or "", method, request.params, response.result) if opened else []
+            is_open = succeeded and session_id is not None
+            effects = self._log.open(session_id or "", method, request.params, response.result) if is_open else []
             return effects + self.record_early_updates()
         if session_id is None:
             return []

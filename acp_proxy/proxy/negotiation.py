@@ -36,12 +36,13 @@ class Negotiation:
         self._recall: tuple[str, ...] = ()
         """The command of recall's server, as soon as the agent has said that it starts servers."""
 
-    def read(self, line: bytes) -> tuple[bytes, Message]:
-        """A client's line, with recall's server if it opens a session, and what it means in version 1."""
+    def read_client_line(self, line: bytes) -> tuple[bytes, Message]:
+        """Read a client's line. Returns it, with recall's MCP server added if it opens a session, and its message as
+        version 1 of the protocol would have it."""
         message = self.dialect.read_as_v1(jsonrpc.read_message(line))
         if (
             not self._recall
-            or (with_server := capabilities.with_recall(line, message, self._recall, self.dialect)) is line
+            or (with_server := capabilities.add_recall(line, message, self._recall, self.dialect)) is line
         ):
             return line, message
         return with_server, self.dialect.read_as_v1(jsonrpc.read_message(with_server))
@@ -51,15 +52,15 @@ class Negotiation:
         self._initialize = params
 
     def handle_offer(self, line: bytes, message: Response) -> list[Effect]:
-        """The agent has answered it."""
+        """The agent has answered ``initialize``: ``message`` is the answer, ``line`` the same as bytes."""
         if message.error is not None:
             return [Forward(Peer.CLIENT, line)]
         offer = capabilities.read_offer(message.result)
         service = self._service
-        service.served_by_agent, service.directories = offer.native, offer.directories
+        service.served_by_agent, service.supports_directories = offer.native, offer.supports_directories
         self._machine.accepted_content = offer.accepted_content
-        service.is_known = service.titles = False
-        service.index = frozenset()
+        service.is_ready = service.gives_titles = False
+        service.index_parts = frozenset()
         self._recall = ()
         if offer.dialect is None:
             # Lines of another version may mean something else, so nothing is recorded and nothing is served.
@@ -75,25 +76,27 @@ class Negotiation:
         effects: list[Effect] = self._set_dialect(offer.dialect)
         if not self._held_entries.is_named:
             effects += self._held_entries.name_agent(IdentifyAgent(offer.name, offer.release))
-        line, service.served_here = capabilities.add_offered(line, offer, self._settings)
-        service.is_known = service.is_wanted and offer.has_sessions
-        service.index = jetbrains_index.find_offered(self._initialize, message.result)
-        self._machine.titles = capabilities.LIST in service.served_here
+        line, service.served_here = capabilities.add_capabilities(line, offer, self._settings)
+        service.is_ready = service.is_wanted and offer.has_sessions
+        service.index_parts = jetbrains_index.find_offered_parts(self._initialize, message.result)
+        self._machine.sends_titles = capabilities.LIST in service.served_here
         self._agent_sessions.are_listed = capabilities.LIST in offer.native
-        in_theirs = service.is_wanted and offer.dialect.fills_titles and service.modes.list != capabilities.AGENT
-        service.titles = in_theirs or capabilities.LIST in service.served_here
+        fills_agents_list = (
+            service.is_wanted and offer.dialect.fills_titles and service.modes.list != capabilities.AGENT
+        )
+        service.gives_titles = fills_agents_list or capabilities.LIST in service.served_here
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _set_dialect(self, dialect: Dialect) -> list[Effect]:
         """From here on, lines are of this version."""
-        before, self.dialect = self.dialect, dialect
+        previous, self.dialect = self.dialect, dialect
         self._machine.kinds, self._machine.dialect = dialect.find_allowed_kinds(self._initialize), dialect
-        return [ProtocolVersion(dialect.version)] if dialect is not before else []
+        return [ProtocolVersion(dialect.version)] if dialect is not previous else []
 
-    def _stand_aside(self, line: bytes, why: str) -> list[Effect]:
+    def _stand_aside(self, line: bytes, reason: str) -> list[Effect]:
         """Record nothing and serve nothing. ``line``: the answer to ``initialize``."""
         self._log.stop()
         self._held_entries.drop()
         self._service.served_here = ()
-        warning = [Warn(f"nothing is recorded: {why}")] if self._settings.records else []
+        warning = [Warn(f"nothing is recorded: {reason}")] if self._settings.records else []
         return [*warning, Forward(Peer.CLIENT, line)]

@@ -15,9 +15,9 @@ OPEN_LIMIT = 32 * 1024 * 1024
 """The most bytes of open requests: tens of thousands of requests, while an editor has a handful open."""
 
 _REQUEST_OVERHEAD = 1024  # bytes of one request, beside its texts
-_READ_AGAIN = acp.OPENING | acp.TERMINALS | acp.RENAMES | {acp.LIST, acp.INDEX_LOOK_UP}
+_PARAMS_NEEDED = acp.OPENING | acp.TERMINALS | acp.RENAMES | {acp.LIST, acp.INDEX_LOOK_UP}
 """Methods whose parameters are needed when the answer comes."""
-_OTHER = ""
+_OTHER_METHODS = ""
 _KINDS = acp.OPENING | acp.TERMINALS | acp.RECORDED_REQUESTS | acp.EXTENSIONS
 _KINDS |= acp.RENAMES | {acp.INITIALIZE, acp.LIST, acp.DELETE, acp.CLOSE}
 """Methods whose answers mean something here. All other methods count as one kind."""
@@ -46,66 +46,66 @@ class OpenRequests:
         self._weights: dict[tuple[Peer, str], int] = defaultdict(int)
         self._weight = 0
 
-    def add(self, asked: Peer, request: Request, session_id: str | None, *, whole: bool = False) -> None:
+    def add(self, asker: Peer, request: Request, session_id: str | None, *, whole: bool = False) -> None:
         """Remember a request. ``whole``: keep all of it; otherwise only what its answer will need."""
         method = request.method
-        is_read = whole or method in _READ_AGAIN
+        keeps_params = whole or method in _PARAMS_NEEDED
         weight = (
             _REQUEST_OVERHEAD
             + len(request.id)
             + len(method)
             + len(session_id or "")
-            + (len(request.raw) if is_read else 0)
+            + (len(request.raw) if keeps_params else 0)
         )
         if not whole:
-            request = Request(b"", request.id, method, request.params if is_read else None)
-        kind = asked, method if method in _KINDS else _OTHER
+            request = Request(b"", request.id, method, request.params if keeps_params else None)
+        kind = asker, method if method in _KINDS else _OTHER_METHODS
         added = OpenRequest(request, session_id, weight, kind)
-        self._open[asked, request.id].append(added)
+        self._open[asker, request.id].append(added)
         self._kinds[kind][added] = None
         self._weights[kind] += weight
         self._weight += weight
         while self._weight > OPEN_LIMIT and self._forget_one(added):
             pass
 
-    def take(self, asked: Peer, id: RequestId | None) -> OpenRequest | None:
+    def take(self, asker: Peer, id: RequestId | None) -> OpenRequest | None:
         """Remove and return the request that an answer belongs to; None if there is none.
 
-        ``asked``: who asked. ``id``: the answer's id.
+        ``asker``: who asked. ``id``: the answer's id.
         """
-        request = self.find(asked, id)
+        request = self.find(asker, id)
         if request is not None:
             self._close(request)
         return request
 
-    def find(self, asked: Peer, id: RequestId | None) -> OpenRequest | None:
+    def find(self, asker: Peer, id: RequestId | None) -> OpenRequest | None:
         """The request that ``take`` would return; it stays open."""
-        waiting = self._open.get((asked, id)) if id is not None else None
+        waiting = self._open.get((asker, id)) if id is not None else None
         return waiting[0] if waiting is not None else None
 
-    def is_asked(self, asked: Peer, id: RequestId) -> bool:
+    def has_id(self, asker: Peer, id: RequestId) -> bool:
         """Whether this peer has an open request with this id."""
-        return (asked, id) in self._open
+        return (asker, id) in self._open
 
-    def find_all(self, asked: Peer) -> Iterator[OpenRequest]:
+    def find_all(self, asker: Peer) -> Iterator[OpenRequest]:
         """This peer's open requests. Those with the same id come oldest first."""
-        for (who, _), waiting in self._open.items():
-            if who is asked:
+        for (request_asker, _), waiting in self._open.items():
+            if request_asker is asker:
                 yield from waiting
 
     def clear(self) -> None:
         """Forget all requests, since no answers will come."""
-        for asked, id in list(self._open):
-            while self.take(asked, id) is not None:
+        for asker, id in list(self._open):
+            while self.take(asker, id) is not None:
                 pass
 
-    def is_open(self, asked: Peer, *methods: str) -> bool:
+    def is_open(self, asker: Peer, *methods: str) -> bool:
         """Whether this peer has an open request with one of these methods: only those whose answers mean something."""
-        return any(self._kinds.get((asked, method)) for method in methods)
+        return any(self._kinds.get((asker, method)) for method in methods)
 
-    def sessions(self, asked: Peer, methods: Iterable[str]) -> frozenset[str]:
+    def find_sessions(self, asker: Peer, methods: Iterable[str]) -> frozenset[str]:
         """The sessions of this peer's open requests with one of these methods."""
-        session_ids = (request.session_id for method in methods for request in self._kinds.get((asked, method), ()))
+        session_ids = (request.session_id for method in methods for request in self._kinds.get((asker, method), ()))
         return frozenset(session_id for session_id in session_ids if session_id is not None)
 
     def _forget_one(self, newest: OpenRequest) -> bool:

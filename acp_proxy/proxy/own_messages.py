@@ -10,7 +10,7 @@ from acp_proxy.proxy.effects import Forward
 
 def refuse(id: RequestId, code: int, message: str) -> Forward:
     """An error response to the client's request."""
-    return Forward(Peer.CLIENT, jsonrpc.error(id, code, message), own=True)
+    return Forward(Peer.CLIENT, jsonrpc.error(id, code, message), is_own=True)
 
 
 def encode_not_found(id: RequestId, session_id: str) -> bytes:

@@ -21,7 +21,7 @@ _USER_MESSAGE = b'"user_message'
 """How the kinds of a user's messages begin, chunks or whole, as JSON."""
 _SESSION_METHOD = b'"session/'
 """Bytes in nearly every line that means something here."""
-_READ_TWICE = 1024 * 1024
+_READ_TWICE_LIMIT = 1024 * 1024
 """Bytes. ``handle_simple_lines`` parses a line, and ``Connection.handle`` once more if it has a meaning: too much for a
 longer one."""
 _CLIENT_NOTIFICATIONS = acp.CANCEL, acp.CANCEL_REQUEST
@@ -31,7 +31,7 @@ _CLIENT_METHODS = acp.EXTENSIONS | {*_CLIENT_NOTIFICATIONS, acp.INITIALIZE}
 _CLIENT_PREFIXES = acp.SESSION_METHODS, "terminal/"
 _AGENT_REQUESTS = acp.RECORDED_REQUESTS | acp.TERMINALS
 """Agent requests that mean something here."""
-_POLLED = frozenset({acp.TERMINAL_OUTPUT, acp.TERMINAL_WAIT})
+_POLLING_REQUESTS = frozenset({acp.TERMINAL_OUTPUT, acp.TERMINAL_WAIT})
 """Agent requests whose answers are only remembered until the turn ends. Some agents send ten a second."""
 
 
@@ -101,7 +101,7 @@ class PassThrough:
         # What the agent sends while a session is opened may have to wait behind that.
         if peer is Peer.AGENT and self._machine.open_loads:
             return False
-        if len(lines) > _READ_TWICE or lines.rfind(_SESSION_METHOD) >= 0:
+        if len(lines) > _READ_TWICE_LIMIT or lines.rfind(_SESSION_METHOD) >= 0:
             return False
         if lines.find(b"\n") + 1 < len(lines):
             return all(self._means_nothing(jsonrpc.read_message(line), peer) for line in framing.cut(lines))
@@ -178,8 +178,8 @@ class PassThrough:
         return True
 
 
-def _is_only_remembered(method: str, asked: Peer) -> bool:
-    """Whether such requests of ``asked``, and their answers, have no effect but that they are remembered."""
-    if asked is Peer.AGENT:
-        return method in _POLLED
+def _is_only_remembered(method: str, asker: Peer) -> bool:
+    """Whether such requests of ``asker``, and their answers, have no effect but that they are remembered."""
+    if asker is Peer.AGENT:
+        return method in _POLLING_REQUESTS
     return method not in _CLIENT_METHODS and not method.startswith(_CLIENT_PREFIXES)

@@ -19,36 +19,36 @@ class RepeatedRecord:
         """``record``: None: one of an earlier process. ``attached``: the blocks that followed it."""
         self.is_of_this_process = record is not None
         self._start: ExactRecord | FormRecord = ExactRecord(record) if record is not None else FormRecord()
-        self._at = self._start
-        self._attached = [_content(jsonrpc.parse(block)) for block in attached]
+        self._matched = self._start
+        self._attached = [_identify_content(jsonrpc.parse(block)) for block in attached]
         self._expected: list[tuple[object, ...]] = []
         """What is attached and may follow, since the record was repeated."""
-        self._directly_behind = 0
+        self._next_attached = 0
         """How many blocks were attached to a record of an earlier process. Nothing may come between."""
-        self._is_behind = False
+        self._has_just_ended = False
 
-    def goes_on(self, text: str) -> bool:
+    def continues(self, text: str) -> bool:
         """Whether the text of a user chunk goes on with the record, after the chunks that were given to ``cut``."""
-        return self._at.read(text) is not None
+        return self._matched.read(text) is not None
 
     def cut(self, text: str) -> str | None:
         """The text of a user chunk without the record; None: all of it is the record's if the rest of that follows.
 
         Agents echo prompts whole or in chunks; call it in order.
         """
-        if self._is_behind:  # the empty line between the record and the user's words
+        if self._has_just_ended:  # the empty line between the record and the user's words
             text = text.lstrip("\n")
         self.end_attached()
-        read = self._at.read(text)
+        read = self._matched.read(text)
         if read is not None and read.end is None:
-            self._at = read
+            self._matched = read
             return None
         self.start_over()
         return self._take_rest(read, text) if read is not None else text
 
     def start_over(self) -> None:
         """What came only began like the record, which may still come."""
-        self._at = self._start
+        self._matched = self._start
 
     def cut_message(self, text: str) -> str:
         """The text of a whole user message, or of its first text block, without the record."""
@@ -59,24 +59,24 @@ class RepeatedRecord:
     def is_attached(self, block: object) -> bool:
         """Whether the content of a user chunk repeats what was attached to the record, behind that. Each is repeated
         once."""
-        if self._directly_behind and acp.text(block, "type") != "text":
-            self._directly_behind -= 1
+        if self._next_attached and acp.text(block, "type") != "text":
+            self._next_attached -= 1
             return True
-        if (content := _content(block)) not in self._expected:
+        if (content := _identify_content(block)) not in self._expected:
             return False
         self._expected.remove(content)
         return True
 
     def end_attached(self) -> None:
         """Something else comes than what is attached to the record of an earlier process."""
-        self._directly_behind, self._is_behind = 0, False
+        self._next_attached, self._has_just_ended = 0, False
 
     def _take_rest(self, read: ExactRecord | FormRecord, text: str) -> str:
         rest = text[read.end :].lstrip()
         self._expected = self._attached.copy()
-        self._is_behind = not rest
+        self._has_just_ended = not rest
         if isinstance(read, FormRecord) and not rest:
-            self._directly_behind = read.attached
+            self._next_attached = read.attached
         return rest
 
 
@@ -88,24 +88,26 @@ def without_record(line: bytes, repeated: RepeatedRecord) -> bytes | None:
         start = json_splice.members(text, start)[key][0]
     content = json_splice.members(text, start)["content"]
     blocks = [text[start:end] for start, end in json_splice.elements(text, content[0])]
-    left = [kept for block in blocks if (kept := _block_without_record(block, repeated)) is not None]
-    if left == blocks:
+    remaining = [remaining_block for block in blocks if (remaining_block := _cut_block(block, repeated)) is not None]
+    if remaining == blocks:
         return line
-    return json_splice.encode(json_splice.replaced(text, [(content, f"[{','.join(left)}]")])) if left else None
+    return (
+        json_splice.encode(json_splice.replaced(text, [(content, f"[{','.join(remaining)}]")])) if remaining else None
+    )
 
 
-def _block_without_record(block: str, repeated: RepeatedRecord) -> str | None:
+def _cut_block(block: str, repeated: RepeatedRecord) -> str | None:
     if repeated.is_attached(jsonrpc.look(json_splice.encode(block))):
         return None
     words = acp.text(jsonrpc.look(json_splice.encode(block)), "text") or ""
-    left = repeated.cut_message(words)
-    if left == words:
+    remaining = repeated.cut_message(words)
+    if remaining == words:
         return block
     span = json_splice.members(block)["text"]
-    return json_splice.replaced(block, [(span, jsonrpc.dump(left).decode())]) if left else None
+    return json_splice.replaced(block, [(span, jsonrpc.dump(remaining).decode())]) if remaining else None
 
 
-def _content(block: object) -> tuple[object, ...]:
+def _identify_content(block: object) -> tuple[object, ...]:
     """What identifies a content block: agents drop its other members."""
     resource = acp.member(block, "resource")
     inner = tuple(acp.member(resource, key) for key in ("uri", "text", "blob"))

@@ -52,41 +52,43 @@ def encode_page(
     rows: Iterable[ListRow],
     cursor: str | None,
     *,
-    directories: bool,
-    recording: bool,
-    archived: bool = False,
+    supports_directories: bool,
+    is_recording: bool,
+    says_archived: bool = False,
 ) -> bytes:
     """The answer to ``session/list``, as a line.
 
-    ``cursor``: for the next page, if there is one. ``directories``: the agent supports additional directories.
-    ``recording``: False if acp-proxy does not record now, which the answer then says. ``archived``: each session says
-    whether it is archived.
+    ``cursor``: for the next page, if there is one. ``supports_directories``: the agent supports additional directories.
+    ``is_recording``: False if acp-proxy does not record now, which the answer then says. ``says_archived``: each
+    session says whether it is archived.
     """
-    sessions = [session_info(row, directories=directories, archived=archived) for row in rows]
+    sessions = [
+        make_session_info(row, supports_directories=supports_directories, says_archived=says_archived) for row in rows
+    ]
     result: dict[str, object] = {"sessions": sessions}
     if cursor is not None:
         result["nextCursor"] = cursor
-    if not recording:
+    if not is_recording:
         result["_meta"] = {"acp-proxy": {"recording": False}}
     return jsonrpc.result(id, result)
 
 
-def session_info(
-    row: ListRow, *, directories: bool, archived: bool = False, of_index: bool = False
+def make_session_info(
+    row: ListRow, *, supports_directories: bool, says_archived: bool = False, of_index: bool = False
 ) -> dict[str, object]:
-    """A ``SessionInfo`` of the protocol. The agent's own ``_meta`` overrides acp-proxy's members. ``archived``: it says
-    whether the session is archived; ``of_index``: so does ``INDEX_MARK``."""
+    """A ``SessionInfo`` of the protocol. The agent's own ``_meta`` overrides acp-proxy's members. ``says_archived``: it
+    says whether the session is archived; ``of_index``: so does ``INDEX_MARK``."""
     info: dict[str, object] = {"sessionId": row.session_id, "cwd": row.cwd}
-    if directories and row.directories:
+    if supports_directories and row.directories:
         info["additionalDirectories"] = row.directories
     if row.title is not None:
         info["title"] = row.title
     info["updatedAt"] = row.updated
-    if archived:
+    if says_archived:
         info["archived"] = row.is_archived
     own_meta = {"acp-proxy": {"machine": row.machine}} if row.machine else {}
     meta = {"messageCount": row.prompt_count + row.reply_count, "hasErrors": row.has_failed} | own_meta | row.meta
-    info["_meta"] = _marked(meta, INDEX_MARK[1:], row.is_archived) if of_index else meta
+    info["_meta"] = _set_at_path(meta, INDEX_MARK[1:], row.is_archived) if of_index else meta
     return info
 
 
@@ -95,94 +97,100 @@ def amend_rows(
     hidden: Collection[str],
     title_of: Callable[[str], str | None] | None = None,
     archived: Collection[str] | None = None,
-    only: bool = False,
-    made: Mapping[str, str] | None = None,
+    only_archived: bool = False,
+    generated_titles: Mapping[str, str] | None = None,
     of_index: bool = False,
-    within: str = "result",
+    list_member: str = "result",
     our_ids: Mapping[str, str] = MappingProxyType({}),
-    shown: Callable[[str], str] | None = None,
+    to_client_id: Callable[[str], str] | None = None,
 ) -> bytes:
     """The agent's list without hidden sessions, with the user's titles, and without titles that the agent has made from
     records of handovers; every other byte stays.
 
-    ``hidden``: the ids of sessions to leave out. ``title_of``: returns the user's title of a session id, or None;
-    omitted if the user gave no titles. ``archived``: the ids of archived sessions, if each session must say whether it
-    is archived; ``only``: leave all others out. ``made``: titles by session id, for sessions that have no other.
-    ``of_index``: other sessions may be archived too, where the agent says so (``INDEX_MARK``). ``within``: the line's
-    member that has the list. ``our_ids``: by the agent's id: our session, where that has another; all but ``hidden``
-    are about that. ``shown``: returns the client's id of a session. Raises ValueError.
+    ``hidden`` has the agent's ids of sessions to leave out. Titles and archive states are by our ids, and
+    ``our_ids`` has these by the agent's id, for sessions whose two ids differ.
+
+    ``title_of`` returns the user's title of a session, or None; it is omitted if the user gave no titles.
+    ``generated_titles`` are for sessions without another title. ``archived`` has the archived sessions, if each session
+    must say whether it is archived; ``only_archived`` leaves all others out. ``of_index``: the agent may say of other
+    sessions too that they are archived (``INDEX_MARK``). ``list_member`` is the member of the line that has the list.
+    ``to_client_id`` returns the client's id of a session for the agent's. Raises ValueError.
     """
-    is_needed = hidden or title_of is not None or archived is not None or made or RECORD_BYTES in raw
-    sessions = _sessions(raw, within) if is_needed else []
+    is_needed = hidden or title_of is not None or archived is not None or generated_titles or RECORD_BYTES in raw
+    sessions = _read_sessions(raw, list_member) if is_needed else []
     if not sessions:
         return raw
     ids = [acp.session_id(item) for item in sessions]
-    kept_out = [
-        only and not (id in (archived or ()) or (of_index and is_archived(item)))
+    is_filtered_out = [
+        only_archived and not (id in (archived or ()) or (of_index and is_archived(item)))
         for id, item in zip(ids, sessions, strict=True)
     ]
-    gone = [id in hidden or out for id, out in zip(ids, kept_out, strict=True)]
-    new = [
-        _changes(item, our_ids.get(id, id), title_of, archived, made or {}, of_index=of_index) if id is not None else {}
+    is_removed = [id in hidden or out for id, out in zip(ids, is_filtered_out, strict=True)]
+    changed_members = [
+        _find_changes(item, our_ids.get(id, id), title_of, archived, generated_titles or {}, of_index=of_index)
+        if id is not None
+        else {}
         for id, item in zip(ids, sessions, strict=True)
     ]
-    for id, changes in zip(ids, new, strict=True):
-        if shown is not None and id is not None and (other := shown(id)) != id:
-            changes["sessionId"] = other
-    if not any(gone) and not any(new):
+    for id, changes in zip(ids, changed_members, strict=True):
+        if to_client_id is not None and id is not None and (client_id := to_client_id(id)) != id:
+            changes["sessionId"] = client_id
+    if not any(is_removed) and not any(changed_members):
         return raw
     text = json_splice.decode(raw)
-    result = json_splice.members(text, json_splice.whole(text)[0])[within]
+    result = json_splice.members(text, json_splice.whole(text)[0])[list_member]
     start, end = json_splice.members(text, result[0])["sessions"]
     spans = json_splice.elements(text, start)
     items = [
-        _with_members(text[a:b], changes) if changes else text[a:b] for (a, b), changes in zip(spans, new, strict=True)
+        _replace_members(text[a:b], changes) if changes else text[a:b]
+        for (a, b), changes in zip(spans, changed_members, strict=True)
     ]
-    placed = list(zip(spans, items, strict=True))
-    if any(gone):
-        kept = ",".join(item for item, out in zip(items, gone, strict=True) if not out)
-        placed = [((start, end), f"[{kept}]")]
-    return json_splice.encode(json_splice.replaced(text, placed))
+    replacements = list(zip(spans, items, strict=True))
+    if any(is_removed):
+        kept = ",".join(item for item, out in zip(items, is_removed, strict=True) if not out)
+        replacements = [((start, end), f"[{kept}]")]
+    return json_splice.encode(json_splice.replaced(text, replacements))
 
 
-def find_ids(raw: bytes, within: str) -> list[str | None]:
+def find_ids(raw: bytes, list_member: str) -> list[str | None]:
     """The ids of the sessions in the agent's list. Raises ValueError."""
-    return [acp.session_id(item) for item in _sessions(raw, within)]
+    return [acp.session_id(item) for item in _read_sessions(raw, list_member)]
 
 
-def with_removed(raw: bytes, within: str, of: Callable[[list[str]], list[str]]) -> bytes:
-    """A line with other ids in its array ``removed``; every other byte stays. ``of``: the new ids. Raises ValueError,
+def replace_removed_ids(raw: bytes, params_member: str, map_ids: Callable[[list[str]], list[str]]) -> bytes:
+    """The agent's line with other ids in its array ``removed``; every other byte stays. ``params_member``: the member
+    of the line that has the array. ``map_ids``: returns the ids to put there for the agent's. Raises ValueError,
     KeyError."""
-    sent = acp.strings(acp.member(jsonrpc.parse(raw), within), "removed")
-    if not sent or (new := of(sent)) == sent:
+    agent_ids = acp.strings(acp.member(jsonrpc.parse(raw), params_member), "removed")
+    if not agent_ids or (new_ids := map_ids(agent_ids)) == agent_ids:
         return raw
     text = json_splice.decode(raw)
-    params = json_splice.members(text, json_splice.whole(text)[0])[within]
+    params = json_splice.members(text, json_splice.whole(text)[0])[params_member]
     span = json_splice.members(text, params[0])["removed"]
-    return json_splice.encode(json_splice.replaced(text, [(span, jsonrpc.dump(new).decode())]))
+    return json_splice.encode(json_splice.replaced(text, [(span, jsonrpc.dump(new_ids).decode())]))
 
 
-def find_untitled(raw: bytes, *, absent: bool, within: str = "result") -> list[str]:
-    """The ids of the sessions in the agent's list whose title was made from the record of a handover; ``absent``: and
-    of those that have none. Raises ValueError."""
-    if not absent and RECORD_BYTES not in raw:
+def find_untitled(raw: bytes, *, include_absent: bool, list_member: str = "result") -> list[str]:
+    """The ids of the sessions in the agent's list whose title was made from the record of a handover, and with
+    ``include_absent`` also of those without a title. Raises ValueError."""
+    if not include_absent and RECORD_BYTES not in raw:
         return []
-    items = (item for item in _sessions(raw, within) if _title(item) is None)
-    ids = (acp.session_id(item) for item in items if absent or acp.text(item, "title") is not None)
+    items = (item for item in _read_sessions(raw, list_member) if _find_title(item) is None)
+    ids = (acp.session_id(item) for item in items if include_absent or acp.text(item, "title") is not None)
     return [id for id in ids if id is not None]
 
 
-def _title(item: object) -> str | None:
+def _find_title(item: object) -> str | None:
     """The title of a listed session, unless the agent has made it from the record of a handover."""
     title = acp.text(item, "title")
     return title if title is not None and not is_of_record(title) else None
 
 
-def _marked(value: object, path: Sequence[str], mark: bool) -> dict[str, object]:
+def _set_at_path(value: object, path: Sequence[str], value_there: bool) -> dict[str, object]:
     """An object with this value at a path of members. What is not an object on the way is replaced."""
     members = dict(value) if isinstance(value, Mapping) else {}
     key, *rest = path
-    return members | {key: _marked(members.get(key), rest, mark) if rest else mark}
+    return members | {key: _set_at_path(members.get(key), rest, value_there) if rest else value_there}
 
 
 def is_archived(item: object) -> bool:
@@ -192,73 +200,76 @@ def is_archived(item: object) -> bool:
     return item is True
 
 
-def _sessions(raw: bytes, within: str) -> list[object]:
+def _read_sessions(raw: bytes, list_member: str) -> list[object]:
     """The sessions in the agent's list. Raises ValueError."""
-    sessions = acp.member(acp.member(jsonrpc.parse(raw), within), "sessions")
+    sessions = acp.member(acp.member(jsonrpc.parse(raw), list_member), "sessions")
     return sessions if isinstance(sessions, list) else []
 
 
-def _changes(
+def _find_changes(
     item: object,
     id: str,
     title_of: Callable[[str], str | None] | None,
     archived: Collection[str] | None,
-    made: Mapping[str, str],
+    generated_titles: Mapping[str, str],
     *,
     of_index: bool,
 ) -> dict[str, object]:
-    """The members of a listed session that need another value; None: must be left out. ``id``: ours."""
-    new: dict[str, object] = {}
-    sent, named = acp.text(item, "title"), _title(item)
+    """The members of a listed session that need another value; None for one that must be left out. ``id``: our id of
+    the session."""
+    changes: dict[str, object] = {}
+    agents_title, usable_title = acp.text(item, "title"), _find_title(item)
     title = title_of(id) if title_of is not None else None
-    title = title or (made.get(id) if named is None else None) or named
-    if title != sent:
-        new["title"] = title
+    title = title or (generated_titles.get(id) if usable_title is None else None) or usable_title
+    if title != agents_title:
+        changes["title"] = title
     if of_index:
         if archived is not None and id in archived and not is_archived(item):
-            new["_meta"] = _marked({}, INDEX_MARK[1:], True)
+            changes["_meta"] = _set_at_path({}, INDEX_MARK[1:], True)
     elif archived is not None and acp.member(item, "archived") is not (id in archived):
-        new["archived"] = id in archived
-    return new
+        changes["archived"] = id in archived
+    return changes
 
 
-def _with_members(item: str, new: Mapping[str, object]) -> str:
+def _replace_members(item: str, changed_members: Mapping[str, object]) -> str:
     """A listed session with other members; every other byte stays."""
-    for key in [key for key, value in new.items() if value is None]:
+    for key in [key for key, value in changed_members.items() if value is None]:
         item = json_splice.without(item, 0, key)
     members = json_splice.members(item)
     end = members["sessionId"][1]
-    changes = []
-    for key, value in new.items():
+    replacements = []
+    for key, value in changed_members.items():
         if value is None:
             continue
         encoded = jsonrpc.dump(value).decode()
         if key in members and isinstance(value, Mapping) and item[members[key][0]] == "{":
-            changes += json_splice.set_members(item, members[key], value)
+            replacements += json_splice.set_members(item, members[key], value)
         else:
-            changes.append((members[key], encoded) if key in members else ((end, end), f',"{key}":{encoded}'))
-    return json_splice.replaced(item, changes)
+            replacements.append((members[key], encoded) if key in members else ((end, end), f',"{key}":{encoded}'))
+    return json_splice.replaced(item, replacements)
 
 
-def find_next_cursor(before: bytes, after: bytes) -> str | None:
-    """The cursor of the next page, if amending has left nothing of a page. ``before``, ``after``: the agent's list."""
-    if before == after:
+def find_next_cursor(original: bytes, amended: bytes) -> str | None:
+    """The cursor of the next page, if amending has left nothing of a page. ``original``: the agent's line. ``amended``:
+    what is sent of it."""
+    if original == amended:
         return None
-    result = acp.member(jsonrpc.parse(after), "result")
+    result = acp.member(jsonrpc.parse(amended), "result")
     return acp.text(result, "nextCursor") if acp.member(result, "sessions") == [] else None
 
 
-def with_titles(data: bytes, title_of: Callable[[str], str | None]) -> bytes:
+def replace_titles(data: bytes, title_of: Callable[[str], str | None]) -> bytes:
     """The agent's lines with the user's titles in its ``session_info_update``; every other byte stays.
 
     ``title_of``: returns the user's title of a session id, or None.
     """
     return b"".join(
-        _with_title(line, title_of) if update_kinds.SESSION_INFO_BYTES in line else line for line in framing.cut(data)
+        _replace_title(line, title_of) if update_kinds.SESSION_INFO_BYTES in line else line
+        for line in framing.cut(data)
     )
 
 
-def _with_title(line: bytes, title_of: Callable[[str], str | None]) -> bytes:
+def _replace_title(line: bytes, title_of: Callable[[str], str | None]) -> bytes:
     message = jsonrpc.read_message(line)
     params = message.params if isinstance(message, Notification) and message.method == acp.UPDATE else None
     session_id, update = acp.session_id(params), acp.member(params, "update")
@@ -279,32 +290,38 @@ def _with_title(line: bytes, title_of: Callable[[str], str | None]) -> bytes:
 
 
 def join_rows(
-    raw: bytes, rows: Iterable[ListRow], *, directories: bool, archived: bool, of_index: bool = False
+    raw: bytes, rows: Iterable[ListRow], *, supports_directories: bool, says_archived: bool, of_index: bool = False
 ) -> bytes:
     """The agent's answer to ``session/list`` with these rows by time among its own; every other byte stays.
 
-    ``rows``: newest first. ``directories``, ``archived``, ``of_index``: as for ``session_list.session_info``.
-    Raises ValueError, KeyError.
+    ``rows``: newest first. ``supports_directories``, ``says_archived``, ``of_index``: as for
+    ``session_list.make_session_info``. Raises ValueError, KeyError.
     """
-    new = [
-        (row.updated, session_info(row, directories=directories, archived=archived, of_index=of_index)) for row in rows
+    infos = [
+        (
+            row.updated,
+            make_session_info(
+                row, supports_directories=supports_directories, says_archived=says_archived, of_index=of_index
+            ),
+        )
+        for row in rows
     ]
-    if not new:
+    if not infos:
         return raw
     text = json_splice.decode(raw)
     result = json_splice.members(text, json_splice.whole(text)[0])["result"]
     start, end = json_splice.members(text, result[0])["sessions"]
-    out: list[str] = []
+    items: list[str] = []
     for a, b in json_splice.elements(text, start):
         item = text[a:b]
-        updated = _updated(item)
-        while new and updated is not None and new[0][0] > updated:
-            out.append(jsonrpc.dump(new.pop(0)[1]).decode())
-        out.append(item)
-    out += [jsonrpc.dump(info).decode() for _, info in new]
-    return json_splice.encode(json_splice.replaced(text, [((start, end), f"[{','.join(out)}]")]))
+        updated = _read_update_time(item)
+        while infos and updated is not None and infos[0][0] > updated:
+            items.append(jsonrpc.dump(infos.pop(0)[1]).decode())
+        items.append(item)
+    items += [jsonrpc.dump(info).decode() for _, info in infos]
+    return json_splice.encode(json_splice.replaced(text, [((start, end), f"[{','.join(items)}]")]))
 
 
-def _updated(item: str) -> str | None:
-    sent = acp.text(jsonrpc.look(json_splice.encode(item)), "updatedAt")
-    return timestamps.normalized(sent) if sent is not None else None
+def _read_update_time(item: str) -> str | None:
+    updated_at = acp.text(jsonrpc.look(json_splice.encode(item)), "updatedAt")
+    return timestamps.normalized(updated_at) if updated_at is not None else None

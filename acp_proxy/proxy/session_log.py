@@ -65,21 +65,23 @@ class SessionLog:
 
         ``conversation``, ``states``: lines of conversation and of state that came before its answer, without newlines.
         """
-        kept = [RecordLine(session_id, Peer.AGENT, raw) for raw in (*conversation, *states)]
-        return self._open(session_id, acp.LOAD, params, result, file_format.IMPORTED, before=kept)
+        entries = [RecordLine(session_id, Peer.AGENT, raw) for raw in (*conversation, *states)]
+        return self._open(session_id, acp.LOAD, params, result, file_format.IMPORTED, first_entries=entries)
 
-    def note_handover(self, session_id: str, new: str) -> list[TranscriptEffect]:
-        """The agent has got the record. ``new``: its id of the new session in which this one continues; empty if its
+    def note_handover(self, session_id: str, new_id: str) -> list[TranscriptEffect]:
+        """The agent has got the record. ``new_id``: its id of the new session in which this one continues; empty if its
         own has caught up with other machines."""
-        return self._note(session_id, {"type": NoteType.HANDOVER, "to": new} if new else {"type": NoteType.CAUGHT_UP})
+        return self._note(
+            session_id, {"type": NoteType.HANDOVER, "to": new_id} if new_id else {"type": NoteType.CAUGHT_UP}
+        )
 
     def note_record(self, session_id: str) -> list[TranscriptEffect]:
         """The session is a fork, and the agent's begins with a record that it was given for the parent."""
         return self._note(session_id, {"type": NoteType.HANDOVER})
 
-    def note_alias(self, session_id: str, new: str) -> list[TranscriptEffect]:
-        """From now on the agent knows the session by the id ``new``."""
-        return self._note(session_id, {"type": NoteType.ALIAS, "to": new})
+    def note_alias(self, session_id: str, alias: str) -> list[TranscriptEffect]:
+        """From now on the agent knows the session by the id ``alias``."""
+        return self._note(session_id, {"type": NoteType.ALIAS, "to": alias})
 
     def note_replay(
         self, session_id: str, decision: Decision | None, ids: Mapping[tuple[str, bytes], str] | None = None
@@ -122,14 +124,14 @@ class SessionLog:
         *,
         parent: str | None = None,
         point: Point | None = None,
-        before: Sequence[TranscriptEffect] = (),
+        first_entries: Sequence[TranscriptEffect] = (),
         anew: bool = False,
     ) -> list[TranscriptEffect]:
         if not self.records:
             return []
         cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
-        known = result if isinstance(result, dict) else {}
-        answer = {key: value for key, value in known.items() if key not in ("sessionId", "_meta")}
+        members = result if isinstance(result, dict) else {}
+        answer = {key: value for key, value in members.items() if key not in ("sessionId", "_meta")}
         size = len(cwd or "") + sum(map(len, directories)) + len(jsonrpc.dump(answer))
         state, forgotten = self._find_or_add(session_id, size)
         state.cwd, state.directories, state.answer = cwd, directories, answer
@@ -149,7 +151,7 @@ class SessionLog:
         names = [acp.text(server, "name") for server in servers] if isinstance(servers, list) else []
         note["mcpServers"] = [name for name in names if name is not None]
         begin = BeginTranscript(session_id, cwd, directories, origin, parent, point)
-        return [*forgotten, begin, *before, RecordNote(session_id, note), *self._take_early_updates(session_id)]
+        return [*forgotten, begin, *first_entries, RecordNote(session_id, note), *self._take_early_updates(session_id)]
 
     def start(self) -> None:
         """Record again."""
@@ -167,26 +169,26 @@ class SessionLog:
 
     def record_early_updates(self) -> list[TranscriptEffect]:
         """No open request can name the session of the early updates, so they begin transcripts of their own."""
-        begun: list[TranscriptEffect] = []
+        effects: list[TranscriptEffect] = []
         for session_id in self._early_updates.sessions:
             if self.sessions.admit_update(session_id):
-                begun += self._begin(session_id)
+                effects += self._begin(session_id)
             else:
                 self._early_updates.take(session_id)
-        return begun
+        return effects
 
-    def record_update(self, session_id: str, raw: bytes, update: object, *, opening: bool) -> list[TranscriptEffect]:
-        """Record an update. ``raw``: its line without the newline. ``opening``: an open request may be what opens this
-        session, so its updates wait for the answer."""
+    def record_update(self, session_id: str, raw: bytes, update: object, *, may_be_new: bool) -> list[TranscriptEffect]:
+        """Record an update. ``raw``: its line without the newline. ``may_be_new``: an open request may be what opens
+        this session, so its updates wait for the answer."""
         if not self.records:
             return []
-        if session_id not in self.sessions and opening and self._early_updates.add(session_id, raw, update):
+        if session_id not in self.sessions and may_be_new and self._early_updates.add(session_id, raw, update):
             return []
         if self.sessions.is_deleted(session_id) or not self.sessions.admit_update(session_id):
             return []
         effects = self._begin(session_id)
         state = self.sessions[session_id]
-        state.terminals.refer(update)
+        state.terminals.mark_shown(update)
         effects.append(RecordLine(session_id, Peer.AGENT, raw))
         if acp.update_kind(update) == update_kinds.SESSION_INFO:
             self.mark_titled(session_id, update)
@@ -199,14 +201,14 @@ class SessionLog:
         """Record a prompt, which begins a turn and revives a deleted session. ``blocks``: its content blocks."""
         if not self.records:
             return []
-        begun = self._begin(session_id)
+        begin_effects = self._begin(session_id)
         self.sessions.move_to_end(session_id)
         state = self.sessions[session_id]
         state.prompts.add(id)
         state.is_deleted, state.is_open = False, True
         if state.lacks_title:
             state.titles.consider(blocks)
-        return [*begun, BeginTurn(session_id), RecordLine(session_id, Peer.CLIENT, raw)]
+        return [*begin_effects, BeginTurn(session_id), RecordLine(session_id, Peer.CLIENT, raw)]
 
     def record_steering(self, session_id: str, raw: bytes) -> list[TranscriptEffect]:
         """Record the user's words into a turn, which the agent has just taken. ``raw``: the line of the request."""
@@ -221,9 +223,9 @@ class SessionLog:
 
     def accept_prompt(self, session_id: str, raw: bytes, id: RequestId | None) -> list[TranscriptEffect]:
         """Record the agent's answer to a prompt that does not end its turn."""
-        kept = self.record_line(session_id, Peer.AGENT, raw, acp.PROMPT)
+        entries = self.record_line(session_id, Peer.AGENT, raw, acp.PROMPT)
         is_over = session_id in self.sessions and self.sessions[session_id].prompts.accept(id)
-        return [*kept, *self._end_recorded(session_id)] if is_over else kept
+        return [*entries, *self._make_turn_end(session_id)] if is_over else entries
 
     def begin_work(self, session_id: str) -> None:
         """The agent has begun to work."""
@@ -233,23 +235,24 @@ class SessionLog:
     def end_work(self, session_id: str) -> list[TranscriptEffect]:
         """The agent works no more, which may end turns."""
         has_ended = session_id in self.sessions and self.sessions[session_id].prompts.end_work()
-        return self._end_recorded(session_id) if has_ended else []
+        return self._make_turn_end(session_id) if has_ended else []
 
-    def _end_recorded(self, session_id: str) -> list[TranscriptEffect]:
+    def _make_turn_end(self, session_id: str) -> list[TranscriptEffect]:
         return [] if self.sessions.is_deleted(session_id) else [EndTurn(session_id)]
 
-    def fail_prompt(self, session_id: str, how: str, id: RequestId | None = None) -> list[TranscriptEffect]:
-        """The agent ended before it answered a prompt. ``how``: what the note says."""
-        note = {"type": NoteType.FAILED, "method": acp.PROMPT, "message": how}
+    def fail_prompt(self, session_id: str, reason: str, id: RequestId | None = None) -> list[TranscriptEffect]:
+        """The agent ended before it answered a prompt. ``reason``: what the note says."""
+        note = {"type": NoteType.FAILED, "method": acp.PROMPT, "message": reason}
         return self._end_turn(session_id, [RecordNote(session_id, note)], id)
 
     def record_line(
-        self, session_id: str | None, peer: Peer, raw: bytes, of: str | None = None
+        self, session_id: str | None, peer: Peer, raw: bytes, answered_method: str | None = None
     ) -> list[TranscriptEffect]:
-        """Record any other line, if its session is recorded. ``of``: the method that a response answers."""
+        """Record any other line, if its session is recorded. ``answered_method``: the method that a response
+        answers."""
         if session_id is None or session_id not in self.sessions or self.sessions[session_id].is_deleted:
             return []
-        return [RecordLine(session_id, peer, raw, of)]
+        return [RecordLine(session_id, peer, raw, answered_method)]
 
     def close(self, session_id: str) -> list[TranscriptEffect]:
         """Note that the agent has closed the session."""
@@ -295,13 +298,15 @@ class SessionLog:
         state = self.sessions.get(session_id)
         return self._terminals.release(session_id, state.terminals, params) if state is not None else []
 
-    def _end_turn(self, session_id: str, last: list[TranscriptEffect], id: RequestId | None) -> list[TranscriptEffect]:
+    def _end_turn(
+        self, session_id: str, last_entries: list[TranscriptEffect], id: RequestId | None
+    ) -> list[TranscriptEffect]:
         state = self.sessions.get(session_id)
         if state is None:
             return []
         state.prompts.end(id)
         notes = self._note_terminals(session_id)
-        return [*notes, *last, EndTurn(session_id)] if not state.is_deleted else []
+        return [*notes, *last_entries, EndTurn(session_id)] if not state.is_deleted else []
 
     def end(self) -> list[TranscriptEffect]:
         """The agent has ended: note what became known of terminals since their sessions' last turns."""
@@ -341,40 +346,40 @@ class EarlyUpdates:
     directory, has not come. Holds at most ``UNRECORDED_LIMIT`` bytes."""
 
     def __init__(self) -> None:
-        self._held: dict[str, list[tuple[bytes, object]]] = {}
+        self._waiting: dict[str, list[tuple[bytes, object]]] = {}
         """By session: lines without newlines, with their updates."""
         self._size = 0
 
     @property
     def sessions(self) -> list[str]:
         """The sessions of which updates wait."""
-        return list(self._held)
+        return list(self._waiting)
 
     def add(self, session_id: str, raw: bytes, update: object) -> bool:
         """Let an update wait; returns False if too much does."""
         if self._size + len(raw) > UNRECORDED_LIMIT:
             return False
-        self._held.setdefault(session_id, []).append((raw, update))
+        self._waiting.setdefault(session_id, []).append((raw, update))
         self._size += len(raw)
         return True
 
     def take(self, session_id: str) -> list[tuple[bytes, object]]:
         """Remove and return a session's lines and updates."""
-        held = self._held.pop(session_id, [])
+        held = self._waiting.pop(session_id, [])
         self._size -= sum(len(raw) for raw, _ in held)
         return held
 
     def take_conversation(self, session_id: str) -> list[bytes]:
         """Remove and return the lines of a session's conversation updates. The others wait on."""
-        taken = []
+        lines = []
         for raw, update in self.take(session_id):
             if update_kinds.is_conversation(acp.update_kind(update)):
-                taken.append(raw)
+                lines.append(raw)
             else:
                 self.add(session_id, raw, update)
-        return taken
+        return lines
 
     def drop(self) -> None:
         """Discard what waits."""
-        self._held.clear()
+        self._waiting.clear()
         self._size = 0

@@ -2,7 +2,7 @@
 
 A terminal that a tool call shows is noted when its output becomes known, and when that has doubled: whoever opens the
 session in the turn, or after a crash, has it too, and all notes of an output together are not many times its size. The
-rest is noted at the end of the turn, or of a later one in which it becomes known. Outputs take at most ``SHOWN_LIMIT``
+rest is noted at the end of the turn, or of a later one in which it becomes known. Outputs take at most ``OUTPUT_LIMIT``
 bytes of memory. docs/transcript-format.md describes the note.
 """
 
@@ -14,30 +14,30 @@ from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.proxy.effects import RecordNote, TranscriptEffect
 from acp_proxy.transcript.file_format import NoteType
 
-SHOWN_LIMIT = 64 * 1024 * 1024
+OUTPUT_LIMIT = 64 * 1024 * 1024
 """The most bytes of output that wait for the ends of turns. Output beyond that is lost, and replays say so."""
 
 
 _TERMINAL_OVERHEAD = 512  # bytes of a terminal, beside its output
-_EXIT_STATUS = 4096  # as JSON: more is no exit status
+_EXIT_STATUS_LIMIT = 4096  # as JSON: more is no exit status
 
 
 class Terminal(Struct):
     """A command that the client runs for the agent.
 
-    ``output``: all of it, or None if it is unknown or too large. ``truncated``: the client kept only its end.
-    ``exit_status``: the protocol's, or None. ``shown``: a tool call refers to it. ``has_news``: the client has sent
-    output that was not noted. ``released``: the agent has released it. ``noted_size``: that of its output when it was
-    noted last; None: it was not noted.
+    ``output``: all of it, or None if it is unknown or too large. ``is_truncated``: the client kept only its end.
+    ``exit_status``: the protocol's, or None. ``is_shown``: a tool call refers to it. ``has_news``: the client has sent
+    output that was not noted. ``is_released``: the agent has released it. ``noted_size``: that of its output when it
+    was noted last; None: it was not noted.
     """
 
     output: str | None = None
-    truncated: bool = False
+    is_truncated: bool = False
     exit_status: object = None
-    shown: bool = False
+    is_shown: bool = False
     has_news: bool = False
     is_final: bool = False
-    released: bool = False
+    is_released: bool = False
     noted_size: int | None = None
 
     @property
@@ -47,7 +47,7 @@ class Terminal(Struct):
 
     def has_grown(self, output: str | None) -> bool:
         """Whether so much of this output is new that it is noted before the end of the turn."""
-        return self.shown and bool(output) and len(output or "") >= 2 * (self.noted_size or 0)
+        return self.is_shown and bool(output) and len(output or "") >= 2 * (self.noted_size or 0)
 
 
 class SessionTerminals:
@@ -64,18 +64,18 @@ class SessionTerminals:
         id = acp.text(params, "terminalId") or ""
         return self.open.get(id) or self.running.get(id)
 
-    def refer(self, update: object) -> None:
+    def mark_shown(self, update: object) -> None:
         """Mark the terminals that an update's content refers to."""
-        for item in _shown(update) if self.open else ():
-            if item in self.open:
-                self.open[item].shown = True
+        for id in _find_terminal_ids(update) if self.open else ():
+            if id in self.open:
+                self.open[id].is_shown = True
 
 
 class Terminals:
-    """Updates the terminals of all sessions, within ``SHOWN_LIMIT``."""
+    """Updates the terminals of all sessions, within ``OUTPUT_LIMIT``."""
 
     def __init__(self) -> None:
-        self._shown_size = 0
+        self._size = 0
 
     def handle_answer(
         self, session_id: str, session_terminals: SessionTerminals, method: str, params: object, result: object
@@ -85,45 +85,45 @@ class Terminals:
         terminals, running = session_terminals.open, session_terminals.running
         if method == acp.TERMINAL_CREATE:
             if (id := acp.text(result, "terminalId")) is not None and self._has_room(_TERMINAL_OVERHEAD):
-                for before in (terminals, running):  # clients may use an id again
-                    self._drop({id: before.pop(id)} if id in before else {})
+                for by_id in (terminals, running):  # clients may use an id again
+                    self._drop({id: by_id.pop(id)} if id in by_id else {})
                 terminals[id] = Terminal()
-                self._shown_size += _TERMINAL_OVERHEAD
+                self._size += _TERMINAL_OVERHEAD
             return []
         if (terminal := session_terminals.find(params)) is None:
             return []
         if method == acp.TERMINAL_OUTPUT:
-            self._reserve_output(terminal, result)
+            self._keep_output(terminal, result)
             return (
-                _terminal_notes(session_id, {acp.text(params, "terminalId") or "": terminal})
+                _make_notes(session_id, {acp.text(params, "terminalId") or "": terminal})
                 if terminal.has_grown(terminal.output)
                 else []
             )
         elif method == acp.TERMINAL_WAIT and isinstance(result, Mapping):
-            terminal.exit_status = _exit_status({key: result.get(key) for key in ("exitCode", "signal")})
+            terminal.exit_status = _limit_exit_status({key: result.get(key) for key in ("exitCode", "signal")})
             terminal.has_news = True
         return []
 
-    def _reserve_output(self, terminal: Terminal, result: object) -> None:
+    def _keep_output(self, terminal: Terminal, result: object) -> None:
         if (output := acp.text(result, "output")) is None:
             return
-        self._shown_size -= len(terminal.output or "")
+        self._size -= len(terminal.output or "")
         terminal.has_news = True
         terminal.output = output if self._has_room(len(output)) else None
-        self._shown_size += len(terminal.output or "")
-        terminal.truncated = acp.member(result, "truncated") is True
+        self._size += len(terminal.output or "")
+        terminal.is_truncated = acp.member(result, "truncated") is True
         terminal.is_final = acp.member(result, "exitStatus") is not None
-        terminal.exit_status = _exit_status(acp.member(result, "exitStatus")) or terminal.exit_status
+        terminal.exit_status = _limit_exit_status(acp.member(result, "exitStatus")) or terminal.exit_status
 
     def release(self, session_id: str, session_terminals: SessionTerminals, params: object) -> list[TranscriptEffect]:
         """The agent has released a terminal: note its last state, or wait for the turn's end if no call shows it."""
         id = acp.text(params, "terminalId") or ""
-        if id in session_terminals.open and not session_terminals.open[id].shown:
-            session_terminals.open[id].released = True  # a tool call may show it until the turn ends
+        if id in session_terminals.open and not session_terminals.open[id].is_shown:
+            session_terminals.open[id].is_released = True  # a tool call may show it until the turn ends
             return []
         for terminals in (session_terminals.open, session_terminals.running):
             if id in terminals:
-                terminals[id].released = True
+                terminals[id].is_released = True
         terminal = session_terminals.open.pop(id, None)
         if (
             terminal is None
@@ -132,37 +132,39 @@ class Terminals:
         ):
             self._drop({id: terminal})
             return []
-        return _terminal_notes(session_id, self._drop({id: terminal})) if terminal is not None else []
+        return _make_notes(session_id, self._drop({id: terminal})) if terminal is not None else []
 
     def note(self, session_id: str, session_terminals: SessionTerminals) -> list[TranscriptEffect]:
         """The notes at the end of a turn: of the terminals shown in it, and of earlier ones of which more is known."""
         if not (session_terminals.open or session_terminals.running):  # the usual case
             return []
-        shown = {id: terminal for id, terminal in session_terminals.open.items() if terminal.shown}
+        shown = {id: terminal for id, terminal in session_terminals.open.items() if terminal.is_shown}
         self._drop(
             {
                 id: terminal
                 for id, terminal in session_terminals.open.items()
-                if terminal.released and not terminal.shown
+                if terminal.is_released and not terminal.is_shown
             }
         )
         session_terminals.open = {
-            id: terminal for id, terminal in session_terminals.open.items() if not (terminal.shown or terminal.released)
+            id: terminal
+            for id, terminal in session_terminals.open.items()
+            if not (terminal.is_shown or terminal.is_released)
         }
         noted = {id: terminal for id, terminal in shown.items() if terminal.has_news or terminal.noted_size is None}
-        notes = _terminal_notes(
+        notes = _make_notes(
             session_id,
             noted | {id: terminal for id, terminal in session_terminals.running.items() if terminal.has_news},
         )
-        session_terminals.running |= {id: terminal for id, terminal in shown.items() if not terminal.released}
-        over = {id: terminal for id, terminal in session_terminals.running.items() if terminal.is_final}
-        over |= {id: terminal for id, terminal in shown.items() if terminal.released}
-        self._drop(over)
+        session_terminals.running |= {id: terminal for id, terminal in shown.items() if not terminal.is_released}
+        ended = {id: terminal for id, terminal in session_terminals.running.items() if terminal.is_final}
+        ended |= {id: terminal for id, terminal in shown.items() if terminal.is_released}
+        self._drop(ended)
         session_terminals.running = {
-            id: terminal for id, terminal in session_terminals.running.items() if id not in over
+            id: terminal for id, terminal in session_terminals.running.items() if id not in ended
         }
         for terminal in session_terminals.running.values():  # what was noted need not stay in memory
-            self._shown_size -= len(terminal.output or "")
+            self._size -= len(terminal.output or "")
             terminal.output, terminal.has_news = None, False
         return notes
 
@@ -171,17 +173,17 @@ class Terminals:
         self._drop(session_terminals.open | session_terminals.running)
 
     def _has_room(self, size: int) -> bool:
-        return self._shown_size + size <= SHOWN_LIMIT
+        return self._size + size <= OUTPUT_LIMIT
 
     def _drop(self, terminals: dict[str, Terminal]) -> dict[str, Terminal]:
         """Give back the memory of these terminals, and return them."""
-        self._shown_size -= sum(terminal.size for terminal in terminals.values())
+        self._size -= sum(terminal.size for terminal in terminals.values())
         return terminals
 
 
-def _terminal_notes(session_id: str, terminals: Mapping[str, Terminal]) -> list[TranscriptEffect]:
+def _make_notes(session_id: str, terminals: Mapping[str, Terminal]) -> list[TranscriptEffect]:
     for terminal in terminals.values():
-        if terminal.shown:
+        if terminal.is_shown:
             terminal.noted_size, terminal.has_news = len(terminal.output or ""), False
     return [
         RecordNote(
@@ -190,21 +192,21 @@ def _terminal_notes(session_id: str, terminals: Mapping[str, Terminal]) -> list[
                 "type": NoteType.TERMINAL,
                 "terminalId": id,
                 "output": terminal.output,
-                "truncated": terminal.truncated,
+                "truncated": terminal.is_truncated,
                 "exitStatus": terminal.exit_status,
-                "final": terminal.is_final or terminal.released,
+                "final": terminal.is_final or terminal.is_released,
             },
         )
         for id, terminal in terminals.items()
-        if terminal.shown
+        if terminal.is_shown
     ]
 
 
-def _exit_status(value: object) -> object:
-    return value if len(jsonrpc.dump(value)) <= _EXIT_STATUS else None
+def _limit_exit_status(value: object) -> object:
+    return value if len(jsonrpc.dump(value)) <= _EXIT_STATUS_LIMIT else None
 
 
-def _shown(update: object) -> list[str]:
+def _find_terminal_ids(update: object) -> list[str]:
     """The ids of the terminals that a tool call's content refers to."""
     content = acp.member(update, "content")
     if not isinstance(content, list):

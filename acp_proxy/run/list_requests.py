@@ -45,7 +45,7 @@ class ListRequests:
         recorder = self._recorder
         try:
             archived = _ARCHIVED[wanted.archived or session_list.EXCLUDE]
-            others = recorder.list_other_agents() if wanted.continues else []
+            others = recorder.list_other_agents() if wanted.lists_foreign else []
             store, agent = recorder.store, recorder.agent_folder
             page = store.list_page(
                 agent, wanted.cwd, wanted.cursor, recorder.run_id, archived=archived, other_folders=others
@@ -54,9 +54,9 @@ class ListRequests:
                 wanted.request,
                 page.rows,
                 page.next,
-                directories=wanted.directories,
-                recording=recorder.is_recording,
-                archived=wanted.archived is not None,
+                supports_directories=wanted.supports_directories,
+                is_recording=recorder.is_recording,
+                says_archived=wanted.archived is not None,
             )
         except InvalidCursor as problem:
             return jsonrpc.error(wanted.request, jsonrpc.INVALID_PARAMS, str(problem))
@@ -77,37 +77,48 @@ class ListRequests:
         try:
             state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.agent_folder))
             title_of = _make_title_of(state, page.renamed)
-            made = self._find_titles(session_list.find_untitled(raw, absent=page.titles, within=page.within))
+            made = self._find_titles(
+                session_list.find_untitled(raw, include_absent=page.fills_titles, list_member=page.list_member)
+            )
             aliases = (
                 recorder.run_on_writer(lambda: recorder.store.read_aliases(recorder.agent_folder))
                 if state.aliases
                 else {}
             )
-            if page.asked is None and page.of_index:
+            if page.client_request is None and page.of_index:
                 return [Forward(Peer.CLIENT, self._amend_index(page, state, aliases))]
             rows = self._find_joining(page, frozenset(aliases.values()))
             elsewhere = aliases.keys() | {row.session_id for row in rows}
-            rows = rows if page.joins else []
+            rows = rows if page.joins_rows else []
             archived = state.archived_here
             hidden = (
                 state.deleted_ids | archived if page.archived in (None, session_list.EXCLUDE) else state.deleted_ids
             )
             hidden |= elsewhere
             if page.archived is None:
-                line = session_list.amend_rows(raw, hidden, title_of, made=made)
-                return [Forward(Peer.CLIENT, join_rows(line, rows, directories=page.directories, archived=False))]
+                line = session_list.amend_rows(raw, hidden, title_of, generated_titles=made)
+                return [
+                    Forward(
+                        Peer.CLIENT,
+                        join_rows(line, rows, supports_directories=page.supports_directories, says_archived=False),
+                    )
+                ]
             line = session_list.amend_rows(
                 raw,
                 hidden,
                 title_of,
                 archived,
-                only=page.archived == session_list.ONLY,
-                made=made,
+                only_archived=page.archived == session_list.ONLY,
+                generated_titles=made,
                 of_index=page.of_index,
-                within=page.within,
+                list_member=page.list_member,
             )
             line = join_rows(
-                line, rows, directories=page.directories, archived=not page.of_index, of_index=page.of_index
+                line,
+                rows,
+                supports_directories=page.supports_directories,
+                says_archived=not page.of_index,
+                of_index=page.of_index,
             )
             cursor = session_list.find_next_cursor(raw, line)
             return PageEmptied(page, line, cursor) if cursor is not None else [Forward(Peer.CLIENT, line)]
@@ -117,9 +128,12 @@ class ListRequests:
     def _amend_index(self, page: AmendList, state: "JournalState", aliases: dict[str, str]) -> bytes:
         """A line with rows of the agent's index, with the ids that the client knows, and with those rows that it asked
         for and only acp-proxy has. Raises OSError, ValueError, KeyError."""
-        raw, within = page.raw, page.within
-        index = IndexRows(aliases, state.deleted_ids, frozenset({*page.wanted, *page.our_ids}))
-        untitled = [aliases.get(id, id) for id in session_list.find_untitled(raw, absent=page.titles, within=within)]
+        raw, within = page.raw, page.list_member
+        index = IndexRows(aliases, state.deleted_ids, frozenset({*page.requested_ids, *page.our_ids}))
+        untitled = [
+            aliases.get(id, id)
+            for id in session_list.find_untitled(raw, include_absent=page.fills_titles, list_member=within)
+        ]
         # The agent's new session lacks a title that the user gave to the one before.
         users = {session_id: title for session_id in untitled if (title := state.find_title(session_id)) is not None}
         line = session_list.amend_rows(
@@ -127,16 +141,18 @@ class ListRequests:
             index.hidden,
             _make_title_of(state, page.renamed),
             state.archived_here,
-            made=self._find_titles(untitled) | users,
+            generated_titles=self._find_titles(untitled) | users,
             of_index=True,
-            within=within,
+            list_member=within,
             our_ids=aliases,
-            shown=index.find_shown if aliases else None,
+            to_client_id=index.find_client_id if aliases else None,
         )
-        line = session_list.with_removed(line, within, index.find_removed) if aliases else line
-        missing = index.find_missing(page.wanted, session_list.find_ids(raw, within))
-        rows = [replace(row, session_id=index.find_shown(row.session_id)) for row in self._find_named(page, missing)]
-        return join_rows(line, rows, directories=page.directories, archived=False, of_index=True)
+        line = session_list.replace_removed_ids(line, within, index.find_removed) if aliases else line
+        missing = index.find_missing(page.requested_ids, session_list.find_ids(raw, within))
+        rows = [
+            replace(row, session_id=index.find_client_id(row.session_id)) for row in self._find_named(page, missing)
+        ]
+        return join_rows(line, rows, supports_directories=page.supports_directories, says_archived=False, of_index=True)
 
     def amend_titles(self, updates: AmendTitles) -> bytes:
         """Updates from the agent, with the user's titles."""
@@ -146,13 +162,13 @@ class ListRequests:
         except OSError:
             return updates.data
         title_of = _make_title_of(state, updates.renamed, updates.our_ids)
-        return session_list.with_titles(updates.data, title_of) if title_of is not None else updates.data
+        return session_list.replace_titles(updates.data, title_of) if title_of is not None else updates.data
 
     def _find_named(self, page: AmendList, sessions: list[str]) -> "list[ListedSession]":
         """The rows of these sessions, newest first, if the index answers in time."""
         recorder = self._recorder
         store, agent = recorder.store, recorder.agent_folder
-        others = recorder.run_on_writer(recorder.list_other_agents) if sessions and page.continues else []
+        others = recorder.run_on_writer(recorder.list_other_agents) if sessions and page.lists_foreign else []
 
         def ask() -> "list[ListedSession]":
             try:
@@ -176,13 +192,13 @@ class ListRequests:
                     recorder.run_id,
                     archived=archived,
                     session_ids=sessions,
-                    with_copies=page.continues,
+                    with_copies=page.lists_foreign,
                     other_folders=others,
                 )
             except (OSError, Unreadable, ImportError):
                 return []
 
-        continues = page.joins and page.continues
+        continues = page.joins_rows and page.lists_foreign
         others = recorder.run_on_writer(recorder.list_other_agents) if continues else []
         has_any = sessions or others or (continues and recorder.run_on_writer(lambda: store.has_copies(agent)))
         return self._answers.ask_in_time(ask, [], PATIENCE_SECONDS) if has_any else []

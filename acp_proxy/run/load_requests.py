@@ -112,7 +112,7 @@ class LoadRequests:
                 lambda: recorder.store.read(recorder.agent_folder, wanted.session_id), Reading.close
             )
             try:
-                lines = drop_rewound(reading) if wanted.since is None else reading.read_alike(wanted.since, 1)
+                lines = drop_rewound(reading) if wanted.since_size is None else reading.read_alike(wanted.since_size, 1)
                 comparison, size = compare(lines, wanted.updates, recorder.mask), reading.size
             finally:
                 reading.close()
@@ -228,7 +228,7 @@ def look_up(
     def look() -> SessionFound | OpenedTranscript:
         recorder.append_waiting_turns(session_id)
         if (continued := recorder.store.find_by_alias(recorder.agent_folder, session_id)) is not None:
-            return SessionFound(request, continued=continued)
+            return SessionFound(request, continued_session_id=continued)
         state = recorder.store.read_state(recorder.agent_folder)
         if session_id in state.deleted_ids:
             return SessionFound(request, is_deleted=True)

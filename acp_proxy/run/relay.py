@@ -271,7 +271,7 @@ class Relay:
         match effect:
             case Forward():
                 out = self._output(effect.to)
-                if effect.own:
+                if effect.is_own:
                     self._send_own(effect)
                 else:
                     out.write(effect.data)
@@ -397,7 +397,7 @@ class Relay:
         """Perform effects while holding the client's output."""
         for effect in effects:
             if isinstance(effect, Forward) and effect.to is Peer.CLIENT:
-                self._to_client.write_locked(effect.data, own=effect.own)
+                self._to_client.write_locked(effect.data, own=effect.is_own)
             elif isinstance(effect, Forward):
                 self._to_agent.post(effect.data, math.inf)  # never wait for one output while holding the other
             else:

@@ -241,7 +241,7 @@ class ReplayThread:
     def _read_lines(self) -> Iterable[Line | AlikeLines]:
         """The transcript, up to the prompt that the agent will get again."""
         for line in drop_rewound(self._reading):
-            if self._wanted.before is not None and isinstance(line, Line) and self._is_prompt(line.entry):
+            if self._wanted.before_prompt is not None and isinstance(line, Line) and self._is_prompt(line.entry):
                 return
             yield line
 
@@ -250,14 +250,14 @@ class ReplayThread:
             return False
         match jsonrpc.read_message(entry.raw):
             case Request(method=acp.PROMPT, id=id):
-                return id == self._wanted.before
+                return id == self._wanted.before_prompt
             case _:
                 return False
 
     def _make_states(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> list[bytes]:
         """Updates with the session's latest state, and the title that a list shows."""
         info = summary.make_info()
-        if not self._wanted.titles and summary.agent_title is None:
+        if not self._wanted.sends_title and summary.agent_title is None:
             info.pop("title", None)  # the agent's own list has another title
         info |= {"title": self._title} if self._title is not None else {}
         named = (

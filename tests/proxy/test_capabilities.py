@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes, additions, amend_offer, read_offer
+from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes, amend_offer, choose_served, read_offer
 from tests.conversation import (
     LOADS,
     RELEASE,
@@ -270,7 +270,7 @@ def test_an_amended_line_equals_the_original_plus_the_additions(text: str) -> No
     talk.client.say(request(0, "initialize"))
     after = talk.agent.say(answer).to_client
     result = json.loads(answer)["result"]
-    added = additions(read_offer(result), Modes())
+    added = choose_served(read_offer(result), Modes())
     if not added:
         assert after == answer
     assert json.dumps(json.loads(after)["result"]) == json.dumps(expected(result, added))
@@ -300,7 +300,7 @@ def with_all(there: Any, more: Mapping[str, Any]) -> dict[str, Any]:
 def test_additions_keep_every_original_byte(capabilities: Any) -> None:
     before = raw(initialize_answer(0, capabilities or {}))
     offer = read_offer(json.loads(before)["result"])
-    after = amend_offer(before, additions(offer, Modes()) or ("list",), offer.native, RELEASE)
+    after = amend_offer(before, choose_served(offer, Modes()) or ("list",), offer.native, RELEASE)
     if b"null" not in before and b"false" not in before:
         rest = iter(after)
         assert all(byte in rest for byte in before)
@@ -312,7 +312,7 @@ def test_additions_keep_every_original_byte(capabilities: Any) -> None:
 @pytest.mark.parametrize("value", [None, [], "x", 3, {"agentCapabilities": []}, {"agentInfo": "x"}])
 def test_an_invalid_offer_reads_as_empty(value: object) -> None:
     offer = read_offer(value)
-    assert (offer.native, offer.name, offer.release, offer.directories) == (frozenset(), None, None, False)
+    assert (offer.native, offer.name, offer.release, offer.supports_directories) == (frozenset(), None, None, False)
 
 
 @given(values)

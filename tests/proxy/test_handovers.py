@@ -494,7 +494,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
         fixed_rule=Rule.HANDED_OVER,
         shows_replay=False,
         makes_record=True,
-        before=make_request_id(2),
+        before_prompt=make_request_id(2),
     )
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [wanted]
     step = talk.end_replay(2, brief=BRIEF)

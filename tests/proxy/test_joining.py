@@ -46,19 +46,19 @@ TIMELESS = b'{"sessionId":"t"}'
 )
 def test_rows_join_by_time_and_no_byte_of_the_others_changes(theirs: list[bytes], expected: list[bytes]) -> None:
     page = b'{"id":1 ,"result":{"sessions":[%s], "nextCursor":"x"},"jsonrpc":"2.0"}\n'
-    told = join_rows(page % b",".join(theirs), [NEW, OLD], directories=False, archived=False)
+    told = join_rows(page % b",".join(theirs), [NEW, OLD], supports_directories=False, says_archived=False)
     assert told == page % b",".join(expected)
 
 
 def test_without_rows_the_line_stays() -> None:
     page = line({"jsonrpc": "2.0", "id": 1, "result": None})
-    assert join_rows(page, [], directories=False, archived=False) == page
+    assert join_rows(page, [], supports_directories=False, says_archived=False) == page
 
 
 def test_rows_in_an_agents_index_say_there_whether_they_are_archived() -> None:
     page = line({"result": {"sessions": []}})
     old = replace(OLD, is_archived=True, meta={"jetbrains": {"air": {"model": "m", "archived": False}}, "x": 1})
-    told = join_rows(page, [NEW, old], directories=False, archived=False, of_index=True)
+    told = join_rows(page, [NEW, old], supports_directories=False, says_archived=False, of_index=True)
     rows = json.loads(told)["result"]["sessions"]
     assert [row["_meta"]["jetbrains"] for row in rows] == [
         {"air": {"archived": False}},

@@ -34,7 +34,9 @@ class Row:
 
 
 def page_of(*rows: Row, cursor: str | None = None, directories: bool = False, recording: bool = True) -> Any:
-    answer = session_list.encode_page(RequestId("7"), rows, cursor, directories=directories, recording=recording)
+    answer = session_list.encode_page(
+        RequestId("7"), rows, cursor, supports_directories=directories, is_recording=recording
+    )
     assert answer.endswith(b"}\n")
     assert answer.count(b"\n") == 1
     value = json.loads(answer)
@@ -105,7 +107,7 @@ def test_a_list_says_when_nothing_is_recorded() -> None:
 @given(texts, texts, st.dictionaries(texts, values, max_size=3))
 def test_any_text_can_be_listed_on_one_line(session: str, title: str, meta: dict[str, Any]) -> None:
     answer = session_list.encode_page(
-        RequestId('"x"'), [Row(session, title=title, meta=meta)], None, directories=True, recording=True
+        RequestId('"x"'), [Row(session, title=title, meta=meta)], None, supports_directories=True, is_recording=True
     )
     assert answer.count(b"\n") == 1
     [told] = json.loads(answer)["result"]["sessions"]
@@ -238,26 +240,28 @@ def test_a_session_without_a_title_gets_one_and_other_bytes_stay() -> None:
         b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "title" : null, "n":1.0}, {"cwd":"/","sessionId":"b" },'
         b' {"sessionId":"c","title":"theirs"}, {"sessionId":"d"}, {"sessionId":"e","title":""}, 3]}}\n'
     )
-    assert session_list.find_untitled(raw, absent=True) == ["a", "b", "d"]
-    assert session_list.find_untitled(raw, absent=False) == []
+    assert session_list.find_untitled(raw, include_absent=True) == ["a", "b", "d"]
+    assert session_list.find_untitled(raw, include_absent=False) == []
     made = {"a": "One", "b": "Two", "c": "Three", "e": "Five"}
-    assert session_list.amend_rows(raw, frozenset(), made=made) == raw.replace(b"null", b'"One"').replace(
+    assert session_list.amend_rows(raw, frozenset(), generated_titles=made) == raw.replace(b"null", b'"One"').replace(
         b'"b" ', b'"b","title":"Two" '
     )
-    listed = json.loads(session_list.amend_rows(raw, frozenset("b"), {"a": "Mine"}.get, made=made))["result"][
-        "sessions"
-    ]
+    listed = json.loads(session_list.amend_rows(raw, frozenset("b"), {"a": "Mine"}.get, generated_titles=made))[
+        "result"
+    ]["sessions"]
     assert [row.get("title") for row in listed[:-1]] == ["Mine", "theirs", None, ""]
 
 
 def test_a_title_made_from_a_handovers_record_is_left_out_of_the_agents_list_or_replaced() -> None:
     title = f"{RECORD_BEGINNINGS[0]}an agent, which continues here..."
     raw = line(result(1, {"sessions": [{"title": title, "sessionId": "a", "n": 1.0}, {"sessionId": "b"}]}))
-    assert session_list.find_untitled(raw, absent=False) == ["a"]
-    assert session_list.find_untitled(raw, absent=True) == ["a", "b"]
+    assert session_list.find_untitled(raw, include_absent=False) == ["a"]
+    assert session_list.find_untitled(raw, include_absent=True) == ["a", "b"]
     [listed, _] = json.loads(session_list.amend_rows(raw, frozenset()))["result"]["sessions"]
     assert listed == {"sessionId": "a", "n": 1.0}
-    assert session_list.amend_rows(raw, frozenset(), made={"a": "Mend it"}) == raw.replace(title.encode(), b"Mend it")
+    assert session_list.amend_rows(raw, frozenset(), generated_titles={"a": "Mend it"}) == raw.replace(
+        title.encode(), b"Mend it"
+    )
     assert session_list.amend_rows(raw, frozenset(), {"a": "Mine"}.get) == raw.replace(title.encode(), b"Mine")
 
 
@@ -265,7 +269,7 @@ def test_a_title_made_from_a_handovers_record_is_left_out_of_the_agents_list_or_
 def test_amending_a_list_of_any_shape_never_raises(value: Any) -> None:
     raw = line(result(1, {"sessions": value}))
     session_list.amend_rows(
-        raw, frozenset({"a"}), made=dict.fromkeys(session_list.find_untitled(raw, absent=True), "x")
+        raw, frozenset({"a"}), generated_titles=dict.fromkeys(session_list.find_untitled(raw, include_absent=True), "x")
     )
 
 
@@ -275,7 +279,7 @@ def test_amending_a_list_of_any_shape_never_raises(value: Any) -> None:
 def test_unreadable_history_is_reported_by_the_name_of_the_error_only() -> None:
     refusal = own_messages.refuse_for_store(RequestId('"q"'), "ENOENT")
     assert isinstance(refusal, Forward)
-    assert (refusal.to, refusal.own) == (Peer.CLIENT, True)
+    assert (refusal.to, refusal.is_own) == (Peer.CLIENT, True)
     assert json.loads(refusal.data) == {
         "jsonrpc": "2.0",
         "id": "q",

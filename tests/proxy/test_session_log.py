@@ -634,7 +634,7 @@ def test_a_terminal_that_is_shown_after_its_release_is_noted_at_the_turns_end() 
 
 def test_an_output_beyond_the_limit_is_not_kept_and_takes_no_room_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is for the text, not for the escapes in its line."""
-    monkeypatch.setattr("acp_proxy.proxy.terminal_notes.SHOWN_LIMIT", 2000)
+    monkeypatch.setattr("acp_proxy.proxy.terminal_notes.OUTPUT_LIMIT", 2000)
     talk = TerminalConversation()
     talk.show()
     talk.ask("output", {}, {"output": "\x1b" * 1489})

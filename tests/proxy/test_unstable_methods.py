@@ -336,7 +336,7 @@ def test_the_agents_end_answers_a_list_that_asked_for_a_later_page() -> None:
 
 
 def test_an_agent_whose_pages_never_end_is_asked_for_a_limited_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unstable_methods, "PAGES", 3)
+    monkeypatch.setattr(unstable_methods, "PAGE_LIMIT", 3)
     editor = talk(LISTS)
     editor.client.say(request(1, "session/list", {"archived": "only"}))
     step, id = editor.agent.say(page(1, "a", cursor="c")), None

@@ -168,7 +168,9 @@ def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> Non
         transcript_lines.prompt("again", run=OWN_RUN),
         transcript_lines.agent_chunk("never said"),
     ]
-    wanted = replace(WANTED, makes_record=True, fixed_rule=Rule.HANDED_OVER, shows_replay=False, before=RequestId("1"))
+    wanted = replace(
+        WANTED, makes_record=True, fixed_rule=Rule.HANDED_OVER, shows_replay=False, before_prompt=RequestId("1")
+    )
     heard, ended = replayed(path, ours, "compact", wanted)
     assert heard == []
     assert "".join(WORDS) in ended.record
@@ -179,7 +181,7 @@ def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> Non
 @pytest.mark.parametrize(("titles", "told"), [(True, ["q"]), (False, [])])
 def test_the_title_made_from_prompts_is_sent_if_the_list_shows_it(path: Path, *, titles: bool, told: list[str]) -> None:
     ours = [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()]
-    _, ended = replayed(path, ours, "compact", replace(WANTED, titles=titles))
+    _, ended = replayed(path, ours, "compact", replace(WANTED, sends_title=titles))
     updates = [json.loads(state)["params"]["update"] for state in ended.states]
     assert [update["title"] for update in updates if "title" in update] == told
 

@@ -42,22 +42,22 @@ class AgentSessions:
         self._log = log
         self._aliases = known_aliases
         self._handovers = handovers
-        self._resent: dict[RequestId, tuple[Request, bytes]] = {}
+        self._refused_prompts: dict[RequestId, tuple[Request, bytes]] = {}
         """By request id: a prompt that is sent again in a new session, and the line of the agent's refusal."""
 
     # --- the agent's other id
 
-    def rename(self, load: Load, opened: str | None) -> tuple[bytes, str | None]:
+    def rename(self, load: Load, opened_id: str | None) -> tuple[bytes, str | None]:
         """The agent has opened a session under this id. It may continue the one that was asked for under another id, as
         older agents do: they fork. The client keeps its id.
 
         Returns the line of the answer for the client, and the agent's id if it is a new one.
         """
-        if opened is None or opened == load.session_id or not load.plan.renames:
+        if opened_id is None or opened_id == load.session_id or not load.plan.renames:
             return load.response, None
-        is_known = self._aliases.client_of(opened) == load.session_id
-        self._aliases.add(load.session_id, opened)
-        return aliases.with_result_session(load.response, load.session_id), opened if not is_known else None
+        is_known = self._aliases.client_of(opened_id) == load.session_id
+        self._aliases.add(load.session_id, opened_id)
+        return aliases.with_result_session(load.response, load.session_id), opened_id if not is_known else None
 
     def add_alias(self, session_id: str, alias: str) -> list[Effect]:
         """A session continues in the agent's session ``alias``: that is no session of its own in lists and loads."""
@@ -72,7 +72,7 @@ class AgentSessions:
             return False
         if handover_lines.wants_login(message.error):
             return False
-        return hands_over == "always" or handover_lines.is_unknown(message.error)
+        return hands_over == "always" or handover_lines.says_unknown(message.error)
 
     def ask_for_new(self, load: Load) -> Effect | bytes:
         """The request for a new session, or, if that cannot be made, the line that refuses the load."""
@@ -86,21 +86,21 @@ class AgentSessions:
 
     def take_new(self, load: Load, line: bytes, message: Response) -> NewSession:
         """The agent's answer to the request for a new session. ``message``: the same line, parsed."""
-        id, opened = load.request.id, acp.session_id(message.result)
+        id, opened_id = load.request.id, acp.session_id(message.result)
         if load.state in _UNWANTED_STATES:
-            self._handovers.unwanted |= {opened} if opened is not None else set()
-            aliased = self.add_alias(load.session_id, opened) if opened is not None else []
-            return NewSession(LoadEvent.REFUSED, None, aliased)
-        if message.error is not None or opened is None:
+            self._handovers.unwanted |= {opened_id} if opened_id is not None else set()
+            alias_effects = self.add_alias(load.session_id, opened_id) if opened_id is not None else []
+            return NewSession(LoadEvent.REFUSED, None, alias_effects)
+        if message.error is not None or opened_id is None:
             try:
-                refusal = handover_lines.refusal_of(id, line)
+                refusal = handover_lines.encode_refusal(id, line)
             except (ValueError, KeyError):
                 refusal = jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, "The agent opened no new session")
             return NewSession(LoadEvent.REFUSED, refusal, [])
-        self._aliases.add(load.session_id, opened)
-        self._handovers.note_opened(load.session_id, opened)
-        answer = handover_lines.answer(id, message.result)
-        return NewSession(LoadEvent.AGREED, answer, self.add_alias(load.session_id, opened))
+        self._aliases.add(load.session_id, opened_id)
+        self._handovers.note_opened(load.session_id, opened_id)
+        answer = handover_lines.encode_answer(id, message.result)
+        return NewSession(LoadEvent.AGREED, answer, self.add_alias(load.session_id, opened_id))
 
     def keep_record(self, load: Load, ended: ReplayEnded) -> None:
         """Keep the record that the next prompt carries."""
@@ -118,23 +118,23 @@ class AgentSessions:
 
     def add_refused_prompt(self, load: Load, prompt: Request, refusal: bytes) -> None:
         """This load opens a new session for a refused prompt. ``refusal``: the line of the agent's error."""
-        self._resent[load.request.id] = prompt, refusal
+        self._refused_prompts[load.request.id] = prompt, refusal
 
     def find_refused_prompt(self, id: RequestId) -> Request | None:
         """The prompt that is sent again when the load with this request id is answered, if there is one."""
-        resent = self._resent.get(id)
-        return resent[0] if resent is not None else None
+        refused = self._refused_prompts.get(id)
+        return refused[0] if refused is not None else None
 
     def take_refusal(self, load: Load) -> bytes | None:
         """The new session cannot be opened: the line of the agent's refusal of the prompt, if it was for one."""
-        resent = self._resent.pop(load.request.id, None)
-        return resent[1] if resent is not None else None
+        refused = self._refused_prompts.pop(load.request.id, None)
+        return refused[1] if refused is not None else None
 
     def send_prompt_again(self, load: Load) -> list[Effect]:
         """The new session is open: the prompt that was refused, if it was for one."""
-        resent = self._resent.pop(load.request.id, None)
-        if resent is None:
+        refused = self._refused_prompts.pop(load.request.id, None)
+        if refused is None:
             return []
-        prompt, _ = resent
+        prompt, _ = refused
         line = self._handovers.add_record(prompt.raw + b"\n", prompt, load.session_id)
         return [Forward(Peer.AGENT, self._aliases.to_agent(line, jsonrpc.read_message(line)))]

@@ -59,11 +59,11 @@ class AnsweredLoads:
         if load.compared is None or load.compared.is_checked:
             return []
         # What is new may have been recorded in the meantime: another window has loaded the session too.
-        waiting = self._release(load)
+        effects = self._release(load)
         lines = load.compared.find_unchecked(comes_again=self._open_loads.comes_again(load))
         updates = tuple((line, True) for line in lines)
         since = load.compared.size
-        return waiting + ([ReadPast(load.request.id, load.session_id, updates, since=since)] if lines else [])
+        return effects + ([ReadPast(load.request.id, load.session_id, updates, since_size=since)] if lines else [])
 
     def settle(self, load: Load) -> list[Effect]:
         """The next prompt comes, or the session is closed: record what is new in what the agent sent, and send what
@@ -71,10 +71,10 @@ class AnsweredLoads:
         effects = self._release(load)
         if load.compared is None:
             return effects
-        new = load.compared.find_new(comes_again=self._open_loads.comes_again(load))
-        for line in new:
+        new_lines = load.compared.find_new(comes_again=self._open_loads.comes_again(load))
+        for line in new_lines:
             effects += self._record(load, line)
-        if new:
+        if new_lines:
             effects.append(EndTurn(load.session_id))
         load.compared.begin_turn(shows_transcript=load.client_has_transcript)
         return effects
@@ -133,7 +133,7 @@ class AnsweredLoads:
     def _record(self, load: Load, line: bytes) -> list[Effect]:
         message = jsonrpc.read_message(line)
         update = acp.member(message.params, "update") if isinstance(message, Notification) else None
-        return [*self._log.record_update(load.session_id, message.raw, update, opening=False)]
+        return [*self._log.record_update(load.session_id, message.raw, update, may_be_new=False)]
 
 
 def _read_past(load: Load) -> Effect:

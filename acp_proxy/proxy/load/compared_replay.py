@@ -42,9 +42,9 @@ class ComparedReplay:
         self._is_open_elsewhere = is_open_elsewhere
         self._is_checked = is_checked
         """Whether what is new was compared with what was appended since then."""
-        self._checked: frozenset[bytes] = frozenset()
+        self._checked_lines: frozenset[bytes] = frozenset()
         """The new lines that were, or are, compared with that."""
-        self._recorded_since: frozenset[bytes] = frozenset()
+        self._recorded_elsewhere: frozenset[bytes] = frozenset()
         """Those of them that were recorded since then."""
 
     @property
@@ -75,16 +75,16 @@ class ComparedReplay:
         """The lines that the transcript lacks. ``comes_again``: as for ``Comparison.find_new``."""
         lines = self.comparison.find_new(is_open_elsewhere=self._is_open_elsewhere, comes_again=comes_again)
         lines = drop_repetition(lines) if self.comparison.text.is_empty else lines
-        return [line for line in lines if line not in self._recorded_since]
+        return [line for line in lines if line not in self._recorded_elsewhere]
 
     def find_unchecked(self, *, comes_again: bool) -> list[bytes]:
         """The new lines, which must be compared with what was appended to the transcript since ``size``."""
         lines = self.find_new(comes_again=comes_again)
-        self._is_checked, self._checked = not lines, frozenset(lines)
+        self._is_checked, self._checked_lines = not lines, frozenset(lines)
         return lines
 
     def end_check(self, appended: Comparison | None) -> None:
         """What ``find_unchecked`` returned was compared with what was appended; None: that could not be read."""
         self._is_checked = True
         if appended is not None and not appended.is_undecided and not appended.text.is_empty:
-            self._recorded_since |= self._checked.difference(*appended.split_tail())
+            self._recorded_elsewhere |= self._checked_lines.difference(*appended.split_tail())

@@ -73,9 +73,9 @@ class Load:
         self.session_id = session_id
         self.plan = plan
         self.is_open_elsewhere = is_open_elsewhere
-        asked = LoadState.PASSING if plan.passes_at_once else LoadState.ASKED
-        asked = asked if plan.sends is not None else LoadState.QUEUED
-        self.state = LoadState.ANSWERED if is_answered else asked
+        first_state = LoadState.PASSING if plan.passes_at_once else LoadState.ASKED
+        first_state = first_state if plan.sends is not None else LoadState.QUEUED
+        self.state = LoadState.ANSWERED if is_answered else first_state
         self.has_transcript = has_transcript
         self.imports = plan.imports
         """Whether a transcript begins, or has begun, with what the agent sends before its answer."""
@@ -99,12 +99,12 @@ class Load:
         self.earlier_replay = b""
         """How the replay before this one began, whose rest the agent may send before its answer to this."""
 
-        self.asked_behind: dict[RequestId, int] = {}
+        self.updates_before: dict[RequestId, int] = {}
         """How many updates the agent had sent for each cancelled request of the session when this one was sent.
 
         The client cancels a load after 3 updates and loads again: 3. If the agent answers this one alone, what came for
         both may be one replay, or two. Where none begins like the first, this load's is what came after the 3."""
-        self.overtaken_at = 0
+        self.overtaken_count = 0
         """How many updates the agent had sent for a later load when it answered that before this one; 0: it did not.
 
         Of two loads, it answers the second first, after ``a b``: these become the second's replay, and this is 2."""

@@ -57,7 +57,7 @@ class LoadMachine:
     """All loads of one connection."""
 
     def __init__(self, log: SessionLog, handovers: Handovers, agent_sessions: AgentSessions) -> None:
-        self.titles = True
+        self.sends_titles = True
         """Whether the client gets the title made from the prompts. It does not if the agent's list shows another."""
         self.kinds: frozenset[str] = frozenset()
         """The optional kinds of updates that the client understands."""
@@ -75,15 +75,15 @@ class LoadMachine:
 
     # --- the table
 
-    def _move(self, load: Load, event: LoadEvent, came: Response | ReplayEnded | None = None) -> list[Effect]:
-        """Move a load to its next state. ``came``: the agent's answer, or the end of the replay."""
+    def _move(self, load: Load, event: LoadEvent, outcome: Response | ReplayEnded | None = None) -> list[Effect]:
+        """Move a load to its next state. ``outcome``: the agent's answer, or the end of the replay."""
         load.state, actions = TRANSITIONS[load.state].moves.get(event, (load.state, ()))
-        return [effect for action in actions for effect in self._perform(load, action, came)]
+        return [effect for action in actions for effect in self._perform(load, action, outcome)]
 
-    def _perform(self, load: Load, action: Action, came: Response | ReplayEnded | None) -> list[Effect]:
+    def _perform(self, load: Load, action: Action, outcome: Response | ReplayEnded | None) -> list[Effect]:
         match action:
             case Action.RECORD_OPENED:
-                return self._record_opened(load, came)
+                return self._record_opened(load, outcome)
             case Action.START_NEXT:
                 return self._start_next(load.session_id)
             case Action.REPLAY:
@@ -112,7 +112,7 @@ class LoadMachine:
                 line = self._agent_sessions.take_refusal(load) or load.response
                 return [Forward(Peer.CLIENT, line)] if line else []
             case Action.ANSWER_REPLAYED:
-                return self._end_replay(load, came)
+                return self._end_replay(load, outcome)
             case Action.ANSWER_CANCELLED:
                 load.decision = choose_replay(None, cancelled=True)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
@@ -137,8 +137,8 @@ class LoadMachine:
     def ask(self, load: Load) -> list[Effect]:
         """Follow a load that the agent is asked now. Returns the request, if it is for a new session."""
         self.open_loads.add(load)
-        cancelled = [other for other in self.open_loads.before(load) if other.state in CANCELLED_STATES]
-        load.asked_behind = {other.request.id: len(other.uncompared.items) for other in cancelled}
+        cancelled = [other for other in self.open_loads.find_earlier(load) if other.state in CANCELLED_STATES]
+        load.updates_before = {other.request.id: len(other.uncompared.items) for other in cancelled}
         return self._open_anew(load) if load.plan.sends == acp.NEW else []
 
     def show_transcript(self, load: Load) -> list[Effect]:
@@ -157,11 +157,11 @@ class LoadMachine:
         self._agent_sessions.add_refused_prompt(load, prompt, refusal)
         return self.ask(load)
 
-    def add_fork(self, request: Request, session_id: str, sent: list[bytes]) -> None:
-        """The agent has opened a fork. ``sent``: lines without newlines that came before its answer, which are the
-        parent's past or new."""
+    def add_fork(self, request: Request, session_id: str, early_lines: list[bytes]) -> None:
+        """The agent has opened a fork. ``early_lines``: lines without newlines that came before its answer, which are
+        the parent's past or new."""
         load = Load(request, session_id, _FORK, has_transcript=True, is_answered=True)
-        load.uncompared.replace([(line + b"\n", False) for line in sent])
+        load.uncompared.replace([(line + b"\n", False) for line in early_lines])
         self.open_loads.put_in_question(load)
         self.open_loads.note_agents_answer(load)
 
@@ -198,42 +198,44 @@ class LoadMachine:
         """The agent's answer to a load, or to the request sent in its place. ``message``: the same line, parsed."""
         load.response = line.removesuffix(b"\n") + b"\n"
         effects: list[Effect] = []
-        replayed: list[tuple[bytes, bool]] = []
-        behind = 0
-        for other in self.open_loads.before(load):
+        cancelled_lines: list[tuple[bytes, bool]] = []
+        cancelled_count = 0
+        for other in self.open_loads.find_earlier(load):
             if other.state in CANCELLED_STATES:  # the agent will not answer it, and what came for it was for this one
-                replayed += other.uncompared.drain()
-                behind += load.asked_behind.get(other.request.id, 0)
+                cancelled_lines += other.uncompared.drain()
+                cancelled_count += load.updates_before.get(other.request.id, 0)
                 effects += self._move(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
             event = LoadEvent.UNKNOWN if self._agent_sessions.can_open_anew(load, message) else LoadEvent.REFUSED
             return effects + self._move(load, event)
-        if replayed:
-            lines = [*replayed, *load.uncompared.items]
-            last = find_last_replay(lines)
-            if len(last) == len(lines):  # the replays do not begin alike: this one's began after it was asked for
-                last = find_last_replay(lines[behind:])
-            load.uncompared.replace(last)
+        if cancelled_lines:
+            lines = [*cancelled_lines, *load.uncompared.items]
+            last_replay = find_last_replay(lines)
+            if len(last_replay) == len(
+                lines
+            ):  # the replays do not begin alike: this one's began after it was asked for
+                last_replay = find_last_replay(lines[cancelled_count:])
+            load.uncompared.replace(last_replay)
         if not self._separate_replays(load.session_id):
             self._take_replay_of_oldest(load)
-        rest_lines = load.uncompared.lines[load.overtaken_at :] if load.overtaken_at else []
+        rest_lines = load.uncompared.lines[load.overtaken_count :] if load.overtaken_count else []
         load.earlier_replay = self.open_loads.swap_beginning(load)
-        if rest := count_rest(load.uncompared.items, load.earlier_replay):
+        if rest_count := count_rest(load.uncompared.items, load.earlier_replay):
             # The comparison needs it in order: an agent that lacks old turns does not begin where the transcript does.
-            rest_lines = load.uncompared.lines[:rest]
+            rest_lines = load.uncompared.lines[:rest_count]
             load.uncompared.replace(order_replay(load.uncompared.items, load.earlier_replay))
         elif not load.earlier_replay and self.open_loads.follows(load):
             rest_lines = load.uncompared.lines  # all of the earlier replay: this one comes behind its answer
         load.rest_of_replay = RestOfReplay(rest_lines) if rest_lines else None
         if not load.plan.passes_at_once:
-            load.response = _with_object(load.response, message)
+            load.response = _replace_null_result(load.response, message)
         if self.dialect.states_first:
             load.before_response.replace(load.before_response.drain() + load.behind_response.drain())
         return effects + self._move(load, LoadEvent.AGREED, message)
 
     def _separate_replays(self, session_id: str) -> bool:
         """Give each open load of the session its replay, if what came for the oldest is certainly one for each."""
-        loads = [load for load in self.open_loads.of_session(session_id) if load.state is LoadState.ASKED]
+        loads = [load for load in self.open_loads.find_by_session(session_id) if load.state is LoadState.ASKED]
         replays = separate_replays(loads[0].uncompared.items, len(loads)) if len(loads) > 1 else []
         for load, replay in zip(loads, replays, strict=False):
             load.uncompared.replace(replay)
@@ -241,13 +243,13 @@ class LoadMachine:
 
     def _take_replay_of_oldest(self, load: Load) -> None:
         """If the agent agrees to this load before the oldest open one, its last replay until now is this one's."""
-        oldest = next((other for other in self.open_loads.of_session(load.session_id) if other.awaits_agent), load)
+        oldest = next((other for other in self.open_loads.find_by_session(load.session_id) if other.awaits_agent), load)
         if oldest is load or oldest.state is not load.state or load.state not in (LoadState.ASKED, LoadState.PASSING):
             return
         replay = find_last_replay(oldest.uncompared.items)
         oldest.uncompared.replace(oldest.uncompared.items[: len(oldest.uncompared.items) - len(replay)])
         load.uncompared.replace(replay + load.uncompared.items)
-        oldest.overtaken_at = len(replay)
+        oldest.overtaken_count = len(replay)
 
     def _record_opened(self, load: Load, answer: Response | ReplayEnded | None) -> list[Effect]:
         """Record that the agent has opened the session, and what came before its answer."""
@@ -257,8 +259,10 @@ class LoadMachine:
         alias = None
         if not load.opens_anew:
             load.response, alias = self._agent_sessions.rename(load, acp.session_id(result))
-        known = self._log.sessions
-        is_imported = not (load.uncompared.is_closed or known.has_begun(session_id) or known.is_deleted(session_id))
+        sessions = self._log.sessions
+        is_imported = not (
+            load.uncompared.is_closed or sessions.has_begun(session_id) or sessions.is_deleted(session_id)
+        )
         load.imports = load.imports and is_imported
         states = [state for state, _ in load.state_updates.items]
         if load.imports:
@@ -277,10 +281,10 @@ class LoadMachine:
     def _open_anew(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
         load.opens_anew = True
-        asked = self._agent_sessions.ask_for_new(load)
-        if not isinstance(asked, bytes):
-            return [asked]
-        load.response = asked
+        request = self._agent_sessions.ask_for_new(load)
+        if not isinstance(request, bytes):
+            return [request]
+        load.response = request
         return self._move(load, LoadEvent.REFUSED)
 
     def handle_new_session(self, load: Load, line: bytes, message: Response) -> list[Effect]:
@@ -296,7 +300,7 @@ class LoadMachine:
 
     def _start_next(self, session_id: str) -> list[Effect]:
         """Start the next replay of a session, unless one is running."""
-        others = self.open_loads.of_session(session_id)
+        others = self.open_loads.find_by_session(session_id)
         if any(other.state in REPLAYING_STATES for other in others):
             return []
         queued = next((other for other in others if other.state is LoadState.QUEUED), None)
@@ -312,7 +316,7 @@ class LoadMachine:
             name = jsonrpc.printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [*([] if load.uncompared else [warning]), *self._move(load, LoadEvent.REPLAYED)]
-        resent = self._agent_sessions.find_refused_prompt(load.request.id)
+        refused_prompt = self._agent_sessions.find_refused_prompt(load.request.id)
         gives_record = load.opens_anew or load.catches_up or load.returns_to is not None
         return [
             StartReplay(
@@ -320,11 +324,11 @@ class LoadMachine:
                 tuple(load.uncompared.items),
                 load.needs_comparison,
                 load.fixed_rule,
-                shows_replay=load.plan.shows_replay and resent is None,
+                shows_replay=load.plan.shows_replay and refused_prompt is None,
                 makes_record=gives_record,
                 only_lacking=load.catches_up,
-                before=resent.id if resent is not None else None,
-                titles=self.titles,
+                before_prompt=refused_prompt.id if refused_prompt is not None else None,
+                sends_title=self.sends_titles,
                 kinds=self.kinds,
                 protocol=self.dialect.version,
                 accepted_content=self.accepted_content if gives_record else frozenset(),
@@ -335,7 +339,7 @@ class LoadMachine:
         """``run`` has compared and replayed."""
         load = self.open_loads.get(ended.request)
         if load is None or load.state not in REPLAYING_STATES:  # cancelled, or the id came again
-            for cancelled in self.open_loads.all_in_question():
+            for cancelled in self.open_loads.list_in_question():
                 if cancelled.request.id == ended.request:
                     self._agent_sessions.keep_record(cancelled, ended)
             return []
@@ -358,7 +362,7 @@ class LoadMachine:
             load.uncompared.drain()
             states = ended.states
         if self._handovers.has_record(load.session_id) and load.opens_anew:
-            lines.append(handover_lines.notice(load.session_id))
+            lines.append(handover_lines.encode_notice(load.session_id))
         lines += [line for line, _ in load.before_response.drain()]
         ids = load.compared.new_message_ids if load.compared is not None else {}
         effects: list[Effect] = [*self._log.note_replay(load.session_id, load.decision, ids)]
@@ -368,7 +372,7 @@ class LoadMachine:
 
     def handle_past_read(self, read: PastRead) -> list[Effect]:
         """``run`` has compared what the agent sent about a session."""
-        for load in [*self.open_loads.all_in_question(), *self.open_loads.all()]:
+        for load in [*self.open_loads.list_in_question(), *self.open_loads.list_open()]:
             if (load.request.id, load.session_id) == (read.request, read.session_id):
                 load.uncompared.drain()
                 if load.compared is not None:
@@ -416,7 +420,9 @@ class LoadMachine:
     def _apply_earlier_events(self, load: Load) -> list[Effect]:
         """Act on what happened before the client got its answer: a prompt, another request, the agent's end."""
         is_in_turn = self._log.sessions.is_in_turn(load.session_id)
-        others = [other for other in self.open_loads.of_session(load.session_id) if other.state not in ABANDONED_STATES]
+        others = [
+            other for other in self.open_loads.find_by_session(load.session_id) if other.state not in ABANDONED_STATES
+        ]
         is_last_word = self._has_agent_ended or bool(others)
         is_open = load.state is LoadState.ANSWERED and self.open_loads.find_in_question(load.session_id) is load
         if not is_open or not (is_in_turn or is_last_word):
@@ -434,17 +440,17 @@ class LoadMachine:
     def prompt(self, session_id: str, prompt: Request | None) -> list[Effect]:
         """The client prompts: settle what the agent sent until now. ``prompt``: None if it passes in pieces."""
         effects: list[Effect] = []
-        for load in self.open_loads.of_session(session_id):
+        for load in self.open_loads.find_by_session(session_id):
             _add_unechoed(load, prompt)
             if load.uncompared or load.state is not LoadState.ASKED:
                 effects += self._move(load, LoadEvent.PROMPTED)
-        opened = self.open_loads.find_in_question(session_id)
-        if opened is not None:
+        load_in_question = self.open_loads.find_in_question(session_id)
+        if load_in_question is not None:
             effects += self.answered_loads.send_late_in_turn(session_id)
-            _add_unechoed(opened, prompt)
-            if prompt is not None and opened.state is LoadState.ANSWERED:
-                self._handovers.keep_first_prompt(opened, prompt)
-            effects += self._move(opened, LoadEvent.PROMPTED)
+            _add_unechoed(load_in_question, prompt)
+            if prompt is not None and load_in_question.state is LoadState.ANSWERED:
+                self._handovers.keep_first_prompt(load_in_question, prompt)
+            effects += self._move(load_in_question, LoadEvent.PROMPTED)
         return effects
 
     def end_turn(self, session_id: str) -> list[Effect]:
@@ -452,26 +458,26 @@ class LoadMachine:
         if self._log.sessions.is_in_turn(session_id):
             return []
         load = self.open_loads.find_in_question(session_id)
-        ended = [*self.open_loads.of_session(session_id), *([load] if load is not None else [])]
+        loads = [*self.open_loads.find_by_session(session_id), *([load] if load is not None else [])]
         self._handovers.end_replay(session_id)
-        return [effect for ended_load in ended for effect in self._move(ended_load, LoadEvent.TURN_ENDED)]
+        return [effect for each in loads for effect in self._move(each, LoadEvent.TURN_ENDED)]
 
     def forget_session(self, session_id: str) -> list[Effect]:
         """The session was deleted: stop its replays and forget its load."""
         self._handovers.forget_session(session_id)
         load = self.open_loads.find_in_question(session_id)
-        deleted = self._move(load, LoadEvent.DELETED) if load is not None else []
-        return [*deleted, *(StopReplay(load.request.id) for load in self.open_loads.of_session(session_id))]
+        effects = self._move(load, LoadEvent.DELETED) if load is not None else []
+        return [*effects, *(StopReplay(load.request.id) for load in self.open_loads.find_by_session(session_id))]
 
-    def end(self, how: str) -> list[Effect]:
-        """The agent has ended: answer every load with an error, after what it sent. ``how``: the error's text."""
+    def end(self, reason: str) -> list[Effect]:
+        """The agent has ended: answer every load with an error, after what it sent. ``reason``: the error's text."""
         self._has_agent_ended = True
         effects: list[Effect] = []
-        for load in self.open_loads.all():
+        for load in self.open_loads.list_open():
             if load.awaits_agent:
-                load.response = jsonrpc.error(load.request.id, jsonrpc.INTERNAL_ERROR, how)
+                load.response = jsonrpc.error(load.request.id, jsonrpc.INTERNAL_ERROR, reason)
                 effects += self._move(load, LoadEvent.ENDED)
-        for load in self.open_loads.all_in_question():
+        for load in self.open_loads.list_in_question():
             effects += self._apply_earlier_events(load) or self._move(load, LoadEvent.ENDED)
         self._handovers.forget_asked()
         return effects
@@ -481,7 +487,7 @@ class LoadMachine:
     def may_be_past(self, session_id: str) -> bool:
         """Whether other updates of a session than user messages may be of the past: a load concerns them. Not in the
         turn after it, unless a replay still runs."""
-        load = self.open_loads.current(session_id) if self.open_loads else None
+        load = self.open_loads.find_current(session_id) if self.open_loads else None
         if load is None:
             return False
         in_turn = load.replay_in_turn
@@ -524,7 +530,7 @@ class LoadMachine:
         effects: list[Effect] = []
         if not load.awaits_agent or self._log.sessions.is_in_turn(load.session_id):
             effects += self._log.record_update(
-                load.session_id, message.raw, acp.member(message.params, "update"), opening=False
+                load.session_id, message.raw, acp.member(message.params, "update"), may_be_new=False
             )
         elif load.state_updates.size + len(line) <= HELD_LIMIT:
             load.state_updates.add(message.raw, None)
@@ -548,7 +554,7 @@ class LoadMachine:
         if load is None or load.state is not LoadState.ASKED:
             return self.send(session_id, line)
         effects: list[Effect] = []
-        for other in self.open_loads.of_session(load.session_id):
+        for other in self.open_loads.find_by_session(load.session_id):
             if other.state is LoadState.ASKED and other.uncompared and other.plan.shows_replay:
                 effects += self._move(other, LoadEvent.FLOODED)
         return [*effects, *self._send_all_waiting(load), *self._send_behind_earlier(load, [line])]
@@ -581,16 +587,16 @@ class LoadMachine:
     def _send_all_waiting(self, load: Load) -> list[Effect]:
         """Send the lines that waited for this load's answer and for earlier ones of its session, or let them wait for
         an earlier request of the session whose replay is not over."""
-        out: list[bytes] = []
+        lines: list[bytes] = []
         for line, update in self.waiting_lines.take(load):
             if update is None:
-                out.append(line)
+                lines.append(line)
             elif load.compared is not None:
-                out += load.compared.sort_late(line, update)
+                lines += load.compared.sort_late(line, update)
             else:
                 self.waiting_lines.remember(load, line, late=True)
-                out.append(line)
-        return self._send_behind_earlier(load, out)
+                lines.append(line)
+        return self._send_behind_earlier(load, lines)
 
 
 def _add_unechoed(load: Load, prompt: Request | None) -> None:
@@ -600,7 +606,7 @@ def _add_unechoed(load: Load, prompt: Request | None) -> None:
         load.unechoed_prompts.append(letters)
 
 
-def _with_object(line: bytes, message: Response) -> bytes:
+def _replace_null_result(line: bytes, message: Response) -> bytes:
     """The response with ``{}`` instead of null as its result, since some clients fail on null."""
     if message.result is not None:
         return line

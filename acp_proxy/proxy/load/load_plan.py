@@ -55,8 +55,8 @@ def plan_load(
     hands_over = modes.handover if found.has_transcript else NEVER
     fixed_rule = Rule.HANDED_OVER if found.agent_has_only_part else None
     if found.is_copy and not is_in_turn and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
-        anew = LoadPlan(acp.NEW, fixed_rule=fixed_rule, shows_replay=method == acp.LOAD, hands_over=ALWAYS)
-        return anew if modes.handover != NEVER else Refusal.NO_HANDOVER
+        new_session_plan = LoadPlan(acp.NEW, fixed_rule=fixed_rule, shows_replay=method == acp.LOAD, hands_over=ALWAYS)
+        return new_session_plan if modes.handover != NEVER else Refusal.NO_HANDOVER
     can_load, can_resume = LOAD in served_by_agent, RESUME in served_by_agent
     is_behind = found.is_behind and not is_in_turn and modes.handover != NEVER
     if method != acp.LOAD:

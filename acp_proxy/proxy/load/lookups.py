@@ -26,8 +26,8 @@ from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_log import SessionLog
 from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
 
-_NAMING = acp.RECORDED_REQUESTS | acp.RENAMES | {acp.STEERING, acp.CLOSE, acp.FORK, acp.STATUS}
-_NAMING |= acp.ARCHIVES | acp.UNARCHIVES
+_NAMING_METHODS = acp.RECORDED_REQUESTS | acp.RENAMES | {acp.STEERING, acp.CLOSE, acp.FORK, acp.STATUS}
+_NAMING_METHODS |= acp.ARCHIVES | acp.UNARCHIVES
 """Requests, beside those to open and delete, that mean something here for the session that they name. In all others
 the agent's id means the same to the agent."""
 _REFUSALS = {
@@ -62,19 +62,19 @@ class Lookups:
         self._aliases = aliases
         self._copy_ids = copy_ids
         self.uncopied = UncopiedSessions()
-        self._finding: dict[RequestId, tuple[Request, bytes]] = {}
+        self._pending: dict[RequestId, tuple[Request, bytes]] = {}
         """By request id: those that are being looked up, with their lines."""
-        self._resending: dict[RequestId, tuple[Load, Request, bytes]] = {}
-        self._found: set[RequestId] = set()
+        self._refused_prompts: dict[RequestId, tuple[Load, Request, bytes]] = {}
+        self._looked_up: set[RequestId] = set()
         """The requests about sessions that were not opened here which were looked up, and are decided on next."""
 
     def look_up(self, line: bytes, request: Request, session_id: str) -> list[Effect] | None:
         """A load or a resume from the client. None: it passes unchanged."""
         is_ours = self._is_served_here(request)
-        if request.id in self._machine.open_loads or request.id in self._finding:
+        if request.id in self._machine.open_loads or request.id in self._pending:
             in_use = own_messages.refuse(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")
             return [in_use] if is_ours else None
-        self._finding[request.id] = request, line
+        self._pending[request.id] = request, line
         client_id = self._copy_ids.find_client_id(session_id)
         return [
             *self._machine.close(session_id),
@@ -84,19 +84,19 @@ class Lookups:
     def look_up_to_delete(self, line: bytes, request: Request) -> list[Effect] | None:
         """A delete that the agent serves: it may know the session by another id. None: it passes unchanged."""
         session_id = acp.session_id(request.params)
-        if session_id is None or request.id in self._finding or request.id in self._machine.open_loads:
+        if session_id is None or request.id in self._pending or request.id in self._machine.open_loads:
             return None
-        self._finding[request.id] = request, line
+        self._pending[request.id] = request, line
         return [FindSession(request.id, session_id, only_here=False)]
 
     def look_up_first(self, line: bytes, request: Request) -> list[Effect] | None:
         """A request about a session that was not opened here, or an unarchive: that session may be archived only here.
         None: it is decided on as it is."""
         session_id = acp.session_id(request.params)
-        if session_id is None or request.method not in _NAMING:
+        if session_id is None or request.method not in _NAMING_METHODS:
             return None
-        if request.id in self._found:
-            self._found.discard(request.id)
+        if request.id in self._looked_up:
+            self._looked_up.discard(request.id)
             return None
         if not (self.is_unknown(session_id) or self._unarchives(request)):
             return None
@@ -104,52 +104,54 @@ class Lookups:
 
     def is_unknown(self, session_id: str) -> bool:
         """Whether the store may know another id for a session that was not opened here."""
-        if not (self._service.is_known and self._log.records):
+        if not (self._service.is_ready and self._log.records):
             return False
         return not self._log.sessions.is_known(session_id) and self._aliases.agent_of(session_id) is None
 
     def _unarchives(self, request: Request) -> bool:
         """Whether this asks the agent to unarchive a session that its list may show as archived here."""
-        offered = self._service.served_by_agent | self._service.index
-        return request.method in acp.UNARCHIVES and METHODS[request.method].part in offered and self._service.amends
+        offers = self._service.served_by_agent | self._service.index_parts
+        return (
+            request.method in acp.UNARCHIVES and METHODS[request.method].part in offers and self._service.amends_lists
+        )
 
     def watch(self, line: bytes, request: Request, session_id: str) -> list[Effect] | None:
         """A load or a resume for which acp-proxy serves nothing. What the agent sends is compared anyway.
 
         None: it passes unchanged and unnoticed.
         """
-        if request.id in self._machine.open_loads or request.id in self._finding or self._machine.open_loads.are_many:
+        if request.id in self._machine.open_loads or request.id in self._pending or self._machine.open_loads.are_many:
             return None
-        settled = self._machine.close(session_id)
-        planned = LoadPlan(request.method, passes_at_once=True, renames=False)
-        return [*settled, *self._ask(line, Load(request, session_id, planned, has_transcript=True))]
+        close_effects = self._machine.close(session_id)
+        plan = LoadPlan(request.method, passes_at_once=True, renames=False)
+        return [*close_effects, *self._ask(line, Load(request, session_id, plan, has_transcript=True))]
 
     def handle_found(self, found: SessionFound) -> list[Effect]:
         """The session was looked up: refuse the request, or ask the agent."""
-        if found.request in self._resending:
+        if found.request in self._refused_prompts:
             return self._ask_for_prompt(found)
-        if found.request not in self._finding:  # the store hung, and the request was answered meanwhile
+        if found.request not in self._pending:  # the store hung, and the request was answered meanwhile
             return []
-        request, line = self._finding.pop(found.request)
+        request, line = self._pending.pop(found.request)
         session_id = acp.session_id(request.params) or ""
-        if found.continued is not None and self._copy_ids.client_of(session_id) is None:
-            self._copy_ids.add(found.continued, session_id)
+        if found.continued_session_id is not None and self._copy_ids.client_of(session_id) is None:
+            self._copy_ids.add(found.continued_session_id, session_id)
             return [DecideLater(Peer.CLIENT, [line])]
         if request.method == acp.DELETE:
             return self._ask_to_delete(line, request, session_id, found)
-        if request.method in _NAMING:
+        if request.method in _NAMING_METHODS:
             return self._decide_first(line, request, session_id, found)
         if found.is_deleted:  # a prompt would revive it, in the directory that the client names
-            return [*self._log.remember_deleted(session_id, request.params), _not_found(request, session_id)]
-        planned = self._plan(request, session_id, found)
+            return [*self._log.remember_deleted(session_id, request.params), _refuse_unknown(request, session_id)]
+        plan = self._plan(request, session_id, found)
         if found.trouble is not None and self._is_served_here(request):
             return [own_messages.refuse_for_store(request.id, found.trouble)]
-        if isinstance(planned, Refusal) and planned in _REFUSALS:
-            refusal = own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, _REFUSALS[planned])
+        if isinstance(plan, Refusal) and plan in _REFUSALS:
+            refusal = own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, _REFUSALS[plan])
             return [CloseTranscript(request.id), refusal]
-        if isinstance(planned, Refusal):
-            return [_not_found(request, session_id)]
-        return self._begin_load(line, request, session_id, found, planned)
+        if isinstance(plan, Refusal):
+            return [_refuse_unknown(request, session_id)]
+        return self._begin_load(line, request, session_id, found, plan)
 
     def _plan(self, request: Request, session_id: str, found: SessionFound) -> LoadPlan | Refusal:
         """How a load or a resume is served, as ``plan_load`` says, and as far as nothing is too much."""
@@ -157,39 +159,39 @@ class Lookups:
         is_in_turn = self._log.sessions.is_in_turn(session_id)
         if found.agent_has_only_part and not found.is_copy:
             is_ours_no_more = found.alias is not None and self._aliases.client_of(found.alias) is None
-            self._handovers.expect_record(session_id, of_another=is_ours_no_more)
+            self._handovers.expect_record(session_id, handed_over_again=is_ours_no_more)
         if self._handovers.awaits_record(session_id):
             found = replace(found, agent_has_only_part=True)
         served, modes = self._service.served_by_agent, self._service.modes
-        planned = plan_load(request.method, found, served, modes, is_in_turn=is_in_turn)
-        if planned is None or (not isinstance(planned, Refusal) and self._machine.open_loads.are_many):
+        plan = plan_load(request.method, found, served, modes, is_in_turn=is_in_turn)
+        if plan is None or (not isinstance(plan, Refusal) and self._machine.open_loads.are_many):
             passes = LoadPlan(request.method, passes_at_once=True)
             return Refusal.TOO_MANY if self._is_served_here(request) else passes
-        return planned
+        return plan
 
     def _begin_load(
-        self, line: bytes, request: Request, session_id: str, found: SessionFound, planned: LoadPlan
+        self, line: bytes, request: Request, session_id: str, found: SessionFound, plan: LoadPlan
     ) -> list[Effect]:
         """Ask the agent for what the plan says, or show the transcript."""
-        others = self._machine.open_loads.of_session(session_id)
+        others = self._machine.open_loads.find_by_session(session_id)
         earlier_id = next((other.earlier_id for other in others if other.earlier_id is not None), None)
         if earlier_id is None and self._log.sessions.is_known(session_id):
             earlier_id = self._aliases.agent_of(session_id) or session_id
         # An agent that is not asked goes on with its turn in the session that it has open.
-        aliased = self._use_alias(session_id, found) if planned.sends is not None else []
+        alias_effects = self._use_alias(session_id, found) if plan.sends is not None else []
         if found.is_foreign:
             self.uncopied.add(session_id)
-        unused: list[Effect] = [CloseTranscript(request.id)] if planned.passes_at_once else []
+        close_effects: list[Effect] = [CloseTranscript(request.id)] if plan.passes_at_once else []
         is_open = None if self._log.sessions.has_begun(session_id) else found.is_open
         load = Load(
             request,
             session_id,
-            planned,
+            plan,
             has_transcript=found.has_transcript,
             is_open_elsewhere=is_open,
             earlier_id=earlier_id if earlier_id != (self._aliases.agent_of(session_id) or session_id) else None,
         )
-        return [*aliased, *unused, *self._ask(line, load)]
+        return [*alias_effects, *close_effects, *self._ask(line, load)]
 
     def _is_served_here(self, request: Request) -> bool:
         """Whether acp-proxy serves this method itself."""
@@ -207,7 +209,7 @@ class Lookups:
         """Answer an unarchive of a session that only acp-proxy has archived; decide on all other requests."""
         if found.is_archived_here and self._unarchives(request):
             return [CloseTranscript(request.id), SetArchived(request.id, session_id, True, False)]
-        self._found.add(request.id)
+        self._looked_up.add(request.id)
         line = self._copy_ids.to_agent(line, request)  # as the client sent it, so that its id stays the client's
         return [CloseTranscript(request.id), *self._use_alias(session_id, found), DecideLater(Peer.CLIENT, [line])]
 
@@ -220,12 +222,12 @@ class Lookups:
                 line = acp.with_session(line, found.alias)
         return [CloseTranscript(request.id), Forward(Peer.AGENT, line)]
 
-    def ask_again(self, load: Load, prompt: Request, refused: bytes) -> list[Effect]:
+    def ask_again(self, load: Load, prompt: Request, refusal: bytes) -> list[Effect]:
         """The agent refused a prompt because it does not know the session: send it again in a new one.
 
-        ``load``: the last one of the session. ``refused``: the line of the agent's error, for the client if this fails.
+        ``load``: the last one of the session. ``refusal``: the line of the agent's error, for the client if this fails.
         """
-        self._resending[prompt.id] = load, prompt, refused
+        self._refused_prompts[prompt.id] = load, prompt, refusal
         return [FindSession(prompt.id, load.session_id)]
 
     def ask_by_earlier_id(self, load: Load, answer: Response) -> list[Effect]:
@@ -241,19 +243,21 @@ class Lookups:
         self._aliases.add(load.session_id, earlier_id)
         return self._send_request(load.request.raw + b"\n", load)
 
-    def fail(self, how: str) -> list[Effect]:
-        """The agent has ended: answer the requests that are being looked up with an error. ``how``: its text."""
-        effects: list[Effect] = [own_messages.refuse(id, jsonrpc.INTERNAL_ERROR, how) for id in self._finding]
-        self._finding.clear()
+    def fail(self, reason: str) -> list[Effect]:
+        """The agent has ended: answer the requests that are being looked up with an error. ``reason``: its text."""
+        effects: list[Effect] = [own_messages.refuse(id, jsonrpc.INTERNAL_ERROR, reason) for id in self._pending]
+        self._pending.clear()
         return effects
 
     def _ask_for_prompt(self, found: SessionFound) -> list[Effect]:
-        load, prompt, refused = self._resending.pop(found.request)
+        load, prompt, refusal = self._refused_prompts.pop(found.request)
         if not found.has_transcript:
-            return [Forward(Peer.CLIENT, refused)]
-        opens = Request(load.request.raw, prompt.id, load.request.method, load.request.params)
-        again = Load(opens, load.session_id, LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER), has_transcript=True)
-        return self._machine.ask_for_prompt(again, prompt, refused)
+            return [Forward(Peer.CLIENT, refusal)]
+        new_request = Request(load.request.raw, prompt.id, load.request.method, load.request.params)
+        new_load = Load(
+            new_request, load.session_id, LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER), has_transcript=True
+        )
+        return self._machine.ask_for_prompt(new_load, prompt, refusal)
 
     def _ask(self, line: bytes, load: Load) -> list[Effect]:
         """Ask the agent to open a session, or for a new one in its place."""
@@ -262,11 +266,11 @@ class Lookups:
         if load.plan.sends == acp.NEW:
             return self._machine.ask(load)
         try:
-            sent = self._send_request(line, load)
+            request_effects = self._send_request(line, load)
         except ValueError as problem:
             id = load.request.id
             return [CloseTranscript(id), own_messages.refuse(id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
-        return [*self._machine.ask(load), *sent]
+        return [*self._machine.ask(load), *request_effects]
 
     def _send_request(self, line: bytes, load: Load) -> list[Effect]:
         """Send the agent a load's request, with the method of its plan. ``line``: the client's. Raises ValueError."""
@@ -277,5 +281,5 @@ class Lookups:
         return [Forward(Peer.AGENT, self._aliases.to_agent(line, request))]
 
 
-def _not_found(request: Request, session_id: str) -> Effect:
+def _refuse_unknown(request: Request, session_id: str) -> Effect:
     return own_messages.refuse(request.id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session_id}")

@@ -8,11 +8,11 @@ from acp_proxy.protocol.jsonrpc import Request, RequestId
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.states import ABANDONED_STATES, CANCELLED_STATES
 
-AT_ONCE = 128
+HOLDING_LIMIT = 128
 """The most requests that hold lines back. Each may have a file open, and a thread."""
-IN_QUESTION = 32
+IN_QUESTION_LIMIT = 32
 """The most sessions that were opened and not prompted yet. The conversation of each may be in memory."""
-UNANSWERED = 10_000
+UNANSWERED_LIMIT = 10_000
 """The most requests without an answer that are remembered although they hold no lines back."""
 
 
@@ -28,7 +28,7 @@ class OpenLoads:
         """The loads that the agent has answered, in the order of its answers."""
         self._following: set[RequestId] = set()
         """The open loads sent before the client got its answer to another one of their session."""
-        self._begins: dict[str, bytes] = {}
+        self._first_lines: dict[str, bytes] = {}
         """By session: how the last replay began, while a request is open."""
 
     def __contains__(self, id: RequestId) -> bool:
@@ -39,7 +39,7 @@ class OpenLoads:
 
     # --- what is there
 
-    def all(self) -> list[Load]:
+    def list_open(self) -> list[Load]:
         """The open loads, oldest first."""
         return list(self._unanswered.values())
 
@@ -47,21 +47,21 @@ class OpenLoads:
         """The open load with this request id."""
         return self._unanswered.get(id)
 
-    def of_request(self, request: Request) -> Load | None:
+    def find_by_request(self, request: Request) -> Load | None:
         """The open load of exactly this request object."""
         load = self._unanswered.get(request.id)
         return load if load is not None and load.request is request else None
 
-    def of_session(self, session_id: str) -> list[Load]:
+    def find_by_session(self, session_id: str) -> list[Load]:
         """The session's open loads, oldest first."""
         return [load for load in self._unanswered.values() if load.session_id == session_id] if self._unanswered else []
 
-    def before(self, load: Load) -> list[Load]:
+    def find_earlier(self, load: Load) -> list[Load]:
         """The open loads of its session that were sent before this one."""
-        of_session = self.of_session(load.session_id)
+        of_session = self.find_by_session(load.session_id)
         return of_session[: of_session.index(load)] if load in of_session else []
 
-    def current(self, session_id: str) -> Load | None:
+    def find_current(self, session_id: str) -> Load | None:
         """The load to which the session's updates belong now, or None if they are simply new.
 
         An update names its session, never the request for which the agent sends it. Agents work on one request after
@@ -69,7 +69,9 @@ class OpenLoads:
         last one that was answered, whatever was asked first.
         """
         expected = (
-            load for load in self.of_session(session_id) if load.awaits_agent and load.state not in ABANDONED_STATES
+            load
+            for load in self.find_by_session(session_id)
+            if load.awaits_agent and load.state not in ABANDONED_STATES
         )
         return next(expected, None) or next(
             (
@@ -84,30 +86,30 @@ class OpenLoads:
         """The session's load that was answered and is not settled."""
         return self._in_question.get(session_id) if session_id is not None and self._in_question else None
 
-    def all_in_question(self) -> list[Load]:
+    def list_in_question(self) -> list[Load]:
         """The answered loads that are not settled, of which the oldest comes first."""
         return list(self._in_question.values())
 
     def is_in_question(self, session_id: str) -> bool:
         """Whether the session's updates belong to a load, and may not be new."""
-        return bool(self) and self.current(session_id) is not None
+        return bool(self) and self.find_current(session_id) is not None
 
     def follows(self, load: Load) -> bool:
         """Whether another request for its session was answered since this one was sent, so that what the agent sends
         may follow that answer."""
         return load.request.id in self._following or any(
-            not other.awaits_agent for other in self.of_session(load.session_id)
+            not other.awaits_agent for other in self.find_by_session(load.session_id)
         )
 
     def comes_again(self, load: Load) -> bool:
         """Whether the agent may replay the session again, for another open load."""
-        others = (other for other in self.of_session(load.session_id) if other is not load)
+        others = (other for other in self.find_by_session(load.session_id) if other is not load)
         return any(other.state not in ABANDONED_STATES | CANCELLED_STATES for other in others)
 
     @property
     def are_many(self) -> bool:
         """Whether no more requests can be opened at once."""
-        return sum(load.holds_lines for load in self._unanswered.values()) >= AT_ONCE
+        return sum(load.holds_lines for load in self._unanswered.values()) >= HOLDING_LIMIT
 
     def _is_known(self, load: Load) -> bool:
         return self._in_question.get(load.session_id) is load or self._unanswered.get(load.request.id) is load
@@ -117,7 +119,7 @@ class OpenLoads:
     def add(self, load: Load) -> None:
         """Add an open load."""
         self._unanswered[load.request.id] = load
-        if len(self._unanswered) > UNANSWERED:
+        if len(self._unanswered) > UNANSWERED_LIMIT:
             oldest = next(iter(self._unanswered))
             if not self._unanswered[oldest].holds_lines:
                 del self._unanswered[oldest]
@@ -131,13 +133,13 @@ class OpenLoads:
     def note_clients_answer(self, load: Load) -> None:
         """The client has its answer. What the agent sends from here on may belong to this load, or to later ones."""
         self._leave(load)
-        self._following |= {other.request.id for other in self.of_session(load.session_id)}
+        self._following |= {other.request.id for other in self.find_by_session(load.session_id)}
 
     def put_in_question(self, load: Load) -> Load | None:
         """The load was answered: until it is settled, what the agent sends about its session is compared. Returns the
         oldest such load if there are too many, which must be settled now."""
         self._in_question[load.session_id] = load
-        return next(iter(self._in_question.values())) if len(self._in_question) > IN_QUESTION else None
+        return next(iter(self._in_question.values())) if len(self._in_question) > IN_QUESTION_LIMIT else None
 
     def forget(self, load: Load) -> None:
         """Everything is settled."""
@@ -149,13 +151,13 @@ class OpenLoads:
         if self._unanswered.get(load.request.id) is load:
             del self._unanswered[load.request.id]
             self._following.discard(load.request.id)
-        if not self.of_session(load.session_id):
-            self._begins.pop(load.session_id, None)
+        if not self.find_by_session(load.session_id):
+            self._first_lines.pop(load.session_id, None)
 
     def swap_beginning(self, load: Load) -> bytes:
         """The first line of what the agent sent for the request of this session that it answered before this one; empty
         if none is known. From now on, this load's counts."""
-        before, items = self._begins.get(load.session_id, b""), load.uncompared.items
+        earlier_line, items = self._first_lines.get(load.session_id, b""), load.uncompared.items
         if items:
-            self._begins[load.session_id] = items[count_rest(items, before)][0]
-        return before
+            self._first_lines[load.session_id] = items[count_rest(items, earlier_line)][0]
+        return earlier_line

@@ -105,23 +105,26 @@ class Row(NamedTuple):
     holds_lines: bool = False
 
 
-_OPENS = (Action.BECOME_ANSWERED, Action.START_NEXT)
-_ENDS = (Action.FORGET, Action.START_NEXT)
+_OPEN_ACTIONS = (Action.BECOME_ANSWERED, Action.START_NEXT)
+_END_ACTIONS = (Action.FORGET, Action.START_NEXT)
 # Nothing of a deleted session is recorded or shown any more, so nothing is settled.
-_IS_DELETED = (LoadState.OVER, _ENDS)
-_CANCELS = (Action.ANSWER_CANCELLED, Action.DROP_UNCOMPARED, Action.SEND_WAITING)
+_DELETED_MOVE = (LoadState.OVER, _END_ACTIONS)
+_CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_UNCOMPARED, Action.SEND_WAITING)
 
 # A load that passes holds nothing, so the agent's answer is the client's, whatever the client did.
-_PASSES: Moves = {
-    LoadEvent.AGREED: (LoadState.ANSWERED, (Action.RECORD_OPENED, Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_OPENS)),
-    LoadEvent.REFUSED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_ENDS)),
-    LoadEvent.ENDED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_ENDS)),
+_PASSING_MOVES: Moves = {
+    LoadEvent.AGREED: (
+        LoadState.ANSWERED,
+        (Action.RECORD_OPENED, Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_OPEN_ACTIONS),
+    ),
+    LoadEvent.REFUSED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_END_ACTIONS)),
+    LoadEvent.ENDED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_END_ACTIONS)),
 }
 # The client has its answer, but an agent that answers all the same has opened the session.
 _CANCELLED_MOVES: Moves = {
-    LoadEvent.AGREED: (LoadState.ANSWERED, (Action.DROP_UNCOMPARED, Action.RECORD_OPENED, *_OPENS)),
-    LoadEvent.REFUSED: (LoadState.OVER, _ENDS),
-    LoadEvent.ENDED: (LoadState.OVER, _ENDS),
+    LoadEvent.AGREED: (LoadState.ANSWERED, (Action.DROP_UNCOMPARED, Action.RECORD_OPENED, *_OPEN_ACTIONS)),
+    LoadEvent.REFUSED: (LoadState.OVER, _END_ACTIONS),
+    LoadEvent.ENDED: (LoadState.OVER, _END_ACTIONS),
 }
 
 TRANSITIONS: dict[LoadState, Row] = {
@@ -133,7 +136,7 @@ TRANSITIONS: dict[LoadState, Row] = {
             LoadEvent.AGREED: (LoadState.QUEUED, (Action.RECORD_OPENED, Action.START_NEXT)),
             LoadEvent.REFUSED: (
                 LoadState.OVER,
-                (Action.SEND_UNCOMPARED, Action.SEND_WAITING, Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_ENDS),
+                (Action.SEND_UNCOMPARED, Action.SEND_WAITING, Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_END_ACTIONS),
             ),
             # The new session has no past, so what came until now was no replay. The client still gets one answer.
             LoadEvent.UNKNOWN: (LoadState.ASKED, (Action.DROP_UNCOMPARED, Action.OPEN_ANEW)),
@@ -146,14 +149,14 @@ TRANSITIONS: dict[LoadState, Row] = {
             LoadEvent.CANCELLED: (LoadState.CANCELLING, (Action.CLOSE_TRANSCRIPT, Action.RESERVE_OUTPUT)),
             LoadEvent.ENDED: (
                 LoadState.OVER,
-                (Action.SEND_UNCOMPARED, Action.SEND_WAITING, Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_ENDS),
+                (Action.SEND_UNCOMPARED, Action.SEND_WAITING, Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_END_ACTIONS),
             ),
         },
     ),
     LoadState.PASSING: Row(
         awaits_agent=True,
         moves={
-            **_PASSES,
+            **_PASSING_MOVES,
             # What comes in the turn is recorded as the turn's, and must not be recorded as a replay again.
             LoadEvent.PROMPTED: (LoadState.PASSING, (Action.DROP_IMPORT,)),
             # The agent answers cancelled requests that pass, as it would without us.
@@ -163,13 +166,13 @@ TRANSITIONS: dict[LoadState, Row] = {
     LoadState.PASSING_CANCELLED: Row(
         awaits_agent=True,
         moves={
-            **_PASSES,
+            **_PASSING_MOVES,
             LoadEvent.PROMPTED: (LoadState.PASSING_CANCELLED, (Action.DROP_IMPORT,)),
             # Agents answer in order, so it has left this one out.
             LoadEvent.OVERTAKEN: (LoadState.PASSING_ABANDONED, (Action.DROP_UNCOMPARED,)),
         },
     ),
-    LoadState.PASSING_ABANDONED: Row(awaits_agent=True, moves=_PASSES),
+    LoadState.PASSING_ABANDONED: Row(awaits_agent=True, moves=_PASSING_MOVES),
     LoadState.CANCELLING: Row(
         awaits_agent=True,
         holds_lines=True,
@@ -177,10 +180,10 @@ TRANSITIONS: dict[LoadState, Row] = {
             # What came is kept: it belongs to the next request if the agent does not answer this one.
             LoadEvent.OUTPUT_RESERVED: (LoadState.CANCELLED, (Action.ANSWER_CANCELLED, Action.SEND_WAITING)),
             # The agent's thread has the output now, so the client's answer need not wait for it.
-            LoadEvent.AGREED: (LoadState.ANSWERED, (Action.RECORD_OPENED, *_CANCELS, *_OPENS)),
-            LoadEvent.REFUSED: (LoadState.OVER, (*_CANCELS, *_ENDS)),
-            LoadEvent.OVERTAKEN: (LoadState.ABANDONED, _CANCELS),
-            LoadEvent.ENDED: (LoadState.OVER, (*_CANCELS, *_ENDS)),
+            LoadEvent.AGREED: (LoadState.ANSWERED, (Action.RECORD_OPENED, *_CANCEL_ACTIONS, *_OPEN_ACTIONS)),
+            LoadEvent.REFUSED: (LoadState.OVER, (*_CANCEL_ACTIONS, *_END_ACTIONS)),
+            LoadEvent.OVERTAKEN: (LoadState.ABANDONED, _CANCEL_ACTIONS),
+            LoadEvent.ENDED: (LoadState.OVER, (*_CANCEL_ACTIONS, *_END_ACTIONS)),
         },
     ),
     LoadState.CANCELLED: Row(
@@ -204,7 +207,7 @@ TRANSITIONS: dict[LoadState, Row] = {
     LoadState.REPLAYING: Row(
         holds_lines=True,
         moves={
-            LoadEvent.REPLAYED: (LoadState.ANSWERED, (Action.ANSWER_REPLAYED, Action.SEND_WAITING, *_OPENS)),
+            LoadEvent.REPLAYED: (LoadState.ANSWERED, (Action.ANSWER_REPLAYED, Action.SEND_WAITING, *_OPEN_ACTIONS)),
             # ``run`` may be within a write; behind the reserved output it sends nothing more.
             LoadEvent.CANCELLED: (LoadState.STOPPING, (Action.STOP, Action.RESERVE_OUTPUT)),
         },
@@ -213,25 +216,25 @@ TRANSITIONS: dict[LoadState, Row] = {
         holds_lines=True,
         moves={
             # Whichever comes first answers the client. The agent has opened the session, so it is open.
-            LoadEvent.OUTPUT_RESERVED: (LoadState.ANSWERED, (*_CANCELS, *_OPENS)),
-            LoadEvent.REPLAYED: (LoadState.ANSWERED, (*_CANCELS, *_OPENS)),
+            LoadEvent.OUTPUT_RESERVED: (LoadState.ANSWERED, (*_CANCEL_ACTIONS, *_OPEN_ACTIONS)),
+            LoadEvent.REPLAYED: (LoadState.ANSWERED, (*_CANCEL_ACTIONS, *_OPEN_ACTIONS)),
         },
     ),
     LoadState.ANSWERED: Row(
         moves={
             LoadEvent.PROMPTED: (LoadState.TURN, (Action.SETTLE,)),
-            LoadEvent.CLOSED: (LoadState.OVER, (Action.SETTLE, *_ENDS)),
-            LoadEvent.DELETED: _IS_DELETED,
-            LoadEvent.ENDED: (LoadState.OVER, (Action.SETTLE, *_ENDS)),
+            LoadEvent.CLOSED: (LoadState.OVER, (Action.SETTLE, *_END_ACTIONS)),
+            LoadEvent.DELETED: _DELETED_MOVE,
+            LoadEvent.ENDED: (LoadState.OVER, (Action.SETTLE, *_END_ACTIONS)),
         },
     ),
     LoadState.TURN: Row(
         moves={
             # After a whole turn, no replay runs any more: the session is as if it had been opened new.
-            LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.END_TURN, *_ENDS)),
-            LoadEvent.CLOSED: (LoadState.OVER, (Action.END_TURN, *_ENDS)),
-            LoadEvent.DELETED: _IS_DELETED,
-            LoadEvent.ENDED: (LoadState.OVER, (Action.END_TURN, *_ENDS)),
+            LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.END_TURN, *_END_ACTIONS)),
+            LoadEvent.CLOSED: (LoadState.OVER, (Action.END_TURN, *_END_ACTIONS)),
+            LoadEvent.DELETED: _DELETED_MOVE,
+            LoadEvent.ENDED: (LoadState.OVER, (Action.END_TURN, *_END_ACTIONS)),
         },
     ),
     LoadState.OVER: Row(moves={}),

@@ -29,13 +29,13 @@ class WaitingLines:
     def find_holder(self, session_id: str | None) -> Load | None:
         """The load behind whose answer the session's lines wait: the latest one that holds lines, so that nothing
         overtakes a replay."""
-        loads = self._open_loads.of_session(session_id) if session_id is not None else []
+        loads = self._open_loads.find_by_session(session_id) if session_id is not None else []
         return next((load for load in reversed(loads) if load.holds_lines), None)
 
     def move_behind_earlier(self, load: Load) -> bool:
         """Let what waits for a load wait for an earlier one of its session that holds lines; returns whether there is
         one."""
-        earlier = (other for other in reversed(self._open_loads.before(load)) if other.holds_lines)
+        earlier = (other for other in reversed(self._open_loads.find_earlier(load)) if other.holds_lines)
         holder = next(earlier, None)
         if holder is not None:
             for line, update in load.before_response.drain() + load.behind_response.drain():
@@ -44,13 +44,13 @@ class WaitingLines:
 
     def find_earlier_replay(self, load: Load) -> Load | None:
         """The last load of its session before this one that the agent has answered, and whose replay is not over."""
-        earlier = reversed(self._open_loads.before(load))
+        earlier = reversed(self._open_loads.find_earlier(load))
         return next((other for other in earlier if other.holds_lines and not other.awaits_agent), None)
 
     def take(self, load: Load) -> list[tuple[bytes, object]]:
         """Remove and return what waits for this load's answer, and for earlier ones of its session: what came behind
         the last replay of the session that is not over."""
-        before, replay = self._open_loads.before(load), self.find_earlier_replay(load)
+        before, replay = self._open_loads.find_earlier(load), self.find_earlier_replay(load)
         behind = before[before.index(replay) + 1 :] if replay is not None else before
         return [
             waiting
@@ -71,13 +71,13 @@ class WaitingLines:
         load = self._open_loads.get(id)
         if load is None or not load.expects_replay:
             return False
-        others = self._open_loads.of_session(load.session_id)
+        others = self._open_loads.find_by_session(load.session_id)
         return any(update is not None for other in others for _, update in other.behind_response.items)
 
     def find_held_request(self, params: object) -> str | None:
         """The session whose waiting lines contain the request that the agent cancels with these parameters, or None."""
         wanted = jsonrpc.dump(acp.member(params, "requestId")).decode()
-        for load in self._open_loads.all():
+        for load in self._open_loads.list_open():
             for line in load.before_response.lines + load.behind_response.lines:
                 held = jsonrpc.read_message(line)
                 if isinstance(held, Request) and held.id == wanted:
@@ -100,7 +100,7 @@ class WaitingLines:
     @property
     def are_too_many(self) -> bool:
         """Whether so much waits that the agent must not be read until a replay has ended."""
-        loads = self._open_loads.all() if self._open_loads else []
+        loads = self._open_loads.list_open() if self._open_loads else []
         sizes = [load.size for load in loads if load.holds_lines and not load.awaits_agent]
         return bool(sizes) and (max(sizes) > HELD_LIMIT or self._is_full)
 
@@ -110,5 +110,5 @@ class WaitingLines:
     @property
     def _is_full(self) -> bool:
         """Whether too much waits for all loads together."""
-        loads = [*self._open_loads.all(), *self._open_loads.all_in_question()]
+        loads = [*self._open_loads.list_open(), *self._open_loads.list_in_question()]
         return sum(load.size for load in loads) > ALL_HELD_LIMIT

@@ -111,7 +111,7 @@ class AgentLoader:
         self.loaded += 1
         heard = _ReplayCollector(listed.session_id)
         params: dict[str, object] = {"sessionId": listed.session_id, "cwd": listed.cwd, "mcpServers": list[object]()}
-        if self.offer.directories and listed.directories:
+        if self.offer.supports_directories and listed.directories:
             params["additionalDirectories"] = list(listed.directories)
         answer = self._probe.ask(acp.LOAD, params, self._seconds, heard.take)
         if answer.error is not None:

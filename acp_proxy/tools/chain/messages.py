@@ -57,7 +57,7 @@ class Envelopes:
                 return line
             case Notification(method=acp.CANCEL_REQUEST):
                 id = _find_cancelled(message)
-                return line if id is not None and self._ours.is_asked(side, id) else b""
+                return line if id is not None and self._ours.has_id(side, id) else b""
             case Request():
                 self._ours.add(side, message, None)
             case Notification():
@@ -75,7 +75,7 @@ class Envelopes:
                 return self._request(line, message)
             case Notification(method=acp.CANCEL_REQUEST):
                 id = _find_cancelled(message)
-                return [(side, line) for side in Peer if id is not None and self._theirs.is_asked(side, id)]
+                return [(side, line) for side in Peer if id is not None and self._theirs.has_id(side, id)]
             case Notification():
                 if message.method != SUCCESSOR:
                     return [(Peer.CLIENT, line)]

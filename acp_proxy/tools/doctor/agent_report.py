@@ -188,7 +188,7 @@ def _report_refusal(error: object, session_id: str, agent_start: AgentStart) -> 
             Advice("The agent needs a login. Log in with its own command.", False)
         ]
     mode = agent_start.modes.handover
-    if agent_start.off is None and (mode == "always" or (mode == "auto" and handover_lines.is_unknown(error))):
+    if agent_start.off is None and (mode == "always" or (mode == "auto" and handover_lines.says_unknown(error))):
         text += "; acp-proxy shows the transcript instead"
         todo = (
             "The agent refuses to load an old session, but your editor can open it: acp-proxy shows the transcript, "

@@ -39,7 +39,7 @@ def list_abilities(offer: Offer, modes: Modes, off: str | None) -> list[Ability]
     """``off``: why acp-proxy adds nothing at all, or None."""
     if off is None and offer.dialect is None:
         off = f"the agent speaks version {offer.version} of the protocol; acp-proxy passes it through and adds nothing"
-    serves = capabilities.additions(offer, modes) if off is None else ()
+    serves = capabilities.choose_served(offer, modes) if off is None else ()
     return [
         _find_ability(name, offer.native, modes, serves, off)
         for name in (*_ORDER, *(_DRAFTS if modes.unstable else ()))

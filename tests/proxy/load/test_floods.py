@@ -14,9 +14,9 @@ from acp_proxy.proxy.effects import (
     RecordNote,
     StartReplay,
 )
-from acp_proxy.proxy.handovers import AT_MOST as HANDOVERS
+from acp_proxy.proxy.handovers import HANDOVER_LIMIT as HANDOVERS
 from acp_proxy.proxy.load import waiting_lines
-from acp_proxy.proxy.load.open_loads import AT_ONCE
+from acp_proxy.proxy.load.open_loads import HOLDING_LIMIT
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
 from acp_proxy.transcript import file_format
 from tests.conversation import (
@@ -137,7 +137,7 @@ def test_terminal_outputs_beyond_the_limit_are_not_kept() -> None:
     talk.client.say(prompt(1, "s"))
     for number in range(6):
         terminal = {"sessionId": "s", "terminalId": f"t{number}"}
-        output = {"output": str(number) * (terminal_notes.SHOWN_LIMIT // 4), "truncated": False}
+        output = {"output": str(number) * (terminal_notes.OUTPUT_LIMIT // 4), "truncated": False}
         talk.agent.say(request("a", "terminal/create", {"sessionId": "s"}))
         talk.client.say(result("a", {"terminalId": f"t{number}"}))
         talk.agent.say(update("s", "tool_call", toolCallId="c", content=[{"type": "terminal", **terminal}]))
@@ -153,38 +153,38 @@ def test_terminal_outputs_beyond_the_limit_are_not_kept() -> None:
     shown = {"type": "terminal", "terminalId": "t"}
     talk.agent.say(update("s", "tool_call", toolCallId="c", content=[shown]))
     talk.agent.say(request("b", "terminal/output", {"sessionId": "s", "terminalId": "t"}))
-    [note] = talk.client.say(result("b", {"output": "x" * (terminal_notes.SHOWN_LIMIT // 4)})).kept
+    [note] = talk.client.say(result("b", {"output": "x" * (terminal_notes.OUTPUT_LIMIT // 4)})).kept
     assert isinstance(note, RecordNote)
     assert note.note["output"] is not None, "output that was noted no longer counts"
 
 
 def test_too_many_loads_at_once_are_refused_until_one_ends() -> None:
     talk = CoreConversation().initialize(RESUMES)
-    for number in range(AT_ONCE + 1):
+    for number in range(HOLDING_LIMIT + 1):
         talk.stored[f"s{number}"] = SimulatedSession()
         step = talk.client.say(load(number, f"s{number}"))
-    assert (step.to_agent, step.refusals) == (b"", [(AT_ONCE, -32603)])
-    assert len(talk.replays_left) == AT_ONCE, "no more transcripts are open than that"
+    assert (step.to_agent, step.refusals) == (b"", [(HOLDING_LIMIT, -32603)])
+    assert len(talk.replays_left) == HOLDING_LIMIT, "no more transcripts are open than that"
     talk.agent.say(error(0, -32603))
-    assert talk.client.say(load("again", f"s{AT_ONCE}")).to_agent
+    assert talk.client.say(load("again", f"s{HOLDING_LIMIT}")).to_agent
 
 
 def test_too_many_native_loads_at_once_pass_unchanged() -> None:
     talk = CoreConversation().initialize(LOADS)
-    for number in range(AT_ONCE + 1):
+    for number in range(HOLDING_LIMIT + 1):
         talk.stored[f"s{number}"] = SimulatedSession()
         step = talk.client.say(load(number, f"s{number}"))
-    assert step.to_agent == line(load(AT_ONCE, f"s{AT_ONCE}"))
-    assert len(talk.replays_left) == AT_ONCE
-    told = chunk(f"s{AT_ONCE}", "the past")
+    assert step.to_agent == line(load(HOLDING_LIMIT, f"s{HOLDING_LIMIT}"))
+    assert len(talk.replays_left) == HOLDING_LIMIT
+    told = chunk(f"s{HOLDING_LIMIT}", "the past")
     assert talk.agent.say(told).to_client == line(told)
-    assert talk.agent.say(result(AT_ONCE, {})).to_client == line(result(AT_ONCE, {}))
+    assert talk.agent.say(result(HOLDING_LIMIT, {})).to_client == line(result(HOLDING_LIMIT, {}))
 
 
 @pytest.mark.parametrize("cancels", [True, False])
 def test_loads_that_only_pass_and_are_never_answered_do_not_count(cancels: bool) -> None:
     talk = CoreConversation().initialize(LOADS)
-    for number in range(AT_ONCE + 1):
+    for number in range(HOLDING_LIMIT + 1):
         talk.client.say(load(number, f"unknown-{number}"))
         if cancels:
             talk.client.say(cancel(number))
@@ -249,7 +249,7 @@ def test_the_oldest_aliases_are_forgotten() -> None:
     assert names.to_agent(said, read_message(said)) == line(chunk(f"agent {many[-1]}", "a"))
     old = line(chunk(f"client {many[0]}", "a"))
     assert names.to_agent(old, read_message(old)) == old
-    assert sum(map(len, names._clients)) <= aliases.LIMIT
+    assert sum(map(len, names._client_ids)) <= aliases.LIMIT
 
 
 def test_a_replay_survives_answers_that_nobody_asked_for() -> None:

@@ -4,7 +4,7 @@ from itertools import chain, combinations, product
 
 import pytest
 
-from acp_proxy.proxy.capabilities import Modes, Offer, additions
+from acp_proxy.proxy.capabilities import Modes, Offer, choose_served
 from acp_proxy.tools.doctor.capabilities import NOBODY, OURS, THEIRS, Ability, list_abilities
 
 NAMES = ("list", "load", "resume", "delete")
@@ -33,7 +33,7 @@ def list_by_name(
 @pytest.mark.parametrize("native", NATIVES, ids=lambda native: "+".join(sorted(native)) or "nothing")
 def test_abilities_follow_the_decision_of_the_core_and_have_reasons(native: frozenset[str]) -> None:
     for modes in SETTINGS:
-        served = additions(offer(native), modes)
+        served = choose_served(offer(native), modes)
         for one in list_abilities(offer(native), modes, None):
             by = OURS if one.name in served else THEIRS if one.name in native else NOBODY
             assert (one.by, bool(one.why)) == (by, True), (one, modes)
@@ -44,7 +44,7 @@ def test_drafts_are_told_if_they_are_wanted(native: frozenset[str]) -> None:
     assert [one.name for one in list_abilities(offer(native), Modes(), None)] == list(NAMES)
     for modes in SETTINGS:
         if modes.unstable:
-            served = additions(offer(native), modes)
+            served = choose_served(offer(native), modes)
             told = [one for one in list_abilities(offer(native), modes, None) if one.name in DRAFTS]
             assert [one.by for one in told] == [
                 OURS if name in served else THEIRS if name in native else NOBODY for name in DRAFTS
