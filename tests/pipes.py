@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from acp_proxy.run.output import WIDE
+from acp_proxy.run.output import WIDE_PIPE_BYTES
 from tests.posix import fcntl
 
-MORE_THAN_A_PIPE_HOLDS = 4 * WIDE
+MORE_THAN_A_PIPE_HOLDS = 4 * WIDE_PIPE_BYTES
 """With pages of 64 KiB, a pipe holds a megabyte by default."""
 SMALL = 4096
 """Bytes that every pipe holds, and a capacity that can always be set: one page."""
@@ -30,8 +30,8 @@ def set_capacity(fd: int, size: int) -> None:
 def _may_be_wide() -> bool:
     reading, writing = os.pipe()
     try:
-        set_capacity(writing, 2 * WIDE)
-        return count_held_bytes(writing) == 2 * WIDE
+        set_capacity(writing, 2 * WIDE_PIPE_BYTES)
+        return count_held_bytes(writing) == 2 * WIDE_PIPE_BYTES
     except PermissionError:  # the system limits what a user's pipes hold together
         return False
     finally:

@@ -84,8 +84,9 @@ def choose_replay(
 ) -> Decision:
     """Decide whose replay the client sees, and why.
 
-    ``facts``: of the agent's replay; None if nothing is compared, since an agent that resumes has replayed nothing.
-    ``fixed_rule``: the one that was known before the agent answered: in a turn, handed over, or asked for.
+    ``facts``: what is known of the agent's replay; None if nothing is compared, since an agent that resumes has
+    replayed nothing.
+    ``fixed_rule``: the rule, if it was known before the agent answered: in a turn, handed over, or asked for.
     ``shows_replay``: False for a resume, after which the client gets no replay.
     ``already_sent``: the client got what the agent sent before its answer: the plan says so (a fork, a load in a turn),
     too much waited, or a prompt came. ``cancelled``: the client has cancelled the load.
@@ -123,7 +124,7 @@ def _judge(facts: ReplayFacts, *, may_wait: bool) -> Rule:
     if facts.has_new_before_tail or facts.has_unknown_kind or facts.continues_last:
         return Rule.MORE
     text = facts.text
-    incomplete = [turn for turn in _turns(text) if _is_part_missing(facts, turn)]
+    incomplete = [turn for turn in _list_counted_turns(text) if _is_part_missing(facts, turn)]
     missing = [turn for turn in incomplete if _is_all_missing(facts, turn)]
     is_explained = any(turn <= text.taken_back_at for turn in missing)  # by a later command or compaction
     if is_explained or _were_taken_back_elsewhere(facts, missing) or _was_forked_before(facts, missing):
@@ -143,47 +144,47 @@ def _judge(facts: ReplayFacts, *, may_wait: bool) -> Rule:
     if lacks_users and any(_is_explained_without_answer(facts, turn) for turn in turns):
         return Rule.TAKEN_BACK
     lacks_thoughts = bool(text.thoughts) and not facts.has_thoughts
-    if incomplete or lacks_users or lacks_thoughts or facts.repeats:
+    if incomplete or lacks_users or lacks_thoughts or facts.has_repetition:
         return Rule.LESS
     return Rule.SAME
 
 
-def _turns(text: TranscriptText) -> list[int]:
+def _list_counted_turns(text: TranscriptText) -> list[int]:
     """The numbers of the turns that count: those with an answer, except commands that take something back."""
     return [turn for turn, user in enumerate(text.users, 1) if not user.takes_back and text.has_answer(turn)]
 
 
 def _is_part_missing(facts: ReplayFacts, turn: int) -> bool:
     """Whether any of a turn's words or calls is missing."""
-    start, end = facts.text.span_of(turn)
-    if any(number not in facts.known_calls for number in facts.text.calls_of(turn)):
+    start, end = facts.text.find_span(turn)
+    if any(number not in facts.known_calls for number in facts.text.find_calls(turn)):
         return True
-    around = _find_before(facts.known_spans, start)
-    return start < end and (around is None or around[1] < end)
+    last_span = _find_before(facts.known_spans, start)
+    return start < end and (last_span is None or last_span[1] < end)
 
 
 def _is_all_missing(facts: ReplayFacts, turn: int) -> bool:
     """Whether all of a turn's words and calls are missing."""
-    start, end = facts.text.span_of(turn)
-    if any(number in facts.known_calls for number in facts.text.calls_of(turn)):
+    start, end = facts.text.find_span(turn)
+    if any(number in facts.known_calls for number in facts.text.find_calls(turn)):
         return False
-    last = _find_before(facts.known_spans, end - 1)
-    return start == end or last is None or last[1] <= start  # known words may surround a turn without any
+    last_span = _find_before(facts.known_spans, end - 1)
+    return start == end or last_span is None or last_span[1] <= start  # known words may surround a turn without any
 
 
 def _is_end_missing(facts: ReplayFacts, turn: int) -> bool:
     """Whether the last of a turn's words are missing, or calls behind them."""
-    start, end = facts.text.span_of(turn)
-    last = _find_before(facts.known_spans, end - 1)
-    missing = [number for number in facts.text.calls_of(turn) if number not in facts.known_calls]
-    are_calls_missing = any(facts.text.calls[number].at == end for number in missing)
-    return are_calls_missing or (start < end and (last is None or last[1] < end))
+    start, end = facts.text.find_span(turn)
+    last_span = _find_before(facts.known_spans, end - 1)
+    missing = [number for number in facts.text.find_calls(turn) if number not in facts.known_calls]
+    are_calls_missing = any(facts.text.calls[number].offset == end for number in missing)
+    return are_calls_missing or (start < end and (last_span is None or last_span[1] < end))
 
 
-def _find_before(spans: list[Span], at: int) -> Span | None:
+def _find_before(spans: list[Span], offset: int) -> Span | None:
     """The last of the ordered spans that begins at or before an offset."""
-    place = bisect_right(spans, at, key=itemgetter(0))
-    return spans[place - 1] if place else None
+    count = bisect_right(spans, offset, key=itemgetter(0))
+    return spans[count - 1] if count else None
 
 
 def _were_taken_back_elsewhere(facts: ReplayFacts, missing: list[int]) -> bool:
@@ -192,15 +193,15 @@ def _were_taken_back_elsewhere(facts: ReplayFacts, missing: list[int]) -> bool:
     Who takes back turns takes the last ones, with their user messages. So the agent has nothing of the turn before that
     one. What is missing further up, or without its message, the agent leaves out: commands, calls, cancelled turns.
     """
-    text, gone = facts.text, frozenset(missing)
+    text, missing_turns = facts.text, frozenset(missing)
     is_before_elsewhere = facts.has_turn_elsewhere
     for turn in range(len(text.users), 0, -1):
         has_user = turn - 1 in facts.known_users
         if not has_user and not text.has_answer(turn):
             continue
-        if is_before_elsewhere and turn in gone and not has_user:
+        if is_before_elsewhere and turn in missing_turns and not has_user:
             return True
-        is_before_elsewhere = text.users[turn - 1].is_elsewhere and text.has_answer(turn) and turn not in gone
+        is_before_elsewhere = text.users[turn - 1].is_elsewhere and text.has_answer(turn) and turn not in missing_turns
     return False
 
 
@@ -217,7 +218,12 @@ def _is_explained_without_answer(facts: ReplayFacts, turn: int) -> bool:
 def _was_forked_before(facts: ReplayFacts, missing: list[int]) -> bool:
     """Whether the last of a fork's copied turns are missing, but not all of them: it was made at an earlier point. Of a
     turn behind that point, the agent does not have the user message, either."""
-    copied = [turn for turn in _turns(facts.text) if turn <= facts.text.forked_at]
-    gone = [turn for turn in copied if turn in missing]
-    has_user = any(turn - 1 in facts.known_users for turn in gone)
-    return bool(gone) and len(gone) < len(copied) and gone == copied[-len(gone) :] and not has_user
+    copied = [turn for turn in _list_counted_turns(facts.text) if turn <= facts.text.forked_at]
+    missing_copied = [turn for turn in copied if turn in missing]
+    has_user = any(turn - 1 in facts.known_users for turn in missing_copied)
+    return (
+        bool(missing_copied)
+        and len(missing_copied) < len(copied)
+        and missing_copied == copied[-len(missing_copied) :]
+        and not has_user
+    )

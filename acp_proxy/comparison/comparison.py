@@ -59,7 +59,7 @@ class ReplayFacts(Struct, frozen=True):
     """The transcript lacks an update that is neither words nor a call nor a plan, such as a compaction."""
     continues_last: bool
     """The transcript lacks the end of its last words."""
-    repeats: bool
+    has_repetition: bool
     """The agent sent something twice."""
 
 
@@ -79,14 +79,14 @@ class Comparison:
         self.known_compactions: set[int] = set()
         self.user_count = 0
         self.has_thoughts = False
-        self.has_new_before_tail = self.has_unknown_kind = self.continues_last = self.repeats = False
+        self.has_new_before_tail = self.has_unknown_kind = self.continues_last = self.has_repetition = False
         self.context = ContextMessages(text)
         self._tail = Tail()
         self._tail.is_rest_of_turn = self.place.is_cut_at(0)
         self._is_in_thoughts = False
         """Thoughts came after the last known user message."""
         self._current_message: SentMessage | None = None
-        self.last_update = ComparedUpdate(b"", "", late=False)
+        self.last_update = ComparedUpdate(b"", "", is_late=False)
         """What came last."""
         self._is_behind_call = False
         """The last that came is a tool call."""
@@ -98,31 +98,31 @@ class Comparison:
 
         ``late``: it came after the agent's answer. Returns the index in ``text.calls`` if it is about a known call.
         """
-        update = self._as_recorded(update)
+        update = self._mask_as_recorded(update)
         kind = acp.update_kind(update) or ""
-        self.last_update = sent = ComparedUpdate(line, kind, late, came_as=line)
+        self.last_update = sent_update = ComparedUpdate(line, kind, late, original_line=line)
         compared = update_kinds.find(kind).compared
-        shown = find_shown_call(update) if compared is Compared.IN_ORDER else None
-        if compared in (Compared.IN_ORDER, Compared.LETTERS) and shown is None:
-            self._add_chunk(sent, update)
+        shown_call = find_shown_call(update) if compared is Compared.IN_ORDER else None
+        if compared in (Compared.IN_ORDER, Compared.LETTERS) and shown_call is None:
+            self._add_chunk(sent_update, update)
             self._is_behind_call = False
             return None
         self.end_message()
         self._is_behind_call = compared is Compared.CALL or (self._is_behind_call and compared is Compared.NOTHING)
-        if shown is not None:
-            return self._compare_call(sent, shown)
+        if shown_call is not None:
+            return self._compare_call(sent_update, shown_call)
         if compared is Compared.CALL:
-            return self._compare_call(sent, update)
+            return self._compare_call(sent_update, update)
         if compared is Compared.NOTHING:
-            self._tail.add(sent)
+            self._tail.add(sent_update)
         elif (update_digest := digest(update)) in self.text.others:
-            sent.is_somewhere = True
+            sent_update.is_somewhere = True
             self.known_compactions |= (
                 {self.text.compactions[update_digest]} if update_digest in self.text.compactions else set()
             )
         else:
             self.has_unknown_kind = True
-            self._tail.add(sent)
+            self._tail.add(sent_update)
         return None
 
     def end_message(self) -> bool:
@@ -137,8 +137,8 @@ class Comparison:
             is_known = message.is_known_alone = self.place.search.find_thought(message.text)
             if self._tail.user_count or not is_known:
                 is_first = self._is_first_thought
-                for sent in message.updates:
-                    sent.is_next_turn = is_first
+                for update in message.updates:
+                    update.is_next_turn = is_first
                 self._tail.add(*self._cut_known_thought(message))
             return is_known
         return self._compare_words(message)
@@ -150,9 +150,9 @@ class Comparison:
         return ReplayFacts(
             text=self.text,
             is_undecided=self.is_undecided,
-            known_spans=[*self.place.spans.all],
-            known_calls=frozenset(self.place.calls.known),
-            known_users=frozenset(self.place.users.known),
+            known_spans=[*self.place.spans.merge_all],
+            known_calls=frozenset(self.place.calls.known_indexes),
+            known_users=frozenset(self.place.users.known_indexes),
             user_count=self.user_count,
             known_compactions=frozenset(self.known_compactions),
             has_thoughts=self.has_thoughts,
@@ -160,7 +160,7 @@ class Comparison:
             has_turn_elsewhere=self.has_turn_elsewhere,
             has_unknown_kind=self.has_unknown_kind,
             continues_last=self.continues_last,
-            repeats=self.repeats,
+            has_repetition=self.has_repetition,
         )
 
     @property
@@ -190,8 +190,8 @@ class Comparison:
 
         ``is_open_elsewhere``: as for ``find_new``. If that turn runs there, its end goes there."""
         text, message = self.text, self._current_message
-        at, end = self.place.at, len(text.words)  # agents leave out what they say outside turns
-        is_at_end = self.place.users.next == len(text.users) and (at == end or text.are_remarks(at, end))
+        offset, end = self.place.offset, len(text.words)  # agents leave out what they say outside turns
+        is_at_end = self.place.users.next_index == len(text.users) and (offset == end or text.are_remarks(offset, end))
         is_user = message is not None and message.role is Role.USER
         is_cut = text.is_unfinished and not is_open_elsewhere
         return is_at_end and not (is_cut or self.place.is_in_answer or self._tail.user_count or is_user)
@@ -205,8 +205,8 @@ class Comparison:
         """The new part of an unfinished agent message that begins with the last words of a turn that was cut; None for
         any other message."""
         span = self.place.find_continued(message.text) if self.text.is_cut else None
-        divided = self._cut_known(message, span) if span is not None else None
-        return None if divided is None else [sent.line for sent in divided]
+        new_part = self._cut_known(message, span) if span is not None else None
+        return None if new_part is None else [update.line for update in new_part]
 
     def split_tail(self, *, comes_again: bool = False) -> tuple[list[bytes], list[bytes]]:
         """The lines that the transcript may lack, in two parts: those that are new, and user messages, thoughts and
@@ -216,8 +216,8 @@ class Comparison:
 
         ``comes_again``: the agent was asked for another replay. Some send both at once, so what the transcript has
         somewhere is left out, unless a user message came before it (openhands sends no user messages)."""
-        new, undecided = self._split_tail(comes_again=comes_again)
-        return [sent.line for sent in new], [sent.line for sent in undecided]
+        new_updates, undecided = self._split_tail(comes_again=comes_again)
+        return [update.line for update in new_updates], [update.line for update in undecided]
 
     def find_undecided(self) -> list[ComparedUpdate]:
         """The second part of ``split_tail``."""
@@ -225,7 +225,7 @@ class Comparison:
 
     def _split_tail(self, *, comes_again: bool) -> tuple[list[ComparedUpdate], list[ComparedUpdate]]:
         self.end_message()
-        may_be_past = self.place.is_in_answer and not self.place.spans.all and not self.place.calls.known
+        may_be_past = self.place.is_in_answer and not self.place.spans.merge_all and not self.place.calls.known_indexes
         return self._tail.split(may_be_past=may_be_past, comes_again=comes_again)
 
     def find_new(self, *, is_open_elsewhere: bool | None = None, comes_again: bool = False) -> list[bytes]:
@@ -266,36 +266,38 @@ class Comparison:
         may_be_context = self.context.may_begin(message.text, is_behind_call=message.is_behind_call)
         if may_be_context or self.place.is_in_turn:
             return False
-        last = self.text.users[self.place.users.next - 1 :] if self.place.users.next else self.text.users
-        may_be_known = any(form.startswith(message.text) for user in last for form in user.forms)
+        last_users = (
+            self.text.users[self.place.users.next_index - 1 :] if self.place.users.next_index else self.text.users
+        )
+        may_be_known = any(form.startswith(message.text) for user in last_users for form in user.forms)
         return self.place.is_at_end and not (
             may_be_known
             or self.place.users.find_restart(message.text, whole=False) is not None
-            or self.place.users.find(message) is not None
+            or self.place.users.find_index(message) is not None
         )
 
     @property
     def _is_first_thought(self) -> bool:
         """Whether a thought that comes now is new, whatever follows: the agent has nothing of the turn to which the
         replay has come, nor of those behind it, in the transcript."""
-        last = self.text.users[self.place.users.next - 1] if self.place.users.next else None
-        return last is not None and self._tail.completes_turn and last.thought == len(self.text.thoughts)
+        last_user = self.text.users[self.place.users.next_index - 1] if self.place.users.next_index else None
+        return last_user is not None and self._tail.completes_turn and last_user.thought == len(self.text.thoughts)
 
     @property
     def _has_sure_turn(self) -> bool:
         """Whether nothing known can follow what is new in the tail."""
         return self._tail.has_next_turn and self.place.is_at_end
 
-    def has_in_tail(self, sent: ComparedUpdate) -> bool:
+    def has_in_tail(self, update: ComparedUpdate) -> bool:
         """Whether this update of a message that is complete may still be new."""
-        return self._tail.has(sent)
+        return self._tail.is_in_tail(update)
 
     @property
     def has_turn_elsewhere(self) -> bool:
         """Whether the tail has a turn that was made elsewhere."""
         return self._tail.has_turn
 
-    def _as_recorded(self, update: object) -> object:
+    def _mask_as_recorded(self, update: object) -> object:
         """The update with its secrets masked, if that is what the transcript has: the agent repeats the secrets.
 
         A secret that was spread over chunks when it was recorded is not masked there, though it may be whole here.
@@ -303,38 +305,38 @@ class Comparison:
         if self._mask is None or (masked := self._mask(letters := jsonrpc.dump(update))) == letters:
             return update
         recorded = jsonrpc.parse(masked)
-        return recorded if self.text.has(recorded) else update
+        return recorded if self.text.has_update(recorded) else update
 
     # --- messages
 
-    def _add_chunk(self, sent: ComparedUpdate, update: object) -> None:
+    def _add_chunk(self, sent_update: ComparedUpdate, update: object) -> None:
         message_id = acp.text(update, "messageId")
         message = self._current_message
-        if message is None or (message.kind, message.message_id) != (sent.kind, message_id):
+        if message is None or (message.kind, message.message_id) != (sent_update.kind, message_id):
             self.end_message()
-            message = self._begin_message(sent, message_id)
+            message = self._begin_message(sent_update, message_id)
         letters = block_letters(acp.member(update, "content"))
         may_be_whole = message.chunks and message.role is Role.AGENT and len(letters) >= SHORT
-        if may_be_whole and (self.text.has_message(letters, self.place.at) or self._is_known_warning(letters)):
+        if may_be_whole and (self.text.has_message(letters, self.place.offset) or self._is_known_warning(letters)):
             self.end_message()  # a whole message of its own, whatever came before it
-            message = self._begin_message(sent, message_id)
+            message = self._begin_message(sent_update, message_id)
         is_user = message.role is Role.USER
         if message.chunks and is_user and message_id is None and self._is_whole_user(message, letters):
             self.end_message()  # agents send the messages of turns without words, and context, one behind the other
-            message = self._begin_message(sent, message_id)
+            message = self._begin_message(sent_update, message_id)
         if message.chunks and message.span is not None:
             start, end = message.span
             message.span = (start, end + len(letters)) if self.text.words.startswith(letters, end) else None
             if message.span is None and self.text.ends_message(end):  # a new message follows a known one
                 self.end_message()
-                message = self._begin_message(sent, message_id)
+                message = self._begin_message(sent_update, message_id)
         message.chunks.append(letters)
         message.size += len(letters)
-        message.updates.append(sent)
+        message.updates.append(sent_update)
 
-    def _begin_message(self, sent: ComparedUpdate, message_id: str | None) -> SentMessage:
+    def _begin_message(self, sent_update: ComparedUpdate, message_id: str | None) -> SentMessage:
         is_behind_call = self._is_behind_call
-        self._current_message = SentMessage(sent.kind, message_id, is_behind_call=is_behind_call)
+        self._current_message = SentMessage(sent_update.kind, message_id, is_behind_call=is_behind_call)
         return self._current_message
 
     def _is_whole_user(self, message: SentMessage, following: str) -> bool:
@@ -345,22 +347,22 @@ class Comparison:
 
     def _compare_words(self, message: SentMessage) -> bool:
         letters = message.text
-        span = self.place.find(letters)
+        span = self.place.find_span(letters)
         if span is not None:
             has_place = self.place.users.has_begun and not self.place.is_in_answer and self.place.is_at_end
             is_greeting = span[1] <= self._before_users or self._is_known_warning(letters)
             is_said_again = is_greeting or self.text.has_earlier_message(letters, span[0])
-            if self._has_sure_turn and is_said_again and not self.place.goes_on_in_turn(span):
+            if self._has_sure_turn and is_said_again and not self.place.continues_turn(span):
                 self.place.spans.add(span)
-                if not is_greeting and not message.updates[0].late:  # an answer may say the same as an earlier one
+                if not is_greeting and not message.updates[0].is_late:  # an answer may say the same as an earlier one
                     self._add_new(*message.updates)
                     return False
-            elif is_greeting and self._tail.has_new and not self.place.spans.all:
+            elif is_greeting and self._tail.has_new and not self.place.spans.merge_all:
                 self.place.spans.add(span)  # what comes with every load says nothing about what came before it
             elif not self._tail.outlives(message, has_place=has_place):
                 self._mark_known([span])
             return True
-        if len(message.updates) > 1 and (spans := self.place.find_each(message)) is not None:
+        if len(message.updates) > 1 and (spans := self.place.find_chunk_spans(message)) is not None:
             self._mark_known(spans)
             return True
         if (spans := self.place.find_joined(message)) is not None:
@@ -371,37 +373,37 @@ class Comparison:
             self.place.spans.add(span)
             return True
         if self._repeats_last(letters):
-            self.repeats = True
+            self.has_repetition = True
             return True
-        again = sum(
+        repeated_count = sum(
             1 for _ in takewhile(lambda chunk: len(chunk) >= SHORT and self._repeats_last(chunk), message.chunks)
         )
-        if again:
-            self.repeats = True
-            return again == len(message.chunks) or self._compare_words(message.drop_first(again))
+        if repeated_count:
+            self.has_repetition = True
+            return repeated_count == len(message.chunks) or self._compare_words(message.drop_first(repeated_count))
         if self._compare_beginning(message):
             return False
-        if (end := self.place.find_last_words(message)) is not None:
+        if (last_words := self.place.find_last_words(message)) is not None:
             self._tail.has_new = True
-            self._mark_known([end])
+            self._mark_known([last_words])
             return True
-        if (rest := self.place.find_continued(letters)) is not None:
-            divided = self._cut_known(message, rest)
-            self._mark_known([rest])
-            if divided is not None:
-                self._add_new(*divided)
+        if (continued_span := self.place.find_continued(letters)) is not None:
+            new_part = self._cut_known(message, continued_span)
+            self._mark_known([continued_span])
+            if new_part is not None:
+                self._add_new(*new_part)
                 return False
             self.continues_last = True
-        is_somewhere = rest is not None or self.place.search.has_words(letters)
-        for sent in message.updates:
-            sent.is_somewhere = is_somewhere
+        is_somewhere = continued_span is not None or self.place.search.has_words(letters)
+        for update in message.updates:
+            update.is_somewhere = is_somewhere
         self._add_new(*message.updates, is_repetition=self.place.is_in_answer and self.text.has_message(letters, 0))
         return False
 
     @property
     def _before_users(self) -> int:
         """The end of what the agent said before the first user message."""
-        return self.text.span_of(0)[1] if self.text.users else 0
+        return self.text.find_span(0)[1] if self.text.users else 0
 
     def _is_known_warning(self, letters: str) -> bool:
         """Whether the agent said this before the first user message. Agents greet and warn in the same words in each
@@ -412,31 +414,31 @@ class Comparison:
         """Whether the last known words come once more: the replays of two loads at once are mixed."""
         if self._tail.has_new or self._tail.user_count or not self.place.users.has_begun:
             return False
-        at = self.place.at
-        return self.text.words.endswith(letters, 0, at) and self.text.begins_message(at - len(letters))
+        offset = self.place.offset
+        return self.text.words.endswith(letters, 0, offset) and self.text.begins_message(offset - len(letters))
 
     def _compare_beginning(self, message: SentMessage) -> bool:
         """Whether the first chunks are a known message and the others a new one. If so, takes both."""
-        span = self.place.find(message.chunks[0]) if len(message.chunks) > 1 else None
+        span = self.place.find_span(message.chunks[0]) if len(message.chunks) > 1 else None
         if span is None:
             return False
         (start, end), count = span, 1
-        whole = (end, 1) if self.text.ends_message(end) else None
+        last_end = (end, 1) if self.text.ends_message(end) else None
         while count < len(message.chunks) and self.text.words.startswith(message.chunks[count], end):
             end, count = end + len(message.chunks[count]), count + 1
             if self.text.ends_message(end):
-                whole = end, count  # the last such place: the next message may begin like another one
-        if whole is None or whole[1] == len(message.chunks):
+                last_end = end, count  # the last such place: the next message may begin like another one
+        if last_end is None or last_end[1] == len(message.chunks):
             return False
-        self._mark_known([(start, whole[0])])
-        self._compare_words(message.drop_first(whole[1]))
+        self._mark_known([(start, last_end[0])])
+        self._compare_words(message.drop_first(last_end[1]))
         return True
 
     def _mark_known(self, spans: list[Span]) -> None:
         self.has_new_before_tail |= self._tail.has_new
         for span in spans:
             self.place.spans.add(span)
-        self.place.at = spans[-1][1]
+        self.place.offset = spans[-1][1]
         self.place.users.has_begun = True
         self._end_tail()
 
@@ -446,7 +448,7 @@ class Comparison:
         self._tail.clear()
         self.context.end_tail()
         self.place.is_in_answer = False
-        self._tail.is_rest_of_turn = self.place.is_cut_at(self.place.at)
+        self._tail.is_rest_of_turn = self.place.is_cut_at(self.place.offset)
 
     def _cut_known(self, message: SentMessage, span: Span) -> list[ComparedUpdate] | None:
         """The message behind the letters that it has in the transcript, if these are the end of a turn that was cut."""
@@ -454,17 +456,21 @@ class Comparison:
 
     def _cut_known_thought(self, message: SentMessage) -> list[ComparedUpdate]:
         """The part of a thought that the transcript lacks, if it ends with the beginning of this thought."""
-        last = self.text.last_thought if self.text.is_unfinished and not self._tail.user_count else ""
-        is_begun = bool(last) and message.text.startswith(last) and self.place.users.next in (0, len(self.text.users))
-        divided = message.cut_after(len(last)) if is_begun else None
-        if divided is None:
+        last_thought = self.text.last_thought if self.text.is_unfinished and not self._tail.user_count else ""
+        is_begun = (
+            bool(last_thought)
+            and message.text.startswith(last_thought)
+            and self.place.users.next_index in (0, len(self.text.users))
+        )
+        new_part = message.cut_after(len(last_thought)) if is_begun else None
+        if new_part is None:
             return message.updates
-        rest = message.updates[len(message.updates) - len(divided) :]
-        for sent, new in zip(rest, divided, strict=True):
-            sent.line = new.line
-        return rest
+        updates = message.updates[len(message.updates) - len(new_part) :]
+        for update, new_update in zip(updates, new_part, strict=True):
+            update.line = new_update.line
+        return updates
 
-    def _add_new(self, *sent: ComparedUpdate, is_repetition: bool = False) -> None:
+    def _add_new(self, *updates: ComparedUpdate, is_repetition: bool = False) -> None:
         """``is_repetition``: the transcript has the whole message earlier. Agents warn in the same words in each load;
         nobody says an answer in the words of another one."""
         if self.place.is_in_answer and not is_repetition:  # in other words; a user message before it is context
@@ -472,16 +478,16 @@ class Comparison:
             self._tail.end_turn()
             return
         self._tail.has_new = True
-        self._tail.add(*sent)
+        self._tail.add(*updates)
 
     def _compare_user(self, message: SentMessage) -> bool:
         """Take a whole user message, and move to its place if the transcript has it. Returns whether it does."""
-        if self.context.has(message.text, is_behind_call=message.is_behind_call):
+        if self.context.is_context(message.text, is_behind_call=message.is_behind_call):
             message.is_context = True
             return True
-        number = self.place.users.find(message)
+        number = self.place.users.find_index(message)
         if number is None and self._is_last_user_again(message):
-            self.repeats = message.is_repeated = self.place.users.has_restarted = True
+            self.has_repetition = message.is_repeated = self.place.users.has_restarted = True
             self.place.search.restart()
             return True
         if number is None:
@@ -497,73 +503,74 @@ class Comparison:
         if not self.place.users.has_begun:
             self.place.users.first_letters = message.text
         self._find_context_before(message, number)
-        message.is_repeated = number in self.place.users.known
+        message.is_repeated = number in self.place.users.known_indexes
         self._move_to_user(number)
-        message.is_known_alone = not self.place.has_words_left(self.place.users.next)
+        message.is_known_alone = not self.place.has_words_left(self.place.users.next_index)
         if (key := self.text.users[number].key) is not None and message.message_id is not None:
             self.ids[key] = message.message_id
         self._compare_users_behind(message, self.place.users.find_end(message, number))
         return True
 
-    def _compare_users_behind(self, message: SentMessage, at: int) -> None:
-        """Take the user messages that follow in one run, with nothing between them. ``at``: where the next begins."""
-        while rest := message.text[at:]:
-            if (chunk := message.chunk_at(at)) and self.context.has(chunk, is_behind_call=False):
-                at += len(chunk)
+    def _compare_users_behind(self, message: SentMessage, offset: int) -> None:
+        """Take the user messages that follow in one run, with nothing between them. ``offset``: where the next
+        begins."""
+        while rest := message.text[offset:]:
+            if (chunk := message.find_chunk_at(offset)) and self.context.is_context(chunk, is_behind_call=False):
+                offset += len(chunk)
                 continue
-            if self.context.has(rest, is_behind_call=False):
+            if self.context.is_context(rest, is_behind_call=False):
                 return
             number = self.place.users.find_whole(rest)
             number = self.place.users.find_restart(rest) if number is None else number
             size = len(rest)
-            if number is None and (next_size := self.place.users.measure_next(message, at)):
-                number, size = self.place.users.next, next_size
+            if number is None and (next_size := self.place.users.measure_next(message, offset)):
+                number, size = self.place.users.next_index, next_size
             elif number is None and chunk:  # the agent has lost what was between
                 number, size = self.place.users.find_whole(chunk), len(chunk)
             if number is not None:
                 self._tail.user_count += 1
                 self._move_to_user(number)
-                at += size
+                offset += size
                 continue
-            if (known_at := self._find_known_behind(message, at)) is not None:
-                self.context.add(message.text[at:known_at])
-                at = known_at
+            if (known_offset := self._find_known_behind(message, offset)) is not None:
+                self.context.add(message.text[offset:known_offset])
+                offset = known_offset
                 continue
             # Another message, or context that the agent added: if it is that, the answer to the known one follows.
             self._tail.user_count += 1
-            self.context.suspect(message.text[at:])
-            self._keep_user(*message.chunks_after(at))
+            self.context.suspect(message.text[offset:])
+            self._keep_user(*message.find_updates_after(offset))
             return
 
-    def _find_known_behind(self, message: SentMessage, at: int) -> int | None:
+    def _find_known_behind(self, message: SentMessage, offset: int) -> int | None:
         """Where the next chunk begins that is a user message of the transcript; what stands before it is context."""
         starts = zip(accumulate(map(len, message.chunks), initial=0), message.chunks, strict=False)
         return next(
-            (start for start, letters in starts if start > at and self.place.users.find_whole(letters) is not None),
+            (start for start, letters in starts if start > offset and self.place.users.find_whole(letters) is not None),
             None,
         )
 
     def _find_context_before(self, message: SentMessage, number: int) -> None:
         """The chunks before the one that is this user message of the transcript are context."""
         forms = self.text.users[number].forms
-        before = [*takewhile(lambda letters: letters not in forms, message.chunks)]
-        if len(before) < len(message.chunks):
-            self.context.add("".join(before))
+        context_chunks = [*takewhile(lambda letters: letters not in forms, message.chunks)]
+        if len(context_chunks) < len(message.chunks):
+            self.context.add("".join(context_chunks))
 
-    def _keep_user(self, *sent: ComparedUpdate) -> None:
-        for update in sent:
+    def _keep_user(self, *updates: ComparedUpdate) -> None:
+        for update in updates:
             update.is_next_turn = True
-        self._tail.add(*sent)
+        self._tail.add(*updates)
 
     def _move_to_user(self, number: int) -> None:
         """Move to the user message with this index."""
-        is_passed = number < self.place.users.next <= self.text.users[number].overtaken_by + 1
-        start = self.place.at if is_passed else self.text.users[number].turn_start(self.place.at)
+        is_passed = number < self.place.users.next_index <= self.text.users[number].overtaken_by + 1
+        start = self.place.offset if is_passed else self.text.users[number].find_turn_start(self.place.offset)
         if self.place.users.has_begun:
             self.has_new_before_tail |= self._tail.has_new
-            goes_back = start < self.place.at or number < self.place.users.next
-            if goes_back and not is_passed and number not in self.place.users.skipped:
-                self.repeats = self.place.users.has_restarted = True
+            goes_back = start < self.place.offset or number < self.place.users.next_index
+            if goes_back and not is_passed and number not in self.place.users.skipped_indexes:
+                self.has_repetition = self.place.users.has_restarted = True
                 self.place.spans.restart()
                 self.place.calls.restart()
                 self.place.search.restart()
@@ -572,52 +579,56 @@ class Comparison:
         else:  # before the first user message: a greeting, a warning, or turns from before recording began
             self.has_new_before_tail |= self.has_turn_elsewhere
             self._tail.keep_greeting()
-            self.place.users.first = number
+            self.place.users.first_index = number
         self.place.users.has_begun = True
         self._end_tail()
-        self.place.users.known.add(number)
+        self.place.users.known_indexes.add(number)
         self._is_in_thoughts = False
         self.place.users.skip_before(number)
-        turn = self.place.users.next if is_passed else number + 1
-        self.place.at, self.place.users.next = start, turn
-        self._tail.is_rest_of_turn = self.place.is_cut_at(self.place.at)
+        turn = self.place.users.next_index if is_passed else number + 1
+        self.place.offset, self.place.users.next_index = start, turn
+        self._tail.is_rest_of_turn = self.place.is_cut_at(self.place.offset)
         self.place.is_in_answer = self.place.has_words_left(turn) and not self._tail.is_rest_of_turn
         self._tail.completes_turn = turn > self.text.last_answered
 
     def _is_last_user_again(self, message: SentMessage) -> bool:
         """Whether the last known user message comes once more, before anything else."""
-        if not self.place.users.next or self._tail.user_count or self._tail.has_new:
+        if not self.place.users.next_index or self._tail.user_count or self._tail.has_new:
             return False
-        last = self.text.users[self.place.users.next - 1]
-        is_next = self.place.at == last.start and self.place.calls.last < last.call and not self._is_in_thoughts
-        return is_next and message.text in last.forms
+        last_user = self.text.users[self.place.users.next_index - 1]
+        is_next = (
+            self.place.offset == last_user.start
+            and self.place.calls.last_index < last_user.call
+            and not self._is_in_thoughts
+        )
+        return is_next and message.text in last_user.forms
 
     # --- tool calls
 
-    def _compare_call(self, sent: ComparedUpdate, update: object) -> int | None:
+    def _compare_call(self, sent_update: ComparedUpdate, update: object) -> int | None:
         id, title, status = (acp.text(update, key) for key in ("toolCallId", "title", "status"))
         if id is None:
             return None
-        may_begin = sent.kind != update_kinds.TOOL_CALL_UPDATE
-        number = self.place.calls.find(id, title, self.place.users.next, may_begin=may_begin)
+        may_begin = sent_update.kind != update_kinds.TOOL_CALL_UPDATE
+        number = self.place.calls.find_index(id, title, self.place.users.next_index, may_begin=may_begin)
         if number is None:
-            sent.is_somewhere = id in self.text.calls_by_id
-            self._add_new(sent)
+            sent_update.is_somewhere = id in self.text.calls_by_id
+            self._add_new(sent_update)
             return None
-        known = self.text.calls[number]
+        known_call = self.text.calls[number]
         self.has_new_before_tail |= self._tail.has_new
         self.place.calls.add(number)
-        self.place.at = max(self.place.at, self.text.span_of(known.turn)[0])
+        self.place.offset = max(self.place.offset, self.text.find_span(known_call.turn)[0])
         self.place.users.has_begun = True
         self._end_tail()
-        if known.status in UNFINISHED and status not in UNFINISHED:
-            if known.id != id:  # some agents give calls new ids in each replay
+        if known_call.status in UNFINISHED and status not in UNFINISHED:
+            if known_call.id != id:  # some agents give calls new ids in each replay
                 with suppress(ValueError, KeyError):
-                    sent.line = acp.with_call_id(sent.line, known.id)
-            sent.ends_call = known.is_over
-            self._tail.add(sent)
+                    sent_update.line = acp.with_call_id(sent_update.line, known_call.id)
+            sent_update.ends_call = known_call.is_over
+            self._tail.add(sent_update)
             self._tail.completes_turn = True
-            self.place.is_in_answer = self.place.has_words_left(self.place.users.next)  # these may come otherwise
+            self.place.is_in_answer = self.place.has_words_left(self.place.users.next_index)  # these may come otherwise
         return number
 
     # --- letters

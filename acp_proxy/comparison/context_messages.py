@@ -28,11 +28,11 @@ def has_form(letters: str, *, is_behind_call: bool) -> bool:
 
 
 class ContextMessages:
-    """Those of one comparison. Texts are letters, without white space."""
+    """The context messages of one comparison. Texts are letters, without white space."""
 
     def __init__(self, text: TranscriptText) -> None:
         self._text = text
-        self._known: list[str] = []
+        self._known_context: list[str] = []
         """What has come before something known, in the order of its letters."""
         self._suspected: list[str] = []
 
@@ -53,13 +53,15 @@ class ContextMessages:
     def add(self, message: str) -> None:
         """The agent has sent this user message before something known."""
         if message and self._text.find_user(message, 0) is None:
-            at = bisect_left(self._known, message)
-            self._known[at:at] = [] if self._known[at : at + 1] == [message] else [message]
+            index = bisect_left(self._known_context, message)
+            self._known_context[index:index] = [] if self._known_context[index : index + 1] == [message] else [message]
 
-    def has(self, message: str, *, is_behind_call: bool) -> bool:
+    def is_context(self, message: str, *, is_behind_call: bool) -> bool:
         """Whether this whole message is context. ``is_behind_call``: a tool call came directly before."""
-        at = bisect_left(self._known, message)
-        return self._known[at : at + 1] == [message] or self.has_form(message, is_behind_call=is_behind_call)
+        index = bisect_left(self._known_context, message)
+        return self._known_context[index : index + 1] == [message] or self.has_form(
+            message, is_behind_call=is_behind_call
+        )
 
     def has_form(self, letters: str, *, is_behind_call: bool) -> bool:
         """Whether this message, or a chunk of one, says by its form that it is context. ``is_behind_call``: as for
@@ -69,7 +71,7 @@ class ContextMessages:
     def may_begin(self, message: str, *, is_behind_call: bool) -> bool:
         """Whether context may begin like this. ``is_behind_call``: as for ``has``."""
         beginnings = (*_SESSION_BEGINS, _OUTPUT_BEGINS) if is_behind_call else _SESSION_BEGINS
-        following = self._known[(at := bisect_left(self._known, message)) : at + 1]
+        following = self._known_context[(index := bisect_left(self._known_context, message)) : index + 1]
         return message.startswith(beginnings) or any(
             beginning.startswith(message) for beginning in (*following, *beginnings)
         )

@@ -59,13 +59,13 @@ class LateUpdates:
         """Take an update of the conversation: its line, and its parsed ``params.update``. Returns the lines to send
         now."""
         self._is_replay = self._is_replay or update_kinds.find(acp.update_kind(update)).role is Role.USER
-        return self._without_replay(self._sort(line, update))
+        return self._hide_replay(self._sort(line, update))
 
     def release(self) -> list[bytes]:
         """The waiting lines that the client has not seen, since nothing more comes before the next prompt."""
-        return self._without_replay(self._sort_rest())
+        return self._hide_replay(self._sort_rest())
 
-    def _without_replay(self, lines: list[bytes]) -> list[bytes]:
+    def _hide_replay(self, lines: list[bytes]) -> list[bytes]:
         """Nothing from the first user message on for a client that gets no replay. A resume replays nothing, and no
         prompt is open, so nobody typed that message here: it is history, and what follows it too, until all of the
         transcript has come."""
@@ -75,14 +75,19 @@ class LateUpdates:
 
     def _sort(self, line: bytes, update: object) -> list[bytes]:
         comparison, kind = self._comparison, acp.update_kind(update)
-        before = comparison.current_message
+        previous_message = comparison.current_message
         number = comparison.add(line, update, late=True)
         message = comparison.current_message
-        if before is not None and message is not before and before.role is Role.AGENT and not before.is_new:
+        if (
+            previous_message is not None
+            and message is not previous_message
+            and previous_message.role is Role.AGENT
+            and not previous_message.is_new
+        ):
             self._drop()  # a message that the client has seen is complete; what waited came before or in it
-        if before is not None and message is not before and self._has_seen(before):
+        if previous_message is not None and message is not previous_message and self._has_seen(previous_message):
             self._drop_known()
-        self._waiting.append(sent := comparison.last_update)
+        self._waiting.append(sent_update := comparison.last_update)
         self._size += len(line)
         if self._size > UNDECIDED_LIMIT:
             return self._take_waiting()
@@ -97,7 +102,7 @@ class LateUpdates:
             self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
             if not (comparison.completes_turn and self._shows_replay):
                 return []
-            return [self._line_of(sent)]
+            return [self._choose_line(sent_update)]
         if message is not None and message.role is Role.AGENT:
             if (
                 not message.is_new
@@ -120,7 +125,7 @@ class LateUpdates:
             if self._is_reworded:
                 return []
             if self._was_shown and not was_new:
-                self._drop_known(coming=len(message.updates))
+                self._drop_known(incoming_count=len(message.updates))
             return self._take_waiting()
         is_known = digest(update) in self._text.others
         return self._drop() if is_known and self._shows_transcript else self._take_waiting()
@@ -150,25 +155,25 @@ class LateUpdates:
         return message.is_repeated or ((message.is_known_alone or message.is_context) and self._was_shown)
 
     def _has_shown(self, span: Span) -> bool:
-        return self._shows_transcript or self._comparison.place.spans.were_sent_before(span)
+        return self._shows_transcript or self._comparison.place.spans.has_sent_earlier(span)
 
     def _drop(self) -> list[bytes]:
         self._take_waiting()
         return []
 
-    def _drop_known(self, *, coming: int = 0) -> None:
+    def _drop_known(self, *, incoming_count: int = 0) -> None:
         """The client has seen this message, and no known words need to follow it: what waited came before or in it,
         except messages that the transcript lacks. What follows may be new, and must not bring it along.
 
-        ``coming``: how many updates the message that is coming has, which stay."""
-        end = max(0, len(self._waiting) - coming)
+        ``incoming_count``: how many updates the message that is coming has, which stay."""
+        end = max(0, len(self._waiting) - incoming_count)
         self._waiting[:end] = filter(self._comparison.has_in_tail, self._waiting[:end])
 
     def _take_waiting(self) -> list[bytes]:
         waiting, self._waiting = self._waiting, []
         self._size, self._is_reworded = 0, False
-        return [*map(self._line_of, waiting)]
+        return [*map(self._choose_line, waiting)]
 
-    def _line_of(self, sent: ComparedUpdate) -> bytes:
+    def _choose_line(self, update: ComparedUpdate) -> bytes:
         """The line to send, with the call id that the client knows."""
-        return sent.line if self._shows_transcript else sent.came_as
+        return update.line if self._shows_transcript else update.original_line

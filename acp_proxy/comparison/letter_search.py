@@ -27,24 +27,24 @@ class Search:
         """Whether the budget ended before a search did."""
         self._text = text
         self._budget = self._thought_budget = _BUDGET
-        self._thought_at = 0
+        self._thought_offset = 0
 
-    def find_words(self, letters: str, at: int) -> Span | None:
-        """The first place of these letters from the offset ``at`` on, or None.
+    def find_words(self, letters: str, offset: int) -> Span | None:
+        """The first place of these letters from this offset on, or None.
 
         A short text must stand exactly at the offset, or at the beginning of a message.
         """
         words = self._text.words
-        if words.startswith(letters, at):
-            return at, at + len(letters)
+        if words.startswith(letters, offset):
+            return offset, offset + len(letters)
         while self._budget > 0:
-            start = words.find(letters, at)
-            self._budget -= (start if start >= 0 else len(words)) - at + len(letters) + _SEARCH_COST
+            start = words.find(letters, offset)
+            self._budget -= (start if start >= 0 else len(words)) - offset + len(letters) + _SEARCH_COST
             if start < 0:
                 return None
             if len(letters) >= SHORT or self._text.begins_message(start):
                 return start, start + len(letters)
-            at = start + 1
+            offset = start + 1
         self.is_exhausted = True
         return None
 
@@ -52,15 +52,15 @@ class Search:
         """Whether the transcript has these thoughts after the last known ones. False if the budget is spent."""
         if self._thought_budget <= 0:
             return False
-        thoughts, at = self._text.thoughts, self._thought_at
-        start = thoughts.find(letters, at)
-        self._thought_budget -= (start if start >= 0 else len(thoughts)) - at + len(letters) + _SEARCH_COST
-        self._thought_at = start + len(letters) if start >= 0 else at
+        thoughts, offset = self._text.thoughts, self._thought_offset
+        start = thoughts.find(letters, offset)
+        self._thought_budget -= (start if start >= 0 else len(thoughts)) - offset + len(letters) + _SEARCH_COST
+        self._thought_offset = start + len(letters) if start >= 0 else offset
         return start >= 0
 
     def restart(self) -> None:
         """Search for thoughts from the first one again, since another replay begins."""
-        self._thought_at = 0
+        self._thought_offset = 0
 
     def has_words(self, letters: str) -> bool:
         """Whether the transcript has these letters anywhere. False if the budget is spent."""
@@ -73,13 +73,13 @@ class Search:
 
 def merge_spans(spans: list[Span]) -> list[Span]:
     """The spans in order, with overlapping and adjacent ones joined."""
-    out: list[Span] = []
+    merged: list[Span] = []
     for start, end in sorted(spans):
-        if out and start <= out[-1][1]:
-            out[-1] = out[-1][0], max(end, out[-1][1])
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
         else:
-            out.append((start, end))
-    return out
+            merged.append((start, end))
+    return merged
 
 
 class SentSpans:
@@ -91,7 +91,7 @@ class SentSpans:
         self._earlier: list[Span] = []
 
     @property
-    def all(self) -> list[Span]:
+    def merge_all(self) -> list[Span]:
         """The spans of all letters that were sent, in order."""
         return merge_spans([*self._earlier, *self._current]) if self._earlier else self._current
 
@@ -108,12 +108,12 @@ class SentSpans:
         """The agent begins its replay once more."""
         self._earlier, self._current = merge_spans([*self._earlier, *self._current]), []
 
-    def have(self, span: Span) -> bool:
+    def has_sent(self, span: Span) -> bool:
         """Whether the current replay has all of these letters."""
-        place = bisect_right(self._current, span[0], key=itemgetter(0)) - 1
-        return place >= 0 and self._current[place][1] >= span[1]
+        index = bisect_right(self._current, span[0], key=itemgetter(0)) - 1
+        return index >= 0 and self._current[index][1] >= span[1]
 
-    def were_sent_before(self, span: Span) -> bool:
+    def has_sent_earlier(self, span: Span) -> bool:
         """Whether an earlier replay had these letters."""
-        place = bisect_right(self._earlier, span[0], key=itemgetter(0)) - 1
-        return place >= 0 and self._earlier[place][1] >= span[1]
+        index = bisect_right(self._earlier, span[0], key=itemgetter(0)) - 1
+        return index >= 0 and self._earlier[index][1] >= span[1]

@@ -32,18 +32,18 @@ def _drop_context(lines: list[bytes]) -> list[bytes]:
     id is none."""
     if not any(_USER_MESSAGE in line and any(mark in line for mark in _CONTEXT_MARKS) for line in lines):
         return lines
-    out: list[bytes] = []
+    kept_lines: list[bytes] = []
     is_behind_call = False
-    updates = [*map(_update, lines)]
+    updates = [*map(_read_update, lines)]
     ids = [None, *(acp.text(update, "messageId") for update in updates), None]
-    for line, update, before, id, following in zip(lines, updates, ids, ids[1:], ids[2:], strict=False):
+    for line, update, previous_id, id, next_id in zip(lines, updates, ids, ids[1:], ids[2:], strict=False):
         kind = update_kinds.find(acp.update_kind(update))
         letters = block_letters(acp.member(update, "content")) if kind.role is Role.USER else ""
-        is_chunk = id is not None and id in (before, following)
+        is_chunk = id is not None and id in (previous_id, next_id)
         if is_chunk or not has_form(letters, is_behind_call=is_behind_call):
-            out.append(line)
+            kept_lines.append(line)
         is_behind_call = kind.compared is Compared.CALL or (is_behind_call and kind.compared is Compared.NOTHING)
-    return out
+    return kept_lines
 
 
 def drop_repetition(lines: list[bytes]) -> list[bytes]:
@@ -54,18 +54,20 @@ def drop_repetition(lines: list[bytes]) -> list[bytes]:
     """
     if not any(_USER_MESSAGE in line and lines.count(line) > 1 for line in lines[:_SEARCHED_LINES]):
         return lines
-    users = [_user_letters(line) or None for line in lines]
+    users = [_find_user_letters(line) or None for line in lines]
     first = next(filter(None, users), None)
-    again = users.index(first, users.index(first) + 1) if users.count(first) > 1 and first is not None else len(lines)
-    if again == len(lines):
+    repeat_index = (
+        users.index(first, users.index(first) + 1) if users.count(first) > 1 and first is not None else len(lines)
+    )
+    if repeat_index == len(lines):
         return lines
     builder = TextBuilder()
-    for line in lines[:again]:
-        builder.add_update(_update(line))
+    for line in lines[:repeat_index]:
+        builder.add_update(_read_update(line))
     comparison = Comparison(builder.finish())
-    for line in lines[again:]:
-        comparison.add(line, _update(line), late=False)
-    return [*lines[:again], *comparison.find_new()]
+    for line in lines[repeat_index:]:
+        comparison.add(line, _read_update(line), late=False)
+    return [*lines[:repeat_index], *comparison.find_new()]
 
 
 def find_last_replay(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]]:
@@ -76,21 +78,23 @@ def find_last_replay(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]
     say the same again; else with the last one. ``lines``: updates of the conversation, each with whether it came after
     the agent's answer.
     """
-    bare_lines = [_without_ids(line) for line, _ in lines]
-    marks: list[object] = [_user_letters(line) for line, _ in lines]
+    bare_lines = [_read_without_ids(line) for line, _ in lines]
+    marks: list[object] = [_find_user_letters(line) for line, _ in lines]
     if not any(marks):
         marks = [*bare_lines]
-    first = next((at for at, mark in enumerate(marks) if mark), 0)
+    first = next((index for index, mark in enumerate(marks) if mark), 0)
 
     def count_same_before(at: int) -> int:
         return sum(
             1 for _ in takewhile(lambda count: bare_lines[at - count] == bare_lines[first - count], range(1, first + 1))
         )
 
-    begins = [at - count_same_before(at) for at in range(first + 1, len(marks)) if marks[at] == marks[first]]
-    same = _count_same_as_beginning(bare_lines[::-1])  # seen from the end, for each number of lines
-    repeated = (at for at in begins if same[len(bare_lines) - at] >= len(bare_lines) - at)
-    return lines[next(repeated, begins[-1] if begins else 0) :]
+    starts = [
+        index - count_same_before(index) for index in range(first + 1, len(marks)) if marks[index] == marks[first]
+    ]
+    same_counts = _count_same_as_beginning(bare_lines[::-1])  # seen from the end, for each number of lines
+    repeated = (index for index in starts if same_counts[len(bare_lines) - index] >= len(bare_lines) - index)
+    return lines[next(repeated, starts[-1] if starts else 0) :]
 
 
 def separate_replays(lines: list[tuple[bytes, bool]], count: int) -> list[list[tuple[bytes, bool]]]:
@@ -100,14 +104,20 @@ def separate_replays(lines: list[tuple[bytes, bool]], count: int) -> list[list[t
     It is if the first user message has an id and each line, to the byte, comes ``count`` times as often as in one
     replay: ``a b a c b c`` are two times ``a b c``. claude-agent-acp does this. ``lines``: as for ``find_last_replay``.
     """
-    places: dict[bytes, list[int]] = {}
-    for at, (line, _) in enumerate(lines):
-        places.setdefault(line, []).append(at)
-    first_user = next((line for line in places if _user_letters(line)), b"")
-    if acp.member(_update(first_user), "messageId") is None or any(len(at) % count for at in places.values()):
+    indexes: dict[bytes, list[int]] = {}
+    for index, (line, _) in enumerate(lines):
+        indexes.setdefault(line, []).append(index)
+    first_user = next((line for line in indexes if _find_user_letters(line)), b"")
+    if acp.member(_read_update(first_user), "messageId") is None or any(
+        len(index) % count for index in indexes.values()
+    ):
         return []
-    numbers = {at: number * count // len(same) for same in places.values() for number, at in enumerate(same)}
-    return [[line for at, line in enumerate(lines) if numbers[at] == replay] for replay in range(count)]
+    replay_numbers = {
+        index: number * count // len(same_lines)
+        for same_lines in indexes.values()
+        for number, index in enumerate(same_lines)
+    }
+    return [[line for index, line in enumerate(lines) if replay_numbers[index] == replay] for replay in range(count)]
 
 
 def _count_same_as_beginning(items: list[dict[str, object]]) -> list[int]:
@@ -117,34 +127,34 @@ def _count_same_as_beginning(items: list[dict[str, object]]) -> list[int]:
     """
     counts = [len(items)] * bool(items)
     begin = end = 0
-    for at in range(1, len(items)):
-        count = min(counts[at - begin], end - at) if at < end else 0
-        while at + count < len(items) and items[count] == items[at + count]:
+    for index in range(1, len(items)):
+        count = min(counts[index - begin], end - index) if index < end else 0
+        while index + count < len(items) and items[count] == items[index + count]:
             count += 1
-        if at + count > end:
-            begin, end = at, at + count
+        if index + count > end:
+            begin, end = index, index + count
         counts.append(count)
     return counts
 
 
-def order_replay(lines: list[tuple[bytes, bool]], begins: bytes) -> list[tuple[bytes, bool]]:
+def order_replay(lines: list[tuple[bytes, bool]], earlier_first: bytes) -> list[tuple[bytes, bool]]:
     """The lines of a replay, the beginning first, if the rest of an earlier replay came before it.
 
-    ``begins``: the first line of the earlier replay. An agent that answers a load after the first message (gemini)
-    sends the rest of one replay before it answers the next load. ``lines``: as for ``find_last_replay``.
+    ``earlier_first``: the first line of the earlier replay. An agent that answers a load after the first message
+    (gemini) sends the rest of one replay before it answers the next load. ``lines``: as for ``find_last_replay``.
     """
-    at = count_rest(lines, begins)
-    return [*lines[at:], *lines[:at]]
+    index = count_rest(lines, earlier_first)
+    return [*lines[index:], *lines[:index]]
 
 
-def count_rest(lines: list[tuple[bytes, bool]], begins: bytes) -> int:
+def count_rest(lines: list[tuple[bytes, bool]], earlier_first: bytes) -> int:
     """How many lines are the rest of an earlier replay, as for ``order_replay``; 0 if the beginning never comes."""
-    first = _user_letters(begins)
+    first = _find_user_letters(earlier_first)
     return next(
         (
-            at
-            for at, (line, _) in enumerate(lines)
-            if (_user_letters(line) == first if first else begins and are_alike(line, begins))
+            index
+            for index, (line, _) in enumerate(lines)
+            if (_find_user_letters(line) == first if first else earlier_first and are_alike(line, earlier_first))
         ),
         0,
     )
@@ -152,7 +162,7 @@ def count_rest(lines: list[tuple[bytes, bool]], begins: bytes) -> int:
 
 def are_alike(line: bytes, other_line: bytes) -> bool:
     """Whether two updates say the same. Some agents give messages and calls other ids in each replay."""
-    return _without_ids(line) == _without_ids(other_line)
+    return _read_without_ids(line) == _read_without_ids(other_line)
 
 
 class RestOfReplay:
@@ -164,14 +174,14 @@ class RestOfReplay:
     """
 
     def __init__(self, lines: list[bytes]) -> None:
-        self._places: dict[bytes, deque[int]] = {}
+        self._indexes: dict[bytes, deque[int]] = {}
         """By what an update says: where it stands, behind what was taken."""
         self._call_ids: list[str | None] = []
         """By place: the id of the update's call, or None."""
-        for place, line in enumerate(lines):
-            self._places.setdefault(digest(_without_ids(line)), deque()).append(place)
-            self._call_ids.append(acp.text(_update(line), "toolCallId"))
-        self._next = 0
+        for index, line in enumerate(lines):
+            self._indexes.setdefault(digest(_read_without_ids(line)), deque()).append(index)
+            self._call_ids.append(acp.text(_read_update(line), "toolCallId"))
+        self._next_index = 0
         self._new_message: object = None
         """The role and the id of the message that is under way, if it is new."""
         self._calls: dict[str | None, str | None] = {}
@@ -179,62 +189,63 @@ class RestOfReplay:
 
     def take(self, line: bytes) -> bool:
         """Take the next update that says the same as this one, with those before it. Returns whether there is one."""
-        update = _update(line)
+        update = _read_update(line)
         role = update_kinds.find(acp.update_kind(update)).role
         message = (role, acp.member(update, "messageId")) if role in _TEXT_ROLES else None
         call_id = acp.text(update, "toolCallId")
         is_long = role in _REPLY_ROLES and len(block_letters(acp.member(update, "content"))) >= SHORT
-        place = self._find(line)
+        index = self._find_index(line)
         is_new = (
-            place is None
-            or (place != self._next and not is_long)
+            index is None
+            or (index != self._next_index and not is_long)
             or (message is not None and message == self._new_message)
-            or self._calls.get(call_id, self._call_ids[place]) != self._call_ids[place]
+            or self._calls.get(call_id, self._call_ids[index]) != self._call_ids[index]
         )
         self._new_message = message if is_new else None
-        if is_new or place is None:
+        if is_new or index is None:
             self._calls.setdefault(call_id, None)
             return False
-        self._calls[call_id] = self._call_ids[place]
-        self._next = place + 1
+        self._calls[call_id] = self._call_ids[index]
+        self._next_index = index + 1
         return True
 
-    def _find(self, line: bytes) -> int | None:
+    def _find_index(self, line: bytes) -> int | None:
         """The place of the next update that says the same."""
-        places = self._places.get(digest(_without_ids(line)), deque())
-        while places and places[0] < self._next:
+        places = self._indexes.get(digest(_read_without_ids(line)), deque())
+        while places and places[0] < self._next_index:
             places.popleft()
         return places[0] if places else None
 
 
-def continues(old: list[bytes], new: list[bytes]) -> bool:
-    """Whether the new replay has all that the old one has, and more. ``old``, ``new``: updates of the conversation."""
-    return _has_more(new, old) and not _has_more(old, new)
+def continues(old_lines: list[bytes], new_lines: list[bytes]) -> bool:
+    """Whether the new replay has all that the old one has, and more. ``old_lines``, ``new_lines``: updates of the
+    conversation."""
+    return _has_more(new_lines, old_lines) and not _has_more(old_lines, new_lines)
 
 
-def _has_more(sent: list[bytes], than: list[bytes]) -> bool:
+def _has_more(lines: list[bytes], other_lines: list[bytes]) -> bool:
     """Whether the one has words, calls or other updates that the other lacks. True if that takes too long to find."""
     builder = TextBuilder()
-    for line in than:
-        builder.add_update(_update(line))
+    for line in other_lines:
+        builder.add_update(_read_update(line))
     comparison = Comparison(builder.finish())
-    for line in sent:
-        comparison.add(line, _update(line), late=False)
+    for line in lines:
+        comparison.add(line, _read_update(line), late=False)
     has_tail = any(comparison.split_tail())
     has_more = comparison.has_new_before_tail or comparison.has_unknown_kind or comparison.continues_last
     return has_tail or has_more or comparison.is_undecided
 
 
-def _without_ids(line: bytes) -> dict[str, object]:
-    update = _update(line)
+def _read_without_ids(line: bytes) -> dict[str, object]:
+    update = _read_update(line)
     return {key: update[key] for key in update if key not in _IDS} if isinstance(update, dict) else {}
 
 
-def _user_letters(line: bytes) -> str:
-    update = _update(line)
+def _find_user_letters(line: bytes) -> str:
+    update = _read_update(line)
     is_user = update_kinds.find(acp.update_kind(update)).role is Role.USER
     return block_letters(acp.member(update, "content")) if is_user else ""
 
 
-def _update(line: bytes) -> object:
+def _read_update(line: bytes) -> object:
     return v2_updates.as_v1(acp.update_of(line))

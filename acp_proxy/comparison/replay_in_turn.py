@@ -34,9 +34,9 @@ class ReplayInTurn:
         ``expects_replay``: as for ``add``."""
         self._text, self._context = comparison.text, comparison.context
         self._shows_transcript = shows_transcript
-        self._at, self._next_user = comparison.place.at, comparison.place.users.next
+        self._offset, self._next_user = comparison.place.offset, comparison.place.users.next_index
         """Where the replay has come to, as ``at`` and ``users.next`` of the comparison."""
-        self._thought_at = 0
+        self._thought_offset = 0
         """Where the replay has come to in the thought with which the transcript ends."""
         self._next_call = 0
         """Where a proved replay has come to in the transcript's calls."""
@@ -59,7 +59,7 @@ class ReplayInTurn:
         """Whether a load of the session has no answer, so that the agent sends its replay now."""
         self._was_expected = False
         """Whether such a load had no answer when the last user message came."""
-        self._begun = sum(not user.waits for user in self._text.users)
+        self._begun_count = sum(not user.waits for user in self._text.users)
         """How many turns have begun; the last of them may be running."""
         self._is_behind_call = False
         """Whether the last that came before this message is a tool call, while a replay may go on."""
@@ -81,35 +81,35 @@ class ReplayInTurn:
         self._expects_replay = expects_replay
         kind = acp.update_kind(update) or ""
         message_key = (kind, acp.text(update, "messageId"))
-        out = self._end_message() if message_key != self._message_key else []
+        sorted_lines = self._end_message() if message_key != self._message_key else []
         self._message_key = message_key
-        letters, shown = block_letters(acp.member(update, "content")), find_shown_call(update)
+        letters, shown_call = block_letters(acp.member(update, "content")), find_shown_call(update)
         row = update_kinds.find(kind)
         compared = row.compared
         if row.role is Role.USER:
-            return out + self._add_user(line, letters, prompts)
+            return sorted_lines + self._add_user(line, letters, prompts)
         if not self._may_continue:
-            return out + self._pass(line)
+            return sorted_lines + self._pass_as_new(line)
         self._is_behind_call = compared is Compared.CALL or (self._is_behind_call and compared is Compared.NOTHING)
-        if compared is Compared.IN_ORDER and shown is None:
-            return out + self._add_words(line, letters)
-        if compared is Compared.CALL or shown is not None:
-            return out + self._add_call(line, shown or update)
+        if compared is Compared.IN_ORDER and shown_call is None:
+            return sorted_lines + self._add_words(line, letters)
+        if compared is Compared.CALL or shown_call is not None:
+            return sorted_lines + self._add_call(line, shown_call or update)
         if compared is Compared.LETTERS and self._is_last_thought(letters):
-            self._thought_at += len(letters)
-            return out + self._wait(line) + self._decide(is_new=False)
+            self._thought_offset += len(letters)
+            return sorted_lines + self._wait(line) + self._decide(is_new=False)
         is_known = compared is Compared.NOTHING or (
             letters in self._text.thoughts if compared is Compared.LETTERS else digest(update) in self._text.others
         )
         if is_known and self._expects_replay and self._is_proven and compared is Compared.LETTERS:
-            return out + self._wait(line) + self._decide(is_new=False)
-        return out + (self._wait(line) if is_known else self._pass(line))
+            return sorted_lines + self._wait(line) + self._decide(is_new=False)
+        return sorted_lines + (self._wait(line) if is_known else self._pass_as_new(line))
 
     def release(self) -> list[SortedLine]:
         """The lines that wait, since the turn is over, or something comes that must not overtake them."""
-        out = self._end_message()
+        sorted_lines = self._end_message()
         self._message_key = None
-        return out + self._decide(is_new=True)
+        return sorted_lines + self._decide(is_new=True)
 
     def _add_user(self, line: bytes, letters: str, prompts: list[str]) -> list[SortedLine]:
         is_context = self._context.has_form(letters, is_behind_call=self._is_behind_call)
@@ -122,13 +122,13 @@ class ReplayInTurn:
             number = self._find_proof(letters)
         forms = [self._letters, *(self._text.users[number].forms if number is not None else [])]
         # Once the prompt of the running turn is echoed, no other is before its end: this belongs to the replay.
-        is_running_echoed = self._begun > 0 and self._text.users[self._begun - 1].is_echoed
-        is_replay = self._expects_replay and is_running_echoed and number is not None and number < self._begun
+        is_running_echoed = self._begun_count > 0 and self._text.users[self._begun_count - 1].is_echoed
+        is_replay = self._expects_replay and is_running_echoed and number is not None and number < self._begun_count
         echoed = next((prompt for prompt in prompts if prompt in forms), None) if not is_replay else None
         begins_prompt = any(prompt.startswith(self._letters) for prompt in prompts)
-        following = [*self._text.users[self._next_user : self._next_user + 1], *self._text.users[:1]]
-        following = self._text.users if self._expects_replay else following
-        begins_past = any(form.startswith(self._letters) for user in following for form in user.forms)
+        candidates = [*self._text.users[self._next_user : self._next_user + 1], *self._text.users[:1]]
+        candidates = self._text.users if self._expects_replay else candidates
+        begins_past = any(form.startswith(self._letters) for user in candidates for form in user.forms)
         might_be_echo, self._may_be_echo = self._may_be_echo, False
         if echoed is not None or (begins_prompt and number is None and not begins_past):
             # An echo: agents repeat a prompt before they answer it. Whatever they replayed before, the answer follows.
@@ -137,19 +137,19 @@ class ReplayInTurn:
             self._may_continue = self._is_proven = self._is_proof = False
             return [*self._decide(is_new=might_be_echo), SortedLine(line, True, True)]
         # What came before this message is the past, whether this is an echo or a proof.
-        out = self._decide(is_new=False) if not might_be_echo and (begins_prompt or number is not None) else []
+        sorted_lines = self._decide(is_new=False) if not might_be_echo and (begins_prompt or number is not None) else []
         self._may_be_echo, self._is_proof = begins_prompt, number is not None
         if number is not None:
             self._may_continue = self._is_proven = True
             user = self._text.users[number]
-            self._at, self._next_user = user.turn_start(self._at), number + 1
-            self._thought_at, self._next_call = 0, user.turn_call(self._next_call)
-            return out + self._wait(line)
+            self._offset, self._next_user = user.find_turn_start(self._offset), number + 1
+            self._thought_offset, self._next_call = 0, user.find_turn_call(self._next_call)
+            return sorted_lines + self._wait(line)
         if begins_past:
-            return out + self._wait(line)  # the message may become such a proof with its next chunk
+            return sorted_lines + self._wait(line)  # the message may become such a proof with its next chunk
         if self._is_proven:
-            return out + self._wait(line)  # context of the agent's own, if the replay goes on behind it
-        return out + self._end_replay(line)
+            return sorted_lines + self._wait(line)  # context of the agent's own, if the replay goes on behind it
+        return sorted_lines + self._end_replay(line)
 
     def _find_proof(self, letters: str) -> int | None:
         """The index of the user message with these letters that proves a replay, if it does.
@@ -165,56 +165,56 @@ class ReplayInTurn:
         return 0 if self._text.users and letters in self._text.users[0].forms else None
 
     def _add_words(self, line: bytes, letters: str) -> list[SortedLine]:
-        out: list[SortedLine] = []
-        if not self._goes_on(letters):
-            is_whole = bool(self._letters) and self._may_end(self._at + len(self._letters))
-            out = self._end_message() if is_whole else []
-            if not (is_whole and self._goes_on(letters)):
-                return out + self._end_replay(line)
+        sorted_lines: list[SortedLine] = []
+        if not self._continues(letters):
+            is_whole = bool(self._letters) and self._may_end(self._offset + len(self._letters))
+            sorted_lines = self._end_message() if is_whole else []
+            if not (is_whole and self._continues(letters)):
+                return sorted_lines + self._end_replay(line)
         self._letters += letters
-        return out + self._wait(line)
+        return sorted_lines + self._wait(line)
 
-    def _goes_on(self, letters: str) -> bool:
+    def _continues(self, letters: str) -> bool:
         """Whether the message that is coming goes on with these letters in the transcript, within its turn. In a replay
         that the agent was asked for, this may move to a later message of the turn, or to a later remark: the transcript
         also has what the agent says outside turns, such as greetings, and prompts that the agent does not replay."""
-        end_of_turn = self._text.latest_end(self._next_user)
-        if self._text.words.startswith(letters, self._at + len(self._letters), end_of_turn):
+        end_of_turn = self._text.find_latest_end(self._next_user)
+        if self._text.words.startswith(letters, self._offset + len(self._letters), end_of_turn):
             return True
         if not self._expects_replay:
             return False
         message = self._letters + letters
-        begins = self._text.find_beginning(message, self._at, end_of_turn)
-        if begins is None and (joined := self._text.find_joined(message, self._at, end_of_turn)) is not None:
-            begins = joined[-1][1] - len(message)  # so that it ends there
-        if begins is None:  # behind a message that a rewind took back, or which waits
-            begins = self._text.find_remark(message, end_of_turn)
-        self._at = begins if begins is not None else self._at
-        return begins is not None
+        start = self._text.find_beginning(message, self._offset, end_of_turn)
+        if start is None and (joined := self._text.find_joined(message, self._offset, end_of_turn)) is not None:
+            start = joined[-1][1] - len(message)  # so that it ends there
+        if start is None:  # behind a message that a rewind took back, or which waits
+            start = self._text.find_remark(message, end_of_turn)
+        self._offset = start if start is not None else self._offset
+        return start is not None
 
-    def _may_end(self, at: int) -> bool:
+    def _may_end(self, offset: int) -> bool:
         """Whether a message of the replay may end before this offset. In a replay that the agent was asked for, the
         rest may be something that it said outside turns, which stands there in the same message."""
-        return self._text.ends_message(at) or (self._is_proven and self._was_expected)
+        return self._text.ends_message(offset) or (self._is_proven and self._was_expected)
 
     @property
     def _is_answered(self) -> bool:
         """Whether the transcript has words or calls of this turn behind the place to which the replay has come."""
         text, turn = self._text, self._next_user
-        return self._at < text.latest_end(turn) or self._next_call < text.latest_calls_of(turn).stop
+        return self._offset < text.find_latest_end(turn) or self._next_call < text.find_latest_calls(turn).stop
 
     def _is_last_thought(self, letters: str) -> bool:
         """Whether a proved replay goes on with the thought with which the transcript ends. No known words follow it,
         which would say that it is the past."""
-        is_at_end = self._next_user >= self._begun and self._at == len(self._text.words)
-        goes_on = bool(letters) and self._text.last_thought.startswith(letters, self._thought_at)
+        is_at_end = self._next_user >= self._begun_count and self._offset == len(self._text.words)
+        goes_on = bool(letters) and self._text.last_thought.startswith(letters, self._thought_offset)
         return self._is_proven and is_at_end and goes_on
 
     def _add_call(self, line: bytes, fields: object) -> list[SortedLine]:
         id, title = acp.text(fields, "toolCallId") or "", acp.text(fields, "title")
-        calls = self._text.latest_calls_of(self._next_user)
+        calls = self._text.find_latest_calls(self._next_user)
         call_number = next((number for number in self._text.calls_by_id.get(id, ()) if number in calls), None)
-        is_past = self._expects_replay or self._next_user < self._begun
+        is_past = self._expects_replay or self._next_user < self._begun_count
         if call_number is None and is_past and self._is_proven and self._next_call in calls:
             # Some agents give calls new ids in each replay. Titles prove less: the running turn may call a tool again.
             call_number = self._next_call if self._text.calls[self._next_call].title == title else None
@@ -222,8 +222,8 @@ class ReplayInTurn:
         if call_number is None and id not in self._new_call_ids:
             return self._end_replay(line)
         self._next_call = max(self._next_call, call_number + 1 if call_number is not None else 0)
-        out = self._wait(line)
-        return out + (self._decide(is_new=False) if self._is_proven else [])
+        sorted_lines = self._wait(line)
+        return sorted_lines + (self._decide(is_new=False) if self._is_proven else [])
 
     @property
     def _is_in_user(self) -> bool:
@@ -240,10 +240,10 @@ class ReplayInTurn:
             if self._is_proven and not self._is_proof:
                 return []  # nor is it known whether this is context
             return self._decide(is_new=False) if self._is_proof else self._end_replay()
-        self._at += len(letters)
+        self._offset += len(letters)
         if not self._is_proven:
             return []  # equal words prove nothing: agents say the same twice, and leave turns out of their replays
-        if not self._may_end(self._at):  # a part of the transcript's message: the agent says less now
+        if not self._may_end(self._offset):  # a part of the transcript's message: the agent says less now
             self._may_continue = self._is_proven = False
         return self._decide(is_new=not self._is_proven)
 
@@ -256,15 +256,15 @@ class ReplayInTurn:
         is_sent = not (self._shows_transcript and (self._is_proven or self._is_in_user))
         self._undecided.append((line, is_sent))
         self._size += len(line)
-        out = [SortedLine(line, True, False)] if is_sent else []
-        return out + (self._end_replay() if self._size > UNDECIDED_LIMIT else [])
+        sorted_lines = [SortedLine(line, True, False)] if is_sent else []
+        return sorted_lines + (self._end_replay() if self._size > UNDECIDED_LIMIT else [])
 
     def _end_replay(self, *line: bytes) -> list[SortedLine]:
         """Something comes that does not go on in order: it is new, and so is what waited for it."""
         self._may_continue = self._is_proven = self._is_proof = False
-        return self._pass(*line)
+        return self._pass_as_new(*line)
 
-    def _pass(self, *lines: bytes) -> list[SortedLine]:
+    def _pass_as_new(self, *lines: bytes) -> list[SortedLine]:
         return [*self._decide(is_new=True), *(SortedLine(line, True, True) for line in lines)]
 
     def _decide(self, *, is_new: bool) -> list[SortedLine]:

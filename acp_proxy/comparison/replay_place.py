@@ -17,7 +17,7 @@ class ReplayPlace:
 
     def __init__(self, text: TranscriptText) -> None:
         self.text = text
-        self.at = 0
+        self.offset = 0
         """The offset after the last known letter, in ``text.words``."""
         self.users = ReplayedUsers(text)
         self.calls = ReplayedCalls(text)
@@ -30,28 +30,29 @@ class ReplayPlace:
     @property
     def stops_in_turn(self) -> bool:
         """Whether the replay has come to a user message of the transcript and not to the end of that turn."""
-        text, turn = self.text, self.users.next
+        text, turn = self.text, self.users.next_index
         return turn > 0 and (
-            self.at < text.latest_end(turn) or any(call not in self.calls.known for call in text.latest_calls_of(turn))
+            self.offset < text.find_latest_end(turn)
+            or any(call not in self.calls.known_indexes for call in text.find_latest_calls(turn))
         )
 
     @property
     def is_in_turn(self) -> bool:
         """Whether the replay has come into a turn, and the transcript has more words of that turn than remarks: these
         may follow whatever the agent adds between."""
-        start, end = self.text.span_of(self.users.next)
-        start = max(start, self.at)
+        start, end = self.text.find_span(self.users.next_index)
+        start = max(start, self.offset)
         return self._has_begun_turn and start < end and not self.text.are_remarks(start, end)
 
-    def goes_on_in_turn(self, span: Span) -> bool:
+    def continues_turn(self, span: Span) -> bool:
         """Whether these words of the transcript are the next ones of the turn into which the replay has come."""
-        return self._has_begun_turn and span[0] == self.at and self.is_in_turn
+        return self._has_begun_turn and span[0] == self.offset and self.is_in_turn
 
     @property
     def _has_begun_turn(self) -> bool:
         """Whether the last that came is something of the turn to which the replay has come."""
-        text, turn = self.text, self.users.next
-        is_behind = self.at > text.span_of(turn)[0] or self.calls.last in text.calls_of(turn)
+        text, turn = self.text, self.users.next_index
+        is_behind = self.offset > text.find_span(turn)[0] or self.calls.last_index in text.find_calls(turn)
         return turn > 0 and is_behind and not self.is_in_answer
 
     @property
@@ -59,7 +60,7 @@ class ReplayPlace:
         """Whether the last that was sent is a user message that the transcript has, with its answer and another
         answered turn behind it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``). A prompt
         without an answer may still wait, perhaps in another window, and the agent does not replay it."""
-        return self.is_in_answer and self.text.last_answered > self.users.next
+        return self.is_in_answer and self.text.last_answered > self.users.next_index
 
     @property
     def is_at_end(self) -> bool:
@@ -67,13 +68,15 @@ class ReplayPlace:
         these, or nothing says where it is, since the agent leaves out whatever the transcript has."""
         text, users = self.text, self.text.users
         is_before_first = (
-            not self.users.next and self.at <= text.span_of(0)[1] and self.calls.last < text.calls_of(0).stop
+            not self.users.next_index
+            and self.offset <= text.find_span(0)[1]
+            and self.calls.last_index < text.find_calls(0).stop
         )
-        if is_before_first or self.users.next == len(users):
+        if is_before_first or self.users.next_index == len(users):
             return True
-        is_last = users[-1].start < self.at or users[-1].call <= self.calls.last
-        following = users[self.users.next]
-        start, call = following.turn_start(self.at), max(following.call, self.calls.last + 1)
+        is_last = users[-1].start < self.offset or users[-1].call <= self.calls.last_index
+        following = users[self.users.next_index]
+        start, call = following.find_turn_start(self.offset), max(following.call, self.calls.last_index + 1)
         return is_last or (start == len(text.words) and call == len(text.calls))
 
     def has_words_left(self, turn: int) -> bool:
@@ -82,66 +85,66 @@ class ReplayPlace:
         Remarks do not count: the agent leaves them out, and something new may follow. Nor do warnings, from the last
         answered turn on.
         """
-        start, end = self.text.span_of(turn)
-        start = max(start, self.at)
+        start, end = self.text.find_span(turn)
+        start = max(start, self.offset)
         is_last = turn >= self.text.last_answered
         return start < end and not self.text.are_remarks(start, end, or_repeated=is_last)
 
-    def is_cut_at(self, at: int) -> bool:
+    def is_cut_at(self, offset: int) -> bool:
         """Whether the last prompt has no answer, and the replay has come to the end of what was said after it: at this
         offset, and not at an earlier message of the user, since some agents leave out all of them."""
         users, end = self.text.users, len(self.text.words)
-        is_in_turn = self.users.next in (0, self.text.last_begun, len(users)) or users[-1].start < end
-        return self.text.is_unfinished and at == end and is_in_turn
+        is_in_turn = self.users.next_index in (0, self.text.last_begun, len(users)) or users[-1].start < end
+        return self.text.is_unfinished and offset == end and is_in_turn
 
     def skip_answer(self, message: SentMessage) -> bool:
         """Move behind the first message with which the transcript answers the last user message, if this message ends
         in that. Returns whether it does."""
         if not self.is_in_answer:
             return False
-        start, end = self.text.span_of(self.users.next)
+        start, end = self.text.find_span(self.users.next_index)
         following = bisect_right(self.text.messages, start)
         end = min([end, *self.text.messages[following : following + 1]])
         if start == end or message.text.partition(answer := self.text.words[start:end])[1:] != (answer, ""):
             return False
-        self.at = max(self.at, end)
+        self.offset = max(self.offset, end)
         return True
 
     def find_message(self, message: SentMessage) -> bool:
         """Find the letters of an unfinished agent message, and set its ``span``. Returns whether all are known."""
         if message.span is None:
-            message.span = self.find(message.text)
+            message.span = self.find_span(message.text)
         return message.span is not None
 
-    def find(self, letters: str) -> Span | None:
+    def find_span(self, letters: str) -> Span | None:
         """The first place of these letters from here on, as ``Search.find_words`` has it."""
-        return self.search.find_words(letters, self.at)
+        return self.search.find_words(letters, self.offset)
 
-    def find_each(self, message: SentMessage) -> list[Span] | None:
+    def find_chunk_spans(self, message: SentMessage) -> list[Span] | None:
         """The places of the chunks of a message, if the transcript has all of them in this order."""
         spans: list[Span] = []
-        at = self.at
+        offset = self.offset
         for letters in filter(None, message.chunks):
-            span = self.search.find_words(letters, at)
+            span = self.search.find_words(letters, offset)
             if span is None:
                 return None
             spans.append(span)
-            at = span[1]
+            offset = span[1]
         return spans or None
 
     def find_joined(self, message: SentMessage) -> list[Span] | None:
         """The places of the transcript's next messages, if this message is all of them, joined, and the transcript has
         remarks between them: each window records what it heard, and an agent may remember only some of that."""
-        return self.text.find_joined(message.text, self.at, self.text.latest_end(self.users.next))
+        return self.text.find_joined(message.text, self.offset, self.text.find_latest_end(self.users.next_index))
 
     def find_passed_remark(self, letters: str) -> Span | None:
         """The place of a remark that the replay has passed without it, if it has these letters: windows record remarks
         in another order than that in which the agent made them."""
-        start = self.text.find_message(letters, self.text.span_of(self.users.next)[0], self.at)
+        start = self.text.find_message(letters, self.text.find_span(self.users.next_index)[0], self.offset)
         if start is None or start not in self.text.remarks:
             return None
         span = start, start + len(letters)
-        return span if not self.spans.have(span) else None
+        return span if not self.spans.has_sent(span) else None
 
     def find_last_words(self, message: SentMessage) -> Span | None:
         """The span of the transcript's last words, if a message ends in these chunks and begins in others.
@@ -152,11 +155,11 @@ class ReplayPlace:
         """
         words, letters = self.text.words, ""
         span = None
-        if self.is_in_answer or any(sent.late for sent in message.updates):
+        if self.is_in_answer or any(update.is_late for update in message.updates):
             return None
         for chunk in reversed(message.chunks[1:]):
             letters = chunk + letters
-            if len(words) - len(letters) < self.at or not words.endswith(letters):
+            if len(words) - len(letters) < self.offset or not words.endswith(letters):
                 break
             if len(letters) >= _HALF_SHORT:
                 span = len(words) - len(letters), len(words)
@@ -166,8 +169,8 @@ class ReplayPlace:
         """The span of the transcript's last words, if these words begin with them and go on: its last message, or in a
         turn that was cut all that follows the last known place."""
         words = self.text.words
-        last = max(self.text.messages[-1] if self.text.messages else 0, self.at)
-        for start in (last, self.at) if self.text.is_cut else (last,):
+        last_message = max(self.text.messages[-1] if self.text.messages else 0, self.offset)
+        for start in (last_message, self.offset) if self.text.is_cut else (last_message,):
             if 0 < len(words) - start < len(letters) and letters.startswith(words[start:]):
                 return start, len(words)
         return None
@@ -182,31 +185,31 @@ class ReplayedUsers:
 
     def __init__(self, text: TranscriptText) -> None:
         self._text = text
-        self.next = 0
+        self.next_index = 0
         """The index of the next user message, in ``text.users``."""
-        self.known: set[int] = set()
+        self.known_indexes: set[int] = set()
         """The indexes of those that were sent."""
         self.has_begun = False
         """Something known has come, a user message or anything else: the first message begins another replay now."""
         self.has_restarted = False
         """The agent began its replay once more: what it sends now, the client may have seen."""
-        self.first: int | None = None
+        self.first_index: int | None = None
         """The index of the user message with which the replay began, if the agent lacks those before it."""
-        self.skipped = range(0)
+        self.skipped_indexes = range(0)
         """The indexes of messages that stand before those that were sent last, and may come behind them: what is made
         elsewhere is recorded when a load shows it, perhaps behind the prompts of another window."""
         self.first_letters = ""
         """The letters of that message as the agent sent it, with context that it adds."""
 
-    def find(self, message: SentMessage) -> int | None:
+    def find_index(self, message: SentMessage) -> int | None:
         """The index of a message that is complete, which may have context before it, or more messages behind it."""
         letters, users = message.text, self._text.users
-        number_of_whole = self.find_whole(letters)
-        if number_of_whole is not None:
-            return number_of_whole
+        whole_number = self.find_whole(letters)
+        if whole_number is not None:
+            return whole_number
         # With context that the agent added, or with the next message behind it. Only the next two: the further
         # on, the likelier it is that the words are there by chance.
-        for number in range(self.next, min(self.next + 2, len(users))):
+        for number in range(self.next_index, min(self.next_index + 2, len(users))):
             for form in users[number].forms:
                 if len(form) >= SHORT and form in letters:
                     return number
@@ -224,24 +227,24 @@ class ReplayedUsers:
     def find_whole(self, letters: str) -> int | None:
         """The index of the next user message that has these letters. One that the replay has passed may come next if it
         waited for the end of the turn, and others went into that, or if it was ``skipped``."""
-        following = self._text.find_user(letters, self.next)
-        passed = self._text.find_overtaken(letters, self.next)
-        skipped = self._text.find_user(letters, self.skipped.start) if following is None else None
-        if skipped is not None and skipped in self.skipped:
+        following = self._text.find_user(letters, self.next_index)
+        passed = self._text.find_overtaken(letters, self.next_index)
+        skipped = self._text.find_user(letters, self.skipped_indexes.start) if following is None else None
+        if skipped is not None and skipped in self.skipped_indexes:
             passed.append(skipped)
-        return next((number for number in passed if self.has_restarted or number not in self.known), following)
+        return next((number for number in passed if self.has_restarted or number not in self.known_indexes), following)
 
     def skip_before(self, number: int) -> None:
         """The message with this index comes: keep in ``skipped`` what stands before it, if it was made elsewhere."""
-        first = self.skipped.start if self.skipped else self.next
-        self.skipped = range(first if self._text.users[number].is_elsewhere else number, number)
+        first = self.skipped_indexes.start if self.skipped_indexes else self.next_index
+        self.skipped_indexes = range(first if self._text.users[number].is_elsewhere else number, number)
 
     def find_restart(self, letters: str, *, whole: bool = True) -> int | None:
         """The index of the message that begins another replay: the first one of the transcript, or the first one that
         the agent sent. ``whole``: the message is complete."""
-        for number in (0, self.first) if self._text.users and self.has_begun else ():
+        for number in (0, self.first_index) if self._text.users and self.has_begun else ():
             forms = self._text.users[number].forms if number is not None else ()
-            if number is not None and number == self.first:
+            if number is not None and number == self.first_index:
                 forms = (*forms, self.first_letters)
             if any(form == letters if whole else form.startswith(letters) for form in forms):
                 return number
@@ -258,7 +261,7 @@ class ReplayedUsers:
         if any(form.startswith(letters + following) for user in users for form in user.forms):
             return False
         return (
-            number == self.next
+            number == self.next_index
             or len(letters) >= _HALF_SHORT
             or any(form.startswith(following) for user in users[number:] for form in user.forms)
             or bool(self._text.find_overtaken(following, number + 1))
@@ -268,22 +271,22 @@ class ReplayedUsers:
         """Where the user message with this index ends in one that begins with it, or has it as a chunk behind context;
         else the end of that."""
         forms = self._text.users[number].forms
-        if begun := next((form for form in forms if message.text.startswith(form)), ""):
-            return len(begun)
+        if form := next((form for form in forms if message.text.startswith(form)), ""):
+            return len(form)
         ends = zip(message.chunks, accumulate(map(len, message.chunks)), strict=True)
         return next((end for letters, end in ends if letters in forms), len(message.text))
 
-    def measure_next(self, message: SentMessage, at: int) -> int:
+    def measure_next(self, message: SentMessage, offset: int) -> int:
         """How many letters the transcript's next user message has, if it follows there at once, in chunks of its own
         or with all that follow it at once; else 0. Short messages count here: the transcript has nothing between the
         two, either."""
-        if not self.next < len(self._text.users) or self._text.has_answer(self.next):
+        if not self.next_index < len(self._text.users) or self._text.has_answer(self.next_index):
             return 0
         ends = {*accumulate(map(len, message.chunks))}
-        forms = self._text.users[self.next].forms
-        for form in filter(lambda form: message.text.startswith(form, at), forms):
-            end = at + len(form)
-            if end in ends or self._follow_at_once(self.next, message.text[end:]):
+        forms = self._text.users[self.next_index].forms
+        for form in filter(lambda form: message.text.startswith(form, offset), forms):
+            end = offset + len(form)
+            if end in ends or self._follow_at_once(self.next_index, message.text[end:]):
                 return len(form)
         return 0
 
@@ -305,14 +308,14 @@ class ReplayedCalls:
 
     def __init__(self, text: TranscriptText) -> None:
         self._text = text
-        self.known: set[int] = set()
+        self.known_indexes: set[int] = set()
         """The indexes in ``text.calls`` of those that were sent."""
-        self.last = -1
+        self.last_index = -1
         """The index of the last one of the current replay; -1 if none was sent."""
         self._by_id: dict[str, int | None] = {}
         """By ``toolCallId`` in the replay: the index in ``text.calls``; None: the transcript lacks the call."""
 
-    def find(self, id: str, title: str | None, turn: int, *, may_begin: bool) -> int | None:
+    def find_index(self, id: str, title: str | None, turn: int, *, may_begin: bool) -> int | None:
         """The index of a call; None if the transcript lacks it. ``turn``: the number of the turn to which the replay
         has come. ``may_begin``: an update of this kind may begin a call."""
         call_number = self._by_id.get(id)
@@ -324,19 +327,19 @@ class ReplayedCalls:
 
     def add(self, number: int) -> None:
         """The agent has sent this call."""
-        self.known.add(number)
-        self.last = max(self.last, number)
+        self.known_indexes.add(number)
+        self.last_index = max(self.last_index, number)
 
     def restart(self) -> None:
         """The agent begins its replay once more."""
-        self.last = -1
+        self.last_index = -1
 
     def _find(self, id: str, title: str | None) -> int | None:
         if (numbers := self._text.calls_by_id.get(id)) is not None:
-            later = bisect_left(numbers, self.last + 1)
-            return numbers[later] if later < len(numbers) else numbers[-1]
+            position = bisect_left(numbers, self.last_index + 1)
+            return numbers[position] if position < len(numbers) else numbers[-1]
         if title is None:
             return None
         numbers = self._text.calls_by_title.get(title, [])
-        later = bisect_left(numbers, self.last + 1)
-        return numbers[later] if later < len(numbers) else None
+        position = bisect_left(numbers, self.last_index + 1)
+        return numbers[position] if position < len(numbers) else None

@@ -14,21 +14,21 @@ class ComparedUpdate(Struct):
     """An update that the agent sent.
 
     ``line``: as it is recorded, and shown behind the transcript: with the call id that the transcript has, and only the
-    part of a thought that it lacks. ``came_as``: as the agent sent it, for a client that sees the agent's replay.
-    ``late``: it came after the agent's answer. ``is_somewhere``: the transcript has it, though not behind the last
+    part of a thought that it lacks. ``original_line``: as the agent sent it, for a client that sees the agent's replay.
+    ``is_late``: it came after the agent's answer. ``is_somewhere``: the transcript has it, though not behind the last
     known message. ``is_next_turn``: it is new if nothing known follows, although the agent says nothing behind it: a
     user message, or the first thought of a turn without an answer. ``ends_call``: it ends a call that the transcript
-    left unfinished in a turn that is over. ``tail``: the number of the tail to which it was added; 0 for none.
+    left unfinished in a turn that is over. ``tail_number``: the number of the tail to which it was added; 0 for none.
     """
 
     line: bytes
     kind: str
-    late: bool
-    came_as: bytes = b""
+    is_late: bool
+    original_line: bytes = b""
     is_somewhere: bool = False
     is_next_turn: bool = False
     ends_call: bool = False
-    tail: int = 0
+    tail_number: int = 0
 
     @property
     def role(self) -> Role:
@@ -72,35 +72,35 @@ class SentMessage:
             self._joined = "".join(self.chunks)
         return self._joined
 
-    def chunks_after(self, size: int) -> list[ComparedUpdate]:
+    def find_updates_after(self, size: int) -> list[ComparedUpdate]:
         """The chunks that begin after the first ``size`` letters."""
         starts = accumulate((len(letters) for letters in self.chunks), initial=0)
-        return [sent for sent, start in zip(self.updates, starts, strict=False) if start >= size]
+        return [update for update, start in zip(self.updates, starts, strict=False) if start >= size]
 
-    def chunk_at(self, at: int) -> str:
-        """The letters of the chunk that begins behind the first ``at`` letters; empty if none does."""
+    def find_chunk_at(self, offset: int) -> str:
+        """The letters of the chunk that begins behind the first ``offset`` letters; empty if none does."""
         starts = accumulate((len(letters) for letters in self.chunks), initial=0)
-        return next((letters for letters, start in zip(self.chunks, starts, strict=False) if start == at), "")
+        return next((letters for letters, start in zip(self.chunks, starts, strict=False) if start == offset), "")
 
     def cut_after(self, size: int) -> list[ComparedUpdate] | None:
         """The chunks behind the first ``size`` letters; the chunk that has the last of these, without them.
 
         None if that chunk cannot be divided: it is no chunk of text, or its letters were masked in the transcript.
         """
-        out: list[ComparedUpdate] = []
-        for sent, letters in zip(self.updates, self.chunks, strict=True):
+        updates: list[ComparedUpdate] = []
+        for update, letters in zip(self.updates, self.chunks, strict=True):
             if 0 < size < len(letters):
-                text = acp.text(acp.member(acp.update_of(sent.line), "content"), "text") or ""
-                if acp.update_kind(acp.update_of(sent.line)) != self.kind or "".join(text.split()) != letters:
+                text = acp.text(acp.member(acp.update_of(update.line), "content"), "text") or ""
+                if acp.update_kind(acp.update_of(update.line)) != self.kind or "".join(text.split()) != letters:
                     return None
                 try:
-                    out.append(replace(sent, line=acp.with_chunk_text(sent.line, text_after(text, size))))
+                    updates.append(replace(update, line=acp.with_chunk_text(update.line, cut_text_after(text, size))))
                 except (ValueError, KeyError):  # the line says something twice
                     return None
             elif size <= 0:
-                out.append(sent)
+                updates.append(update)
             size -= len(letters)
-        return out
+        return updates
 
     def drop_first(self, count: int) -> "SentMessage":
         """The chunks after the first ``count``, as a message of their own."""
@@ -110,10 +110,10 @@ class SentMessage:
         return rest
 
 
-def text_after(text: str, size: int) -> str:
+def cut_text_after(text: str, size: int) -> str:
     """The text behind its first ``size`` letters, which are all characters but white space."""
-    for at, character in enumerate(text):
+    for offset, character in enumerate(text):
         if not size:
-            return text[at:]
+            return text[offset:]
         size -= not character.isspace()
     return ""

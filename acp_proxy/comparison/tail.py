@@ -31,15 +31,15 @@ class Tail:
         """Whether the last turn's answer has come before it, in other words."""
         self._updates: list[ComparedUpdate] = []
         self._size = 0
-        self._number = 1
+        self._tail_number = 1
         """How many tails there were until now."""
-        self._ends: list[ComparedUpdate] = []  # of calls, from before what is known now
+        self._call_ends: list[ComparedUpdate] = []  # of calls, from before what is known now
         self._greeting: list[ComparedUpdate] = []  # what came before the first known message, such as a greeting
 
-    def add(self, *sent: ComparedUpdate) -> None:
+    def add(self, *updates: ComparedUpdate) -> None:
         """Add updates; those beyond the limit are not recorded."""
-        for update in sent:
-            update.tail = self._number
+        for update in updates:
+            update.tail_number = self._tail_number
             self._size += len(update.line)
             if self._size <= TAIL_LIMIT:
                 self._updates.append(update)
@@ -47,42 +47,42 @@ class Tail:
     def clear(self) -> None:
         """Something known follows. The end of a call is new all the same: some agents do not send it in the turn
         (codex-acp, if the command is over at once)."""
-        for sent in self._updates:
-            if sent.ends_call and sum(len(end.line) for end in self._ends) + len(sent.line) <= TAIL_LIMIT:
+        for update in self._updates:
+            if update.ends_call and sum(len(end.line) for end in self._call_ends) + len(update.line) <= TAIL_LIMIT:
                 with suppress(ValueError, KeyError):
-                    line = acp.with_update_kind(sent.line, update_kinds.TOOL_CALL_UPDATE)
-                    self._ends.append(replace(sent, line=line))
+                    line = acp.with_update_kind(update.line, update_kinds.TOOL_CALL_UPDATE)
+                    self._call_ends.append(replace(update, line=line))
         self._updates, self._size, self.user_count = [], 0, 0
-        self._number += 1
+        self._tail_number += 1
         self.has_new = self.completes_turn = self.is_rest_of_turn = self.is_behind_rewording = False
 
     def restart(self) -> None:
         """The agent begins its replay once more."""
-        self._ends = []
+        self._call_ends = []
 
     def keep_greeting(self) -> None:
         """The first known user message follows: what comes before the first user message may still be new."""
-        begins = takewhile(lambda sent: sent.role is not Role.USER, self._updates)
-        self._greeting = [sent for sent in begins if sent.kind not in update_kinds.NEUTRAL]
+        before_user = takewhile(lambda sent: sent.role is not Role.USER, self._updates)
+        self._greeting = [update for update in before_user if update.kind not in update_kinds.NEUTRAL]
 
     @property
     def has_next_turn(self) -> bool:
         """Whether it has an update that ``is_next_turn``."""
-        return any(sent.is_next_turn for sent in self._updates)
+        return any(update.is_next_turn for update in self._updates)
 
     def end_turn(self) -> None:
         """The last turn's answer comes, in other words: the user messages of the tail until now are context in it."""
         if not self.is_behind_rewording:
-            for sent in self._updates:
-                sent.tail = sent.tail if sent.role is not Role.USER else 0
-            self._updates = [*filter(self.has, self._updates)]
+            for update in self._updates:
+                update.tail_number = update.tail_number if update.role is not Role.USER else 0
+            self._updates = [*filter(self.is_in_tail, self._updates)]
         self.is_behind_rewording = True
-        for sent in self._updates:
-            sent.is_next_turn = False
+        for update in self._updates:
+            update.is_next_turn = False
 
-    def has(self, sent: ComparedUpdate) -> bool:
+    def is_in_tail(self, update: ComparedUpdate) -> bool:
         """Whether this update is in the tail, or was left out because of the limit."""
-        return sent.tail == self._number
+        return update.tail_number == self._tail_number
 
     def split(
         self, *, may_be_past: bool, comes_again: bool = False
@@ -90,35 +90,39 @@ class Tail:
         """All updates, in two parts: those that are new, and the neutral ones after them, which depend on what the
         agent sends next. ``may_be_past``: a user message without an answer is one of these. ``comes_again``: as for
         ``Comparison.split_tail``."""
-        sent = [*self._greeting, *self._ends, *self._updates]
+        updates = [*self._greeting, *self._call_ends, *self._updates]
         if comes_again and not self.user_count:
-            sent = [update for update in sent if not update.is_somewhere]
-        end = _count_to_last_answer(sent) if may_be_past else _count_shown(sent)
-        return sent[:end], sent[end:]
+            updates = [update for update in updates if not update.is_somewhere]
+        end = _count_to_last_answer(updates) if may_be_past else _count_shown(updates)
+        return updates[:end], updates[end:]
 
     def find_new(self, *, is_all_new: bool, is_open_elsewhere: bool | None, comes_again: bool = False) -> list[bytes]:
         """The lines to record. ``is_all_new``: the transcript is empty. The others: see ``Comparison``."""
-        came_again = {sent.line for sent in self._updates}  # an earlier replay may have ended with the same lines
-        tail = [*(sent for sent in self._greeting if sent.line not in came_again), *self._updates]
+        sent_again = {update.line for update in self._updates}  # an earlier replay may have ended with the same lines
+        tail = [*(update for update in self._greeting if update.line not in sent_again), *self._updates]
         if is_all_new:
-            return [sent.line for sent in tail]
-        ends = [sent.line for sent in self._ends]
+            return [update.line for update in tail]
+        end_lines = [update.line for update in self._call_ends]
         # The transcript's last prompt has no answer, and this is it. Not if another process may be recording the turn.
         # Neutral updates at the end are not shown before something follows them, and what is not shown is not recorded.
         if self.completes_turn and not is_open_elsewhere:
-            return ends + [sent.line for sent in tail[: _count_shown(tail)]]
+            return end_lines + [update.line for update in tail[: _count_shown(tail)]]
         # From a user message on, the session went on elsewhere.
-        begins = _find_turn(tail, is_answered=self.has_next_turn)
+        turn_start = _find_turn(tail, is_answered=self.has_next_turn)
         # The rest of a turn that was cut, if it has words or calls that the transcript has nowhere: a greeting that
         # comes with every load is no rest. Where nobody knows whether the turn still runs elsewhere, it may.
         if self.is_rest_of_turn and is_open_elsewhere is False and any(map(_is_missing, self._updates)):
-            begins, tail = len(tail) - len(self._updates), tail[: _count_shown(tail)]
+            turn_start, tail = len(tail) - len(self._updates), tail[: _count_shown(tail)]
         # Before that: only what came after the answer, since the agent says it now. What came before it may be history
         # in other words, and what the transcript has somewhere is a repetition.
-        loose = [sent for sent in tail[:begins] if sent.late and sent.kind not in update_kinds.NEUTRAL]
-        turn = [sent.line for sent in tail[begins:]]
-        loose_lines = [sent.line for sent in loose if not (sent.is_somewhere or sent.line in turn)]
-        return ends + loose_lines + (turn if not comes_again else [])
+        loose_updates = [
+            update for update in tail[:turn_start] if update.is_late and update.kind not in update_kinds.NEUTRAL
+        ]
+        turn_lines = [update.line for update in tail[turn_start:]]
+        loose_lines = [
+            update.line for update in loose_updates if not (update.is_somewhere or update.line in turn_lines)
+        ]
+        return end_lines + loose_lines + (turn_lines if not comes_again else [])
 
     @property
     def has_turn(self) -> bool:
@@ -132,25 +136,25 @@ class Tail:
         ``has_place``: something known came before the tail, and not a user message whose answer is still to come; else
         a user message without an answer may be context, and the rest of the replay is coming.
         """
-        begins = _find_turn(self._updates, is_answered=has_place and self.has_next_turn)
-        return message.updates[0].late and begins < len(self._updates) and not self._updates[begins].late
+        turn_start = _find_turn(self._updates, is_answered=has_place and self.has_next_turn)
+        return message.updates[0].is_late and turn_start < len(self._updates) and not self._updates[turn_start].is_late
 
 
-def _is_missing(sent: ComparedUpdate) -> bool:
+def _is_missing(update: ComparedUpdate) -> bool:
     """Whether these are words or a call that the transcript has nowhere."""
-    return sent.role in (Role.AGENT, Role.CALL) and not sent.is_somewhere
+    return update.role in (Role.AGENT, Role.CALL) and not update.is_somewhere
 
 
 def _find_turn(tail: list[ComparedUpdate], *, is_answered: bool = False) -> int:
     """The index of the first user message, if anything from the agent follows it or need not; else the length."""
-    begins = next((number for number, sent in enumerate(tail) if sent.role is Role.USER), len(tail))
-    is_answered = is_answered or any(sent.kind not in update_kinds.NEUTRAL for sent in tail[begins:])
-    return begins if is_answered else len(tail)
+    turn_start = next((number for number, update in enumerate(tail) if update.role is Role.USER), len(tail))
+    is_answered = is_answered or any(update.kind not in update_kinds.NEUTRAL for update in tail[turn_start:])
+    return turn_start if is_answered else len(tail)
 
 
 def _count_shown(tail: list[ComparedUpdate]) -> int:
     """How many updates are shown and recorded whatever follows: all, if a user message goes on behind the last turn."""
-    return len(tail) if any(sent.is_next_turn for sent in tail) else _count_to_last_answer(tail)
+    return len(tail) if any(update.is_next_turn for update in tail) else _count_to_last_answer(tail)
 
 
 def _count_to_last_answer(tail: list[ComparedUpdate]) -> int:

@@ -26,9 +26,9 @@ LETTERS_LIMIT = 32 * 1024 * 1024
 """The most letters that are laid out, far more than any session has. A longer transcript is not compared."""
 SHORT = 16
 """A text with fewer letters may be found anywhere by chance, so it counts only at the beginning of a message."""
-_MOST_LEFT = 64
+_ABANDONED_LIMIT = 64
 """The most prompts without an answer, from before the session was last opened again, behind which others may wait."""
-_MOST_JOINED = 64
+_JOINED_LIMIT = 64
 """The most messages of a transcript that are looked at for one message of an agent."""
 UNFINISHED = frozenset({None, "pending", "in_progress"})
 """The statuses of a tool call that has not ended."""
@@ -68,24 +68,25 @@ class User(Struct):
     waits: bool = False
     has_failed: bool = False
 
-    def turn_start(self, at: int) -> int:
-        """The offset of its turn's first letter in a replay that has come to offset ``at``."""
-        return at if self.start <= at <= self.latest_start else self.start
+    def find_turn_start(self, offset: int) -> int:
+        """The offset of its turn's first letter in a replay that has come to this offset."""
+        return offset if self.start <= offset <= self.latest_start else self.start
 
-    def turn_call(self, next_call: int) -> int:
+    def find_turn_call(self, next_call: int) -> int:
         """The index of its turn's first tool call in a replay of which this call comes next."""
         return next_call if self.call <= next_call <= self.latest_call else self.call
 
 
 class KnownCall(Struct):
-    """A tool call. ``turn``: how many user messages came before it. ``at``: the offset of the first letter that follows
-    it. ``status``: its last one. ``run``: the one that recorded it. ``is_over``: its turn is; else that may be running.
+    """A tool call. ``turn``: how many user messages came before it. ``offset``: the offset of the first letter that
+    follows it. ``status``: its last one. ``run``: the one that recorded it. ``is_over``: its turn is; else that may be
+    running.
     """
 
     id: str
     title: str | None
     turn: int
-    at: int
+    offset: int
     status: str | None
     run: str
     is_over: bool = True
@@ -143,7 +144,7 @@ class TranscriptText:
         forms = (form for user in self.users for form in user.forms)
         return any(MASK in text for text in (self.words, self.thoughts, *forms, *self.calls_by_title))
 
-    def has(self, update: object) -> bool:
+    def has_update(self, update: object) -> bool:
         """Whether this has what an update says, anywhere."""
         kind, content = acp.update_kind(update), block_letters(acp.member(update, "content"))
         role = update_kinds.find(kind).role
@@ -162,8 +163,8 @@ class TranscriptText:
     def find_user(self, letters: str, start: int) -> int | None:
         """The index of the first user message, from index ``start`` on, that has these letters."""
         numbers = self._by_letters.get(letters, ())
-        at = bisect_right(numbers, start - 1)
-        return numbers[at] if at < len(numbers) else None
+        index = bisect_right(numbers, start - 1)
+        return numbers[index] if index < len(numbers) else None
 
     def find_overtaken(self, letters: str, start: int) -> list[int]:
         """The indexes of the prompts before index ``start`` that have these letters and may come there."""
@@ -173,22 +174,22 @@ class TranscriptText:
             if number < start <= self.users[number].overtaken_by + 1 and letters in self.users[number].forms
         ]
 
-    def span_of(self, turn: int) -> tuple[int, int]:
+    def find_span(self, turn: int) -> tuple[int, int]:
         """The letters of a turn: the offsets of its first one and of the one after its last."""
         start = self.users[turn - 1].start if turn else 0
         return start, self.users[turn].start if turn < len(self.users) else len(self.words)
 
-    def latest_end(self, turn: int) -> int:
+    def find_latest_end(self, turn: int) -> int:
         """The offset at which a turn ends at the latest: the next prompt may have waited for its end."""
         turn = self._last_turn_before(turn)
         return self.users[turn].latest_start if turn < len(self.users) else len(self.words)
 
-    def calls_of(self, turn: int) -> range:
+    def find_calls(self, turn: int) -> range:
         """The indexes of a turn's tool calls."""
         start = self.users[turn - 1].call if turn else 0
         return range(start, self.users[turn].call if turn < len(self.users) else len(self.calls))
 
-    def latest_calls_of(self, turn: int) -> range:
+    def find_latest_calls(self, turn: int) -> range:
         """The indexes of the tool calls that a turn may have: the next prompt may have waited for its end."""
         start, turn = self.users[turn - 1].call if turn else 0, self._last_turn_before(turn)
         return range(start, self.users[turn].latest_call if turn < len(self.users) else len(self.calls))
@@ -204,18 +205,18 @@ class TranscriptText:
 
     def has_answer(self, turn: int) -> bool:
         """Whether the agent said or did anything in this turn."""
-        start, end = self.span_of(turn)
-        return end > start or len(self.calls_of(turn)) > 0
+        start, end = self.find_span(turn)
+        return end > start or len(self.find_calls(turn)) > 0
 
     def has_words(self, turn: int) -> bool:
         """Whether the agent said anything in this turn."""
-        start, end = self.span_of(turn)
+        start, end = self.find_span(turn)
         return start < end
 
-    def begins_message(self, at: int) -> bool:
+    def begins_message(self, offset: int) -> bool:
         """Whether an agent message begins at this offset."""
-        place = bisect_left(self.messages, at)
-        return place < len(self.messages) and self.messages[place] == at
+        index = bisect_left(self.messages, offset)
+        return index < len(self.messages) and self.messages[index] == offset
 
     def has_message(self, letters: str, start: int) -> bool:
         """Whether an agent message from the offset ``start`` on has exactly these letters."""
@@ -223,51 +224,51 @@ class TranscriptText:
 
     def find_message(self, letters: str, start: int, end: int) -> int | None:
         """The offset of the first agent message between two offsets that has exactly these letters."""
-        found = self._find_messages(letters)
-        place = bisect_left(found, start)
-        return found[place] if place < len(found) and found[place] < end else None
+        offsets = self._find_messages(letters)
+        index = bisect_left(offsets, start)
+        return offsets[index] if index < len(offsets) and offsets[index] < end else None
 
     def find_joined(self, letters: str, start: int, end: int) -> list[tuple[int, int]] | None:
         """The spans of the first agent messages between two offsets, if these letters are all of them, joined, without
         some of the remarks behind the first one."""
         first, last = bisect_left(self.messages, start), bisect_left(self.messages, end)
-        begins = self.messages[first : min(last, first + _MOST_JOINED)]
-        ends = [*self.messages[first + 1 : first + 1 + len(begins)], len(self.words)]
+        starts = self.messages[first : min(last, first + _JOINED_LIMIT)]
+        ends = [*self.messages[first + 1 : first + 1 + len(starts)], len(self.words)]
         spans: list[tuple[int, int]] = []
-        begun = 0
-        for span in zip(begins, ends, strict=False):
-            said = self.words[slice(*span)]
-            if letters.startswith(said, begun):
+        joined_size = 0
+        for span in zip(starts, ends, strict=False):
+            message = self.words[slice(*span)]
+            if letters.startswith(message, joined_size):
                 spans.append(span)
-                begun += len(said)
+                joined_size += len(message)
             elif not spans or span[0] not in self.remarks:
                 return None
-            if begun == len(letters):
+            if joined_size == len(letters):
                 return spans
         return None
 
     def find_remark(self, letters: str, start: int) -> int | None:
         """The offset of the first remark, from an offset on, that has exactly these letters."""
-        found = self.find_message(letters, start, len(self.words))
-        return found if found in self.remarks else None
+        offset = self.find_message(letters, start, len(self.words))
+        return offset if offset in self.remarks else None
 
     def has_earlier_message(self, letters: str, end: int) -> bool:
         """Whether an agent message that begins before the offset ``end`` has exactly these letters."""
         return bool(offsets := self._find_messages(letters)) and offsets[0] < end
 
     def _has_more_than_remarks(self, turn: int) -> bool:
-        start, end = self.span_of(turn)
-        return (start < end and not self.are_remarks(start, end)) or len(self.calls_of(turn)) > 0
+        start, end = self.find_span(turn)
+        return (start < end and not self.are_remarks(start, end)) or len(self.find_calls(turn)) > 0
 
     def are_remarks(self, start: int, end: int, *, or_repeated: bool = False) -> bool:
         """Whether all messages between two offsets are no answer: the agent said them outside turns. ``or_repeated``:
         or in words in which it has said something before, such as a warning; nobody says an answer in the words of
         another one."""
         first, last = bisect_left(self.messages, start), bisect_left(self.messages, end)
-        begins, ends = self.messages[first:last], [*self.messages[first + 1 : last], end]
-        return begins[:1] == [start] and all(
+        starts, ends = self.messages[first:last], [*self.messages[first + 1 : last], end]
+        return starts[:1] == [start] and all(
             begin in self.remarks or (or_repeated and self.has_earlier_message(self.words[begin:ending], begin))
-            for begin, ending in zip(begins, ends, strict=True)
+            for begin, ending in zip(starts, ends, strict=True)
         )
 
     def _find_messages(self, letters: str) -> Sequence[int]:
@@ -279,15 +280,15 @@ class TranscriptText:
 
     def find_beginning(self, letters: str, start: int, end: int) -> int | None:
         """The offset of the first agent message between two offsets that begins with these letters."""
-        places = range(bisect_left(self.messages, start), bisect_left(self.messages, end))
-        begins = (self.messages[place] for place in places)
-        return next((at for at in begins if self.words.startswith(letters, at, end)), None)
+        indexes = range(bisect_left(self.messages, start), bisect_left(self.messages, end))
+        starts = (self.messages[index] for index in indexes)
+        return next((offset for offset in starts if self.words.startswith(letters, offset, end)), None)
 
-    def ends_message(self, at: int) -> bool:
+    def ends_message(self, offset: int) -> bool:
         """Whether an agent message ends before this offset."""
-        return at == len(self.words) or self.begins_message(at)
+        return offset == len(self.words) or self.begins_message(offset)
 
-    def index(self) -> None:
+    def build_lookups(self) -> None:
         """Prepare the look-ups. Call once, when everything has been added."""
         for number, call in enumerate(self.calls):
             if call.title is not None:
@@ -308,24 +309,28 @@ class TextBuilder:
         self._text = TranscriptText()
         self._words: list[str] = []
         self._thoughts: list[str] = []
-        self._size = self._thought_size = self._thought_at = 0
-        self._run: tuple[str, str | None] | None = None
+        self._size = self._thought_size = self._thought_offset = 0
+        self._message_key: tuple[str, str | None] | None = None
         self._user_chunks: list[str] = []  # letters of the user message that the agent is sending
-        self._quiet: set[str] = set()  # the runs in whose turn the agent has sent nothing but user messages yet
-        self._open: list[User] = []  # prompts without an answer
-        self._writer = ""  # the run that wrote the last entry
+        self._quiet_runs: set[str] = set()  # the runs in whose turn the agent has sent nothing but user messages yet
+        self._open_prompts: list[User] = []  # prompts without an answer
+        self._run_id = ""  # the run that wrote the last entry
         self._chunk_size = 0  # how many letters the last chunk of the agent's words had
-        self._steered: list[User] = []  # the user's words into a turn that has not ended
+        self._steering_messages: list[User] = []  # the user's words into a turn that has not ended
         self._ends_in_thought = False  # nothing has followed the last thought but prompts that wait
         self._is_opened_anew = False  # the agent has opened a new session for a prompt that it had refused
-        self._left: list[User] = []  # those from before the session was opened again; they may never be answered
-        self._left_earlier: list[User] = []  # those from before that: prompts behind them in the same window may wait
+        self._abandoned_prompts: list[
+            User
+        ] = []  # those from before the session was opened again; they may never be answered
+        self._earlier_abandoned_prompts: list[
+            User
+        ] = []  # those from before that: prompts behind them in the same window may wait
 
     def add(self, entry: Entry) -> None:
         """Add the next entry of the transcript."""
-        if entry.run != self._writer:
+        if entry.run != self._run_id:
             self._end_user()  # the message was the other run's
-        self._writer = entry.run
+        self._run_id = entry.run
         method = acp.text(entry.value, "method")
         params = acp.member(entry.value, "params")
         if rewinds.is_rewind(entry):
@@ -335,10 +340,10 @@ class TextBuilder:
             self._text.users[-1].key = rewinds.request_key(entry)
             self._overtake(is_own=False)
         elif entry.peer is Peer.CLIENT and method == acp.CANCEL:
-            for user in self._open:
+            for user in self._open_prompts:
                 user.is_cancelled = True
         elif entry.peer is Peer.CLIENT and method == acp.STEERING:
-            self._steered.append(self._add_user(acp.member(params, "prompt")))
+            self._steering_messages.append(self._add_user(acp.member(params, "prompt")))
             self._text.users[-1].key = rewinds.request_key(entry)
             self._overtake(is_own=True)
         elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
@@ -353,13 +358,13 @@ class TextBuilder:
         elif entry.note is not None and entry.note.get("type") == NoteType.REPLAY:
             self._text.ids |= rewinds.read_given_ids(entry.note)
             if self._is_opened_anew:  # the open prompt is sent again now: its answer is a message of its own
-                self._run, self._is_opened_anew = None, False
+                self._message_key, self._is_opened_anew = None, False
 
     def add_chunks(self, stream: "AlikeChunks") -> None:
         """Add many entries that are chunks like the last one."""
         if self._is_in_thought:
             self._add_thought(letters(stream.text))
-        elif not self._own_open:
+        elif not self._open_prompts_of_run:
             for text in map(letters, stream.each_text):
                 self._begin_message(text)
                 self._add_words(text)
@@ -375,24 +380,24 @@ class TextBuilder:
             self._text.taken_back_at = len(self._text.users)
         if kind is None or not isinstance(update, dict) or not update_kinds.is_conversation(kind):
             return
-        run = (kind, acp.text(update, "messageId"))
-        if run != self._run:
+        message_key = (kind, acp.text(update, "messageId"))
+        if message_key != self._message_key:
             self._end_user()
-            self._run = run
+            self._message_key = message_key
             if role is Role.THOUGHT:
-                self._thought_at = self._thought_size
+                self._thought_offset = self._thought_size
             if role is Role.AGENT:
                 self._begin_message()
-        elif role is Role.AGENT and not self._own_open:
+        elif role is Role.AGENT and not self._open_prompts_of_run:
             self._begin_message(block_letters(update.get("content")))
         if role is Role.USER:
             self._user_chunks.append(block_letters(update.get("content")))
             return
         if compared is not Compared.NOTHING:
-            self._quiet.discard(self._writer)
+            self._quiet_runs.discard(self._run_id)
         self._ends_in_thought = role is Role.THOUGHT
-        if role is Role.AGENT and (shown := find_shown_call(update)) is not None:
-            self._add_call(update_kinds.TOOL_CALL, shown)
+        if role is Role.AGENT and (shown_call := find_shown_call(update)) is not None:
+            self._add_call(update_kinds.TOOL_CALL, shown_call)
         elif role is Role.AGENT:
             self._add_words(block_letters(update.get("content")))
         elif role is Role.THOUGHT:
@@ -408,45 +413,50 @@ class TextBuilder:
         """The finished ``TranscriptText``. Nothing may be added after this."""
         self._end_user()
         text = self._text
-        live = [user for user in (*self._left_earlier, *self._left) if not user.is_cancelled] + self._open
-        for run in {user.key[0] for user in live if user.key is not None}:
-            self._move_waiting(self._of_run(live, run)[1:])
+        live_prompts = [
+            user for user in (*self._earlier_abandoned_prompts, *self._abandoned_prompts) if not user.is_cancelled
+        ] + self._open_prompts
+        for run in {user.key[0] for user in live_prompts if user.key is not None}:
+            self._move_waiting(self._select_run(live_prompts, run)[1:])
         self._note_waiting()
-        unanswered = [*self._left, *self._open]  # a window that was left earlier has probably ended
+        unanswered = [
+            *self._abandoned_prompts,
+            *self._open_prompts,
+        ]  # a window that was left earlier has probably ended
         for user in (user for user in unanswered if not user.has_failed):
             for call in text.calls[user.latest_call :]:
                 call.is_over = call.is_over and user.key is not None and call.run != user.key[0]
-        unanswered += self._steered if unanswered else []
+        unanswered += self._steering_messages if unanswered else []
         text.is_unfinished = bool(text.users) and any(user is text.users[-1] for user in unanswered)
         text.queued = self._find_queued()
         text.is_too_long = self._size + self._thought_size > LETTERS_LIMIT
         if not text.is_too_long:
             text.words, text.thoughts = "".join(self._words), "".join(self._thoughts)
-            text.last_thought = text.thoughts[self._thought_at :] if self._ends_in_thought else ""
-        text.index()
+            text.last_thought = text.thoughts[self._thought_offset :] if self._ends_in_thought else ""
+        text.build_lookups()
         return text
 
     @property
-    def _own_open(self) -> list[User]:
+    def _open_prompts_of_run(self) -> list[User]:
         """The prompts without an answer of the run that wrote the last entry: what the agent says in one window answers
         no prompt of another."""
-        return self._of_run(self._open, self._writer)
+        return self._select_run(self._open_prompts, self._run_id)
 
     @property
     def _all_unanswered(self) -> list[User]:
-        return [*self._left_earlier, *self._left, *self._open]
+        return [*self._earlier_abandoned_prompts, *self._abandoned_prompts, *self._open_prompts]
 
     @property
     def _is_in_thought(self) -> bool:
         """Whether the last update was a thought."""
-        return self._run is not None and update_kinds.find(self._run[0]).role is Role.THOUGHT
+        return self._message_key is not None and update_kinds.find(self._message_key[0]).role is Role.THOUGHT
 
     def _find_queued(self) -> list[User]:
         """The last open prompts, if the prompt before them has an echo: agents that echo echo each prompt."""
         prompts = [user for user in self._text.users if user.key is not None]
         first = next((number for number in range(len(prompts), 0, -1) if prompts[number - 1].is_echoed), len(prompts))
         queued = prompts[first:]
-        return queued if all(any(user is open_user for open_user in self._open) for user in queued) else []
+        return queued if all(any(user is open_user for open_user in self._open_prompts) for user in queued) else []
 
     def _begin_message(self, chunk: str | None = None) -> None:
         """Begin an agent message. ``chunk``: the letters of one that continues another; outside turns, such chunks are
@@ -455,19 +465,19 @@ class TextBuilder:
         if chunk is not None and is_elsewhere and max(len(chunk), self._chunk_size) < SHORT:
             return
         self._text.messages.append(self._size)
-        if self._text.users and not self._own_open and not is_elsewhere:
+        if self._text.users and not self._open_prompts_of_run and not is_elsewhere:
             self._text.remarks.add(self._size)
 
-    def _add_words(self, added: str) -> None:
-        self._chunk_size = len(added)
-        self._size += len(added)
+    def _add_words(self, new_letters: str) -> None:
+        self._chunk_size = len(new_letters)
+        self._size += len(new_letters)
         if self._size <= LETTERS_LIMIT:
-            self._words.append(added)
+            self._words.append(new_letters)
 
-    def _add_thought(self, added: str) -> None:
-        self._thought_size += len(added)
+    def _add_thought(self, new_letters: str) -> None:
+        self._thought_size += len(new_letters)
         if self._thought_size <= LETTERS_LIMIT:
-            self._thoughts.append(added)
+            self._thoughts.append(new_letters)
 
     def _add_prompt(self, blocks: object) -> None:
         user = self._add_user(blocks)
@@ -475,15 +485,15 @@ class TextBuilder:
         user.takes_back = takes_back(next((text for item in items if (text := acp.text(item, "text"))), ""))
         if user.takes_back:
             self._text.taken_back_at = len(self._text.users)
-        self._ends_in_thought &= bool(self._open)
-        if all(other.is_cancelled for other in self._own_open):  # else it waits for the end of the turn
-            self._quiet.add(self._writer)
-        self._open.append(user)
+        self._ends_in_thought &= bool(self._open_prompts)
+        if all(other.is_cancelled for other in self._open_prompts_of_run):  # else it waits for the end of the turn
+            self._quiet_runs.add(self._run_id)
+        self._open_prompts.append(user)
 
     def _add_user(self, blocks: object) -> User:
         """Add a user message that the client sent: a prompt, or words into a running turn."""
         self._end_user()
-        self._run = None
+        self._message_key = None
         items = blocks if isinstance(blocks, list) else []
         user = self._begin_turn("".join(map(block_letters, items)), is_elsewhere=False)
         # Some agents echo a prompt without its attachments.
@@ -500,56 +510,62 @@ class TextBuilder:
             if user.key is not None:
                 prompts.setdefault(user.key[0], []).append(user)
         for run, unanswered in prompts.items():
-            for user in unanswered[1:] if (run == self._writer) is is_own else ():
+            for user in unanswered[1:] if (run == self._run_id) is is_own else ():
                 user.overtaken_by = len(self._text.users) - 1
 
     def _reopen(self, note: Entry, method: object) -> None:
         """The session was opened again. A load in a turn ends only cancelled prompts, and those of another process. The
         prompts that a fork has copied are answered in its parent."""
-        prompts, self._open = self._open, []
-        left: list[User] = []
+        prompts, self._open_prompts = self._open_prompts, []
+        abandoned: list[User] = []
         for user in prompts:
             is_ours = user.key is not None and user.key[0] == note.run
-            (self._open if is_ours and not user.is_cancelled and method != acp.FORK else left).append(user)
-        if left:
-            self._left_earlier = [*self._left_earlier, *self._left][-_MOST_LEFT:]
-            self._left = left
-        self._is_opened_anew = note.note is not None and ANEW in note.note and bool(self._open)
+            (self._open_prompts if is_ours and not user.is_cancelled and method != acp.FORK else abandoned).append(user)
+        if abandoned:
+            self._earlier_abandoned_prompts = [*self._earlier_abandoned_prompts, *self._abandoned_prompts][
+                -_ABANDONED_LIMIT:
+            ]
+            self._abandoned_prompts = abandoned
+        self._is_opened_anew = note.note is not None and ANEW in note.note and bool(self._open_prompts)
         if method == acp.FORK:
             self._text.forked_at = len(self._text.users)
 
     def _fail_prompt(self) -> None:
         """The agent has ended before it answered the oldest prompt. It may have finished that turn, without us."""
         self._end_user()
-        self._run = None
-        self._left += (failed := self._open[:1])
-        del self._open[:1]
+        self._message_key = None
+        self._abandoned_prompts += (failed := self._open_prompts[:1])
+        del self._open_prompts[:1]
         for user in failed:
             user.has_failed = True
-        for user in self._open:
+        for user in self._open_prompts:
             user.latest_start = self._size
 
     def _end_prompts(self, key: tuple[str, bytes]) -> None:
         """The prompt with this ``User.key`` has its answer. If it was taken back while its turn ran, there is none."""
         self._end_user()
-        self._run, self._ends_in_thought = None, False
+        self._message_key, self._ends_in_thought = None, False
         waiting = next(
-            (users for users in (self._open, self._left, self._left_earlier) if any(user.key == key for user in users)),
-            self._open,
+            (
+                users
+                for users in (self._open_prompts, self._abandoned_prompts, self._earlier_abandoned_prompts)
+                if any(user.key == key for user in users)
+            ),
+            self._open_prompts,
         )
         answered = next((user for user in waiting if user.key == key), None)
-        is_first = answered is next(iter(self._of_run(waiting, key[0])), None)
+        is_first = answered is next(iter(self._select_run(waiting, key[0])), None)
         if answered is not None:  # cancelled ones from before it will never be answered
-            at = next(number for number, user in enumerate(waiting) if user is answered)
-            waiting[: at + 1] = [user for user in waiting[:at] if not user.is_cancelled]
+            index = next(number for number, user in enumerate(waiting) if user is answered)
+            waiting[: index + 1] = [user for user in waiting[:index] if not user.is_cancelled]
         if not waiting:
-            self._steered.clear()
-        self._move_waiting(self._of_run(waiting, key[0]))
+            self._steering_messages.clear()
+        self._move_waiting(self._select_run(waiting, key[0]))
         if is_first:  # the turn of the next prompt begins
-            self._quiet.add(key[0])
+            self._quiet_runs.add(key[0])
 
     @staticmethod
-    def _of_run(users: list[User], run: str) -> list[User]:
+    def _select_run(users: list[User], run: str) -> list[User]:
         """The prompts of one run: those of another do not wait for its turns."""
         return [user for user in users if user.key is not None and user.key[0] == run]
 
@@ -578,30 +594,30 @@ class TextBuilder:
         if not self._user_chunks:
             return
         form, self._user_chunks = "".join(self._user_chunks), []
-        waiting = [user for user in self._own_open if not user.is_echoed]
-        echoed = next((user for user in waiting if form in user.forms), None)
-        if echoed is None and self._writer in self._quiet and waiting:
-            echoed = waiting[0]
-        if echoed is None:
-            self._begin_turn(form, is_elsewhere=not self._own_open)
+        waiting = [user for user in self._open_prompts_of_run if not user.is_echoed]
+        echoed_user = next((user for user in waiting if form in user.forms), None)
+        if echoed_user is None and self._run_id in self._quiet_runs and waiting:
+            echoed_user = waiting[0]
+        if echoed_user is None:
+            self._begin_turn(form, is_elsewhere=not self._open_prompts_of_run)
             return
-        echoed.is_echoed = True
-        if form not in echoed.forms:
-            echoed.forms.append(form)
+        echoed_user.is_echoed = True
+        if form not in echoed_user.forms:
+            echoed_user.forms.append(form)
 
     def _add_call(self, kind: str, update: Mapping[str, object]) -> None:
         id, title, status = (acp.text(update, key) for key in ("toolCallId", "title", "status"))
         if id is None:
             return
         text, turn = self._text, len(self._text.users)
-        known = text.calls_by_id.get(id)
-        if known and (kind != update_kinds.TOOL_CALL or text.calls[known[-1]].turn == turn):
-            call = text.calls[known[-1]]
+        known_numbers = text.calls_by_id.get(id)
+        if known_numbers and (kind != update_kinds.TOOL_CALL or text.calls[known_numbers[-1]].turn == turn):
+            call = text.calls[known_numbers[-1]]
             call.title = title or call.title
             call.status = status or call.status
             return
         text.calls_by_id.setdefault(id, []).append(len(text.calls))
-        text.calls.append(KnownCall(id, title, turn, self._size, status, self._writer))
+        text.calls.append(KnownCall(id, title, turn, self._size, status, self._run_id))
 
 
 def letters(text: str) -> str:

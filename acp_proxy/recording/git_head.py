@@ -57,14 +57,14 @@ def _find_git_directory(directory: Path) -> Path | None:
         git = parent / ".git"
         if git.is_dir():
             return git
-        line = _read(git, _ONE_LINE_BYTES)
+        line = _read_beginning(git, _ONE_LINE_BYTES)
         if line.startswith(b"gitdir: "):  # a further work tree, or a submodule
             return parent / os.fsdecode(line.removeprefix(b"gitdir: ").strip())
     return None
 
 
 def _read_head(git: Path) -> GitHead:
-    head = _read(git / "HEAD", _ONE_LINE_BYTES).strip()
+    head = _read_beginning(git / "HEAD", _ONE_LINE_BYTES).strip()
     if _COMMIT.fullmatch(head):
         return GitHead(commit=head.decode())
     ref = head.removeprefix(b"ref: ")
@@ -74,17 +74,17 @@ def _read_head(git: Path) -> GitHead:
     if branch == ".invalid":  # what reftable has there for older versions of Git
         return GitHead()
     # The refs of all work trees are in one place.
-    common = git / os.fsdecode(_read(git / "commondir", _ONE_LINE_BYTES).strip() or b".")
-    commit = _read(common / os.fsdecode(ref), _ONE_LINE_BYTES).strip() or _find_packed(common, ref)
+    common = git / os.fsdecode(_read_beginning(git / "commondir", _ONE_LINE_BYTES).strip() or b".")
+    commit = _read_beginning(common / os.fsdecode(ref), _ONE_LINE_BYTES).strip() or _find_packed(common, ref)
     return GitHead(branch, commit.decode() if _COMMIT.fullmatch(commit) else "")
 
 
 def _find_packed(common: Path, ref: bytes) -> bytes:
-    before, separator, _ = _read(common / "packed-refs", _PACKED_REFS_BYTES).partition(b" " + ref + b"\n")
+    before, separator, _ = _read_beginning(common / "packed-refs", _PACKED_REFS_BYTES).partition(b" " + ref + b"\n")
     return before.rpartition(b"\n")[2] if separator else b""
 
 
-def _read(path: Path, limit: int) -> bytes:
+def _read_beginning(path: Path, limit: int) -> bytes:
     """The beginning of a file; nothing if it cannot be read, or is none: a pipe would wait for its writer."""
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))

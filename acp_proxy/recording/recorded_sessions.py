@@ -26,8 +26,9 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.rewinds import Point, read_fork_point
 
-_OPEN_FILES = 64
-_RETRY_SECONDS = 1.0  # seconds between attempts after a failure of the store
+_OPEN_FILE_LIMIT = 64
+_RETRY_SECONDS = 1.0
+"""How long a session stays suspended. A short fault of the store then costs few entries, and a long one little time."""
 
 
 class Gap(Struct):
@@ -49,7 +50,7 @@ class RecordedSession(Struct):
     ``parent_id``: the session that it is a fork of. ``point``: where the fork was made, unless at the end.
     ``copied_bytes``: bytes to copy of the parent's transcript.
     ``has_file``: its file existed once, with this ``identity``. ``is_deleted``: it was deleted, and not prompted since.
-    ``transcript``: its file, if open. ``in_turn``: it was prompted, and no turn has ended since.
+    ``transcript``: its file, if open. ``is_in_turn``: it was prompted, and no turn has ended since.
     ``mark``: the path of its last mark for the index, if it was marked between turns. ``is_imported_already``: another
     process has imported it, so it has what comes before the next note. ``has_failed``: recording it has failed before.
     """
@@ -64,7 +65,7 @@ class RecordedSession(Struct):
     identity: bytes = b""
     is_deleted: bool = False
     transcript: Transcript | None = None
-    in_turn: bool = False
+    is_in_turn: bool = False
     mark: str = ""
     is_imported_already: bool = False
     has_failed: bool = False
@@ -74,57 +75,62 @@ class RecordedSessions(dict[str, RecordedSession]):
     """The recorded sessions by id."""
 
     def __init__(
-        self, store: ProxyStore, progress: Progress, run: str, warn: Callable[[str], None], agent: Callable[[], str]
+        self,
+        store: ProxyStore,
+        progress: Progress,
+        run_id: str,
+        warn: Callable[[str], None],
+        find_agent_folder: Callable[[], str],
     ) -> None:
-        """``agent``: returns the agent's folder. Raises OSError."""
+        """``find_agent_folder``: returns the agent's folder. Raises OSError."""
         super().__init__()
         self.gaps: dict[str, Gap] = {}
         """The sessions in which something is missing that their transcripts do not note yet."""
         self.unmarked: set[str] = set()
         """The sessions that may need another mark for the index."""
-        self._open: OrderedDict[str, RecordedSession] = OrderedDict()
+        self._open_sessions: OrderedDict[str, RecordedSession] = OrderedDict()
         """Those whose file is open, the one opened longest ago first."""
         self._store = store
         self._progress = progress
-        self._run_id = run
+        self._run_id = run_id
         self._warn = warn
-        self._agent = agent
+        self._find_agent_folder = find_agent_folder
         self._git = GitReader()
-        self._warned = store.open_problem is not None
+        self._has_warned = store.open_problem is not None
 
     # --- one session
 
-    def begin(self, begin: BeginTranscript, info: dict[str, object], at: str) -> None:
+    def begin(self, begin: BeginTranscript, info: dict[str, object], stamp: str) -> None:
         """Begin to record a session.
 
-        ``info``: the name and version that the agent reported. ``at``: the time.
+        ``info``: the name and version that the agent reported. ``stamp``: the time, as text.
         """
         recorded = self.get(begin.session_id)
-        fresh = begin.origin == file_format.RECORDED
-        if recorded is not None and not recorded.is_deleted and not fresh:
+        is_new = begin.origin == file_format.RECORDED
+        if recorded is not None and not recorded.is_deleted and not is_new:
             return
-        header = Header(begin.session_id, begin.cwd, begin.origin, at, begin.directories, {**info})
-        if fresh:  # of one that began earlier, today's branch says nothing
+        header = Header(begin.session_id, begin.cwd, begin.origin, stamp, begin.directories, {**info})
+        if is_new:  # of one that began earlier, today's branch says nothing
             header = replace(header, git=self._git.read(begin.cwd))
         point = read_fork_point(begin.point, info.get("name")) if begin.point is not None else None
-        self[begin.session_id] = RecordedSession("", header, fresh, begin.parent, point)
+        self[begin.session_id] = RecordedSession("", header, is_new, begin.parent, point)
         if recorded is not None:
             self.close(recorded)
         if begin.origin == file_format.IMPORTED:  # there may never be a prompt, which would mark it
             self.unmarked.add(begin.session_id)
         gap = self.gaps.get(begin.session_id)
         # The gap is an older session's. A later gap, or one from before it was forgotten, is its own.
-        if gap is not None and gap.since < at and (fresh or recorded is not None):
+        if gap is not None and gap.since < stamp and (is_new or recorded is not None):
             del self.gaps[begin.session_id]
-        missing = self.gaps.get(begin.parent) if begin.parent is not None and point is None else None
-        if missing is not None:  # the copy lacks the same as its parent, where no note says so yet
-            self.open_gap(begin.session_id, missing.since, missing.reason)
+        parent_gap = self.gaps.get(begin.parent) if begin.parent is not None and point is None else None
+        if parent_gap is not None:  # the copy lacks the same as its parent, where no note says so yet
+            self.open_gap(begin.session_id, parent_gap.since, parent_gap.reason)
 
         def open_again(recorded: RecordedSession) -> None:
             transcript = self.open_transcript(recorded)
             recorded.is_imported_already = begin.origin == file_format.IMPORTED and not transcript.is_begun
 
-        self.attempt(begin.session_id, at, open_again)
+        self.run_unless_suspended(begin.session_id, stamp, open_again)
 
     def is_imported_already(self, session_id: str) -> bool:
         """Whether a line belongs to an import that another process has made."""
@@ -137,7 +143,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         if recorded is not None:
             recorded.is_imported_already = False
 
-    def begin_turn(self, session_id: str, at: str) -> None:
+    def begin_turn(self, session_id: str, stamp: str) -> None:
         """Prepare for a prompt: check that the file still has its name, lift a delete, and mark the session."""
 
         def check(recorded: RecordedSession) -> None:
@@ -145,16 +151,16 @@ class RecordedSessions(dict[str, RecordedSession]):
             if recorded.is_deleted or (recorded.has_file and not self.has_its_name(recorded)):
                 self.close(recorded)
                 recorded.is_deleted = recorded.has_file = False
-                recorded.header = replace(recorded.header, origin=file_format.PARTIAL, created_at=at)
+                recorded.header = replace(recorded.header, origin=file_format.PARTIAL, created_at=stamp)
             transcript = self.open_transcript(recorded)
             self.unmarked.add(session_id)
-            recorded.in_turn = True
+            recorded.is_in_turn = True
             # The mark comes before the prompt: after a crash between the two, a list looks at the file in vain. The
             # other way round, no list would ever look, and the turn would be recorded but never shown.
             with contextlib.suppress(OSError):  # tried again after the prompt, which can be recorded without a mark
                 self._store.mark(recorded.agent_folder, session_id, transcript)
 
-        self.attempt(session_id, at, check)
+        self.run_unless_suspended(session_id, stamp, check)
 
     def mark(self) -> None:
         """Mark sessions again: another process may have removed the mark before the prompt was written."""
@@ -162,7 +168,7 @@ class RecordedSessions(dict[str, RecordedSession]):
             with contextlib.suppress(OSError):
                 recorded = self.get(session_id)
                 mark = self._store.mark(
-                    self._agent(), session_id, recorded.transcript if recorded is not None else None
+                    self._find_agent_folder(), session_id, recorded.transcript if recorded is not None else None
                 )
                 self.unmarked.discard(session_id)
                 if recorded is not None:
@@ -170,27 +176,27 @@ class RecordedSessions(dict[str, RecordedSession]):
 
     def add_unmarked(self, recorded: RecordedSession) -> None:
         """Entries were written. Between turns, they need a mark: the index may have read all before them."""
-        if not (recorded.in_turn or (recorded.mark and exists(recorded.mark))):
+        if not (recorded.is_in_turn or (recorded.mark and exists(recorded.mark))):
             self.unmarked.add(recorded.header.session_id)
 
     def end_turn(self, session_id: str) -> None:
         """A turn has ended: from now on, the index may remove the session's mark."""
         if (recorded := self.get(session_id)) is not None:
-            recorded.in_turn = False
+            recorded.is_in_turn = False
 
-    def forget(self, session_id: str, at: str) -> None:
+    def forget(self, session_id: str, stamp: str) -> None:
         """Stop recording a session, with its gap noted if possible. Its transcript stays."""
         recorded = self.get(session_id)
         if recorded is not None:
             if session_id in self.gaps:
-                self.attempt(session_id, at, partial(self._note_gap, at=at))
+                self.run_unless_suspended(session_id, stamp, partial(self._note_gap, stamp=stamp))
             self.close(recorded)
             del self[session_id]
 
     def append_waiting_turns(self, agent_folder: str, session_id: str) -> None:
         """Add the turns of another machine that wait for a session, unless it is in a turn. Never raises."""
         recorded = self.get(session_id)
-        is_busy = recorded is not None and (recorded.in_turn or session_id in self.gaps)
+        is_busy = recorded is not None and (recorded.is_in_turn or session_id in self.gaps)
         if is_busy or not self._store.has_waiting_turns(agent_folder, session_id):
             return
         if recorded is not None:
@@ -205,7 +211,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Whether another process has a session's transcript open to append; None if that cannot be determined, or the
         session is in a turn here. Closes it here, since one lock cannot be told from another."""
         recorded = self.get(session_id)
-        if recorded is not None and recorded.in_turn:
+        if recorded is not None and recorded.is_in_turn:
             return None
         if recorded is not None:
             self.close(recorded)
@@ -250,7 +256,7 @@ class RecordedSessions(dict[str, RecordedSession]):
                 recorded.identity = recorded.transcript.identity
                 recorded.has_file, recorded.is_new = True, False
                 recorded.parent_id = None  # a later new beginning is not a copy
-            self._open[session_id] = recorded
+            self._open_sessions[session_id] = recorded
             self._close_oldest()
         return recorded.transcript
 
@@ -264,10 +270,10 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Create the file. A fork's copy ends where the parent ended when it was forked, or at the fork's point; if the
         parent does not have that, the fork begins without a copy. Raises OSError."""
         if recorded.parent_id is not None and recorded.copied_bytes is None:
-            at = recorded.header.created_at if recorded.has_failed else None
+            latest = recorded.header.created_at if recorded.has_failed else None
             with contextlib.suppress(FileNotFoundError, NewerFormat):
                 recorded.copied_bytes = self._store.find_fork_end(
-                    recorded.agent_folder, recorded.parent_id, recorded.point, at
+                    recorded.agent_folder, recorded.parent_id, recorded.point, latest
                 )
                 recorded.parent_id = recorded.parent_id if recorded.copied_bytes is not None else None
         # To copy a long past does not mean that the store hangs.
@@ -297,7 +303,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Close a session's file, if open. Never raises."""
         transcript, recorded.transcript, recorded.mark = recorded.transcript, None, ""
         if transcript is not None:
-            self._open.pop(recorded.header.session_id, None)
+            self._open_sessions.pop(recorded.header.session_id, None)
             try:
                 transcript.close()
             except OSError as problem:
@@ -305,13 +311,14 @@ class RecordedSessions(dict[str, RecordedSession]):
 
     def _close_oldest(self) -> None:
         """Close the files opened longest ago."""
-        while len(self._open) > _OPEN_FILES:
-            self.close(next(iter(self._open.values())))
+        while len(self._open_sessions) > _OPEN_FILE_LIMIT:
+            self.close(next(iter(self._open_sessions.values())))
 
     # --- failures of the store
 
-    def attempt(self, session_id: str, at: str, action: Callable[[RecordedSession], object]) -> None:
-        """Run an action of a session on the store; a failure suspends the session's recording for a short time."""
+    def run_unless_suspended(self, session_id: str, stamp: str, action: Callable[[RecordedSession], object]) -> None:
+        """Run an action of a session on the store, unless the session is suspended or not recorded: then do nothing. A
+        failure suspends the session for ``_RETRY_SECONDS``."""
         recorded = self.get(session_id)
         gap = self.gaps.get(session_id)
         self._progress.move()
@@ -319,18 +326,18 @@ class RecordedSessions(dict[str, RecordedSession]):
             return
         try:
             if not recorded.agent_folder:
-                recorded.agent_folder = self._agent()
+                recorded.agent_folder = self._find_agent_folder()
                 recorded.header = replace(recorded.header, agent={"id": recorded.agent_folder, **recorded.header.agent})
             action(recorded)
         except OSError as problem:
-            self.suspend(recorded, at, problem)
+            self.suspend(recorded, stamp, problem)
 
-    def suspend(self, recorded: RecordedSession, at: str, problem: OSError) -> None:
+    def suspend(self, recorded: RecordedSession, stamp: str, problem: OSError) -> None:
         """Suspend a session's recording after ``problem``; a deleted one until its next prompt."""
         if isinstance(problem, Deleted):
             recorded.is_deleted = True  # not recorded until the next prompt
         else:
-            gap = self.open_gap(recorded.header.session_id, at, errno_name(problem))
+            gap = self.open_gap(recorded.header.session_id, stamp, errno_name(problem))
             gap.retry_at = time.monotonic() + _RETRY_SECONDS
             recorded.has_failed = True
             self.warn_suspended(errno_name(problem))
@@ -340,15 +347,15 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Note that something is missing from ``since`` on; an earlier gap stays as it is."""
         return self.gaps.setdefault(session_id, Gap(since, reason))
 
-    def try_again(self) -> None:
-        """Let the next flush try all suspended sessions again at once. From any thread."""
+    def allow_retry_now(self) -> None:
+        """End the waiting of all suspended sessions, so that the next flush tries them again. From any thread."""
         for gap in list(self.gaps.values()):
             gap.retry_at = 0.0
 
-    def open_after_gap(self, recorded: RecordedSession, at: str) -> Transcript:
+    def open_after_gap(self, recorded: RecordedSession, stamp: str) -> Transcript:
         """A session's open file, with its gap noted first. Raises OSError."""
         if self.gaps:
-            self._note_gap(recorded, at)
+            self._note_gap(recorded, stamp)
         return self.open_transcript(recorded)
 
     def note_gaps(self) -> None:
@@ -359,19 +366,19 @@ class RecordedSessions(dict[str, RecordedSession]):
             if recorded is not None and recorded.is_deleted:
                 del self.gaps[session_id]
             else:
-                at = timestamps.stamp(time.time())
-                self.attempt(session_id, at, partial(self._note_gap, at=at))
+                stamp = timestamps.stamp(time.time())
+                self.run_unless_suspended(session_id, stamp, partial(self._note_gap, stamp=stamp))
 
     def warn_suspended(self, reason: str) -> None:
         """Warn that recording is suspended, unless this process has warned of its store already. From any thread."""
         self._warn_once(f"recording is suspended: {self._store.root}: {reason}. The conversation continues.")
 
-    def _note_gap(self, recorded: RecordedSession, at: str) -> None:
+    def _note_gap(self, recorded: RecordedSession, stamp: str) -> None:
         session_id = recorded.header.session_id
         gap = self.gaps.get(session_id)
         if gap is not None:
             note = {"type": NoteType.GAP, "since": gap.since, "reason": gap.reason}
-            self.open_transcript(recorded).append(file_format.encode_note(at, self._run_id, note))
+            self.open_transcript(recorded).append(file_format.encode_note(stamp, self._run_id, note))
             del self.gaps[session_id]
             self.unmarked.add(session_id)
 
@@ -386,6 +393,6 @@ class RecordedSessions(dict[str, RecordedSession]):
             self.warn_of_loss(errno_name(problem))
 
     def _warn_once(self, text: str) -> None:
-        if not self._warned:
-            self._warned = True
+        if not self._has_warned:
+            self._has_warned = True
             self._warn(text)

@@ -55,7 +55,7 @@ _ENCODED_TOGETHER_BYTES = 4096
 """Bytes of updates that are encoded together with others: to copy larger ones would cost more than it saves."""
 _NAME_LENGTH = 500  # characters of a name or version
 
-_LINES = (RecordLine, RecordUpdates, RecordNote)
+_LINE_EFFECTS = (RecordLine, RecordUpdates, RecordNote)
 
 T = TypeVar("T")
 TimedEffect = tuple[float, TranscriptEffect]
@@ -85,7 +85,7 @@ class Recorder:
         self.store = store
         self.fsync = fsync
         self.run_id = _make_run_id()
-        self.on_session_to_index: Callable[[str], None] = lambda session_id: None
+        self.on_session_changed: Callable[[str], None] = lambda session_id: None
         self._command, self._may_run_others = name_command(command), may_run_others(command)
         self._agent_name = agent
         self._agent_folder = ""
@@ -99,11 +99,11 @@ class Recorder:
         self._sessions = RecordedSessions(store, self._progress, self.run_id, warn, lambda: self.agent_folder)
         self._gaps, self._unmarked = self._sessions.gaps, self._sessions.unmarked  # every update looks at them
         self._warn = warn
-        self._adding = threading.Lock()
-        """Guards ``_unwritten``, ``_unwritten_bytes`` and ``_added``; held for some instructions only."""
+        self._adding_lock = threading.Lock()
+        """Guards ``_unwritten``, ``_unwritten_bytes`` and ``_added_count``; held for some instructions only."""
         self._unwritten: deque[TimedEffect] = deque()
         self._unwritten_bytes = 0
-        self._added = self._written = 0
+        self._added_count = self._written_count = 0
         """How many entries were added, and how many of them are in the kernel, or given up."""
         self._wakeup = Wakeup()
         """Wakes the writer."""
@@ -114,7 +114,7 @@ class Recorder:
         self._is_asleep = False
         """Whether the writer must be woken; else it looks by itself."""
         self._is_ending = False
-        self._to_index: list[str] = []
+        self._changed: list[str] = []
         """The sessions whose turns have ended, or whose titles have changed, until that is reported."""
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
 
@@ -127,7 +127,7 @@ class Recorder:
 
     def end(self, seconds: float) -> None:
         """Write what was added, try suspended sessions again, and end the writer, within ``seconds``."""
-        self._sessions.try_again()
+        self._sessions.allow_retry_now()
         self._is_ending = True
         self._wakeup.send()
         self._thread.join(seconds)
@@ -137,14 +137,14 @@ class Recorder:
 
     def add(self, effect: TranscriptEffect) -> None:
         """Add an entry. Lines are added under the lock on deciding, which fixes their order; a gap at any time."""
-        with self._adding:
+        with self._adding_lock:
             self._unwritten.append((time.time(), effect))
-            self._unwritten_bytes += _size_of(effect)
-            self._added += 1
+            self._unwritten_bytes += _measure(effect)
+            self._added_count += 1
             if self._progress.is_stalled and self._unwritten_bytes > WAITING_BYTES:
-                before, self._unwritten = len(self._unwritten), _replace_lines_by_gaps(self._unwritten)
-                self._added -= before - len(self._unwritten)
-                self._unwritten_bytes = sum(_size_of(unwritten) for _, unwritten in self._unwritten)
+                count_before, self._unwritten = len(self._unwritten), _replace_lines_by_gaps(self._unwritten)
+                self._added_count -= count_before - len(self._unwritten)
+                self._unwritten_bytes = sum(_measure(unwritten) for _, unwritten in self._unwritten)
 
     # --- from any thread but the writer
 
@@ -180,7 +180,7 @@ class Recorder:
 
         If the store hangs, this waits for ``STALL_SECONDS``, and then nobody does until the writer moves.
         """
-        if self._added == self._written and not self._gaps:
+        if self._added_count == self._written_count and not self._gaps:
             return
         if self._progress.is_stalled or self._progress.has_ended:
             self.wake()
@@ -202,11 +202,12 @@ class Recorder:
             raise Stalled
         return job.result()
 
-    def run_when_written(self, deciding: threading.Lock, look: Callable[[], None], action: Callable[[], T]) -> T:
-        """Run ``look`` and then, holding ``deciding``, ``action``, at a moment when all decided entries are written.
+    def run_when_written(self, deciding_lock: threading.Lock, look: Callable[[], None], action: Callable[[], T]) -> T:
+        """Run ``look`` and then, holding ``deciding_lock``, ``action``, at a moment when all decided entries are
+        written.
 
-        ``deciding``: the lock on deciding. Both run on the writer; only ``look`` may use the store. Raises Stalled, and
-        what ``look`` raises.
+        ``deciding_lock``: the lock on deciding. Both run on the writer; only ``look`` may use the store. Raises
+        Stalled, and what ``look`` raises.
         """
         results: list[T] = []
         is_given_up = False
@@ -215,7 +216,7 @@ class Recorder:
             while True:
                 self._write_added()
                 look()
-                with deciding:
+                with deciding_lock:
                     if is_given_up:
                         return
                     if not self._unwritten:
@@ -225,7 +226,7 @@ class Recorder:
         try:
             self.run_on_writer(settle)
         except Stalled:
-            with deciding:  # so that either this is an error, or the action runs
+            with deciding_lock:  # so that either this is an error, or the action runs
                 is_given_up = True
             if not results:
                 raise
@@ -262,7 +263,7 @@ class Recorder:
 
     def finish(self) -> None:
         """Flush a last time: try everything again, however recently it failed, and report the turns that ended."""
-        self._sessions.try_again()
+        self._sessions.allow_retry_now()
         self.flush()
         self.jobs.wait(self.jobs.submit(_do_nothing))  # turns are reported behind the flush that they end with
 
@@ -275,9 +276,9 @@ class Recorder:
             if job is not None:
                 job.run()
                 self._progress.move()
-            self._report_sessions_to_index()
+            self._report_changed_sessions()
         self._write_added()
-        self._report_sessions_to_index()
+        self._report_changed_sessions()
 
     def _wait_for_work(self) -> bool:
         """Wait until there is a job, or something to write and ``GATHER_SECONDS`` have passed since the last time.
@@ -287,20 +288,20 @@ class Recorder:
             if not self._unwritten:  # else it was added before the writer was asleep
                 self._wakeup.wait()
             self._is_asleep = False
-        left = self._progress.moved_at + GATHER_SECONDS - time.monotonic()
-        if left > 0 and not (self.jobs.queue or self._is_ending):
-            self._wakeup.wait(left)
+        seconds_left = self._progress.moved_at + GATHER_SECONDS - time.monotonic()
+        if seconds_left > 0 and not (self.jobs.queue or self._is_ending):
+            self._wakeup.wait(seconds_left)
         return bool(self.jobs.queue) or not self._is_ending
 
-    def _report_sessions_to_index(self) -> None:
+    def _report_changed_sessions(self) -> None:
         """Report the sessions whose turn has ended or whose title has changed. Whoever waited for their last entries
         goes on first."""
-        for session_id in self._to_index:
-            self.on_session_to_index(session_id)
-        self._to_index.clear()
+        for session_id in self._changed:
+            self.on_session_changed(session_id)
+        self._changed.clear()
 
     def _write_added(self) -> None:
-        with self._adding:
+        with self._adding_lock:
             batch, self._unwritten, self._unwritten_bytes = self._unwritten, deque(), 0
         count = len(batch)
         while batch or self._gaps:
@@ -310,88 +311,88 @@ class Recorder:
                 break
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug in the recorder
                 self._warn(f"internal error, something was not recorded: {type(bug).__name__}: {bug}")
-        self._written += count
+        self._written_count += count
         self._progress.move()
 
     def _write_batch(self, batch: deque[TimedEffect]) -> None:
-        at, session_id, data = "", "", file_format.Parts()
+        stamp, session_id, data = "", "", file_format.Parts()
         while batch:
             seconds, effect = batch.popleft()
-            at = timestamps.stamp(seconds)
-            if not isinstance(effect, _LINES) or effect.session_id != session_id:
-                self._append(session_id, data, at)
+            stamp = timestamps.stamp(seconds)
+            if not isinstance(effect, _LINE_EFFECTS) or effect.session_id != session_id:
+                self._append(session_id, data, stamp)
                 data = file_format.Parts()
             match effect:
                 case RecordLine(session_id) if self._sessions.is_imported_already(session_id):
                     pass
-                case RecordLine(session_id, peer, raw, of):
-                    plain = jsonrpc.is_plain(raw)
+                case RecordLine(session_id, peer, raw, answered_method):
+                    is_plain = jsonrpc.is_plain(raw)
                     data += file_format.encode_message_parts(
-                        at, self.run_id, peer, raw, of, plain=plain, protocol=self._protocol
+                        stamp, self.run_id, peer, raw, answered_method, plain=is_plain, protocol=self._protocol
                     )
                 case RecordUpdates(session_id, lines):
                     if len(lines) < _ENCODED_TOGETHER_BYTES and batch and batch[0][0] < seconds + 0.001:
                         lines = b"".join([lines, *_take_updates(batch, session_id, seconds)])
-                    data += file_format.encode_update_parts(at, self.run_id, lines, self._protocol)
+                    data += file_format.encode_update_parts(stamp, self.run_id, lines, self._protocol)
                     if len(lines) > _ENCODED_TOGETHER_BYTES:  # written at once, its memory serves the next ones
-                        self._append(session_id, data, at)
+                        self._append(session_id, data, stamp)
                         data = file_format.Parts()
                 case RecordNote(session_id, note):
                     self._sessions.end_import(session_id)
-                    data.append(file_format.encode_note(at, self.run_id, note))
+                    data.append(file_format.encode_note(stamp, self.run_id, note))
                 case IdentifyAgent():
                     self._identify(effect)
                 case ProtocolVersion(version):
                     self._protocol = version
                 case BeginTranscript():
-                    self._sessions.begin(effect, self._agent_info, at)
+                    self._sessions.begin(effect, self._agent_info, stamp)
                 case BeginTurn():
-                    self._sessions.begin_turn(effect.session_id, at)
+                    self._sessions.begin_turn(effect.session_id, stamp)
                 case EndTurn():
                     self._sessions.end_turn(effect.session_id)
-                    self._to_index.append(effect.session_id)
+                    self._changed.append(effect.session_id)
                 case IndexSession():
-                    self._to_index.append(effect.session_id)
+                    self._changed.append(effect.session_id)
                 case RecordGap(session_id, reason):
                     # Else it was closed since, or never recorded: only the warning says it.
                     if session_id in self._sessions or reason == GapReason.STORE_HANGS:
-                        self._sessions.open_gap(session_id, at, reason)
+                        self._sessions.open_gap(session_id, stamp, reason)
                 case ForgetSession():
-                    self._sessions.forget(effect.session_id, at)
+                    self._sessions.forget(effect.session_id, stamp)
                 case _:
                     assert_never(effect)
-        self._append(session_id, data, at)
+        self._append(session_id, data, stamp)
         if self._unmarked:
             self._sessions.mark()
 
     def _identify(self, info: IdentifyAgent) -> None:
         self._progress.move()
-        self._agent_info = {"name": _short(info.name), "version": _short(info.version)}
+        self._agent_info = {"name": _shorten(info.name), "version": _shorten(info.version)}
         self._identity, self._agent_folder = info, ""
         with suppress(OSError):  # tried again with each session
             self.agent_folder  # noqa: B018
 
-    def _append(self, session_id: str, data: file_format.Parts, at: str) -> None:
+    def _append(self, session_id: str, data: file_format.Parts, stamp: str) -> None:
         if data:
-            self._sessions.attempt(session_id, at, lambda recorded: self._write(recorded, data, at))
+            self._sessions.run_unless_suspended(session_id, stamp, lambda recorded: self._write(recorded, data, stamp))
 
-    def _write(self, recorded: RecordedSession, data: file_format.Parts, at: str) -> None:
+    def _write(self, recorded: RecordedSession, data: file_format.Parts, stamp: str) -> None:
         if recorded.is_deleted:
             return
-        transcript = self._sessions.open_after_gap(recorded, at)
-        transcript.append(*(data if self.mask is None else [self._masked(b"".join(data))]))
+        transcript = self._sessions.open_after_gap(recorded, stamp)
+        transcript.append(*(data if self.mask is None else [self._mask_entries(b"".join(data))]))
         self._sessions.add_unmarked(recorded)
         if self.fsync == "always":
             transcript.sync()
 
-    def _masked(self, data: bytes) -> bytes:
+    def _mask_entries(self, data: bytes) -> bytes:
         """The entries with secrets masked. However long that takes, the store does not count as hanging."""
         assert self.mask is not None
         with self._progress.long_work():
             return self.mask(data)
 
 
-def _short(text: str | None) -> str | None:
+def _shorten(text: str | None) -> str | None:
     """A name or version that the agent reported, bounded because every header contains it."""
     return text[:_NAME_LENGTH] if text is not None else None
 
@@ -408,18 +409,18 @@ def _do_nothing() -> None:
 
 def _take_updates(batch: deque[TimedEffect], session_id: str, seconds: float) -> list[bytes]:
     """The updates of one session and one millisecond at the start of a batch, which are recorded together."""
-    taken: list[bytes] = []
-    until = (int(seconds * 1000) + 1) / 1000
-    while batch and batch[0][0] < until:
+    updates: list[bytes] = []
+    end_seconds = (int(seconds * 1000) + 1) / 1000
+    while batch and batch[0][0] < end_seconds:
         effect = batch[0][1]
         if not isinstance(effect, RecordUpdates) or effect.session_id != session_id:
             break
-        taken.append(effect.data)
+        updates.append(effect.data)
         batch.popleft()
-    return taken
+    return updates
 
 
-def _size_of(effect: TranscriptEffect) -> int:
+def _measure(effect: TranscriptEffect) -> int:
     """Approximate memory of an effect, in bytes."""
     match effect:
         case RecordUpdates(data=data):
@@ -434,14 +435,14 @@ def _size_of(effect: TranscriptEffect) -> int:
 
 def _replace_lines_by_gaps(effects: deque[TimedEffect]) -> deque[TimedEffect]:
     """Only the starts of sessions and turns, and where each session's entries begin to be missing."""
-    left: deque[TimedEffect] = deque()
-    missing: set[str] = set()
-    for at, effect in effects:
+    kept_effects: deque[TimedEffect] = deque()
+    with_gap: set[str] = set()
+    for seconds, effect in effects:
         if isinstance(effect, IdentifyAgent | ProtocolVersion | BeginTranscript | BeginTurn | ForgetSession):
-            left.append((at, effect))
+            kept_effects.append((seconds, effect))
             if isinstance(effect, BeginTranscript):
-                missing.discard(effect.session_id)
-        elif effect.session_id not in missing:
-            missing.add(effect.session_id)
-            left.append((at, RecordGap(effect.session_id, GapReason.STORE_HANGS)))
-    return left
+                with_gap.discard(effect.session_id)
+        elif effect.session_id not in with_gap:
+            with_gap.add(effect.session_id)
+            kept_effects.append((seconds, RecordGap(effect.session_id, GapReason.STORE_HANGS)))
+    return kept_effects

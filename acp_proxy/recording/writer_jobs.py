@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 STALL_SECONDS = 0.75
 # A store that is slow but gets on sets the pace too. Beyond this, a user had rather have an error.
 PATIENCE_SECONDS = 10.0
-_PUMPS = 2  # the threads that often wait: one for each direction
+_KEPT_WAITERS = 2  # the threads that often wait: one for each direction
 
 T = TypeVar("T")
 
@@ -41,38 +41,38 @@ class Wakeup:
     """
 
     def __init__(self) -> None:
-        self._reading = self._writing = -1
+        self._read_fd = self._write_fd = -1
         self._lock = threading.Lock()
         """Serves where no pipe does: Windows cannot wait for one, and there may be no descriptor left."""
         self._lock.acquire()
         if sys.platform != "win32":
             with suppress(OSError):
-                self._reading, self._writing = os.pipe()
-                os.set_blocking(self._writing, False)
+                self._read_fd, self._write_fd = os.pipe()
+                os.set_blocking(self._write_fd, False)
                 self._poll = select.poll()
-                self._poll.register(self._reading, select.POLLIN)
+                self._poll.register(self._read_fd, select.POLLIN)
 
     def __del__(self) -> None:
-        if self._reading >= 0:  # not before: a thread that was given up may still use them
-            os.close(self._reading)
-            os.close(self._writing)
+        if self._read_fd >= 0:  # not before: a thread that was given up may still use them
+            os.close(self._read_fd)
+            os.close(self._write_fd)
 
     def send(self) -> None:
         """Let the wait under way, or the next one, return. Never waits."""
         with suppress(BlockingIOError, RuntimeError):  # it was sent before: often, or once
-            if self._writing >= 0:
-                os.write(self._writing, b"!")
+            if self._write_fd >= 0:
+                os.write(self._write_fd, b"!")
             else:
                 self._lock.release()
 
     def wait(self, seconds: float = math.inf) -> bool:
         """Wait until it is sent, for at most ``seconds``; returns whether it was, since the last wait."""
         is_limited = seconds < math.inf
-        if self._reading < 0:
+        if self._read_fd < 0:
             return self._lock.acquire(timeout=seconds if is_limited else -1)
         is_sent = bool(self._poll.poll(seconds * 1000 if is_limited else None))
         if is_sent:
-            os.read(self._reading, 1024)
+            os.read(self._read_fd, 1024)
         return is_sent
 
 
@@ -87,13 +87,13 @@ class WriterJob(Generic[T]):
         self.done.acquire()
         self.waiter: Wakeup | None = None
         self._action = action
-        self._claimed = threading.Lock()
+        self._claim = threading.Lock()
         self._results: list[T] = []
         self._problem: Exception | None = None
 
     def run(self) -> None:
         """Run it, unless it was cancelled, and let those that wait for it go on. Never raises."""
-        if self._claimed.acquire(blocking=False):
+        if self._claim.acquire(blocking=False):
             try:
                 self._results.append(self._action())
             except Exception as problem:  # noqa: BLE001 - it is raised where the result is wanted
@@ -104,7 +104,7 @@ class WriterJob(Generic[T]):
 
     def cancel(self) -> bool:
         """Never run it. Returns False if it has begun."""
-        return self._claimed.acquire(blocking=False)
+        return self._claim.acquire(blocking=False)
 
     def result(self) -> T:
         """What the action returned, once it is done. Raises what it raised."""
@@ -152,7 +152,7 @@ class WriterJobs:
         self._progress = progress
         self._wakeup = wakeup
         self._on_stall = on_stall
-        self._waiters = [Wakeup() for _ in range(_PUMPS)]
+        self._waiters = [Wakeup() for _ in range(_KEPT_WAITERS)]
         """Those that nobody waits with now."""
 
     def submit(self, action: Callable[[], T]) -> WriterJob[T]:
@@ -171,14 +171,14 @@ class WriterJobs:
         except IndexError:
             waiter = Wakeup()
         job.waiter = waiter
-        begun = time.monotonic()
-        left = STALL_SECONDS
+        began_at = time.monotonic()
+        seconds_left = STALL_SECONDS
         # One may have been sent for an earlier job, after the wait for that had ended.
-        while not (is_done := job.done.acquire(blocking=False)) and left > 0:
-            if not waiter.wait(left):
-                until = min(max(begun, self._progress.moved_at) + STALL_SECONDS, begun + PATIENCE_SECONDS)
-                left = until - time.monotonic()
-        if len(self._waiters) < _PUMPS:  # else it is closed, so that a busy moment leaves no open files behind
+        while not (is_done := job.done.acquire(blocking=False)) and seconds_left > 0:
+            if not waiter.wait(seconds_left):
+                deadline = min(max(began_at, self._progress.moved_at) + STALL_SECONDS, began_at + PATIENCE_SECONDS)
+                seconds_left = deadline - time.monotonic()
+        if len(self._waiters) < _KEPT_WAITERS:  # else it is closed, so that a busy moment leaves no open files behind
             self._waiters.append(waiter)
         if is_done:
             return True

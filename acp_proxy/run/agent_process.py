@@ -52,9 +52,9 @@ class AgentProcess:
         return exit_code(self.status or 0)
 
     @property
-    def how_it_ended(self) -> str:
+    def end_description(self) -> str:
         """A description of how it ended; see the function of this name."""
-        return how_it_ended(self.status or 0)
+        return describe_end(self.status or 0)
 
 
 def exit_code(status: int) -> int:
@@ -67,7 +67,7 @@ def exit_code(status: int) -> int:
     return 128 - status if status < 0 else status
 
 
-def how_it_ended(status: int) -> str:
+def describe_end(status: int) -> str:
     """A description of an exit status as in subprocess, such as "exited with status 1"."""
     if status >= _CRASHED:
         return f"exited with status 0x{status:08X}"
@@ -139,17 +139,17 @@ def _end_with_parent(parent: int) -> None:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _call_c_library(function: str, *words: int) -> None:
+def _call_c_library(function: str, *arguments: int) -> None:
     """Call a function of the C library through ctypes' C module; importing ctypes takes longer than the fork."""
     import _ctypes
 
     try:
-        itself = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
-        _ctypes.call_function(_ctypes.dlsym(itself, function), words)
+        library = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
+        _ctypes.call_function(_ctypes.dlsym(library, function), arguments)
     except AttributeError:  # a private API, which may change
         import ctypes
 
-        getattr(ctypes.CDLL(None), function)(*words)
+        getattr(ctypes.CDLL(None), function)(*arguments)
 
 
 def find_end_steps(platform: str, grace: float) -> tuple[tuple[int | None, float], ...]:

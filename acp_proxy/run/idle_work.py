@@ -72,8 +72,8 @@ def empty_bin(root: Path) -> None:
         ProxyStore(root, create=False).empty_bin()
 
 
-def compress(root: Path, go_on: Callable[[], bool]) -> None:
-    """Compress the store at ``root`` if no process has today; stops when ``go_on`` returns False."""
+def compress(root: Path, may_continue: Callable[[], bool]) -> None:
+    """Compress the store at ``root`` if no process has today; stops when ``may_continue`` returns False."""
     if sys.platform == "linux":  # only Linux has priorities of single threads
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
@@ -83,7 +83,7 @@ def compress(root: Path, go_on: Callable[[], bool]) -> None:
         store = ProxyStore(root)  # a store of its own: the index is for one thread at a time
         with store.claim_daily_compression() as is_due:
             if is_due:
-                _compress_all(store, CompressionOptions(go_on=go_on))
+                _compress_all(store, CompressionOptions(go_on=may_continue))
     except (OSError, AcpProxyError, ImportError, _Interrupted):  # ImportError: an upgrade has replaced it
         return
 

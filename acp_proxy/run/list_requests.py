@@ -17,67 +17,67 @@ from acp_proxy.proxy.jetbrains_index import IndexRows
 from acp_proxy.proxy.session_list import join_rows
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import PATIENCE_SECONDS
-from acp_proxy.run.sessions_to_index import SessionsToIndex
+from acp_proxy.run.changed_sessions import ChangedSessions
 from acp_proxy.run.worker import TimedAnswers
 
 if TYPE_CHECKING:
     from acp_proxy.store.proxy_store import JournalState, ListedSession
 
-_ARCHIVED = {session_list.EXCLUDE: False, session_list.ONLY: True, session_list.INCLUDE: None}
+_ARCHIVE_FILTERS = {session_list.EXCLUDE: False, session_list.ONLY: True, session_list.INCLUDE: None}
 """The filters of ``session/list``, as ``ProxyStore.list_page`` takes them."""
 
 
 class ListRequests:
     """Serves one connection's lists."""
 
-    def __init__(self, recorder: Recorder, answers: TimedAnswers, sessions_to_index: SessionsToIndex) -> None:
+    def __init__(self, recorder: Recorder, answers: TimedAnswers, changed_sessions: ChangedSessions) -> None:
         self._recorder = recorder
         self._answers = answers
-        self._sessions_to_index = sessions_to_index
+        self._changed_sessions = changed_sessions
 
-    def list_sessions(self, wanted: ListSessions) -> None:
+    def list_sessions(self, effect: ListSessions) -> None:
         """Answer ``session/list`` from the store."""
-        self._sessions_to_index.exchange()  # for the next list, and for loads
-        late = own_messages.refuse_for_store(wanted.request, "ETIMEDOUT").data
-        self._answers.answer(partial(self._make_list, wanted), late)
+        self._changed_sessions.exchange()  # for the next list, and for loads
+        late_answer = own_messages.refuse_for_store(effect.request, "ETIMEDOUT").data
+        self._answers.answer(partial(self._make_list, effect), late_answer)
 
-    def _make_list(self, wanted: ListSessions) -> bytes:
+    def _make_list(self, effect: ListSessions) -> bytes:
         recorder = self._recorder
         try:
-            archived = _ARCHIVED[wanted.archived or session_list.EXCLUDE]
-            others = recorder.list_other_agents() if wanted.lists_foreign else []
+            archived = _ARCHIVE_FILTERS[effect.archived or session_list.EXCLUDE]
+            other_folders = recorder.list_other_agents() if effect.lists_foreign else []
             store, agent = recorder.store, recorder.agent_folder
             page = store.list_page(
-                agent, wanted.cwd, wanted.cursor, recorder.run_id, archived=archived, other_folders=others
+                agent, effect.cwd, effect.cursor, recorder.run_id, archived=archived, other_folders=other_folders
             )
             return session_list.encode_page(
-                wanted.request,
+                effect.request,
                 page.rows,
                 page.next,
-                supports_directories=wanted.supports_directories,
+                supports_directories=effect.supports_directories,
                 is_recording=recorder.is_recording,
-                says_archived=wanted.archived is not None,
+                says_archived=effect.archived is not None,
             )
         except InvalidCursor as problem:
-            return jsonrpc.error(wanted.request, jsonrpc.INVALID_PARAMS, str(problem))
+            return jsonrpc.error(effect.request, jsonrpc.INVALID_PARAMS, str(problem))
         except Unreadable as problem:
-            return own_messages.refuse_for_store(wanted.request, problem.name).data
+            return own_messages.refuse_for_store(effect.request, problem.name).data
         except (OSError, ImportError) as problem:
-            return own_messages.refuse_for_store(wanted.request, errno_name(problem)).data
+            return own_messages.refuse_for_store(effect.request, errno_name(problem)).data
 
     def amend_list(self, page: AmendList) -> list[RelayEffect] | PageEmptied:
         """The agent's line with listed sessions, without deleted ones and with the user's titles, as an effect.
 
-        Archived sessions are left out, or chosen and marked if ``page.archived`` says so. With ``page.titles``, those
-        without a title get the index's, if that answers in time. If nothing is left of a page that must not be empty,
-        returns an event instead.
+        Archived sessions are left out, or chosen and marked if ``page.archived`` says so. With ``page.fills_titles``,
+        those without a title get the index's, if that answers in time. If nothing is left of a page that must not be
+        empty, returns an event instead.
         """
-        self._sessions_to_index.exchange()
+        self._changed_sessions.exchange()
         recorder, raw = self._recorder, page.raw
         try:
             state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.agent_folder))
-            title_of = _make_title_of(state, page.renamed)
-            made = self._find_titles(
+            title_of = _make_title_lookup(state, page.renamed)
+            generated_titles = self._find_titles(
                 session_list.find_untitled(raw, include_absent=page.fills_titles, list_member=page.list_member)
             )
             aliases = (
@@ -87,16 +87,16 @@ class ListRequests:
             )
             if page.client_request is None and page.of_index:
                 return [Forward(Peer.CLIENT, self._amend_index(page, state, aliases))]
-            rows = self._find_joining(page, frozenset(aliases.values()))
-            elsewhere = aliases.keys() | {row.session_id for row in rows}
+            rows = self._find_joining_rows(page, frozenset(aliases.values()))
+            listed_elsewhere = aliases.keys() | {row.session_id for row in rows}
             rows = rows if page.joins_rows else []
             archived = state.archived_here
             hidden = (
                 state.deleted_ids | archived if page.archived in (None, session_list.EXCLUDE) else state.deleted_ids
             )
-            hidden |= elsewhere
+            hidden |= listed_elsewhere
             if page.archived is None:
-                line = session_list.amend_rows(raw, hidden, title_of, generated_titles=made)
+                line = session_list.amend_rows(raw, hidden, title_of, generated_titles=generated_titles)
                 return [
                     Forward(
                         Peer.CLIENT,
@@ -109,7 +109,7 @@ class ListRequests:
                 title_of,
                 archived,
                 only_archived=page.archived == session_list.ONLY,
-                generated_titles=made,
+                generated_titles=generated_titles,
                 of_index=page.of_index,
                 list_member=page.list_member,
             )
@@ -128,30 +128,30 @@ class ListRequests:
     def _amend_index(self, page: AmendList, state: "JournalState", aliases: dict[str, str]) -> bytes:
         """A line with rows of the agent's index, with the ids that the client knows, and with those rows that it asked
         for and only acp-proxy has. Raises OSError, ValueError, KeyError."""
-        raw, within = page.raw, page.list_member
+        raw, list_member = page.raw, page.list_member
         index = IndexRows(aliases, state.deleted_ids, frozenset({*page.requested_ids, *page.our_ids}))
         untitled = [
             aliases.get(id, id)
-            for id in session_list.find_untitled(raw, include_absent=page.fills_titles, list_member=within)
+            for id in session_list.find_untitled(raw, include_absent=page.fills_titles, list_member=list_member)
         ]
         # The agent's new session lacks a title that the user gave to the one before.
-        users = {session_id: title for session_id in untitled if (title := state.find_title(session_id)) is not None}
+        users_titles = {
+            session_id: title for session_id in untitled if (title := state.find_title(session_id)) is not None
+        }
         line = session_list.amend_rows(
             raw,
             index.hidden,
-            _make_title_of(state, page.renamed),
+            _make_title_lookup(state, page.renamed),
             state.archived_here,
-            generated_titles=self._find_titles(untitled) | users,
+            generated_titles=self._find_titles(untitled) | users_titles,
             of_index=True,
-            list_member=within,
+            list_member=list_member,
             our_ids=aliases,
             to_client_id=index.find_client_id if aliases else None,
         )
-        line = session_list.replace_removed_ids(line, within, index.find_removed) if aliases else line
-        missing = index.find_missing(page.requested_ids, session_list.find_ids(raw, within))
-        rows = [
-            replace(row, session_id=index.find_client_id(row.session_id)) for row in self._find_named(page, missing)
-        ]
+        line = session_list.replace_removed_ids(line, list_member, index.find_removed) if aliases else line
+        missing = index.find_missing(page.requested_ids, session_list.find_ids(raw, list_member))
+        rows = [replace(row, session_id=index.find_client_id(row.session_id)) for row in self._find_rows(page, missing)]
         return join_rows(line, rows, supports_directories=page.supports_directories, says_archived=False, of_index=True)
 
     def amend_titles(self, updates: AmendTitles) -> bytes:
@@ -161,27 +161,27 @@ class ListRequests:
             state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.agent_folder))
         except OSError:
             return updates.data
-        title_of = _make_title_of(state, updates.renamed, updates.our_ids)
+        title_of = _make_title_lookup(state, updates.renamed, updates.our_ids)
         return session_list.replace_titles(updates.data, title_of) if title_of is not None else updates.data
 
-    def _find_named(self, page: AmendList, sessions: list[str]) -> "list[ListedSession]":
+    def _find_rows(self, page: AmendList, sessions: list[str]) -> "list[ListedSession]":
         """The rows of these sessions, newest first, if the index answers in time."""
         recorder = self._recorder
         store, agent = recorder.store, recorder.agent_folder
-        others = recorder.run_on_writer(recorder.list_other_agents) if sessions and page.lists_foreign else []
+        other_folders = recorder.run_on_writer(recorder.list_other_agents) if sessions and page.lists_foreign else []
 
         def ask() -> "list[ListedSession]":
             try:
-                return store.list_by_ids(agent, recorder.run_id, sessions, others)
+                return store.list_by_ids(agent, recorder.run_id, sessions, other_folders)
             except (OSError, Unreadable, ImportError):
                 return []
 
         return self._answers.ask_in_time(ask, [], PATIENCE_SECONDS) if sessions else []
 
-    def _find_joining(self, page: AmendList, sessions: frozenset[str]) -> "list[ListedSession]":
+    def _find_joining_rows(self, page: AmendList, sessions: frozenset[str]) -> "list[ListedSession]":
         """The sessions that join the first page of the agent's list, if the index answers in time: these, and those
         that only acp-proxy can list."""
-        recorder, archived = self._recorder, _ARCHIVED[page.archived or session_list.EXCLUDE]
+        recorder, archived = self._recorder, _ARCHIVE_FILTERS[page.archived or session_list.EXCLUDE]
         store, agent = recorder.store, recorder.agent_folder
 
         def ask() -> "list[ListedSession]":
@@ -193,14 +193,16 @@ class ListRequests:
                     archived=archived,
                     session_ids=sessions,
                     with_copies=page.lists_foreign,
-                    other_folders=others,
+                    other_folders=other_folders,
                 )
             except (OSError, Unreadable, ImportError):
                 return []
 
-        continues = page.joins_rows and page.lists_foreign
-        others = recorder.run_on_writer(recorder.list_other_agents) if continues else []
-        has_any = sessions or others or (continues and recorder.run_on_writer(lambda: store.has_copies(agent)))
+        lists_foreign = page.joins_rows and page.lists_foreign
+        other_folders = recorder.run_on_writer(recorder.list_other_agents) if lists_foreign else []
+        has_any = (
+            sessions or other_folders or (lists_foreign and recorder.run_on_writer(lambda: store.has_copies(agent)))
+        )
         return self._answers.ask_in_time(ask, [], PATIENCE_SECONDS) if has_any else []
 
     def _find_titles(self, sessions: list[str]) -> dict[str, str]:
@@ -216,11 +218,11 @@ class ListRequests:
         return self._answers.ask_in_time(ask, {}) if sessions else {}
 
 
-def _make_title_of(
+def _make_title_lookup(
     state: "JournalState", renamed: frozenset[str], our_ids: Mapping[str, str] = MappingProxyType({})
 ) -> Callable[[str], str | None] | None:
-    """Returns the title that replaces the agent's of a session id, or None; None if there are no titles. ``our_ids``:
-    by other ids: our session."""
+    """Returns a function that gives the title to show in place of the agent's for a session id, or None; None instead
+    if there are no titles. ``our_ids``: our ids of sessions by the others that they are asked for with."""
     if not state.titles:
         return None
 

@@ -40,20 +40,20 @@ class LoadRequests:
         recorder: Recorder,
         client: Output,
         options: ReplayOptions,
-        deciding: threading.Lock,
+        deciding_lock: threading.Lock,
         decide_locked: Callable[[Event], list[RelayEffect]],
-        end: Callable[[ReplayEnded], bool],
+        on_end: Callable[[ReplayEnded], bool],
         warn: Callable[[str], None],
     ) -> None:
-        """``deciding``: the lock on deciding. ``decide_locked``: called with it held; decides on an event. ``end``: as
-        for ``ReplayThread``. ``client``: the client's output.
+        """``deciding_lock``: the lock on deciding. ``decide_locked``: called with it held; decides on an event.
+        ``on_end``: as for ``ReplayThread``. ``client``: the client's output.
         """
         self._recorder = recorder
         self._client = client
         self._options = options
-        self._deciding = deciding
+        self._deciding_lock = deciding_lock
         self._decide_locked = decide_locked
-        self._end = end
+        self._on_end = on_end
         self._warn = warn
         self._threads: dict[RequestId, ReplayThread] = {}
 
@@ -61,44 +61,44 @@ class LoadRequests:
         return bool(self._threads)
 
     def find(
-        self, wanted: FindSession, trouble_of_missing: Callable[[str], str | None]
+        self, effect: FindSession, find_missing_reason: Callable[[str], str | None]
     ) -> SessionFound | list[RelayEffect]:
         """Look a session up, and fix what a replay of it will show: what is recorded up to now.
 
         Returns the effects of what was found, or what was found if there is no transcript: that must be decided on.
-        ``trouble_of_missing``: as for ``look_up``.
+        ``find_missing_reason``: as for ``look_up``.
         """
         from acp_proxy.run.replay_thread import ReplayThread
 
-        request, client_id, options = wanted.request, wanted.client_id or wanted.session_id, self._options
-        opened = look_up(self._recorder, wanted, trouble_of_missing)
-        if isinstance(opened, SessionFound):
-            return opened
+        request, client_id, options = effect.request, effect.client_id or effect.session_id, self._options
+        transcript = look_up(self._recorder, effect, find_missing_reason)
+        if isinstance(transcript, SessionFound):
+            return transcript
 
-        def found(is_complete: bool) -> list[RelayEffect]:
+        def hold_for_replay(is_complete: bool) -> list[RelayEffect]:
             self._threads[request] = ReplayThread(
                 client_id,
-                opened.reading,
+                transcript.reading,
                 self._client,
-                self._end,
+                self._on_end,
                 self._warn,
-                run=self._recorder.run_id,
-                other_ids=opened.other_ids,
+                run_id=self._recorder.run_id,
+                other_ids=transcript.other_ids,
                 mode=options.mode,
                 tool_limit=options.tool_limit,
-                title=opened.title,
+                title=transcript.title,
                 record_size=options.record_size,
                 mask=self._recorder.mask,
-                is_open=opened.is_open,
+                is_open=transcript.is_open,
             )
-            return self._decide_locked(opened.describe(request, is_complete=is_complete))
+            return self._decide_locked(transcript.describe(request, is_complete=is_complete))
 
         try:
-            return opened.run_when_written(self._deciding, found)
+            return transcript.run_when_written(self._deciding_lock, hold_for_replay)
         except OSError as problem:
             return SessionFound(request, trouble=errno_name(problem))
 
-    def read_past(self, wanted: ReadPast) -> PastRead:
+    def read_past(self, effect: ReadPast) -> PastRead:
         """Compare the updates that came with a request with what is recorded up to now, or since an earlier comparison.
 
         What was recorded since counts although a rewind may have taken it back: it is in the transcript.
@@ -109,21 +109,21 @@ class LoadRequests:
         recorder, comparison, size = self._recorder, None, 0
         try:
             reading = recorder.run_on_writer(
-                lambda: recorder.store.read(recorder.agent_folder, wanted.session_id), Reading.close
+                lambda: recorder.store.read(recorder.agent_folder, effect.session_id), Reading.close
             )
             try:
-                lines = drop_rewound(reading) if wanted.since_size is None else reading.read_alike(wanted.since_size, 1)
-                comparison, size = compare(lines, wanted.updates, recorder.mask), reading.size
+                lines = drop_rewound(reading) if effect.since_size is None else reading.read_alike(effect.since_size, 1)
+                comparison, size = compare(lines, effect.updates, recorder.mask), reading.size
             finally:
                 reading.close()
         except (OSError, NewerFormat) as problem:
             if not isinstance(problem, FileNotFoundError):
                 self._warn(f"what the agent replayed is not recorded: {errno_name(problem)}")
-        return PastRead(wanted.request, wanted.session_id, comparison, size)
+        return PastRead(effect.request, effect.session_id, comparison, size)
 
-    def start(self, wanted: StartReplay) -> None:
+    def start(self, effect: StartReplay) -> None:
         """Start a replay of the transcript that was looked up."""
-        self._threads[wanted.request].start(wanted)
+        self._threads[effect.request].start(effect)
 
     def stop(self, request: RequestId) -> None:
         """Let a replay send nothing more, if there is one."""
@@ -172,8 +172,8 @@ class OpenedTranscript:
         self.title = title
         self.is_foreign = is_foreign
         self.is_open = is_open
-        own = reading.header.session_id if is_foreign and reading.header is not None else session_id
-        self.other_ids = reading.other_ids | {own}
+        own_id = reading.header.session_id if is_foreign and reading.header is not None else session_id
+        self.other_ids = reading.other_ids | {own_id}
         self._recorder = recorder
         self._session_id = session_id
         self._is_archived = is_archived
@@ -195,14 +195,17 @@ class OpenedTranscript:
             is_open=self.is_open,
         )
 
-    def run_when_written(self, deciding: threading.Lock, act: Callable[[bool], list[RelayEffect]]) -> list[RelayEffect]:
-        """Run ``act`` holding ``deciding`` once all decided entries are in the transcript, and fix its size there.
+    def run_when_written(
+        self, deciding_lock: threading.Lock, action: Callable[[bool], list[RelayEffect]]
+    ) -> list[RelayEffect]:
+        """Run ``action`` holding ``deciding_lock`` once all decided entries are in the transcript, and fix its size
+        there.
 
-        ``act`` gets whether the transcript is complete. Raises OSError; then the transcript is closed.
+        ``action`` gets whether the transcript is complete. Raises OSError; then the transcript is closed.
         """
         is_complete = False
 
-        def grown() -> None:
+        def measure() -> None:
             nonlocal is_complete
             self.reading.measure()
             is_complete = self.reading.is_still_complete and not self._recorder.has_gap(self._session_id)
@@ -210,25 +213,25 @@ class OpenedTranscript:
         try:
             while self._recorder.run_on_writer(self.reading.search):
                 pass  # step by step, so that a long transcript does not count as a hang
-            return self._recorder.run_when_written(deciding, grown, lambda: act(is_complete))
+            return self._recorder.run_when_written(deciding_lock, measure, lambda: action(is_complete))
         except OSError:
             self._recorder.jobs.submit(self.reading.close)  # behind what may still use it there
             raise
 
 
 def look_up(
-    recorder: Recorder, wanted: FindSession, trouble_of_missing: Callable[[str], str | None]
+    recorder: Recorder, effect: FindSession, find_missing_reason: Callable[[str], str | None]
 ) -> SessionFound | OpenedTranscript:
     """The transcript of the wanted session, or an event that says why there is none.
 
-    ``trouble_of_missing``: given a session without a transcript, returns the reason if it should have one.
+    ``find_missing_reason``: given a session without a transcript, returns the reason if it should have one.
     """
-    request, session_id = wanted.request, wanted.session_id
+    request, session_id = effect.request, effect.session_id
 
-    def look() -> SessionFound | OpenedTranscript:
+    def look_on_writer() -> SessionFound | OpenedTranscript:
         recorder.append_waiting_turns(session_id)
-        if (continued := recorder.store.find_by_alias(recorder.agent_folder, session_id)) is not None:
-            return SessionFound(request, continued_session_id=continued)
+        if (continued_session_id := recorder.store.find_by_alias(recorder.agent_folder, session_id)) is not None:
+            return SessionFound(request, continued_session_id=continued_session_id)
         state = recorder.store.read_state(recorder.agent_folder)
         if session_id in state.deleted_ids:
             return SessionFound(request, is_deleted=True)
@@ -249,9 +252,9 @@ def look_up(
             result.reading.close()
 
     try:
-        return recorder.run_on_writer(look, close_late)
+        return recorder.run_on_writer(look_on_writer, close_late)
     except FileNotFoundError:
         # Only the index knows whether there was one; it must not be used on this thread.
-        return SessionFound(request, trouble=trouble_of_missing(session_id) if wanted.only_here else None)
+        return SessionFound(request, trouble=find_missing_reason(session_id) if effect.only_here else None)
     except (OSError, NewerFormat) as problem:
         return SessionFound(request, trouble=errno_name(problem))

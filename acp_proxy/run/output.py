@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator
 _HANG_UP = 0 if sys.platform == "win32" else select.POLLHUP | getattr(select, "POLLRDHUP", 0)
 """POLLRDHUP, where it exists, reports that the other side of a socket will send no more."""
 
-POSTED = 1024 * 1024
+POSTED_LIMIT = 1024 * 1024
 """Bytes posted to a peer that does not read; beyond this, ``post`` waits."""
 
-WIDE = 512 * 1024
+WIDE_PIPE_BYTES = 512 * 1024
 """Capacity requested for pipes with much data, in bytes, so that reader and writer wake less often."""
 
 _UNREAD_SECONDS = 1.0
@@ -49,14 +49,14 @@ class Output:
         """
         self.lock = threading.Lock()
         """Held while whole lines are written; a replay holds it for several."""
-        self._queue = threading.Lock()
+        self._queue_lock = threading.Lock()
         """Held while waiting for ``lock``. A replay, which takes that again and again, would else keep others out."""
         self._fd = fd
         self._on_gone = on_gone
         self._watched_fd = watched_fd
         self._on_hang_up = on_hang_up
         self._unfinished = False
-        self._post = threading.Condition()
+        self._post_condition = threading.Condition()
         """Guards what was posted; never held while writing."""
         self._posted: deque[bytes] = deque()
         self._posted_size = 0
@@ -66,17 +66,17 @@ class Output:
         if watched_fd is not None and sys.platform != "win32":
             os.set_blocking(fd, False)
 
-    def write(self, data: bytes, *, own: bool = False) -> None:
-        """Write whole lines. ``own``: our own message, which begins on a new line."""
+    def write(self, data: bytes, *, is_own: bool = False) -> None:
+        """Write whole lines. ``is_own``: our own message, which begins on a new line."""
         if not self.lock.acquire(blocking=False):
             self._wait_in_queue()
         try:
-            self.write_locked(data, own=own)
+            self.write_locked(data, is_own=is_own)
         finally:
             self.lock.release()
 
     @contextlib.contextmanager
-    def reserved(self) -> Iterator[None]:
+    def reserve(self) -> Iterator[None]:
         """Hold the lock, after those that wait for it, for several lines or for one that is not known yet."""
         self._wait_in_queue()
         try:
@@ -85,14 +85,14 @@ class Output:
             self.lock.release()
 
     def _wait_in_queue(self) -> None:
-        with self._queue:
+        with self._queue_lock:
             self.lock.acquire()
 
-    def post(self, data: bytes, most: float = POSTED) -> None:
+    def post(self, data: bytes, limit: float = POSTED_LIMIT) -> None:
         """Queue a message of ours. It is written after those posted before, once the peer reads and no other writer is
         busy.
 
-        ``most``: if more bytes than this are waiting, this waits.
+        ``limit``: if more bytes than this are waiting, this waits.
         """
         # A thread that reads from this peer must use this instead of ``write``. A peer may read nothing until somebody
         # has read what it writes: most agents and editors are a loop that writes in the middle of handling a message.
@@ -100,8 +100,8 @@ class Output:
         # a line that passes unread and never ends.
         if not data:
             return
-        with self._post:
-            self._post.wait_for(lambda: not self._posted or self._posted_size + len(data) <= most)
+        with self._post_condition:
+            self._post_condition.wait_for(lambda: not self._posted or self._posted_size + len(data) <= limit)
             self._posted.append(data)
             self._posted_size += len(data)
             if len(self._posted) == 1:
@@ -109,22 +109,22 @@ class Output:
 
     def wait_until_written(self, seconds: float | None = None) -> bool:
         """Wait until everything posted is written, for at most ``seconds``. Returns whether it is."""
-        with self._post:
-            return self._post.wait_for(lambda: not self._posted, seconds)
+        with self._post_condition:
+            return self._post_condition.wait_for(lambda: not self._posted, seconds)
 
     def widen(self) -> None:
         """Prepare for much data."""
         if not self.is_gone:
             widen(self._fd)
 
-    def write_locked(self, data: bytes, *, own: bool = False) -> None:
+    def write_locked(self, data: bytes, *, is_own: bool = False) -> None:
         """As ``write``, for a caller that holds the lock."""
         if self.is_gone or not data:
             return
-        if own and self._unfinished:
+        if is_own and self._unfinished:
             data = b"\n" + data
         self._unfinished = not data.endswith(b"\n")
-        if len(data) > WIDE:
+        if len(data) > WIDE_PIPE_BYTES:
             self.widen()
         try:
             written = os.write(self._fd, data)
@@ -146,10 +146,10 @@ class Output:
         """Write posted messages until there are none; the one being written is the first."""
         is_more = True
         while is_more:
-            self.write(self._posted[0], own=True)
-            with self._post:
+            self.write(self._posted[0], is_own=True)
+            with self._post_condition:
                 self._posted_size -= len(self._posted.popleft())
-                self._post.notify_all()
+                self._post_condition.notify_all()
                 is_more = bool(self._posted)
 
     def _write_rest(self, view: memoryview) -> None:
@@ -167,10 +167,10 @@ class Output:
         if self._watched_fd is None:
             select.select([], [self._fd], [])
             return
-        waiting = select.poll()
-        waiting.register(self._fd, select.POLLOUT)
-        waiting.register(self._watched_fd, _HANG_UP)
-        for fd, events in waiting.poll():
+        poll = select.poll()
+        poll.register(self._fd, select.POLLOUT)
+        poll.register(self._watched_fd, _HANG_UP)
+        for fd, events in poll.poll():
             if fd == self._watched_fd:
                 self._watched_fd = None
                 if events & _HANG_UP:
@@ -196,10 +196,10 @@ class Stderr:
         """Write one message, or drop it."""
         size = len(data) or 1 if sys.platform == "win32" else select.PIPE_BUF  # if anything fits, this much does
         with self._lock, contextlib.suppress(OSError):  # stderr is closed
-            for at in range(0, len(data), size):
+            for start in range(0, len(data), size):
                 if not self._can_write():
                     return
-                os.write(self._fd, data[at : at + size])
+                os.write(self._fd, data[start : start + size])
 
     def _can_write(self) -> bool:
         if sys.platform != "win32":
@@ -218,8 +218,8 @@ def widen(fd: int) -> None:
         import fcntl  # only needed for much data
 
         with contextlib.suppress(OSError):
-            if fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ) < WIDE:
-                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, WIDE)
+            if fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ) < WIDE_PIPE_BYTES:
+                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, WIDE_PIPE_BYTES)
 
 
 def read(fd: int, size: int) -> bytes:

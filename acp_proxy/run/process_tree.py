@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 HAS_PROC = sys.platform == "linux"
 _STAT_BYTES = 4096
-_ENDED = (b"Z", b"X")
+_ENDED_STATES = (b"Z", b"X")
 """States in which a process only waits for its parent to notice."""
 
 
@@ -37,7 +37,7 @@ def import_psutil() -> None:
 def find_tree(pid: int) -> list[TreeProcess]:
     """The process and its descendants now; empty if there is no such process."""
     if HAS_PROC:
-        return [*_descendants(pid)]
+        return [*_find_descendants(pid)]
     import psutil
 
     try:
@@ -66,8 +66,8 @@ class LinuxProcess:
         self._start_time = start_time
 
     def is_running(self) -> bool:
-        stat = _stat(self.pid)
-        return stat is not None and stat[2] == self._start_time and stat[0] not in _ENDED
+        stat = _read_stat(self.pid)
+        return stat is not None and stat[2] == self._start_time and stat[0] not in _ENDED_STATES
 
     def send(self, number: int) -> None:
         if self.is_running():
@@ -101,23 +101,23 @@ class PsutilProcess:
             return
 
 
-def _descendants(pid: int) -> list[LinuxProcess]:
-    now = {
+def _find_descendants(pid: int) -> list[LinuxProcess]:
+    processes = {
         process_id: stat
         for name in os.listdir("/proc")
-        if name.isdecimal() and (stat := _stat(process_id := int(name)))
+        if name.isdecimal() and (stat := _read_stat(process_id := int(name)))
     }
-    members = [LinuxProcess(pid, now[pid][2])] if pid in now else []
+    members = [LinuxProcess(pid, processes[pid][2])] if pid in processes else []
     for member in members:  # grows meanwhile
         members += [
             LinuxProcess(process_id, start_time)
-            for process_id, (_, parent, start_time) in now.items()
+            for process_id, (_, parent, start_time) in processes.items()
             if parent == member.pid
         ]
     return members
 
 
-def _stat(pid: int) -> tuple[bytes, int, bytes] | None:
+def _read_stat(pid: int) -> tuple[bytes, int, bytes] | None:
     """A process's state, its parent's id, and its start; None if it has gone."""
     try:
         file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)

@@ -19,10 +19,10 @@ from acp_proxy.proxy.effects import Forward, RelayEffect
 from acp_proxy.run import output
 
 READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and double the CPU
-LONG_READ = 32 * READ_SIZE
+LONG_READ_SIZE = 32 * READ_SIZE
 """Bytes per read within a long line: more than any pipe holds, and so much that malloc maps it. What a line was read
 into then goes back to the system when the line is put together."""
-LONG_LINE = 1024 * 1024
+LONG_LINE_SIZE = 1024 * 1024
 """From so many bytes of a line on, more is read at once."""
 LINE_LIMIT = 256 * 1024 * 1024
 """The most bytes of a line that are held in memory. A longer one passes unread and unrecorded: no agent of today sends
@@ -57,7 +57,7 @@ class Pump:
         self.is_reading = False
         self._fd = fd
         self._relay = relay
-        self._passes = relay.pass_to_client if peer is Peer.AGENT else relay.pass_to_agent
+        self._pass_lines = relay.pass_to_client if peer is Peer.AGENT else relay.pass_to_agent
         self._on_end = on_end
         self._framer = LineFramer()
         self._thread = threading.Thread(target=self._run, name=f"from the {peer.value}", daemon=True)
@@ -71,21 +71,21 @@ class Pump:
         return self._thread.ident == ident
 
     def _run(self) -> None:
-        relay, framer, passes = self._relay, self._framer, self._passes
+        relay, framer, pass_lines = self._relay, self._framer, self._pass_lines
         while True:
             if relay.pauses_agent:
                 relay.wait_for_room(self.peer)
-            data = self._read(READ_SIZE if framer.waiting < LONG_LINE else LONG_READ)
+            data = self._read(READ_SIZE if framer.waiting < LONG_LINE_SIZE else LONG_READ_SIZE)
             is_whole = data.endswith(b"\n") and not framer.waiting
-            if is_whole and passes(data):  # the usual case
+            if is_whole and pass_lines(data):  # the usual case
                 continue
             if not data:
                 break
             self._handle_data(data, may_pass=not is_whole)
             if framer.waiting > LINE_LIMIT:
                 self._pass_unread()
-        if rest := framer.rest():
-            self._perform(relay.decide_lines(self.peer, [rest]))
+        if last_line := framer.rest():
+            self._perform(relay.decide_lines(self.peer, [last_line]))
         self.ended.set()
         self._on_end()
 
@@ -97,11 +97,11 @@ class Pump:
 
     def _handle_data(self, data: bytes, *, may_pass: bool = False) -> None:
         """Process the lines that the data of one read completes."""
-        was_long = self._framer.waiting >= LONG_LINE
+        was_long = self._framer.waiting >= LONG_LINE_SIZE
         lines = self._framer.take(data)
-        if lines and not (may_pass and self._passes(lines)):
+        if lines and not (may_pass and self._pass_lines(lines)):
             self._perform(self._relay.decide_lines(self.peer, cut(lines)))
-        if self._framer.waiting >= LONG_LINE and not was_long:
+        if self._framer.waiting >= LONG_LINE_SIZE and not was_long:
             output.widen(self._fd)
 
     def _pass_unread(self) -> None:
@@ -110,7 +110,7 @@ class Pump:
             for part in self._framer.parts():
                 write(part)
             end = 0
-            while not end and (data := self._read(LONG_READ)):
+            while not end and (data := self._read(LONG_READ_SIZE)):
                 end = data.find(b"\n") + 1
                 write(data[:end] if end else data)
         if end:
@@ -118,14 +118,14 @@ class Pump:
 
     def _perform(self, effects: Sequence[RelayEffect]) -> None:
         """Perform what was decided, in order. What goes to a peer is recorded before, unless it may leave first."""
-        todo = deque(effects)
+        pending = deque(effects)
         is_recorded = False
-        while todo:
-            effect = todo.popleft()
+        while pending:
+            effect = pending.popleft()
             if not (is_recorded or (isinstance(effect, Forward) and effect.before_recording)):
                 self._relay.flush()
                 is_recorded = True
-            if more := self._relay.perform(effect):
-                todo.extendleft(more[::-1])
+            if next_effects := self._relay.perform(effect):
+                pending.extendleft(next_effects[::-1])
                 is_recorded = False
         self._relay.flush_soon()

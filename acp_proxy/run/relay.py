@@ -98,7 +98,7 @@ class Relay:
         self._connection = connection
         self._recorder = recorder
         self._warn = warn
-        self._deciding = threading.Lock()
+        self._deciding_lock = threading.Lock()
         self._to_client = Output(to_client, self._notify)
         self._to_agent = Output(to_agent, lambda: None, from_client, self._handle_hang_up)
         self.client = Pump(Peer.CLIENT, from_client, self, self._notify)
@@ -109,14 +109,18 @@ class Relay:
         self._has_room = threading.Event()
         self._has_room.set()
         self._load_requests = (
-            LoadRequests(recorder, self._to_client, replay, self._deciding, self._decide_locked, self._end_replay, warn)
+            LoadRequests(
+                recorder, self._to_client, replay, self._deciding_lock, self._decide_locked, self._end_replay, warn
+            )
             if recorder is not None
             else None
         )
-        self._idle: IdleWork | None = None
+        self._idle_work: IdleWork | None = None
         if recorder is not None and idle_seconds is not None:
             root = recorder.store.root
-            self._idle = IdleWork(root, idle_seconds, lambda: bool(self._load_requests), warn, compresses=compresses)
+            self._idle_work = IdleWork(
+                root, idle_seconds, lambda: bool(self._load_requests), warn, compresses=compresses
+            )
 
     def start(self) -> None:
         """Start the pumps and the store's threads."""
@@ -126,13 +130,13 @@ class Relay:
         self.agent.start()
         if self._store_requests is not None:
             self._store_requests.start()
-        if self._idle is not None:
-            self._idle.start()
+        if self._idle_work is not None:
+            self._idle_work.start()
 
     def synchronize(self) -> None:
         """Exchange sessions with other machines, if the user has set up sync."""
         if self._store_requests is not None:
-            self._store_requests.sessions_to_index.exchange()
+            self._store_requests.changed_sessions.exchange()
 
     @property
     def client_is_gone(self) -> bool:
@@ -158,15 +162,15 @@ class Relay:
         self._to_agent.close()
         self._to_client.close()
 
-    def finish(self, how: str) -> None:
+    def finish(self, reason: str) -> None:
         """Call this when the agent is gone: ends replays, answers open requests, and records the rest.
 
-        ``how``: who ended, and how, for people.
+        ``reason``: who ended, and how, for people.
         """
         if self._load_requests is not None:
             self._load_requests.join()
         self._to_client.wait_until_written()
-        effects = deque(self._decide(AgentEnded(how)))
+        effects = deque(self._decide(AgentEnded(reason)))
         while effects:
             self.flush()
             effects.extendleft(self.perform(effects.popleft())[::-1])
@@ -180,8 +184,8 @@ class Relay:
             self._to_client.wait_until_written(seconds)
         if self._recorder is not None:
             self._recorder.end(seconds)
-        if self._idle is not None:
-            self._idle.end()
+        if self._idle_work is not None:
+            self._idle_work.end()
 
     # --- for the pumps
 
@@ -191,18 +195,18 @@ class Relay:
 
     def pass_to_agent(self, lines: bytes) -> bool:
         """Forward a client's lines if nothing has to be decided about them; returns whether it did."""
-        with self._deciding:
+        with self._deciding_lock:
             if not self._handle_simple_lines(Peer.CLIENT, lines):
                 return False
         self._to_agent.write(lines)
-        if self._idle is not None:
-            self._idle.is_idle = False
+        if self._idle_work is not None:
+            self._idle_work.is_idle = False
         return True
 
     def pass_to_client(self, lines: bytes) -> bool:
         """Forward an agent's lines if they are only updates, which are recorded, and nothing depends on them, or if
         nothing has to be decided about them; returns whether it did."""
-        with self._deciding:
+        with self._deciding_lock:
             try:
                 session_id = self._connection.pass_through.handle_updates(lines)
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
@@ -216,8 +220,8 @@ class Relay:
         self._to_client.write(lines)
         if self._recorder is not None and session_id is not None:
             self._recorder.flush_soon()
-        if self._idle is not None:
-            self._idle.is_idle = False
+        if self._idle_work is not None:
+            self._idle_work.is_idle = False
         return True
 
     def _handle_simple_lines(self, peer: Peer, lines: bytes) -> bool:
@@ -237,7 +241,7 @@ class Relay:
         self.flush()
         for effect in effects:
             self.perform(effect)
-        with self._output(peer.other).reserved():
+        with self._output(peer.other).reserve():
             yield self._output(peer.other).write_locked
 
     def flush(self) -> None:
@@ -249,8 +253,8 @@ class Relay:
         """Let the decided entries be recorded within a moment."""
         if self._recorder is not None:
             self._recorder.flush_soon()
-        if self._idle is not None:
-            self._idle.is_idle = False
+        if self._idle_work is not None:
+            self._idle_work.is_idle = False
 
     def wait_for_room(self, peer: Peer) -> None:
         """Wait until the agent may be read again, if ``peer`` is the agent."""
@@ -261,8 +265,8 @@ class Relay:
         """Perform an effect. Returns the effects to perform next."""
         try:
             return self._perform(effect)
-        except ImportError as lost:
-            return self._replace_failed(effect, errno_name(lost))
+        except ImportError as problem:
+            return self._replace_failed(effect, errno_name(problem))
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn(f"internal error: {type(bug).__name__}: {bug}")
             return self._replace_failed(effect, "ETIMEDOUT")
@@ -270,11 +274,11 @@ class Relay:
     def _perform(self, effect: RelayEffect) -> list[RelayEffect]:
         match effect:
             case Forward():
-                out = self._output(effect.to)
+                output = self._output(effect.to)
                 if effect.is_own:
                     self._send_own(effect)
                 else:
-                    out.write(effect.data)
+                    output.write(effect.data)
             case WriteToStderr(data):
                 stderr.write(data)
             case Warn(text):
@@ -289,14 +293,14 @@ class Relay:
             case SetTitle() | SetArchived() | AnswerStatus():
                 self._require_store_requests().change(effect)
             case FollowAgent():
-                return self._require_store_requests().follow(effect)
+                return self._require_store_requests().note_agents_change(effect)
             case DeleteSession(session_id, request):
                 self._require_store_requests().delete(session_id, request)
             case AddAlias(session_id, alias):
                 self._require_store_requests().add_alias(session_id, alias)
             case FindSession():
-                answer = self._require_load_requests().find(effect, self._require_store_requests().trouble_of_missing)
-                return answer if isinstance(answer, list) else self._decide(answer)
+                found = self._require_load_requests().find(effect, self._require_store_requests().find_missing_reason)
+                return found if isinstance(found, list) else self._decide(found)
             case DecideLater(peer, lines):
                 return self._decide(LinesRead(peer, lines))
             case ReadPast():
@@ -335,18 +339,18 @@ class Relay:
 
         The pump that reads from its receiver must not wait for it: the receiver may read nothing until it has written.
         """
-        out = self._output(effect.to)
+        output = self._output(effect.to)
         if effect.to is Peer.AGENT and self.agent.is_thread(threading.get_ident()):
-            out.post(effect.data, math.inf)  # one per load under way, and their number is limited
+            output.post(effect.data, math.inf)  # one per load under way, and their number is limited
         elif effect.to is Peer.CLIENT and self.client.is_thread(threading.get_ident()):
-            out.post(effect.data)
+            output.post(effect.data)
         else:
-            out.write(effect.data, own=True)
+            output.write(effect.data, is_own=True)
 
     # --- deciding
 
     def _decide(self, event: Event) -> list[RelayEffect]:
-        with self._deciding:
+        with self._deciding_lock:
             return self._decide_locked(event)
 
     def _decide_locked(self, event: Event) -> list[RelayEffect]:
@@ -362,13 +366,13 @@ class Relay:
 
     def _pass_to_recorder(self, effects: list[Effect]) -> list[RelayEffect]:
         """Pass effects for the transcript to the recorder, in order; returns the others."""
-        acting: list[RelayEffect] = []
+        relay_effects: list[RelayEffect] = []
         for effect in effects:
             if not isinstance(effect, TranscriptEffectBase):
-                acting.append(effect)
+                relay_effects.append(effect)
             elif self._recorder is not None:
                 self._recorder.add(effect)
-        return acting
+        return relay_effects
 
     # --- replays
 
@@ -377,7 +381,7 @@ class Relay:
 
         Returns False if there are updates that must be compared first; then the replay is not over.
         """
-        with self._deciding:
+        with self._deciding_lock:
             if self._connection.must_compare_again(ended):
                 return False
             effects = self._decide_locked(ended)
@@ -389,7 +393,7 @@ class Relay:
         return True
 
     def _reserve_output(self, request: RequestId) -> None:
-        with self._to_client.reserved():
+        with self._to_client.reserve():
             self._perform_locked(self._decide(OutputReserved(request)))
             self._wake_recorder()
 
@@ -397,7 +401,7 @@ class Relay:
         """Perform effects while holding the client's output."""
         for effect in effects:
             if isinstance(effect, Forward) and effect.to is Peer.CLIENT:
-                self._to_client.write_locked(effect.data, own=effect.is_own)
+                self._to_client.write_locked(effect.data, is_own=effect.is_own)
             elif isinstance(effect, Forward):
                 self._to_agent.post(effect.data, math.inf)  # never wait for one output while holding the other
             else:

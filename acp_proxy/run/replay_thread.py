@@ -18,7 +18,7 @@ from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.transcript_text import TextBuilder
 from acp_proxy.errors import errno_name
 from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds, v2_updates
-from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
+from acp_proxy.protocol.jsonrpc import Peer, Request
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import StartReplay
 from acp_proxy.proxy.events import ReplayEnded
@@ -27,13 +27,13 @@ from acp_proxy.replay.replayer import FOLDED, TOOL_LIMIT, Mode, Replayer
 from acp_proxy.replay.v2_client import V2ClientReplayer, count_handovers
 from acp_proxy.replay.v2_folder import V2Folder
 from acp_proxy.replay.v2_replayer import V2Replayer
-from acp_proxy.run.output import WIDE, Output
+from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
 from acp_proxy.store.proxy_store import AlikeLines, Line, Reading, Summary, drop_rewound, read_as_v1
 from acp_proxy.transcript.file_format import V1, Entry, Header
 from acp_proxy.transcript.record_text import INTRODUCTION, LACKING
 
 FLUSH_SIZE = 64 * 1024
-_PATIENCE = 0.005
+_GATHER_SECONDS = 0.005
 """Seconds that lines wait for more of them, so that the first ones reach the editor at once."""
 
 
@@ -45,10 +45,10 @@ class ReplayThread:
         session_id: str,
         reading: Reading,
         client: Output,
-        end: Callable[[ReplayEnded], bool],
+        on_end: Callable[[ReplayEnded], bool],
         warn: Callable[[str], None],
         *,
-        run: str,
+        run_id: str,
         other_ids: frozenset[str] = frozenset(),
         mode: Mode = "compact",
         tool_limit: int = TOOL_LIMIT,
@@ -57,9 +57,9 @@ class ReplayThread:
         mask: Callable[[bytes], bytes] | None = None,
         is_open: bool | None = None,
     ) -> None:
-        """``session_id``: the client's id. ``reading``: the transcript; this closes it. ``run``: this connection's.
+        """``session_id``: the client's id. ``reading``: the transcript; this closes it. ``run_id``: this connection's.
 
-        ``end``: called at the end with the result; returns False if updates arrived that must be compared first.
+        ``on_end``: called at the end with the result; returns False if updates arrived that must be compared first.
         ``other_ids``, ``mode``, ``tool_limit``: as for ``Replayer``. ``title``: the user's title, if there is one.
         ``record_size``: the most bytes of a handover's record. ``mask``: masks secrets in what is recorded.
         ``is_open``: as for ``choose_replay``.
@@ -67,9 +67,9 @@ class ReplayThread:
         self._session_id = session_id
         self._reading = reading
         self._client = client
-        self._end = end
+        self._on_end = on_end
         self._warn = warn
-        self._own_run = run
+        self._run_id = run_id
         self._other_ids = other_ids
         self._mode: Mode = mode
         self._tool_limit = tool_limit
@@ -77,26 +77,26 @@ class ReplayThread:
         self._record_size = record_size
         self._mask = mask
         self._is_open = is_open
-        self._wanted = StartReplay(RequestId("null"))
+        self._effect: StartReplay  # what to do; set by ``start``
         self._record: HandoverRecord | None = None
-        self._stopped = False
+        self._is_stopped = False
         self._unsent: list[bytes] = []
         self._size = 0
         self._flushed_at = 0.0
         self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
 
-    def start(self, wanted: StartReplay) -> None:
+    def start(self, effect: StartReplay) -> None:
         """Start the thread."""
-        self._wanted = wanted
-        begins = LACKING if wanted.only_lacking else INTRODUCTION
+        self._effect = effect
+        introduction = LACKING if effect.only_lacking else INTRODUCTION
         self._record = (
-            HandoverRecord(self._record_size, wanted.accepted_content, begins) if wanted.makes_record else None
+            HandoverRecord(self._record_size, effect.accepted_content, introduction) if effect.makes_record else None
         )
         self._thread.start()
 
     def stop(self) -> None:
         """Send nothing more."""
-        self._stopped = True
+        self._is_stopped = True
 
     def close(self) -> None:
         """Call this if the replay will not be started."""
@@ -112,63 +112,65 @@ class ReplayThread:
         self._thread.join()
 
     def _run(self) -> None:
-        wanted = self._wanted
+        effect = self._effect
         # What holds if the transcript cannot be read.
-        decision = choose_replay(None, fixed_rule=wanted.fixed_rule, shows_replay=wanted.shows_replay, unreadable=True)
-        replayer = self._begin_replayer(wanted, None)
+        decision = choose_replay(None, fixed_rule=effect.fixed_rule, shows_replay=effect.shows_replay, unreadable=True)
+        replayer = self._begin_replayer(effect, None)
         summary = Summary.begin(self._reading.header or Header(self._session_id, None, "", ""))
         comparison: Comparison | None = None
         is_done = False
         try:
-            comparison = self._compare() if wanted.compares else None
-            replayer = self._begin_replayer(wanted, comparison)
+            comparison = self._compare() if effect.compares else None
+            replayer = self._begin_replayer(effect, comparison)
             facts = comparison.end_replay() if comparison is not None else None
             decision = choose_replay(
                 facts,
-                fixed_rule=wanted.fixed_rule,
-                shows_replay=wanted.shows_replay,
+                fixed_rule=effect.fixed_rule,
+                shows_replay=effect.shows_replay,
                 is_open=self._is_open,
             )
             is_shown = decision.shows is ShownReplay.TRANSCRIPT or self._records_replay
             is_done = not is_shown or self._send_transcript(replayer, summary)
-            if wanted.protocol != V1 or wanted.only_lacking:
+            if effect.protocol != V1 or effect.only_lacking:
                 self._make_record()
         except OSError as problem:  # what could be read was sent; the agent has opened the session
             self._warn(f"a replay ended early: {errno_name(problem)}")
         except Exception as bug:  # noqa: BLE001 - the load must be answered whatever happens here
             self._warn(f"internal error, a replay ended early: {type(bug).__name__}: {bug}")
-        made = self._record if self._record is not None and not self._record.is_empty else None
-        record, attached = (made.make_text(), made.attached) if made is not None else ("", ())
+        filled_record = self._record if self._record is not None and not self._record.is_empty else None
+        record, attached = (
+            (filled_record.make_text(), filled_record.attached) if filled_record is not None else ("", ())
+        )
         states = self._make_states(replayer, summary) if decision.shows is ShownReplay.TRANSCRIPT else []
         # A client that gets no replay must not get a late one of the agent either, which may wait already.
         is_unread = is_done and comparison is None
         size = self._reading.size
-        self._report(ReplayEnded(wanted.request, decision, comparison, states, record, attached, is_unread, size))
+        self._report(ReplayEnded(effect.request, decision, comparison, states, record, attached, is_unread, size))
 
-    def _begin_replayer(self, wanted: StartReplay, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
+    def _begin_replayer(self, effect: StartReplay, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
         """What turns the transcript's entries into updates for a client of the wanted protocol version."""
-        first = Replayer(
+        v1_replayer = Replayer(
             self._session_id,
-            run=self._own_run,
+            run=self._run_id,
             mode=self._mode,
             tool_limit=self._tool_limit,
             other_ids=self._other_ids,
             page=FOLDED,
-            kinds=wanted.kinds,
+            kinds=effect.kinds,
             ids=comparison.ids if comparison is not None else None,
         )
-        if wanted.protocol == V1:
-            return first
-        verbatim = V2Replayer(self._session_id, run=self._own_run, other_ids=self._other_ids)
+        if effect.protocol == V1:
+            return v1_replayer
+        v2_replayer = V2Replayer(self._session_id, run=self._run_id, other_ids=self._other_ids)
         is_folded = self._mode == "compact"
-        folding = V2Folder(self._session_id, self._tool_limit, page=FOLDED) if is_folded else None
-        return V2ClientReplayer(self._session_id, first, verbatim, folding)
+        v2_folder = V2Folder(self._session_id, self._tool_limit, page=FOLDED) if is_folded else None
+        return V2ClientReplayer(self._session_id, v1_replayer, v2_replayer, v2_folder)
 
     def _report(self, ended: ReplayEnded) -> None:
         """Report the result. The transcript is read again only if the agent sent updates after its answer."""
         with self._client.lock:
             self._flush_locked()
-            is_over = self._end(ended)
+            is_over = self._on_end(ended)
         if not is_over:
             comparison: Comparison | None = None
             try:
@@ -176,22 +178,22 @@ class ReplayThread:
             except Exception as problem:  # noqa: BLE001 - the load must be answered whatever happens here
                 self._warn(f"what the agent replayed is not compared: {type(problem).__name__}: {problem}")
             with self._client.lock:
-                self._end(replace(ended, comparison=comparison, is_unread=False))
+                self._on_end(replace(ended, comparison=comparison, is_unread=False))
         self._reading.close()
 
     def _compare(self) -> Comparison | None:
-        """Raises OSError."""
-        return compare(self._read_lines(), self._wanted.updates, self._mask, self._is_needed)
+        """Compare the agent's replay with the transcript. Raises OSError."""
+        return compare(self._read_lines(), self._effect.updates, self._mask, self._is_needed)
 
     def _send_transcript(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> bool:
         """Send the transcript. Returns whether all of it was sent."""
-        if isinstance(replayer, V2ClientReplayer) and self._wanted.fixed_rule is Rule.HANDED_OVER:
-            begun = count_handovers(line.entry for line in self._read_lines() if isinstance(line, Line))
-            replayer.handovers = begun + self._wanted.makes_record
+        if isinstance(replayer, V2ClientReplayer) and self._effect.fixed_rule is Rule.HANDED_OVER:
+            handover_count = count_handovers(line.entry for line in self._read_lines() if isinstance(line, Line))
+            replayer.handovers = handover_count + self._effect.makes_record
         lines = self._read_lines()
-        if self._reading.size > WIDE:
+        if self._reading.size > WIDE_PIPE_BYTES:
             self._client.widen()
-        for line in read_as_v1(lines) if self._wanted.protocol == V1 else lines:
+        for line in read_as_v1(lines) if self._effect.protocol == V1 else lines:
             if not self._is_needed():
                 return False
             if isinstance(line, Line) and line.entry is not None:
@@ -199,21 +201,21 @@ class ReplayThread:
                 if self._record is not None and self._records_replay:
                     self._record.add_entry(line.entry)
             self._send(_replay_line(replayer, line))
-            if self._unsent and time.monotonic() - self._flushed_at > _PATIENCE:
+            if self._unsent and time.monotonic() - self._flushed_at > _GATHER_SECONDS:
                 self._flush()
         self._send(replayer.end())
         return True
 
     def _make_record(self) -> None:
         """Make the record of a handover, if it is wanted, from what a client of version 1 would see."""
-        replayer = self._begin_replayer(replace(self._wanted, protocol=V1), None)
-        lines = self._read_lacking() if self._wanted.only_lacking else self._read_lines()
+        replayer = self._begin_replayer(replace(self._effect, protocol=V1), None)
+        lines = self._read_missing() if self._effect.only_lacking else self._read_lines()
         for line in read_as_v1(lines) if self._record is not None else ():
             if not self._is_needed():
                 return
             if (
                 self._record is not None
-                and self._wanted.only_lacking
+                and self._effect.only_lacking
                 and isinstance(line, Line)
                 and line.entry is not None
             ):
@@ -227,7 +229,7 @@ class ReplayThread:
             for line in framing.cut(b"".join(items)):
                 self._record.add(line)
 
-    def _read_lacking(self) -> Iterable[Line | AlikeLines]:
+    def _read_missing(self) -> Iterable[Line | AlikeLines]:
         """The part of the transcript that the agent's session lacks."""
         agents, start = self._reading.agents, self._reading.entries_at
         lines = self._reading.read_alike(start + agents.lacks_from, 1)
@@ -236,59 +238,59 @@ class ReplayThread:
     @property
     def _records_replay(self) -> bool:
         """Whether the record is of all that is replayed."""
-        return self._wanted.makes_record and not self._wanted.only_lacking
+        return self._effect.makes_record and not self._effect.only_lacking
 
     def _read_lines(self) -> Iterable[Line | AlikeLines]:
         """The transcript, up to the prompt that the agent will get again."""
         for line in drop_rewound(self._reading):
-            if self._wanted.before_prompt is not None and isinstance(line, Line) and self._is_prompt(line.entry):
+            if self._effect.before_prompt is not None and isinstance(line, Line) and self._is_prompt(line.entry):
                 return
             yield line
 
     def _is_prompt(self, entry: Entry | None) -> bool:
-        if entry is None or entry.peer is not Peer.CLIENT or entry.run != self._own_run or entry.raw is None:
+        if entry is None or entry.peer is not Peer.CLIENT or entry.run != self._run_id or entry.raw is None:
             return False
         match jsonrpc.read_message(entry.raw):
             case Request(method=acp.PROMPT, id=id):
-                return id == self._wanted.before_prompt
+                return id == self._effect.before_prompt
             case _:
                 return False
 
     def _make_states(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> list[bytes]:
         """Updates with the session's latest state, and the title that a list shows."""
         info = summary.make_info()
-        if not self._wanted.sends_title and summary.agent_title is None:
+        if not self._effect.sends_title and summary.agent_title is None:
             info.pop("title", None)  # the agent's own list has another title
         info |= {"title": self._title} if self._title is not None else {}
-        named = (
+        title_lines = (
             [own_messages.encode_update(self._session_id, {"sessionUpdate": update_kinds.SESSION_INFO, **info})]
             if info
             else []
         )
-        return [*replayer.list_states(), *named]
+        return [*replayer.list_states(), *title_lines]
 
     def _is_needed(self) -> bool:
-        is_for_nobody = self._stopped and self._record is None  # the record is for the agent
+        is_for_nobody = self._is_stopped and self._record is None  # the record is for the agent
         return not (is_for_nobody or self._client.is_gone)
 
     def _send(self, lines: list[bytes]) -> None:
         """Send items; each is one or more whole lines."""
-        if self._wanted.protocol == V1 and self._records_replay:
+        if self._effect.protocol == V1 and self._records_replay:
             self._add_to_record(lines)
         for line in lines:
             if self._unsent and self._size + len(line) > FLUSH_SIZE:
                 self._flush()
-            if self._wanted.shows_replay:
+            if self._effect.shows_replay:
                 self._unsent.append(line)
                 self._size += len(line)
 
     def _flush(self) -> None:
-        with self._client.reserved():
+        with self._client.reserve():
             self._flush_locked()
         self._flushed_at = time.monotonic()
 
     def _flush_locked(self) -> None:
-        if not self._stopped:
+        if not self._is_stopped:
             self._client.write_locked(b"".join(self._unsent))
         self._unsent.clear()
         self._size = 0
@@ -319,8 +321,8 @@ def compare(
     comparison = Comparison(text, mask if text.is_masked else None)
     lines = list(replay)
     updates = v2_updates.all_as_v1([acp.update_of(raw) for raw, _ in lines])
-    for (raw, late), update in zip(lines, updates, strict=True):
-        comparison.add(raw, update, late=late)
+    for (raw, is_late), update in zip(lines, updates, strict=True):
+        comparison.add(raw, update, late=is_late)
     return comparison
 
 

@@ -34,7 +34,7 @@ _SWITCH_SECONDS = 0.0005
 _LONGEST_WARNING = 2000  # characters: a warning may quote a session's id, which may be megabytes
 
 
-class Basis(Struct, frozen=True):
+class RunContext(Struct, frozen=True):
     """What the options and the store say. ``store``: None: nothing is recorded. ``mask``: the function that masks
     secrets in entries, or None."""
 
@@ -62,7 +62,7 @@ def serve(agent: AgentProcess, command: list[str], values: dict[str, str]) -> in
     return supervise(agent, relay, options.parse_seconds(values["grace"]))
 
 
-def prepare(values: dict[str, str], *, is_chained: bool = False) -> Basis:
+def prepare(values: dict[str, str], *, is_chained: bool = False) -> RunContext:
     """Open the store, and warn if it cannot be used. ``values``: the values of the options."""
     os.umask(PRIVATE_UMASK)  # an agent that we start has started with the user's umask
     store, mask = None, None
@@ -70,20 +70,20 @@ def prepare(values: dict[str, str], *, is_chained: bool = False) -> Basis:
         try:
             mask = _read_mask(values)
             store = _open_store(values)
-        except UsageError as wrong:  # the file with patterns was removed since the start
-            warn(f"nothing is recorded: {wrong}")
+        except UsageError as problem:  # the file with patterns was removed since the start
+            warn(f"nothing is recorded: {problem}")
     answerers = {name: values[name] for name in ("list", "load", "delete", "resume", "handover")}
     modes = Modes(**answerers, unstable=bool(values["unstable"]))
     id = store.id if store is not None else None
     recall = _find_recall(store.root) if values["recall"] and store is not None else ()
     settings = Settings(store is not None, not values["no-synthesize"], __version__, modes, id, is_chained, recall)
-    return Basis(settings, store, mask)
+    return RunContext(settings, store, mask)
 
 
 def build(
     command: list[str],
     values: dict[str, str],
-    basis: Basis,
+    context: RunContext,
     *,
     from_client: int,
     to_client: int,
@@ -93,17 +93,17 @@ def build(
     """Build the parts of the proxy. ``command``: the agent's; empty in a chain. ``from_client`` to ``to_agent``:
     descriptors."""
     sys.setswitchinterval(_SWITCH_SECONDS)
-    say = _make_warn(basis.mask)
-    recorder = _make_recorder(command, values, basis, say)
+    masking_warn = _make_masking_warn(context.mask)
+    recorder = _make_recorder(command, values, context, masking_warn)
     mode: Literal["full", "compact"] = "full" if values["replay"] == "full" else "compact"
     relay = Relay(
-        Connection(basis.settings),
+        Connection(context.settings),
         recorder,
         from_client=from_client,
         to_client=to_client,
         from_agent=from_agent,
         to_agent=to_agent,
-        warn=say,
+        warn=masking_warn,
         replay=ReplayOptions(
             mode, options.parse_size(values["replay-tool-limit"]), options.parse_record_size(values["record-size"])
         ),
@@ -136,7 +136,7 @@ def warn(text: str) -> None:
     stderr.write(f"acp-proxy: {jsonrpc.printable(text[:_LONGEST_WARNING])}\n".encode("utf-8", "replace"))
 
 
-def _make_warn(mask: Callable[[bytes], bytes] | None) -> Callable[[str], None]:
+def _make_masking_warn(mask: Callable[[bytes], bytes] | None) -> Callable[[str], None]:
     """``warn``, which editors log, with secrets masked: the text of an internal error may quote a message."""
     if mask is None:
         return warn
@@ -144,17 +144,17 @@ def _make_warn(mask: Callable[[bytes], bytes] | None) -> Callable[[str], None]:
 
 
 def _make_recorder(
-    command: list[str], values: dict[str, str], basis: Basis, warn: Callable[[str], None]
+    command: list[str], values: dict[str, str], context: RunContext, warn: Callable[[str], None]
 ) -> Recorder | None:
-    if basis.store is None:
+    if context.store is None:
         return None
     return Recorder(
-        basis.store,
+        context.store,
         command,
         values["agent-id"] or None,
         values["fsync"],
         warn,
-        basis.mask,
+        context.mask,
         deletes_softly=values["delete-mode"] == "soft" and options.parse_bin_days(values["bin-days"]) > 0,
         other_agents=_read_other_agents(values),
     )
@@ -174,7 +174,7 @@ def _open_store(values: dict[str, str]) -> ProxyStore | None:
     results: list[ProxyStore | StoreRefused] = []
     days = options.parse_bin_days(values["bin-days"])
 
-    def open_it() -> None:
+    def open_and_check() -> None:
         try:
             results.append(store := ProxyStore(root, bin_days=days))
         except StoreRefused as problem:
@@ -185,7 +185,7 @@ def _open_store(values: dict[str, str]) -> ProxyStore | None:
                 if name != ALL and not store.list_agents(name):
                     warn(f"--also-list: no agent called {name!r} has a recorded session yet.")
 
-    opening = threading.Thread(target=open_it, name="opening the store", daemon=True)
+    opening = threading.Thread(target=open_and_check, name="opening the store", daemon=True)
     opening.start()
     opening.join(_OPENING_SECONDS)
     match results:

@@ -22,9 +22,9 @@ from acp_proxy.run.relay import Relay
 from acp_proxy.run.signals import ENDING_SIGNALS
 
 OPEN_OUTPUT_SECONDS = 1.0
-_TICK = 0.05
+_TICK_SECONDS = 0.05
 """Seconds between checks during an end, and on Windows."""
-_SHORT_TICK = 0.01
+_SHORT_TICK_SECONDS = 0.01
 """Seconds between checks while the last lines are delivered."""
 _WORK_SECONDS = 1.0
 """For the store's remaining work at the end; marks tell the next process what was left."""
@@ -71,53 +71,55 @@ class _Supervisor:
             self._ended_first = "the editor ended"
         if self._relay.agent.ended.is_set() and self._signal is None:
             # An exiting agent closes its stdout first.
-            self._wait_until(self._agent.poll, OPEN_OUTPUT_SECONDS, _SHORT_TICK)
+            self._wait_until(self._agent.poll, OPEN_OUTPUT_SECONDS, _SHORT_TICK_SECONDS)
         if not self._agent.poll():
             self._end(0 if self._reads_nothing() else self._grace)
-        delivering = threading.Thread(target=self._deliver, name="the rest", daemon=True)
-        delivering.start()
+        delivery = threading.Thread(target=self._deliver, name="the rest", daemon=True)
+        delivery.start()
         while not self._is_delivered and self._signal is None:
             self._wait()
-        delivering.join(OPEN_OUTPUT_SECONDS)  # after a signal, no longer wait for an editor that does not read
+        delivery.join(OPEN_OUTPUT_SECONDS)  # after a signal, no longer wait for an editor that does not read
         self._relay.finish_work(_WORK_SECONDS)
 
-    def _wait(self, seconds: float | None = _TICK if sys.platform == "win32" else None) -> None:
+    def _wait(self, seconds: float | None = _TICK_SECONDS if sys.platform == "win32" else None) -> None:
         """Wait for a report, for at most ``seconds``. On Windows, a signal does not end this."""
         with suppress(queue.Empty):
             number = self._reports.get(timeout=seconds)
             if number in ENDING_SIGNALS:
                 self._signal = number
 
-    def _wait_until(self, is_so: Callable[[], bool], seconds: float, tick: float = _TICK) -> bool:
+    def _wait_until(self, condition: Callable[[], bool], seconds: float, tick: float = _TICK_SECONDS) -> bool:
         """Wait until something is so, for at most ``seconds``; returns whether it is."""
         deadline = time.monotonic() + seconds
-        while not is_so():
-            left = deadline - time.monotonic()
-            if left <= 0:
+        while not condition():
+            seconds_left = deadline - time.monotonic()
+            if seconds_left <= 0:
                 return False
-            self._wait(min(tick, left))
+            self._wait(min(tick, seconds_left))
         return True
 
     def _describe_end(self) -> str:
         """Who ended, and how: the text of errors."""
-        how = f"agent {self._agent.how_it_ended}"
+        agents_end = f"agent {self._agent.end_description}"
         if self._ended_first is None:
-            return how
-        late = f", as it went on for {self._grace:g} s (--grace)" if self._was_killed and self._signal is None else ""
-        return f"{self._ended_first}, then the {how}{late}"
+            return agents_end
+        grace_note = (
+            f", as it went on for {self._grace:g} s (--grace)" if self._was_killed and self._signal is None else ""
+        )
+        return f"{self._ended_first}, then the {agents_end}{grace_note}"
 
     def _must_end(self) -> bool:
         return self._signal is not None or self._relay.client_is_gone or self._relay.agent.ended.is_set()
 
     def _reads_nothing(self) -> bool:
         """Whether the editor has gone and the agent has read nothing of the waiting input for ``grace`` seconds."""
-        taken, since = self._relay.accepted_writes, time.monotonic()
+        accepted, since = self._relay.accepted_writes, time.monotonic()
         while self._relay.is_behind and self._signal is None and not self._agent.poll():
             if time.monotonic() - since >= self._grace:
                 return True
-            self._wait(_TICK)
-            if self._relay.accepted_writes != taken:
-                taken, since = self._relay.accepted_writes, time.monotonic()
+            self._wait(_TICK_SECONDS)
+            if self._relay.accepted_writes != accepted:
+                accepted, since = self._relay.accepted_writes, time.monotonic()
         return False
 
     def _end(self, grace: float) -> None:
@@ -126,15 +128,15 @@ class _Supervisor:
 
         tree = process_tree.find_tree(self._agent.pid)
         self._relay.end_input()
-        passed_on = None
+        sent_signal = None
 
         def is_over() -> bool:
-            nonlocal passed_on
+            nonlocal sent_signal
             if self._agent.poll() and not process_tree.find_running(tree):
                 return True
-            if self._signal is not None and self._signal != passed_on:  # or a later signal
-                passed_on = self._signal
-                process_tree.send_signal(tree[:1], passed_on)
+            if self._signal is not None and self._signal != sent_signal:  # or a later signal
+                sent_signal = self._signal
+                process_tree.send_signal(tree[:1], sent_signal)
             return False
 
         for number, seconds in processes.find_end_steps(sys.platform, grace):
@@ -151,10 +153,10 @@ class _Supervisor:
         """
         try:
             pump = self._relay.agent
-            listened = 0.0
-            while not pump.ended.is_set() and listened < OPEN_OUTPUT_SECONDS:
-                pump.ended.wait(_SHORT_TICK)
-                listened += _SHORT_TICK if pump.is_reading else 0.0
+            listened_seconds = 0.0
+            while not pump.ended.is_set() and listened_seconds < OPEN_OUTPUT_SECONDS:
+                pump.ended.wait(_SHORT_TICK_SECONDS)
+                listened_seconds += _SHORT_TICK_SECONDS if pump.is_reading else 0.0
             self._relay.finish(self._describe_end())
         finally:
             self._is_delivered = True

@@ -30,7 +30,7 @@ def launch(words: list[str], find_agent: "Callable[[list[str], str], list[str]]"
 
     ``find_agent``: returns what to start for a command and the value of ``--registry``.
     """
-    values, command, wrong = read_options(options.RUN, words)
+    values, command, config_problems = read_options(options.RUN, words)
     command = find_agent(command, values["registry"])
     if is_terminal(0):
         if is_terminal(2):  # a user is there, and may expect to be recorded
@@ -42,7 +42,7 @@ def launch(words: list[str], find_agent: "Callable[[list[str], str], list[str]]"
         os._exit(processes.replace_process(command))
     agent = _start_agent(command)
     gc.disable()  # imports leave no garbage; looking for it would take a tenth of a start
-    tell(wrong)
+    report_config_problems(config_problems)
     try:
         from acp_proxy.run import process_tree, signals
 
@@ -67,18 +67,18 @@ def read_options(name: str, words: list[str]) -> tuple[dict[str, str], list[str]
 
     Exits with 2 on wrong usage. Afterwards, all standard streams are open.
     """
-    file, wrong = config_file.read_own()
+    file, config_problems = config_file.read_own()
     try:
         values, command = options.parse(words, os.environ, file, name)
     except UsageError as problem:
         say(str(problem))
         os._exit(USAGE)
-    for standard in (0, 1, 2):  # else one of our pipes would get the number of a closed one
+    for fd in (0, 1, 2):  # else one of our pipes would get the number of a closed one
         try:
-            os.fstat(standard)
+            os.fstat(fd)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-    return values, command, wrong
+    return values, command, config_problems
 
 
 def is_terminal(fd: int) -> bool:
@@ -92,9 +92,9 @@ def is_terminal(fd: int) -> bool:
     return is_console(fd)
 
 
-def tell(wrong: list[str]) -> None:
+def report_config_problems(config_problems: list[str]) -> None:
     """Write what is wrong in the configuration file to stderr. Call it before anything else is imported."""
-    for text in wrong:
+    for text in config_problems:
         say(text)
 
 

@@ -29,19 +29,19 @@ _NEW_TROUBLE, _REPORTED_TROUBLE = "trouble", "trouble-told"
 def start_exchange(root: Path, warn: Callable[[str], None]) -> None:
     """Start the process for the store at ``root``, unless one is waiting already: that will see what is there now."""
     folder = root / FOLDER
-    if not _is_wanted(folder):  # the usual case
+    if not _exchanges_by_itself(folder):  # the usual case
         return
     text = _take_unreported(folder)
     if text is not None:
         warn(f"sync failed: {text.rstrip('.')}. To see the state: acp-proxy sync status")
     try:
         if not _is_waiting(folder):
-            _start(root)
+            _start_process(root)
     except OSError as problem:
         write_trouble(folder, f"no process could be started: {problem.strerror}")
 
 
-def _is_wanted(folder: Path) -> bool:
+def _exchanges_by_itself(folder: Path) -> bool:
     """Whether the store is synchronized, and not by hand only."""
     try:
         return orjson.loads((folder / SETTINGS).read_bytes()).get("manual") is not True
@@ -60,7 +60,7 @@ def _is_waiting(folder: Path) -> bool:
     return False
 
 
-def _start(root: Path) -> None:
+def _start_process(root: Path) -> None:
     command = own_command.child_command("acp_proxy.tools.sync.background", os.path.abspath(root))
     if sys.platform == "win32":
         from subprocess import CREATE_BREAKAWAY_FROM_JOB, CREATE_NO_WINDOW, DEVNULL, IDLE_PRIORITY_CLASS, Popen
@@ -86,12 +86,12 @@ def _start(root: Path) -> None:
 def write_trouble(folder: Path, text: str) -> None:
     """Keep what went wrong, for ``run`` and ``sync status``. A proxy tells it once until the next success."""
     name = _REPORTED_TROUBLE if (folder / _REPORTED_TROUBLE).exists() else _NEW_TROUBLE
-    new = folder / f"{name}.new"
+    new_file = folder / f"{name}.new"
     try:
-        fd = open_private(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        fd = open_private(new_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         with os.fdopen(fd, "wb") as file:
             file.write(text.encode("utf-8", "replace"))
-        new.replace(folder / name)
+        new_file.replace(folder / name)
     except OSError:  # the disk is full: then it is not told
         return
 

@@ -22,9 +22,9 @@ from acp_proxy.proxy.effects import (
 )
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import WriterJob
+from acp_proxy.run.changed_sessions import ChangedSessions
 from acp_proxy.run.list_requests import ListRequests
 from acp_proxy.run.output import Output
-from acp_proxy.run.sessions_to_index import SessionsToIndex
 from acp_proxy.run.worker import TimedAnswers, Worker
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.titles import mask_title
@@ -39,9 +39,9 @@ class StoreRequests:
         self._warn = warn
         self._worker = Worker(warn)
         self._answers = TimedAnswers(self._worker, client)
-        self.sessions_to_index = SessionsToIndex(recorder, self._worker, warn)
-        self.lists = ListRequests(recorder, self._answers, self.sessions_to_index)
-        recorder.on_session_to_index = self.sessions_to_index.add
+        self.changed_sessions = ChangedSessions(recorder, self._worker, warn)
+        self.lists = ListRequests(recorder, self._answers, self.changed_sessions)
+        recorder.on_session_changed = self.changed_sessions.add
 
     def start(self) -> None:
         """Start the worker."""
@@ -52,31 +52,32 @@ class StoreRequests:
         self._worker.finish(seconds)
         self._answers.end()
 
-    def change(self, wanted: SetTitle | SetArchived | AnswerStatus) -> None:
+    def change(self, effect: SetTitle | SetArchived | AnswerStatus) -> None:
         """Answer a request for a draft: set a title, archive or unarchive a session, or tell its status."""
         self._answers.answer(
-            partial(self._answer_change, wanted), own_messages.refuse_for_store(wanted.request, "ETIMEDOUT").data
+            partial(self._answer_change, effect), own_messages.refuse_for_store(effect.request, "ETIMEDOUT").data
         )
 
-    def _answer_change(self, wanted: SetTitle | SetArchived | AnswerStatus) -> bytes:
+    def _answer_change(self, effect: SetTitle | SetArchived | AnswerStatus) -> bytes:
         recorder, store = self._recorder, self._recorder.store
         try:
-            return recorder.run_on_writer(partial(self._apply_change, wanted, store, recorder.agent_folder))
+            return recorder.run_on_writer(partial(self._apply_change, effect, store, recorder.agent_folder))
         except FileNotFoundError:
-            return own_messages.encode_not_found(wanted.request, wanted.session_id)
+            return own_messages.encode_not_found(effect.request, effect.session_id)
         except OSError as problem:
-            return own_messages.refuse_for_store(wanted.request, errno_name(problem)).data
+            return own_messages.refuse_for_store(effect.request, errno_name(problem)).data
 
     def _apply_change(
-        self, wanted: SetTitle | SetArchived | AnswerStatus, store: ProxyStore, agent_folder: str
+        self, effect: SetTitle | SetArchived | AnswerStatus, store: ProxyStore, agent_folder: str
     ) -> bytes:
-        """The answer, after the change. Raises OSError (FileNotFoundError: there is no such session)."""
-        request, session_id = wanted.request, wanted.session_id
+        """Make the change, if it is one, and return the answer. Raises OSError (FileNotFoundError: there is no such
+        session)."""
+        request, session_id = effect.request, effect.session_id
         if session_id in store.read_deleted(agent_folder) or not (
-            wanted.is_known or store.has_transcript(agent_folder, session_id)
+            effect.is_known or store.has_transcript(agent_folder, session_id)
         ):
             raise FileNotFoundError(session_id)
-        match wanted:
+        match effect:
             case AnswerStatus(is_open=is_open):
                 return jsonrpc.result(request, {"status": "open" if is_open else "saved"})
             case SetTitle(title=title):
@@ -94,7 +95,7 @@ class StoreRequests:
             store.sync_journal(agent_folder)
         return answer
 
-    def follow(self, change: FollowAgent) -> list[RelayEffect]:
+    def note_agents_change(self, change: FollowAgent) -> list[RelayEffect]:
         """Note what the agent has changed. Returns effects to perform."""
         recorder = self._recorder
 
@@ -130,29 +131,33 @@ class StoreRequests:
             recorder.delete(known_id)
             return known_id
 
-        in_time = self._answers.start_limit(
+        claim_answer = self._answers.start_limit(
             own_messages.refuse_for_store(request, "ETIMEDOUT").data if request is not None else b""
         )
         job = recorder.jobs.submit(delete_known)
         if recorder.jobs.wait(job):
-            self._finish_delete(job, request, in_time)
+            self._finish_delete(job, request, claim_answer)
         elif job.cancel():
-            self._report_failed_delete(request, "ETIMEDOUT", in_time)
+            self._report_failed_delete(request, "ETIMEDOUT", claim_answer)
         else:
-            end = partial(self._finish_delete, job, request, in_time)
-            threading.Thread(target=lambda: job.done.acquire() and end(), name="late delete", daemon=True).start()
 
-    def _finish_delete(self, job: WriterJob[str], request: RequestId | None, in_time: Callable[[], bool]) -> None:
-        """A delete is done, or has failed."""
+            def finish_late() -> None:
+                job.done.acquire()  # released once the writer has run it
+                self._finish_delete(job, request, claim_answer)
+
+            threading.Thread(target=finish_late, name="late delete", daemon=True).start()
+
+    def _finish_delete(self, job: WriterJob[str], request: RequestId | None, claim_answer: Callable[[], bool]) -> None:
+        """Answer a delete that is done or has failed. What is left of one that is done runs on the worker first."""
         recorder = self._recorder
         try:
             session_id = job.result()
         except (OSError, ImportError) as problem:
-            self._report_failed_delete(request, errno_name(problem), in_time)
+            self._report_failed_delete(request, errno_name(problem), claim_answer)
             return
-        deleted = jsonrpc.result(request, {}) if request is not None and in_time() else b""
+        answer = jsonrpc.result(request, {}) if request is not None and claim_answer() else b""
 
-        def forget() -> bytes:
+        def sync_and_unindex() -> bytes:
             agent = recorder.agent_folder
             try:
                 if recorder.fsync != "never":
@@ -163,17 +168,17 @@ class StoreRequests:
                 recorder.store.remove_from_index(agent, session_id)
             except Unreadable as problem:
                 self._warn(f"a deleted session stays in the index until that can be written: {problem.name}")
-            return deleted
+            return answer
 
-        self._answers.answer(forget, deleted)
+        self._answers.answer(sync_and_unindex, answer)
 
-    def _report_failed_delete(self, request: RequestId | None, trouble: str, in_time: Callable[[], bool]) -> None:
+    def _report_failed_delete(self, request: RequestId | None, trouble: str, claim_answer: Callable[[], bool]) -> None:
         if request is None:
             self._warn(f"a deleted session could not be removed from {self._recorder.store.root}: {trouble}")
-        elif in_time():
+        elif claim_answer():
             self._client.post(own_messages.refuse_for_store(request, trouble).data)
 
-    def trouble_of_missing(self, session_id: str) -> str | None:
+    def find_missing_reason(self, session_id: str) -> str | None:
         """Why a session without a transcript should have one: an errno's name. None if the index does not know the
         session, or does not answer in time.
         """

@@ -25,7 +25,7 @@ _EXTENDED_LIMIT_INFORMATION = 9
 _LIMIT_FLAGS_OFFSET = 16
 _INFORMATION_SIZE = 144  # JOBOBJECT_EXTENDED_LIMIT_INFORMATION, 64 bit
 _CREATE_SUSPENDED = 0x4
-_PLAIN = re.compile(r"[A-Za-z0-9_@:./\\+-]+")
+_PLAIN_ARGUMENT = re.compile(r"[A-Za-z0-9_@:./\\+-]+")
 """Arguments that cmd.exe leaves alone even without quotes."""
 _CHANGED_BY_CMD = re.compile(r'["%\x00-\x1f\x7f]')
 """What cmd.exe interprets even inside quotes."""
@@ -52,7 +52,7 @@ def start_agent(command: list[str]) -> AgentProcess:
         program, arguments = find_program(command)
         process = subprocess.Popen(arguments, executable=program, stdin=agent_in, stdout=agent_out, creationflags=flags)
     except OSError as problem:
-        os._exit(_report(command, problem))
+        os._exit(_report_failed_start(command, problem))
     os.close(agent_in)  # else the agent would not see the end of its input, nor we the end of its output
     os.close(agent_out)
     handle = int(process._handle)  # type: ignore[attr-defined,unused-ignore]
@@ -69,7 +69,7 @@ def run_in_terminal(command: list[str]) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the agent too
         return exit_code(subprocess.call(arguments, executable=program))
     except OSError as problem:
-        return _report(command, problem)
+        return _report_failed_start(command, problem)
 
 
 def is_console(fd: int) -> bool:
@@ -81,7 +81,7 @@ def is_console(fd: int) -> bool:
     return bool(dlls.kernel32.GetConsoleMode(ctypes.c_void_p(handle), ctypes.byref(ctypes.c_uint32())))
 
 
-def _report(command: list[str], problem: OSError) -> int:
+def _report_failed_start(command: list[str], problem: OSError) -> int:
     text = f"acp-proxy: {command[0]}: {problem.strerror}. Check the agent's command in your editor.\n"
     with contextlib.suppress(OSError):
         os.write(2, text.encode())
@@ -133,7 +133,7 @@ def is_batch(program: str) -> bool:
 
 
 def _quote(argument: str) -> str:
-    if _PLAIN.fullmatch(argument):
+    if _PLAIN_ARGUMENT.fullmatch(argument):
         return argument
     ending = len(argument) - len(argument.rstrip("\\"))  # doubled, else the last one would escape the quote
     return '"' + argument + "\\" * ending + '"'

@@ -21,7 +21,7 @@ DELAY_SECONDS = 0.1
 """Nobody notices so short a delay of what is put off, and short turns one after another share a job."""
 ANSWER_SECONDS = 15.0
 """How long a list or a delete waits for the store. With a locked index a list takes less: it does without."""
-QUESTIONS = 64
+QUESTION_LIMIT = 64
 """The most lists and deletes that may wait for the store; each has a timer. An editor has one or two."""
 
 T = TypeVar("T")
@@ -67,9 +67,9 @@ class Worker:
         if not self._delayed:
             return self._jobs.get()
         due, job = self._delayed[0]
-        if (left := due - time.monotonic()) > 0:
+        if (seconds_left := due - time.monotonic()) > 0:
             with contextlib.suppress(queue.Empty):
-                return self._jobs.get(timeout=left)
+                return self._jobs.get(timeout=seconds_left)
         self._delayed.popleft()
         return job
 
@@ -88,58 +88,59 @@ class TimedAnswers:
         self._worker = worker
         self._client = client
         self._is_over = False
-        self._questions = threading.BoundedSemaphore(QUESTIONS)
+        self._questions = threading.BoundedSemaphore(QUESTION_LIMIT)
 
     def end(self) -> None:
         """From now on, nobody is answered."""
         self._is_over = True
 
-    def answer(self, answer: Callable[[], bytes], late: bytes) -> None:
-        """Compute and send an answer on the worker; if that takes too long, send ``late`` instead.
+    def answer(self, make_answer: Callable[[], bytes], late_answer: bytes) -> None:
+        """Compute and send an answer on the worker; if that takes too long, send ``late_answer`` instead.
 
-        If too many questions are waiting, wait a moment for room, then send ``late``.
+        If too many questions are waiting, wait a moment for room, then send ``late_answer``.
         """
         if not self._questions.acquire(timeout=STALL_SECONDS):
-            self._client.post(late)
+            self._client.post(late_answer)
             return
-        in_time = self.start_limit(late)
+        claim_answer = self.start_limit(late_answer)
 
         def work() -> None:
-            line = late
+            line = late_answer
             try:
-                line = answer()
+                line = make_answer()
             finally:  # even if a bug prevents an answer
-                if in_time():
+                if claim_answer():
                     self._client.post(line)
                 self._questions.release()
 
         self._worker.put(work)
 
-    def start_limit(self, late: bytes) -> Callable[[], bool]:
-        """Send ``late`` at the limit, unless the result is called before. That says whether it was in time."""
+    def start_limit(self, late_answer: bytes) -> Callable[[], bool]:
+        """Send ``late_answer`` at the limit, unless the returned function is called before. That returns whether it was
+        in time, so that the caller may answer."""
         unanswered = threading.Lock()
 
-        def in_time() -> bool:
+        def claim_answer() -> bool:
             timer.cancel()
             return unanswered.acquire(blocking=False) and not self._is_over
 
         def expire() -> None:
-            if in_time():
-                self._client.post(late)
+            if claim_answer():
+                self._client.post(late_answer)
 
         timer = threading.Timer(ANSWER_SECONDS, expire)
         timer.daemon = True
         timer.start()
-        return in_time
+        return claim_answer
 
-    def ask_in_time(self, ask: Callable[[], T], otherwise: T, seconds: float = STALL_SECONDS) -> T:
-        """What ``ask`` returns on the worker; ``otherwise`` if that takes more than ``seconds``. It must not raise.
+    def ask_in_time(self, question: Callable[[], T], default: T, seconds: float = STALL_SECONDS) -> T:
+        """What ``question`` returns on the worker; ``default`` if that takes more than ``seconds``. It must not raise.
 
         The lines after the current one wait, so that nothing overtakes it.
         """
         answers: queue.SimpleQueue[T] = queue.SimpleQueue()
-        self._worker.put(lambda: answers.put(ask()))
+        self._worker.put(lambda: answers.put(question()))
         try:
             return answers.get(timeout=seconds)
         except queue.Empty:
-            return otherwise
+            return default

@@ -83,14 +83,14 @@ def test_the_answer_to_a_message_made_elsewhere_may_equal_a_remark_that_was_left
 def test_text_is_known_however_it_is_joined_split_or_cut(said: list[str | Update]) -> None:
     comparison = compare_replay(transcript(*TALK), *said)
     assert tail(comparison) == []
-    assert comparison.place.spans.all == [(0, len(comparison.text.words))]
+    assert comparison.place.spans.merge_all == [(0, len(comparison.text.words))]
     assert not comparison.has_new_before_tail
 
 
 def test_repeated_words_are_matched_in_order() -> None:
     past = transcript("> a", "ok", "> b", "done", "> c", "ok")
     for said, covered in (["ok"], [(0, 2)]), (["ok", "> b", "done"], [(0, 6)]), (["> c", "ok"], [(6, 8)]):
-        assert compare_replay(past, *said).place.spans.all == covered
+        assert compare_replay(past, *said).place.spans.merge_all == covered
     assert tail(compare_replay(past, "> a", "ok", "> b", "done", "> c", "ok", "> d", "ok")) == [user("d"), agent("ok")]
 
 
@@ -113,14 +113,14 @@ def test_an_answer_may_end_behind_the_prompt_that_was_queued_during_it() -> None
     for entry in (*queued, updated(agent("Yes.")), answer(), updated(agent("No."))):
         builder.add(entry)
     comparison = compare_replay(builder.finish(), "> a", "It is", "mended.", "> b", "Yes.", "> c", "No.")
-    assert (comparison.repeats, comparison.has_new_before_tail, tail(comparison)) == (False, False, [])
+    assert (comparison.has_repetition, comparison.has_new_before_tail, tail(comparison)) == (False, False, [])
     assert choose_replay(comparison).rule is Rule.SAME
 
 
 def test_a_part_of_a_message_covers_that_part() -> None:
     comparison = compare_replay(transcript(*TALK), *TALK[:3], "You are welcome")
     assert tail(comparison) == []
-    assert comparison.place.spans.all == [(0, len(comparison.text.words) - len(",anytime."))]
+    assert comparison.place.spans.merge_all == [(0, len(comparison.text.words) - len(",anytime."))]
 
 
 # Unknown updates.
@@ -185,19 +185,19 @@ def test_known_thoughts_at_the_end_are_neither_shown_nor_recorded_again() -> Non
 def test_a_user_message_locates_the_replay_in_the_transcript() -> None:
     past = transcript("> a", "The same answer.", "> b", "The same answer.")
     comparison = compare_replay(past, "> b", "The same answer.")
-    assert comparison.place.spans.all == [past.span_of(2)]
+    assert comparison.place.spans.merge_all == [past.find_span(2)]
 
 
 def test_short_user_messages_with_nothing_between_them_are_recognised_one_by_one() -> None:
     past = transcript("> go on", "ok.", "> /undo", "> go on", "ok.")
     comparison = compare_replay(past, "> /undo", "> go on", "ok.")
-    assert comparison.place.spans.all == [past.span_of(3)]
+    assert comparison.place.spans.merge_all == [past.find_span(3)]
 
 
 @pytest.mark.parametrize("begin", [0, 2])
 def test_a_history_replayed_twice_is_recognised(begin: int) -> None:
     comparison = compare_replay(transcript(*TALK), *TALK[begin:], *TALK[begin:])
-    assert comparison.repeats
+    assert comparison.has_repetition
     assert (comparison.has_new_before_tail, tail(comparison)) == (False, [])
 
 
@@ -209,7 +209,7 @@ def test_a_call_is_known_by_its_id_or_by_its_title_in_order() -> None:
     for ids in ("123", "xyz"):
         calls = [call(id, title) for id, title in zip(ids, ("look", "look", "mend"), strict=True)]
         comparison = compare_replay(past, "> a", *calls, "Done with it.")
-        assert comparison.place.calls.known == {0, 1, 2}
+        assert comparison.place.calls.known_indexes == {0, 1, 2}
         assert (comparison.has_new_before_tail, tail(comparison)) == (False, [])
 
 
@@ -217,7 +217,7 @@ def test_some_agents_repeat_call_ids_in_each_turn() -> None:
     image = {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": "aGk="}}
     for update in (call("1", "look"), image):
         said = ["> a", update, "> b", update]
-        assert compare_replay(transcript(*said), *said).place.calls.known == {0, 1}
+        assert compare_replay(transcript(*said), *said).place.calls.known_indexes == {0, 1}
         assert choose_replay(compare_replay(transcript(*said), *said)).rule is Rule.SAME
         assert choose_replay(compare_replay(transcript(*said), *said[:3])).rule is Rule.LESS
     said = ["> a", call("1", "look"), "> b", call("1", kind="tool_call_update"), "c"]
@@ -272,7 +272,7 @@ def test_a_replay_that_comes_twice_with_context_before_the_first_prompt_has_noth
     comparison = compare_replay(transcript(f"> {asked}", *TALK[1:]), *replay, *replay)
     assert tail(comparison) == []
     assert list_new(compare_replay(transcript(f"> {asked}", *TALK[1:]), late=[*replay, *replay])) == []
-    assert comparison.repeats
+    assert comparison.has_repetition
 
 
 def test_a_finished_call_is_not_new_again() -> None:
@@ -341,7 +341,7 @@ def test_a_queued_prompt_is_known_before_and_behind_words_into_the_turn(order: l
 def test_user_messages_behind_context_are_all_known() -> None:
     past = transcript("> mend it", "A warning of the model.", "> thanks")
     comparison = compare_replay(past, "> <context>", "> mend it", "> thanks", late=[GREETING])
-    assert (comparison.place.users.known, list_new(comparison)) == ({0, 1}, [GREETING])
+    assert (comparison.place.users.known_indexes, list_new(comparison)) == ({0, 1}, [GREETING])
 
 
 def test_an_unanswered_user_message_is_new_if_only_prompts_without_answers_follow_in_the_transcript() -> None:
@@ -416,11 +416,11 @@ def test_a_turn_made_elsewhere_may_follow_an_answer_in_other_words() -> None:
 
 def test_user_messages_without_answers_are_told_apart_chunk_by_chunk() -> None:
     comparison = compare_replay(transcript("> mend it", "> and test it"), "> mend it", "> and test it", "> Thank you!")
-    assert (comparison.place.users.known, list_new(comparison)) == ({0, 1}, [user("Thank you!")])
+    assert (comparison.place.users.known_indexes, list_new(comparison)) == ({0, 1}, [user("Thank you!")])
     comparison = compare_replay(
         transcript("> /compact", "> /compact", "> mend it", "> test it"), "> /compact", "> mend it", "> test it"
     )
-    assert (comparison.place.users.known, list_new(comparison)) == ({0, 2, 3}, [])
+    assert (comparison.place.users.known_indexes, list_new(comparison)) == ({0, 2, 3}, [])
 
 
 def test_an_unanswered_user_message_is_new_although_the_agent_lacks_the_transcripts_last_turn() -> None:
@@ -707,7 +707,7 @@ def test_a_turn_that_was_answered_is_not_completed() -> None:
 )
 def test_each_known_message_is_known_whatever_comes_next_to_it(said: list[str], late: bool) -> None:
     comparison = compare_replay(transcript(*TALK), *([] if late else said), late=said if late else [])
-    assert comparison.place.spans.all == [(0, len(comparison.text.words))]
+    assert comparison.place.spans.merge_all == [(0, len(comparison.text.words))]
     assert comparison.has_new_before_tail == (said[1] != TALK[3])
     assert list_new(comparison) == ([agent(said[-1])] if late and said[-1] != TALK[3] else [])
 

@@ -129,7 +129,7 @@ def test_a_message_that_the_transcript_has_is_never_context() -> None:
     context = ContextMessages(transcript("> run it", DONE, CONTEXT, USE))
     for message in ("runit", "<context of the agent>", "other"):
         context.add(letters(message))
-        assert context.has(letters(message), is_behind_call=False) == (message == "other")
+        assert context.is_context(letters(message), is_behind_call=False) == (message == "other")
 
 
 def test_context_counts_for_no_message_of_the_user() -> None:

@@ -137,7 +137,7 @@ class Counted:
 
 
 def test_each_line_is_compared_a_few_times_however_often_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acp_proxy.comparison.repeated_replays._without_ids", Counted)
+    monkeypatch.setattr("acp_proxy.comparison.repeated_replays._read_without_ids", Counted)
     many = [(each, False) for each in lines(replay_of("again") * 2_000 + replay_of("and the end"))]
     assert len(find_last_replay(many)) == 2
     assert Counted.comparisons < 4 * len(many)

@@ -51,13 +51,13 @@ def forms(past: TranscriptText) -> list[list[str]]:
 def test_words_and_thoughts_are_letters_in_order_however_they_are_chunked() -> None:
     past = transcript("> a", "It is\n", " mended.", "~ h m", "All of it.", "> b", "Yes.")
     assert (past.words, past.thoughts) == ("Itismended.Allofit.Yes.", "hm")
-    assert [past.words[slice(*past.span_of(turn))] for turn in range(3)] == ["", "Itismended.Allofit.", "Yes."]
+    assert [past.words[slice(*past.find_span(turn))] for turn in range(3)] == ["", "Itismended.Allofit.", "Yes."]
 
 
 def test_text_before_the_first_prompt_is_a_turn_of_its_own() -> None:
     past = transcript("Welcome", call("1", "look"), "> a", "b", call("2", "mend"))
-    assert past.span_of(0) == (0, 7)
-    assert (list(past.calls_of(0)), list(past.calls_of(1))) == ([0], [1])
+    assert past.find_span(0) == (0, 7)
+    assert (list(past.find_calls(0)), list(past.find_calls(1))) == ([0], [1])
 
 
 def test_messages_begin_where_the_kind_or_the_id_changes() -> None:
@@ -248,7 +248,7 @@ def test_entries_of_any_shape_can_be_laid_out(blocks: list[object], updates: lis
     for update in updates:
         builder.add_update(update)
     past = builder.finish()
-    assert all(past.span_of(turn) for turn in range(len(past.users) + 1))
+    assert all(past.find_span(turn) for turn in range(len(past.users) + 1))
 
 
 @pytest.mark.parametrize(

@@ -360,7 +360,7 @@ def test_a_load_from_a_hanging_store_is_refused_and_the_conversation_continues(
 def test_only_so_many_lists_wait_for_a_store_and_the_next_are_answered_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.run.worker.QUESTIONS", 1)
+    monkeypatch.setattr("acp_proxy.run.worker.QUESTION_LIMIT", 1)
     store = SlowToSync(tmp_path / "store")
     talk = RelayConversation(store)
     talk.open()

@@ -104,7 +104,7 @@ def test_a_prompt_marks_its_transcript_for_the_index_and_the_end_of_a_turn_is_re
     recording: RecorderHarness,
 ) -> None:
     ended: queue.SimpleQueue[str] = queue.SimpleQueue()
-    recording.recorder.on_session_to_index = ended.put
+    recording.recorder.on_session_changed = ended.put
     recording.begin()
     assert list(recording.store.root.glob("unindexed/*/*")) == []
     recording.put(*prompted("hello"))

@@ -39,7 +39,7 @@ def test_on_windows_an_agent_is_ended_by_end_of_file_and_then_termination() -> N
 def test_our_exit_code_is_the_agents_or_128_plus_a_signals_number(status: int, code: int, told: str) -> None:
     ended = AgentProcess(1, -1, -1)
     ended.status = status
-    assert (ended.exit_code, ended.how_it_ended) == (code, told)
+    assert (ended.exit_code, ended.end_description) == (code, told)
 
 
 @pytest.mark.parametrize("there", [True, False])

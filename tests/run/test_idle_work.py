@@ -206,9 +206,9 @@ def test_a_meaningless_line_of_the_editor_ends_the_running_compression(store: Wh
         for number in range(2):  # the second is read when the first has been handled
             talk.editor.say({"jsonrpc": "2.0", "method": f"_nothing_{number}"})
             talk.agent.hear(method=f"_nothing_{number}")
-        assert talk.relay._idle is not None
-        assert not talk.relay._idle.is_idle
-        talk.relay._idle.end()
+        assert talk.relay._idle_work is not None
+        assert not talk.relay._idle_work.is_idle
+        talk.relay._idle_work.end()
     talk.end()
     assert two_cold[1].exists()
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.run import output
-from acp_proxy.run.output import POSTED, WIDE, Output, Stderr
+from acp_proxy.run.output import POSTED_LIMIT, WIDE_PIPE_BYTES, Output, Stderr
 from tests.pipes import MORE_THAN_A_PIPE_HOLDS, SMALL, count_held_bytes, needs_wide_pipes, set_capacity
 from tests.posix import pty
 from tests.waiting import SECONDS
@@ -55,22 +55,22 @@ def test_data_arrives_unchanged_and_then_the_end(pipe: Pipe) -> None:
 
 
 def test_our_message_begins_on_a_line_of_its_own(pipe: Pipe) -> None:
-    pipe.output.write(b"ours\n", own=True)
+    pipe.output.write(b"ours\n", is_own=True)
     pipe.output.write(b"unfinished")
-    pipe.output.write(b"ours\n", own=True)
-    pipe.output.write(b"ours again\n", own=True)
+    pipe.output.write(b"ours\n", is_own=True)
+    pipe.output.write(b"ours again\n", is_own=True)
     assert pipe.read_all() == b"ours\nunfinished\nours\nours again\n"
 
 
 @needs_wide_pipes
-@pytest.mark.parametrize(("before", "then"), [(64 * 1024, WIDE), (2 * WIDE, 2 * WIDE)])
+@pytest.mark.parametrize(("before", "then"), [(64 * 1024, WIDE_PIPE_BYTES), (2 * WIDE_PIPE_BYTES, 2 * WIDE_PIPE_BYTES)])
 def test_much_data_enlarges_the_pipe(pipe: Pipe, before: int, then: int) -> None:
     set_capacity(pipe.writing, before)
     pipe.output.write(b"one\n")
     assert count_held_bytes(pipe.writing) == before
-    much = threading.Thread(target=pipe.output.write, args=(b"x" * 4 * WIDE,))
+    much = threading.Thread(target=pipe.output.write, args=(b"x" * 4 * WIDE_PIPE_BYTES,))
     much.start()
-    left = 4 * WIDE
+    left = 4 * WIDE_PIPE_BYTES
     while left:
         left -= len(os.read(pipe.reading, left))
     much.join(SECONDS)
@@ -92,7 +92,7 @@ def test_a_gone_peer_changes_no_pipe_that_got_its_descriptor(pipe: Pipe) -> None
 
 
 def test_posted_messages_wait_for_the_end_of_a_long_line_and_block_nothing(pipe: Pipe) -> None:
-    with pipe.output.reserved():
+    with pipe.output.reserve():
         pipe.output.write_locked(b"lo")
         pipe.output.post(b"ours\n")
         pipe.output.post(b"ours again\n")
@@ -106,7 +106,7 @@ def test_posted_messages_wait_for_the_end_of_a_long_line_and_block_nothing(pipe:
 
 def test_posting_to_a_peer_that_does_not_read_blocks_only_beyond_a_limit(pipe: Pipe) -> None:
     set_capacity(pipe.writing, SMALL)
-    line = b"x" * (POSTED // 4 - 1) + b"\n"  # more than it holds
+    line = b"x" * (POSTED_LIMIT // 4 - 1) + b"\n"  # more than it holds
     for _ in range(4):
         pipe.output.post(line)
     assert not pipe.output.wait_until_written(0)
@@ -334,11 +334,11 @@ def test_a_disconnected_terminal_reads_as_the_end() -> None:
 
 def test_a_thread_that_waits_writes_before_the_next_part_of_a_replay(pipe: Pipe) -> None:
     writer = threading.Thread(target=pipe.output.write, args=(b"another session\n",))
-    with pipe.output.reserved():
+    with pipe.output.reserve():
         writer.start()
-        while not pipe.output._queue.locked():  # until it waits
+        while not pipe.output._queue_lock.locked():  # until it waits
             threading.Event().wait(0.001)
-    with pipe.output.reserved():
+    with pipe.output.reserve():
         pipe.output.write_locked(b"the next part\n")
     writer.join(SECONDS)
     assert pipe.read_all() == b"another session\nthe next part\n"

@@ -180,7 +180,7 @@ def test_nothing_is_read_without_room(direction: Direction) -> None:
 
 # Long lines.
 
-LONG = b"x" * 2 * pump.LONG_LINE
+LONG = b"x" * 2 * pump.LONG_LINE_SIZE
 
 
 def test_a_long_line_is_held_until_its_end(direction: Direction) -> None:
@@ -195,7 +195,9 @@ def test_a_long_line_is_held_until_its_end(direction: Direction) -> None:
 
 
 @needs_wide_pipes
-@pytest.mark.parametrize(("before", "then"), [(pump.READ_SIZE, output.WIDE), (2 * output.WIDE,) * 2])
+@pytest.mark.parametrize(
+    ("before", "then"), [(pump.READ_SIZE, output.WIDE_PIPE_BYTES), (2 * output.WIDE_PIPE_BYTES,) * 2]
+)
 def test_from_a_long_line_on_more_data_is_read_at_once(direction: Direction, before: int, then: int) -> None:
     set_capacity(direction.reading, before)
     direction.pump.start()

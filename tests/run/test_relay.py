@@ -20,7 +20,7 @@ from acp_proxy.proxy.effects import Effect
 from acp_proxy.proxy.events import Event, LinesRead
 from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.run.load_requests import LoadRequests
-from acp_proxy.run.output import POSTED, Output
+from acp_proxy.run.output import POSTED_LIMIT, Output
 from acp_proxy.store.index import Page
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.pipes import MORE_THAN_A_PIPE_HOLDS
@@ -217,7 +217,7 @@ class Order(ProxyStore):
 def test_turns_that_end_shortly_after_a_sync_share_the_next_one_which_comes_before_the_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sessions: str
 ) -> None:
-    monkeypatch.setattr("acp_proxy.run.sessions_to_index.DELAY_SECONDS", 1000.0)
+    monkeypatch.setattr("acp_proxy.run.changed_sessions.DELAY_SECONDS", 1000.0)
     monkeypatch.setattr("acp_proxy.run.worker.DELAY_SECONDS", 1000.0)
     store = Order(tmp_path / "store")
     talk = RelayConversation(store)
@@ -246,7 +246,7 @@ def test_the_index_is_updated_a_moment_after_every_turn(tmp_path: Path) -> None:
 def test_each_turn_is_forced_to_the_disk_in_time_however_many_sessions_end_theirs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.run.sessions_to_index.DELAY_SECONDS", 1000.0)
+    monkeypatch.setattr("acp_proxy.run.changed_sessions.DELAY_SECONDS", 1000.0)
     store = Order(tmp_path / "store")
     talk = RelayConversation(store)
     talk.open()
@@ -355,7 +355,7 @@ def test_an_editor_that_reads_nothing_is_not_read_while_a_mebibyte_of_answers_wa
     posted: list[int] = []
     post = Output.post
 
-    def count(self: Output, data: bytes, most: float = POSTED) -> None:
+    def count(self: Output, data: bytes, most: float = POSTED_LIMIT) -> None:
         post(self, data, most)
         posted.append(len(data))
 
@@ -364,14 +364,14 @@ def test_an_editor_that_reads_nothing_is_not_read_while_a_mebibyte_of_answers_wa
     flood = threading.Thread(target=talk.agent.say, args=(FLOOD,))
     flood.start()
     assert talk.editor.is_written_to()  # its pipe is full: from here on, answers wait
-    ids = [f"{number}{'x' * (POSTED // 4)}" for number in range(12)]  # an answer has the id of its request
+    ids = [f"{number}{'x' * (POSTED_LIMIT // 4)}" for number in range(12)]  # an answer has the id of its request
     requests = [{"jsonrpc": "2.0", "id": id, "method": "session/list", "params": {"cwd": "not absolute"}} for id in ids]
     asking = threading.Thread(target=lambda: deque(map(talk.editor.say, requests)))
     asking.start()
-    wait_until(lambda: sum(posted) > POSTED // 2)
+    wait_until(lambda: sum(posted) > POSTED_LIMIT // 2)
     asking.join(0.25)  # long enough to ask for everything, if somebody read it
     assert asking.is_alive()
-    assert sum(posted) <= POSTED
+    assert sum(posted) <= POSTED_LIMIT
     talk.editor.reads_on.set()
     for thread in (flood, asking):
         thread.join(SECONDS)

@@ -14,7 +14,7 @@ from acp_proxy.proxy.effects import StartReplay
 from acp_proxy.proxy.events import ReplayEnded
 from acp_proxy.replay.handover_record import make_record
 from acp_proxy.replay.replayer import Mode
-from acp_proxy.run.output import WIDE, Output
+from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
 from acp_proxy.run.replay_thread import ReplayThread
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.reader import Reading
@@ -55,7 +55,7 @@ def replay_of(
         return not (what.is_unread and must_compare_again)
 
     return ReplayThread(
-        transcript_lines.SESSION, Reading(path), to_client, end, warnings.append, run=OWN_RUN, mode=mode
+        transcript_lines.SESSION, Reading(path), to_client, end, warnings.append, run_id=OWN_RUN, mode=mode
     )
 
 
@@ -187,7 +187,7 @@ def test_the_title_made_from_prompts_is_sent_if_the_list_shows_it(path: Path, *,
 
 
 @needs_wide_pipes
-@pytest.mark.parametrize(("words", "is_widened"), [(10, False), (WIDE // 100, True)])
+@pytest.mark.parametrize(("words", "is_widened"), [(10, False), (WIDE_PIPE_BYTES // 100, True)])
 def test_a_long_replay_enlarges_the_pipe(path: Path, words: int, is_widened: bool) -> None:
     path.write_bytes(
         file_format.encode_header(transcript_lines.header()) + transcript_lines.agent_chunk("word") * words
@@ -198,6 +198,6 @@ def test_a_long_replay_enlarges_the_pipe(path: Path, words: int, is_widened: boo
         replay = replay_of(path, "compact", writes, [], [])
         replay.start(WANTED)
         replay.join()  # joined, it is one line that fits into any pipe
-        assert count_held_bytes(writes) == (WIDE if is_widened else before)
+        assert count_held_bytes(writes) == (WIDE_PIPE_BYTES if is_widened else before)
         os.close(writes)
         assert heard.read().count(b"word") == words

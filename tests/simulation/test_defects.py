@@ -105,7 +105,7 @@ def _hide_an_unanswered_message_at_the_end(patch: Patch) -> None:
 
 
 def _compare_only_whole_messages(patch: Patch) -> None:
-    for name in ("find_each", "find_last_words"):
+    for name in ("find_chunk_spans", "find_last_words"):
         patch.setattr(ReplayPlace, name, lambda self, run: None)
     patch.setattr(Comparison, "_compare_beginning", lambda self, run: False)
     for name in ("has_message", "ends_message"):
@@ -174,7 +174,7 @@ def _compare_nothing_from_outside_turns(patch: Patch) -> None:
     add = TextBuilder.add_update
 
     def leaves_out(self: TextBuilder, update: object) -> None:
-        if self._open or acp.update_kind(update) != update_kinds.AGENT_CHUNK:
+        if self._open_prompts or acp.update_kind(update) != update_kinds.AGENT_CHUNK:
             add(self, update)
 
     patch.setattr(TextBuilder, "add_update", leaves_out)
@@ -193,8 +193,8 @@ def _send_the_record_with_commands(patch: Patch) -> None:
 
 
 def _give_calls_to_the_prompts_that_waited(patch: Patch) -> None:
-    patch.setattr(TranscriptText, "latest_calls_of", TranscriptText.calls_of)
-    patch.setattr(User, "turn_call", lambda self, next_call: self.call)
+    patch.setattr(TranscriptText, "find_latest_calls", TranscriptText.find_calls)
+    patch.setattr(User, "find_turn_call", lambda self, next_call: self.call)
 
 
 def _believe_the_transcript(patch: Patch) -> None:
@@ -265,7 +265,7 @@ def test_a_rare_defect_is_found_by_the_plan_that_was_kept_for_it(
 
 
 def _know_no_context(patch: Patch) -> None:
-    patch.setattr(ContextMessages, "has", lambda self, message, *, is_behind_call: False)
+    patch.setattr(ContextMessages, "is_context", lambda self, message, *, is_behind_call: False)
 
 
 def _know_context_by_its_form_only(patch: Patch) -> None:
@@ -571,7 +571,7 @@ def _show_a_message_behind_the_next(patch: Patch, words: bytes) -> None:
             lines[at], lines[at + 1] = lines[at + 1], lines[at]
         flush(self)
 
-    patch.setattr(replay_thread, "_PATIENCE", math.inf)  # so that all of it leaves at once
+    patch.setattr(replay_thread, "_GATHER_SECONDS", math.inf)  # so that all of it leaves at once
     patch.setattr(ReplayThread, "_flush_locked", swaps)
 
 

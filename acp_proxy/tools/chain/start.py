@@ -20,7 +20,7 @@ def launch_chain(words: list[str]) -> None:
         start.say(_NO_CONDUCTOR)
         os._exit(start.USAGE)
     gc.disable()  # as in ``launch``
-    start.tell(wrong)
+    start.report_config_problems(wrong)
     from acp_proxy.tools.chain.chain import serve_chain
 
     os._exit(serve_chain(values))

@@ -198,7 +198,7 @@ class Probe:
             time.sleep(_TICK)
         self._threads[1].join(max(0.0, until - time.monotonic()))
         status = self._process.returncode
-        text = "closes its output without an answer" if status is None else agent_process.how_it_ended(status)
+        text = "closes its output without an answer" if status is None else agent_process.describe_end(status)
         return NoAnswer(text, status)
 
     def _end(self) -> None:

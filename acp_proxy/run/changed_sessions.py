@@ -12,19 +12,20 @@ from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.worker import DELAY_SECONDS, Worker
 
 
-class SessionsToIndex:
-    """The sessions of one connection that have something new for the index: the end of a turn, or a title."""
+class ChangedSessions:
+    """The sessions of one connection that have something new for the disk, the index and other machines: the end of a
+    turn, or a title."""
 
     def __init__(self, recorder: Recorder, worker: Worker, warn: Callable[[str], None]) -> None:
         self._recorder = recorder
         self._worker = worker
         self._warn = warn
-        self._unsynced: deque[tuple[str, str]] = deque()
-        self._unindexed: deque[tuple[str, str]] = deque()
+        self._not_fsynced: deque[tuple[str, str]] = deque()
+        self._not_indexed: deque[tuple[str, str]] = deque()
         """The agent folders and ids of sessions that the index lacks, oldest first."""
-        self._is_put_off = False
-        """Whether ``_finish`` is queued, which serves all of them."""
-        self._synced_at = -math.inf
+        self._is_index_queued = False
+        """Whether ``_fsync_and_index`` is queued, which serves all of them."""
+        self._fsynced_at = -math.inf
         """When the last fsync began, monotonic time. One after every quick turn would delay the next turn."""
 
     def add(self, session_id: str) -> None:
@@ -34,35 +35,36 @@ class SessionsToIndex:
             session = self._recorder.agent_folder, session_id
         except OSError:  # nothing of it is recorded
             return
-        self._unsynced.append(session)
-        self._unindexed.append(session)
-        if time.monotonic() >= self._synced_at + DELAY_SECONDS:
-            self._worker.put(self._sync)
-        if not self._is_put_off:
-            self._is_put_off = True
-            self._worker.put_delayed(self._finish)
+        self._not_fsynced.append(session)
+        self._not_indexed.append(session)
+        if time.monotonic() >= self._fsynced_at + DELAY_SECONDS:
+            self._worker.put(self._fsync_and_exchange)
+        if not self._is_index_queued:
+            self._is_index_queued = True
+            self._worker.put_delayed(self._fsync_and_index)
 
-    def _sync(self) -> None:
+    def _fsync_and_exchange(self) -> None:
         """Force the transcripts to the disk, and exchange them with other machines."""
-        if not self._unsynced:
+        if not self._not_fsynced:
             return
-        self._synced_at = time.monotonic()
-        unsynced = _take_all(self._unsynced)
-        for session in unsynced if self._recorder.fsync != "never" else ():
+        self._fsynced_at = time.monotonic()
+        not_fsynced = _take_all(self._not_fsynced)
+        for session in not_fsynced if self._recorder.fsync != "never" else ():
             try:
                 if not self._recorder.store.sync(*session):
-                    self._unsynced.append(session)  # with the next one
+                    self._not_fsynced.append(session)  # with the next one
             except FileNotFoundError:  # it was deleted
                 continue
             except OSError as problem:
                 self._recorder.report_loss(session[1], problem)
         self._start_exchange()
 
-    def _finish(self) -> None:
-        """Do what still waits. fsync comes first, since the index may be locked for seconds."""
-        self._is_put_off = False  # before the rest, so that what comes meanwhile is not forgotten
-        self._sync()
-        for session in _take_all(self._unindexed):
+    def _fsync_and_index(self) -> None:
+        """Force to the disk and index what still waits. fsync comes first, since the index may be locked for
+        seconds."""
+        self._is_index_queued = False  # before the rest, so that what comes meanwhile is not forgotten
+        self._fsync_and_exchange()
+        for session in _take_all(self._not_indexed):
             with contextlib.suppress(OSError, Unreadable, ImportError):  # then the next list does it: the mark stays
                 self._recorder.store.index_session(*session)
 
