@@ -14,7 +14,7 @@ from typing import Any
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.file_format import IN_PIECES, Entry, Header
+from acp_proxy.transcript.file_format import IN_PIECES_SIZE, Entry, Header
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "fixtures" / "transcripts" / "v1"
@@ -67,7 +67,7 @@ def leave_out_quotable(one: Damaged) -> Damaged:
         if not is_entry(entry) or not before or (run and own and run[1] == own[1]):
             return False
         is_value = before.rstrip(b" \t\r").endswith((b":", b",", b"["))
-        return is_value or (run is not None and (line.rstrip().endswith(b"}}}}") or len(line) >= IN_PIECES))
+        return is_value or (run is not None and (line.rstrip().endswith(b"}}}}") or len(line) >= IN_PIECES_SIZE))
 
     return replace(one, lines=tuple((at, line) for at, line in one.lines if not is_quotable(at, line)))
 
@@ -147,7 +147,7 @@ def _turn(chance: random.Random, run: str, turn: int) -> Iterator[Part]:
         spaces = (" ,  ", " : ") if chance.random() < 0.1 else (",", ":")
         text = json.dumps({"jsonrpc": "2.0"} | value, ensure_ascii=chance.random() < 0.5, separators=spaces)
         raw = text.encode("utf-8", "surrogatepass")
-        return lambda at: file_format.encode_message(at, run, peer, raw, of, plain=jsonrpc.is_plain(raw))
+        return lambda at: file_format.encode_message(at, run, peer, raw, of, is_plain=jsonrpc.is_plain(raw))
 
     def update(kind: str, **fields: object) -> Part:
         params = {"sessionId": SESSION, "update": {"sessionUpdate": kind} | fields}

@@ -46,7 +46,7 @@ from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.proxy.session_log import SessionLog
 from acp_proxy.proxy.unstable_methods import UnstableMethods
 from acp_proxy.transcript.file_format import GapReason
-from acp_proxy.transcript.rewinds import fork_point
+from acp_proxy.transcript.rewinds import parse_fork_point
 from acp_proxy.transcript.titles import RECORD_BYTES
 
 _SETTLING_METHODS = frozenset({acp.PROMPT, acp.STEERING, acp.CLOSE, acp.LOAD, acp.RESUME}) | acp.REWINDS
@@ -450,7 +450,9 @@ class Connection:
                 return effects + self._negotiation.handle_offer(line, message)
             case acp.FORK if fork is not None and self._log.records:
                 has_record = self._handovers.expect_record_of_fork(fork, answered.session_id or "")
-                if has_record and fork_point(answered.request.params) is not None:  # the copy may end before the note
+                if (
+                    has_record and parse_fork_point(answered.request.params) is not None
+                ):  # the copy may end before the note
                     effects += self._log.note_record(fork)
                 self._machine.add_fork(answered.request, fork, early_lines)
             case acp.LIST if (

@@ -23,7 +23,7 @@ from acp_proxy.proxy.known_sessions import KnownSessions, SessionState
 from acp_proxy.proxy.terminal_notes import Terminals
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
-from acp_proxy.transcript.rewinds import Point, encode_ids, fork_point
+from acp_proxy.transcript.rewinds import Point, encode_ids, parse_fork_point
 from acp_proxy.transcript.titles import Titles
 
 
@@ -54,7 +54,7 @@ class SessionLog:
         ``method``, ``params``: of the request. ``result``: of the answer. ``anew``: it opened a new one instead.
         """
         parent = acp.session_id(params) if method == acp.FORK else None
-        point = fork_point(params) if method == acp.FORK else None
+        point = parse_fork_point(params) if method == acp.FORK else None
         origin = file_format.RECORDED if method == acp.NEW else file_format.PARTIAL
         return self._open(session_id, method, params, result, origin, parent=parent, point=point, anew=anew)
 
@@ -87,7 +87,7 @@ class SessionLog:
         self, session_id: str, decision: Decision | None, ids: Mapping[tuple[str, bytes], str] | None = None
     ) -> list[TranscriptEffect]:
         """Note whose replay a load has shown, and which rule decided. ``ids``: those of the user's messages in the
-        agent's replay, by ``rewinds.request_key``, if the transcript does not note them yet."""
+        agent's replay, by ``rewinds.make_request_key``, if the transcript does not note them yet."""
         if decision is None or decision.rule.number is None:
             return []
         shown = "transcript" if decision.client_has_transcript else "agent"

@@ -328,7 +328,7 @@ class Recorder:
                 case RecordLine(session_id, peer, raw, answered_method):
                     is_plain = jsonrpc.is_plain(raw)
                     data += file_format.encode_message_parts(
-                        stamp, self.run_id, peer, raw, answered_method, plain=is_plain, protocol=self._protocol
+                        stamp, self.run_id, peer, raw, answered_method, is_plain=is_plain, protocol=self._protocol
                     )
                 case RecordUpdates(session_id, lines):
                     if len(lines) < _ENCODED_TOGETHER_BYTES and batch and batch[0][0] < seconds + 0.001:

@@ -190,7 +190,7 @@ class OpenedTranscript:
             session,
             alias=agents.alias,
             agent_has_only_part=agents.was_handed_over,
-            is_copy=agents.is_none,
+            is_copy=agents.is_missing,
             is_behind=agents.is_behind,
             is_open=self.is_open,
         )

@@ -231,8 +231,8 @@ class ReplayThread:
 
     def _read_missing(self) -> Iterable[Line | AlikeLines]:
         """The part of the transcript that the agent's session lacks."""
-        agents, start = self._reading.agents, self._reading.entries_at
-        lines = self._reading.read_alike(start + agents.lacks_from, 1)
+        agents, start = self._reading.agents, self._reading.entries_start
+        lines = self._reading.read_alike(start + agents.first_lacking, 1)
         return (line for line in drop_rewound(self._reading, lines) if agents.lacks(line.end - 1 - start))
 
     @property

@@ -17,7 +17,7 @@ from pathlib import Path
 from acp_proxy.protocol import timestamps
 from acp_proxy.store.layout import Layout, remove_file
 from acp_proxy.transcript import file_format, private_files
-from acp_proxy.transcript.compressed import Compressed, compress_chunks, read_pieces, write_chunks
+from acp_proxy.transcript.compressed import CompressedTranscript, compress_chunks, read_pieces, write_chunks
 from acp_proxy.transcript.file_format import GapReason, NoteType
 from acp_proxy.transcript.file_names import (
     COMPRESSED_SUFFIX,
@@ -121,7 +121,7 @@ def _compress(layout: Layout, agent_folder: str, name: str, fd: int, options: Co
             _check_unchanged(path, status)  # after the open: a delete from now on removes the new file too
             after = write_chunks(out, compress_chunks(_read_chunks(fd, status.st_size, options), status.st_size))
             inode = os.fstat(out).st_ino
-            if not all(_compare_chunks(fd, Compressed(out), status.st_size, options)):
+            if not all(_compare_chunks(fd, CompressedTranscript(out), status.st_size, options)):
                 raise _NotNow
         finally:
             os.close(out)
@@ -148,7 +148,9 @@ def _read_chunks(fd: int, size: int, options: CompressionOptions) -> Iterator[by
         yield data
 
 
-def _compare_chunks(fd: int, compressed: Compressed, size: int, options: CompressionOptions) -> Iterator[bool]:
+def _compare_chunks(
+    fd: int, compressed: CompressedTranscript, size: int, options: CompressionOptions
+) -> Iterator[bool]:
     """Compares the compressed file with the original, chunk by chunk."""
     at = 0
     for data in _read_chunks(fd, size, options):
@@ -183,7 +185,7 @@ def decompress(layout: Layout, agent_folder: str, path: Path) -> bool:
         is_listed = path == layout.transcript_path(agent_folder, path.stem)
         if is_listed:
             layout.mark(agent_folder, path.stem)
-        reading = Compressed(fd)
+        reading = CompressedTranscript(fd)
         stack.callback(lambda: new.unlink(missing_ok=True))
         out = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         try:

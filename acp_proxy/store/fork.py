@@ -88,13 +88,13 @@ def create(
 def _write(out: int, agent_folder: str, header: Header, source: Reading) -> None:
     """Write the header, the copy and the notes around it. Raises OSError."""
     assert source.header is not None
-    of, size = source.path.parent.name, max(source.size - source.entries_at, 0)
+    of, size = source.path.parent.name, max(source.size - source.entries_start, 0)
     parent = {"transcript": source.path.stem, "createdAt": source.header.created_at, "size": size}
     parent |= {"agent": of} if of != agent_folder else {}
     note = {"type": NoteType.COPIED, **parent}
     head = file_format.encode_header(header) + file_format.encode_note(header.created_at, _FORK_RUN, note)
     if size >= _ALIGNED_FROM:  # btrfs and XFS then share the parent's blocks: the copy takes no space
-        head = head[:-1] + b" " * ((source.entries_at - len(head)) % private_files.BLOCK) + b"\n"
+        head = head[:-1] + b" " * ((source.entries_start - len(head)) % private_files.BLOCK) + b"\n"
     private_files.write_at(out, head, 0)
     if (copied := source.copy_entries(size, out, len(head))) < size:  # it was truncated; the next attempt sees its size
         raise OSError(errno.EIO, "the file became shorter while it was copied", str(source.path))
@@ -121,7 +121,7 @@ def find_end(
             return find_fork_end(reading, point)
         if forked_at is None:
             return reading.size
-        end = reading.entries_at
+        end = reading.entries_start
         for line in reading.read_lines():
             if line.entry is not None and line.entry.at > forked_at:
                 break

@@ -197,10 +197,10 @@ class Index:
                 if size == reading.size:
                     return not summary.open
             shown, all_whole = summary, True
-            for line in reading.read_alike(size, lines, short=True):
+            for line in reading.read_alike(size, lines, shortens=True):
                 if isinstance(line, AlikeLines):
                     summary.add_chunks(line.chunks)
-                elif line.whole:
+                elif line.is_whole:
                     if line.entry is not None:
                         summary.add(line.entry)
                 else:  # the last, incomplete line: counts now, but is read again

@@ -61,7 +61,7 @@ def append_turns(
                 with closing(Reading(path)) as reading:
                     header = reading.header
                     # The turns may follow another end than the file has.
-                    if header is None or reading.size - reading.entries_at != expected_size:
+                    if header is None or reading.size - reading.entries_start != expected_size:
                         return False
                     parts = _join_parts([*header.elsewhere, *elsewhere])
                     header = complete_header(replace(header, uid=header.uid or uid, elsewhere=parts), data)
@@ -152,7 +152,7 @@ def overwrite(layout: Layout, agent_folder: str, name: str, spans: Iterable[tupl
         if not os.path.lexists(path):
             open_session.decompress(layout, agent_folder, path)
         with closing(Reading(path)) as reading:
-            start = reading.entries_at
+            start = reading.entries_start
         fd = private_files.open_private(path, os.O_RDWR)
         try:
             for at, new in spans:
@@ -165,7 +165,7 @@ def overwrite(layout: Layout, agent_folder: str, name: str, spans: Iterable[tupl
 
 def _chain_file(header: Header, reading: Reading, data: bytes) -> Iterator[bytes]:
     yield file_format.encode_header(header)
-    yield from reading.read_bytes(reading.entries_at)
+    yield from reading.read_bytes(reading.entries_start)
     yield data
 
 

@@ -20,7 +20,7 @@ from acp_proxy.transcript.private_files import append_parts, lock, open_private,
 from acp_proxy.transcript.reader import read_header
 
 _IDENTITY_SIZE = 4096  # bytes of a header: enough for its id and its time
-_TRIES, _PAUSE_SECONDS = 500, 0.001  # half a second for another process to finish a header or to compress
+_LOCK_TRIES, _PAUSE_SECONDS = 500, 0.001  # half a second for another process to finish a header or to compress
 _TORN_END_CHECKS = 20  # checks of a torn end, one per pause: a write takes less time than that
 
 _SURELY_UNUSED_SECONDS = 24 * 60 * 60.0
@@ -45,7 +45,7 @@ class Transcript:
             self.close()
             raise
         self._inode = status.st_dev, status.st_ino
-        self._torn = False
+        self._is_torn = False
         self.is_begun = False
         """Whether this object wrote the header; if not, the file had one already."""
         self.is_moved_by_hand = False
@@ -53,7 +53,7 @@ class Transcript:
         that appending to it need not look for it in directories each time."""
         self._header = b""
         try:
-            self._share(header)
+            self._take_shared_lock(header)
             if not self.is_begun and not self.has_its_name():  # another process held the lock to compress it until now
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         except OSError:
@@ -69,12 +69,12 @@ class Transcript:
         # The kernel puts a write with O_APPEND behind whatever other processes have written, so entries need no lock.
         # Only a write that ends early (full disk, kill) leaves a torn line. A newline before the next entry keeps that
         # one whole; the torn one is read as damage, since nobody can know whether the rest was ever written.
-        if self._torn:
+        if self._is_torn:
             parts = (b"\n", *parts)
         # Set before the write: if it raises, nobody knows how much of it is in the file.
-        self._torn = self._is_written = True
+        self._is_torn = self._is_written = True
         append_parts(self._fd, parts)
-        self._torn = False
+        self._is_torn = False
 
     @property
     def identity(self) -> bytes:
@@ -93,8 +93,8 @@ class Transcript:
         *inode, beginning = identity.split(b" ", 2)
         if not decompressed and inode != [b"%d" % number for number in self._inode]:
             return False
-        now = self._read_beginning()
-        return now == beginning or not now or not beginning
+        current = self._read_beginning()
+        return current == beginning or not current or not beginning
 
     def _read_beginning(self) -> bytes:
         """The start of the header, without the newline; empty if the header is broken."""
@@ -133,7 +133,7 @@ class Transcript:
             if self._is_written and problem.errno != errno.EINTR:
                 raise
 
-    def _share(self, header: Header | None) -> None:
+    def _take_shared_lock(self, header: Header | None) -> None:
         """Take the shared lock that every appending process holds, once the file has a header. Raises OSError.
 
         If the file is empty and ``header`` is given, one process writes it under the exclusive lock.
@@ -142,7 +142,7 @@ class Transcript:
         # writes the header (``_begin`` looks again, now under the lock); the other one gets the shared lock when that
         # is done. It waits, too, if it got the shared lock first: a file without a header must not get entries, and the
         # process that created it may have died before it wrote one. So the loop tries again from the start.
-        for _ in range(_TRIES):
+        for _ in range(_LOCK_TRIES):
             if header is not None and not os.fstat(self._fd).st_size:
                 with contextlib.suppress(BlockingIOError):
                     lock(self._fd)
@@ -155,12 +155,12 @@ class Transcript:
             if self.is_begun:  # do not read the end: the disk may allow writes but not reads
                 return
             if os.fstat(self._fd).st_size or header is None:
-                self._torn = self._is_torn()
+                self._is_torn = self._check_torn_end()
                 return
             time.sleep(_PAUSE_SECONDS)
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(self.path))
 
-    def _is_torn(self) -> bool:
+    def _check_torn_end(self) -> bool:
         """Whether the file ends without a newline, for longer than another process's write takes.
 
         A long write may be visible in parts. Taken for a torn line, it would get a newline in its middle.

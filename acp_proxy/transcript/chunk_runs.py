@@ -18,23 +18,23 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 
-_SPOKEN = (update_kinds.AGENT_CHUNK, update_kinds.THOUGHT_CHUNK)
-_TEXT = b'"text":'
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-_JOINT = b"x"
+_SPOKEN_KINDS = (update_kinds.AGENT_CHUNK, update_kinds.THOUGHT_CHUNK)
+_TEXT_KEY = b'"text":'
+_JSON_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_SEPARATOR = b"x"
 """Separates texts that are parsed together: it completes no escape, surrogate pair or character cut off before it."""
 _FEWEST_LINES, _MOST_LINES = 16, 1024
 """Lines examined at once. After a short stream only few, since other lines often follow."""
 _HEAD_LIMIT = 1024
 """The most bytes before a text. Each of up to a thousand lines takes that much memory while they are compared, however
 short it is. A line without extra members from the agent needs a quarter of it."""
-_WIDTH = 24
-_TIME = len(file_format.ENTRY_START), len(file_format.ENTRY_START) + _WIDTH
+_TIME_WIDTH = 24
+_TIME_SPAN = len(file_format.ENTRY_START), len(file_format.ENTRY_START) + _TIME_WIDTH
 """The offsets of the time in a line."""
-_IN_TIMES = b"0123456789-:.TZ"
-_WORD = 8
-_LEAD = -_TIME[0] % _WORD
-_TIME_WORDS = range((_LEAD + _TIME[0]) // _WORD, (_LEAD + _TIME[1]) // _WORD)
+_TIME_BYTES = b"0123456789-:.TZ"
+_WORD_SIZE = 8
+_PADDING = -_TIME_SPAN[0] % _WORD_SIZE
+_TIME_WORD_INDEXES = range((_PADDING + _TIME_SPAN[0]) // _WORD_SIZE, (_PADDING + _TIME_SPAN[1]) // _WORD_SIZE)
 """The words that hold the time when a line's beginning is laid out in words of eight bytes."""
 
 
@@ -55,12 +55,12 @@ class AlikeChunks:
     @property
     def size(self) -> int:
         """The size of the lines in bytes."""
-        return len(self._texts) + self.count * self._pattern.around
+        return len(self._texts) + self.count * self._pattern.fixed_size
 
     @property
     def at(self) -> str:
         """The time of the last line."""
-        return self.lines[-1][slice(*_TIME)].decode()
+        return self.lines[-1][slice(*_TIME_SPAN)].decode()
 
     @property
     def text(self) -> str:
@@ -77,8 +77,8 @@ class AlikeChunks:
     @property
     def messages(self) -> bytes:
         """The messages in the lines, byte for byte, each ending in a newline."""
-        before, after = self._pattern.before, self._pattern.after
-        return b"".join((before, self._texts[:-1].replace(b"\n", after + before), after))
+        start, end = self._pattern.message_start, self._pattern.message_end
+        return b"".join((start, self._texts[:-1].replace(b"\n", end + start), end))
 
     def decode_entries(self) -> Iterator[Entry]:
         """The entry of each line."""
@@ -90,30 +90,33 @@ class AlikeChunks:
 class AlikeChunksFinder:
     """Finds chunks alike for a reader that reads all other lines one by one.
 
-    The reader must set ``last`` to each line that it reads itself, and its entry; ``find`` looks for lines like it.
+    The reader must set ``last_read`` to each line that it reads itself, and its entry; ``find`` looks for lines like
+    it.
     """
 
     def __init__(self) -> None:
-        self.last: tuple[bytes, Entry | None] = b"", None
+        self.last_read: tuple[bytes, Entry | None] = b"", None
         self._pattern: _Pattern | None = None
-        self._looked_at = b""
-        self._many = _FEWEST_LINES
+        self._examined_line = b""
+        self._batch_size = _FEWEST_LINES
 
-    def find(self, lines: list[bytes], at: int) -> AlikeChunks | None:
-        """The lines from index ``at`` on that are like ``last``, or None if the first of them is not.
+    def find(self, lines: list[bytes], index: int) -> AlikeChunks | None:
+        """The lines from this index on that are like ``last_read``, or None if the first of them is not.
 
         Each line ends in its newline. More lines like it may follow the returned ones.
         """
-        line, entry = self.last
-        if line is not self._looked_at:
-            self._looked_at = line
-            self._pattern = _make_pattern(line, entry, lines[at]) if entry is not None else None
-        if self._pattern is None or not self._pattern.matches_start(lines[at]):
+        line, entry = self.last_read
+        if line is not self._examined_line:
+            self._examined_line = line
+            self._pattern = _make_pattern(line, entry, lines[index]) if entry is not None else None
+        if self._pattern is None or not self._pattern.matches_start(lines[index]):
             return None
-        looked_at = lines[at : at + self._many]
-        chunks = self._pattern.match_lines(looked_at)
-        is_whole = chunks is not None and chunks.count == len(looked_at)
-        self._many = min(2 * self._many, _MOST_LINES) if is_whole else max(self._many // 2, _FEWEST_LINES)
+        batch = lines[index : index + self._batch_size]
+        chunks = self._pattern.match_lines(batch)
+        is_whole = chunks is not None and chunks.count == len(batch)
+        self._batch_size = (
+            min(2 * self._batch_size, _MOST_LINES) if is_whole else max(self._batch_size // 2, _FEWEST_LINES)
+        )
         return chunks
 
 
@@ -123,31 +126,35 @@ class _Pattern:
     def __init__(self, line: bytes, text: tuple[int, int], message: int) -> None:
         """``text``: the offsets of the text between its quotes. ``message``: the offset of the message."""
         start, end = text
-        self._head, self._tail = line[_TIME[1] : start], line[end:]
-        self._form = f"{_LEAD}x{start}s{-(_LEAD + start) % _WORD}x"
-        self._blank = struct.pack(self._form, b"".join((file_format.ENTRY_START, b" " * _WIDTH, self._head)))
-        self._heads, self._ends = itemgetter(slice(_TIME[1], start)), itemgetter(slice(start, None))
-        self.around = len(line) - (end - start) - len(b"\n")
+        self._head, self._tail = line[_TIME_SPAN[1] : start], line[end:]
+        self._pack_format = f"{_PADDING}x{start}s{-(_PADDING + start) % _WORD_SIZE}x"
+        self._packed_head = struct.pack(
+            self._pack_format, b"".join((file_format.ENTRY_START, b" " * _TIME_WIDTH, self._head))
+        )
+        self._get_head, self._get_end = itemgetter(slice(_TIME_SPAN[1], start)), itemgetter(slice(start, None))
+        self.fixed_size = len(line) - (end - start) - len(b"\n")
         """The size in bytes of a line without its text and newline."""
-        self.before, self.after = line[message:start], line[end:-2] + b"\n"
+        self.message_start, self.message_end = line[message:start], line[end:-2] + b"\n"
 
     def matches_start(self, line: bytes) -> bool:
-        return line.startswith(self._head, _TIME[1])
+        return line.startswith(self._head, _TIME_SPAN[1])
 
     def match_lines(self, lines: list[bytes]) -> AlikeChunks | None:
         """The first lines that have these bytes; None if there are none, or if they cannot safely be read together."""
         if not self._have_heads(lines):
-            differ = map(ne, map(self._heads, lines), repeat(self._head))
+            differ = map(ne, map(self._get_head, lines), repeat(self._head))
             lines = lines[: next(compress(count(), differ), 0)]
             if not lines or not self._have_heads(lines):
                 return None
-        joined = b"".join(map(self._ends, lines))
+        joined = b"".join(map(self._get_end, lines))
         texts = joined.replace(self._tail, b"\n")
         if len(joined) - len(texts) != len(lines) * (len(self._tail) - 1):
-            whole = next(number for number, end in enumerate(map(self._ends, lines)) if not end.endswith(self._tail))
-            return self.match_lines(lines[:whole]) if whole else None
+            matching_count = next(
+                number for number, end in enumerate(map(self._get_end, lines)) if not end.endswith(self._tail)
+            )
+            return self.match_lines(lines[:matching_count]) if matching_count else None
         try:
-            orjson.loads(b'"%b"' % texts.replace(b"\n", _JOINT))
+            orjson.loads(b'"%b"' % texts.replace(b"\n", _SEPARATOR))
         except ValueError:
             return None
         return AlikeChunks(lines, texts, self)
@@ -155,37 +162,39 @@ class _Pattern:
     def _have_heads(self, lines: list[bytes]) -> bool:
         """Whether all lines begin with these bytes. Their beginnings are packed into one buffer without their times,
         and compared at once."""
-        number, width, times = len(lines), len(self._blank) // _WORD, b""
-        heads = bytearray(struct.pack(self._form * number, *lines))
-        words, blanks = memoryview(heads).cast("Q"), memoryview(b" " * _WORD * number).cast("Q")
-        for place in _TIME_WORDS:
-            times += words[place::width].tobytes()
-            words[place::width] = blanks
-        return heads == self._blank * number and not times.translate(None, _IN_TIMES)
+        line_count, width, times = len(lines), len(self._packed_head) // _WORD_SIZE, b""
+        heads = bytearray(struct.pack(self._pack_format * line_count, *lines))
+        words, blanks = memoryview(heads).cast("Q"), memoryview(b" " * _WORD_SIZE * line_count).cast("Q")
+        for word_index in _TIME_WORD_INDEXES:
+            times += words[word_index::width].tobytes()
+            words[word_index::width] = blanks
+        return heads == self._packed_head * line_count and not times.translate(None, _TIME_BYTES)
 
 
-def _make_pattern(line: bytes, entry: Entry, following: bytes) -> _Pattern | None:
+def _make_pattern(line: bytes, entry: Entry, next_line: bytes) -> _Pattern | None:
     """The pattern of an entry's line, or None if it is not a chunk of text or the following line differs from it."""
-    if entry.raw is None or entry.peer is not Peer.AGENT or len(entry.at) != _WIDTH:
+    if entry.raw is None or entry.peer is not Peer.AGENT or len(entry.at) != _TIME_WIDTH:
         return None
-    start = line.rfind(_TEXT) + len(_TEXT)
-    if not len(_TEXT) <= start <= _HEAD_LIMIT or not following.startswith(line[_TIME[1] : start], _TIME[1]):
+    start = line.rfind(_TEXT_KEY) + len(_TEXT_KEY)
+    if not len(_TEXT_KEY) <= start <= _HEAD_LIMIT or not next_line.startswith(
+        line[_TIME_SPAN[1] : start], _TIME_SPAN[1]
+    ):
         return None
-    string = _STRING.match(line, start)
-    whole = file_format.encode_message(entry.at, entry.run, entry.peer, entry.raw, protocol=entry.protocol)
-    if string is None or line != whole:
+    string = _JSON_STRING.match(line, start)
+    expected_line = file_format.encode_message(entry.at, entry.run, entry.peer, entry.raw, protocol=entry.protocol)
+    if string is None or line != expected_line:
         return None
     message = len(line) - len(b"}\n") - len(entry.raw)
     # The string found is the chunk's text if putting another string in its place changes the text that is read.
-    other = "" if _read_spoken(entry.value) else "-"
-    probe = b"".join((line[message:start], jsonrpc.dump(other), line[string.end() : -2]))
-    return _Pattern(line, (start + 1, string.end() - 1), message) if _read_spoken(_parse(probe)) == other else None
+    other_text = "" if _read_spoken(entry.value) else "-"
+    probe = b"".join((line[message:start], jsonrpc.dump(other_text), line[string.end() : -2]))
+    return _Pattern(line, (start + 1, string.end() - 1), message) if _read_spoken(_parse(probe)) == other_text else None
 
 
 def _read_spoken(message: object) -> str | None:
     """The text of an agent message or thought chunk, or None."""
     update = acp.member(acp.member(message, "params"), "update")
-    if acp.text(message, "method") != acp.UPDATE or acp.update_kind(update) not in _SPOKEN:
+    if acp.text(message, "method") != acp.UPDATE or acp.update_kind(update) not in _SPOKEN_KINDS:
         return None
     return acp.text(acp.member(update, "content"), "text")
 

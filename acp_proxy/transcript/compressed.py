@@ -27,13 +27,13 @@ CHUNK = 1024 * 1024
 """Bytes of a transcript handled at a time: a few milliseconds of work."""
 
 
-class Compressed:
+class CompressedTranscript:
     """An open compressed transcript. Reading forwards is fast; going back starts from the beginning."""
 
     def __init__(self, fd: int) -> None:
         """Reads the frame's header, or the whole frame if that lacks the size. Raises OSError; TooLarge for a bomb."""
         self._fd = fd
-        self._on_disk = os.fstat(fd).st_size
+        self._disk_size = os.fstat(fd).st_size
         self.is_damaged = False
         """Whether damage was met, as far as it was read."""
         self.size = 0
@@ -45,19 +45,19 @@ class Compressed:
             self.is_damaged = True
             return
         self.size = self._measure() if size is None else size  # type: ignore[redundant-expr] # the stub omits None
-        check_size(self.size, self._on_disk)
+        check_size(self.size, self._disk_size)
 
-    def read(self, size: int, at: int) -> bytes:
+    def read(self, size: int, offset: int) -> bytes:
         """Bytes at an offset of the transcript: fewer only at its end or where it is damaged. Raises OSError."""
-        if at < self._start:
+        if offset < self._start:
             self._begin()
         # One byte further: only the frame's end carries the checksum.
-        while self._start + len(self._buffer) <= at + size and (data := self._read_more()):
-            passed = min(max(at - self._start, 0), len(self._buffer))
-            del self._buffer[:passed]
-            self._start += passed
+        while self._start + len(self._buffer) <= offset + size and (data := self._read_more()):
+            passed_size = min(max(offset - self._start, 0), len(self._buffer))
+            del self._buffer[:passed_size]
+            self._start += passed_size
             self._buffer += data
-        skip = at - self._start
+        skip = offset - self._start
         return bytes(self._buffer[skip : skip + size])
 
     def read_all(self) -> Iterator[bytes]:
@@ -68,27 +68,27 @@ class Compressed:
     def _begin(self) -> None:
         """Start again at the first byte."""
         self._decompressor = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _WINDOW_LOG})
-        self._at = 0
+        self._file_offset = 0
         self._start = 0  # offset of the buffer in the transcript
         self._buffer = bytearray()
-        self._ended = False
+        self._has_ended = False
 
     def _read_more(self) -> bytes:
         """The next bytes of the transcript; empty at its end."""
-        while not self._ended:
+        while not self._has_ended:
             piece = b""
             if self._decompressor.needs_input:
-                piece = read_at(self._fd, PIECE, self._at)
-                self._at += len(piece)
+                piece = read_at(self._fd, PIECE, self._file_offset)
+                self._file_offset += len(piece)
             if self._decompressor.needs_input and not piece:
-                self._ended = self.is_damaged = True  # the file ends within the frame
+                self._has_ended = self.is_damaged = True  # the file ends within the frame
                 return b""
             try:
                 data = self._decompressor.decompress(piece, CHUNK)
             except zstd.ZstdError:
-                self._ended = self.is_damaged = True
+                self._has_ended = self.is_damaged = True
                 return b""
-            self._ended = self._decompressor.eof
+            self._has_ended = self._decompressor.eof
             if data:
                 return data
         return b""
@@ -98,16 +98,16 @@ class Compressed:
         size = 0
         for data in self.read_all():
             size += len(data)
-            check_size(size, self._on_disk)
+            check_size(size, self._disk_size)
         self._begin()
         return size
 
 
 def read_pieces(read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
     """The first ``size`` bytes of a file, in chunks. ``read(size, offset)`` returns its bytes."""
-    at = 0
-    while at < size and (data := read(min(CHUNK, size - at), at)):
-        at += len(data)
+    offset = 0
+    while offset < size and (data := read(min(CHUNK, size - offset), offset)):
+        offset += len(data)
         yield data
 
 

@@ -8,30 +8,30 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
 from acp_proxy.transcript.rewinds import Messages, Point, Rewinds
 
-_PLAIN = re.compile(r"[\w.:-]+", re.ASCII)
+_PLAIN_ID = re.compile(r"[\w.:-]+", re.ASCII)
 """An id that every encoder writes in the same bytes."""
 
 
 def drop_rewound(reading: Reading, lines: Iterable[Line | AlikeLines] | None = None) -> Iterator[Line | AlikeLines]:
     """The lines of a transcript without what was taken back. ``lines``: some of them; None: all. Raises OSError."""
     rewinds = _read_rewinds(reading) if reading.may_be_rewound else None
-    chosen = reading.read_alike() if lines is None else lines
-    if rewinds is None or not rewinds.are_any:
-        yield from chosen
+    selected = reading.read_alike() if lines is None else lines
+    if rewinds is None or not rewinds.has_any:
+        yield from selected
         return
-    for line in chosen:
+    for line in selected:
         if not rewinds.has_taken_back(line.end, line.entry if isinstance(line, Line) else None):
             yield line
 
 
 def _read_rewinds(reading: Reading) -> Rewinds:
-    rewinds, at = Rewinds(), reading.entries_at
+    rewinds, offset = Rewinds(), reading.entries_start
     for line in reading.read_alike():
         if isinstance(line, AlikeLines):
             rewinds.add_chunks(line.end)
         elif line.entry is not None:
-            rewinds.add(line.number, at, line.end, line.entry)
-        at = line.end
+            rewinds.add(line.number, offset, line.end, line.entry)
+        offset = line.end
     return rewinds
 
 
@@ -41,16 +41,16 @@ def find_fork_end(reading: Reading, point: Point) -> int | None:
     Only lines that may be about the message are parsed, since a conversation may be waiting. Raises OSError.
     """
     messages, ids = Messages(), (point.message, point.message.partition(":segment:")[0])
-    marks = [acp.PROMPT.encode(), *(id.encode() for id in ids)] if all(map(_PLAIN.fullmatch, ids)) else [b""]
-    number, at = 0, reading.header_size
+    marks = [acp.PROMPT.encode(), *(id.encode() for id in ids)] if all(map(_PLAIN_ID.fullmatch, ids)) else [b""]
+    number, offset = 0, reading.header_size
     for lines in _read_blocks(reading):
         if messages.may_move(point) or any(lines.rfind(mark) >= 0 for mark in marks):  # faster than ``in``
             for line in framing.cut(lines):
                 for piece in file_format.find_entries(line):
-                    messages.add(number, at, at + len(line), piece.value)
-                number, at = number + 1, at + len(line)
+                    messages.add(number, offset, offset + len(line), piece.value)
+                number, offset = number + 1, offset + len(line)
         else:
-            number, at = number + lines.count(b"\n"), at + len(lines)
+            number, offset = number + lines.count(b"\n"), offset + len(lines)
     return messages.find_offset(point)
 
 
@@ -62,5 +62,5 @@ def _read_blocks(reading: Reading) -> Iterator[bytes]:
             yield b"".join((*parts, data[:end]))
             parts = []
         parts.append(data[end:])
-    if rest := b"".join(parts):
-        yield rest
+    if last_line := b"".join(parts):
+        yield last_line

@@ -81,7 +81,7 @@ ENTRY_START = b'{"at":"'
 """The first bytes of every entry, to find entries in a damaged line."""
 _ENTRY_START = re.compile(re.escape(ENTRY_START))
 _RUN = re.compile(rb'\{"at":' + _TEXT + rb',"run":' + _TEXT)
-IN_PIECES = 1024 * 1024
+IN_PIECES_SIZE = 1024 * 1024
 """Bytes of a line that may have been recorded in pieces, as it came: then nobody knew whether it is JSON."""
 
 UPGRADES: dict[int, Callable[[dict[str, object]], dict[str, object]]] = {}
@@ -99,7 +99,7 @@ class GitHead(Struct, frozen=True):
         """From its JSON, or anything else."""
         return cls(acp.text(value, "branch") or "", acp.text(value, "commit") or "")
 
-    def known_members(self) -> dict[str, str]:
+    def encode_members(self) -> dict[str, str]:
         """Its JSON."""
         return {name: value for name, value in (("branch", self.branch), ("commit", self.commit)) if value}
 
@@ -176,7 +176,7 @@ def encode_header(header: Header) -> bytes:
                 **({"elsewhere": header.elsewhere} if header.elsewhere else {}),
                 **({"foreignDirectories": header.foreign_directories} if header.foreign_directories else {}),
                 **({"branchOf": header.branch_of} if header.branch_of else {}),
-                **({"git": git} if (git := header.git.known_members()) else {}),
+                **({"git": git} if (git := header.git.encode_members()) else {}),
             }
         )
         + b"\n"
@@ -184,23 +184,23 @@ def encode_header(header: Header) -> bytes:
 
 
 def encode_message(
-    at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, plain: bool = True, protocol: int = V1
+    at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, is_plain: bool = True, protocol: int = V1
 ) -> bytes:
     """As ``encode_message_parts``, joined."""
-    return b"".join(encode_message_parts(at, run, peer, raw, of, plain=plain, protocol=protocol))
+    return b"".join(encode_message_parts(at, run, peer, raw, of, is_plain=is_plain, protocol=protocol))
 
 
 def encode_message_parts(
-    at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, plain: bool = True, protocol: int = V1
+    at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, is_plain: bool = True, protocol: int = V1
 ) -> Parts:
     """The line of an entry with a message (``raw``, without its newline), in parts, so that a long one is not copied.
 
-    ``of``: the method that a response answers. ``plain=False``: the message fails ``jsonrpc.is_plain``, so it is
+    ``of``: the method that a response answers. ``is_plain=False``: the message fails ``jsonrpc.is_plain``, so it is
     written as a string. ``protocol``: the protocol's version of the message.
     """
     method = f'"of":{json.dumps(of)},' if of else ""
     start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}",{method}{_encode_version(protocol)}'.encode()
-    if plain:
+    if is_plain:
         return [start, b'"message":', raw, b"}\n"]
     return [start, b'"line":', json.dumps(json_splice.decode(raw)).encode(), b"}\n"]
 
@@ -219,11 +219,12 @@ def encode_update_parts(at: str, run: str, lines: bytes, protocol: int = V1) -> 
     """
     if lines.rfind(ENTRY_START) >= 0:  # faster than ``in``
         raw_lines = lines[:-1].split(b"\n")
-        plain = [ENTRY_START not in raw or jsonrpc.is_plain(raw) for raw in raw_lines]
-        if not all(plain):
-            pairs = zip(raw_lines, plain, strict=True)
+        are_plain = [ENTRY_START not in raw or jsonrpc.is_plain(raw) for raw in raw_lines]
+        if not all(are_plain):
+            pairs = zip(raw_lines, are_plain, strict=True)
             return [
-                encode_message(at, run, Peer.AGENT, raw, plain=is_plain, protocol=protocol) for raw, is_plain in pairs
+                encode_message(at, run, Peer.AGENT, raw, is_plain=is_plain, protocol=protocol)
+                for raw, is_plain in pairs
             ]
     start = f'{{"at":"{at}","run":"{run}","from":"agent",{_encode_version(protocol)}"message":'.encode()
     if lines.find(b"\n") + 1 == len(lines):
@@ -250,7 +251,7 @@ def decode_header(line: bytes) -> Header | None:
         return None
     if version > VERSION:
         raise NewerFormat(version, VERSION)
-    session_id, cwd, created = value.get("sessionId"), value.get("cwd"), value.get("createdAt")
+    session_id, cwd, created_at = value.get("sessionId"), value.get("cwd"), value.get("createdAt")
     origin: object = value.get("origin")
     if not isinstance(session_id, str):
         return None
@@ -259,7 +260,7 @@ def decode_header(line: bytes) -> Header | None:
         session_id=session_id,
         cwd=cwd if isinstance(cwd, str) else None,
         origin=origin if isinstance(origin, str) and origin in (RECORDED, IMPORTED) else PARTIAL,
-        created_at=created if isinstance(created, str) and created.isascii() else "",
+        created_at=created_at if isinstance(created_at, str) and created_at.isascii() else "",
         directories=[item for item in directories if isinstance(item, str)] if isinstance(directories, list) else [],
         agent=agent if isinstance(agent, dict) else {},
         forked_from=acp.strings(value, "forkedFrom"),
@@ -306,14 +307,14 @@ def find_entries(line: bytes, version: int = VERSION) -> list[Intact[Entry]]:
     if entry is not None:
         return [Intact(0, len(line.rstrip(b"\r\n")), entry)]
     beginning = _RUN.match(line)
-    own = beginning[2].decode() if beginning is not None else None
-    may_be_one = own is not None and (len(line) >= IN_PIECES or _may_be_unread(line))
-    has_message = own is not None or not line.startswith(ENTRY_START[:-1])  # else it was cut off before that
+    own_run = beginning[2].decode() if beginning is not None else None
+    may_be_one = own_run is not None and (len(line) >= IN_PIECES_SIZE or _may_be_unread(line))
+    has_message = own_run is not None or not line.startswith(ENTRY_START[:-1])  # else it was cut off before that
 
     def read(piece: bytes, is_value: bool) -> Entry | None:
         entry = decode_entry(piece, version)
         may_be_inside = may_be_one or (is_value and has_message)
-        return entry if entry is not None and (entry.run == own or not may_be_inside) else None
+        return entry if entry is not None and (entry.run == own_run or not may_be_inside) else None
 
     return salvage.find_pieces(line, _ENTRY_START, read)
 
@@ -326,19 +327,19 @@ def find_notes(
     Only entries count (``find_entries``), never what a message contains. Lines without such bytes are not parsed.
     """
     beginnings = tuple(NOTE_BYTES + kind.encode() + b'"' for kind in kinds)
-    at = lines.find(NOTE_BYTES) if lines.rfind(NOTE_BYTES) >= 0 else -1  # rfind is faster where there is none
-    while at >= 0:
-        if not lines.startswith(beginnings, at):
-            at = lines.find(NOTE_BYTES, at + 1)
+    offset = lines.find(NOTE_BYTES) if lines.rfind(NOTE_BYTES) >= 0 else -1  # rfind is faster where there is none
+    while offset >= 0:
+        if not lines.startswith(beginnings, offset):
+            offset = lines.find(NOTE_BYTES, offset + 1)
             continue
-        start = lines.rfind(b"\n", 0, at) + 1
-        end = lines.find(b"\n", at)
+        start = lines.rfind(b"\n", 0, offset) + 1
+        end = lines.find(b"\n", offset)
         line = lines[start : end if end >= 0 else len(lines)]
         for piece in find_entries(line, version):
             note = piece.value.note
             if note is not None and acp.text(note, "type") in kinds:
                 yield start + piece.start, note
-        at = lines.find(NOTE_BYTES, start + len(line))
+        offset = lines.find(NOTE_BYTES, start + len(line))
 
 
 def is_note_start(line: bytes) -> bool:
@@ -352,7 +353,9 @@ def decode_entry(line: bytes, version: int = VERSION) -> Entry | None:
     envelope = _ENVELOPE.match(line) if version == VERSION else None
     try:
         return (
-            _read_enveloped(line, envelope) if envelope is not None else _read(jsonrpc.parse_text(line), line, version)
+            _read_enveloped(line, envelope)
+            if envelope is not None
+            else _read_parsed(jsonrpc.parse_text(line), line, version)
         )
     except (ValueError, RecursionError):
         return None
@@ -395,7 +398,7 @@ def _may_be_unread(line: bytes) -> bool:
     return is_update and line.rstrip(b"\r\n").endswith(b"}}}}")
 
 
-def _read(value: object, line: bytes, version: int) -> Entry | None:
+def _read_parsed(value: object, line: bytes, version: int) -> Entry | None:
     """Read any other entry from its parsed line. Raises ValueError, RecursionError."""
     if not isinstance(value, dict):
         return None
@@ -413,14 +416,14 @@ def _read(value: object, line: bytes, version: int) -> Entry | None:
     protocol = value.get("v")
     protocol = protocol if type(protocol) is int else V1
     if "message" in value:
-        whole = json_splice.decode(line)
-        start, end = json_splice.members(whole, json_splice.whole(whole)[0])["message"]
+        text_of_line = json_splice.decode(line)
+        start, end = json_splice.members(text_of_line, json_splice.whole(text_of_line)[0])["message"]
         return Entry(
             at,
             run,
             Peer(sender),
             of,
-            raw=json_splice.encode(whole[start:end]),
+            raw=json_splice.encode(text_of_line[start:end]),
             value=value["message"],
             protocol=protocol,
         )

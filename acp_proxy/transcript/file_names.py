@@ -85,8 +85,8 @@ def may_belong(text: str, name: str) -> bool:
 
 def find_aside_suffix(name: str) -> str:
     """The part of a name from the first ``ASIDE`` on, such as ``~1``; empty if the transcript was never renamed."""
-    _, mark, behind = name.partition(ASIDE)
-    return mark + behind
+    _, mark, suffix = name.partition(ASIDE)
+    return mark + suffix
 
 
 def find_table_digit(name: str) -> str:
@@ -135,8 +135,8 @@ def is_soft_deleted_name(name: str) -> bool:
 
 def read_deletion_time(name: str) -> str:
     """When a transcript was soft-deleted, read from its name; in the protocol's time format."""
-    at = name.rpartition(ASIDE)[2].rjust(_STAMP_DIGITS, "0")
-    return f"{at[:4]}-{at[4:6]}-{at[6:8]}T{at[8:10]}:{at[10:12]}:{at[12:14]}.{at[14:17]}Z"
+    digits = name.rpartition(ASIDE)[2].rjust(_STAMP_DIGITS, "0")
+    return f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}T{digits[8:10]}:{digits[10:12]}:{digits[12:14]}.{digits[14:17]}Z"
 
 
 def parse_transcript_name(file: str) -> str | None:
@@ -154,9 +154,9 @@ def strip_hash(folder: str) -> str:
 def name_agent(folder: str) -> str:
     """The name that people see for an agent's folder: its slug, without the scope of a package name (``@scope/``)."""
     words = strip_hash(folder).split("-")
-    for at in range(1, len(words)):  # the slug has lost the "/", but the hash tells where it stood
-        if file_name(f"@{'-'.join(words[:at])}/{'-'.join(words[at:])}") == folder:
-            return "-".join(words[at:])
+    for count in range(1, len(words)):  # the slug has lost the "/", but the hash tells where it stood
+        if file_name(f"@{'-'.join(words[:count])}/{'-'.join(words[count:])}") == folder:
+            return "-".join(words[count:])
     return strip_hash(folder)
 
 
@@ -166,24 +166,24 @@ def match_agents(folders: Iterable[str], agent_words: str) -> list[str]:
 
     If there are none, those in which a word of the name starts with it. An empty ``agent_words`` means all folders.
     """
-    known = list(folders)
-    return [folder for folder in known if agent_words and _is_called(folder, agent_words)] or [
-        folder for folder in known if _has_word_start(folder, agent_words)
+    all_folders = list(folders)
+    return [folder for folder in all_folders if agent_words and _is_called(folder, agent_words)] or [
+        folder for folder in all_folders if _has_word_start(folder, agent_words)
     ]
 
 
 @cache
 def _is_called(folder: str, agent_words: str) -> bool:
     lowered = agent_words.lower()
-    is_so = not is_ours(lowered) and _make_slug(agent_words) in (strip_hash(folder), name_agent(folder))
-    return is_so or folder in (lowered, file_name(agent_words))
+    has_name = not is_ours(lowered) and _make_slug(agent_words) in (strip_hash(folder), name_agent(folder))
+    return has_name or folder in (lowered, file_name(agent_words))
 
 
 @cache
 def _has_word_start(folder: str, agent_words: str) -> bool:
     lowered, slug = agent_words.lower(), _make_slug(agent_words)
-    begins = slug != "" and not is_ours(lowered) and f"-{slug}" in f"-{strip_hash(folder)}"
-    return begins or folder.startswith(lowered)
+    starts_word = slug != "" and not is_ours(lowered) and f"-{slug}" in f"-{strip_hash(folder)}"
+    return starts_word or folder.startswith(lowered)
 
 
 def is_alike(reported_name: str, command: str) -> bool:

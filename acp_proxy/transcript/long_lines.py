@@ -21,30 +21,30 @@ _READ_SIZE = 64 * 1024
 
 _STRING = rb'"(?:[^"\\\x00-\x1f]++|\\["\\/bfnrtu])*+"'
 _STRINGS = re.compile(_STRING)
-_MANY = re.compile(rb'(?:[^"\x00-\x08\x0a-\x1f]++|%b)*+' % _STRING)
+_STRINGS_AND_BETWEEN = re.compile(rb'(?:[^"\x00-\x08\x0a-\x1f]++|%b)*+' % _STRING)
 """Complete strings and everything between strings."""
 _IN_STRING = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrtu])*+')
-_WHOLE = re.compile(
+_WHOLE_CHARACTERS = re.compile(
     rb'(?:[^"\\]++|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\[^u])*+'
 )
 """The longest prefix of a string that does not end within an escape or a surrogate pair."""
-_STEPS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["\[\]{},]', re.DOTALL)
-_GLUED = re.compile(rb"[}\]][ \t\r]*[{\[]")
-_OUTSIDE = b"{}[]:, \t\r+-.0123456789Etruefalsn"
+_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["\[\]{},]', re.DOTALL)
+_MISSING_COMMA = re.compile(rb"[}\]][ \t\r]*[{\[]")
+_BYTES_OUTSIDE_STRINGS = b"{}[]:, \t\r+-.0123456789Etruefalsn"
 """The bytes that JSON allows outside of strings."""
 _CLOSING = {b"[": b"]", b"{": b"}"}
 
-Read = Callable[[int, int], bytes]
+ReadAt = Callable[[int, int], bytes]
 """Returns up to ``size`` bytes of a file at an offset: fewer at its end."""
 
 
-class Short:
+class LineShortener:
     """Shortens one line, fed in pieces."""
 
     def __init__(self) -> None:
-        self._out = bytearray()
+        self._shortened = bytearray()
         self._string: int | None = None
-        """Where the current string begins in ``_out``; None outside of strings."""
+        """Where the current string begins in ``_shortened``; None outside of strings."""
         self._is_cut = self._is_full = self._is_broken = False
         self._escape = b""
         self._depth = 0
@@ -61,43 +61,45 @@ class Short:
             self._is_broken = True
             return
         piece, self._escape = self._escape + piece, b""
-        at = 0
-        while at < len(piece) and not self._is_broken:
-            at = self._scan_structure(piece, at) if self._string is None else self._scan_string(piece, at)
+        offset = 0
+        while offset < len(piece) and not self._is_broken:
+            offset = self._scan_structure(piece, offset) if self._string is None else self._scan_string(piece, offset)
 
     @property
     def text(self) -> bytes | None:
         """The shortened line; None if the line is not a JSON object or has not ended."""
         if self._is_broken or not self._has_ended or self._string is not None:
             return None
-        return _close_brackets(bytes(self._out)) if self._is_full else bytes(self._out)
+        return _close_brackets(bytes(self._shortened)) if self._is_full else bytes(self._shortened)
 
-    def _scan_structure(self, piece: bytes, at: int) -> int:
+    def _scan_structure(self, piece: bytes, offset: int) -> int:
         """Reads up to a string that does not end in this piece; returns where to go on."""
-        if (many := _MANY.match(piece, at)) is not None and many[0]:
-            self._count(_STRINGS.sub(b"", many[0]))
-            self._keep(many[0])
-            return many.end()
-        quote = piece.find(b'"', at)
+        if (match := _STRINGS_AND_BETWEEN.match(piece, offset)) is not None and match[0]:
+            self._track_brackets(_STRINGS.sub(b"", match[0]))
+            self._keep(match[0])
+            return match.end()
+        quote = piece.find(b'"', offset)
         end = quote if quote >= 0 else len(piece)
-        self._count(piece[at:end])
-        self._keep(piece[at : quote + 1] if quote >= 0 else piece[at:end])
+        self._track_brackets(piece[offset:end])
+        self._keep(piece[offset : quote + 1] if quote >= 0 else piece[offset:end])
         if quote >= 0:
-            self._string, self._is_cut = len(self._out), False
+            self._string, self._is_cut = len(self._shortened), False
         return quote + 1 if quote >= 0 else end
 
-    def _count(self, between: bytes) -> None:
+    def _track_brackets(self, outside: bytes) -> None:
         """Tracks brackets outside of strings; anything after the last closing one makes the line broken."""
-        self._is_broken |= self._has_ended and not between.isspace() and between != b""
-        self._is_broken |= between.translate(None, _OUTSIDE) != b"" or _GLUED.search(between) is not None
-        self._depth += between.count(b"{") + between.count(b"[") - between.count(b"}") - between.count(b"]")
+        self._is_broken |= self._has_ended and not outside.isspace() and outside != b""
+        self._is_broken |= (
+            outside.translate(None, _BYTES_OUTSIDE_STRINGS) != b"" or _MISSING_COMMA.search(outside) is not None
+        )
+        self._depth += outside.count(b"{") + outside.count(b"[") - outside.count(b"}") - outside.count(b"]")
         self._has_ended = self._depth <= 0
         self._is_broken |= self._depth < 0
 
-    def _scan_string(self, piece: bytes, at: int) -> int:
-        match = _IN_STRING.match(piece, at)
-        end = match.end() if match is not None else at
-        self._keep_words(piece[at:end])
+    def _scan_string(self, piece: bytes, offset: int) -> int:
+        match = _IN_STRING.match(piece, offset)
+        end = match.end() if match is not None else offset
+        self._keep_words(piece[offset:end])
         if end == len(piece):
             return end
         if piece[end : end + 1] == b'"':
@@ -111,22 +113,22 @@ class Short:
 
     def _keep_words(self, words: bytes) -> None:
         if self._string is not None:
-            room = max(0, self._string + _STRING_BYTES - len(self._out))
+            room = max(0, self._string + _STRING_BYTES - len(self._shortened))
             self._is_cut |= len(words) > room
             self._keep(words[:room])
 
     def _end_string(self) -> None:
         if self._is_cut and self._string is not None and not self._is_full:
-            kept = bytes(self._out[self._string :])
-            whole = _WHOLE.match(kept)
-            self._out[self._string :] = kept[: whole.end() if whole else 0].decode(errors="ignore").encode()
+            string = bytes(self._shortened[self._string :])
+            match = _WHOLE_CHARACTERS.match(string)
+            self._shortened[self._string :] = string[: match.end() if match else 0].decode(errors="ignore").encode()
         self._keep(b'"')
         self._string = None
 
     def _keep(self, data: bytes) -> None:
         if not self._is_full:
-            room = _LINE_BYTES - len(self._out)
-            self._out += data[:room]
+            room = _LINE_BYTES - len(self._shortened)
+            self._shortened += data[:room]
             self._is_full = len(data) > room
 
 
@@ -134,8 +136,8 @@ def _close_brackets(text: bytes) -> bytes:
     """Completes the beginning of a JSON text, cut after its last complete member."""
     brackets: list[bytes] = []
     end = 0
-    for step in _STEPS.finditer(text):
-        sign = step[0]
+    for token in _TOKENS.finditer(text):
+        sign = token[0]
         if sign == b'"':  # the unfinished string
             break
         if sign in _CLOSING:
@@ -143,35 +145,35 @@ def _close_brackets(text: bytes) -> bytes:
         elif sign in (b"]", b"}") and brackets:
             brackets.pop()
         if len(sign) == 1:
-            end = step.start() if sign == b"," else step.end()
+            end = token.start() if sign == b"," else token.end()
     return text[:end] + b"".join(reversed(brackets))
 
 
-def shorten_line(begun: list[bytes], read: Read, at: int, size: int) -> tuple[bytes | None, int, bool]:
-    """Shorten a line that begins with the pieces ``begun`` and continues at offset ``at`` of a file of ``size`` bytes.
+def shorten_line(first_pieces: list[bytes], read: ReadAt, offset: int, size: int) -> tuple[bytes | None, int, bool]:
+    """Shorten a line that begins with these pieces and continues at this offset of a file of ``size`` bytes.
 
     Returns the shortened line (None: it is damaged), the offset of its end, and whether it ends in a newline.
     """
-    short = Short()
-    for piece in begun:
-        short.feed(piece)
-    while at < size and (data := read(min(_READ_SIZE, size - at), at)):
+    shortener = LineShortener()
+    for piece in first_pieces:
+        shortener.feed(piece)
+    while offset < size and (data := read(min(_READ_SIZE, size - offset), offset)):
         end = data.find(b"\n") + 1
-        short.feed(data[: end - 1] if end else data)
-        at += end or len(data)
+        shortener.feed(data[: end - 1] if end else data)
+        offset += end or len(data)
         if end:
-            return short.text, at, True
-    return short.text, at, False
+            return shortener.text, offset, True
+    return shortener.text, offset, False
 
 
-def cut_short(read: Read, size: int) -> Iterator[bytes | None]:
+def read_shortened(read: ReadAt, size: int) -> Iterator[bytes | None]:
     """The lines of a file of ``size`` bytes; long ones shortened, or None if damaged."""
-    framer, at = LineFramer(), 0
-    while at < size and (data := read(min(_READ_SIZE, size - at), at)):
-        at += len(data)
+    framer, offset = LineFramer(), 0
+    while offset < size and (data := read(min(_READ_SIZE, size - offset), offset)):
+        offset += len(data)
         yield from framer.feed(data)
         if framer.waiting > LONG:
-            line, at, _ = shorten_line(framer.parts(), read, at, size)
+            line, offset, _ = shorten_line(framer.parts(), read, offset, size)
             yield line
-    if rest := framer.rest():
-        yield rest
+    if last_line := framer.rest():
+        yield last_line

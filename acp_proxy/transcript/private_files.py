@@ -19,7 +19,7 @@ _PRIVATE_FILE = 0o600
 _OWNER_WRITES = stat.S_IWUSR | stat.S_IXUSR
 _GATHER_FROM_BYTES = 64 * 1024
 """Bytes: to copy less costs less than to pass the parts to the kernel one by one."""
-_MOST_PARTS = 1000
+_PARTS_LIMIT = 1000
 """POSIX systems take at least 1,024 at once; lines of several processes do not mix only if there is one call."""
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 _NO_SYNC = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EROFS})
@@ -45,7 +45,7 @@ def append_all(fd: int, data: bytes | memoryview) -> None:
 def append_parts(fd: int, parts: Sequence[bytes | memoryview]) -> None:
     """As ``append_all``, for the parts of whole lines. What is large is not copied. Raises OSError."""
     size = sum(map(len, parts))
-    if size < _GATHER_FROM_BYTES or len(parts) > _MOST_PARTS or sys.platform == "win32":
+    if size < _GATHER_FROM_BYTES or len(parts) > _PARTS_LIMIT or sys.platform == "win32":
         append_all(fd, b"".join(parts))
     elif (written := os.writev(fd, parts)) < size:
         for part in parts:
@@ -68,8 +68,8 @@ def prepare(root: Path) -> None:
     Raises StoreRefused.
     """
     make_root(root)
-    if (refused := find_refusal(root)) is not None:
-        raise refused
+    if (refusal := find_refusal(root)) is not None:
+        raise refusal
 
 
 def is_temporary(problem: OSError) -> bool:
@@ -99,10 +99,10 @@ def find_refusal(root: Path) -> StoreRefused | None:
         return None
     advice = "Choose another place with --store."
     try:
-        mode, is_mounted_so = os.stat(root).st_mode, _is_on_what_is_read_only(root)
+        mode, is_read_only = os.stat(root).st_mode, _is_on_read_only_mount(root)
     except OSError as problem:  # it was removed in the meantime
         return StoreRefused(f"{root} cannot be used: {problem.strerror}. {advice}", is_temporary=True)
-    if is_mounted_so:
+    if is_read_only:
         advice = "Mount it writable, or choose another place with --store. Its sessions can still be read and exported."
         return StoreRefused(f"{root} cannot be written to: its file system is read-only. {advice}")
     if mode & _OWNER_WRITES != _OWNER_WRITES:
@@ -119,8 +119,8 @@ def _format_command(*words: object) -> str:
     return shell_quote.joined(map(str, words))
 
 
-def _is_on_what_is_read_only(path: Path) -> bool:
-    """Raises OSError."""
+def _is_on_read_only_mount(path: Path) -> bool:
+    """Whether the file system of this path is mounted read-only. Raises OSError."""
     return hasattr(os, "statvfs") and bool(os.statvfs(path).f_flag & os.ST_RDONLY)  # not on Windows
 
 
@@ -167,15 +167,15 @@ def check_owner(root: Path, status: os.stat_result) -> None:
 def make_directory(path: Path) -> None:
     """Create a directory and its missing parents, all 0700 whatever the umask is. Raises OSError."""
     try:
-        _make(path)
+        _make_one(path)
     except FileNotFoundError:
         if path.parent == path:
             raise
         make_directory(path.parent)
-        _make(path)  # fails in /proc and in a removed directory, where nothing can be created
+        _make_one(path)  # fails in /proc and in a removed directory, where nothing can be created
 
 
-def _make(path: Path) -> None:
+def _make_one(path: Path) -> None:
     try:
         os.mkdir(path, _PRIVATE_DIRECTORY)
     except FileExistsError:  # another process may have been faster
@@ -196,10 +196,10 @@ def open_private(path: Path | str, flags: int) -> int:
         from acp_proxy.transcript.windows_files import open_shared
 
         return open_shared(str(path), flags)
-    extra = 0
+    extra_flags = 0
     for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK"):
-        extra |= getattr(os, name, 0)
-    fd = os.open(path, flags | extra, _PRIVATE_FILE)
+        extra_flags |= getattr(os, name, 0)
+    fd = os.open(path, flags | extra_flags, _PRIVATE_FILE)
     try:
         mode = os.fstat(fd).st_mode
         if not stat.S_ISREG(mode):
@@ -242,31 +242,31 @@ def make_private(path: Path) -> None:
     os.chmod(path, _PRIVATE_DIRECTORY if path.is_dir() else _PRIVATE_FILE)
 
 
-def read_at(fd: int, size: int, at: int) -> bytes:
+def read_at(fd: int, size: int, offset: int) -> bytes:
     """Up to ``size`` bytes at an offset. Not for descriptors shared between threads: Windows moves their position."""
     if hasattr(os, "pread"):  # not on Windows
-        return os.pread(fd, size, at)
-    os.lseek(fd, at, os.SEEK_SET)
+        return os.pread(fd, size, offset)
+    os.lseek(fd, offset, os.SEEK_SET)
     return os.read(fd, size)
 
 
-def write_at(fd: int, data: bytes, at: int) -> None:
+def write_at(fd: int, data: bytes, offset: int) -> None:
     """Write all of ``data`` at an offset, to a file not opened with O_APPEND. Raises OSError."""
     view = memoryview(data)
     while view:
         if hasattr(os, "pwrite"):
-            done = os.pwrite(fd, view, at)
+            written = os.pwrite(fd, view, offset)
         else:  # Windows
-            os.lseek(fd, at, os.SEEK_SET)
-            done = os.write(fd, view)
-        view, at = view[done:], at + done
+            os.lseek(fd, offset, os.SEEK_SET)
+            written = os.write(fd, view)
+        view, offset = view[written:], offset + written
 
 
 BLOCK = 4096
 """File systems can share blocks between files only where both ranges are aligned to blocks, usually of this size."""
 
 
-def copy_in_kernel(source: int, start: int, out: int, at: int, size: int) -> int:
+def copy_in_kernel(source: int, start: int, target: int, offset: int, size: int) -> int:
     """Copy a range from one open file to another inside the kernel, which may share blocks instead of copying them.
 
     Returns the number of bytes copied, from the start of the range. If it is 0, the caller must read and write instead.
@@ -274,7 +274,7 @@ def copy_in_kernel(source: int, start: int, out: int, at: int, size: int) -> int
     if not hasattr(os, "copy_file_range"):  # Linux
         return 0
     try:
-        return os.copy_file_range(source, out, size, start, at)
+        return os.copy_file_range(source, target, size, start, offset)
     except OSError:  # reading and writing will report a real problem
         return 0
 
@@ -363,12 +363,12 @@ def lock_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
         from acp_proxy.transcript import windows_files
 
         fd = open_private(folder / JOURNAL_FILE, os.O_RDWR | os.O_CREAT)
-        locked = partial(windows_files.lock, fd, shared=False, at=windows_files.FOLDER)
+        take_lock = partial(windows_files.lock, fd, shared=False, lock_byte=windows_files.FOLDER)
     else:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        locked = partial(lock, fd)
+        take_lock = partial(lock, fd)
     try:
-        locked(wait=wait)
+        take_lock(wait=wait)
         yield
     finally:
         close(fd)
@@ -377,8 +377,8 @@ def lock_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
 class TooLarge(OSError):
     """A file has far more bytes than it takes on disk, so it is no transcript: reading it would take all memory."""
 
-    def __init__(self, size: int, on_disk: int) -> None:
-        self.text = f"{size // 2**20:,} MiB in {on_disk // 2**10:,} KiB on disk, as no session has"
+    def __init__(self, size: int, disk_size: int) -> None:
+        self.text = f"{size // 2**20:,} MiB in {disk_size // 2**10:,} KiB on disk, as no session has"
         self.reason = f"File too large: {self.text}"
         self.advice = "Move it out of the store, or delete it"
         super().__init__(errno.EFBIG, f"{self.reason}. {self.advice}")
@@ -397,14 +397,14 @@ def explain_unreadable(path: Path, problem: OSError | NewerFormat) -> tuple[Path
 
 _CHECK_FROM_BYTES = 128 * 1024 * 1024
 """Bytes of a transcript that may take any space: as many as one has that acp-proxy compresses."""
-_MOST_TIMES = 1000
+_SIZE_RATIO_LIMIT = 1000
 """How many times its space on disk a larger one may have: compression makes thirty of it."""
 
 
-def check_size(size: int, on_disk: int) -> None:
-    """Raises TooLarge if a transcript of ``size`` bytes cannot come from ``on_disk`` bytes."""
-    if size > _CHECK_FROM_BYTES and size > _MOST_TIMES * on_disk:
-        raise TooLarge(size, on_disk)
+def check_size(size: int, disk_size: int) -> None:
+    """Raises TooLarge if a transcript of ``size`` bytes cannot come from ``disk_size`` bytes."""
+    if size > _CHECK_FROM_BYTES and size > _SIZE_RATIO_LIMIT * disk_size:
+        raise TooLarge(size, disk_size)
 
 
 def check_space(fd: int) -> None:

@@ -33,7 +33,7 @@ from acp_proxy.transcript.rewinds import MARKS
 
 if TYPE_CHECKING:
     from acp_proxy.transcript.chunk_runs import AlikeChunks
-    from acp_proxy.transcript.compressed import Compressed
+    from acp_proxy.transcript.compressed import CompressedTranscript
 
 
 # --- Finds out what the agent of this machine has of a session, from the notes and the header of its transcript. Pure.
@@ -43,9 +43,9 @@ _PROMPT = b"session/prompt"
 """What every prompt contains."""
 NEW_ID = frozenset({NoteType.HANDOVER, NoteType.ALIAS})
 """The notes that name another id of the agent."""
-_GIVEN = frozenset({NoteType.HANDOVER, NoteType.CONTINUED})
+_RESTARTING_NOTES = frozenset({NoteType.HANDOVER, NoteType.CONTINUED})
 """The notes after which the conversation began anew for the agent."""
-KINDS = frozenset({*NEW_ID, *_GIVEN, NoteType.OPENED, NoteType.CAUGHT_UP})
+KINDS = frozenset({*NEW_ID, *_RESTARTING_NOTES, NoteType.OPENED, NoteType.CAUGHT_UP})
 """The notes that say what the agent has."""
 
 
@@ -58,76 +58,78 @@ class AgentSession:
     def __init__(self, header: Header | None) -> None:
         self.was_handed_over = False
         self._header = header
-        self._elsewhere = header.elsewhere if header is not None else []
-        self._moved: Mapping[str, object] | None = None
+        self._elsewhere_parts = header.elsewhere if header is not None else []
+        self._id_note: Mapping[str, object] | None = None
         """The last note that names the agent's new id of the session, or ends such a name: a copy has no session of the
         agent yet, and a fork one of its own."""
-        self._record_at = self._elsewhere_at = 0
-        self.reads_all = bool(self._elsewhere)
+        self._record_offset = self._last_elsewhere_offset = 0
+        self.reads_all = bool(self._elsewhere_parts)
         """Whether parts of the transcript without a note matter too, since turns were recorded on other machines."""
 
-    def add(self, note: Mapping[str, object], at: int) -> None:
-        """Add the next note of ``KINDS``. ``at``: its offset. A note that was recorded elsewhere counts for nothing."""
-        if self._elsewhere and self.is_elsewhere(at):
+    def add(self, note: Mapping[str, object], offset: int) -> None:
+        """Add the next note of ``KINDS``, which is at this offset. A note that was recorded elsewhere counts for
+        nothing."""
+        if self._elsewhere_parts and self.is_elsewhere(offset):
             return
         kind = note.get("type")
-        if kind in _GIVEN:
+        if kind in _RESTARTING_NOTES:
             self.was_handed_over = True
-        if kind in _GIVEN or kind == NoteType.CAUGHT_UP:
-            self._record_at = max(self._record_at, at)
+        if kind in _RESTARTING_NOTES or kind == NoteType.CAUGHT_UP:
+            self._record_offset = max(self._record_offset, offset)
         if kind in NEW_ID or kind == NoteType.CONTINUED or note.get("method") == acp.FORK:
-            self._moved = note
+            self._id_note = note
 
-    def read(self, data: bytes, at: int) -> None:
-        """Look for turns that were recorded elsewhere in the next whole lines. ``at``: their offset.
+    def read(self, data: bytes, start: int) -> None:
+        """Look for turns that were recorded elsewhere in the next whole lines. ``start``: their offset.
 
         Any line there that contains ``_PROMPT`` counts: the agent here lacks whatever was recorded elsewhere.
         """
-        offset = data.rfind(_PROMPT)  # faster than ``in``
-        while offset >= 0 and not self.is_elsewhere(at + offset):
-            offset = data.rfind(_PROMPT, 0, offset)
-        if offset >= 0:
-            self.was_handed_over, self._elsewhere_at = True, max(self._elsewhere_at, at + offset)
+        index = data.rfind(_PROMPT)  # faster than ``in``
+        while index >= 0 and not self.is_elsewhere(start + index):
+            index = data.rfind(_PROMPT, 0, index)
+        if index >= 0:
+            self.was_handed_over = True
+            self._last_elsewhere_offset = max(self._last_elsewhere_offset, start + index)
 
     @property
     def alias(self) -> str | None:
         """The id that the agent now uses for the session, if it is another one."""
-        is_named = self._moved is not None and self._moved.get("type") in NEW_ID
-        return acp.text(self._moved, "to") if is_named else None
+        is_named = self._id_note is not None and self._id_note.get("type") in NEW_ID
+        return acp.text(self._id_note, "to") if is_named else None
 
     @property
-    def is_none(self) -> bool:
+    def is_missing(self) -> bool:
         """Whether the agent has no session for it yet: it was copied from another agent, or comes from another machine.
 
         An agent is asked only for ids that it gave on this machine.
         """
-        if self._moved is None:
+        if self._id_note is None:
             return self._header is not None and not self._header.has_own_id
-        return self._moved.get("type") == NoteType.CONTINUED
+        return self._id_note.get("type") == NoteType.CONTINUED
 
     @property
     def is_behind(self) -> bool:
         """Whether the agent's session lacks turns that were recorded on other machines."""
-        return self._elsewhere_at > self._record_at and not self.is_none
+        return self._last_elsewhere_offset > self._record_offset and not self.is_missing
 
     @property
-    def lacks_from(self) -> int:
+    def first_lacking(self) -> int:
         """The offset of the first turn that the agent's session lacks, since it was recorded on another machine."""
-        return next((start for start, end, _ in self._elsewhere if end > self._record_at), 0)
+        return next((start for start, end, _ in self._elsewhere_parts if end > self._record_offset), 0)
 
-    def lacks(self, at: int) -> bool:
+    def lacks(self, offset: int) -> bool:
         """Whether the agent's session lacks what is at this offset."""
-        return at > self._record_at and self.is_elsewhere(at)
+        return offset > self._record_offset and self.is_elsewhere(offset)
 
-    def is_elsewhere(self, at: int) -> bool:
+    def is_elsewhere(self, offset: int) -> bool:
         """Whether what is at this offset was recorded on another machine."""
-        return any(start <= at < end for start, end, _ in self._elsewhere)
+        return any(start <= offset < end for start, end, _ in self._elsewhere_parts)
 
 
 _WRITING_SECONDS = 1.0  # far longer than one write takes: after that, a line without its newline stays torn
 _SEARCH_STEP = 4 * 1024 * 1024  # takes a moment even on a slow disk
 _OPEN_TRIES = 2  # tries for each of the two forms of a file, which may turn into each other
-_SEARCHED = KINDS | {NoteType.GAP}
+_SEARCHED_NOTES = KINDS | {NoteType.GAP}
 _MARK_OVERLAP = max(map(len, MARKS)) - 1  # bytes in which a mark may have begun
 _READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
 
@@ -137,7 +139,7 @@ class Line(Struct, frozen=True):
 
     ``number``: counted from 0, which is the header's line.
     ``end``: the offset after it.
-    ``whole``: it ends in a newline, so it can no longer change.
+    ``is_whole``: it ends in a newline, so it can no longer change.
     ``entry``: None if the line is damaged.
 
     A damaged line that holds several intact entries gives one ``Line`` for each.
@@ -145,14 +147,14 @@ class Line(Struct, frozen=True):
 
     number: int
     end: int
-    whole: bool
+    is_whole: bool
     entry: Entry | None
 
 
 class AlikeLines(Struct, frozen=True):
     """A run of whole lines that differ from the line before them only in time and text.
 
-    ``number``: of the last line. ``end``: the offset after it. ``chunks``: their time and joined text.
+    ``number``: that of the last line. ``end``: the offset after it. ``chunks``: the lines' time and text.
     """
 
     number: int
@@ -176,16 +178,16 @@ class Reading:
         self.path = path
         """The plain file's path, even if the file is compressed."""
         self._fd, self.compressed = open_to_read(path)
-        self._read: Callable[[int, int], bytes]
-        self._read = self.compressed.read if self.compressed is not None else partial(read_at, self._fd)
-        self._searched, self._in_long_line, self._has_gap, self._has_mark = 0, False, False, False
+        self._read_at: Callable[[int, int], bytes]
+        self._read_at = self.compressed.read if self.compressed is not None else partial(read_at, self._fd)
+        self._searched_until, self._in_long_line, self._has_gap, self._has_mark = 0, False, False, False
         try:
             status = os.fstat(self._fd)
             self.size = status.st_size if self.compressed is None else self.compressed.size
             self.inode = status.st_ino
-            self._written = status.st_mtime
-            self.first = next((line for _, line in cut(self._read, 0, self.size)), b"")
-            self.header, self.header_size = read_header(self.first, None if any_name else path)
+            self._modified_at = status.st_mtime
+            self.first_line = next((line for _, line in cut(self._read_at, 0, self.size)), b"")
+            self.header, self.header_size = read_header(self.first_line, None if any_name else path)
             self.agents = AgentSession(self.header)
             """What the agent here has of the session, as far as ``search`` has read."""
         except BaseException:
@@ -197,11 +199,11 @@ class Reading:
         """The transcript's uid; empty if there is no header."""
         if self.header is None:
             return ""
-        return self.header.uid or file_names.derive_uid(self.first[: self.header_size])
+        return self.header.uid or file_names.derive_uid(self.first_line[: self.header_size])
 
     def measure_age(self, now: float) -> float:
         """Seconds since the file was last written. ``now``: Unix time."""
-        return now - self._written
+        return now - self._modified_at
 
     @property
     def is_in_its_place(self) -> bool:
@@ -229,20 +231,20 @@ class Reading:
         if self.compressed is not None:
             return
         status = os.fstat(self._fd)
-        self.size, self._written = status.st_size, status.st_mtime
+        self.size, self._modified_at = status.st_size, status.st_mtime
 
-    def settle(self) -> None:
+    def wait_for_last_line(self) -> None:
         """If the last line has no newline yet, wait up to a second for it.
 
         A long line that another process is still writing (``_is_claimed``) is left out of the reading; any other
         line that stays incomplete counts as torn.
         """
-        until = time.monotonic() + _WRITING_SECONDS
-        while self.compressed is None and self.size and self._read(1, self.size - 1) != b"\n":
-            if self.measure_age(time.time()) > _WRITING_SECONDS or time.monotonic() > until:
+        deadline = time.monotonic() + _WRITING_SECONDS
+        while self.compressed is None and self.size and self._read_at(1, self.size - 1) != b"\n":
+            if self.measure_age(time.time()) > _WRITING_SECONDS or time.monotonic() > deadline:
                 if self._is_claimed():
-                    whole = (end for end, line in cut(self._read, 0, self.size) if line.endswith(b"\n"))
-                    self.size = max(whole, default=0)
+                    ends = (end for end, line in cut(self._read_at, 0, self.size) if line.endswith(b"\n"))
+                    self.size = max(ends, default=0)
                 return
             time.sleep(_WRITING_SECONDS / 20)
             self.measure()
@@ -257,42 +259,46 @@ class Reading:
 
     def read_lines(self, start: int = 0, number: int = 0) -> Iterator[Line]:
         """The entries from offset ``start`` on, which is line ``number``; without the header and blank lines."""
-        for end, line in cut(self._read, start, self.size):
+        for end, line in cut(self._read_at, start, self.size):
             yield from self._read_line(number, end, line)
             number += 1
 
-    def read_alike(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | AlikeLines]:
-        """The same lines as ``lines``, but faster: runs of similar lines come as one ``AlikeLines``.
+    def read_alike(self, start: int = 0, number: int = 0, *, shortens: bool = False) -> Iterator[Line | AlikeLines]:
+        """The same lines as ``read_lines``, but faster: runs of similar lines come as one ``AlikeLines``.
 
-        ``short``: a line too long for memory is shortened (``long_lines``); if it is damaged, it is read whole.
+        ``shortens``: a line too long for memory is shortened (``long_lines``); if it is damaged, it is read whole.
         """
         from acp_proxy.transcript.chunk_runs import AlikeChunksFinder
         from acp_proxy.transcript.long_lines import LONG, shorten_line  # only loads, lists and searches need these
 
-        known, framer, at, end = AlikeChunksFinder(), LineFramer(), start, start
-        while at < self.size and (data := self._read(min(_READ_SIZE, self.size - at), at)):
-            at += len(data)
+        finder, framer, offset, end = AlikeChunksFinder(), LineFramer(), start, start
+        while offset < self.size and (data := self._read_at(min(_READ_SIZE, self.size - offset), offset)):
+            offset += len(data)
             lines, index = framer.feed(data), 0
             while index < len(lines):
-                if (stream := known.find(lines, index)) is not None:
+                if (stream := finder.find(lines, index)) is not None:
                     index, number, end = index + stream.count, number + stream.count, end + stream.size
                     yield AlikeLines(number - 1, end, stream)
                     continue
                 line = lines[index]
                 index, number, end = index + 1, number + 1, end + len(line)
                 read_lines = list(self._read_line(number - 1, end, line))
-                known.last = line, read_lines[0].entry if len(read_lines) == 1 else None
+                finder.last_read = line, read_lines[0].entry if len(read_lines) == 1 else None
                 yield from read_lines
-            if short and framer.waiting > LONG:
-                left, at, whole = shorten_line(framer.parts(), self._read, at, self.size)
-                entry = file_format.decode_entry(left, self._version) if left is not None and number > 0 else None
-                number, start, end, known.last = number + 1, end, at, (b"", None)
+            if shortens and framer.waiting > LONG:
+                short_line, offset, is_whole = shorten_line(framer.parts(), self._read_at, offset, self.size)
+                entry = (
+                    file_format.decode_entry(short_line, self._version)
+                    if short_line is not None and number > 0
+                    else None
+                )
+                number, start, end, finder.last_read = number + 1, end, offset, (b"", None)
                 if entry is not None:
-                    yield Line(number - 1, end, whole, entry)
+                    yield Line(number - 1, end, is_whole, entry)
                 else:
-                    yield from self._read_line(number - 1, end, self._read(end - start, start))
-        if rest := framer.rest():
-            yield from self._read_line(number, end + len(rest), rest)
+                    yield from self._read_line(number - 1, end, self._read_at(end - start, start))
+        if last_line := framer.rest():
+            yield from self._read_line(number, end + len(last_line), last_line)
 
     def _read_line(self, number: int, end: int, line: bytes) -> Iterator[Line]:
         """The entries of one line; one ``Line`` with no entry if nothing in it is intact."""
@@ -301,16 +307,16 @@ class Reading:
         if line.isspace():
             return
         version = self._version
-        whole = line.endswith(b"\n")
+        is_whole = line.endswith(b"\n")
         entry = file_format.decode_entry(line, version)
         if entry is not None:
-            yield Line(number, end, whole, entry)
+            yield Line(number, end, is_whole, entry)
             return
         pieces = file_format.find_entries(line, version)
         for piece in pieces:
-            yield Line(number, end, whole, piece.value)
+            yield Line(number, end, is_whole, piece.value)
         if not pieces:
-            yield Line(number, end, whole, None)
+            yield Line(number, end, is_whole, None)
 
     @property
     def _version(self) -> int:
@@ -318,70 +324,76 @@ class Reading:
 
     def read_raw_lines(self, start: int = 0, number: int = 0) -> Iterator[tuple[int, int, bytes]]:
         """Lines as they are in the file: number, offset, bytes. The first line comes without its header."""
-        for end, line in cut(self._read, start, self.size):
+        for end, line in cut(self._read_at, start, self.size):
             if number == 0:
                 line = line[self.header_size :]
             yield number, end - len(line), line
             number += 1
 
     @property
-    def entries_at(self) -> int:
+    def entries_start(self) -> int:
         """The offset of the first entry."""
-        return self.header_size + (self.first[self.header_size : self.header_size + 1] == b"\n")
+        return self.header_size + (self.first_line[self.header_size : self.header_size + 1] == b"\n")
 
-    def read_bytes(self, at: int) -> Iterator[bytes]:
+    def read_bytes(self, offset: int) -> Iterator[bytes]:
         """The file's content from an offset on, unparsed, in chunks."""
-        while at < self.size and (data := self._read(min(_READ_SIZE, self.size - at), at)):
-            at += len(data)
+        while offset < self.size and (data := self._read_at(min(_READ_SIZE, self.size - offset), offset)):
+            offset += len(data)
             yield data
 
-    def read_last_line(self, longest: int) -> bytes:
-        """The last line without its newline, if that ends it and it is at most ``longest`` bytes; else b"". Raises
+    def read_last_line(self, limit: int) -> bytes:
+        """The last line without its newline, if that ends it and it is at most ``limit`` bytes; else b"". Raises
         OSError."""
-        at = max(0, self.size - longest - 2)
-        before, _, line = self._read(self.size - at, at).removesuffix(b"\n").rpartition(b"\n")
-        return line if before or not at else b""
+        offset = max(0, self.size - limit - 2)
+        before, _, line = self._read_at(self.size - offset, offset).removesuffix(b"\n").rpartition(b"\n")
+        return line if before or not offset else b""
 
-    def copy_entries(self, size: int, out: int, at: int) -> int:
-        """Copy the first ``size`` bytes of the entries to offset ``at`` of the open file ``out``.
+    def copy_entries(self, size: int, target: int, offset: int) -> int:
+        """Copy the first ``size`` bytes of the entries to this offset of the open file ``target``.
 
         Returns the number of bytes copied: fewer if the transcript is shorter. Raises OSError.
         """
-        start, done = self.entries_at, 0
-        while done < size:
+        start, copied_size = self.entries_start, 0
+        while copied_size < size:
             # To a block's border first: file systems that share blocks do so only between whole ones.
-            step = min(-(start + done) % BLOCK or size, size - done)
-            copied = copy_in_kernel(self._fd, start + done, out, at + done, step) if self.compressed is None else 0
+            step = min(-(start + copied_size) % BLOCK or size, size - copied_size)
+            copied = (
+                copy_in_kernel(self._fd, start + copied_size, target, offset + copied_size, step)
+                if self.compressed is None
+                else 0
+            )
             if not copied:
-                data = self._read(min(_READ_SIZE, step), start + done)
-                write_at(out, data, at + done)
+                data = self._read_at(min(_READ_SIZE, step), start + copied_size)
+                write_at(target, data, offset + copied_size)
                 copied = len(data)
             if not copied:
                 break
-            done += copied
-        return done
+            copied_size += copied
+        return copied_size
 
     def rebuild_header(self) -> Header | None:
         """A header rebuilt from a broken one and the entries; None if no session id is found."""
         from acp_proxy.transcript.rebuild_header import rebuild_header  # only damaged files need this
 
         broken = self._find_broken_header()
-        left = broken[: next((piece.start for piece in file_format.find_entries(broken)), None)]
+        rest_of_header = broken[: next((piece.start for piece in file_format.find_entries(broken)), None)]
 
         def rebuild(name: str) -> Header | None:
-            return rebuild_header(left, (line.entry for line in self.read_lines() if line.entry is not None), name)
+            return rebuild_header(
+                rest_of_header, (line.entry for line in self.read_lines() if line.entry is not None), name
+            )
 
         # The name comes first: entries may also name other sessions.
         return rebuild(self.path.stem) or (rebuild("") if self._any_name else None)
 
     def _find_broken_header(self) -> bytes:
         """The line that begins as a header before all entries, else the first line: a foreign line may be before it."""
-        for _, line in cut(self._read, 0, self.size):
+        for _, line in cut(self._read_at, 0, self.size):
             if line.startswith(file_format.HEADER_START):
                 return line
             if line.startswith(file_format.ENTRY_START):
                 break
-        return self.first
+        return self.first_line
 
     @property
     def other_ids(self) -> frozenset[str]:
@@ -398,7 +410,7 @@ class Reading:
     def is_complete(self) -> bool:
         """Whether it holds the whole conversation: recorded from the beginning, without a gap or damage, until now."""
         self.measure()
-        self._searched, self._in_long_line, self._has_gap = 0, False, False
+        self._searched_until, self._in_long_line, self._has_gap = 0, False, False
         return self.is_still_complete
 
     @property
@@ -422,52 +434,52 @@ class Reading:
 
         All at once, since a load waits for it. Returns False once the end is reached. Raises OSError.
         """
-        at = self._searched or self.entries_at
-        until = at + _SEARCH_STEP
-        while at < self.size:
-            if at >= until:
+        offset = self._searched_until or self.entries_start
+        step_end = offset + _SEARCH_STEP
+        while offset < self.size:
+            if offset >= step_end:
                 return True
-            before = _MARK_OVERLAP if self._in_long_line else 0
-            data = self._read(min(_READ_SIZE, self.size - at) + before, at - before)
-            if len(data) <= before:
+            overlap = _MARK_OVERLAP if self._in_long_line else 0
+            data = self._read_at(min(_READ_SIZE, self.size - offset) + overlap, offset - overlap)
+            if len(data) <= overlap:
                 break
-            lines = data if self._in_long_line else data[: data.rfind(b"\n") + 1] or self._read_long_line(at)
+            lines = data if self._in_long_line else data[: data.rfind(b"\n") + 1] or self._read_long_line(offset)
             self._has_mark = self._has_mark or any(lines.rfind(mark) >= 0 for mark in MARKS)  # faster than ``in``
             if self._in_long_line:
-                end = data.find(b"\n", before) + 1
+                end = data.find(b"\n", overlap) + 1
                 self._in_long_line = not end
-                at += (end or len(data)) - before
+                offset += (end or len(data)) - overlap
             else:
                 is_whole = lines.endswith(b"\n")
-                self._in_long_line = not is_whole and len(lines) >= file_format.IN_PIECES
+                self._in_long_line = not is_whole and len(lines) >= file_format.IN_PIECES_SIZE
                 if not self._in_long_line:
-                    self._search(lines, at - self.entries_at)
+                    self._search_lines(lines, offset - self.entries_start)
                     if not is_whole:  # it may become longer
                         break
-                at += len(lines)
-            self._searched = at
+                offset += len(lines)
+            self._searched_until = offset
         return False
 
-    def _read_long_line(self, at: int) -> bytes:
+    def _read_long_line(self, offset: int) -> bytes:
         """The long line at an offset, and whole ones behind it. Of one that was recorded in pieces, only the beginning:
         it is a message, so it contains no note."""
-        size = file_format.IN_PIECES
+        size = file_format.IN_PIECES_SIZE
         while True:
-            data = self._read(size, at)
+            data = self._read_at(size, offset)
             if lines := data[: data.rfind(b"\n") + 1]:
                 return lines
             if len(data) < size or not file_format.is_note_start(data):
                 return data
             size *= 2
 
-    def _search(self, lines: bytes, at: int) -> None:
-        for start, note in file_format.find_notes(lines, _SEARCHED, self._version):
+    def _search_lines(self, lines: bytes, offset: int) -> None:
+        for start, note in file_format.find_notes(lines, _SEARCHED_NOTES, self._version):
             if note["type"] == NoteType.GAP:
                 self._has_gap = True
             else:
-                self.agents.add(note, at + start)
+                self.agents.add(note, offset + start)
         if self.agents.reads_all:
-            self.agents.read(lines, at)
+            self.agents.read(lines, offset)
 
     @property
     def _may_be_complete(self) -> bool:
@@ -476,24 +488,24 @@ class Reading:
     def close(self) -> None:
         """Close the file, which cannot be read any more. Never raises."""
         fd, self._fd = self._fd, -1
-        self._read = partial(read_at, -1)  # whose number may be another file's from now on
+        self._read_at = partial(read_at, -1)  # whose number may be another file's from now on
         close(fd)
 
 
 def cut(read: Callable[[int, int], bytes], start: int, size: int) -> Iterator[tuple[int, bytes]]:
     """The lines between two offsets, each with its end's offset. ``read(size, offset)`` returns the file's bytes."""
-    framer, at, end = LineFramer(), start, start
-    while at < size and (data := read(min(_READ_SIZE, size - at), at)):
-        at += len(data)
+    framer, offset, end = LineFramer(), start, start
+    while offset < size and (data := read(min(_READ_SIZE, size - offset), offset)):
+        offset += len(data)
         for line in framer.feed(data):
             end += len(line)
             yield end, line
     # The last line has no newline: it may be torn, or only lack that.
-    if rest := framer.rest():
-        yield end + len(rest), rest
+    if last_line := framer.rest():
+        yield end + len(last_line), last_line
 
 
-def open_to_read(path: Path) -> "tuple[int, Compressed | None]":
+def open_to_read(path: Path) -> "tuple[int, CompressedTranscript | None]":
     """Open a transcript for reading: the descriptor, and the decompressor if only the compressed file exists.
 
     Either form may turn into the other meanwhile. Raises OSError, TooLarge.
@@ -506,10 +518,12 @@ def open_to_read(path: Path) -> "tuple[int, Compressed | None]":
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
-def _open(path: Path, look: "Callable[[int], Compressed | None]") -> "tuple[int, Compressed | None]":
+def _open(
+    path: Path, check: "Callable[[int], CompressedTranscript | None]"
+) -> "tuple[int, CompressedTranscript | None]":
     fd = open_private(path, os.O_RDONLY)
     try:
-        return fd, look(fd)
+        return fd, check(fd)
     except OSError as problem:
         close(fd)
         problem.filename = problem.filename or str(path)
@@ -520,10 +534,10 @@ def _check_plain(fd: int) -> None:
     check_space(fd)
 
 
-def _begin_decompressing(fd: int) -> "Compressed":
-    from acp_proxy.transcript.compressed import Compressed
+def _begin_decompressing(fd: int) -> "CompressedTranscript":
+    from acp_proxy.transcript.compressed import CompressedTranscript
 
-    return Compressed(fd)
+    return CompressedTranscript(fd)
 
 
 def read_header(line: bytes, path: Path | None) -> tuple[Header | None, int]:

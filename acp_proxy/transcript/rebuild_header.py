@@ -19,9 +19,9 @@ def rebuild_header(line: bytes, entries: Iterable[Entry], name: str) -> Header |
 
     ``line``: the file's first line. ``entries``: the intact entries. ``name``: the transcript's name.
     """
-    left = _read_members(line)
-    session_id, cwd, at = left.get("sessionId"), left.get("cwd"), acp.text(left, "createdAt") or ""
-    at = at if timestamps.normalized(at) == at else ""
+    members = _read_members(line)
+    session_id, cwd, created_at = members.get("sessionId"), members.get("cwd"), acp.text(members, "createdAt") or ""
+    created_at = created_at if timestamps.normalized(created_at) == created_at else ""
     session_id = session_id if isinstance(session_id, str) and file_names.may_belong(session_id, name) else None
     for entry in entries if session_id is None else ():
         session_id = find_session(entry)
@@ -30,16 +30,16 @@ def rebuild_header(line: bytes, entries: Iterable[Entry], name: str) -> Header |
         session_id = None
     if session_id is None:
         return None
-    agent = left.get("agent")
+    agent = members.get("agent")
     return Header(
         session_id=session_id,
         cwd=cwd if isinstance(cwd, str) else None,
         origin=file_format.PARTIAL,
-        created_at=at,
-        directories=acp.strings(left, "additionalDirectories"),
+        created_at=created_at,
+        directories=acp.strings(members, "additionalDirectories"),
         agent=agent if isinstance(agent, dict) else {},
-        forked_from=acp.strings(left, "forkedFrom"),
-        uid=acp.text(left, "uid") or "",
+        forked_from=acp.strings(members, "forkedFrom"),
+        uid=acp.text(members, "uid") or "",
     )
 
 

@@ -32,25 +32,25 @@ ATTACHED = "Attached after this record: "
 """Begins the line that names what follows the record, with commas between."""
 END = "This is the end of the record. The user's message follows."
 
-_FIRST = (INTRODUCTION, LACKING)
-_LABELS = ("", USER, AGENT, TOOL, OUTPUT, CHANGED, READ, PLAN, OPEN, LEFT_OUT, SHORTENED, END)
+_FIRST_LINES = (INTRODUCTION, LACKING)
+_OTHER_LINES = ("", USER, AGENT, TOOL, OUTPUT, CHANGED, READ, PLAN, OPEN, LEFT_OUT, SHORTENED, END)
 """All whole lines of a record, but the first one, quotes, and the names of what is attached."""
 
 
 class ExactRecord(Struct, frozen=True):
-    """How far a text is that may repeat a record whose text is known. ``left``: what is still to come.
+    """How far a text is that may repeat a record whose text is known. ``remaining``: what is still to come.
 
     ``end``: where the record ends in the text read last; None: it goes on.
     """
 
-    left: str
+    remaining: str
     end: int | None = None
 
     def read(self, text: str) -> "ExactRecord | None":
         """This and the text behind it; None if together they are neither the record nor its beginning."""
-        if text.startswith(self.left):
-            return ExactRecord("", len(self.left))
-        return ExactRecord(self.left[len(text) :]) if self.left.startswith(text) else None
+        if text.startswith(self.remaining):
+            return ExactRecord("", len(self.remaining))
+        return ExactRecord(self.remaining[len(text) :]) if self.remaining.startswith(text) else None
 
 
 class FormRecord(Struct, frozen=True):
@@ -64,15 +64,15 @@ class FormRecord(Struct, frozen=True):
 
     def read(self, text: str) -> "FormRecord | None":
         """As in ``ExactRecord``."""
-        line, is_begun, attached, at = self.line, self.is_begun, self.attached, 0
+        line, is_begun, attached, offset = self.line, self.is_begun, self.attached, 0
         while True:
-            newline = text.find("\n", at)
+            newline = text.find("\n", offset)
             is_whole = newline >= 0
-            line, at = line + text[at : newline if is_whole else None], newline + 1 if is_whole else len(text)
-            if not _may_stand(line, is_whole=is_whole, is_first=not is_begun):
+            line, offset = line + text[offset : newline if is_whole else None], newline + 1 if is_whole else len(text)
+            if not _may_be_of_record(line, is_whole=is_whole, is_first=not is_begun):
                 return None
             if line == END and is_begun:
-                return FormRecord(line, is_begun, attached, at)
+                return FormRecord(line, is_begun, attached, offset)
             if not is_whole:
                 return FormRecord(line, is_begun, attached)
             if line.startswith(ATTACHED):
@@ -80,9 +80,9 @@ class FormRecord(Struct, frozen=True):
             line, is_begun = "", True
 
 
-def _may_stand(line: str, *, is_whole: bool, is_first: bool) -> bool:
+def _may_be_of_record(line: str, *, is_whole: bool, is_first: bool) -> bool:
     """Whether this is a line of a record, or (unless it is whole) the beginning of one."""
-    allowed = _FIRST if is_first else _LABELS
+    lines = _FIRST_LINES if is_first else _OTHER_LINES
     if not is_first and (line.startswith((QUOTE, ATTACHED)) or (not is_whole and ATTACHED.startswith(line))):
         return True
-    return line in allowed if is_whole else any(label.startswith(line) for label in allowed)
+    return line in lines if is_whole else any(label.startswith(line) for label in lines)

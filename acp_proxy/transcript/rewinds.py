@@ -34,8 +34,8 @@ _POINT = re.compile(
     re.IGNORECASE,
 )
 """Names of members that name a point of a conversation."""
-_MOST_DEPTH = 8
-_KEPT = ("toMessageId", "lastMessageId", "messageId")
+_DEPTH_LIMIT = 8
+_LAST_STAYING_MEMBERS = ("toMessageId", "lastMessageId", "messageId")
 """Members of ``history_truncated`` that may name the last message that stays. The draft has not settled it."""
 _UNANSWERED = sys.maxsize
 _WHOLE_TURNS = frozenset({"codex-acp"})
@@ -58,27 +58,27 @@ UNCLEAR = Point("")
 """A point in a form that we cannot read. No message has this id."""
 
 
-def fork_point(params: object) -> Point | None:
+def parse_fork_point(params: object) -> Point | None:
     """The point at which a fork is made, by its parameters; None: at the end."""
     meta = acp.member(params, "_meta")
     fork = acp.member(acp.member(acp.member(meta, "jetbrains"), "air"), "fork")
-    named = (
+    ids = (
         acp.text(fork, "messageId") if acp.member(fork, "version") == 1 else None,
         acp.text(acp.member(meta, "claudeCode"), "rewindTo"),
         acp.text(params, "messageId"),
     )
-    if id := next(filter(None, named), None):
+    if id := next(filter(None, ids), None):
         return Point(id.strip())
     members = params.items() if isinstance(params, dict) else ()
-    others = {key: value for key, value in members if key not in _FORK_MEMBERS}
-    return UNCLEAR if fork is not None or _has_point(others) else None
+    other_members = {key: value for key, value in members if key not in _FORK_MEMBERS}
+    return UNCLEAR if fork is not None or _has_point(other_members) else None
 
 
 def _has_point(value: object, depth: int = 0) -> bool:
-    if not isinstance(value, Mapping) or depth == _MOST_DEPTH:
+    if not isinstance(value, Mapping) or depth == _DEPTH_LIMIT:
         return False
-    named = (_POINT.search(key) and inner is not None for key, inner in value.items())
-    return any(named) or any(_has_point(inner, depth + 1) for inner in value.values())
+    names_point = (_POINT.search(key) and inner is not None for key, inner in value.items())
+    return any(names_point) or any(_has_point(inner, depth + 1) for inner in value.values())
 
 
 def read_fork_point(point: Point, agent: object) -> Point:
@@ -88,12 +88,13 @@ def read_fork_point(point: Point, agent: object) -> Point:
 
 
 def encode_ids(ids: Mapping[tuple[str, bytes], str]) -> list[list[str]]:
-    """The ids of the user's messages in an agent's replay, by ``request_key``, as the note of that replay has them."""
+    """The ids of the user's messages in an agent's replay, by ``make_request_key``, as the note of that replay has
+    them."""
     return [[id, run, request.decode()] for (run, request), id in ids.items()]
 
 
 def read_given_ids(note: Mapping[str, object]) -> dict[tuple[str, bytes], str]:
-    """The ids in such a note, by ``request_key``."""
+    """The ids that ``encode_ids`` has put into the note of a replay, by ``make_request_key``."""
     ids = {}
     users = note.get("users")
     for user in users if isinstance(users, list) else []:
@@ -139,7 +140,7 @@ class _Message:
     def __init__(self, start: int, end: int, turn: _Turn) -> None:
         self.start, self.end, self.turn = start, end, turn
         self.line_end = end
-        self.answered_at = 0
+        self.answer_end = 0
         """Of a prompt: the offset behind its answer, or ``_UNANSWERED``."""
 
 
@@ -151,23 +152,23 @@ class Messages:
     """
 
     def __init__(self) -> None:
-        self._known: dict[str, _Message] = {}
+        self._by_id: dict[str, _Message] = {}
         self._turn = _Turn(0)
-        self._last: _Message | None = None
-        self._unrepeated: _Message | None = None
+        self._last_message: _Message | None = None
+        self._unechoed_prompt: _Message | None = None
         """The last prompt, if the agent has sent nothing of the conversation since."""
         self._prompts: dict[tuple[str, bytes], _Message] = {}
-        """By ``request_key``: what the client said."""
+        """By ``make_request_key``: what the client said."""
 
     def add(self, number: int, start: int, end: int, entry: Entry) -> None:
         """Add the next entry: its line's number, and the offsets of its line."""
         method, params = acp.text(entry.value, "method"), acp.member(entry.value, "params")
         if entry.note is not None:
             ids = read_given_ids(entry.note) if entry.note.get("type") == NoteType.REPLAY else {}
-            self._known |= {id: self._prompts[prompt] for prompt, id in ids.items() if prompt in self._prompts}
+            self._by_id |= {id: self._prompts[prompt] for prompt, id in ids.items() if prompt in self._prompts}
         elif entry.peer is Peer.CLIENT:
             if method in (acp.PROMPT, acp.STEERING):
-                self._add_prompt(number, start, end, entry, params, begins=method == acp.PROMPT)
+                self._add_prompt(number, start, end, entry, params, begins_turn=method == acp.PROMPT)
         elif entry.of == acp.PROMPT:
             self._add_answer(end, entry)
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
@@ -176,8 +177,8 @@ class Messages:
     def add_chunks(self, end: int) -> None:
         """Add more chunks of the message that was added last, up to this offset."""
         self._turn.end = end
-        if self._last is not None:
-            self._last.end = end
+        if self._last_message is not None:
+            self._last_message.end = end
 
     def find_offset(self, point: Point) -> int | None:
         """The offset of a point; None if there is no such message."""
@@ -189,26 +190,28 @@ class Messages:
     def may_move(self, point: Point) -> bool:
         """Whether the place of a known point may still move behind the next entries."""
         message = self._find(point)
-        return message is not None and (message is self._last or (point.whole_turn and message.turn is self._turn))
+        return message is not None and (
+            message is self._last_message or (point.whole_turn and message.turn is self._turn)
+        )
 
     def find_start(self, point: Point) -> int:
         """The offset at which the message of a point that has one begins; else 0."""
         message = self._find(point)
         return message.start if message is not None else 0
 
-    def find_queued(self, at: int, within: Callable[[int], bool]) -> list[tuple[int, int]]:
+    def find_queued(self, offset: int, counts: Callable[[int], bool]) -> list[tuple[int, int]]:
         """The offsets of the lines of prompts that waited for the end of the turn that was under way at this offset.
 
-        ``within``: whether the line that begins at an offset counts. Empty if that turn has no answer: then nobody
+        ``counts``: says whether the line that begins at an offset counts. Empty if that turn has no answer: then nobody
         knows which of the prompts without one began it.
         """
         prompts = [
             prompt
             for prompt in self._prompts.values()
-            if prompt.start < at <= prompt.answered_at and within(prompt.start)
+            if prompt.start < offset <= prompt.answer_end and counts(prompt.start)
         ]
-        running = min(prompts, key=lambda prompt: prompt.answered_at, default=None)
-        if running is None or running.answered_at == _UNANSWERED:
+        running = min(prompts, key=lambda prompt: prompt.answer_end, default=None)
+        if running is None or running.answer_end == _UNANSWERED:
             return []
         return [(prompt.start, prompt.line_end) for prompt in prompts if prompt.start > running.start]
 
@@ -218,39 +221,41 @@ class Messages:
         def stays(message: _Message) -> bool:
             return not any(start <= message.start < end for start, end in spans)
 
-        self._known = {id: message for id, message in self._known.items() if stays(message)}
+        self._by_id = {id: message for id, message in self._by_id.items() if stays(message)}
         self._prompts = {prompt: message for prompt, message in self._prompts.items() if stays(message)}
-        self._last = self._unrepeated = None
+        self._last_message = self._unechoed_prompt = None
 
     def _find(self, point: Point) -> _Message | None:
-        return self._known.get(point.message) or self._known.get(_SEGMENT.sub("", point.message))
+        return self._by_id.get(point.message) or self._by_id.get(_SEGMENT.sub("", point.message))
 
-    def _add_prompt(self, number: int, start: int, end: int, entry: Entry, params: object, *, begins: bool) -> None:
-        self._turn = _Turn(end) if begins else self._turn
+    def _add_prompt(
+        self, number: int, start: int, end: int, entry: Entry, params: object, *, begins_turn: bool
+    ) -> None:
+        self._turn = _Turn(end) if begins_turn else self._turn
         self._turn.end = end
-        self._last = prompt = _Message(start, end, self._turn)
-        self._known[f"acp-proxy-{entry.run}-{number}"] = prompt
+        self._last_message = prompt = _Message(start, end, self._turn)
+        self._by_id[f"acp-proxy-{entry.run}-{number}"] = prompt
         if (id := acp.text(params, "messageId")) is not None:
-            self._known[id] = prompt
-        self._prompts[request_key(entry)] = prompt
-        if begins:
-            self._unrepeated, prompt.answered_at = prompt, _UNANSWERED
+            self._by_id[id] = prompt
+        self._prompts[make_request_key(entry)] = prompt
+        if begins_turn:
+            self._unechoed_prompt, prompt.answer_end = prompt, _UNANSWERED
 
     def _add_answer(self, end: int, entry: Entry) -> None:
-        prompt = self._prompts.get(request_key(entry))
+        prompt = self._prompts.get(make_request_key(entry))
         result = acp.member(entry.value, "result")
         for key in ("messageId", "userMessageId"):
             if prompt is not None and (id := acp.text(result, key)) is not None:
-                self._known[id] = prompt
+                self._by_id[id] = prompt
         if entry.protocol == versions.V1.version:
             self._end_turn(end)
             if prompt is not None:
-                prompt.answered_at = end
+                prompt.answer_end = end
 
     def _end_turn(self, end: int) -> None:
         self._turn.end = end
-        if self._last is not None:
-            self._last.end, self._last = end, None
+        if self._last_message is not None:
+            self._last_message.end, self._last_message = end, None
 
     def _add_update(self, start: int, end: int, update: object) -> None:
         kind, id = acp.update_kind(update), acp.text(update, "messageId")
@@ -259,19 +264,19 @@ class Messages:
         if kind is None or not update_kinds.is_conversation(kind):
             return
         self._turn.end = end
-        known = self._known.get(id) if id is not None else None
+        message = self._by_id.get(id) if id is not None else None
         is_users = update_kinds.find(kind).role is Role.USER
-        if is_users and self._unrepeated is not None:
-            known = self._unrepeated
+        if is_users and self._unechoed_prompt is not None:
+            message = self._unechoed_prompt
         elif not is_users:
-            self._unrepeated = None
-        if known is None or known.turn is not self._turn:
-            known = _Message(start, end, self._turn) if id is not None else None
-        if known is not None:
-            known.end = end
+            self._unechoed_prompt = None
+        if message is None or message.turn is not self._turn:
+            message = _Message(start, end, self._turn) if id is not None else None
+        if message is not None:
+            message.end = end
             if id is not None:
-                self._known[id] = known
-        self._last = known
+                self._by_id[id] = message
+        self._last_message = message
 
 
 class _AgentSessions:
@@ -282,7 +287,7 @@ class _AgentSessions:
         self._parts: list[tuple[int, int, int | None]] = []
         """Their offsets, each with a number of the session; None: it is one of several."""
         self._by_run: dict[str, int | None] = {}
-        self._made = 0
+        self._count = 0
         self._latest: int | None = 0
         """The one that a new process asks for."""
 
@@ -291,8 +296,8 @@ class _AgentSessions:
         note = entry.note or {}
         session = self._by_run.get(entry.run, self._latest)
         if note.get("type") == NoteType.OPENED and note.get(ANEW) is True:
-            self._made += 1
-            session = self._made
+            self._count += 1
+            session = self._count
         elif note.get("type") == NoteType.OPENED and session != self._latest:  # the agent may have refused that one
             session = None
         elif note.get("type") == NoteType.HANDOVER:
@@ -308,22 +313,23 @@ class _AgentSessions:
             start, _, session = self._parts.pop()
             self._parts.append((start, end, session))
 
-    def are_one(self, at: int, other: int) -> bool:
+    def may_be_one(self, offset: int, other_offset: int) -> bool:
         """Whether the lines that begin at two offsets may be of one session."""
-        sessions = [self._find(each) for each in (at, other)]
+        sessions = [self._find(each) for each in (offset, other_offset)]
         return None in sessions or sessions[0] == sessions[1]
 
-    def find_spans(self, begins: int, start: int, end: int) -> list[tuple[int, int]]:
-        """The parts between two offsets that may be of the session of the line that begins at ``begins``."""
+    def find_spans(self, line_start: int, start: int, end: int) -> list[tuple[int, int]]:
+        """The parts between ``start`` and ``end`` that may be of the session of the line that begins at
+        ``line_start``."""
         return [
             (max(start, first), min(end, last))
             for first, last, _ in self._parts
-            if first < end and start < last and self.are_one(begins, first)
+            if first < end and start < last and self.may_be_one(line_start, first)
         ]
 
-    def _find(self, at: int) -> int | None:
-        place = bisect_right(self._parts, at, key=itemgetter(0))
-        return self._parts[place - 1][2] if place else None
+    def _find(self, offset: int) -> int | None:
+        count = bisect_right(self._parts, offset, key=itemgetter(0))
+        return self._parts[count - 1][2] if count else None
 
 
 class Rewinds:
@@ -332,27 +338,30 @@ class Rewinds:
     def __init__(self) -> None:
         self._messages = Messages()
         self._sessions = _AgentSessions()
-        self._asked: dict[tuple[str, bytes], tuple[Point, int | None]] = {}
+        self._open_rewinds: dict[tuple[str, bytes], tuple[Point, int | None]] = {}
         """Open requests: the point, and where the prompt begins that followed the request, if one did."""
         self._spans: list[tuple[int, int]] = []
         self._prompt_ends: dict[tuple[str, bytes], int] = {}
-        """By ``request_key``: where the lines of prompts end."""
+        """By ``make_request_key``: where the lines of prompts end."""
 
     def add(self, number: int, start: int, end: int, entry: Entry) -> None:
         """Add the next entry: its line's number, and the offsets of its line."""
         method = acp.text(entry.value, "method")
         if entry.peer is Peer.CLIENT and method in acp.REWINDS:
-            self._asked[request_key(entry)] = _read_point(acp.member(entry.value, "params")), None
+            self._open_rewinds[make_request_key(entry)] = _read_point(acp.member(entry.value, "params")), None
         elif entry.peer is Peer.CLIENT and method == acp.PROMPT:
-            self._prompt_ends[request_key(entry)] = end
-            self._asked = {key: (point, start if at is None else at) for key, (point, at) in self._asked.items()}
+            self._prompt_ends[make_request_key(entry)] = end
+            self._open_rewinds = {
+                key: (point, start if prompt_start is None else prompt_start)
+                for key, (point, prompt_start) in self._open_rewinds.items()
+            }
         elif entry.peer is Peer.AGENT and entry.of in acp.REWINDS:
-            point, until = self._asked.pop(request_key(entry), (UNCLEAR, None))
+            point, span_end = self._open_rewinds.pop(make_request_key(entry), (UNCLEAR, None))
             if is_rewind(entry):
-                self._take_back(point, start if until is None else until, start, end)
+                self._take_back(point, start if span_end is None else span_end, start, end)
         elif (update := _find_truncation(entry)) is not None:
-            named = next(filter(None, (acp.text(update, key) for key in _KEPT)), "")
-            self._take_back(Point(named), start, start, end)
+            last_id = next(filter(None, (acp.text(update, key) for key in _LAST_STAYING_MEMBERS)), "")
+            self._take_back(Point(last_id), start, start, end)
         self._messages.add(number, start, end, entry)
         self._sessions.add(start, end, entry)
 
@@ -362,7 +371,7 @@ class Rewinds:
         self._sessions.add_chunks(end)
 
     @property
-    def are_any(self) -> bool:
+    def has_any(self) -> bool:
         """Whether it is known of anything that it was taken back."""
         return bool(self._spans)
 
@@ -374,7 +383,7 @@ class Rewinds:
         that stays: its turn is over, whatever was taken back of it.
         """
         if entry is not None and entry.of == acp.PROMPT:
-            end = self._prompt_ends.get(request_key(entry), end)
+            end = self._prompt_ends.get(make_request_key(entry), end)
         if not any(start < end <= stop for start, stop in self._spans):
             return False
         if entry is None:
@@ -385,19 +394,21 @@ class Rewinds:
         kind = acp.update_kind(update) if acp.text(entry.value, "method") == acp.UPDATE else None
         return kind is None or update_kinds.is_conversation(kind) or kind == update_kinds.HISTORY_TRUNCATED
 
-    def _take_back(self, point: Point, until: int, start: int, end: int) -> None:
-        """Take back what stands between a point and ``until``, and the prompts that waited at that point for the end of
-        a turn, as far as they went to the agent's session that has the point. ``start``, ``end``: of the line that says
-        so."""
-        at = self._messages.find_offset(point)
-        if at is not None:
-            begins = self._messages.find_start(point)
-            gone = self._sessions.find_spans(begins, at, until)
-            queued = self._messages.find_queued(at, lambda said: self._sessions.are_one(begins, said))
-            self._spans += [*gone, (start, end), *queued]
-            self._messages.forget(gone)
+    def _take_back(self, point: Point, span_end: int, start: int, end: int) -> None:
+        """Take back what stands between a point and ``span_end``, and the prompts that waited at that point for the end
+        of a turn, as far as they went to the agent's session that has the point. ``start``, ``end``: of the line that
+        says so."""
+        span_start = self._messages.find_offset(point)
+        if span_start is not None:
+            message_start = self._messages.find_start(point)
+            taken_back = self._sessions.find_spans(message_start, span_start, span_end)
+            queued = self._messages.find_queued(
+                span_start, lambda line_start: self._sessions.may_be_one(message_start, line_start)
+            )
+            self._spans += [*taken_back, (start, end), *queued]
+            self._messages.forget(taken_back)
 
 
-def request_key(entry: Entry) -> tuple[str, bytes]:
+def make_request_key(entry: Entry) -> tuple[str, bytes]:
     """What identifies a client's request in a transcript, and its answer: the run, and the request's id as JSON."""
     return entry.run, jsonrpc.dump(acp.member(entry.value, "id"))

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from acp_proxy.protocol import json_splice
 
-_MOST_READS = 64
+_READ_FACTOR = 64
 """Times the line's length that are read at most: a false beginning costs a read of the rest, and a line may be made of
 false beginnings."""
 
@@ -36,8 +36,8 @@ def find_pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes
     pieces: list[Intact[T]] = []
     line = line.rstrip(b"\r\n")
     text = line.decode("latin-1")  # one character for each byte: offsets are the same
-    work, match = 0, beginning.search(line)
-    while match is not None and work < _MOST_READS * len(line):
+    read_size, match = 0, beginning.search(line)
+    while match is not None and read_size < _READ_FACTOR * len(line):
         start = match.start()
         end = _find_end(text, start)
         # A message may quote an entry. With a colon, a comma or a bracket before it, and a comma or a bracket behind,
@@ -46,7 +46,7 @@ def find_pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes
         is_value = _is_value(line, start)
         is_member = is_value and line[end : end + 1] in (b",", b"}", b"]")
         value = read(line[start:end], is_value) if not is_member else None
-        work += end - start
+        read_size += end - start
         if value is None:
             end = start + 1  # not behind the piece: a torn entry reaches over the intact one that follows it
         else:

@@ -68,24 +68,24 @@ class Summary(Struct):
     @classmethod
     def begin(cls, header: Header) -> "Summary":
         """The summary of a transcript that has only this header."""
-        out = cls()
-        out.cwd, out.directories, out.last = header.cwd, header.directories, header.created_at or None
-        out.foreign_directories, out.machine = header.foreign_directories, header.machine
-        out.git = header.git.known_members()
-        out.is_imported = header.origin == file_format.IMPORTED
-        out.usage = SessionUsage.begin(header)
-        return out
+        summary = cls()
+        summary.cwd, summary.directories, summary.last = header.cwd, header.directories, header.created_at or None
+        summary.foreign_directories, summary.machine = header.foreign_directories, header.machine
+        summary.git = header.git.encode_members()
+        summary.is_imported = header.origin == file_format.IMPORTED
+        summary.usage = SessionUsage.begin(header)
+        return summary
 
     @classmethod
     def from_state(cls, state: Mapping[str, object]) -> "Summary":
         """The summary that ``dump_state`` returned. Raises KeyError, TypeError if it is not one."""
-        out = cls()
+        summary = cls()
         for name in _FIELDS:
             if name in state:
-                setattr(out, name, state[name])
-        out.titles = Titles(**state["titles"])  # type: ignore[arg-type]
-        out.usage = SessionUsage.from_state(state["usage"])  # type: ignore[arg-type]
-        return out
+                setattr(summary, name, state[name])
+        summary.titles = Titles(**state["titles"])  # type: ignore[arg-type]
+        summary.usage = SessionUsage.from_state(state["usage"])  # type: ignore[arg-type]
+        return summary
 
     def dump_state(self) -> dict[str, object]:
         """All of it as JSON values. Encode them at once: the objects are shared with this summary."""
@@ -240,18 +240,18 @@ class Summary(Struct):
 _FIELDS = Summary.__struct_fields__
 
 
-def merge(into: dict[str, object], new: Mapping[str, object]) -> None:
-    """Merge ``new`` into a JSON object, member by member; ``null`` removes a member."""
-    for key, value in new.items():
+def merge(target: dict[str, object], changes: Mapping[str, object]) -> None:
+    """Merge ``changes`` into a JSON object, member by member; ``null`` removes a member."""
+    for key, value in changes.items():
         if value is None:
-            into.pop(key, None)
+            target.pop(key, None)
         elif isinstance(value, Mapping):
-            before = into.get(key)
-            inner: dict[str, object] = before if isinstance(before, dict) else {}
+            old = target.get(key)
+            inner: dict[str, object] = old if isinstance(old, dict) else {}
             merge(inner, value)
-            into[key] = inner
+            target[key] = inner
         else:
-            into[key] = value
+            target[key] = value
 
 
 def _is_shallow(value: object, levels: int) -> bool:
@@ -266,7 +266,7 @@ _MODEL = "model"
 """The category of the option that chooses the model. Agents without categories give the option this id."""
 
 
-def find_chosen(entry: Entry) -> str | None:
+def find_chosen_model(entry: Entry) -> str | None:
     """The name of the model, if this entry of a transcript says which one is chosen."""
     if entry.note is not None:
         return _find_name(entry.note) if entry.note.get("type") == NoteType.OPENED else None

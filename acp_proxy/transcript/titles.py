@@ -24,8 +24,8 @@ RECORD_BYTES = _RECORD_TEXT.encode()
 _PREFIX_LENGTH = 32  # characters that an agent may put in front of a title: "[archived] ", "Fork of "
 _NOT_A_TITLE = ("/", "<")  # commands, and context that editors put in front
 _JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"  # parts of words and of emoji
-_LOOKED_AT = 64 * 1024  # characters read of a text, since megabytes of empty lines would take long
-_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")  # ECMA-48: colours, links
+_READ_LENGTH = 64 * 1024  # characters read of a text, since megabytes of empty lines would take long
+_ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")  # ECMA-48: colours, links
 _MASKED = re.compile(r"(\[redacted(?: private key)?\])\*+")
 """A masked secret, as ``redaction`` leaves it: as long as the secret was."""
 _CUT_AT_WORD = 0.6  # the least share of the length that a cut between words may leave; else a word is cut
@@ -56,8 +56,8 @@ class Titles(Struct):
             return
         for block in blocks if isinstance(blocks, list) else []:
             text = acp.text(block, "text") if acp.text(block, "type") == "text" else None
-            begins = text.lstrip()[:_LOOKED_AT] if text is not None else ""
-            lines = (clean(line, TITLE_LENGTH) for line in begins.split("\n"))
+            beginning = text.lstrip()[:_READ_LENGTH] if text is not None else ""
+            lines = (clean(line, TITLE_LENGTH) for line in beginning.split("\n"))
             title = next(filter(None, lines), None)
             if title is not None:
                 self.any_line = self.any_line or title
@@ -78,11 +78,12 @@ def is_of_record(title: str) -> bool:
 
     The title may be cut, have a prefix or quotes, and other white space.
     """
-    words = " ".join(title[:_LOOKED_AT].split())
-    at = words.find(_RECORD_TEXT, 0, _PREFIX_LENGTH + len(_RECORD_TEXT))
-    opening = words[at:].rstrip(".…\"' ") if at >= 0 else ""
+    words = " ".join(title[:_READ_LENGTH].split())
+    offset = words.find(_RECORD_TEXT, 0, _PREFIX_LENGTH + len(_RECORD_TEXT))
+    opening = words[offset:].rstrip(".…\"' ") if offset >= 0 else ""
     return any(
-        opening.startswith(begins.rstrip()) or (opening and begins.startswith(opening)) for begins in RECORD_BEGINNINGS
+        opening.startswith(record_start.rstrip()) or (opening and record_start.startswith(opening))
+        for record_start in RECORD_BEGINNINGS
     )
 
 
@@ -110,14 +111,14 @@ def clean(text: object, length: int) -> str | None:
     """
     if not isinstance(text, str):
         return None
-    begins = shorten_masks(_SEQUENCE.sub("", text.strip()[: length * 8]))
-    kept = (c if c.isprintable() or c.isspace() or c in _JOINERS else "" for c in begins)
-    folded = " ".join("".join(kept).split())
+    beginning = shorten_masks(_ESCAPE_SEQUENCE.sub("", text.strip()[: length * 8]))
+    printable = (c if c.isprintable() or c.isspace() or c in _JOINERS else "" for c in beginning)
+    folded = " ".join("".join(printable).split())
     if len(folded) <= length:
         return folded or None
     cut = folded[: length - 1]
-    at = cut.rfind(" ")
-    return (cut[:at] if at >= length * _CUT_AT_WORD else cut).rstrip() + "…"
+    last_space = cut.rfind(" ")
+    return (cut[:last_space] if last_space >= length * _CUT_AT_WORD else cut).rstrip() + "…"
 
 
 def _find_resource_name(block: object) -> str | None:

@@ -20,7 +20,7 @@ from acp_proxy.transcript.file_format import Entry, Header
 from acp_proxy.transcript.titles import clean
 
 _CURRENCY_LENGTH = 12  # an ISO code, or a word such as credits
-_COUNTED = ("inputTokens", "outputTokens", "totalTokens")
+_COUNT_NAMES = ("inputTokens", "outputTokens", "totalTokens")
 LARGEST_NUMBER = 1e15
 """No session uses more of anything; so sums stay numbers that JSON can hold."""
 _QUARTER_MINUTES = 15
@@ -84,15 +84,15 @@ class SessionUsage(Struct):
     @classmethod
     def from_state(cls, state: Mapping[str, object]) -> "SessionUsage":
         """The usage that ``dump_state`` returned. Raises KeyError, TypeError, AttributeError if it is not one."""
-        out = cls()
+        usage = cls()
         for name in cls.__struct_fields__:
-            setattr(out, name, state[name])
-        out.quarters = {at: Usage(*values) for at, values in state["quarters"].items()}  # type: ignore[attr-defined]
-        return out
+            setattr(usage, name, state[name])
+        usage.quarters = {start: Usage(*values) for start, values in state["quarters"].items()}  # type: ignore[attr-defined]
+        return usage
 
     def dump_state(self) -> dict[str, object]:
         """All of it as JSON values."""
-        quarters = {at: astuple(quarter) for at, quarter in self.quarters.items()}
+        quarters = {start: astuple(quarter) for start, quarter in self.quarters.items()}
         return {name: getattr(self, name) for name in self.__struct_fields__} | {"quarters": quarters}
 
     def add_prompt(self, entry: Entry) -> None:
@@ -105,29 +105,31 @@ class SessionUsage(Struct):
         """Add the end of a turn. ``result``: what may have its usage: the prompt's answer, or a state update."""
         usage, is_turn = read_usage(result)
         self.is_per_turn |= is_turn
-        counts = {key: count for key in _COUNTED if (count := _number(usage, key)) is not None}
+        counts = {key: count for key in _COUNT_NAMES if (count := _read_number(usage, key)) is not None}
         if "totalTokens" not in counts:
             return
-        total, before = counts["totalTokens"], self.last_counts.get("totalTokens", 0)
+        total, previous_total = counts["totalTokens"], self.last_counts.get("totalTokens", 0)
         if entry.run == self.last_run:
             # See the docstring of the module: such an agent means the turn.
-            falls = any(count < self.last_counts.get(key, 0) for key, count in counts.items())
-            stands = total == before and total > 0 and acp.text(result, "stopReason") == "end_turn"
-            self.is_per_turn |= falls or stands
+            has_fallen = any(count < self.last_counts.get(key, 0) for key, count in counts.items())
+            has_stayed = total == previous_total and total > 0 and acp.text(result, "stopReason") == "end_turn"
+            self.is_per_turn |= has_fallen or has_stayed
         self.last_run, self.last_counts = entry.run, counts
         if self._is_counted(entry):
             quarter = self._get_quarter(entry)
             quarter.turn_tokens = (quarter.turn_tokens or 0) + total
-            quarter.session_tokens = (quarter.session_tokens or 0) + (total - before if total >= before else total)
+            quarter.session_tokens = (quarter.session_tokens or 0) + (
+                total - previous_total if total >= previous_total else total
+            )
 
     def add_update(self, entry: Entry, update: object) -> None:
         """Add a ``usage_update``."""
-        used, cost = _number(update, "used"), acp.member(update, "cost")
+        used, cost = _read_number(update, "used"), acp.member(update, "cost")
         if used is not None:
-            grown, self.highest_context = max(0, used - self.highest_context), max(used, self.highest_context)
+            growth, self.highest_context = max(0, used - self.highest_context), max(used, self.highest_context)
             if self._is_counted(entry):
                 quarter = self._get_quarter(entry)
-                quarter.context = (quarter.context or 0) + grown
+                quarter.context = (quarter.context or 0) + growth
         counter, currency = acp.member(cost, "amount"), clean(acp.member(cost, "currency"), _CURRENCY_LENGTH)
         if currency is not None and isinstance(counter, int | float) and not isinstance(counter, bool):
             self._add_cost(entry, currency, float(counter))
@@ -135,12 +137,12 @@ class SessionUsage(Struct):
     def _add_cost(self, entry: Entry, currency: str, counter: float) -> None:
         if not 0 <= counter <= LARGEST_NUMBER:
             return
-        before = self.last_cost.get(currency, 0.0)
-        grown = counter - before if counter >= before else counter  # the agent's counter has restarted
+        previous = self.last_cost.get(currency, 0.0)
+        growth = counter - previous if counter >= previous else counter  # the agent's counter has restarted
         self.last_cost[currency] = counter
-        if grown and self._is_counted(entry):
+        if growth and self._is_counted(entry):
             quarter = self._get_quarter(entry)
-            quarter.cost[currency] = quarter.cost.get(currency, 0.0) + grown
+            quarter.cost[currency] = quarter.cost.get(currency, 0.0) + growth
 
     def _is_counted(self, entry: Entry) -> bool:
         return entry.at >= self.since
@@ -153,7 +155,7 @@ def read_usage(result: object) -> tuple[object, bool]:
     """The usage in the end of a turn, and whether it is certainly of the turn alone. Gemini has it in ``_meta``, under
     names of its own."""
     usage, counts = acp.member(result, "usage"), acp.member(read_quota(result), "token_count")
-    input_count, output_count = _number(counts, "input_tokens"), _number(counts, "output_tokens")
+    input_count, output_count = _read_number(counts, "input_tokens"), _read_number(counts, "output_tokens")
     if usage is not None or input_count is None or output_count is None:
         return usage, False
     return {"inputTokens": input_count, "outputTokens": output_count, "totalTokens": input_count + output_count}, True
@@ -172,19 +174,19 @@ def find_used_model(result: object) -> str:
         if name := acp.text(model_use, "model"):
             counts = acp.member(model_use, "token_count")
             names = counts if isinstance(counts, Mapping) else ()
-            tokens[name] = sum(_number(counts, count_name) or 0 for count_name in names)
+            tokens[name] = sum(_read_number(counts, count_name) or 0 for count_name in names)
     return max(tokens, key=lambda name: tokens[name], default="")
 
 
-def find_quarter(at: str) -> str:
+def find_quarter(stamp: str) -> str:
     """The beginning of the quarter of an hour of a time in a transcript; of any other text, its beginning."""
     try:
-        return f"{at[:14]}{int(at[14:16]) // _QUARTER_MINUTES * _QUARTER_MINUTES:02}"
+        return f"{stamp[:14]}{int(stamp[14:16]) // _QUARTER_MINUTES * _QUARTER_MINUTES:02}"
     except ValueError:
-        return at[:16]
+        return stamp[:16]
 
 
-def _number(value: object, key: str) -> int | None:
+def _read_number(value: object, key: str) -> int | None:
     number = acp.member(value, key)
     if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
         return None

@@ -27,7 +27,7 @@ from acp_proxy.transcript.reader import AlikeLines, Line
 
 _OUTPUT_LIMIT = 1024 * 1024
 """The most bytes of a terminal's output that are kept: its end."""
-_FINAL = frozenset({"completed", "failed", "cancelled"})
+_FINAL_STATUSES = frozenset({"completed", "failed", "cancelled"})
 _NOT_FIELDS = ("sessionUpdate", "toolCallId", "content", "capabilities")
 
 
@@ -39,13 +39,13 @@ class V2Message:
         self.kind = kind
         self.id = id
         self.blocks: list[object] = []
-        self.sent = 0
+        self.sent_count = 0
         self.is_placed = False
 
     def add(self, block: object) -> None:
-        last = self.blocks[-1] if len(self.blocks) > self.sent else None
-        if _is_text(block) and isinstance(last, _JoinedText):
-            last.pieces.append(acp.text(block, "text") or "")
+        last_block = self.blocks[-1] if len(self.blocks) > self.sent_count else None
+        if _is_text(block) and isinstance(last_block, _JoinedText):
+            last_block.pieces.append(acp.text(block, "text") or "")
         else:
             self.blocks.append(_JoinedText(acp.text(block, "text") or "") if _is_text(block) else block)
 
@@ -54,25 +54,25 @@ class V2Message:
 
     def replace(self, content: object) -> None:
         """Replace all blocks. What was sent already is sent again only if it is not how the new content begins."""
-        sent, self.blocks, self.sent = _read_words(self.blocks[: self.sent]), [], 0
-        new: list[object] = [block for block in _read_list(content) if isinstance(block, dict)]
-        if sent and not _read_words(new).startswith(sent):
+        sent_words, self.blocks, self.sent_count = _read_words(self.blocks[: self.sent_count]), [], 0
+        new_blocks: list[object] = [block for block in _read_list(content) if isinstance(block, dict)]
+        if sent_words and not _read_words(new_blocks).startswith(sent_words):
             self.id = None  # other words begin a new message, since nothing can take back the first ones
-        elif sent:
-            words = _read_words(new)
-            self.blocks, self.sent = [_JoinedText(sent)], 1
-            new = [block for block in new if not _is_text(block)]
-            if words != sent:
-                self.blocks.append(_JoinedText(words[len(sent) :]))
-        for block in new:
+        elif sent_words:
+            words = _read_words(new_blocks)
+            self.blocks, self.sent_count = [_JoinedText(sent_words)], 1
+            new_blocks = [block for block in new_blocks if not _is_text(block)]
+            if words != sent_words:
+                self.blocks.append(_JoinedText(words[len(sent_words) :]))
+        for block in new_blocks:
             self.add(block)
 
     def take_changes(self) -> Iterator[Mapping[str, object]]:
-        more = {} if self.id is None else {"messageId": self.id}
-        for block in self.blocks[self.sent :]:
+        id_member = {} if self.id is None else {"messageId": self.id}
+        for block in self.blocks[self.sent_count :]:
             value = {"type": "text", "text": block.text} if isinstance(block, _JoinedText) else block
-            yield {"sessionUpdate": self.kind, "content": value, **more}
-        self.sent = len(self.blocks)
+            yield {"sessionUpdate": self.kind, "content": value, **id_member}
+        self.sent_count = len(self.blocks)
 
 
 class _JoinedText:
@@ -120,15 +120,17 @@ class V2Call:
 
     @property
     def is_over(self) -> bool:
-        return acp.text(self.fields, "status") in _FINAL
+        return acp.text(self.fields, "status") in _FINAL_STATUSES
 
     def take_changes(self, terminals: "AgentTerminals") -> Iterator[Mapping[str, object]]:
         if not self.is_changed:
             return
-        shown = [v2_updates.item_as_v1(item, terminals.get_text(acp.text(item, "terminalId"))) for item in self.content]
+        v1_content = [
+            v2_updates.item_as_v1(item, terminals.get_text(acp.text(item, "terminalId"))) for item in self.content
+        ]
         kind = update_kinds.TOOL_CALL_UPDATE if self.was_sent else update_kinds.TOOL_CALL
         fields = {"title": self.id, **self.fields} if not self.was_sent else self.fields
-        content = {"content": shown} if self.has_content else {}
+        content = {"content": v1_content} if self.has_content else {}
         yield {"sessionUpdate": kind, "toolCallId": self.id, **fields, **content}
         self.was_sent, self.is_changed = True, False
 
@@ -152,30 +154,30 @@ class AgentTerminals:
     """The terminals of a session."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[str | None, bytes, object]] = {}
+        self._by_id: dict[str, tuple[str | None, bytes, object]] = {}
 
     def update(self, id: str, update: Mapping[str, object]) -> None:
-        command, output, status = self._known.get(id, (None, b"", None))
+        command, output, status = self._by_id.get(id, (None, b"", None))
         if "command" in update:
             command = acp.text(update, "command")
         if "output" in update:
             output = v2_updates.decode_output(update["output"]) or b""
         if "exitStatus" in update:
             status = update["exitStatus"]
-        self._known[id] = command, output[-_OUTPUT_LIMIT:], status
+        self._by_id[id] = command, output[-_OUTPUT_LIMIT:], status
 
     def add(self, id: str, data: bytes) -> None:
-        command, output, status = self._known.get(id, (None, b"", None))
-        self._known[id] = command, (output + data)[-_OUTPUT_LIMIT:], status
+        command, output, status = self._by_id.get(id, (None, b"", None))
+        self._by_id[id] = command, (output + data)[-_OUTPUT_LIMIT:], status
 
     def is_running(self, id: str) -> bool:
-        return id in self._known and self._known[id][2] is None
+        return id in self._by_id and self._by_id[id][2] is None
 
     def get_text(self, id: str | None) -> str | None:
         """The output in a code fence, and how the command ended."""
-        if id not in self._known or id is None:
+        if id not in self._by_id or id is None:
             return None
-        command, output, status = self._known[id]
+        command, output, status = self._by_id[id]
         lines = [f"$ {command}"] if command is not None else []
         text = v2_updates.fenced("\n".join([*lines, output.decode(errors="replace")]))
         code, signal = acp.member(status, "exitCode"), acp.text(status, "signal")
@@ -183,8 +185,8 @@ class AgentTerminals:
             return f"{text}\n[exited with code {code}]"
         return f"{text}\n[ended by {signal}]" if signal is not None else text
 
-    def forget(self, kept: set[str]) -> None:
-        self._known = {id: known for id, known in self._known.items() if id in kept}
+    def forget(self, kept_ids: set[str]) -> None:
+        self._by_id = {id: terminal for id, terminal in self._by_id.items() if id in kept_ids}
 
 
 def _is_text(block: object) -> bool:
@@ -210,10 +212,10 @@ class _Prompt:
     def __init__(self, run: str, id: object) -> None:
         self.run = run
         self.id = id
-        self.accepted = self.was_busy = self.is_over = False
+        self.is_accepted = self.was_busy = self.is_over = False
 
 
-_Place = V2Message | V2Call | V2Plans | Entry
+_Item = V2Message | V2Call | V2Plans | Entry
 
 
 class V2AsV1:
@@ -221,13 +223,13 @@ class V2AsV1:
 
     def __init__(self, *, at_once: bool = False) -> None:
         self._at_once = at_once
-        self._places: list[_Place] = []
+        self._items: list[_Item] = []
         self._messages: dict[tuple[str, str | None], V2Message] = {}
         self._calls: dict[str, V2Call] = {}
         self._plans: V2Plans | None = None
         self._terminals = AgentTerminals()
         self._prompts: list[_Prompt] = []
-        self._sent: set[str] = set()
+        self._sent_calls: set[str] = set()
         """The ids of calls that were sent."""
         self._last: V2Message | None = None
         self._size = 0
@@ -235,24 +237,24 @@ class V2AsV1:
     @property
     def is_idle(self) -> bool:
         """Whether the next entry can pass as it is, if it is of version 1."""
-        return not self._places and not self._prompts
+        return not self._items and not self._prompts
 
     def add(self, entry: Entry) -> list[Entry]:
         """Add an entry. Returns the entries that are certain now; if ``entry`` is among them, it is the last one."""
         self._last = None
         if entry.peer is Peer.AGENT and entry.protocol == versions.V2.version:
-            ready = self._add_from_agent(entry)
+            entries = self._add_from_agent(entry)
         elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") != acp.PROMPT:
-            ready = [entry]
+            entries = [entry]
         else:
-            ready = [*self._take_turn(), entry]
+            entries = [*self._take_turn(), entry]
             if entry.note is not None:
                 self._add_note(entry.run, entry.note)
             elif entry.protocol == versions.V2.version:
                 self._prompts.append(_Prompt(entry.run, acp.member(entry.value, "id")))
         if self._at_once:
-            return [*ready, *self._take_all()]
-        return [*ready, *self._take_turn()] if self._size > LIMIT else ready
+            return [*entries, *self._take_all()]
+        return [*entries, *self._take_turn()] if self._size > LIMIT else entries
 
     def add_chunks(self, stream: AlikeChunks) -> bool:
         """Add more chunks like the last entry. False: they are of version 1, and pass as they are."""
@@ -314,12 +316,12 @@ class V2AsV1:
         elif kind == update_kinds.PLAN_REMOVED or acp.text(acp.member(update, "plan"), "type") == "items":
             self._add_plan(entry, kind, update)
         else:
-            self._places.append(entry)
+            self._items.append(entry)
 
-    def _place(self, place: "V2Message | V2Call | V2Plans") -> None:
-        if not place.is_placed:
-            place.is_placed = True
-            self._places.append(place)
+    def _add_item(self, item: "V2Message | V2Call | V2Plans") -> None:
+        if not item.is_placed:
+            item.is_placed = True
+            self._items.append(item)
 
     def _add_message(self, entry: Entry, kind: str, update: Mapping[str, object]) -> None:
         id = acp.text(update, "messageId")
@@ -327,7 +329,7 @@ class V2AsV1:
         message = self._messages.get((chunk_kind, id))
         if message is None:
             message = self._messages[chunk_kind, id] = V2Message(entry, chunk_kind, id)
-        self._place(message)
+        self._add_item(message)
         if kind == chunk_kind:
             message.add(acp.member(update, "content"))
             self._last = message
@@ -338,10 +340,10 @@ class V2AsV1:
         call = self._calls.get(id)
         if call is None:
             call = self._calls[id] = V2Call(entry, id)
-            call.was_sent = id in self._sent
+            call.was_sent = id in self._sent_calls
         if not call.is_placed:
             call.entry = entry
-            self._place(call)
+            self._add_item(call)
         return call
 
     def _add_terminal(self, entry: Entry, id: str, kind: str, update: Mapping[str, object]) -> None:
@@ -356,7 +358,7 @@ class V2AsV1:
     def _add_plan(self, entry: Entry, kind: str, update: Mapping[str, object]) -> None:
         if self._plans is None:
             self._plans = V2Plans(entry)
-        self._place(self._plans)
+        self._add_item(self._plans)
         self._plans.is_changed = True
         plan = acp.member(update, "plan") if kind != update_kinds.PLAN_REMOVED else None
         id = acp.text(plan if plan is not None else update, "planId")
@@ -375,23 +377,23 @@ class V2AsV1:
         if acp.member(entry.value, "error") is not None or prompt is None:
             self._prompts = [open_prompt for open_prompt in self._prompts if open_prompt is not prompt]
             return [*self._take_turn(), entry] if acp.member(entry.value, "error") is not None else []
-        prompt.accepted = True
+        prompt.is_accepted = True
         return self._end_turn(entry, {}, [prompt]) if prompt.is_over else []
 
     def _add_state(self, entry: Entry, update: object) -> list[Entry]:
-        own = [prompt for prompt in self._prompts if prompt.run == entry.run]
+        prompts = [prompt for prompt in self._prompts if prompt.run == entry.run]
         if versions.V2.read_state(update) == versions.BUSY:
-            for prompt in own:
+            for prompt in prompts:
                 prompt.was_busy, prompt.is_over = True, False
             return []
         # ``idle`` may overtake the answer that accepts the prompt. Before ``busy``, it is older than the turn.
-        for prompt in own:
+        for prompt in prompts:
             prompt.is_over = prompt.was_busy
-        return self._end_turn(entry, update, [prompt for prompt in own if prompt.accepted])
+        return self._end_turn(entry, update, [prompt for prompt in prompts if prompt.is_accepted])
 
     def _end_turn(self, entry: Entry, update: object, prompts: list[_Prompt]) -> list[Entry]:
         self._prompts = [prompt for prompt in self._prompts if prompt not in prompts]
-        ready = self._take_turn()
+        entries = self._take_turn()
         for prompt in prompts:
             outcome: dict[str, object] = {"result": {"stopReason": acp.text(update, "stopReason")}}
             if acp.text(update, "stopReason") == "error":
@@ -400,48 +402,48 @@ class V2AsV1:
             elif (usage := acp.member(update, "usage")) is not None:
                 outcome = {"result": {"stopReason": acp.text(update, "stopReason"), "usage": usage}}
             value = {"jsonrpc": "2.0", "id": prompt.id, **outcome}
-            ready.append(Entry(entry.at, prompt.run, Peer.AGENT, acp.PROMPT, jsonrpc.dump(value), value))
-        return ready
+            entries.append(Entry(entry.at, prompt.run, Peer.AGENT, acp.PROMPT, jsonrpc.dump(value), value))
+        return entries
 
     def _take_turn(self) -> list[Entry]:
         """Return everything, and forget what cannot change any more."""
-        ready = list(self._take_all())
-        self._sent |= {id for id, call in self._calls.items() if call.was_sent}
+        entries = list(self._take_all())
+        self._sent_calls |= {id for id, call in self._calls.items() if call.was_sent}
         self._calls = {id: call for id, call in self._calls.items() if self._may_change(call)}
         self._terminals.forget({id for call in self._calls.values() for id in call.terminals})
         if not self._prompts:
             self._messages.clear()
         self._plans, self._last, self._size = None, None, 0
-        return ready
+        return entries
 
     def _may_change(self, call: V2Call) -> bool:
         return not call.is_over or any(map(self._terminals.is_running, call.terminals))
 
     def _take_all(self) -> Iterator[Entry]:
-        places, self._places = self._places, []
-        for place in places:
-            if isinstance(place, Entry):
-                yield place
+        places, self._items = self._items, []
+        for item in places:
+            if isinstance(item, Entry):
+                yield item
                 continue
-            place.is_placed = False
-            for update in place.take_changes(self._terminals) if isinstance(place, V2Call) else place.take_changes():
-                yield _make_entry(place.entry, update)
+            item.is_placed = False
+            for update in item.take_changes(self._terminals) if isinstance(item, V2Call) else item.take_changes():
+                yield _make_entry(item.entry, update)
 
 
 def _make_question(entry: Entry, params: object) -> Entry:
     """A permission request as version 1 has it, about a call."""
     call = v2_updates.question_as_v1(acp.member(params, "subject"), acp.text(params, "title"))
-    asked = {"sessionId": acp.session_id(params), "toolCall": call, "options": acp.member(params, "options")}
+    v1_params = {"sessionId": acp.session_id(params), "toolCall": call, "options": acp.member(params, "options")}
     id = acp.member(entry.value, "id")
-    value = {"jsonrpc": "2.0", "id": id, "method": acp.REQUEST_PERMISSION, "params": asked}
+    value = {"jsonrpc": "2.0", "id": id, "method": acp.REQUEST_PERMISSION, "params": v1_params}
     return Entry(entry.at, entry.run, Peer.AGENT, None, jsonrpc.dump(value), value)
 
 
-def _make_entry(like: Entry, update: Mapping[str, object]) -> Entry:
+def _make_entry(original: Entry, update: Mapping[str, object]) -> Entry:
     """An entry with this update, in the place of another one of version 2."""
-    session_id = acp.session_id(acp.member(like.value, "params"))
+    session_id = acp.session_id(acp.member(original.value, "params"))
     value = {"jsonrpc": "2.0", "method": acp.UPDATE, "params": {"sessionId": session_id, "update": update}}
-    return Entry(like.at, like.run, Peer.AGENT, None, jsonrpc.dump(value), value)
+    return Entry(original.at, original.run, Peer.AGENT, None, jsonrpc.dump(value), value)
 
 
 # --- The lines of a transcript with entries of protocol version 1 only: those of other versions are read as it.
@@ -452,7 +454,7 @@ def read_as_v1(lines: Iterable[Line | AlikeLines]) -> Iterator[Line | AlikeLines
 
     Each entry made of others has the number and the end of the last line that was read for it.
     """
-    reader, number, end, whole = V2AsV1(), 0, 0, True
+    reader, number, end, is_whole = V2AsV1(), 0, 0, True
     for line in lines:
         if isinstance(line, AlikeLines):
             if not reader.add_chunks(line.chunks):
@@ -462,6 +464,6 @@ def read_as_v1(lines: Iterable[Line | AlikeLines]) -> Iterator[Line | AlikeLines
         else:
             for entry in reader.add(line.entry):
                 yield line if entry is line.entry else Line(number, end, True, entry)
-        number, end, whole = line.number, line.end, not isinstance(line, Line) or line.whole
+        number, end, is_whole = line.number, line.end, not isinstance(line, Line) or line.is_whole
     for entry in reader.end():
-        yield Line(number, end, whole, entry)
+        yield Line(number, end, is_whole, entry)

@@ -82,39 +82,39 @@ if sys.platform == "win32":
         access, disposition = translate_flags(flags)
         handle = _kernel.CreateFileW(path, access, _SHARE_READ_WRITE_DELETE, None, disposition, _NORMAL, None)
         if handle == _FAILED:
-            raise _problem(ctypes.get_last_error(), path)
+            raise _make_problem(ctypes.get_last_error(), path)
         return msvcrt.open_osfhandle(handle, flags & (os.O_APPEND | os.O_RDONLY) | os.O_NOINHERIT)
 
-    def lock(fd: int, *, shared: bool, wait: bool, at: int = FILE) -> bool:
-        """Lock byte ``at`` of those that stand for locks, instead of what this descriptor had locked there.
+    def lock(fd: int, *, shared: bool, wait: bool, lock_byte: int = FILE) -> bool:
+        """Lock ``lock_byte`` (``FILE``, ``FOLDER`` or ``END``), instead of what this descriptor had locked there.
 
         Returns False where the file system has no locks. Raises BlockingIOError if another holder is in the way and
         ``wait`` is False; OSError.
         """
-        handle, where = msvcrt.get_osfhandle(fd), _Overlapped(Offset=at, OffsetHigh=_LOCKED)
-        _unlock(fd, at)  # else it would be in our own way
-        how = (0 if shared else _EXCLUSIVE) | (0 if wait else _FAIL_IMMEDIATELY)
-        if _kernel.LockFileEx(handle, how, 0, 1, 0, ctypes.byref(where)):
+        handle, position = msvcrt.get_osfhandle(fd), _Overlapped(Offset=lock_byte, OffsetHigh=_LOCKED)
+        _unlock(fd, lock_byte)  # else it would be in our own way
+        flags = (0 if shared else _EXCLUSIVE) | (0 if wait else _FAIL_IMMEDIATELY)
+        if _kernel.LockFileEx(handle, flags, 0, 1, 0, ctypes.byref(position)):
             return True
         code = ctypes.get_last_error()
         if code in _IN_THE_WAY:
             raise BlockingIOError(11, os.strerror(11))
         if code in _NO_LOCKS:
             return False
-        raise _problem(code, None)
+        raise _make_problem(code, None)
 
     def append(fd: int, data: "bytes | memoryview") -> int:
         """As ``os.write``, to a file opened with O_APPEND: alone, since Wine and network drives append in two steps."""
-        is_locked = lock(fd, shared=False, wait=True, at=END)
+        is_locked = lock(fd, shared=False, wait=True, lock_byte=END)
         try:
             return os.write(fd, data)
         finally:
             if is_locked:
                 _unlock(fd, END)
 
-    def _unlock(fd: int, at: int) -> None:
-        where = _Overlapped(Offset=at, OffsetHigh=_LOCKED)
-        _kernel.UnlockFileEx(msvcrt.get_osfhandle(fd), 0, 1, 0, ctypes.byref(where))
+    def _unlock(fd: int, lock_byte: int) -> None:
+        position = _Overlapped(Offset=lock_byte, OffsetHigh=_LOCKED)
+        _kernel.UnlockFileEx(msvcrt.get_osfhandle(fd), 0, 1, 0, ctypes.byref(position))
 
-    def _problem(code: int, path: str | None) -> OSError:
+    def _make_problem(code: int, path: str | None) -> OSError:
         return OSError(0, ctypes.FormatError(code).strip(), path, code)

@@ -267,7 +267,7 @@ class _PartReader:
             yield from self._take(parts, self._since or at)
             if parts:
                 self._since = ""
-            self._model = summary.find_chosen(entry) or self._model
+            self._model = summary.find_chosen_model(entry) or self._model
             if rewinds.is_rewind(entry):
                 self._notes.append(Note(REWOUND, ""))
             if entry.note is not None:

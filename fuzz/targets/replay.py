@@ -33,7 +33,7 @@ def entry(choices: Choices) -> bytes:
         case 1:
             params = {"sessionId": "s", "prompt": [choices.item() for _ in range(choices.below(4))]}
             raw = jsonrpc.dump({"id": choices.id(), "method": "session/prompt", "params": params})
-            return file_format.encode_message(at, run, Peer.CLIENT, raw, plain=choices.below(8) < 7)
+            return file_format.encode_message(at, run, Peer.CLIENT, raw, is_plain=choices.below(8) < 7)
         case 2:
             raw = jsonrpc.dump({"id": choices.id(), "result": choices.result()})
             return file_format.encode_message(at, run, Peer.AGENT, raw, "session/prompt")
@@ -45,4 +45,4 @@ def entry(choices: Choices) -> bytes:
             params = {"sessionId": choices.pick(("s", "s", "s", "parent", "other")), "update": choices.update()}
             params |= choices.members(*choices.some(("_meta",)), depth=2)
             raw = jsonrpc.dump({"jsonrpc": "2.0", "method": "session/update", "params": params})
-            return file_format.encode_message(at, run, Peer.AGENT, raw, plain=choices.below(8) < 7)
+            return file_format.encode_message(at, run, Peer.AGENT, raw, is_plain=choices.below(8) < 7)

@@ -47,8 +47,10 @@ def run(data: bytes) -> None:
         index.remove_rows("agent", "name")
     finally:
         reading.close()
-    ends = {line.number: (line.end, line.whole) for line in lines}
-    assert all(ends[line.number] == (line.end, line.whole) for line in lines), "glued entries end where their line does"
+    ends = {line.number: (line.end, line.is_whole) for line in lines}
+    assert all(ends[line.number] == (line.end, line.is_whole) for line in lines), (
+        "glued entries end where their line does"
+    )
     assert list(ends) == sorted(ends)
     assert [end for end, _ in ends.values()] == sorted({end for end, _ in ends.values()})
     assert all(whole for _, whole in list(ends.values())[:-1])

@@ -152,7 +152,7 @@ def test_the_header_is_kept() -> None:
     "broken", [b'{"text":"\\ud800 %b"}', b'{"text":"\\n%b', b"%b\xff", b'\xef\xbb\xbf{"t":"\\n%b"}']
 )
 def test_a_line_recorded_as_a_string_is_masked_within_the_string(broken: bytes) -> None:
-    line = file_format.encode_message(AT, RUN, Peer.CLIENT, broken.replace(b"%b", TOKEN.encode()), plain=False)
+    line = file_format.encode_message(AT, RUN, Peer.CLIENT, broken.replace(b"%b", TOKEN.encode()), is_plain=False)
     masked = file_format.decode_entry(MASKING.mask_lines(line))
     assert masked is not None
     assert masked.raw == broken.replace(b"%b", MASK.encode())
@@ -160,7 +160,7 @@ def test_a_line_recorded_as_a_string_is_masked_within_the_string(broken: bytes) 
 
 def test_escapes_in_a_line_recorded_as_a_string_are_decoded() -> None:
     raw = b'{"text":"\\ud800 ' + escaped(TOKEN, "every", random.Random(0)).encode() + b'"}'
-    line = file_format.encode_message(AT, RUN, Peer.CLIENT, raw, plain=False)
+    line = file_format.encode_message(AT, RUN, Peer.CLIENT, raw, is_plain=False)
     done = MASKING.mask_lines(line)
     assert len(done) == len(line)
     masked = file_format.decode_entry(done)

@@ -30,7 +30,7 @@ def line(
     message: object, peer: Peer = Peer.AGENT, of: str | None = None, run: str = RUN, *, plain: bool = True
 ) -> Entry:
     raw = message if isinstance(message, bytes) else json.dumps(message, separators=(",", ":")).encode()
-    entry = file_format.decode_entry(file_format.encode_message(AT, run, peer, raw, of, plain=plain))
+    entry = file_format.decode_entry(file_format.encode_message(AT, run, peer, raw, of, is_plain=plain))
     assert entry is not None
     return entry
 

@@ -42,7 +42,7 @@ def at_once(lines: list[bytes], mode: Mode, limit: int = 0) -> tuple[bytes, int]
             told += again.add_chunks(at - 1, stream)
             continue
         entry = file_format.decode_entry(lines[at])
-        streams.last = lines[at], entry
+        streams.last_read = lines[at], entry
         told += again.add(at, entry) if entry is not None else []
         at += 1
     return b"".join([*told, *again.end(), *again.list_states()]), saved

@@ -243,7 +243,7 @@ def test_many_chunks_at_once_are_folded_as_one_by_one() -> None:
     first = file_format.decode_entry(lines[0])
     assert first is not None
     streams = AlikeChunksFinder()
-    streams.last = lines[0], first
+    streams.last_read = lines[0], first
     stream = streams.find(lines[1:], 0)
     assert isinstance(stream, AlikeChunks)
     for page, pieces in ((0, 1), (stream.size, 1), (1, 2)):

@@ -143,7 +143,7 @@ def test_many_chunks_at_once_are_the_same_as_one_by_one() -> None:
         )
         first = file_format.decode_entry(said[0])
         assert first is not None
-        streams.last = said[0], first
+        streams.last_read = said[0], first
         stream = streams.find(said[1:], 0)
         assert isinstance(stream, AlikeChunks)
         found = together.add(0, first) + together.add_chunks(stream.count, stream)

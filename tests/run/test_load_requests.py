@@ -67,7 +67,7 @@ class Unread(ProxyStore):
 
         class Reads(Reading):
             def read_alike(
-                self, start: int = 0, number: int = 0, *, short: bool = False
+                self, start: int = 0, number: int = 0, *, shortens: bool = False
             ) -> Iterator[Line | AlikeLines]:
                 return store.lines()
 
@@ -89,7 +89,7 @@ class Endless(Unread):
     def lines(self) -> Iterator[Line | AlikeLines]:
         while not self.over.is_set():
             self.begun.set()
-            yield Line(1, 0, whole=True, entry=None)
+            yield Line(1, 0, is_whole=True, entry=None)
 
 
 def load_with_a_replay(talk: RelayConversation) -> None:

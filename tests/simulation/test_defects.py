@@ -67,7 +67,7 @@ def _believe_notes_anywhere(patch: Patch) -> None:
 
 
 def _copy_the_whole_parent(patch: Patch) -> None:
-    patch.setattr("acp_proxy.proxy.session_log.fork_point", lambda params: None)
+    patch.setattr("acp_proxy.proxy.session_log.parse_fork_point", lambda params: None)
     patch.setattr(choose_replay, "_was_forked_before", lambda past, lost: False)
 
 
@@ -85,7 +85,7 @@ def _ignore_rewinds(patch: Patch) -> None:
 def _take_what_is_inside_an_entry_for_one(patch: Patch) -> None:
     parts = file_format.encode_message_parts
     patch.setattr(
-        file_format, "encode_message_parts", lambda *given, **named: parts(*given, **{**named, "plain": True})
+        file_format, "encode_message_parts", lambda *given, **named: parts(*given, **{**named, "is_plain": True})
     )
     for check in ("_was_passed_unread", "_may_be_unread"):
         patch.setattr(file_format, check, lambda *_: False)

@@ -54,7 +54,7 @@ def read_content(at: Path) -> bytes:
     """The transcript's bytes as readers get them, compressed or not."""
     reading = Reading(at)
     try:
-        return reading.first[: reading.header_size] + b"".join(line for _, _, line in reading.read_raw_lines())
+        return reading.first_line[: reading.header_size] + b"".join(line for _, _, line in reading.read_raw_lines())
     finally:
         reading.close()
 

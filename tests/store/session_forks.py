@@ -66,7 +66,7 @@ def leave_unfinished_fork(store: ProxyStore, session: str = "f", *lines: bytes, 
     """
     with closing(Reading(store.layout.transcript_path(AGENT, file_name(parent)))) as source:
         assert source.header is not None
-        created, size = source.header.created_at, source.size - source.entries_at
+        created, size = source.header.created_at, source.size - source.entries_start
     header = transcript_lines.header(session, at=1, forked_from=[parent])
     note = {"type": "copied", "transcript": file_name(parent), "createdAt": created, "size": size}
     head = file_format.encode_header(header) + file_format.encode_note(transcript_lines.time(1), "forked", note)

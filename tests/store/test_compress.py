@@ -312,7 +312,7 @@ def test_continuing_a_damaged_compression_adds_a_gap(store: WholeStore) -> None:
     *_, gap, last = reading.read_lines()
     assert gap.entry is not None
     assert gap.entry.note == {"type": "gap", "reason": "repair"}
-    assert last.whole
+    assert last.is_whole
     assert at.read_bytes().endswith(transcript_lines.agent_chunk("more"))
     reading.close()
 

@@ -72,7 +72,7 @@ def note(kind: str, *, at: int = 0, run: str = RUN, **fields: object) -> bytes:
 def message(value: object, peer: Peer, of: str | None = None, *, at: float = 0, run: str = RUN) -> bytes:
     """A message of either side."""
     raw = jsonrpc.dump(value)
-    return file_format.encode_message(time(at), run, peer, raw, of, plain=jsonrpc.is_plain(raw))
+    return file_format.encode_message(time(at), run, peer, raw, of, is_plain=jsonrpc.is_plain(raw))
 
 
 def entry(line: bytes) -> Entry:

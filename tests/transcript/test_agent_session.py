@@ -56,15 +56,15 @@ def test_ids_count_only_where_they_were_given_here(
 def test_the_agent_has_nothing_of_a_session_that_came_from_another_machine_until_it_is_handed_over() -> None:
     came = agents((THERE, TURN + THEIRS), session=proxy_ids.from_elsewhere(transcript_lines.UID))
     continued = agents((THERE, TURN), (HERE, MINE))
-    assert (came.is_none, came.is_behind, came.alias, came.was_handed_over) == (True, False, None, True)
-    assert (continued.is_none, continued.is_behind, continued.alias) == (False, False, "mine")
+    assert (came.is_missing, came.is_behind, came.alias, came.was_handed_over) == (True, False, None, True)
+    assert (continued.is_missing, continued.is_behind, continued.alias) == (False, False, "mine")
 
 
 def test_only_what_was_recorded_elsewhere_since_the_last_record_is_lacking() -> None:
     length = len(TURN)
     found = agents((THERE, TURN), (HERE, MINE), (THERE, TURN), (HERE, TURN))
     second = length + len(MINE)
-    assert found.lacks_from == second
+    assert found.first_lacking == second
     assert [found.lacks(at) for at in (0, length, second, second + length - 1, second + length)] == [
         *(False, False, True, True, False),
     ]

@@ -40,7 +40,7 @@ def read(lines: list[bytes]) -> list[Entry | AlikeChunks | None]:
             out.append(stream)
             continue
         entry = file_format.decode_entry(lines[at])
-        streams.last = lines[at], entry
+        streams.last_read = lines[at], entry
         out.append(entry)
         at += 1
     return out

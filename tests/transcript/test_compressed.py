@@ -9,7 +9,7 @@ import pytest
 
 from acp_proxy.transcript import compressed as compressed_files
 from acp_proxy.transcript.appender import Transcript
-from acp_proxy.transcript.compressed import CHUNK, PIECE, Compressed, compress_chunks
+from acp_proxy.transcript.compressed import CHUNK, PIECE, CompressedTranscript, compress_chunks
 from acp_proxy.transcript.file_names import compressed_path
 from acp_proxy.transcript.private_files import open_private
 from acp_proxy.transcript.reader import Reading
@@ -36,14 +36,14 @@ def compress(path: Path) -> Path:
 
 
 @pytest.fixture
-def opened(path: Path) -> Iterator[tuple[Compressed, bytes]]:
+def opened(path: Path) -> Iterator[tuple[CompressedTranscript, bytes]]:
     data = path.read_bytes()
     fd = open_private(compress(path), os.O_RDONLY)
-    yield Compressed(fd), data
+    yield CompressedTranscript(fd), data
     os.close(fd)
 
 
-def test_a_compressed_file_can_be_read_at_any_offset(opened: tuple[Compressed, bytes]) -> None:
+def test_a_compressed_file_can_be_read_at_any_offset(opened: tuple[CompressedTranscript, bytes]) -> None:
     file, data = opened
     assert file.size == len(data) > CHUNK
     chance = random.Random(0)
@@ -60,7 +60,7 @@ def test_a_compressed_transcript_has_the_entries_of_the_plain_one(path: Path) ->
         plain.header,
         plain.size,
         plain.is_complete,
-        b"".join(plain.read_bytes(plain.entries_at)),
+        b"".join(plain.read_bytes(plain.entries_start)),
     )
     plain.close()
     compress(path)
@@ -70,7 +70,7 @@ def test_a_compressed_transcript_has_the_entries_of_the_plain_one(path: Path) ->
         reading.header,
         reading.size,
         reading.is_complete,
-        b"".join(reading.read_bytes(reading.entries_at)),
+        b"".join(reading.read_bytes(reading.entries_start)),
     ) == before
     some = before[0][1000]
     assert next(reading.read_lines(some.end, some.number + 1)) == before[0][1001]
@@ -121,7 +121,7 @@ def test_everything_before_damage_is_read(path: Path, seed: int) -> None:
             frame[at : at + 512] = bytes(len(frame[at : at + 512]))
     told.write_bytes(frame)
     reading = Reading(path)
-    read = reading.first[: reading.header_size] + b"".join(line for _, _, line in reading.read_raw_lines())
+    read = reading.first_line[: reading.header_size] + b"".join(line for _, _, line in reading.read_raw_lines())
     assert reading.compressed is not None
     assert reading.compressed.is_damaged
     assert not reading.is_complete

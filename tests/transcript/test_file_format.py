@@ -24,7 +24,7 @@ peers = st.sampled_from(Peer)
 
 
 def encoded(raw: bytes, of: str | None = None, peer: Peer = Peer.AGENT) -> bytes:
-    return file_format.encode_message(AT, RUN, peer, raw, of, plain=jsonrpc.is_plain(raw))
+    return file_format.encode_message(AT, RUN, peer, raw, of, is_plain=jsonrpc.is_plain(raw))
 
 
 def decoded(line: bytes) -> Entry:
@@ -41,7 +41,7 @@ def test_an_entry_is_written_as_the_format_says() -> None:
         b'{"at":"2026-11-20T09:15:02.123Z","run":"k3f9a1","from":"agent","of":"session/prompt",'
         b'"message":{"id":2,"result":{}}}\n'
     )
-    assert file_format.encode_message(AT, RUN, Peer.AGENT, b'{"a":"\xff"}', plain=False) == (
+    assert file_format.encode_message(AT, RUN, Peer.AGENT, b'{"a":"\xff"}', is_plain=False) == (
         b'{"at":"2026-11-20T09:15:02.123Z","run":"k3f9a1","from":"agent","line":"{\\"a\\":\\"\\udcff\\"}"}\n'
     )
     assert file_format.encode_note(AT, RUN, {"type": "gap"}) == (
@@ -65,7 +65,7 @@ def test_an_entry_of_another_protocol_version_names_it() -> None:
 
 @pytest.mark.parametrize("raw", [b'{"a":1}', b"no json", b"[" * 1024 + b"]" * 1024])
 def test_the_protocol_version_of_odd_lines_is_read(raw: bytes) -> None:
-    line = file_format.encode_message(AT, RUN, Peer.CLIENT, raw, plain=jsonrpc.is_plain(raw), protocol=2)
+    line = file_format.encode_message(AT, RUN, Peer.CLIENT, raw, is_plain=jsonrpc.is_plain(raw), protocol=2)
     assert (decoded(line).raw, decoded(line).protocol) == (raw, 2)
     assert decoded(encoded(raw)).protocol == 1
 
@@ -360,7 +360,7 @@ def test_nothing_within_an_update_that_an_older_version_recorded_is_an_entry(aro
 @pytest.mark.parametrize("end", [b"", b'"}}}', b"\0", b"]"])
 def test_nothing_within_a_line_that_was_recorded_in_pieces_is_an_entry(end: bytes) -> None:
     """Older versions did that, did not know whether it is JSON, and may have been cut off."""
-    raw = BEGINNING + FORGED + b"x" * file_format.IN_PIECES + end
+    raw = BEGINNING + FORGED + b"x" * file_format.IN_PIECES_SIZE + end
     line = file_format.encode_message(AT, RUN, Peer.AGENT, raw)
     assert [entry for entry in entries_in(line) if entry.peer is Peer.CLIENT] == []
 

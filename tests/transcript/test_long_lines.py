@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format, long_lines
-from acp_proxy.transcript.long_lines import LONG, Short, cut_short, shorten_line
+from acp_proxy.transcript.long_lines import LONG, LineShortener, read_shortened, shorten_line
 from acp_proxy.transcript.reader import Line
 from acp_proxy.transcript.summary import Summary
 from tests.store import transcript_lines
@@ -29,7 +29,7 @@ UNITS = ["x", "é", "\U0001f600", "\\ud83d\\ude00", "\\u00e9", "\\n", '\\"', "\\
 
 def cut(line: bytes, *sizes: int) -> bytes | None:
     """The line, fed in pieces of these sizes in turn."""
-    short, file = Short(), BytesIO(line)
+    short, file = LineShortener(), BytesIO(line)
     while True:
         for size in sizes or (len(line),):
             if not (piece := file.read(size)):
@@ -105,11 +105,11 @@ def test_a_damaged_line_gives_nothing(line: bytes) -> None:
 @pytest.mark.usefixtures("little")
 def test_memory_is_bounded_for_any_line() -> None:
     for piece in (b"x" * 65_536, b"\\n" * 32_768, b'","' * 20_000, b"[" * 65_536, b'{"a":' * 10_000):
-        short = Short()
+        short = LineShortener()
         short.feed(b'{"a":"')
         for _ in range(3):
             short.feed(piece)
-        assert len(short._out) <= long_lines._LINE_BYTES
+        assert len(short._shortened) <= long_lines._LINE_BYTES
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_shortened_line_gives_the_same_summary(tmp_path: Path, line: bytes, be
         whole.add(transcript_lines.entry(each))
     ends = []
     with transcript_file.open_to_read(path) as reading:
-        for found in reading.read_alike(short=True):
+        for found in reading.read_alike(shortens=True):
             ends.append((found.number, found.end))
             if not isinstance(found, Line):
                 folded.add_chunks(found.chunks)
@@ -152,7 +152,7 @@ def test_intact_parts_of_a_long_damaged_line_count(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(transcript_file.HEADER + agent_chunk(LARGE)[:-20] + prompt("intact") + answer())
     with transcript_file.open_to_read(path) as reading:
-        found = [line.entry for line in reading.read_alike(short=True) if isinstance(line, Line)]
+        found = [line.entry for line in reading.read_alike(shortens=True) if isinstance(line, Line)]
     assert [entry.of if entry is not None else None for entry in found] == [None, "session/prompt"]
     assert found[0] is not None
     assert "intact" in str(found[0].value)
@@ -171,7 +171,7 @@ def test_only_long_lines_are_cut() -> None:
     def read(size: int, at: int) -> bytes:
         return data[at : at + size]
 
-    found: Iterator[bytes | None] = cut_short(read, len(data))
+    found: Iterator[bytes | None] = read_shortened(read, len(data))
     assert next(found) == lines[0]
     assert len(next(found) or b"") < 2 * LONG
     assert list(found) == [b"\n", None, b"torn"]
@@ -183,7 +183,7 @@ def test_very_many_brackets_are_shortened_like_anything_else(monkeypatch: pytest
     monkeypatch.setattr(long_lines, "_LINE_BYTES", 250_000)
     many = 300_000
     for line in (b'{"a":1,"b":' + b"[" * many + b"]" * many + b"}", b'{"a":1,"b":[[]' + b",[]" * many + b"]}"):
-        short = Short()
+        short = LineShortener()
         for at in range(0, len(line), 65_536):
             short.feed(line[at : at + 65_536])
         assert short.text is not None

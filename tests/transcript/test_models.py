@@ -8,7 +8,7 @@ from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
-from acp_proxy.transcript.summary import find_chosen
+from acp_proxy.transcript.summary import find_chosen_model
 from tests.stored import message
 
 STAMP = "2026-11-20T09:15:02.123Z"
@@ -43,15 +43,15 @@ def update(**fields: Any) -> Entry:
 
 
 def test_an_opened_session_an_update_and_an_answer_tell_the_model() -> None:
-    assert find_chosen(note("opened", method=acp.NEW, **options())) == "Large"
-    assert find_chosen(update(sessionUpdate="config_option_update", **options())) == "Large"
-    assert find_chosen(entry({"id": 1, "result": options()}, acp.SET_CONFIG_OPTION)) == "Large"
+    assert find_chosen_model(note("opened", method=acp.NEW, **options())) == "Large"
+    assert find_chosen_model(update(sessionUpdate="config_option_update", **options())) == "Large"
+    assert find_chosen_model(entry({"id": 1, "result": options()}, acp.SET_CONFIG_OPTION)) == "Large"
 
 
 def test_other_entries_tell_none() -> None:
-    assert find_chosen(note("closed", **options())) is None
-    assert find_chosen(update(sessionUpdate="agent_message_chunk", **options())) is None
-    assert find_chosen(entry({"id": 1, "result": options()}, acp.PROMPT)) is None
+    assert find_chosen_model(note("closed", **options())) is None
+    assert find_chosen_model(update(sessionUpdate="agent_message_chunk", **options())) is None
+    assert find_chosen_model(entry({"id": 1, "result": options()}, acp.PROMPT)) is None
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_other_entries_tell_none() -> None:
     ],
 )
 def test_the_name_is_that_of_the_chosen_value(value: object, fields: dict[str, Any], name: str | None) -> None:
-    assert find_chosen(update(sessionUpdate="config_option_update", **options(value, **fields))) == name
+    assert find_chosen_model(update(sessionUpdate="config_option_update", **options(value, **fields))) == name
 
 
 @pytest.mark.parametrize("said", [None, 5, {}, [5, None, {"category": "model"}]])
 def test_foreign_options_tell_none(said: object) -> None:
-    assert find_chosen(note("opened", configOptions=said)) is None
+    assert find_chosen_model(note("opened", configOptions=said)) is None

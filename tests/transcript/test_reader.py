@@ -167,10 +167,10 @@ def test_a_long_transcript_is_searched_in_steps(path: Path, before: int) -> None
 
 
 @pytest.mark.parametrize("mark", MARKS)
-@pytest.mark.parametrize("border", [65_536, file_format.IN_PIECES, file_format.IN_PIECES + 65_536])
-@pytest.mark.parametrize("width", [100, 70_000, 3 * file_format.IN_PIECES])
+@pytest.mark.parametrize("border", [65_536, file_format.IN_PIECES_SIZE, file_format.IN_PIECES_SIZE + 65_536])
+@pytest.mark.parametrize("width", [100, 70_000, 3 * file_format.IN_PIECES_SIZE])
 def test_what_may_be_a_rewind_is_found_across_two_reads(path: Path, mark: bytes, border: int, width: int) -> None:
-    lines = bytearray(b"x" * 2 * file_format.IN_PIECES)
+    lines = bytearray(b"x" * 2 * file_format.IN_PIECES_SIZE)
     lines[width - 1 :: width] = b"\n" * len(lines[width - 1 :: width])
     path.write_bytes(HEADER + lines)
     with open_to_read(path) as opened:
@@ -264,8 +264,8 @@ def test_a_file_cut_in_its_last_lines_is_read_up_to_the_cut(path: Path, monkeypa
         found = read_lines(path)
         intact = 2 + sum(size >= end - 1 for end in ends)
         assert len([line for line in found if line.entry is not None]) == intact
-        assert all(line.whole for line in found[:-1])
-        assert found[-1].whole is (data[size - 1 : size] == b"\n")
+        assert all(line.is_whole for line in found[:-1])
+        assert found[-1].is_whole is (data[size - 1 : size] == b"\n")
         append(path, transcript_lines.agent_chunk("more"))
         assert read_texts(path)[-1] == "more"
         assert len([line for line in read_lines(path) if line.entry is not None]) == intact + 1
@@ -396,7 +396,7 @@ def test_what_a_message_contains_is_no_note(
     path.write_bytes(HEADER + b"".join([*lines, *cut, *(each + b"\n" for each in torn)]))
     with open_to_read(path) as opened:
         assert opened.is_complete
-        assert (opened.agents.alias, opened.agents.is_none, opened.agents.was_handed_over) == (None, False, False)
+        assert (opened.agents.alias, opened.agents.is_missing, opened.agents.was_handed_over) == (None, False, False)
 
 
 def test_a_note_behind_a_long_line_is_found(path: Path) -> None:
@@ -442,7 +442,7 @@ HANDED_OVER = transcript_lines.note("handover", to="theirs")
 
 
 @pytest.mark.parametrize(
-    ("lines", "alias", "is_none"),
+    ("lines", "alias", "is_missing"),
     [
         ([HANDED_OVER], "theirs", False),
         ([HANDED_OVER, transcript_lines.note("continued", agent="a", session="s")], None, True),
@@ -452,11 +452,11 @@ HANDED_OVER = transcript_lines.note("handover", to="theirs")
     ],
 )
 def test_a_copy_and_a_fork_have_no_id_of_what_they_were_copied_from(
-    path: Path, lines: list[bytes], alias: str | None, is_none: bool
+    path: Path, lines: list[bytes], alias: str | None, is_missing: bool
 ) -> None:
     path.write_bytes(HEADER + b"".join(lines))
     with open_to_read(path) as opened:
         while opened.search():
             pass
         agents = opened.agents
-        assert (agents.alias, agents.is_none, agents.was_handed_over) == (alias, is_none, True)
+        assert (agents.alias, agents.is_missing, agents.was_handed_over) == (alias, is_missing, True)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from acp_proxy.protocol.jsonrpc import Peer, dump
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
-from acp_proxy.transcript.rewinds import UNCLEAR, Messages, Point, Rewinds, fork_point, read_fork_point
+from acp_proxy.transcript.rewinds import UNCLEAR, Messages, Point, Rewinds, parse_fork_point, read_fork_point
 
 RUN = "k3f9a1"
 
@@ -290,7 +290,7 @@ def test_a_rewind_to_an_unknown_point_stays_and_takes_nothing_back(members: dict
     ],
 )
 def test_a_forks_point(params: object, point: Point | None) -> None:
-    assert fork_point(params) == point
+    assert parse_fork_point(params) == point
 
 
 def test_codex_forks_behind_the_turn() -> None:

@@ -212,7 +212,7 @@ def _message(value: dict[str, Any], rule: str, spell: Spell, chance: random.Rand
 def _written(peer: Peer, before: bytes, secret: bytes, after: bytes) -> Written:
     raw = before + secret + after
     is_plain = b"\\ud800" not in raw
-    line = file_format.encode_message(AT, RUN, peer, raw, plain=is_plain)
+    line = file_format.encode_message(AT, RUN, peer, raw, is_plain=is_plain)
     if not is_plain:
         before, secret = (json.dumps(each.decode())[1:-1].encode() for each in (before, secret))
         raw = json.dumps(raw.decode())[1:-1].encode()

@@ -54,8 +54,8 @@ class ComparedReplay:
 
     @property
     def new_message_ids(self) -> dict[tuple[str, bytes], str]:
-        """The ids of the user's messages in the agent's replay, by ``rewinds.request_key``, that the transcript does
-        not note."""
+        """The ids of the user's messages in the agent's replay, by ``rewinds.make_request_key``, that the transcript
+        does not note."""
         noted = self.comparison.text.ids
         return {key: id for key, id in self.comparison.ids.items() if noted.get(key) != id}
 

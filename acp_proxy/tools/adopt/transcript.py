@@ -54,7 +54,7 @@ def compose_transcript(
             case BeginTranscript(session_id, cwd, directories, origin):
                 lines.append(file_format.encode_header(Header(session_id, cwd, origin, at, directories, agent)))
             case RecordLine(_, peer, raw):
-                lines.append(file_format.encode_message(at, run, peer, raw, plain=jsonrpc.is_plain(raw)))
+                lines.append(file_format.encode_message(at, run, peer, raw, is_plain=jsonrpc.is_plain(raw)))
             case RecordNote(_, note):
                 lines.append(file_format.encode_note(at, run, note))
     adopted: dict[str, object] = {"type": NoteType.ADOPTED}

@@ -255,7 +255,7 @@ class _Source:
         with ExitStack() as stack:
             reading, title = self.store.open_listed(row), row.title
             stack.callback(reading.close)
-            reading.settle()
+            reading.wait_for_last_line()
             if self.masking is not None:
                 reading, title = stack.enter_context(mask_copy(self.store, row, reading, self.masking))
 

@@ -29,10 +29,10 @@ from acp_proxy.store import delete, journal
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format, private_files
-from acp_proxy.transcript.compressed import Compressed, read_pieces, write_chunks
+from acp_proxy.transcript.compressed import CompressedTranscript, read_pieces, write_chunks
 from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.file_names import ASIDE, file_name, is_ours, unfinished_path
-from acp_proxy.transcript.long_lines import cut_short
+from acp_proxy.transcript.long_lines import read_shortened
 from acp_proxy.transcript.reader import NEW_ID, Reading
 from acp_proxy.transcript.summary import Summary
 
@@ -71,7 +71,9 @@ class Source:
         if not stat.S_ISREG(os.fstat(fd).st_mode):  # a device may never end
             raise NotImported("it is neither a file nor a pipe. Save its content to a file, and import that")
         try:
-            self._compressed = Compressed(fd) if private_files.read_at(fd, len(_ZSTD_START), 0) == _ZSTD_START else None
+            self._compressed = (
+                CompressedTranscript(fd) if private_files.read_at(fd, len(_ZSTD_START), 0) == _ZSTD_START else None
+            )
             private_files.check_space(fd)
         except private_files.TooLarge as problem:
             raise NotImported(problem.text) from problem
@@ -183,7 +185,7 @@ def _check_entries(source: Source, header: Header, *, damaged: bool) -> tuple[in
     """The number of turns, and whether notes may name other ids of the session. Raises NotImported if the compression
     is damaged, or a line unless ``damaged``: what is left in such lines may be notes."""
     summary, names_ids = Summary.begin(header), False
-    for number, line in enumerate(cut_short(source.read, source.size), 1):
+    for number, line in enumerate(read_shortened(source.read, source.size), 1):
         entry = file_format.decode_entry(line, header.version) if number > 1 and line is not None else None
         if entry is None and number > 1 and not damaged and (line is None or not line.isspace()):
             raise NotImported(f"line {number} is not an entry of a transcript. To import the file anyway: --damaged")

@@ -97,7 +97,7 @@ def repair_transcript(path: Path, copy: Path) -> int:
     with _lock_alone(path) as fd:
         reading = Reading(path)
         try:
-            reading.settle()
+            reading.wait_for_last_line()
             header = rebuild_header(reading) if reading.header is None else None
             if reading.header is None and header is None:
                 raise Unmendable(f"{path}: it does not contain its session's id. It was not changed.")

@@ -70,7 +70,7 @@ def matches_index(index: Index, agent_folder: str, name: str, reading: Reading) 
             first, shown, agrees = line.number, deepcopy(summary), is_so(summary)
         if line.entry is None:
             continue
-        lacks_turn |= line.whole and _is_prompt(line.entry)
+        lacks_turn |= line.is_whole and _is_prompt(line.entry)
         if line.number == first:  # the row may include it from before its newline was written
             shown.add(line.entry)
             if is_so(shown):
@@ -277,7 +277,7 @@ class Inspection:
     def _inspect_transcript(self, agent_folder: str, name: str, path: Path) -> Iterator[Finding]:
         reading = Reading(file_names.plain_path(path))
         try:
-            reading.settle()
+            reading.wait_for_last_line()
             header = rebuild_header(reading) if reading.header is None else None
             is_known = reading.header is not None or header is not None
             begun = False

@@ -138,7 +138,7 @@ class MeasuredLines:
 
     def __iter__(self) -> Iterator[Line | AlikeLines]:
         for line in self._lines:
-            if isinstance(line, AlikeLines) or line.whole:
+            if isinstance(line, AlikeLines) or line.is_whole:
                 self.size = line.end
             yield line
 

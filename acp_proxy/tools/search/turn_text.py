@@ -120,7 +120,7 @@ class TurnReader:
                 self._add(line.entry)
                 yield from self._ended
                 self._ended.clear()
-            if isinstance(line, AlikeLines) or line.whole:  # else it is read again, as it may be incomplete
+            if isinstance(line, AlikeLines) or line.is_whole:  # else it is read again, as it may be incomplete
                 self.size = line.end
         if self._turn is not None:
             yield self._turn

@@ -168,7 +168,7 @@ def print_raw(reading: Reading, target: Screen) -> None:
         output_files.write_to_stdout(reading.read_bytes(0))
         return
     with open_pager(target) as say:
-        say(sanitize.make_printable(reading.first[: reading.header_size].decode("utf-8", "replace")))
+        say(sanitize.make_printable(reading.first_line[: reading.header_size].decode("utf-8", "replace")))
         for _, _, line in reading.read_raw_lines():
             say(sanitize.make_printable(line.decode("utf-8", "replace")))
 

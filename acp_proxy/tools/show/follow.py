@@ -72,7 +72,7 @@ class Following:
         """Show the whole lines that were not read yet."""
         start, number = self._place
         for line in self._reading.read_lines(start, number):
-            if not line.whole:
+            if not line.is_whole:
                 break
             self._place = line.end, line.number + 1
             if line.entry is not None:

@@ -163,7 +163,7 @@ def _read_session(row: ListedSession, reading: Reading) -> _SessionUse:
         entry = line.entry if isinstance(line, Line) else None
         if entry is None:
             continue
-        model = summary.find_chosen(entry) or model
+        model = summary.find_chosen_model(entry) or model
         counts = entry.at >= since
         if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT and counts:
             session_use.turns.append((entry.at, model))

@@ -126,15 +126,15 @@ class SyncStore(StoreBase):
         """The size of its entries; 0 if it is gone."""
         try:
             with closing(Reading(self.layout.path_by_name(agent_folder, name))) as reading:
-                return max(reading.size - reading.entries_at, 0)
+                return max(reading.size - reading.entries_start, 0)
         except FileNotFoundError:
             return 0
 
     def read(self, agent_folder: str, name: str, at: int, size: int) -> bytes:
         """Some of its entries; fewer at its end."""
         with closing(Reading(self.layout.path_by_name(agent_folder, name))) as reading:
-            reading.size = min(reading.size, reading.entries_at + at + size)
-            return b"".join(reading.read_bytes(reading.entries_at + at))
+            reading.size = min(reading.size, reading.entries_start + at + size)
+            return b"".join(reading.read_bytes(reading.entries_start + at))
 
     def create(self, agent_folder: str, header: Header, data: bytes, *, is_ours: bool) -> str:
         """Create a session. Returns its name. ``is_ours``: an agent gave its id on this machine. If not, or if the id

@@ -162,7 +162,7 @@ class _Site:
         """Raises HTTPException, OSError."""
         reading = store.open_listed(row)
         try:
-            reading.settle()
+            reading.wait_for_last_line()
             start = BEGINNING
             if place != (1, 0):
                 turns = self._turns.list_turns(row.agent_folder, row.name, reading, _make_hider(row))
@@ -177,7 +177,7 @@ class _Site:
     def _show_session_before(self, store: CommandStore, row: ListedSession, before: str, piece: int) -> Response:
         """The part that ends before this piece of a turn."""
         with closing(store.open_listed(row)) as reading:
-            reading.settle()
+            reading.wait_for_last_line()
             turns = self._turns.list_turns(row.agent_folder, row.name, reading, _make_hider(row))
             is_end = before == "end"
             end = (len(turns) + 1, 0) if is_end else (_read_number(before, 0), piece)
@@ -293,7 +293,7 @@ class _Site:
     def _reading(self, request: Request) -> Iterator[tuple[CommandStore, ListedSession, Reading]]:
         store, row = self._find(request)
         with closing(store.open_listed(row)) as reading:
-            reading.settle()
+            reading.wait_for_last_line()
             yield store, row, reading
 
 

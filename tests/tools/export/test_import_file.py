@@ -101,14 +101,14 @@ def test_an_imported_file_does_not_say_for_which_session_the_agent_is_asked(
         while reading.search():
             pass
         found = reading.agents
-        assert (found.alias, found.is_none, found.was_handed_over) == (None, True, True)
+        assert (found.alias, found.is_missing, found.was_handed_over) == (None, True, True)
     [imported] = files(store)
     with imported.open("ab") as file:
         file.write(transcript_lines.note("handover", to="mine"))
     with closing(store.read(AGENT, transcript_lines.SESSION)) as reading:
         while reading.search():
             pass
-        assert (reading.agents.alias, reading.agents.is_none) == ("mine", False)
+        assert (reading.agents.alias, reading.agents.is_missing) == ("mine", False)
 
 
 def test_an_imported_file_is_private(store: WholeStore, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ class Home:
         [row] = self.store.list_newest()
         with closing(self.store.open_listed(row)) as reading:
             assert reading.header is not None
-            entries = b"".join(reading.read_bytes(reading.entries_at))
+            entries = b"".join(reading.read_bytes(reading.entries_start))
             parts = [(machine, entries[start:end].splitlines()) for start, end, machine in reading.header.elsewhere]
         told = [(machine, file_format.decode_entry(line)) for machine, lines in parts for line in lines]
         found = [(machine, entry.value) for machine, entry in told if entry is not None]
