@@ -128,7 +128,7 @@ def _message(text: Callable[[int], str]) -> Callable[[int], Work]:
 def _spans(text: Callable[[int], str]) -> Callable[[int], Work]:
     def made(size: int) -> Work:
         whole = text(size)
-        return lambda: json_splice.members(whole, json_splice.whole(whole)[0])
+        return lambda: json_splice.find_members(whole, json_splice.find_value(whole)[0])
 
     return made
 
@@ -139,7 +139,7 @@ def _object(member: str, size: int) -> str:
 
 def _elements_replaced(size: int) -> Work:
     text = f"[{'0,' * size}0]"
-    return lambda: json_splice.replaced(text, [(span, "1") for span in json_splice.elements(text)])
+    return lambda: json_splice.replace_spans(text, [(span, "1") for span in json_splice.find_elements(text)])
 
 
 # --- conversations
@@ -264,7 +264,11 @@ def _told(mode: Mode, entries: Callable[[int], list[Entry]], limit: int = 1024 *
         found = entries(size)
 
         def work() -> None:
-            telling, brief, out = Replayer("s", run=RUN, mode=mode, tool_limit=limit), HandoverRecord(), list[bytes]()
+            telling, brief, out = (
+                Replayer("s", run_id=RUN, mode=mode, tool_limit=limit),
+                HandoverRecord(),
+                list[bytes](),
+            )
             for number, entry in enumerate(found):
                 out += telling.add(number, entry)
             for line in [*out, *telling.end(), *telling.list_states()]:

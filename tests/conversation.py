@@ -305,7 +305,7 @@ class SimulatedSession:
             builder.add(Entry("", "", peer, acp.PROMPT if "result" in value else None, raw(said), value))
         comparison = Comparison(builder.finish())
         for update, late in told:
-            comparison.add(update, acp.update_of(update), late=late)
+            comparison.add(update, acp.read_update(update), late=late)
         return comparison
 
 
@@ -598,23 +598,25 @@ class CoreConversation:
                 if (refused := self._refused(asked, session, is_known)) is not None:
                     return [refused]
                 self.titles[session] = title
-                answer = jsonrpc.result(asked, {"title": title}) + line(title_update(session, title))
+                answer = jsonrpc.encode_result(asked, {"title": title}) + line(title_update(session, title))
                 return [Forward(Peer.CLIENT, answer, is_own=True)]
             case SetArchived(asked, session, is_known, is_archived):
                 if (refused := self._refused(asked, session, is_known)) is not None:
                     return [refused]
                 self.archived = self.archived | {session} if is_archived else self.archived - {session}
-                return [Forward(Peer.CLIENT, jsonrpc.result(asked, {}), is_own=True)]
+                return [Forward(Peer.CLIENT, jsonrpc.encode_result(asked, {}), is_own=True)]
             case AnswerStatus(asked, session, is_known, is_open):
                 if (refused := self._refused(asked, session, is_known)) is not None:
                     return [refused]
-                answer = jsonrpc.result(asked, {"status": "open" if is_open else "saved"})
+                answer = jsonrpc.encode_result(asked, {"status": "open" if is_open else "saved"})
                 return [Forward(Peer.CLIENT, answer, is_own=True)]
             case AddAlias(session, alias):
                 self.aliases[alias] = session
             case DeleteSession(session, asked):
                 self.stored[session] = SimulatedSession(deleted=True, has_transcript=False)
-                return [Forward(Peer.CLIENT, jsonrpc.result(asked, {}), is_own=True)] if asked is not None else []
+                return (
+                    [Forward(Peer.CLIENT, jsonrpc.encode_result(asked, {}), is_own=True)] if asked is not None else []
+                )
             case StartReplay(id):
                 assert not self._replays[id].is_started, f"{id} is replayed twice"
                 self._replays[id].wanted = effect
@@ -658,7 +660,7 @@ class CoreConversation:
 
 def _is_rest(raw: bytes, line: bytes) -> bool:
     """Whether a chunk is another one without the beginning of its text."""
-    rest, text = (acp.text(acp.member(acp.update_of(each), "content"), "text") for each in (raw, line))
+    rest, text = (acp.text(acp.member(acp.read_update(each), "content"), "text") for each in (raw, line))
     return bool(rest and text and text.endswith(rest)) and acp.with_chunk_text(line, rest or "").strip() == raw
 
 

@@ -34,7 +34,7 @@ LIMITS = {
     "open requests": size(open_requests.OPEN_LIMIT),
     "sessions of this process": size(known_sessions.KNOWN_LIMIT),
     "transcripts of sessions that were not opened or prompted": f"{known_sessions.UNOPENED_LIMIT:,} a process",
-    "a turn that a load folds": size(replayer.FOLDED),
+    "a turn that a load folds": size(replayer.FOLDED_PAGE),
     "loads at once": f"{open_loads.HOLDING_LIMIT:,}",
     "waiting for loads": f"{size(waiting_lines.HELD_LIMIT)} each, {size(waiting_lines.ALL_HELD_LIMIT)} in all",
     "lists and deletes waiting for the store": f"{worker.QUESTION_LIMIT:,}",

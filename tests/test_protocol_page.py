@@ -164,7 +164,7 @@ def test_the_capabilities_that_the_page_calls_added_are_added() -> None:
 
 def test_the_capabilities_that_the_page_calls_added_in_version_2_are_added() -> None:
     said = {name for name, row in rows("Capabilities").items() if row[3].startswith("amended: added")}
-    served = choose_served(Offer(2, V2.always, None, None, False), Modes(unstable=True))
+    served = choose_served(Offer(2, V2.always_served, None, None, False), Modes(unstable=True))
     assert said == {f"agent: session.{name}" for name in served}
 
 

@@ -248,4 +248,4 @@ def _find_user_letters(line: bytes) -> str:
 
 
 def _read_update(line: bytes) -> object:
-    return v2_updates.as_v1(acp.update_of(line))
+    return v2_updates.as_v1(acp.read_update(line))

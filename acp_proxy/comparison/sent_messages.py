@@ -90,8 +90,8 @@ class SentMessage:
         updates: list[ComparedUpdate] = []
         for update, letters in zip(self.updates, self.chunks, strict=True):
             if 0 < size < len(letters):
-                text = acp.text(acp.member(acp.update_of(update.line), "content"), "text") or ""
-                if acp.update_kind(acp.update_of(update.line)) != self.kind or "".join(text.split()) != letters:
+                text = acp.text(acp.member(acp.read_update(update.line), "content"), "text") or ""
+                if acp.update_kind(acp.read_update(update.line)) != self.kind or "".join(text.split()) != letters:
                     return None
                 try:
                     updates.append(replace(update, line=acp.with_chunk_text(update.line, cut_text_after(text, size))))

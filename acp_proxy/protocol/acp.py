@@ -142,7 +142,7 @@ def update_kind(update: object) -> str | None:
     return text(update, "sessionUpdate")
 
 
-def update_of(line: bytes) -> object:
+def read_update(line: bytes) -> object:
     """The ``params.update`` of a line, or None if the line has none or is not JSON."""
     try:
         return member(member(jsonrpc.parse(line), "params"), "update")
@@ -164,61 +164,61 @@ def plain_update_session(line: bytes) -> bytes | None:
 _SESSION_ID = re.compile(rb'"sessionId"\s*:\s*"([^"\\]*)"')
 
 
-def session_in(beginning: bytes) -> str | None:
+def find_session_id(beginning: bytes) -> str | None:
     """The session id in the first bytes of a line that is too long to be parsed, or None."""
     match = _SESSION_ID.search(beginning, 0, 4096)
     return match[1].decode("utf-8", "replace") if match else None
 
 
-def renamed(raw: bytes, method: str) -> bytes:
+def with_method(raw: bytes, method: str) -> bytes:
     """The request with another method. Raises ValueError, KeyError."""
     line = json_splice.decode(raw)
-    span = json_splice.members(line, json_splice.whole(line)[0])["method"]
-    return json_splice.encode(json_splice.replaced(line, [(span, f'"{method}"')]))
+    span = json_splice.find_members(line, json_splice.find_value(line)[0])["method"]
+    return json_splice.encode(json_splice.replace_spans(line, [(span, f'"{method}"')]))
 
 
 def with_result(raw: bytes, value: str) -> bytes:
     """The response with another result, given as JSON text. Raises ValueError, KeyError."""
     line = json_splice.decode(raw)
-    span = json_splice.members(line, json_splice.whole(line)[0])["result"]
-    return json_splice.encode(json_splice.replaced(line, [(span, value)]))
+    span = json_splice.find_members(line, json_splice.find_value(line)[0])["result"]
+    return json_splice.encode(json_splice.replace_spans(line, [(span, value)]))
 
 
 def with_id(raw: bytes, id: RequestId) -> bytes:
     """The request or response with another id. Raises ValueError, KeyError."""
     line = json_splice.decode(raw)
-    span = json_splice.members(line, json_splice.whole(line)[0])["id"]
-    return json_splice.encode(json_splice.replaced(line, [(span, id)]))
+    span = json_splice.find_members(line, json_splice.find_value(line)[0])["id"]
+    return json_splice.encode(json_splice.replace_spans(line, [(span, id)]))
 
 
 def with_session(raw: bytes, session_id: str) -> bytes:
     """The message with another ``params.sessionId``. Raises ValueError, KeyError."""
     line = json_splice.decode(raw)
-    params = json_splice.members(line, json_splice.whole(line)[0])["params"]
-    span = json_splice.members(line, params[0])["sessionId"]
-    return json_splice.encode(json_splice.replaced(line, [(span, jsonrpc.dump(session_id).decode())]))
+    params = json_splice.find_members(line, json_splice.find_value(line)[0])["params"]
+    span = json_splice.find_members(line, params[0])["sessionId"]
+    return json_splice.encode(json_splice.replace_spans(line, [(span, jsonrpc.dump(session_id).decode())]))
 
 
 def with_server(raw: bytes, server: Mapping[str, object]) -> bytes:
     """The request with one more MCP server, after its own. Raises ValueError, KeyError."""
     line = json_splice.decode(raw)
-    params = json_splice.members(line, json_splice.whole(line)[0])["params"]
-    members, entry = json_splice.members(line, params[0]), jsonrpc.dump(server).decode()
+    params = json_splice.find_members(line, json_splice.find_value(line)[0])["params"]
+    members, entry = json_splice.find_members(line, params[0]), jsonrpc.dump(server).decode()
     if "mcpServers" not in members:
-        at = params[1] - 1
-        change = (at, at), f'{"," if members else ""}"mcpServers":[{entry}]'
+        insert_offset = params[1] - 1
+        change = (insert_offset, insert_offset), f'{"," if members else ""}"mcpServers":[{entry}]'
     elif line[slice(*(span := members["mcpServers"]))] == "null":
         change = span, f"[{entry}]"
     else:
-        own = json_splice.elements(line, span[0])
-        at = own[-1][1] if own else span[0] + 1
-        change = (at, at), f",{entry}" if own else entry
-    return json_splice.encode(json_splice.replaced(line, [change]))
+        own_servers = json_splice.find_elements(line, span[0])
+        insert_offset = own_servers[-1][1] if own_servers else span[0] + 1
+        change = (insert_offset, insert_offset), f",{entry}" if own_servers else entry
+    return json_splice.encode(json_splice.replace_spans(line, [change]))
 
 
-def with_title(raw: bytes, new: str) -> bytes:
+def with_title(raw: bytes, title: str) -> bytes:
     """The ``session_info_update`` with another ``params.update.title``. Raises ValueError, KeyError."""
-    return _with_member(raw, "title", new)
+    return _with_member(raw, "title", title)
 
 
 def with_call_id(raw: bytes, id: str) -> bytes:
@@ -231,38 +231,40 @@ def with_update_kind(raw: bytes, kind: str) -> bytes:
     return _with_member(raw, "sessionUpdate", kind)
 
 
-def _with_member(raw: bytes, key: str, new: str) -> bytes:
+def _with_member(raw: bytes, key: str, value: str) -> bytes:
     line = json_splice.decode(raw)
-    start = json_splice.whole(line)[0]
+    start = json_splice.find_value(line)[0]
     for outer in ("params", "update"):
-        start = json_splice.members(line, start)[outer][0]
-    span = json_splice.members(line, start)[key]
-    return json_splice.encode(json_splice.replaced(line, [(span, jsonrpc.dump(new).decode())]))
+        start = json_splice.find_members(line, start)[outer][0]
+    span = json_splice.find_members(line, start)[key]
+    return json_splice.encode(json_splice.replace_spans(line, [(span, jsonrpc.dump(value).decode())]))
 
 
 def without_title(raw: bytes) -> bytes | None:
     """The ``session_info_update`` without its title; None if it says nothing else. Raises ValueError, KeyError."""
     line = json_splice.decode(raw)
-    start = json_splice.whole(line)[0]
-    start = json_splice.members(line, start)["params"][0]
-    span = json_splice.members(line, start)["update"]
-    members = json_splice.members(line, span[0])
+    start = json_splice.find_value(line)[0]
+    start = json_splice.find_members(line, start)["params"][0]
+    span = json_splice.find_members(line, start)["update"]
+    members = json_splice.find_members(line, span[0])
     if members.keys() <= {"sessionUpdate", "title"}:
         return None
-    return json_splice.encode(json_splice.replaced(line, [(span, json_splice.without(line, span[0], "title"))]))
+    return json_splice.encode(
+        json_splice.replace_spans(line, [(span, json_splice.remove_member(line, span[0], "title"))])
+    )
 
 
-def with_chunk_text(raw: bytes, new: str) -> bytes:
+def with_chunk_text(raw: bytes, new_text: str) -> bytes:
     """The chunk with another ``params.update.content.text``. Raises ValueError, KeyError."""
     line = json_splice.decode(raw)
-    start = json_splice.whole(line)[0]
+    start = json_splice.find_value(line)[0]
     for key in ("params", "update", "content"):
-        start = json_splice.members(line, start)[key][0]
-    span = json_splice.members(line, start)["text"]
-    return json_splice.encode(json_splice.replaced(line, [(span, jsonrpc.dump(new).decode())]))
+        start = json_splice.find_members(line, start)[key][0]
+    span = json_splice.find_members(line, start)["text"]
+    return json_splice.encode(json_splice.replace_spans(line, [(span, jsonrpc.dump(new_text).decode())]))
 
 
-def user_chunk(session_id: str, block: bytes, message_id: str) -> bytes:
+def encode_user_chunk(session_id: str, block: bytes, message_id: str) -> bytes:
     """A user chunk that repeats a block of a prompt to the client, as a line. ``block``: the block's JSON text."""
     return b"".join(
         (

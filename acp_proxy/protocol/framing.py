@@ -14,55 +14,56 @@ class LineFramer:
     """Cuts the bytes of one direction into complete lines, and keeps an unfinished line until the rest arrives."""
 
     def __init__(self) -> None:
-        self._open: list[bytes] = []
-        self.waiting = 0
+        self._unfinished: list[bytes] = []
+        self.unfinished_size = 0
         """The size in bytes of the unfinished line."""
 
     def feed(self, data: bytes) -> list[bytes]:
         """Add the bytes of one read. Returns the lines that they complete, each with its ``\\n``."""
         lines = cut(data)
-        rest = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
-        if lines and self._open:
-            lines[0] = b"".join([*self.parts(), lines[0]])
-        if rest:
-            self._open.append(rest)
-            self.waiting += len(rest)
+        unfinished = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
+        if lines and self._unfinished:
+            lines[0] = b"".join([*self.take_parts(), lines[0]])
+        if unfinished:
+            self._unfinished.append(unfinished)
+            self.unfinished_size += len(unfinished)
         return lines
 
-    def take(self, data: bytes) -> bytes:
+    def feed_joined(self, data: bytes) -> bytes:
         """Like ``feed``, but returns the complete lines as one piece, empty if there are none."""
         end = data.rfind(b"\n") + 1
         if not end:
             if data:
-                self._open.append(data)
-                self.waiting += len(data)
+                self._unfinished.append(data)
+                self.unfinished_size += len(data)
             return b""
         complete = data if end == len(data) else data[:end]
-        if self._open:
-            complete = b"".join([*self._open, complete])
-            self._open.clear()
-        self.waiting = len(data) - end
-        if self.waiting:
-            self._open.append(data[end:])
+        if self._unfinished:
+            complete = b"".join([*self._unfinished, complete])
+            self._unfinished.clear()
+        self.unfinished_size = len(data) - end
+        if self.unfinished_size:
+            self._unfinished.append(data[end:])
         return complete
 
-    def rest(self) -> bytes:
+    def take_unfinished(self) -> bytes:
         """Remove and return the unfinished line."""
-        return b"".join(self.parts())
+        return b"".join(self.take_parts())
 
-    def beginning(self) -> bytes:
+    def peek_beginning(self) -> bytes:
         """The first bytes of the unfinished line, which stays here: at least 4 KiB, or all of it if it is shorter."""
         count = size = 0
-        while count < len(self._open) and size < _BEGINNING_BYTES:
-            size += len(self._open[count])
+        while count < len(self._unfinished) and size < _BEGINNING_BYTES:
+            size += len(self._unfinished[count])
             count += 1
         if count > 1:
-            self._open[:count] = [b"".join(self._open[:count])]
-        return self._open[0] if self._open else b""
+            self._unfinished[:count] = [b"".join(self._unfinished[:count])]
+        return self._unfinished[0] if self._unfinished else b""
 
-    def parts(self) -> list[bytes]:
-        """Like ``rest``, but in pieces. The first one is what ``beginning`` returned, if it was called."""
-        parts, self._open, self.waiting = self._open, [], 0
+    def take_parts(self) -> list[bytes]:
+        """Like ``take_unfinished``, but in pieces. The first one is what ``peek_beginning`` returned, if it was
+        called."""
+        parts, self._unfinished, self.unfinished_size = self._unfinished, [], 0
         return parts
 
 

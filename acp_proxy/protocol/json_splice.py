@@ -28,105 +28,107 @@ def encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def whole(text: str) -> Span:
+def find_value(text: str) -> Span:
     """The span of the text's only value. Raises ValueError if there is none, or more than one."""
-    start = _skip(text, 1 if text.startswith(_BYTE_ORDER_MARK) else 0)
-    end = end_of(text, start)
-    if _skip(text, end) != len(text):
+    start = _skip_blanks(text, 1 if text.startswith(_BYTE_ORDER_MARK) else 0)
+    end = find_end(text, start)
+    if _skip_blanks(text, end) != len(text):
         raise ValueError("more than one value")
     return start, end
 
 
-def first(text: str) -> str:
+def cut_first_value(text: str) -> str:
     """The JSON text of the value at the start of a text, whatever follows. Raises ValueError."""
-    return text[: end_of(text, 0)]
+    return text[: find_end(text, 0)]
 
 
-def members(text: str, start: int = 0) -> dict[str, Span]:
+def find_members(text: str, start: int = 0) -> dict[str, Span]:
     """The spans of an object's values, by key. The object begins at ``start``, or after white space there.
 
     Raises ValueError.
     """
-    at = _expect(text, _skip(text, start), "{")
+    offset = _expect(text, _skip_blanks(text, start), "{")
     spans: dict[str, Span] = {}
-    if text[at : at + 1] == "}":
+    if text[offset : offset + 1] == "}":
         return spans
     while True:
-        if text[at : at + 1] != '"':
-            raise ValueError(f"expected a key at {at}")
-        key, at = _decoder.raw_decode(text, at)
-        value = _expect(text, _skip(text, at), ":")
-        end = end_of(text, value)
+        if text[offset : offset + 1] != '"':
+            raise ValueError(f"expected a key at {offset}")
+        key, offset = _decoder.raw_decode(text, offset)
+        value = _expect(text, _skip_blanks(text, offset), ":")
+        end = find_end(text, value)
         spans[str(key)] = value, end
-        at = _skip(text, end)
-        if text[at : at + 1] == "}":
+        offset = _skip_blanks(text, end)
+        if text[offset : offset + 1] == "}":
             return spans
-        at = _expect(text, at, ",")
+        offset = _expect(text, offset, ",")
 
 
-def without(text: str, start: int, key: str) -> str:
+def remove_member(text: str, start: int, key: str) -> str:
     """The object at ``start`` without a member; the values of the others stay as they are. Raises ValueError."""
-    kept = (f"{json.dumps(name)}:{text[a:b]}" for name, (a, b) in members(text, start).items() if name != key)
-    return f"{{{','.join(kept)}}}"
+    other_members = (
+        f"{json.dumps(name)}:{text[a:b]}" for name, (a, b) in find_members(text, start).items() if name != key
+    )
+    return f"{{{','.join(other_members)}}}"
 
 
-def elements(text: str, start: int = 0) -> list[Span]:
+def find_elements(text: str, start: int = 0) -> list[Span]:
     """The spans of an array's values. The array begins at ``start``, or after white space there. Raises ValueError."""
     spans: list[Span] = []
-    at = _expect(text, _skip(text, start), "[")
-    is_over = text[at : at + 1] == "]"
+    offset = _expect(text, _skip_blanks(text, start), "[")
+    is_over = text[offset : offset + 1] == "]"
     while not is_over:
-        span = at, end_of(text, at)
-        at = _skip(text, span[1])
-        is_over = text[at : at + 1] == "]"
-        at = at if is_over else _expect(text, at, ",")
+        span = offset, find_end(text, offset)
+        offset = _skip_blanks(text, span[1])
+        is_over = text[offset : offset + 1] == "]"
+        offset = offset if is_over else _expect(text, offset, ",")
         spans.append(span)
     return spans
 
 
-def replaced(text: str, changes: Iterable[tuple[Span, str]]) -> str:
+def replace_spans(text: str, changes: Iterable[tuple[Span, str]]) -> str:
     """The text with each span replaced. Spans must not overlap; an empty span inserts."""
     parts: list[str] = []
-    at = 0
-    for (start, end), new in sorted(changes):
-        parts += text[at:start], new
-        at = end
-    return "".join([*parts, text[at:]])
+    offset = 0
+    for (start, end), new_text in sorted(changes):
+        parts += text[offset:start], new_text
+        offset = end
+    return "".join([*parts, text[offset:]])
 
 
 def set_members(text: str, span: Span, values: Mapping[str, object]) -> list[tuple[Span, str]]:
     """The replacements that set these members of an object. Objects among the values are merged, not replaced."""
-    present = members(text, span[0])
+    spans = find_members(text, span[0])
     changes: list[tuple[Span, str]] = []
-    new: list[str] = []
+    new_members: list[str] = []
     for key, value in values.items():
         encoded = json.dumps(value, separators=(",", ":"))
-        if key not in present:
-            new.append(f"{json.dumps(key)}:{encoded}")
-        elif isinstance(value, Mapping) and value and text[present[key][0]] == "{":
-            changes += set_members(text, present[key], value)
+        if key not in spans:
+            new_members.append(f"{json.dumps(key)}:{encoded}")
+        elif isinstance(value, Mapping) and value and text[spans[key][0]] == "{":
+            changes += set_members(text, spans[key], value)
         else:
-            changes.append((present[key], encoded))
-    if new:
+            changes.append((spans[key], encoded))
+    if new_members:
         end = span[1] - 1
-        changes.append(((end, end), ("," if present else "") + ",".join(new)))
+        changes.append(((end, end), ("," if spans else "") + ",".join(new_members)))
     return changes
 
 
-def _skip(text: str, at: int) -> int:
-    match = _BLANK.match(text, at)
-    return match.end() if match else at
+def _skip_blanks(text: str, offset: int) -> int:
+    match = _BLANK.match(text, offset)
+    return match.end() if match else offset
 
 
-def _expect(text: str, at: int, character: str) -> int:
-    if text[at : at + 1] != character:
-        raise ValueError(f"expected {character!r} at {at}")
-    return _skip(text, at + 1)
+def _expect(text: str, offset: int, character: str) -> int:
+    if text[offset : offset + 1] != character:
+        raise ValueError(f"expected {character!r} at {offset}")
+    return _skip_blanks(text, offset + 1)
 
 
-def end_of(text: str, at: int) -> int:
-    """The offset of the end of the value that begins at ``at``. Raises ValueError."""
+def find_end(text: str, start: int) -> int:
+    """The offset of the end of the value that begins at ``start``. Raises ValueError."""
     try:
-        return _decoder.raw_decode(text, at)[1]
+        return _decoder.raw_decode(text, start)[1]
     except RecursionError:
         raise ValueError("nested too deeply") from None

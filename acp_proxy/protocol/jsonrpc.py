@@ -30,8 +30,8 @@ INTERNAL_ERROR = -32603
 REQUEST_CANCELLED = -32800
 RESOURCE_NOT_FOUND = -32002
 
-_NESTING = 250  # orjson writes at most 254 levels
-_LOOKED_INTO = 64  # levels read of a line that is nested too deeply to parse; no code reads deeper than 8
+_WRITTEN_LEVELS = 250  # orjson writes at most 254 levels
+_READ_LEVELS = 64  # levels read of a line that is nested too deeply to parse; no code reads deeper than 8
 _TOKEN = rb'"(?:[^"\\]++|\\.)*+"|[\[{]++|[\]}]++'
 
 
@@ -98,7 +98,7 @@ def read_message(raw: bytes) -> Message:
     try:
         value = parse(raw)
     except RecursionError:
-        value = _outline(raw)
+        value = _parse_outline(raw)
         if value is None:
             return Opaque(raw.removesuffix(b"\n"), is_json=True)
     except ValueError:
@@ -106,8 +106,8 @@ def read_message(raw: bytes) -> Message:
     raw = raw.removesuffix(b"\n")  # a copy, which should not wait in memory for the parser
     try:
         if isinstance(value, list):
-            return Batch(raw, tuple(_message(part, item) for part, item in zip(_parts(raw), value, strict=True)))
-        return _message(raw, value)
+            return Batch(raw, tuple(_read_value(part, item) for part, item in zip(_cut_batch(raw), value, strict=True)))
+        return _read_value(raw, value)
     except ValueError:
         return Opaque(raw, is_json=True)
 
@@ -121,7 +121,7 @@ def parse(raw: bytes | bytearray) -> object:
         return orjson.loads(raw)
     except ValueError:
         text = json_splice.decode(raw).removeprefix("\ufeff")
-        return json.loads(text, parse_int=_integer, strict=True)
+        return json.loads(text, parse_int=_parse_integer, strict=True)
 
 
 def parse_text(raw: bytes) -> object:
@@ -133,12 +133,12 @@ def parse_text(raw: bytes) -> object:
         return parse(raw)
 
 
-def look(raw: bytes | bytearray) -> object:
+def parse_leniently(raw: bytes | bytearray) -> object:
     """Like ``parse``, but never raises: None if it is not JSON, only the outer levels if it is nested too deeply."""
     try:
         return parse(raw)
     except RecursionError:
-        return _outline(raw)
+        return _parse_outline(raw)
     except ValueError:
         return None
 
@@ -151,7 +151,7 @@ def is_plain(raw: bytes) -> bool:
         return False
 
 
-def request_id(value: object, raw: bytes, *path: str) -> RequestId:
+def read_request_id(value: object, raw: bytes, *path: str) -> RequestId:
     """The JSON text of an id. ``value``: the parsed id; ``path``: the keys that lead to it in ``raw``.
 
     Strings are written anew, since one string has many spellings. Floats, arrays and objects are copied from ``raw``:
@@ -164,9 +164,9 @@ def request_id(value: object, raw: bytes, *path: str) -> RequestId:
         return RequestId(encode_basestring(value))
     if isinstance(value, float | list | dict):
         text = json_splice.decode(raw)
-        start, end = json_splice.whole(text)
+        start, end = json_splice.find_value(text)
         for key in path:
-            start, end = json_splice.members(text, start)[key]
+            start, end = json_splice.find_members(text, start)[key]
         return RequestId(text[start:end])
     try:
         return RequestId(json.dumps(value, ensure_ascii=False))
@@ -174,24 +174,24 @@ def request_id(value: object, raw: bytes, *path: str) -> RequestId:
         raise ValueError("nested too deeply") from None
 
 
-def result(id: RequestId, value: object) -> bytes:
+def encode_result(id: RequestId, value: object) -> bytes:
     """The line of a successful response."""
-    return b"".join((b'{"jsonrpc":"2.0","id":', _id(id), b',"result":', dump(value), b"}\n"))
+    return b"".join((b'{"jsonrpc":"2.0","id":', _encode_id(id), b',"result":', dump(value), b"}\n"))
 
 
-def error(id: RequestId, code: int, message: str, data: object = None) -> bytes:
+def encode_error(id: RequestId, code: int, message: str, data: object = None) -> bytes:
     """The line of an error response."""
     body = dump({"code": code, "message": message} | ({"data": data} if data is not None else {}))
-    return b"".join((b'{"jsonrpc":"2.0","id":', _id(id), b',"error":', body, b"}\n"))
+    return b"".join((b'{"jsonrpc":"2.0","id":', _encode_id(id), b',"error":', body, b"}\n"))
 
 
-def request(id: RequestId, method: str, params: object) -> bytes:
+def encode_request(id: RequestId, method: str, params: object) -> bytes:
     """The line of a request."""
-    parts = b'{"jsonrpc":"2.0","id":', _id(id), b',"method":', dump(method), b',"params":', dump(params), b"}\n"
+    parts = b'{"jsonrpc":"2.0","id":', _encode_id(id), b',"method":', dump(method), b',"params":', dump(params), b"}\n"
     return b"".join(parts)
 
 
-def notification(method: str, params: object) -> bytes:
+def encode_notification(method: str, params: object) -> bytes:
     """The line of a notification."""
     return b"".join((b'{"jsonrpc":"2.0","method":', dump(method), b',"params":', dump(params), b"}\n"))
 
@@ -204,7 +204,7 @@ def dump(value: object) -> bytes:
     try:
         return orjson.dumps(value)
     except TypeError:
-        return json.dumps(_writable(value, _NESTING), separators=(",", ":")).encode()
+        return json.dumps(_make_writable(value, _WRITTEN_LEVELS), separators=(",", ":")).encode()
 
 
 def is_dumped(raw: bytes, value: object) -> bool:
@@ -215,66 +215,67 @@ def is_dumped(raw: bytes, value: object) -> bool:
         return False
 
 
-def _outline(raw: bytes | bytearray) -> object:
+def _parse_outline(raw: bytes | bytearray) -> object:
     """Parse JSON text with null for everything nested too deeply; None if the text is not JSON."""
-    pieces, depth, at = [], 0, 0
+    pieces, depth, kept_from = [], 0, 0
     for token in re.finditer(_TOKEN, raw, re.DOTALL):
         start, end = token.span()
         if raw[start] in b"[{":
-            if depth <= _LOOKED_INTO < depth + end - start:
-                pieces.append(raw[at : start + _LOOKED_INTO - depth] + b"null")
+            if depth <= _READ_LEVELS < depth + end - start:
+                pieces.append(raw[kept_from : start + _READ_LEVELS - depth] + b"null")
             depth += end - start
         elif raw[start] in b"]}":
-            if depth - (end - start) <= _LOOKED_INTO < depth:
-                at = start + depth - _LOOKED_INTO
+            if depth - (end - start) <= _READ_LEVELS < depth:
+                kept_from = start + depth - _READ_LEVELS
             depth -= end - start
     try:
-        return parse(b"".join([*pieces, raw[at:]])) if depth == 0 else None
+        return parse(b"".join([*pieces, raw[kept_from:]])) if depth == 0 else None
     except (ValueError, RecursionError):
         return None
 
 
-def _message(raw: bytes, value: object) -> Message:
+def _read_value(raw: bytes, value: object) -> Message:
     if not isinstance(value, dict):
         return Opaque(raw, is_json=False)
     method = value.get("method")
     if isinstance(method, str):
         if "id" in value:
-            return Request(raw, request_id(value["id"], raw, "id"), method, value.get("params"))
+            return Request(raw, read_request_id(value["id"], raw, "id"), method, value.get("params"))
         return Notification(raw, method, value.get("params"))
     if "method" not in value and ("result" in value or "error" in value):
-        id = request_id(value["id"], raw, "id") if "id" in value else None
+        id = read_request_id(value["id"], raw, "id") if "id" in value else None
         return Response(raw, id, value.get("result"), value.get("error"))
     return Opaque(raw, is_json=True)
 
 
-def _parts(raw: bytes) -> list[bytes]:
+def _cut_batch(raw: bytes) -> list[bytes]:
     text = json_splice.decode(raw)
     return [
-        json_splice.encode(text[start:end]) for start, end in json_splice.elements(text, json_splice.whole(text)[0])
+        json_splice.encode(text[start:end])
+        for start, end in json_splice.find_elements(text, json_splice.find_value(text)[0])
     ]
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     """Replace control and other unprintable characters with U+FFFD, so that a peer's text is safe in a terminal."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
-def _id(id: RequestId) -> bytes:
+def _encode_id(id: RequestId) -> bytes:
     try:
         return id.encode()
     except UnicodeEncodeError:
         return json.dumps(json.loads(id)).encode()
 
 
-def _writable(value: object, levels: int) -> object:
+def _make_writable(value: object, levels: int) -> object:
     if isinstance(value, Mapping):
-        return {key: _writable(item, levels - 1) for key, item in value.items()} if levels else None
+        return {key: _make_writable(item, levels - 1) for key, item in value.items()} if levels else None
     if isinstance(value, list | tuple):
-        return [_writable(item, levels - 1) for item in value] if levels else None
+        return [_make_writable(item, levels - 1) for item in value] if levels else None
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _integer(text: str) -> int | float:
+def _parse_integer(text: str) -> int | float:
     """An integer, or a float if it is too long for Python to convert. Long integers are never read."""
     return int(text) if len(text) < 20 else float(text[:300])

@@ -8,15 +8,15 @@ import re
 
 PREFIX = "acp-proxy."
 """The beginning of every such id. No agent uses it."""
-_ID = re.compile(re.escape(PREFIX) + r"([A-Za-z0-9_-]+)\.(.+)", re.DOTALL)
+_ID_PATTERN = re.compile(re.escape(PREFIX) + r"([A-Za-z0-9_-]+)\.(.+)", re.DOTALL)
 
 
-def id_of(folder: str, session_id: str, number: int = 1) -> str:
+def make_id(folder: str, session_id: str, number: int = 1) -> str:
     """The id for a session of another agent. ``folder``: that agent's. ``number``: of several copies."""
     return f"{PREFIX}{folder}.{session_id}" + (f".{number}" if number > 1 else "")
 
 
-def from_elsewhere(uid: str) -> str:
+def make_remote_id(uid: str) -> str:
     """The id for a session of another machine. ``uid``: of its transcript."""
     return f"{PREFIX}{uid}"
 
@@ -26,8 +26,8 @@ def is_foreign(session_id: str) -> bool:
     return session_id.startswith(PREFIX)
 
 
-def original(session_id: str) -> tuple[str, str] | None:
+def parse_id(session_id: str) -> tuple[str, str] | None:
     """The other agent's folder and session id that an id names; None if it names none, as that of a session of another
     machine."""
-    match = _ID.fullmatch(session_id)
+    match = _ID_PATTERN.fullmatch(session_id)
     return (match[1], match[2]) if match is not None else None

@@ -11,36 +11,36 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def stamp(seconds: float) -> str:
     """The text of a time given in seconds since 1970."""
-    return _millisecond(round(seconds * 1_000_000) // 1000)
+    return _format_millisecond(round(seconds * 1_000_000) // 1000)
 
 
 @lru_cache(2)  # several entries share a millisecond
-def _millisecond(millisecond: int) -> str:
+def _format_millisecond(millisecond: int) -> str:
     second, millisecond = divmod(millisecond, 1000)
-    return f"{_second(second)}{millisecond:03d}Z"
+    return f"{_format_second(second)}{millisecond:03d}Z"
 
 
 @lru_cache(2)  # many entries share a second
-def _second(second: int) -> str:
-    return normal(_EPOCH + timedelta(seconds=second))[:-4]  # a clock may be before 1970
+def _format_second(second: int) -> str:
+    return format_moment(_EPOCH + timedelta(seconds=second))[:-4]  # a clock may be before 1970
 
 
-def normal(moment: datetime) -> str:
+def format_moment(moment: datetime) -> str:
     """The text of a datetime; one without a time zone counts as UTC."""
     moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z".rjust(24, "0")
 
 
-def normalized(text: str) -> str | None:
+def normalize(text: str) -> str | None:
     """An ISO 8601 time rewritten in this module's form, or None if the text is not a time. Accepts lower case, as
     RFC 3339 does."""
     try:
-        return normal(datetime.fromisoformat(text.upper()))
+        return format_moment(datetime.fromisoformat(text.upper()))
     except (ValueError, OverflowError):
         return None
 
 
-def seconds(text: str) -> float | None:
+def parse_seconds(text: str) -> float | None:
     """A time's seconds since 1970; None if the text is not a time."""
     try:
         return datetime.fromisoformat(text).timestamp()
@@ -48,10 +48,10 @@ def seconds(text: str) -> float | None:
         return None
 
 
-def between(earlier: str, later: str) -> float:
+def measure_between(earlier: str, later: str) -> float:
     """Seconds from one time to a later one; 0.0 if a clock went back, or if either text is not a time."""
     try:
-        passed = datetime.fromisoformat(later) - datetime.fromisoformat(earlier)
+        difference = datetime.fromisoformat(later) - datetime.fromisoformat(earlier)
     except (ValueError, TypeError):
         return 0.0
-    return max(passed.total_seconds(), 0.0)
+    return max(difference.total_seconds(), 0.0)

@@ -21,7 +21,11 @@ def as_v1(update: object) -> object:
     if kind.chunk is not None:
         content = acp.member(update, "content")
         blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-        return {"sessionUpdate": kind.chunk, "content": _one(blocks), "messageId": acp.text(update, "messageId")}
+        return {
+            "sessionUpdate": kind.chunk,
+            "content": _join_blocks(blocks),
+            "messageId": acp.text(update, "messageId"),
+        }
     if kind.name == update_kinds.TOOL_CALL_CHUNK:
         return {"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, "toolCallId": acp.text(update, "toolCallId")}
     if kind.compared is Compared.NOTHING and kind.name != update_kinds.PLAN:
@@ -37,22 +41,22 @@ def all_as_v1(updates: list[object]) -> list[object]:
     """
     if not any(acp.update_kind(update) in update_kinds.CHUNK_OF for update in updates):
         return [as_v1(update) for update in updates]
-    out: list[object] = []
+    v1_updates: list[object] = []
     by_message: dict[tuple[str, str | None], list[int]] = {}
     for update in updates:
         kind = acp.update_kind(update) or ""
-        places = by_message.setdefault((update_kinds.CHUNK_OF.get(kind, kind), acp.text(update, "messageId")), [])
+        indexes = by_message.setdefault((update_kinds.CHUNK_OF.get(kind, kind), acp.text(update, "messageId")), [])
         if kind in update_kinds.CHUNK_OF and isinstance(update, Mapping) and "content" in update:
-            for place in places:
-                out[place] = {"sessionUpdate": update_kinds.PLAN}  # of which nothing is compared
-            places.clear()
+            for index in indexes:
+                v1_updates[index] = {"sessionUpdate": update_kinds.PLAN}  # of which nothing is compared
+            indexes.clear()
         if kind in update_kinds.CHUNK_OF or kind in update_kinds.CHUNKS:
-            places.append(len(out))
-        out.append(as_v1(update))
-    return out
+            indexes.append(len(v1_updates))
+        v1_updates.append(as_v1(update))
+    return v1_updates
 
 
-def _one(blocks: list[dict[str, object]]) -> object:
+def _join_blocks(blocks: list[dict[str, object]]) -> object:
     """One block that says the same as all of these, as far as their texts go."""
     if len(blocks) == 1:
         return blocks[0]
@@ -81,7 +85,7 @@ def item_as_v1(value: object, terminal: str | None) -> object:
         case "terminal":
             return text_item(terminal or "[terminal output was not recorded]")
         case "diff":
-            return text_item(_diff(value))
+            return text_item(_read_diff(value))
         case _:
             return value
 
@@ -99,7 +103,7 @@ def text_item(text: str) -> dict[str, object]:
     return {"type": "content", "content": {"type": "text", "text": text}}
 
 
-def fenced(text: str, language: str = "") -> str:
+def fence(text: str, language: str = "") -> str:
     """A text in a Markdown code fence."""
     fence = _FENCE
     while fence in text:
@@ -107,15 +111,15 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text.removesuffix(chr(10))}\n{fence}"
 
 
-def _diff(value: object) -> str:
+def _read_diff(value: object) -> str:
     patch = acp.text(acp.member(value, "patch"), "text")
     if patch is not None:
-        return fenced(patch, "diff")
+        return fence(patch, "diff")
     changes = acp.member(value, "changes")
-    return "\n".join(map(_change, changes)) if isinstance(changes, list) else ""
+    return "\n".join(map(_describe_change, changes)) if isinstance(changes, list) else ""
 
 
-def _change(change: object) -> str:
+def _describe_change(change: object) -> str:
     if not isinstance(change, Mapping):
         return ""
     paths = [path for name, path in change.items() if name.lower().endswith("path") and isinstance(path, str)]

@@ -18,13 +18,13 @@ class Dialect(Protocol):
     """One version of the protocol."""
 
     version: int
-    capabilities: str
+    capabilities_member: str
     """The member of the answer to ``initialize`` with the agent's capabilities."""
-    sessions: str
+    sessions_member: str
     """The member of those with the capabilities for sessions."""
-    about: str
+    info_member: str
     """The member of the answer to ``initialize`` with the agent's name and version."""
-    always: frozenset[str]
+    always_served: frozenset[str]
     """The names of optional methods of version 1 that every agent with sessions has."""
     needs_sessions: bool
     """Whether an agent without capabilities for sessions has no sessions."""
@@ -61,8 +61,8 @@ class V1Dialect:
     """Version 1."""
 
     version = acp.VERSION
-    capabilities, sessions, about = "agentCapabilities", "sessionCapabilities", "agentInfo"
-    always: frozenset[str] = frozenset()
+    capabilities_member, sessions_member, info_member = "agentCapabilities", "sessionCapabilities", "agentInfo"
+    always_served: frozenset[str] = frozenset()
     needs_sessions = fills_titles = states_first = False
     state_bytes: bytes | None = None
     server_type: str | None = None
@@ -91,8 +91,8 @@ class V2Dialect:
     ends when the agent says that it is idle."""
 
     version = 2
-    capabilities, sessions, about = "capabilities", "session", "info"
-    always = frozenset({"list", "load", "resume", "close"})
+    capabilities_member, sessions_member, info_member = "capabilities", "session", "info"
+    always_served = frozenset({"list", "load", "resume", "close"})
     needs_sessions = fills_titles = states_first = True
     state_bytes: bytes | None = b'"' + update_kinds.STATE.encode() + b'"'
     server_type: str | None = "stdio"
@@ -115,7 +115,7 @@ class V2Dialect:
 
     def encode_state(self, session_id: str, *, is_busy: bool) -> bytes | None:
         update = {"sessionUpdate": update_kinds.STATE, "state": "running" if is_busy else "idle"}
-        return jsonrpc.notification(acp.UPDATE, {"sessionId": session_id, "update": update})
+        return jsonrpc.encode_notification(acp.UPDATE, {"sessionId": session_id, "update": update})
 
     def find_allowed_kinds(self, client: object) -> frozenset[str]:
         return update_kinds.OPTIONAL
@@ -129,6 +129,6 @@ V2: Dialect = V2Dialect()
 _ALL = {dialect.version: dialect for dialect in (V1, V2)}
 
 
-def of(version: object) -> Dialect | None:
+def find_dialect(version: object) -> Dialect | None:
     """The dialect of a ``protocolVersion``; None if it is not understood."""
     return _ALL.get(version) if type(version) is int else None

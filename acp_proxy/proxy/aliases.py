@@ -133,21 +133,21 @@ def _rewrite_session_id(line: bytes, message: Message, ids: Mapping[str, str]) -
 def _rewrite_batch(line: bytes, batch: Batch, ids: Mapping[str, str]) -> bytes:
     text = json_splice.decode(line)
     try:
-        spans = json_splice.elements(text, json_splice.whole(text)[0])
+        spans = json_splice.find_elements(text, json_splice.find_value(text)[0])
     except ValueError:
         return line
     rewritten = [json_splice.decode(_rewrite_session_id(message.raw, message, ids)) for message in batch.messages]
     if len(spans) != len(rewritten):
         return line
-    return json_splice.encode(json_splice.replaced(text, list(zip(spans, rewritten, strict=True))))
+    return json_splice.encode(json_splice.replace_spans(text, list(zip(spans, rewritten, strict=True))))
 
 
 def with_result_session(line: bytes, session_id: str) -> bytes:
     """A response with ``session_id`` as its ``result.sessionId``; unchanged if the result has no id."""
     text = json_splice.decode(line)
     try:
-        result = json_splice.members(text, json_splice.whole(text)[0])["result"]
-        span = json_splice.members(text, result[0])["sessionId"]
+        result = json_splice.find_members(text, json_splice.find_value(text)[0])["result"]
+        span = json_splice.find_members(text, result[0])["sessionId"]
     except (ValueError, KeyError):
         return line
-    return json_splice.encode(json_splice.replaced(text, [(span, jsonrpc.dump(session_id).decode())]))
+    return json_splice.encode(json_splice.replace_spans(text, [(span, jsonrpc.dump(session_id).decode())]))

@@ -84,7 +84,7 @@ class Offer(Struct, frozen=True):
     @property
     def dialect(self) -> Dialect | None:
         """The dialect of its version, if that is understood."""
-        return versions.of(self.version)
+        return versions.find_dialect(self.version)
 
     def has_store(self, store: str | None) -> bool:
         """Whether an acp-proxy nearer to the agent records into this store."""
@@ -130,18 +130,18 @@ class Service(Struct):
 def read_offer(result: object) -> Offer:
     """Read the result of ``initialize``. Anything may be missing."""
     version = acp.member(result, "protocolVersion")
-    dialect = versions.of(version) or versions.V1
-    capabilities = acp.member(result, dialect.capabilities)
-    sessions = acp.member(capabilities, dialect.sessions)
+    dialect = versions.find_dialect(version) or versions.V1
+    capabilities = acp.member(result, dialect.capabilities_member)
+    sessions = acp.member(capabilities, dialect.sessions_member)
     native = {name for name in _SESSION_CAPABILITIES if acp.offers(sessions, name)}
     if acp.offers(capabilities, "loadSession"):
         native.add(LOAD)
     prompts = acp.member(capabilities, "promptCapabilities")
     has_sessions = isinstance(sessions, Mapping) or not dialect.needs_sessions
-    info = acp.member(result, dialect.about)
+    info = acp.member(result, dialect.info_member)
     return Offer(
         version=version,
-        native=frozenset(native) | (dialect.always if has_sessions else frozenset()),
+        native=frozenset(native) | (dialect.always_served if has_sessions else frozenset()),
         name=acp.text(info, "name") or None,
         release=acp.text(info, "version"),
         supports_directories=acp.offers(sessions, "additionalDirectories"),
@@ -225,11 +225,11 @@ def amend_offer(
         members["loadSession"] = True
     sessions: dict[str, object] = {name: {} for name in _SESSION_CAPABILITIES if name in added}
     if sessions:
-        members[dialect.sessions] = sessions
+        members[dialect.sessions_member] = sessions
     text = json_splice.decode(raw)
-    result = json_splice.members(text, json_splice.whole(text)[0])["result"]
+    result = json_splice.find_members(text, json_splice.find_value(text)[0])["result"]
     return json_splice.encode(
-        json_splice.replaced(text, json_splice.set_members(text, result, {dialect.capabilities: members}))
+        json_splice.replace_spans(text, json_splice.set_members(text, result, {dialect.capabilities_member: members}))
     )
 
 

@@ -159,7 +159,7 @@ class Connection:
         effects: list[Effect] = [
             Warn(f"a line of the {peer.value} is too long to be read. It passes unchanged, and is not recorded.")
         ]
-        session_id = acp.session_in(beginning)
+        session_id = acp.find_session_id(beginning)
         if session_id is not None and self._log.records:
             effects += self._held_entries.hold_unnamed([RecordGap(session_id, GapReason.LINE_TOO_LONG)])
         return effects

@@ -58,9 +58,9 @@ def encode_new_session(id: RequestId, load: Request) -> bytes:
     Raises ValueError, KeyError.
     """
     text = json_splice.decode(load.raw)
-    start, _ = json_splice.members(text, json_splice.whole(text)[0])["params"]
+    start, _ = json_splice.find_members(text, json_splice.find_value(text)[0])["params"]
     members = {
-        key: text[a:b] for key, (a, b) in json_splice.members(text, start).items() if key not in _LOAD_ONLY_PARAMS
+        key: text[a:b] for key, (a, b) in json_splice.find_members(text, start).items() if key not in _LOAD_ONLY_PARAMS
     }
     members.setdefault("mcpServers", "[]")
     params = ",".join(f"{jsonrpc.dump(key).decode()}:{value}" for key, value in members.items())
@@ -72,13 +72,13 @@ def encode_answer(id: RequestId, result: object) -> bytes:
     body = {key: value for key, value in result.items() if key != "sessionId"} if isinstance(result, dict) else {}
     meta = body.get("_meta")
     marked = {**(meta if isinstance(meta, dict) else {}), "acp-proxy": {"handover": True}}
-    return jsonrpc.result(id, {**body, "_meta": marked})
+    return jsonrpc.encode_result(id, {**body, "_meta": marked})
 
 
 def encode_refusal(id: RequestId, line: bytes) -> bytes:
     """The agent's error, as the answer to request ``id``. ``line``: the agent's answer. Raises ValueError, KeyError."""
     text = json_splice.decode(line)
-    start, end = json_splice.members(text, json_splice.whole(text)[0])["error"]
+    start, end = json_splice.find_members(text, json_splice.find_value(text)[0])["error"]
     return json_splice.encode(f'{{"jsonrpc":"2.0","id":{id},"error":{text[start:end]}}}\n')
 
 
@@ -86,7 +86,7 @@ def encode_notice(session_id: str) -> bytes:
     """The last update of the replay, which tells the user about the handover."""
     content = {"type": "text", "text": _NOTICE_TEXT}
     update = {"sessionUpdate": update_kinds.AGENT_CHUNK, "content": content, "messageId": "acp-proxy-handover"}
-    return jsonrpc.notification(acp.UPDATE, {"sessionId": session_id, "update": update})
+    return jsonrpc.encode_notification(acp.UPDATE, {"sessionId": session_id, "update": update})
 
 
 def with_record(line: bytes, record: str, attached: Sequence[bytes] = ()) -> bytes:
@@ -95,13 +95,13 @@ def with_record(line: bytes, record: str, attached: Sequence[bytes] = ()) -> byt
     Raises ValueError, KeyError.
     """
     text = json_splice.decode(line)
-    params = json_splice.members(text, json_splice.whole(text)[0])["params"]
-    start, _ = json_splice.members(text, params[0])["prompt"]
-    blocks = json_splice.elements(text, start)
+    params = json_splice.find_members(text, json_splice.find_value(text)[0])["params"]
+    start, _ = json_splice.find_members(text, params[0])["prompt"]
+    blocks = json_splice.find_elements(text, start)
     record_blocks = ",".join(block.decode() for block in (jsonrpc.dump({"type": "text", "text": record}), *attached))
     position = blocks[0][0] if blocks else start + 1
     return json_splice.encode(
-        json_splice.replaced(text, [((position, position), f"{record_blocks}," if blocks else record_blocks)])
+        json_splice.replace_spans(text, [((position, position), f"{record_blocks}," if blocks else record_blocks)])
     )
 
 

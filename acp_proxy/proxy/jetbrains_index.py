@@ -167,7 +167,7 @@ def ask_for_all(text: str, span: json_splice.Span) -> str:
     Sessions that are archived here are not archived in the agent. Raises ValueError.
     """
     members = {"_meta": {"jetbrains": {"air": {"list": {"archived": "all"}}}}}
-    return json_splice.replaced(text, json_splice.set_members(text, span, members))
+    return json_splice.replace_spans(text, json_splice.set_members(text, span, members))
 
 
 def _find_air_meta(value: object) -> object:

@@ -64,7 +64,9 @@ class Negotiation:
         self._recall = ()
         if offer.dialect is None:
             # Lines of another version may mean something else, so nothing is recorded and nothing is served.
-            version = jsonrpc.printable(jsonrpc.dump(offer.version).decode()) if offer.version is not None else "none"
+            version = (
+                jsonrpc.make_printable(jsonrpc.dump(offer.version).decode()) if offer.version is not None else "none"
+            )
             return self._stand_aside(
                 line, f"the agent's protocolVersion is {version}, and acp-proxy records versions 1 and 2"
             )

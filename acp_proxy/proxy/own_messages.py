@@ -10,12 +10,14 @@ from acp_proxy.proxy.effects import Forward
 
 def refuse(id: RequestId, code: int, message: str) -> Forward:
     """An error response to the client's request."""
-    return Forward(Peer.CLIENT, jsonrpc.error(id, code, message), is_own=True)
+    return Forward(Peer.CLIENT, jsonrpc.encode_error(id, code, message), is_own=True)
 
 
 def encode_not_found(id: RequestId, session_id: str) -> bytes:
     """The error for a session that does not exist, as the drafts of the protocol want it."""
-    return jsonrpc.error(id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session_id}", {"sessionId": session_id})
+    return jsonrpc.encode_error(
+        id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session_id}", {"sessionId": session_id}
+    )
 
 
 def refuse_for_store(id: RequestId, errno_name: str) -> Forward:
@@ -27,4 +29,4 @@ def refuse_for_store(id: RequestId, errno_name: str) -> Forward:
 
 def encode_update(session_id: str, body: Mapping[str, object]) -> bytes:
     """The line of a ``session/update``. ``body``: the update, with its kind."""
-    return jsonrpc.notification(acp.UPDATE, {"sessionId": session_id, "update": body})
+    return jsonrpc.encode_notification(acp.UPDATE, {"sessionId": session_id, "update": body})

@@ -83,28 +83,30 @@ class RepeatedRecord:
 def without_record(line: bytes, repeated: RepeatedRecord) -> bytes | None:
     """A whole user message without the record; None if it has nothing else. Raises ValueError, KeyError."""
     text = json_splice.decode(line)
-    start = json_splice.whole(text)[0]
+    start = json_splice.find_value(text)[0]
     for key in ("params", "update"):
-        start = json_splice.members(text, start)[key][0]
-    content = json_splice.members(text, start)["content"]
-    blocks = [text[start:end] for start, end in json_splice.elements(text, content[0])]
+        start = json_splice.find_members(text, start)[key][0]
+    content = json_splice.find_members(text, start)["content"]
+    blocks = [text[start:end] for start, end in json_splice.find_elements(text, content[0])]
     remaining = [remaining_block for block in blocks if (remaining_block := _cut_block(block, repeated)) is not None]
     if remaining == blocks:
         return line
     return (
-        json_splice.encode(json_splice.replaced(text, [(content, f"[{','.join(remaining)}]")])) if remaining else None
+        json_splice.encode(json_splice.replace_spans(text, [(content, f"[{','.join(remaining)}]")]))
+        if remaining
+        else None
     )
 
 
 def _cut_block(block: str, repeated: RepeatedRecord) -> str | None:
-    if repeated.is_attached(jsonrpc.look(json_splice.encode(block))):
+    if repeated.is_attached(jsonrpc.parse_leniently(json_splice.encode(block))):
         return None
-    words = acp.text(jsonrpc.look(json_splice.encode(block)), "text") or ""
+    words = acp.text(jsonrpc.parse_leniently(json_splice.encode(block)), "text") or ""
     remaining = repeated.cut_message(words)
     if remaining == words:
         return block
-    span = json_splice.members(block)["text"]
-    return json_splice.replaced(block, [(span, jsonrpc.dump(remaining).decode())]) if remaining else None
+    span = json_splice.find_members(block)["text"]
+    return json_splice.replace_spans(block, [(span, jsonrpc.dump(remaining).decode())]) if remaining else None
 
 
 def _identify_content(block: object) -> tuple[object, ...]:

@@ -18,9 +18,9 @@ codex-acp 2.6."""
 class ListRow(Protocol):
     """What an answer needs to know about a stored session.
 
-    ``updated``: the time of its last change, as text. ``has_failed``: a turn failed. ``directories``:
-    additional ones. ``meta``: the agent's own ``_meta`` of the session. ``is_archived``: here. ``machine``: the name of
-    the one where it was begun; empty: here.
+    ``updated``: the time of its last change, as text. ``has_failed``: a turn failed. ``directories``: additional ones.
+    ``meta``: the agent's own ``_meta`` of the session. ``is_archived``: it is archived in the store. ``machine``: the
+    name of the machine where it was begun; empty if that is this one.
     """
 
     @property
@@ -70,7 +70,7 @@ def encode_page(
         result["nextCursor"] = cursor
     if not is_recording:
         result["_meta"] = {"acp-proxy": {"recording": False}}
-    return jsonrpc.result(id, result)
+    return jsonrpc.encode_result(id, result)
 
 
 def make_session_info(
@@ -138,9 +138,9 @@ def amend_rows(
     if not any(is_removed) and not any(changed_members):
         return raw
     text = json_splice.decode(raw)
-    result = json_splice.members(text, json_splice.whole(text)[0])[list_member]
-    start, end = json_splice.members(text, result[0])["sessions"]
-    spans = json_splice.elements(text, start)
+    result = json_splice.find_members(text, json_splice.find_value(text)[0])[list_member]
+    start, end = json_splice.find_members(text, result[0])["sessions"]
+    spans = json_splice.find_elements(text, start)
     items = [
         _replace_members(text[a:b], changes) if changes else text[a:b]
         for (a, b), changes in zip(spans, changed_members, strict=True)
@@ -149,7 +149,7 @@ def amend_rows(
     if any(is_removed):
         kept = ",".join(item for item, out in zip(items, is_removed, strict=True) if not out)
         replacements = [((start, end), f"[{kept}]")]
-    return json_splice.encode(json_splice.replaced(text, replacements))
+    return json_splice.encode(json_splice.replace_spans(text, replacements))
 
 
 def find_ids(raw: bytes, list_member: str) -> list[str | None]:
@@ -165,9 +165,9 @@ def replace_removed_ids(raw: bytes, params_member: str, map_ids: Callable[[list[
     if not agent_ids or (new_ids := map_ids(agent_ids)) == agent_ids:
         return raw
     text = json_splice.decode(raw)
-    params = json_splice.members(text, json_splice.whole(text)[0])[params_member]
-    span = json_splice.members(text, params[0])["removed"]
-    return json_splice.encode(json_splice.replaced(text, [(span, jsonrpc.dump(new_ids).decode())]))
+    params = json_splice.find_members(text, json_splice.find_value(text)[0])[params_member]
+    span = json_splice.find_members(text, params[0])["removed"]
+    return json_splice.encode(json_splice.replace_spans(text, [(span, jsonrpc.dump(new_ids).decode())]))
 
 
 def find_untitled(raw: bytes, *, include_absent: bool, list_member: str = "result") -> list[str]:
@@ -234,8 +234,8 @@ def _find_changes(
 def _replace_members(item: str, changed_members: Mapping[str, object]) -> str:
     """A listed session with other members; every other byte stays."""
     for key in [key for key, value in changed_members.items() if value is None]:
-        item = json_splice.without(item, 0, key)
-    members = json_splice.members(item)
+        item = json_splice.remove_member(item, 0, key)
+    members = json_splice.find_members(item)
     end = members["sessionId"][1]
     replacements = []
     for key, value in changed_members.items():
@@ -246,7 +246,7 @@ def _replace_members(item: str, changed_members: Mapping[str, object]) -> str:
             replacements += json_splice.set_members(item, members[key], value)
         else:
             replacements.append((members[key], encoded) if key in members else ((end, end), f',"{key}":{encoded}'))
-    return json_splice.replaced(item, replacements)
+    return json_splice.replace_spans(item, replacements)
 
 
 def find_next_cursor(original: bytes, amended: bytes) -> str | None:
@@ -309,19 +309,19 @@ def join_rows(
     if not infos:
         return raw
     text = json_splice.decode(raw)
-    result = json_splice.members(text, json_splice.whole(text)[0])["result"]
-    start, end = json_splice.members(text, result[0])["sessions"]
+    result = json_splice.find_members(text, json_splice.find_value(text)[0])["result"]
+    start, end = json_splice.find_members(text, result[0])["sessions"]
     items: list[str] = []
-    for a, b in json_splice.elements(text, start):
+    for a, b in json_splice.find_elements(text, start):
         item = text[a:b]
         updated = _read_update_time(item)
         while infos and updated is not None and infos[0][0] > updated:
             items.append(jsonrpc.dump(infos.pop(0)[1]).decode())
         items.append(item)
     items += [jsonrpc.dump(info).decode() for _, info in infos]
-    return json_splice.encode(json_splice.replaced(text, [((start, end), f"[{','.join(items)}]")]))
+    return json_splice.encode(json_splice.replace_spans(text, [((start, end), f"[{','.join(items)}]")]))
 
 
 def _read_update_time(item: str) -> str | None:
-    updated_at = acp.text(jsonrpc.look(json_splice.encode(item)), "updatedAt")
-    return timestamps.normalized(updated_at) if updated_at is not None else None
+    updated_at = acp.text(jsonrpc.parse_leniently(json_splice.encode(item)), "updatedAt")
+    return timestamps.normalize(updated_at) if updated_at is not None else None

@@ -248,12 +248,12 @@ class UnstableMethods:
         effects: list[Effect] = [*self._machine.close(session_id)]
         if self._log.sessions.is_in_turn(session_id):
             self._log.cancel_turn(session_id)
-            effects.append(self._send_to_agent(jsonrpc.notification(acp.CANCEL, {"sessionId": session_id})))
+            effects.append(self._send_to_agent(jsonrpc.encode_notification(acp.CANCEL, {"sessionId": session_id})))
         if CLOSE not in self._service.served_by_agent or len(self._closing) >= REQUEST_LIMIT:
             return [*effects, archiving]
         id = self._make_id()
         self._closing[id] = archiving
-        return [*effects, self._send_to_agent(jsonrpc.request(id, acp.CLOSE, {"sessionId": session_id}))]
+        return [*effects, self._send_to_agent(jsonrpc.encode_request(id, acp.CLOSE, {"sessionId": session_id}))]
 
     def _send_to_agent(self, line: bytes) -> Forward:
         return Forward(Peer.AGENT, self._aliases.to_agent(line, jsonrpc.read_message(line)), is_own=True)
@@ -263,7 +263,7 @@ class UnstableMethods:
         if not self._has_index or jetbrains_index.read_archive_filter(request.params) != ONLY:
             return line
         text = json_splice.decode(line)
-        return json_splice.encode(jetbrains_index.ask_for_all(text, json_splice.members(text)["params"]))
+        return json_splice.encode(jetbrains_index.ask_for_all(text, json_splice.find_members(text)["params"]))
 
     def _make_id(self) -> RequestId:
         self._request_count += 1
@@ -294,8 +294,8 @@ def _make_list_request(request: Request, id: RequestId, cursor: str | None = Non
     text = json_splice.decode(request.raw)
     members: dict[str, str] = {}
     if isinstance(request.params, dict):
-        start, _ = json_splice.members(text, json_splice.whole(text)[0])["params"]
-        members = {key: text[a:b] for key, (a, b) in json_splice.members(text, start).items() if key != "archived"}
+        start, _ = json_splice.find_members(text, json_splice.find_value(text)[0])["params"]
+        members = {key: text[a:b] for key, (a, b) in json_splice.find_members(text, start).items() if key != "archived"}
     if cursor is not None:
         members["cursor"] = jsonrpc.dump(cursor).decode()
     params = ",".join(f"{jsonrpc.dump(key).decode()}:{value}" for key, value in members.items())

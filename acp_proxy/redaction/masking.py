@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import json_splice, jsonrpc
 from acp_proxy.redaction import secret_rules
-from acp_proxy.redaction.secret_rules import BEFORE, RULES, RUNS, SecretRule
+from acp_proxy.redaction.secret_rules import BEFORE_LENGTH, RULES, RUNS, SecretRule
 from acp_proxy.transcript import file_format
 
 PROTECTED = frozenset(
@@ -24,20 +24,20 @@ PROTECTED = frozenset(
         *("at", "run", "from", "of", "event", "since", "to"),
     }
 )
-"""Keys whose values readers depend on, except inside ``_ANYTHING``."""
-_ANYTHING = frozenset({"rawInput", "rawOutput", "_meta"})
+"""Keys whose values readers depend on, except inside ``_FREE_KEYS``."""
+_FREE_KEYS = frozenset({"rawInput", "rawOutput", "_meta"})
 """Keys whose values the protocol does not define: in them, an ``id`` is an ordinary text."""
-_LINE, _KEPT_LINE = "line", b'"line":"'
+_LINE_KEY, _KEPT_LINE = "line", b'"line":"'
 """The key of a complete line that is kept as a string; its escapes are escaped again."""
 
 _TOKEN = re.compile(rb'[{}\[\]]|"((?:[^"\\]++|\\.)*+)(?:"|\\?\Z)([ \t\r\n]*+:)?', re.DOTALL)
 _PIECE = re.compile(
     rb"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|\\u([0-9a-fA-F]{4})|\\(.)|[^\\]+|\\", re.DOTALL
 )
-_SHORT = {b"n": "\n", b"t": "\t", b"r": "\r", b"b": "\b", b"f": "\f"}
+_SHORT_ESCAPES = {b"n": "\n", b"t": "\t", b"r": "\r", b"b": "\b", b"f": "\f"}
 _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
-_HEADER = b'{"acp-transcript":'
-_TRIES = 8  # a message may contain what an entry begins with; damage is rare, and its cost must stay linear
+_HEADER_START = b'{"acp-transcript":'
+_START_LIMIT = 8  # a message may contain what an entry begins with; damage is rare, and its cost must stay linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +51,15 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class MaskedSpan:
-    """A replacement: ``new`` goes to the offset ``at``, over as many bytes.
+    """A replacement: ``mask`` goes to this offset, over as many bytes.
 
-    ``rule``: the rule's name. ``counts``: matches to count; 0 for the later pieces of a secret.
+    ``rule``: the rule's name. ``match_count``: matches to count; 0 for the later pieces of a secret.
     """
 
-    at: int
-    new: bytes
+    offset: int
+    mask: bytes
     rule: str
-    counts: int = 1
+    match_count: int = 1
 
 
 class DecodedText:
@@ -67,32 +67,32 @@ class DecodedText:
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
-        self._texts: list[int] = []
-        self._raws: list[int] = []
+        self._text_offsets: list[int] = []
+        self._raw_offsets: list[int] = []
         self._pieces: list[str] = []
         if b"\\" not in raw:
             self.text = json_splice.decode(raw)
-            self._texts, self._raws, self._pieces = [0], [0], [self.text]
+            self._text_offsets, self._raw_offsets, self._pieces = [0], [0], [self.text]
             return
         length = 0
         for match in _PIECE.finditer(raw):
-            self._texts.append(length)
-            self._raws.append(match.start())
+            self._text_offsets.append(length)
+            self._raw_offsets.append(match.start())
             piece = _unescape(match)
             self._pieces.append(piece)
             length += len(piece)
         self.text = "".join(self._pieces)
 
-    def find_raw_position(self, at: int) -> int:
+    def find_raw_position(self, offset: int) -> int:
         """The raw position of a character of the text."""
-        if at >= len(self.text):
+        if offset >= len(self.text):
             return len(self.raw)
-        number = bisect_right(self._texts, at) - 1
-        inside = at - self._texts[number]
+        number = bisect_right(self._text_offsets, offset) - 1
+        inside = offset - self._text_offsets[number]
         if not inside:
-            return self._raws[number]
+            return self._raw_offsets[number]
         piece = self._pieces[number]
-        return self._raws[number] + (inside if piece.isascii() else len(json_splice.encode(piece[:inside])))
+        return self._raw_offsets[number] + (inside if piece.isascii() else len(json_splice.encode(piece[:inside])))
 
 
 class Masking:
@@ -100,7 +100,7 @@ class Masking:
 
     def __init__(self, patterns: Sequence[str] = ()) -> None:
         """``patterns``: the user's own, already validated."""
-        self._all = [*RULES, *secret_rules.compile_patterns(list(patterns))]
+        self._all_rules = [*RULES, *secret_rules.compile_patterns(list(patterns))]
         # Flat tables, since this is asked of every line: one `in` for each literal, and no generator for each rule.
         self._in_words, self._in_text, self._in_any_case = (
             [(literal.encode(), rule.name) for rule in RULES if kind(rule) for literal in rule.literals]
@@ -113,29 +113,29 @@ class Masking:
 
     def mask_lines(self, data: bytes) -> bytes:
         """Mask complete lines of a transcript. The number of lines and the bytes of each stay the same."""
-        candidates = self._choose_rules(data, self._all)
+        candidates = self._choose_rules(data, self._all_rules)
         if not candidates:
             return data
         return b"\n".join(apply_changes(line, self._find_changes(line, candidates)) for line in data.split(b"\n"))
 
     def find_changes(self, line: bytes) -> list[MaskedSpan]:
         """The changes that mask one line, with or without its newline."""
-        return self._find_changes(line, self._all)
+        return self._find_changes(line, self._all_rules)
 
-    def _find_changes(self, line: bytes, among: list[SecretRule]) -> list[MaskedSpan]:
-        candidates = self._choose_rules(line, among)
+    def _find_changes(self, line: bytes, rules: list[SecretRule]) -> list[MaskedSpan]:
+        candidates = self._choose_rules(line, rules)
         if not candidates or _is_header(line):
             return []
         return mask_spans(line, _find_in_line(line.removesuffix(b"\n"), candidates))
 
     def find(self, text: str) -> list[Span]:
         """The secrets in a text, in order and without overlap."""
-        return find_in(text, self._all)
+        return find_in_text(text, self._all_rules)
 
-    def _choose_rules(self, data: bytes, among: list[SecretRule]) -> list[SecretRule]:
+    def _choose_rules(self, data: bytes, rules: list[SecretRule]) -> list[SecretRule]:
         """The rules that may match. Escaped characters count as the characters they stand for."""
         if _KEPT_LINE in data:
-            return among
+            return rules
         if b"\\/" in data:
             data = data.replace(b"\\/", b"/")
         if b"\\u00" in data:
@@ -144,26 +144,28 @@ class Masking:
         names = {name for literal, name in self._in_words if literal in words}
         names.update([name for literal, name in self._in_text if literal in data])
         names.update([name for literal, name in self._in_any_case if literal in lower])
-        return [rule for rule in among if rule.is_own or rule.name in names]
+        return [rule for rule in rules if rule.is_users or rule.name in names]
 
 
-def find_in(text: str, candidates: Iterable[SecretRule], key: str = "") -> list[Span]:
+def find_in_text(text: str, candidates: Iterable[SecretRule], key: str = "") -> list[Span]:
     """The matches of these rules in a text with this key. Overlapping matches become one, with the first one's rule.
 
     A key alone may identify a secret; the user's patterns see only the text.
     """
-    named = f"{key}={text}"
-    lower = named.lower()
-    shift = len(named) - len(text)
+    text_with_key = f"{key}={text}"
+    lower = text_with_key.lower()
+    shift = len(text_with_key) - len(text)
     spans = []
     for rule in candidates:
-        if rule.is_own:
+        if rule.is_users:
             spans += [Span(*match.span(), rule) for match in rule.pattern.finditer(text) if match[0]]
-        elif any(literal in (lower if rule.ignores_case else named) for literal in rule.literals):
-            for match in rule.pattern.finditer(named):
+        elif any(literal in (lower if rule.ignores_case else text_with_key) for literal in rule.literals):
+            for match in rule.pattern.finditer(text_with_key):
                 start, end = match.span(rule.group)
                 begin = match.start()
-                if rule.before is not None and not rule.before.search(named, max(begin - BEFORE, 0), begin):
+                if rule.before is not None and not rule.before.search(
+                    text_with_key, max(begin - BEFORE_LENGTH, 0), begin
+                ):
                     continue
                 if start >= shift:
                     spans.append(Span(start - shift, end - shift, rule))
@@ -177,33 +179,33 @@ def make_mask(size: int, mark: str) -> bytes:
 
 def apply_changes(line: bytes, changes: Iterable[MaskedSpan]) -> bytes:
     """The line with the changes applied."""
-    out = bytearray(line)
+    masked = bytearray(line)
     for change in changes:
-        out[change.at : change.at + len(change.new)] = change.new
-    return bytes(out)
+        masked[change.offset : change.offset + len(change.mask)] = change.mask
+    return bytes(masked)
 
 
 def _is_header(line: bytes) -> bool:
     """Whether readers depend on all of it."""
     try:
-        return line.startswith(_HEADER) and file_format.decode_header(line) is not None
+        return line.startswith(_HEADER_START) and file_format.decode_header(line) is not None
     except NewerFormat:
         return True
 
 
 def _find_in_line(line: bytes, candidates: list[SecretRule]) -> list[Span]:
     start = _find_intact_json(line)
-    torn = _find_in_string(line[:start], candidates) if start else []
-    return torn + [_shift(span, start) for span in _find_in_json(line[start:], candidates)]
+    torn_spans = _find_in_string(line[:start], candidates) if start else []
+    return torn_spans + [_shift(span, start) for span in _find_in_json(line[start:], candidates)]
 
 
 def _find_in_json(line: bytes, candidates: list[SecretRule]) -> list[Span]:
     spans: list[Span] = []
-    for at, raw, key in _find_strings(line):
-        if key == _LINE:
-            spans += [_shift(span, at) for span in _find_in_kept_line(raw, candidates)]
+    for offset, raw, key in _find_strings(line):
+        if key == _LINE_KEY:
+            spans += [_shift(span, offset) for span in _find_in_kept_line(raw, candidates)]
         else:
-            spans += [_shift(span, at) for span in _find_in_string(raw, candidates, key)]
+            spans += [_shift(span, offset) for span in _find_in_string(raw, candidates, key)]
     return spans
 
 
@@ -211,7 +213,7 @@ def _find_in_string(raw: bytes, candidates: Iterable[SecretRule], key: str = "")
     text = DecodedText(raw)
     return [
         Span(text.find_raw_position(span.start), text.find_raw_position(span.end), span.rule)
-        for span in find_in(text.text, candidates, key)
+        for span in find_in_text(text.text, candidates, key)
     ]
 
 
@@ -222,34 +224,34 @@ def _find_in_kept_line(raw: bytes, candidates: list[SecretRule]) -> list[Span]:
         inner = json_splice.encode(text.text)
     except UnicodeEncodeError:
         return _find_in_string(raw, candidates)
-    places = [
+    inner_spans = [
         (len(json_splice.decode(inner[: span.start])), len(json_splice.decode(inner[: span.end])), span.rule)
         for span in _find_in_line(inner, candidates)
     ]
-    return [Span(text.find_raw_position(start), text.find_raw_position(end), rule) for start, end, rule in places]
+    return [Span(text.find_raw_position(start), text.find_raw_position(end), rule) for start, end, rule in inner_spans]
 
 
 def _find_strings(line: bytes) -> Iterator[tuple[int, bytes, str]]:
     """The strings that may be masked: the position of their text, and their key."""
-    key, free = "", False
+    key, is_free = "", False
     outer: list[tuple[str, bool]] = []
     for token in _TOKEN.finditer(line):
         match token[0][:1]:
             case b"{" | b"[":
-                outer.append((key, free))
-                free = free or key in _ANYTHING
+                outer.append((key, is_free))
+                is_free = is_free or key in _FREE_KEYS
             case b"}" | b"]":
-                key, free = outer.pop() if outer else ("", False)
+                key, is_free = outer.pop() if outer else ("", False)
             case _ if token[2] is not None:
                 key = DecodedText(token[1]).text
-            case _ if free or key not in PROTECTED:
-                yield token.start(1), token[1], key if key != _LINE or len(outer) == 1 else ""
+            case _ if is_free or key not in PROTECTED:
+                yield token.start(1), token[1], key if key != _LINE_KEY or len(outer) == 1 else ""
 
 
 def _find_intact_json(line: bytes) -> int:
     """Where the JSON after torn bytes begins; the line's end if there is none."""
     start = 0
-    for _ in range(_TRIES):
+    for _ in range(_START_LIMIT):
         try:
             jsonrpc.parse(line[start:].strip(b"\r\n"))
             return start
@@ -263,28 +265,28 @@ def _find_intact_json(line: bytes) -> int:
 
 def mask_spans(line: bytes, spans: Iterable[Span]) -> list[MaskedSpan]:
     """The changes for these matches, except changes already made."""
-    out = []
+    changes = []
     for span in spans:
-        new = make_mask(span.end - span.start, span.rule.mark)
-        if line[span.start : span.end] != new:
-            out.append(MaskedSpan(span.start, new, span.rule.name))
-    return out
+        mask = make_mask(span.end - span.start, span.rule.mark)
+        if line[span.start : span.end] != mask:
+            changes.append(MaskedSpan(span.start, mask, span.rule.name))
+    return changes
 
 
 def merge_spans(spans: list[Span]) -> list[Span]:
     """The spans in order, overlapping ones joined."""
     spans.sort(key=lambda span: (span.start, -span.end))
-    out: list[Span] = []
+    merged: list[Span] = []
     for span in spans:
-        if out and span.start < out[-1].end:
-            out[-1] = Span(out[-1].start, max(out[-1].end, span.end), out[-1].rule)
+        if merged and span.start < merged[-1].end:
+            merged[-1] = Span(merged[-1].start, max(merged[-1].end, span.end), merged[-1].rule)
         else:
-            out.append(span)
-    return out
+            merged.append(span)
+    return merged
 
 
-def _shift(span: Span, by: int) -> Span:
-    return Span(span.start + by, span.end + by, span.rule)
+def _shift(span: Span, offset: int) -> Span:
+    return Span(span.start + offset, span.end + offset, span.rule)
 
 
 def _unescape(match: re.Match[bytes]) -> str:
@@ -294,5 +296,5 @@ def _unescape(match: re.Match[bytes]) -> str:
     if single is not None:
         return chr(int(single, 16))
     if short is not None:
-        return _SHORT.get(short) or json_splice.decode(short)
+        return _SHORT_ESCAPES.get(short) or json_splice.decode(short)
     return json_splice.decode(match[0])

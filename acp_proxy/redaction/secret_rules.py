@@ -10,14 +10,14 @@ so they appear in the line's bytes either plainly or as escapes.
 import re
 from dataclasses import dataclass
 
-MARK = "[redacted]"
+MASK_START = "[redacted]"
 RUNS = re.compile(rb"[A-Za-z0-9+/=_.~:-]{16,}+")
 """Most secrets are long words of these characters; other texts have few of them."""
 CUT_OFF = "[redacted private key]"
 """The mask of a private key without its end: the next chunk still belongs to the key."""
-BEFORE = 100
+BEFORE_LENGTH = 100
 """Characters in front of a match in which ``SecretRule.before`` is looked for: room for the name of a setting."""
-LONGEST = 32 * 1024
+LONGEST_SECRET = 32 * 1024
 """Characters of the longest secret that a rule of this table finds completely."""
 
 
@@ -27,39 +27,40 @@ class SecretRule:
 
     ``name``: for the user. ``literals``: one of these must be in the text. ``group``: the part of the match to mask.
     ``mark``: the beginning of the mask. ``is_one_run``: the match lies in one of ``RUNS``, which contains the literal.
-    ``ignores_case``: the literals are in lower case, the text may be in any.
-    ``before``: what must end where the match begins, in at most ``BEFORE`` characters. Names are frequent and values
-    with the form of a secret are rare, so the value is searched for and then its name.
-    ``is_own``: a pattern of the user, tried on every text.
+    ``ignores_case``: the literals are in lower case, the text may be in any. ``before``: what must end where the match
+    begins, in at most ``BEFORE_LENGTH`` characters. Names are frequent and values with the form of a secret are rare,
+    so the value is searched for and then its name. ``is_users``: a pattern of the user, tried on every text.
     """
 
     name: str
     literals: tuple[str, ...]
     pattern: re.Pattern[str]
     group: int = 0
-    mark: str = MARK
+    mark: str = MASK_START
     is_one_run: bool = False
     ignores_case: bool = False
     before: re.Pattern[str] | None = None
-    is_own: bool = False
+    is_users: bool = False
 
 
 def compile_patterns(patterns: list[str]) -> list[SecretRule]:
     """Rules for the user's patterns, which must be valid; the whole match is masked."""
     return [
-        SecretRule(f"own pattern {number}", (), re.compile(text), is_own=True)
+        SecretRule(f"own pattern {number}", (), re.compile(text), is_users=True)
         for number, text in enumerate(patterns, 1)
     ]
 
 
 _WORD = "[A-Za-z0-9]"
-_SAFE = "[A-Za-z0-9_-]"  # the alphabet of base64url
+_BASE64URL = "[A-Za-z0-9_-]"  # the alphabet of base64url
 _HEX = "[0-9a-f]"
-_IS = r"""\\{0,2}["']?\s{0,4}(?:=>|:=|[:=])\s{0,4}\\{0,2}["']?"""  # between a name and its value, in any language
-_BEGIN = r"----[- ]BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?[- ]----"
-_END = r"----[- ]END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?[- ]----"
-_BODY = r"(?:[^\[-]|-(?!---))"
-_KEY_BEGINS = rf"(?:{_BEGIN}|{re.escape(CUT_OFF)}\**+[A-Za-z0-9+/=]{{0,76}}+)"
+_ASSIGNMENT = (
+    r"""\\{0,2}["']?\s{0,4}(?:=>|:=|[:=])\s{0,4}\\{0,2}["']?"""  # between a name and its value, in any language
+)
+_KEY_START = r"----[- ]BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?[- ]----"
+_KEY_END = r"----[- ]END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?[- ]----"
+_KEY_BODY = r"(?:[^\[-]|-(?!---))"
+_KEY_START_OR_MASK = rf"(?:{_KEY_START}|{re.escape(CUT_OFF)}\**+[A-Za-z0-9+/=]{{0,76}}+)"
 
 
 def make_token_rule(name: str, prefix: str, body: str, *, literals: tuple[str, ...] = ()) -> SecretRule:
@@ -67,8 +68,8 @@ def make_token_rule(name: str, prefix: str, body: str, *, literals: tuple[str, .
     regular expressions. ``literals``: the plain texts that it can begin with; none: ``prefix`` is plain.
     """
     # A plain beginning comes first in the pattern, because ``re`` searches for it quickly.
-    begins = f"(?<!{_WORD}){prefix}" if "(" in prefix or "[" in prefix else f"{prefix}(?<!{_WORD}{prefix})"
-    return SecretRule(name, literals or (prefix,), re.compile(begins + body), is_one_run=True)
+    start = f"(?<!{_WORD}){prefix}" if "(" in prefix or "[" in prefix else f"{prefix}(?<!{_WORD}{prefix})"
+    return SecretRule(name, literals or (prefix,), re.compile(start + body), is_one_run=True)
 
 
 def make_named_rule(name: str, pattern: str, literals: tuple[str, ...], *, ignores_case: bool = False) -> SecretRule:
@@ -88,9 +89,9 @@ _SERVICES = (
 """Services whose keys have no form of their own."""
 _CREDENTIALS = ("key", "token", "secret", "passw", "auth", "cred")
 """What names of credentials contain."""
-_ASSIGN = r"""(?:(?:=>|:{1,3}=|\?=|\.=|\|\||[=:>])[\s"'`=\\]{0,8}+|,\s{0,2}["'])"""
+_ANY_ASSIGNMENT = r"""(?:(?:=>|:{1,3}=|\?=|\.=|\|\||[=:>])[\s"'`=\\]{0,8}+|,\s{0,2}["'])"""
 # Two groups of digits, or it is a word, a name or an example. What follows must not make it a path, a call or the like.
-_VALUE = (
+_SECRET_VALUE = (
     r"(?=(?:[A-Za-z_.-]{0,150}+[0-9]++){2})"
     r"((?:[A-Za-z0-9]{1,3}\.)?[A-Za-z0-9_-]{15,150}+(?:\.[A-Za-z0-9_-]{15,150}+)?={0,2})(?![\w(\[/:@%+]|\.\w)"
 )
@@ -102,21 +103,21 @@ RULES: tuple[SecretRule, ...] = (
     make_token_rule(
         "OpenAI API key of a named project",
         "sk-",
-        _SAFE + "{20,150}?T3BlbkFJ" + _SAFE + "{20,100}",
+        _BASE64URL + "{20,150}?T3BlbkFJ" + _BASE64URL + "{20,100}",
         literals=("T3BlbkFJ",),
     ),
-    make_token_rule("Anthropic API key", "sk-ant-", _SAFE + "{20,300}"),
+    make_token_rule("Anthropic API key", "sk-ant-", _BASE64URL + "{20,300}"),
     make_token_rule(
         "OpenAI API key",
         "sk-(?:proj|svcacct|admin|None)-",
-        _SAFE + "{20,300}",
+        _BASE64URL + "{20,300}",
         literals=("sk-proj-", "sk-svcacct-", "sk-admin-", "sk-None-"),
     ),
     make_token_rule("OpenAI API key, older; DeepSeek, Moonshot and others", "sk-", _WORD + "{32,100}"),
     make_token_rule("OpenRouter API key", "sk-or-v1-", _HEX + "{64}"),
     make_token_rule("Groq API key", "gsk_", _WORD + "{40,100}"),
     make_token_rule("Hugging Face token", "(?:hf_|api_org_)", _WORD + "{30,100}", literals=("hf_", "api_org_")),
-    make_token_rule("NVIDIA API key", "nvapi-", _SAFE + "{40,100}"),
+    make_token_rule("NVIDIA API key", "nvapi-", _BASE64URL + "{40,100}"),
     make_token_rule("Perplexity API key", "pplx-", _WORD + "{40,100}"),
     make_token_rule("Replicate API token", "r8_", _WORD + "{37,60}"),
     make_token_rule("xAI API key", "xai-", _WORD + "{60,120}"),
@@ -129,7 +130,7 @@ RULES: tuple[SecretRule, ...] = (
     make_token_rule(
         "GitLab token",
         "(?:gl(?:pat|dt|rt|cbt|ptt|ft|agent|soat|ffct|imt|oas)-|GR1348941)",
-        _SAFE + r"{20,300}(?:\.[0-9a-z]{2}\.[0-9a-z]{7,9})?",
+        _BASE64URL + r"{20,300}(?:\.[0-9a-z]{2}\.[0-9a-z]{7,9})?",
         literals=(
             "glpat-",
             "gldt-",
@@ -150,20 +151,22 @@ RULES: tuple[SecretRule, ...] = (
         "npm token of a private registry", r":_authToken=\s{0,4}[\"']?([A-Za-z0-9_=+/.-]{16,2000}+)", (":_authToken=",)
     ),
     make_named_rule("GitLab session cookie", "_gitlab_session=([0-9a-z]{32})", ("_gitlab_session=",)),
-    make_token_rule("PyPI token", "pypi-AgE", _SAFE + "{50,1000}"),
+    make_token_rule("PyPI token", "pypi-AgE", _BASE64URL + "{50,1000}"),
     make_token_rule("RubyGems key", "rubygems_", _HEX + "{48}"),
-    make_token_rule("Docker Hub token", "dckr_(?:pat|oat)_", _SAFE + "{20,100}", literals=("dckr_pat_", "dckr_oat_")),
+    make_token_rule(
+        "Docker Hub token", "dckr_(?:pat|oat)_", _BASE64URL + "{20,100}", literals=("dckr_pat_", "dckr_oat_")
+    ),
     make_token_rule("Postman API key", "PMAK-", "[0-9a-f-]{40,80}"),
     make_token_rule("Linear API key", "lin_(?:api|oauth)_", _WORD + "{32,100}", literals=("lin_api_", "lin_oauth_")),
     make_token_rule("Notion token", "ntn_", _WORD + "{40,100}"),
-    make_token_rule("Figma token", "figd_", _SAFE + "{30,100}"),
+    make_token_rule("Figma token", "figd_", _BASE64URL + "{30,100}"),
     make_token_rule("Atlassian API token", "ATATT3", "[A-Za-z0-9_=-]{80,300}"),
     make_token_rule("Sentry token", "sntry[su]_", "[A-Za-z0-9_+/=-]{40,500}", literals=("sntrys_", "sntryu_")),
     make_token_rule("Grafana token", "(?:glsa_|glc_)", "[A-Za-z0-9_+/=-]{32,500}", literals=("glsa_", "glc_")),
     SecretRule(
         "Grafana API key, older",
         ("eyJrIjoi",),
-        re.compile(rf"(?<!{_SAFE})eyJrIjoi[A-Za-z0-9]{{70,400}}"),
+        re.compile(rf"(?<!{_BASE64URL})eyJrIjoi[A-Za-z0-9]{{70,400}}"),
         is_one_run=True,
     ),
     make_token_rule(
@@ -181,10 +184,13 @@ RULES: tuple[SecretRule, ...] = (
     make_token_rule("Clojars token", "CLOJARS_", "[A-Za-z0-9]{60}"),
     make_token_rule("Doppler token", r"dp\.(?:pt|st|ct|sa|scim|audit)\.", "[A-Za-z0-9._-]{40,80}", literals=("dp.",)),
     make_token_rule(
-        "Harness personal token", r"pat\.", _SAFE + rf"{{22}}\.{_WORD}{{24}}\.{_WORD}{{20}}", literals=("pat.",)
+        "Harness personal token", r"pat\.", _BASE64URL + rf"{{22}}\.{_WORD}{{24}}\.{_WORD}{{20}}", literals=("pat.",)
     ),
     make_token_rule(
-        "Harness service account token", r"sat\.", _SAFE + rf"{{22}}\.{_WORD}{{24}}\.{_WORD}{{20}}", literals=("sat.",)
+        "Harness service account token",
+        r"sat\.",
+        _BASE64URL + rf"{{22}}\.{_WORD}{{24}}\.{_WORD}{{20}}",
+        literals=("sat.",),
     ),
     make_token_rule("Infracost API token", "ico-", _WORD + "{32}(?![A-Za-z0-9-])"),
     make_token_rule("Octopus Deploy API key", "API-", "[A-Z0-9]{26,32}(?![A-Za-z0-9-])"),
@@ -201,13 +207,13 @@ RULES: tuple[SecretRule, ...] = (
     ),
     make_named_rule(
         "AWS secret access key, behind its name",
-        rf"(?i:secret_?access_?key|aws_?secret_?key){_IS}([A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+=])",
+        rf"(?i:secret_?access_?key|aws_?secret_?key){_ASSIGNMENT}([A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+=])",
         ("secret_access_key", "secretaccess", "secret_accesskey", "aws_secret_key", "awssecretkey"),
         ignores_case=True,
     ),
     make_named_rule(
         "AWS session token, behind its name",
-        rf"(?i:session_?token){_IS}([A-Za-z0-9/+=]{{100,4096}}+)",
+        rf"(?i:session_?token){_ASSIGNMENT}([A-Za-z0-9/+=]{{100,4096}}+)",
         ("session_token", "sessiontoken"),
         ignores_case=True,
     ),
@@ -220,9 +226,9 @@ RULES: tuple[SecretRule, ...] = (
     make_token_rule("Alibaba Cloud access key id", "LTAI", _WORD + "{20}(?![A-Za-z0-9])"),
     make_token_rule("Cloudflare origin CA key", r"v1\.0-", _HEX + "{24}-" + _HEX + "{146}", literals=("v1.0-",)),
     make_token_rule("Dynatrace token", r"dt0c01\.", rf"{_WORD}{{24}}\.{_WORD}{{64}}", literals=("dt0c01.",)),
-    make_token_rule("Heroku API key", "HRKU-AA", _SAFE + "{58}"),
-    make_token_rule("OpenShift token", "sha256~", _SAFE + "{43}(?![A-Za-z0-9_-])"),
-    make_token_rule("Scalingo token", "tk-us-", _SAFE + "{48}"),
+    make_token_rule("Heroku API key", "HRKU-AA", _BASE64URL + "{58}"),
+    make_token_rule("OpenShift token", "sha256~", _BASE64URL + "{43}(?![A-Za-z0-9_-])"),
+    make_token_rule("Scalingo token", "tk-us-", _BASE64URL + "{48}"),
     SecretRule(
         "Terraform Cloud token",
         (".atlasv1.",),
@@ -238,10 +244,10 @@ RULES: tuple[SecretRule, ...] = (
         ),
         is_one_run=True,
     ),
-    make_token_rule("Google API key", "AIza", _SAFE + "{35}(?![A-Za-z0-9_-])"),
-    make_token_rule("Google OAuth access token", r"ya29\.", _SAFE + "{20,2048}", literals=("ya29.",)),
-    make_token_rule("Google OAuth client secret", "GOCSPX-", _SAFE + "{28,40}"),
-    make_token_rule("Google OAuth refresh token", "1//0", _SAFE + "{30,200}"),
+    make_token_rule("Google API key", "AIza", _BASE64URL + "{35}(?![A-Za-z0-9_-])"),
+    make_token_rule("Google OAuth access token", r"ya29\.", _BASE64URL + "{20,2048}", literals=("ya29.",)),
+    make_token_rule("Google OAuth client secret", "GOCSPX-", _BASE64URL + "{28,40}"),
+    make_token_rule("Google OAuth refresh token", "1//0", _BASE64URL + "{30,200}"),
     make_named_rule(
         "Azure storage and service keys",
         r"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,100}={0,2})",
@@ -255,7 +261,7 @@ RULES: tuple[SecretRule, ...] = (
     ),
     make_token_rule("DigitalOcean token", "do[opr]_v1_", _HEX + "{64}", literals=("doo_v1_", "dop_v1_", "dor_v1_")),
     make_token_rule("Databricks token", "dapi", _HEX + "{32}(?:-[0-9])?"),
-    make_token_rule("HashiCorp Vault token", r"hv[sbr]\.", _SAFE + "{24,300}", literals=("hvs.", "hvb.", "hvr.")),
+    make_token_rule("HashiCorp Vault token", r"hv[sbr]\.", _BASE64URL + "{24,300}", literals=("hvs.", "hvb.", "hvr.")),
     make_token_rule("Supabase key", "(?:sbp_|sb_secret_)", "[A-Za-z0-9_]{30,100}", literals=("sbp_", "sb_secret_")),
     make_token_rule("PlanetScale token", "pscale_(?:tkn|pw|oauth)_", "[A-Za-z0-9_=.-]{32,100}", literals=("pscale_",)),
     make_token_rule(
@@ -312,7 +318,7 @@ RULES: tuple[SecretRule, ...] = (
     make_token_rule("42 API secret", "s-s4t2(?:ud|af)-", _HEX + "{64}", literals=("s-s4t2",)),
     make_token_rule("Adobe client secret", "p8e-", _WORD + "{32}(?![A-Za-z0-9])"),
     make_token_rule("Defined Networking token", "dnkey-", "[A-Za-z0-9_=-]{40,120}"),
-    make_token_rule("Yandex API key", "AQVN", _SAFE + "{35,38}(?![A-Za-z0-9_-])"),
+    make_token_rule("Yandex API key", "AQVN", _BASE64URL + "{35,38}(?![A-Za-z0-9_-])"),
     SecretRule(
         "MaxMind license key",
         ("_mmk",),
@@ -327,39 +333,41 @@ RULES: tuple[SecretRule, ...] = (
     ),
     make_token_rule("Stripe webhook secret", "whsec_", "[A-Za-z0-9+/=]{24,100}"),
     make_token_rule(
-        "Square token", r"(?:EAAA|sq0[a-z]{3}-)", _SAFE + "{22,60}(?![A-Za-z0-9_+/=-])", literals=("EAAA", "sq0")
+        "Square token", r"(?:EAAA|sq0[a-z]{3}-)", _BASE64URL + "{22,60}(?![A-Za-z0-9_+/=-])", literals=("EAAA", "sq0")
     ),
     make_token_rule(
         "Shopify token", "shp(?:at|ca|pa|ss)_", "[0-9a-fA-F]{32}", literals=("shpat_", "shpca_", "shppa_", "shpss_")
     ),
     make_token_rule("Twilio API key", "SK", _HEX + "{32}(?![A-Za-z0-9])"),
-    make_token_rule("SendGrid API key", r"SG\.", _SAFE + r"{16,32}\." + _SAFE + "{16,64}", literals=("SG.",)),
+    make_token_rule("SendGrid API key", r"SG\.", _BASE64URL + r"{16,32}\." + _BASE64URL + "{16,64}", literals=("SG.",)),
     make_token_rule("Mailgun API key", "key-", _HEX + "{32}(?![A-Za-z0-9])"),
     # of any kind
     SecretRule(
         "JSON Web Token",
         ("eyJ",),
-        re.compile(rf"(?<![A-Za-z0-9_-])eyJ{_SAFE}{{8,4000}}+\.eyJ{_SAFE}{{8,8000}}+\.{_SAFE}{{16,4000}}"),
+        re.compile(
+            rf"(?<![A-Za-z0-9_-])eyJ{_BASE64URL}{{8,4000}}+\.eyJ{_BASE64URL}{{8,8000}}+\.{_BASE64URL}{{16,4000}}"
+        ),
         is_one_run=True,
     ),
     make_token_rule("age secret key", "AGE-SECRET-KEY-1", "[A-Z0-9]{58}"),
     SecretRule(
         "private key (PEM, OpenSSH, PGP)",
         ("PRIVATE",),
-        re.compile(rf"{_BEGIN}{_BODY}{{20,24000}}+{_END}"),
+        re.compile(rf"{_KEY_START}{_KEY_BODY}{{20,24000}}+{_KEY_END}"),
     ),
     SecretRule(
         "private key, cut off",
         ("PRIVATE", "private"),
         re.compile(
-            rf"{_KEY_BEGINS}(?:{_BODY}{{1,24000}}+{_END}|(?:[\s\\]{{0,8}}+[A-Za-z0-9+/=]{{16,4000}}+){{1,400}}+)"
+            rf"{_KEY_START_OR_MASK}(?:{_KEY_BODY}{{1,24000}}+{_KEY_END}|(?:[\s\\]{{0,8}}+[A-Za-z0-9+/=]{{16,4000}}+){{1,400}}+)"
         ),
         mark=CUT_OFF,
     ),
     SecretRule(
         "key, token or secret behind a name that says so",
         _CREDENTIALS,
-        re.compile(_ASSIGN + _VALUE),
+        re.compile(_ANY_ASSIGNMENT + _SECRET_VALUE),
         1,
         ignores_case=True,
         before=re.compile(
@@ -383,7 +391,7 @@ RULES: tuple[SecretRule, ...] = (
     ),
     make_named_rule(
         "Basic and token authorization",
-        rf"(?i:authorization){_IS}(?i:basic|token)\s{{1,3}}([A-Za-z0-9._~+/=-]{{8,4096}}+)",
+        rf"(?i:authorization){_ASSIGNMENT}(?i:basic|token)\s{{1,3}}([A-Za-z0-9._~+/=-]{{8,4096}}+)",
         ("authorization",),
         ignores_case=True,
     ),

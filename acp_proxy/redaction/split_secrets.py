@@ -6,7 +6,7 @@ the end of a chunk belongs to the secret: when the chunk was recorded, only the 
 
 Memory is bounded: ``WINDOW`` characters of a message are searched at a time. These windows overlap by ``OVERLAP``,
 which is more than the longest secret of the built-in rules. The number of messages at one time is bounded too
-(``_SIDE_BY_SIDE``).
+(``_MESSAGE_LIMIT``).
 """
 
 import re
@@ -19,18 +19,18 @@ from itertools import accumulate
 from acp_proxy.protocol import acp, json_splice, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.redaction.masking import DecodedText, MaskedSpan, Masking, Span, apply_changes, make_mask, merge_spans
-from acp_proxy.redaction.secret_rules import CUT_OFF, LONGEST, MARK, SecretRule
+from acp_proxy.redaction.secret_rules import CUT_OFF, LONGEST_SECRET, MASK_START, SecretRule
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
 
-OVERLAP = 2 * LONGEST
+OVERLAP = 2 * LONGEST_SECRET
 WINDOW = 4 * OVERLAP
-_SIDE_BY_SIDE = 16
-_PATH = ("message", "params", "update", "content", "text")
+_MESSAGE_LIMIT = 16
+_TEXT_PATH = ("message", "params", "update", "content", "text")
 
-_MASKED = re.compile(rf"(?:{re.escape(MARK)}|{re.escape(CUT_OFF)})\**+")
-_REST_OF = re.compile(r"(?:[A-Za-z0-9_+/=~-]|\.(?=[A-Za-z0-9_-]))++")
-_REST = SecretRule("rest of one that was masked before", (), _REST_OF, mark="")
+_MASKED = re.compile(rf"(?:{re.escape(MASK_START)}|{re.escape(CUT_OFF)})\**+")
+_CONTINUATION = re.compile(r"(?:[A-Za-z0-9_+/=~-]|\.(?=[A-Za-z0-9_-]))++")
+_CONTINUATION_RULE = SecretRule("rest of one that was masked before", (), _CONTINUATION, mark="")
 
 _Message = tuple[str | None, str, str | None]
 """Session, kind, messageId."""
@@ -41,7 +41,7 @@ class _Piece:
     """The text of one chunk, and the position of its raw bytes in the file."""
 
     text: DecodedText
-    at: int
+    offset: int
 
 
 class _ChunkedMessage:
@@ -52,8 +52,8 @@ class _ChunkedMessage:
         self._pieces: list[_Piece] = []
         self._length = 0
 
-    def add(self, raw: bytes, at: int) -> Iterator[MaskedSpan]:
-        self._pieces.append(_Piece(DecodedText(raw), at))
+    def add(self, raw: bytes, offset: int) -> Iterator[MaskedSpan]:
+        self._pieces.append(_Piece(DecodedText(raw), offset))
         self._length += len(self._pieces[-1].text.text)
         if self._length >= WINDOW:
             yield from self.search()
@@ -68,38 +68,38 @@ class _ChunkedMessage:
         for span in self._find_secrets(joined, frozenset(starts[1:-1])):
             for number, change in self._find_changes(span, starts):
                 changes.setdefault(number, []).append(change)
-        for number, made in changes.items():
+        for number, piece_changes in changes.items():
             piece = self._pieces[number]
             self._length -= len(piece.text.text)
-            piece.text = DecodedText(apply_changes(piece.text.raw, made))
+            piece.text = DecodedText(apply_changes(piece.text.raw, piece_changes))
             self._length += len(piece.text.text)
-            yield from (replace(change, at=piece.at + change.at) for change in made)
+            yield from (replace(change, offset=piece.offset + change.offset) for change in piece_changes)
 
     def _find_secrets(self, joined: str, joints: frozenset[int]) -> list[Span]:
         """The matches of the rules, and the text that continues them or a mask across chunks."""
         spans = self._masking.find(joined)
-        spans += [Span(match.end(), match.end(), _REST) for match in _MASKED.finditer(joined)]
-        out = []
+        spans += [Span(match.end(), match.end(), _CONTINUATION_RULE) for match in _MASKED.finditer(joined)]
+        found = []
         for span in spans:
-            rest = _REST_OF.match(joined, span.end) if span.end in joints else None
-            end = rest.end() if rest is not None else span.end
+            continuation = _CONTINUATION.match(joined, span.end) if span.end in joints else None
+            end = continuation.end() if continuation is not None else span.end
             if span.start < end:
-                out.append(Span(span.start, end, span.rule))
-        return merge_spans(out)
+                found.append(Span(span.start, end, span.rule))
+        return merge_spans(found)
 
     def _find_changes(self, span: Span, starts: list[int]) -> Iterator[tuple[int, MaskedSpan]]:
         """The pieces of a match; the mark is in the first one."""
-        mark, counts, first = span.rule.mark, 1, bisect_right(starts, span.start) - 1
+        mark, match_count, first = span.rule.mark, 1, bisect_right(starts, span.start) - 1
         for number in range(first, len(self._pieces)):
             if starts[number] >= span.end:
                 break
             text = self._pieces[number].text
             start = text.find_raw_position(max(span.start - starts[number], 0))
             end = text.find_raw_position(span.end - starts[number])
-            new, mark = make_mask(end - start, mark), ""
-            if text.raw[start:end] != new:
-                yield number, MaskedSpan(start, new, span.rule.name, counts)
-                counts = 0
+            mask, mark = make_mask(end - start, mark), ""
+            if text.raw[start:end] != mask:
+                yield number, MaskedSpan(start, mask, span.rule.name, match_count)
+                match_count = 0
 
 
 class SplitSecretFinder:
@@ -109,16 +109,16 @@ class SplitSecretFinder:
         self._masking = masking
         self._messages: OrderedDict[_Message, _ChunkedMessage] = OrderedDict()
 
-    def add(self, line: bytes, at: int) -> Iterator[MaskedSpan]:
+    def add(self, line: bytes, offset: int) -> Iterator[MaskedSpan]:
         """Read the next line, at this offset; yields changes with their offsets in the file."""
         for piece in file_format.find_entries(line):
-            yield from self._add(line[piece.start : piece.end], at + piece.start, piece.value)
+            yield from self._add(line[piece.start : piece.end], offset + piece.start, piece.value)
 
     def end(self) -> Iterator[MaskedSpan]:
         """End every message; yields the last changes."""
         yield from self._end_messages(list(self._messages))
 
-    def _add(self, line: bytes, at: int, entry: Entry) -> Iterator[MaskedSpan]:
+    def _add(self, line: bytes, offset: int, entry: Entry) -> Iterator[MaskedSpan]:
         if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
             yield from self.end()
         params = acp.member(entry.value, "params")
@@ -127,13 +127,15 @@ class SplitSecretFinder:
         if kind not in update_kinds.CHUNKS and kind != update_kinds.TOOL_CALL:
             return
         message = acp.session_id(params), kind, acp.text(update, "messageId")
-        yield from self._end_messages([known for known in self._messages if known[2] is None and known != message])
+        yield from self._end_messages(
+            [open_message for open_message in self._messages if open_message[2] is None and open_message != message]
+        )
         if kind in update_kinds.CHUNKS and (text_and_offset := _find_text(line)) is not None:
             if message not in self._messages:
                 self._messages[message] = _ChunkedMessage(self._masking)
             self._messages.move_to_end(message)
-            yield from self._messages[message].add(text_and_offset[0], at + text_and_offset[1])
-            yield from self._end_messages(list(self._messages)[:-_SIDE_BY_SIDE])
+            yield from self._messages[message].add(text_and_offset[0], offset + text_and_offset[1])
+            yield from self._end_messages(list(self._messages)[:-_MESSAGE_LIMIT])
 
     def _end_messages(self, messages: list[_Message]) -> Iterator[MaskedSpan]:
         for message in messages:
@@ -144,9 +146,9 @@ def _find_text(line: bytes) -> tuple[bytes, int] | None:
     """The raw text of a chunk's string, and its position in the line."""
     text = json_splice.decode(line)
     try:
-        start, end = json_splice.whole(text)
-        for key in _PATH:
-            start, end = json_splice.members(text, start)[key]
+        start, end = json_splice.find_value(text)
+        for key in _TEXT_PATH:
+            start, end = json_splice.find_members(text, start)[key]
     except (ValueError, KeyError):
         return None
     if text[start] != '"':

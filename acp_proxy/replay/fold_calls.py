@@ -19,10 +19,10 @@ from acp_proxy.replay.terminal_output import ReplayedTerminals, TerminalContent
 from acp_proxy.replay.tool_calls import ReplayedCall
 from acp_proxy.replay.update_lines import Members
 
-_STATED = frozenset({"title", "kind", "status", "content", "locations"})
-_ANY_VALUE = ("rawOutput", "rawInput")
-_BESIDE = ""  # stands for the members beside the update, among the names of fields
-_NAMES = 1000
+_CLEARED_BY_START = frozenset({"title", "kind", "status", "content", "locations"})
+_ANY_VALUE_FIELDS = ("rawOutput", "rawInput")
+_BESIDE_UPDATE = ""  # stands for the members beside the update, among the names of fields
+_FIELD_LIMIT = 1000
 """The most fields of a call, far more than any agent sends. All of them are measured at each update."""
 
 
@@ -37,33 +37,33 @@ class FoldedCall:
         self._limit = limit
         self._is_new = self._is_whole = is_whole
         self._fields: Members = {}
-        self._around: Members = {}
-        self._left_behind: Members = {}
-        self._left_out: dict[str, int] = {}
+        self._params_members: Members = {}
+        self._fields_before_restart: Members = {}
+        self._left_out_sizes: dict[str, int] = {}
         self._is_own = is_own
         self._is_empty = True
-        self._behind: _OneByOne | None = None
-        self._run: str | None = None  # the run of the terminals that the content refers to
+        self._one_by_one: _OneByOne | None = None
+        self._terminal_run: str | None = None  # the run of the terminals that the content refers to
 
     @property
-    def shown(self) -> TerminalContent | None:
+    def terminal_content(self) -> TerminalContent | None:
         """The content, if it refers to terminals of the client."""
-        return self._shown if not self._is_own else None
+        return self._terminal_content if not self._is_own else None
 
     @property
-    def _shown(self) -> TerminalContent | None:
-        if self._run is None or "content" not in self._fields:
+    def _terminal_content(self) -> TerminalContent | None:
+        if self._terminal_run is None or "content" not in self._fields:
             return None
-        return TerminalContent(self._run, self._fields["content"])
+        return TerminalContent(self._terminal_run, self._fields["content"])
 
     def take(self, call: ReplayedCall, *, one_by_one: bool) -> None:
         """Add a statement about the call. ``one_by_one``: from here on, keep statements apart."""
         # Output in ``_meta`` is added to what came before, so folding, where the last value counts, loses the rest.
-        if one_by_one and self._behind is None:
+        if one_by_one and self._one_by_one is None:
             self._is_own = True
-            self._behind = _OneByOne(self._session_id, self.id, self._limit, is_new=self._is_new and self._is_empty)
-        if self._behind is not None:
-            self._behind.add(call)
+            self._one_by_one = _OneByOne(self._session_id, self.id, self._limit, is_new=self._is_new and self._is_empty)
+        if self._one_by_one is not None:
+            self._one_by_one.add(call)
         else:
             self.add(call)
 
@@ -72,51 +72,57 @@ class FoldedCall:
         self._is_empty = False
         if call.is_start:
             # The schema says only that a ``tool_call`` begins a call, not what a second one with its id does. Every
-            # client takes the fields of ``_STATED`` from it alone. So none of the first one's may be left in the fold.
+            # client takes the fields of ``_CLEARED_BY_START`` from it alone. So none of the first one's may be left in
+            # the fold.
             self._begin_again(call.fields)
         for name in call.fields:
-            self._left_out.pop(name, None)
+            self._left_out_sizes.pop(name, None)
             if name in self._fields:
                 self._fields[name] = b""  # keeps the field's place; the old value need not be cut
         self.cut()
         self._take(call.fields)
-        self._around |= call.around
+        self._params_members |= call.params_members
         if call.sets_content:
-            self._run = call.run if call.shows_terminal else None
+            self._terminal_run = call.run if call.shows_terminal else None
 
     def cut(self) -> None:
         """Cut the fields to the limit. Until this is called, the last line is held uncut."""
         if not self._limit or self._has_room():
             return
-        self._left_behind.clear()
-        cut = truncate.cut(self._fields, self._limit)
-        if (beside := _size(self._around)) > self._limit - _size(self._fields) or len(self._around) > _NAMES:
-            self._around.clear()
-            cut[_BESIDE] = beside
-        for name, size in cut.items():
-            self._left_out[name] = self._left_out.get(name, 0) + size
+        self._fields_before_restart.clear()
+        left_out_sizes = truncate.cut_fields(self._fields, self._limit)
+        if (beside_size := _measure(self._params_members)) > self._limit - _measure(self._fields) or len(
+            self._params_members
+        ) > _FIELD_LIMIT:
+            self._params_members.clear()
+            left_out_sizes[_BESIDE_UPDATE] = beside_size
+        for name, size in left_out_sizes.items():
+            self._left_out_sizes[name] = self._left_out_sizes.get(name, 0) + size
 
     def _take(self, fields: Members) -> None:
-        if not self._limit or len(self._fields) + len(fields) <= _NAMES:
+        if not self._limit or len(self._fields) + len(fields) <= _FIELD_LIMIT:
             self._fields |= fields
             return
         for name, raw in fields.items():
-            if name in self._fields or len(self._fields) < _NAMES:
+            if name in self._fields or len(self._fields) < _FIELD_LIMIT:
                 self._fields[name] = raw
             else:
-                self._left_out[_BESIDE] = self._left_out.get(_BESIDE, 0) + len(raw)
+                self._left_out_sizes[_BESIDE_UPDATE] = self._left_out_sizes.get(_BESIDE_UPDATE, 0) + len(raw)
 
     def _has_room(self) -> bool:
-        if len(self._around) > _NAMES or len(self._left_behind) > _NAMES:
+        if len(self._params_members) > _FIELD_LIMIT or len(self._fields_before_restart) > _FIELD_LIMIT:
             return False
-        return _size(self._fields) + _size(self._around) + _size(self._left_behind) <= self._limit
+        return (
+            _measure(self._fields) + _measure(self._params_members) + _measure(self._fields_before_restart)
+            <= self._limit
+        )
 
     def encode(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
         """The call's lines. ``failed``: it was never finished, so its status is ``failed``."""
-        if self._behind is None:
+        if self._one_by_one is None:
             return self._encode_folded(terminals, failed=failed)
-        before = self._encode_folded(terminals, failed=False) if not self._is_empty else []
-        return before + self._behind.encode(terminals, failed=failed)
+        folded_lines = self._encode_folded(terminals, failed=False) if not self._is_empty else []
+        return folded_lines + self._one_by_one.encode(terminals, failed=failed)
 
     def _encode_folded(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
         self.cut()
@@ -125,41 +131,43 @@ class FoldedCall:
             fields["status"] = tool_calls.FAILED
         if left_out:
             self._add_notice(fields, truncate.make_notice(self._session_id, left_out))
-        behind = {name: raw for name, raw in self._left_behind.items() if name not in self._fields}
-        ready = [self._encode_line(behind, is_start=self._is_new)] if behind else []
-        if self._is_whole or fields or self._around:
-            ready.append(self._encode_line(fields, is_start=self._is_whole))
-        return ready
+        earlier_fields = {name: raw for name, raw in self._fields_before_restart.items() if name not in self._fields}
+        lines = [self._encode_line(earlier_fields, is_start=self._is_new)] if earlier_fields else []
+        if self._is_whole or fields or self._params_members:
+            lines.append(self._encode_line(fields, is_start=self._is_whole))
+        return lines
 
     def _encode_line(self, fields: Members, *, is_start: bool) -> bytes:
         encode = tool_calls.encode_start if is_start else tool_calls.encode_update
-        return encode(self._session_id, self.id, fields, self._around)
+        return encode(self._session_id, self.id, fields, self._params_members)
 
     def _begin_again(self, fields: Mapping[str, bytes]) -> None:
         # Some clients keep a call's other fields, some clear them. A line of its own, before the restart, leaves each
         # client in the state that it would have live.
-        self._left_behind |= {name: raw for name, raw in self._fields.items() if name not in fields.keys() | _STATED}
-        self._fields, self._left_out, self._is_whole = {}, {}, True
+        self._fields_before_restart |= {
+            name: raw for name, raw in self._fields.items() if name not in fields.keys() | _CLEARED_BY_START
+        }
+        self._fields, self._left_out_sizes, self._is_whole = {}, {}, True
 
     def _choose_fields(self, terminals: ReplayedTerminals) -> tuple[Members, int]:
         """The fields to send, and how many bytes are left out of them."""
-        fields, left_out = dict(self._fields), sum(self._left_out.values())
-        if (shown := self._shown) is not None:
-            fields["content"], missing = terminals.resolve(shown, own=self._is_own)
+        fields, left_out = dict(self._fields), sum(self._left_out_sizes.values())
+        if (content := self._terminal_content) is not None:
+            fields["content"], missing = terminals.resolve(content, keeps_own=self._is_own)
             left_out += missing
             if self._limit:
-                left_out += sum(truncate.cut(fields, self._limit).values())
+                left_out += sum(truncate.cut_fields(fields, self._limit).values())
         return fields, left_out
 
     def _add_notice(self, fields: Members, notice: str) -> None:
         """Add the notice to the content; or, if that would replace what an earlier turn sent, put it in place of a
         value that was left out."""
-        if self._is_whole or "content" in fields or "content" in self._left_out:
+        if self._is_whole or "content" in fields or "content" in self._left_out_sizes:
             items = update_lines.split_array(fields.get("content", b"[]"))
             fields["content"] = update_lines.join_array([*items, update_lines.encode_text_item(notice)])
             return
-        for name in _ANY_VALUE:
-            if name in self._left_out:
+        for name in _ANY_VALUE_FIELDS:
+            if name in self._left_out_sizes:
                 fields[name] = jsonrpc.dump(notice)
 
 
@@ -172,10 +180,10 @@ class _OneByOne:
         self._id = id
         self._limit = limit
         self._is_new = is_new
-        self._kept: list[ReplayedCall] = []
+        self._calls: list[ReplayedCall] = []
         self._size = 0
-        self._rest: FoldedCall | None = None
-        self._beyond = 0
+        self._folded_rest: FoldedCall | None = None
+        self._folded_size = 0
         self._content = TerminalContent("", b"[]")
 
     def add(self, call: ReplayedCall) -> None:
@@ -184,37 +192,37 @@ class _OneByOne:
         if call.sets_content:
             self._content = TerminalContent(call.run, call.fields.get("content", b"[]"))
         if not self._limit or self._size <= self._limit:
-            self._kept.append(call)
+            self._calls.append(call)
             return
-        if self._rest is None:
-            is_whole = self._is_new and not self._kept
-            self._rest = FoldedCall(self._session_id, self._id, self._limit, is_whole=is_whole, is_own=True)
-        self._beyond += size
-        self._rest.add(call)
+        if self._folded_rest is None:
+            is_whole = self._is_new and not self._calls
+            self._folded_rest = FoldedCall(self._session_id, self._id, self._limit, is_whole=is_whole, is_own=True)
+        self._folded_size += size
+        self._folded_rest.add(call)
 
     def encode(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
-        ready, is_new = [], self._is_new
-        for call in self._kept:
+        lines, is_new = [], self._is_new
+        for call in self._calls:
             line = tool_calls.encode_call(self._session_id, call, is_start=call.is_start or is_new)
             is_new = False
             if line is not None:
-                ready.append(terminals.fill_line(line, call.run, own=True) if call.shows_terminal else line)
-        if self._rest is not None:
-            ready += self._encode_beyond(self._rest.encode(terminals, failed=False), terminals)
+                lines.append(terminals.fill_line(line, call.run, keeps_own=True) if call.shows_terminal else line)
+        if self._folded_rest is not None:
+            lines += self._encode_with_notice(self._folded_rest.encode(terminals, failed=False), terminals)
         return (
-            [*ready, tool_calls.encode_update(self._session_id, self._id, {"status": tool_calls.FAILED}, {})]
+            [*lines, tool_calls.encode_update(self._session_id, self._id, {"status": tool_calls.FAILED}, {})]
             if failed
-            else ready
+            else lines
         )
 
-    def _encode_beyond(self, rest: list[bytes], terminals: ReplayedTerminals) -> list[bytes]:
-        content, _ = terminals.resolve(self._content, own=True)
-        notice = truncate.make_notice(self._session_id, max(self._beyond - sum(map(len, rest)), 0))
+    def _encode_with_notice(self, folded_lines: list[bytes], terminals: ReplayedTerminals) -> list[bytes]:
+        content, _ = terminals.resolve(self._content, keeps_own=True)
+        notice = truncate.make_notice(self._session_id, max(self._folded_size - sum(map(len, folded_lines)), 0))
         items = update_lines.join_array(
             [*truncate.shorten_array(content, self._limit), update_lines.encode_text_item(notice)]
         )
-        return [*rest, tool_calls.encode_update(self._session_id, self._id, {"content": items}, {})]
+        return [*folded_lines, tool_calls.encode_update(self._session_id, self._id, {"content": items}, {})]
 
 
-def _size(fields: Members) -> int:
+def _measure(fields: Members) -> int:
     return sum(map(len, fields.values()))

@@ -40,7 +40,7 @@ LONG_OUTPUT = 16 * 1024
 SHORT_OUTPUT = 400
 GIST = 1000
 """Characters of each message in a turn's gist."""
-_DIFFERENCE = 20_000  # characters of a file beyond which comparing its versions takes too long
+_DIFF_LIMIT = 20_000  # characters of a file beyond which comparing its versions takes too long
 
 
 class Detail(IntEnum):
@@ -67,21 +67,21 @@ class RecordItem:
 
     def render(self, detail: Detail = Detail.SAID) -> str:
         text = self.text if detail is not Detail.GIST else cut_middle(self.text, GIST)
-        out = f"{self.label}\n{quote(text)}"
+        rendered = f"{self.label}\n{quote(text)}"
         if self.output and detail < Detail.SAID:
             output = self.output if detail is Detail.WHOLE else cut_middle(self.output, SHORT_OUTPUT)
-            out += f"\n\n{OUTPUT}\n{quote(output)}"
-        return out
+            rendered += f"\n\n{OUTPUT}\n{quote(output)}"
+        return rendered
 
-    def end_of(self, size: int) -> str:
+    def cut_end(self, size: int) -> str:
         """The end of the message, in at most ``size`` bytes; empty if there is no room for a line of it."""
-        room = size - len(self.label) - _size(f"\n{QUOTE} {CUT}\n{QUOTE} ")
+        room = size - len(self.label) - _measure(f"\n{QUOTE} {CUT}\n{QUOTE} ")
         lines = quote(self.text).encode("utf-8", "replace")
-        kept = lines[max(len(lines) - room, 0) :].decode("utf-8", "ignore") if room > 0 else ""
-        if not kept.strip():
+        end = lines[max(len(lines) - room, 0) :].decode("utf-8", "ignore") if room > 0 else ""
+        if not end.strip():
             return ""
-        first, newline, rest = kept.partition("\n")  # the first line has lost its quote
-        return f"{self.label}\n{QUOTE} {CUT}\n{QUOTE} {first.removeprefix(f'{QUOTE} ')}{newline}{rest}"
+        first, newline, other_lines = end.partition("\n")  # the first line has lost its quote
+        return f"{self.label}\n{QUOTE} {CUT}\n{QUOTE} {first.removeprefix(f'{QUOTE} ')}{newline}{other_lines}"
 
 
 class RecordTurn:
@@ -89,23 +89,23 @@ class RecordTurn:
 
     def __init__(self) -> None:
         self.items: list[RecordItem] = []
-        self.said = 0
+        self.said_size = 0
         """Characters of its messages and titles, and of its outputs."""
-        self.put_out = 0
+        self.output_size = 0
         self._outputs: list[RecordItem] = []
         self._is_gist = False
 
     def add(self, item: RecordItem) -> None:
         self.items.append(item)
 
-    def put(self, item: RecordItem, output: str, limit: int) -> None:
+    def set_output(self, item: RecordItem, output: str, limit: int) -> None:
         """Set a call's output. Beyond ``limit``, the turn's oldest outputs are cut."""
-        self.put_out += len(output) - len(item.output)
+        self.output_size += len(output) - len(item.output)
         item.output = output
         if item in self._outputs:
             self._outputs.remove(item)
         self._outputs.append(item)
-        while self.put_out > limit and len(self._outputs) > 1:
+        while self.output_size > limit and len(self._outputs) > 1:
             self._shorten(self._outputs.pop(0))
 
     def render(self, detail: Detail) -> str:
@@ -114,21 +114,21 @@ class RecordTurn:
 
     def cut_to(self, size: int) -> str:
         """The user's words, at most a quarter, and the newest of what follows."""
-        first, *rest = self.items
-        begun = first.render()
-        if _size(begun) > size // 4 and rest:
-            begun = f"{first.label}\n{quote(cut_middle(first.text, size // 16))}"
-        if not rest:
-            return first.end_of(size)
-        room, kept = size - _size(begun) - 2, list[str]()
-        for item in reversed(rest):
+        first, *later = self.items
+        users_words = first.render()
+        if _measure(users_words) > size // 4 and later:
+            users_words = f"{first.label}\n{quote(cut_middle(first.text, size // 16))}"
+        if not later:
+            return first.cut_end(size)
+        room, newest = size - _measure(users_words) - 2, list[str]()
+        for item in reversed(later):
             text = item.render()
-            if _size(text) + 2 > room:
-                kept.append(item.end_of(room - 2))
+            if _measure(text) + 2 > room:
+                newest.append(item.cut_end(room - 2))
                 break
-            kept.append(text)
-            room -= _size(text) + 2
-        return "\n\n".join([begun, *(text for text in reversed(kept) if text)])
+            newest.append(text)
+            room -= _measure(text) + 2
+        return "\n\n".join([users_words, *(text for text in reversed(newest) if text)])
 
     def shorten(self) -> None:
         """Cut its outputs, to free memory."""
@@ -139,13 +139,13 @@ class RecordTurn:
     def reduce(self) -> None:
         """Keep only its gist, to free memory."""
         if not self._is_gist:
-            self._is_gist, self._outputs, self.put_out = True, [], 0
+            self._is_gist, self._outputs, self.output_size = True, [], 0
             self.items = [RecordItem(item.label, [cut_middle(item.text, GIST)]) for item in _choose_gist(self.items)]
-            self.said = sum(len(item.text) for item in self.items)
+            self.said_size = sum(len(item.text) for item in self.items)
 
     def _shorten(self, item: RecordItem) -> None:
         short = cut_middle(item.output, SHORT_OUTPUT)
-        self.put_out -= len(item.output) - len(short)
+        self.output_size -= len(item.output) - len(short)
         item.output = short
 
 
@@ -165,9 +165,10 @@ def cut_middle(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:half]}\n{CUT}\n{text[len(text) - half :]}"
 
 
-def format_output(content: object, named: list[str]) -> str:
-    """The output of a tool call: its ``content`` as text. ``named``: the names of what is not text, in order."""
-    names = iter(named)
+def format_output(content: object, names_of_others: list[str]) -> str:
+    """The output of a tool call: its ``content`` as text. ``names_of_others``: the names of what is not text, in
+    order."""
+    names = iter(names_of_others)
     parts = []
     for item in content if isinstance(content, list) else []:
         inner = acp.member(item, "content")
@@ -180,7 +181,7 @@ def format_output(content: object, named: list[str]) -> str:
 
 def _format_diff(item: object) -> str:
     path, old, new = acp.text(item, "path") or "", acp.text(item, "oldText") or "", acp.text(item, "newText") or ""
-    if max(len(old), len(new)) > _DIFFERENCE:
+    if max(len(old), len(new)) > _DIFF_LIMIT:
         return f"[diff: {path}]"
     from difflib import unified_diff  # few records need it
 
@@ -188,25 +189,25 @@ def _format_diff(item: object) -> str:
     return "\n".join(lines)
 
 
-def _size(text: str) -> int:
+def _measure(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
 # --- What the record of a handover states beside the turns: files, the last plan, open ends, and what is attached.
 
 
-_CHANGING = frozenset({"edit", "delete", "move"})
-_FILES = 50
-_ENTRIES = 50
-_LINE = 300  # characters of a path or a plan's entry
-_NUMBERED = frozenset({"image", "audio", "resource"})
+_CHANGING_KINDS = frozenset({"edit", "delete", "move"})
+_FILE_LIMIT = 50
+_PLAN_LIMIT = 50
+_LINE_LENGTH = 300  # characters of a path or a plan's entry
+_ATTACHABLE = frozenset({"image", "audio", "resource"})
 """The types of blocks that can be attached."""
 ATTACHED_BYTES = 1024 * 1024
 """The most bytes of images and files that are sent: a few screenshots."""
-ATTACHED_MOST = 10
+ATTACHED_LIMIT = 10
 
 
-_ENDS = {
+_STOP_REASONS = {
     "cancelled": "The user cancelled the last turn.",
     "max_tokens": "The last turn broke off: the most tokens were used.",
     "max_turn_requests": "The last turn broke off: it made too many requests.",
@@ -216,25 +217,25 @@ _ENDS = {
 
 
 class Facts:
-    """Collects them from the lines of a replay."""
+    """Collects the files, the last plan and the open ends from the lines of a replay."""
 
     def __init__(self) -> None:
         self._changed: OrderedDict[str, None] = OrderedDict()
         self._read: OrderedDict[str, None] = OrderedDict()
         self._plan: list[str] = []
-        self.stopped: str | None = None
+        self.stop_reason: str | None = None
         """Why the last turn ended, as text; None: as usual."""
 
     def add_call(self, update: object) -> None:
         """Note the files that a tool call touches."""
         kind = acp.text(update, "kind")
-        content, places = acp.member(update, "content"), acp.member(update, "locations")
+        content, locations = acp.member(update, "content"), acp.member(update, "locations")
         diffs = [item for item in content if acp.text(item, "type") == "diff"] if isinstance(content, list) else []
-        changed = [*diffs, *(places if kind in _CHANGING and isinstance(places, list) else [])]
-        read = places if kind == "read" and isinstance(places, list) else []
-        for files, items in ((self._changed, changed), (self._read, read)):
+        changed_items = [*diffs, *(locations if kind in _CHANGING_KINDS and isinstance(locations, list) else [])]
+        read_items = locations if kind == "read" and isinstance(locations, list) else []
+        for files, items in ((self._changed, changed_items), (self._read, read_items)):
             for item in items:
-                _note(files, acp.text(item, "path") or "")
+                _note_file(files, acp.text(item, "path") or "")
 
     def add_plan(self, update: object) -> None:
         """Note a plan, which replaces the one before."""
@@ -243,35 +244,37 @@ class Facts:
             f"[{acp.text(entry, 'status') or 'pending'}] {acp.text(entry, 'content') or ''}"
             for entry in (entries if isinstance(entries, list) else [])
         ]
-        self._plan = [line[:_LINE] for line in lines[:_ENTRIES]]
+        self._plan = [line[:_LINE_LENGTH] for line in lines[:_PLAN_LIMIT]]
 
     def add_entry(self, entry: Entry) -> None:
         """Note how the last turn ended, if that is not as usual."""
         if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
-            self.stopped = "The user's last message was not answered."
+            self.stop_reason = "The user's last message was not answered."
         elif entry.note is not None and entry.note.get("type") == NoteType.FAILED:
-            self.stopped = "The last turn broke off: the agent ended."
+            self.stop_reason = "The last turn broke off: the agent ended."
         elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
             error = acp.text(acp.member(entry.value, "error"), "message") or "no message"
             reason = acp.text(acp.member(entry.value, "result"), "stopReason") or f"with an error: {error}"
-            self.stopped = None if reason == "end_turn" else _ENDS.get(reason, f"The last turn ended {reason}")
+            self.stop_reason = (
+                None if reason == "end_turn" else _STOP_REASONS.get(reason, f"The last turn ended {reason}")
+            )
 
     def make_sections(self, failed: Sequence[str]) -> list[str]:
         """The parts of the record, the most important ones last. ``failed``: titles of the last turn's failed calls."""
-        read = [path for path in self._read if path not in self._changed]
-        ends = [f"A tool call failed: {title}"[:_LINE] for title in failed]
-        ends = [self.stopped[:_LINE], *ends] if self.stopped is not None else ends
-        parts = ((READ, read), (CHANGED, list(self._changed)), (PLAN, self._plan), (OPEN, ends))
+        read_paths = [path for path in self._read if path not in self._changed]
+        ends = [f"A tool call failed: {title}"[:_LINE_LENGTH] for title in failed]
+        ends = [self.stop_reason[:_LINE_LENGTH], *ends] if self.stop_reason is not None else ends
+        parts = ((READ, read_paths), (CHANGED, list(self._changed)), (PLAN, self._plan), (OPEN, ends))
         return [f"{label}\n{quote(chr(10).join(lines))}" for label, lines in parts if lines]
 
 
-def _note(files: OrderedDict[str, None], path: str) -> None:
-    path = " ".join(path[:_LINE].splitlines())
+def _note_file(files: OrderedDict[str, None], path: str) -> None:
+    path = " ".join(path[:_LINE_LENGTH].splitlines())
     if not path:
         return
     files[path] = None
     files.move_to_end(path)
-    if len(files) > _FILES:
+    if len(files) > _FILE_LIMIT:
         files.popitem(last=False)
 
 
@@ -282,9 +285,9 @@ class Attachments:
     from anybody, so it is only named.
     """
 
-    def __init__(self, takes: frozenset[str]) -> None:
-        """``takes``: the types of content blocks that the agent takes."""
-        self._takes = takes
+    def __init__(self, accepted_content: frozenset[str]) -> None:
+        """``accepted_content``: the types of content blocks that the agent takes."""
+        self._accepted_content = accepted_content
         self._count = 0
         self._kept: deque[tuple[str, bytes]] = deque()
         self._size = 0
@@ -292,9 +295,9 @@ class Attachments:
     def name_block(self, block: object, *, is_users: bool) -> str:
         """The name of a content block in the record; with a number if it is the user's and can be attached."""
         kind = acp.text(block, "type") or "content"
-        places = acp.text(block, "name"), acp.text(block, "uri"), acp.text(acp.member(block, "resource"), "uri")
-        about = " ".join(dict.fromkeys(filter(None, places))) or acp.text(block, "mimeType")
-        if is_users and kind in _NUMBERED:
+        names = acp.text(block, "name"), acp.text(block, "uri"), acp.text(acp.member(block, "resource"), "uri")
+        about = " ".join(dict.fromkeys(filter(None, names))) or acp.text(block, "mimeType")
+        if is_users and kind in _ATTACHABLE:
             kind = self._number_block(kind, block)
         return f"[{kind}: {about}]" if about else f"[{kind}]"
 
@@ -304,16 +307,16 @@ class Attachments:
 
     def _number_block(self, kind: str, block: object) -> str:
         """A block's type with a number. The block is kept if the agent takes it; the same block is kept once."""
-        data = jsonrpc.dump(block) if kind in self._takes else b""
-        known = next((name for name, kept in self._kept if kept == data), None)
-        if known is not None:
-            return known
+        data = jsonrpc.dump(block) if kind in self._accepted_content else b""
+        known_name = next((name for name, kept_data in self._kept if kept_data == data), None)
+        if known_name is not None:
+            return known_name
         self._count += 1
         name = f"{kind} {self._count}"
         if data and len(data) <= ATTACHED_BYTES:
             self._kept.append((name, data))
             self._size += len(data)
-        while self._size > ATTACHED_BYTES or len(self._kept) > ATTACHED_MOST:
+        while self._size > ATTACHED_BYTES or len(self._kept) > ATTACHED_LIMIT:
             self._size -= len(self._kept.popleft()[1])
         return name
 
@@ -321,7 +324,7 @@ class Attachments:
 LIMIT = 64 * 1024
 """The most bytes of the record: enough for what matters, and little compared with an agent's context window."""
 
-_HELD = 3
+_HELD_FACTOR = 3
 """How many times the limit is held in memory before older turns are reduced."""
 
 
@@ -329,25 +332,25 @@ class HandoverRecord:
     """Collects the lines of a replay, and makes the record. Reduces old turns that the record has no room for."""
 
     def __init__(
-        self, limit: int = LIMIT, takes: frozenset[str] = frozenset(), introduction: str = INTRODUCTION
+        self, limit: int = LIMIT, accepted_content: frozenset[str] = frozenset(), introduction: str = INTRODUCTION
     ) -> None:
-        """``limit``: the most bytes of the record. ``takes``: the types of content blocks that the agent takes beside
-        text."""
+        """``limit``: the most bytes of the record. ``accepted_content``: the types of content blocks that the agent
+        takes beside text."""
         self._limit = limit
         self._introduction = introduction
         self._turns: list[RecordTurn] = []
         self._size = 0
-        self._lost = False
+        self._has_lost_turns = False
         self._speaker: tuple[str, str | None] | None = None
         """The speaker of the last message, and its ``messageId``."""
         self._calls: dict[str, tuple[RecordTurn, RecordItem, str]] = {}
         """By call id: its turn, its place there, and its title."""
         self._facts = Facts()
-        self._attachments = Attachments(takes)
+        self._attachments = Attachments(accepted_content)
 
     def add(self, line: bytes) -> None:
         """Add one line of a replay. Lines other than messages, tool calls and plans are ignored."""
-        update = acp.update_of(line)
+        update = acp.read_update(line)
         kind = acp.update_kind(update)
         role = update_kinds.find_v1_role(kind)
         if role in (Role.USER, Role.AGENT):
@@ -374,15 +377,15 @@ class HandoverRecord:
         attached = [f"{ATTACHED}{names}."] if names else []
         failed = [item.text for item in self._turns[-1].items if item.is_failed] if self._turns else []
         sections = self._facts.make_sections(failed)
-        room = self._limit - _size(self._join_parts([SHORTENED, "", *attached]))
-        while sections and sum(map(_size, sections)) + 2 * len(sections) > room // 4:
+        room = self._limit - _measure(self._join_parts([SHORTENED, "", *attached]))
+        while sections and sum(map(_measure, sections)) + 2 * len(sections) > room // 4:
             sections.pop(0)
-        behind = [*sections, *attached]
-        whole = self._join_parts([*(turn.render(Detail.WHOLE) for turn in self._turns), *behind])
-        if not self._lost and _size(whole) <= self._limit:
-            return whole
-        room -= sum(_size(section) + 2 for section in sections)
-        return self._join_parts([*self._choose_turns(room), *behind])
+        last_parts = [*sections, *attached]
+        whole_record = self._join_parts([*(turn.render(Detail.WHOLE) for turn in self._turns), *last_parts])
+        if not self._has_lost_turns and _measure(whole_record) <= self._limit:
+            return whole_record
+        room -= sum(_measure(section) + 2 for section in sections)
+        return self._join_parts([*self._choose_turns(room), *last_parts])
 
     @property
     def is_empty(self) -> bool:
@@ -397,14 +400,14 @@ class HandoverRecord:
         newest, *older = reversed(self._turns)
         reserve = room // 8
         chosen = [_fit_turn(newest, room, room, gist=False) or newest.cut_to(room * 3 // 4 if older else room)]
-        room -= _size(chosen[0])
+        room -= _measure(chosen[0])
         for turn in older:
             words = _fit_turn(turn, (room - reserve) // 2, room - 2, gist=True)
             if not words:
                 break
             chosen.append(words)
-            room -= _size(words) + 2  # the empty line between two
-        is_whole = len(chosen) == len(self._turns) and not self._lost
+            room -= _measure(words) + 2  # the empty line between two
+        is_whole = len(chosen) == len(self._turns) and not self._has_lost_turns
         return [SHORTENED if is_whole else LEFT_OUT, *reversed(chosen)]
 
     def _join_parts(self, parts: Iterable[str]) -> str:
@@ -416,60 +419,60 @@ class HandoverRecord:
         if id not in self._calls:
             self._add_words(TOOL, f"{title or id} ({status or 'unknown'})", None)
             self._calls[id] = self._turns[-1], self._turns[-1].items[-1], title or id
-        turn, item, known = self._calls[id]
+        turn, item, known_title = self._calls[id]
         if status is not None:
-            before = len(item.text)
-            item.pieces = [f"{title or known} ({status})"]
+            size_before = len(item.text)
+            item.pieces = [f"{title or known_title} ({status})"]
             item.is_failed = status == "failed"
-            turn.said += len(item.text) - before
+            turn.said_size += len(item.text) - size_before
         content = acp.member(update, "content")
         if isinstance(content, list):
             inner = [acp.member(item_content, "content") for item_content in content]
-            named = [
+            names = [
                 self._read_words(inner_content)
                 for inner_content in inner
                 if isinstance(inner_content, dict) and acp.text(inner_content, "type") != "text"
             ]
-            before = turn.put_out
-            turn.put(item, format_output(content, named), self._limit)
-            self._size += turn.put_out - before
+            size_before = turn.output_size
+            turn.set_output(item, format_output(content, names), self._limit)
+            self._size += turn.output_size - size_before
         self._facts.add_call(update)
 
     def _add_words(self, speaker: str, words: str, message_id: str | None) -> None:
         if not words:
             return
-        before, self._speaker = self._speaker, (speaker, message_id)
-        if not self._turns or (speaker == USER and before is not None and before[0] != USER):
-            if self._size > _HELD * self._limit:
+        last_speaker, self._speaker = self._speaker, (speaker, message_id)
+        if not self._turns or (speaker == USER and last_speaker is not None and last_speaker[0] != USER):
+            if self._size > _HELD_FACTOR * self._limit:
                 self._reduce()
             self._turns.append(RecordTurn())
         turn = self._turns[-1]
-        if before == self._speaker and speaker != TOOL:
+        if last_speaker == self._speaker and speaker != TOOL:
             turn.items[-1].pieces.append(words)
         else:
             turn.add(RecordItem(speaker, [words]))
-        turn.said += len(words)
+        turn.said_size += len(words)
         self._size += len(words)
 
     def _reduce(self) -> None:
         """Free what the record has no room for: outputs first, then all but the gist, then turns."""
-        kept: list[RecordTurn] = []
-        with_outputs = words_size = gists = 0
+        kept_turns: list[RecordTurn] = []
+        whole_size = words_size = gist_size = 0
         for turn in reversed(self._turns):
-            with_outputs, words_size = with_outputs + turn.said + turn.put_out, words_size + turn.said
-            if with_outputs > self._limit:
+            whole_size, words_size = whole_size + turn.said_size + turn.output_size, words_size + turn.said_size
+            if whole_size > self._limit:
                 turn.shorten()
             if words_size > self._limit:
                 turn.reduce()
-                gists += turn.said
-            if gists > self._limit:
-                self._lost = True
+                gist_size += turn.said_size
+            if gist_size > self._limit:
+                self._has_lost_turns = True
                 break
-            kept.append(turn)
-        self._turns = kept[::-1]
-        kept_ids = set(map(id, kept))
-        self._calls = {key: placed for key, placed in self._calls.items() if id(placed[0]) in kept_ids}
-        self._size = sum(turn.said + turn.put_out for turn in self._turns)
+            kept_turns.append(turn)
+        self._turns = kept_turns[::-1]
+        kept_ids = set(map(id, kept_turns))
+        self._calls = {key: place for key, place in self._calls.items() if id(place[0]) in kept_ids}
+        self._size = sum(turn.said_size + turn.output_size for turn in self._turns)
 
     def _read_words(self, content: object, *, is_users: bool = False) -> str:
         if acp.text(content, "type") == "text":
@@ -479,16 +482,16 @@ class HandoverRecord:
 
 def make_record(lines: Iterable[bytes], limit: int = LIMIT) -> str:
     """The record of all these lines of a replay."""
-    out = HandoverRecord(limit)
+    record = HandoverRecord(limit)
     for line in lines:
-        out.add(line)
-    return out.make_text()
+        record.add(line)
+    return record.make_text()
 
 
 def _fit_turn(turn: RecordTurn, share: int, room: int, *, gist: bool) -> str:
     """A turn in the most detail that fits into its share, or as a gist into the whole room; empty if nothing fits."""
     for detail in (Detail.WHOLE, Detail.SHORT, Detail.SAID):
-        if _size(words := turn.render(detail)) <= share:
+        if _measure(words := turn.render(detail)) <= share:
             return words
     words = turn.render(Detail.GIST) if gist else ""
-    return words if _size(words) <= room else ""
+    return words if _measure(words) <= room else ""

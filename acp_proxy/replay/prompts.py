@@ -37,7 +37,7 @@ class Prompt:
     def take_chunks(self) -> list[bytes]:
         """The lines of the chunks. Empty when called again."""
         blocks, self._blocks = self._blocks, []
-        return [acp.user_chunk(self._session_id, raw, self._message_id) for _, raw in blocks]
+        return [acp.encode_user_chunk(self._session_id, raw, self._message_id) for _, raw in blocks]
 
 
 def _read_blocks(entry: Entry) -> list[tuple[object, bytes]]:
@@ -53,8 +53,8 @@ def _read_blocks(entry: Entry) -> list[tuple[object, bytes]]:
 def _read_raw_blocks(raw: bytes, blocks: list[object]) -> list[bytes]:
     text = json_splice.decode(raw)
     try:
-        params = json_splice.members(text, json_splice.whole(text)[0])["params"]
-        spans = json_splice.elements(text, json_splice.members(text, params[0])["prompt"][0])
+        params = json_splice.find_members(text, json_splice.find_value(text)[0])["params"]
+        spans = json_splice.find_elements(text, json_splice.find_members(text, params[0])["prompt"][0])
         if len(spans) == len(blocks):
             return [json_splice.encode(text[start:end]) for start, end in spans]
     except (ValueError, KeyError):
@@ -74,9 +74,9 @@ def _read_raw_blocks(raw: bytes, blocks: list[object]) -> list[bytes]:
 # says.
 
 
-QUEUE = 64
+QUEUE_LIMIT = 64
 """The most prompts that wait for an answer. If there are more, the oldest counts as unanswered."""
-_BEGINNING = 4096
+_BEGINNING_LENGTH = 4096
 """The letters by which the first prompt is recognised."""
 
 Messages = list[list[Update]]
@@ -89,31 +89,31 @@ class Echoes:
     """
 
     def __init__(self) -> None:
-        self._open: list[Prompt] = []
+        self._open_prompts: list[Prompt] = []
         self._held_chunks: list[Update] = []
-        self._quiet: set[str] = set()
+        self._quiet_runs: set[str] = set()
         """The runs in whose turn nothing has come yet except user messages."""
-        self._first: str | None = None
+        self._first_letters: str | None = None
         self._has_echoes = False
         """The agent has echoed a prompt."""
 
     def list_runs(self) -> frozenset[str]:
         """The runs in which a turn is under way."""
-        return frozenset(prompt.run for prompt in self._open)
+        return frozenset(prompt.run for prompt in self._open_prompts)
 
     def begin(self, prompt: Prompt) -> list[Update]:
         """The client has sent a prompt."""
-        ready = [] if prompt.run in self._quiet else self.settle()
-        if all(other.is_cancelled for other in self._list_of_run(prompt.run)):  # some agents never answer these
-            self._quiet.add(prompt.run)
-        for other in self._open:
+        replayed = [] if prompt.run in self._quiet_runs else self.settle()
+        if all(other.is_cancelled for other in self._iterate_run(prompt.run)):  # some agents never answer these
+            self._quiet_runs.add(prompt.run)
+        for other in self._open_prompts:
             other.is_certain |= other.run != prompt.run  # the other connection seems to have ended
-        if self._first is None:
-            self._first = prompt.letters[:_BEGINNING]
-        self._open.append(prompt)
-        if len(self._open) > QUEUE:
-            self._close(self._open[:1])
-        return ready
+        if self._first_letters is None:
+            self._first_letters = prompt.letters[:_BEGINNING_LENGTH]
+        self._open_prompts.append(prompt)
+        if len(self._open_prompts) > QUEUE_LIMIT:
+            self._close(self._open_prompts[:1])
+        return replayed
 
     def hold(self, update: Update) -> bool:
         """The agent has sent a user chunk. Returns whether it waits, since it or a chunk before it may be an echo."""
@@ -124,73 +124,73 @@ class Echoes:
 
     def end_echoes(self, run: str) -> list[Update]:
         """The agent has sent something else, so an echo can no longer give the current prompt its id."""
-        if not self._open and not self._held_chunks:
+        if not self._open_prompts and not self._held_chunks:
             return []
-        ready = self.settle()
-        self._quiet.discard(run)
-        if (current := next(self._list_of_run(run), None)) is not None:
+        replayed = self.settle()
+        self._quiet_runs.discard(run)
+        if (current := next(self._iterate_run(run), None)) is not None:
             current.is_certain = True
-        return ready
+        return replayed
 
     def answer(self, run: str, id: bytes) -> list[Update]:
         """The agent has answered a prompt. ``id``: the JSON text of the request's id."""
-        prompt = next((prompt for prompt in self._list_of_run(run) if prompt.id == id), None)
+        prompt = next((prompt for prompt in self._iterate_run(run) if prompt.id == id), None)
         if prompt is None:
             return []
-        ready = self.settle()
-        if next(self._list_of_run(run)) is prompt:
-            self._quiet.add(run)  # the next prompt's turn begins
+        replayed = self.settle()
+        if next(self._iterate_run(run)) is prompt:
+            self._quiet_runs.add(run)  # the next prompt's turn begins
         self._close([prompt])
-        return ready
+        return replayed
 
     def cancel(self, run: str) -> None:
         """The client has cancelled the turn of a run."""
-        for prompt in self._list_of_run(run):
+        for prompt in self._iterate_run(run):
             prompt.is_cancelled = True
 
     def give_up(self, run: str, *, only_cancelled: bool) -> list[Update]:
         """The prompts of a run, or only the cancelled ones, will get no answer."""
-        gone = [prompt for prompt in self._list_of_run(run) if prompt.is_cancelled or not only_cancelled]
-        ready = self.settle() if gone else []
-        self._close(gone)
-        return ready
+        given_up = [prompt for prompt in self._iterate_run(run) if prompt.is_cancelled or not only_cancelled]
+        replayed = self.settle() if given_up else []
+        self._close(given_up)
+        return replayed
 
     def leave_out_queued(self, run: str) -> None:
         """Replay no prompts of a run that wait for the end of its turn, if the agent echoes prompts: it will echo
         these when their turns begin."""
         if self._has_echoes:  # not with each prompt: one that carries the record of a handover is not echoed
-            queued = list(self._list_of_run(run))[1:]
+            queued = list(self._iterate_run(run))[1:]
             for prompt in queued:
                 if not prompt.is_echoed:
                     prompt.take_chunks()
 
     def stop_waiting(self) -> None:
         """Stop waiting for echoes: all prompts are replayed as they are known now."""
-        for prompt in self._open:
+        for prompt in self._open_prompts:
             prompt.is_certain = True
 
     def settle(self) -> list[Update]:
         """Decide which of the waiting chunks are echoes."""
         if not self._held_chunks:
             return []
-        held, self._held_chunks = self._held_chunks, []
-        rest: Messages = []
-        for message in _group_messages(held):
-            rest += self._drop_echoes(message)
+        held_chunks, self._held_chunks = self._held_chunks, []
+        other_messages: Messages = []
+        for message in _group_messages(held_chunks):
+            other_messages += self._drop_echoes(message)
         begins_again = False
-        ready: list[Update] = []
-        for message in rest:
-            waiting = self._list_waiting(message[0].run) if message[0].run in self._quiet else []
-            beginning = _join_letters(message)[:_BEGINNING]
+        replayed: list[Update] = []
+        for message in other_messages:
+            waiting = self._list_waiting(message[0].run) if message[0].run in self._quiet_runs else []
+            beginning = _join_letters(message)[:_BEGINNING_LENGTH]
             is_echo = (
-                bool(waiting) and beginning == waiting[0].letters[:_BEGINNING]
+                bool(waiting) and beginning == waiting[0].letters[:_BEGINNING_LENGTH]
             )  # mentions may be written out after it
-            begins_again |= bool(self._first) and beginning == self._first and not is_echo
+            begins_again |= bool(self._first_letters) and beginning == self._first_letters and not is_echo
             if waiting and not begins_again:
                 self._note_echo(waiting[0], message[0])
             else:
-                ready += message
-        return ready
+                replayed += message
+        return replayed
 
     def _drop_echoes(self, message: list[Update]) -> Messages:
         """The rest of a message after the texts of prompts with which it begins."""
@@ -206,17 +206,17 @@ class Echoes:
         prompt.note_echo(_find_message_id(echo))
         self._has_echoes = True
 
-    def _list_of_run(self, run: str) -> Iterator[Prompt]:
-        return (prompt for prompt in self._open if prompt.run == run)
+    def _iterate_run(self, run: str) -> Iterator[Prompt]:
+        return (prompt for prompt in self._open_prompts if prompt.run == run)
 
     def _list_waiting(self, run: str) -> list[Prompt]:
-        return [prompt for prompt in self._list_of_run(run) if not prompt.is_echoed]
+        return [prompt for prompt in self._iterate_run(run) if not prompt.is_echoed]
 
     def _close(self, prompts: list[Prompt]) -> None:
         for prompt in prompts:
             prompt.is_certain = True
-        self._open = [prompt for prompt in self._open if prompt not in prompts]
-        self._quiet &= self.list_runs()
+        self._open_prompts = [prompt for prompt in self._open_prompts if prompt not in prompts]
+        self._quiet_runs &= self.list_runs()
 
 
 def _group_messages(held: list[Update]) -> Messages:
@@ -229,18 +229,18 @@ def _find_echo(message: list[Update], prompts: list[Prompt]) -> tuple[Prompt | N
     Chunks with a ``messageId`` are one message, which is an echo only as a whole.
     """
     echo: tuple[Prompt | None, int] = None, 0
-    left, at = [prompt for prompt in prompts if prompt.letters], 0
+    candidates, letter_count = [prompt for prompt in prompts if prompt.letters], 0
     for count, update in enumerate(message, 1):
         text = find_text(update.value.get("content"))
         letters = fold_letters(text or "")
-        left = [prompt for prompt in left if prompt.letters.startswith(letters, at)]
+        candidates = [prompt for prompt in candidates if prompt.letters.startswith(letters, letter_count)]
         if text is None:
-            left = [prompt for prompt in left if not prompt.is_only_text]
-        at += len(letters)
-        if not left:
+            candidates = [prompt for prompt in candidates if not prompt.is_only_text]
+        letter_count += len(letters)
+        if not candidates:
             break
-        whole = next((prompt for prompt in left if len(prompt.letters) == at), None)
-        echo = (whole, count) if whole is not None else echo
+        complete = next((prompt for prompt in candidates if len(prompt.letters) == letter_count), None)
+        echo = (complete, count) if complete is not None else echo
     return echo if _find_message_id(message[0]) is None or echo[1] == len(message) else (None, 0)
 
 

@@ -1,7 +1,7 @@
 """Turns the entries of a transcript into the lines of a replay, which leave a client in the same state as live.
 
 Entries go in one at a time. A prompt's blocks come out as soon as it is certain which id an echo gives them; what
-follows waits for that, up to ``HELD`` bytes. The rest of a segment comes out folded when the segment has ended
+follows waits for that, up to ``HELD_LIMIT`` bytes. The rest of a segment comes out folded when the segment has ended
 (``compact``), or line by line at once (``full``). State comes last, from ``states``.
 
 The same entries always give the same bytes. Nothing raises: what makes no sense is left out. docs/transparency.md says
@@ -30,9 +30,9 @@ Mode = Literal["compact", "full"]
 TOOL_LIMIT = 1024 * 1024
 """The default for the most bytes of a tool call in a compact replay: more than anybody reads."""
 
-FOLDED = 16 * 1024 * 1024
+FOLDED_PAGE = 16 * 1024 * 1024
 """The most bytes of a turn that a load folds at once: no client shows more, and other sessions wait less."""
-HELD = 1024 * 1024
+HELD_LIMIT = 1024 * 1024
 """The most bytes that wait for the echo of a prompt. Beyond that, the prompt gets an id from acp-proxy."""
 
 
@@ -43,52 +43,52 @@ class Replayer:
         self,
         session_id: str,
         *,
-        run: str,
+        run_id: str,
         mode: Mode = "compact",
         tool_limit: int = TOOL_LIMIT,
         other_ids: frozenset[str] = frozenset(),
-        page: int = 0,
+        page_size: int = 0,
         kinds: frozenset[str] = frozenset(),
         at_once: bool = False,
         ids: Mapping[tuple[str, bytes], str] | None = None,
     ) -> None:
-        """``run``: the connection that asks for the replay; its own turn may still be under way.
+        """``run_id``: the connection that asks for the replay; its own turn may still be under way.
 
         ``tool_limit``: the most bytes of one tool call in a compact replay; 0 for no limit.
         ``other_ids``: ids of other sessions whose entries belong to this one; they are replayed with its id.
-        ``page``: a segment longer than this many bytes is replayed as several segments; 0 for never.
+        ``page_size``: a segment longer than this many bytes is replayed as several segments; 0 for never.
         ``kinds``: the optional kinds of updates that the client announced.
-        ``ids``: those that the agent gives the user's messages, by ``rewinds.make_request_key``.
+        ``ids``: the ids that the agent gives the user's messages, by ``rewinds.make_request_key``.
         ``at_once``: the next prompt ends the wait for echoes of earlier ones.
         """
         self._session_id = session_id
         self._ids = other_ids | {session_id}
-        self._run = run
+        self._run_id = run_id
         self._mode = mode
         self._limit = tool_limit if mode == "compact" else 0
-        self._page, self._taken = page, 0
+        self._page_size, self._page_filled = page_size, 0
         self._terminals = ReplayedTerminals(self._limit)
-        self._left_out = update_kinds.OPTIONAL - kinds
+        self._left_out_kinds = update_kinds.OPTIONAL - kinds
         self._at_once = at_once
         self._ids_of_users = ids or {}
         self._unfinished = UnfinishedCalls()
         self._segment = self._begin_segment()
         self._echoes = Echoes()
-        self._held: deque[Prompt | bytes] = deque()
+        self._held_items: deque[Prompt | bytes] = deque()
         self._held_size = 0
         self._prompts: list[Prompt] = []  # the prompt that is being added; it follows what it makes certain
-        self._latest: dict[str, bytes] = {}
+        self._latest_states: dict[str, bytes] = {}
         self._may_go_on = False  # the last entry was replayed with its exact bytes, and more of its message would be
 
     def add(self, number: int, entry: Entry) -> list[bytes]:
         """Add the next entry. ``number``: its line in the transcript."""
-        ready = self._add(number, entry)
-        if self._page and entry.raw is not None:
-            ready = ready + self._count_page(len(entry.raw))
-        out = self._release(ready)
-        self._held += self._prompts
+        lines = self._add(number, entry)
+        if self._page_size and entry.raw is not None:
+            lines = lines + self._count_page(len(entry.raw))
+        certain = self._release(lines)
+        self._held_items += self._prompts
         self._prompts.clear()
-        return out
+        return certain
 
     def _add(self, number: int, entry: Entry) -> list[bytes]:
         self._may_go_on = False
@@ -99,72 +99,72 @@ class Replayer:
         method = acp.text(entry.value, "method")
         if entry.peer is Peer.CLIENT:
             return self._add_from_client(number, entry, method)
-        ready = self._end_prompt(entry) if entry.of == acp.PROMPT else []
+        lines = self._end_prompt(entry) if entry.of == acp.PROMPT else []
         if method == acp.REQUEST_PERMISSION:
-            return ready + self._add_permission(entry)
+            return lines + self._add_permission(entry)
         update = updates.read(entry, self._session_id, self._ids) if method == acp.UPDATE else None
         if update is None:
-            return ready
+            return lines
         self._may_go_on = (
             update.kind in (update_kinds.AGENT_CHUNK, update_kinds.THOUGHT_CHUNK) and update.raw is entry.raw
         )
-        return ready + self._add_update(update)
+        return lines + self._add_update(update)
 
     def add_chunks(self, number: int, stream: AlikeChunks) -> list[bytes]:
         """Add entries that equal the last one except for time and text. ``number``: the line of the last one."""
-        ready = self._segment.add_chunks(stream) if self._may_go_on else None
-        if ready is None:
+        lines = self._segment.add_chunks(stream) if self._may_go_on else None
+        if lines is None:
             return [line for entry in stream.decode_entries() for line in self.add(number, entry)]
-        return self._release(ready + self._count_page(stream.size) if self._page else ready)
+        return self._release(lines + self._count_page(stream.size) if self._page_size else lines)
 
-    def end(self, *, live: bool | None = None) -> list[bytes]:
+    def end(self, *, is_live: bool | None = None) -> list[bytes]:
         """End the replay.
 
-        ``live``: whether open turns may go on. None: those of ``run`` go on unless they were cancelled, since a load
-        ends a cancelled turn.
+        ``is_live``: whether open turns may go on. None: those of ``run_id`` go on unless they were cancelled, since a
+        load ends a cancelled turn.
         """
-        ready = self._replay_users(self._echoes.settle() + self._echoes.give_up(self._run, only_cancelled=True))
-        under_way = self._echoes.list_runs() & {self._run} if live is None else frozenset()
-        if live is None:
-            self._echoes.leave_out_queued(self._run)
-        ready += self._segment.end([] if live else self._unfinished.take_given_up(under_way))
+        lines = self._replay_users(self._echoes.settle() + self._echoes.give_up(self._run_id, only_cancelled=True))
+        under_way = self._echoes.list_runs() & {self._run_id} if is_live is None else frozenset()
+        if is_live is None:
+            self._echoes.leave_out_queued(self._run_id)
+        lines += self._segment.end([] if is_live else self._unfinished.take_given_up(under_way))
         self._unfinished.take_given_up(())  # forget what is unfinished, since nothing more is replayed
         self._echoes.stop_waiting()
-        ready = self._release(ready)
+        lines = self._release(lines)
         self._segment, self._echoes = self._begin_segment(), Echoes()
-        return ready
+        return lines
 
     def end_part(self) -> list[bytes]:
         """End a part of the replay: entries of another version follow. Echoes of its prompts may still come."""
         echoes = self._echoes
-        ready = self.end()
+        lines = self.end()
         self._echoes = echoes
-        return ready
+        return lines
 
     def list_states(self) -> list[bytes]:
         """The lines of the latest commands and usage, to send after the answer."""
-        return [self._latest[kind.name] for kind in KINDS if kind.name in self._latest]
+        return [self._latest_states[kind.name] for kind in KINDS if kind.name in self._latest_states]
 
-    def _release(self, ready: list[bytes]) -> list[bytes]:
+    def _release(self, lines: list[bytes]) -> list[bytes]:
         """Remove and return the lines that are certain now."""
-        if not self._held:
-            return ready
-        self._held += ready
-        self._held_size += sum(map(len, ready))
-        if self._held_size > HELD:
+        if not self._held_items:
+            return lines
+        self._held_items += lines
+        self._held_size += sum(map(len, lines))
+        if self._held_size > HELD_LIMIT:
             self._echoes.stop_waiting()
-        out: list[bytes] = []
-        while self._held:
-            first = self._held[0]
+        certain: list[bytes] = []
+        while self._held_items:
+            first = self._held_items[0]
             if isinstance(first, bytes):
-                out.append(first)
+                certain.append(first)
                 self._held_size -= len(first)
             elif first.is_certain:
-                out += first.take_chunks()
+                certain += first.take_chunks()
             else:
                 break
-            self._held.popleft()
-        return out
+            self._held_items.popleft()
+        return certain
 
     def _begin_segment(self) -> Segment:
         if self._mode == "full":
@@ -173,12 +173,12 @@ class Replayer:
 
     def _count_page(self, size: int) -> list[bytes]:
         """Count bytes of a segment, and end it if they fill a page."""
-        self._taken += size
-        if self._taken < self._page:
+        self._page_filled += size
+        if self._page_filled < self._page_size:
             return []
-        ready = self._segment.end([])
-        self._segment, self._taken, self._may_go_on = self._begin_segment(), 0, False
-        return ready
+        lines = self._segment.end([])
+        self._segment, self._page_filled, self._may_go_on = self._begin_segment(), 0, False
+        return lines
 
     def _add_from_client(self, number: int, entry: Entry, method: str | None) -> list[bytes]:
         """A message from the client."""
@@ -203,44 +203,44 @@ class Replayer:
         under_way = self._echoes.list_runs() & {entry.run}
         if self._at_once:
             self._echoes.stop_waiting()
-        ready = self._replay_users(self._echoes.begin(prompt))
-        ready += self._segment.end(self._unfinished.take_given_up(under_way))
-        self._segment, self._taken = self._begin_segment(), 0
+        lines = self._replay_users(self._echoes.begin(prompt))
+        lines += self._segment.end(self._unfinished.take_given_up(under_way))
+        self._segment, self._page_filled = self._begin_segment(), 0
         self._prompts.append(prompt)
-        return ready
+        return lines
 
     def _end_prompt(self, entry: Entry) -> list[bytes]:
         return self._replay_users(self._echoes.answer(entry.run, jsonrpc.dump(acp.member(entry.value, "id"))))
 
-    def _add_note(self, run: str, note: Mapping[str, object]) -> list[bytes]:
+    def _add_note(self, run_id: str, note: Mapping[str, object]) -> list[bytes]:
         match note.get("type"):
             case NoteType.FAILED:
-                return self._replay_users(self._echoes.give_up(run, only_cancelled=False))
+                return self._replay_users(self._echoes.give_up(run_id, only_cancelled=False))
             case NoteType.OPENED if note.get("method") == acp.FORK:  # open prompts are answered in the parent
-                return self._replay_users(self._echoes.give_up(run, only_cancelled=False))
+                return self._replay_users(self._echoes.give_up(run_id, only_cancelled=False))
             case NoteType.OPENED if note.get("method") == acp.LOAD:
-                return self._replay_users(self._echoes.give_up(run, only_cancelled=True))
+                return self._replay_users(self._echoes.give_up(run_id, only_cancelled=True))
             case NoteType.TERMINAL:
-                ready: list[bytes] = []
-                for id, shown in self._terminals.note(run, note).items():
-                    ready += self._segment.call(
+                lines: list[bytes] = []
+                for id, shown in self._terminals.note(run_id, note).items():
+                    lines += self._segment.call(
                         ReplayedCall(id, shown.run, False, {"content": shown.content}, {}, shows_terminal=True)
                     )
-                return ready
+                return lines
             case _:
                 return []
 
     def _add_update(self, update: Update) -> list[bytes]:
         if not update_kinds.is_conversation(update.kind):
             if update_kinds.find(update.kind).v1 is Form.LAST:
-                self._latest[update.kind] = update.line
+                self._latest_states[update.kind] = update.line
             return []
         if update.kind == update_kinds.USER_CHUNK:
             return [] if self._echoes.hold(update) else self._segment.add(update)
         if update.kind in update_kinds.CALLS:
             return self._add_call(tool_calls.read_update(update))
-        ready = self._replay_users(self._echoes.end_echoes(update.run))
-        return ready if update.kind in self._left_out else ready + self._segment.add(update)
+        lines = self._replay_users(self._echoes.end_echoes(update.run))
+        return lines if update.kind in self._left_out_kinds else lines + self._segment.add(update)
 
     def _add_permission(self, entry: Entry) -> list[bytes]:
         raw = updates.find_line(entry, self._session_id, self._ids)
@@ -253,6 +253,6 @@ class Replayer:
             self._replay_users(self._echoes.end_echoes(call.run)) + self._segment.call(call) if call is not None else []
         )
 
-    def _replay_users(self, own: list[Update]) -> list[bytes]:
+    def _replay_users(self, user_updates: list[Update]) -> list[bytes]:
         """Replay user messages that are not echoes."""
-        return [line for update in own for line in self._segment.add(update)]
+        return [line for update in user_updates for line in self._segment.add(update)]

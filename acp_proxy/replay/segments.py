@@ -39,7 +39,7 @@ class Segment(Protocol):
         """End the segment. ``failed``: the calls and compactions that were never finished."""
 
 
-class _Held(Struct):
+class _WaitingLine(Struct):
     """A line that waits for the output of terminals, which are in ``run``.
 
     ``is_awaited``: there is no line yet, since a permission request asked about a call that has not come.
@@ -58,74 +58,78 @@ class FullSegment:
         self._session_id = session_id
         self._calls = calls
         self._terminals = terminals
-        self._shown: dict[str, TerminalContent] = {}
-        self._held: deque[_Held] = deque()
+        self._terminal_contents: dict[str, TerminalContent] = {}
+        self._waiting_lines: deque[_WaitingLine] = deque()
         """The lines from the first reference to a terminal on, or from a question about a call that has not come."""
-        self._asked: dict[str, _Held] = {}
+        self._asked_lines: dict[str, _WaitingLine] = {}
 
     def add(self, update: Update) -> list[bytes]:
         if update_kinds.find(update.kind).role is Role.COMPACTION:
             unfinished.note(update, self._calls)
-        return self._put(_Held(update.line))
+        return self._put(_WaitingLine(update.line))
 
     def add_chunks(self, stream: AlikeChunks) -> list[bytes]:
-        return self._put(_Held(stream.messages))
+        return self._put(_WaitingLine(stream.messages))
 
     def call(self, call: ReplayedCall) -> list[bytes]:
-        is_new = call.id not in self._calls.known
-        ready = self._calls.take(call)
-        if not ready and call.id not in self._asked:
-            self._asked[call.id] = _Held(b"", is_awaited=True)
-            return self._put(self._asked[call.id])
-        out: list[bytes] = []
-        for statement in ready:
+        is_new = call.id not in self._calls.known_ids
+        statements = self._calls.take(call)
+        if not statements and call.id not in self._asked_lines:
+            self._asked_lines[call.id] = _WaitingLine(b"", is_awaited=True)
+            return self._put(self._asked_lines[call.id])
+        lines: list[bytes] = []
+        for statement in statements:
             self._note_terminals(statement)
             line = tool_calls.encode_call(self._session_id, statement, is_start=statement.is_start or is_new)
             is_new = False
             if line is not None:
-                out += self._put_call(statement, line)
-        return out
+                lines += self._put_call(statement, line)
+        return lines
 
     def end(self, failed: Collection[Key]) -> list[bytes]:
-        ready = [self._finish_line(held) for held in self._held if not held.is_awaited]
-        self._held.clear()
-        self._asked.clear()
-        own = self._calls.own
-        self._terminals.end_turn({id: shown for id, shown in self._shown.items() if id not in own})
-        return [*ready, *(_encode_failed(self._session_id, key) for key in failed)]
+        lines = [self._finish_line(waiting_line) for waiting_line in self._waiting_lines if not waiting_line.is_awaited]
+        self._waiting_lines.clear()
+        self._asked_lines.clear()
+        own_terminals = self._calls.with_own_terminals
+        self._terminals.end_turn(
+            {id: shown for id, shown in self._terminal_contents.items() if id not in own_terminals}
+        )
+        return [*lines, *(_encode_failed(self._session_id, key) for key in failed)]
 
     def _put_call(self, call: ReplayedCall, line: bytes) -> list[bytes]:
         run = call.run if call.shows_terminal else None
-        held = self._asked.pop(call.id, None)
-        if held is None:
-            return self._put(_Held(line, run, call.id))
-        held.line, held.run, held.call, held.is_awaited = line, run, call.id, False
+        waiting_line = self._asked_lines.pop(call.id, None)
+        if waiting_line is None:
+            return self._put(_WaitingLine(line, run, call.id))
+        waiting_line.line, waiting_line.run, waiting_line.call, waiting_line.is_awaited = line, run, call.id, False
         return self._release()
 
-    def _put(self, held: _Held) -> list[bytes]:
-        if not self._held and held.run is None and not held.is_awaited:
-            return [held.line]
-        self._held.append(held)
+    def _put(self, waiting_line: _WaitingLine) -> list[bytes]:
+        if not self._waiting_lines and waiting_line.run is None and not waiting_line.is_awaited:
+            return [waiting_line.line]
+        self._waiting_lines.append(waiting_line)
         return []
 
     def _release(self) -> list[bytes]:
         """Remove and return the first lines that wait for nothing."""
-        ready = []
-        while self._held and self._held[0].run is None and not self._held[0].is_awaited:
-            ready.append(self._held.popleft().line)
-        return ready
+        lines = []
+        while self._waiting_lines and self._waiting_lines[0].run is None and not self._waiting_lines[0].is_awaited:
+            lines.append(self._waiting_lines.popleft().line)
+        return lines
 
-    def _finish_line(self, held: _Held) -> bytes:
-        if held.run is None:
-            return held.line
-        return self._terminals.fill_line(held.line, held.run, own=held.call in self._calls.own)
+    def _finish_line(self, waiting_line: _WaitingLine) -> bytes:
+        if waiting_line.run is None:
+            return waiting_line.line
+        return self._terminals.fill_line(
+            waiting_line.line, waiting_line.run, keeps_own=waiting_line.call in self._calls.with_own_terminals
+        )
 
     def _note_terminals(self, call: ReplayedCall) -> None:
         if call.sets_content:
             self._terminals.stop_awaiting(call.id)
-            self._shown.pop(call.id, None)
+            self._terminal_contents.pop(call.id, None)
         if call.shows_terminal:
-            self._shown[call.id] = TerminalContent(call.run, call.fields["content"])
+            self._terminal_contents[call.id] = TerminalContent(call.run, call.fields["content"])
 
 
 class CompactSegment:
@@ -137,11 +141,13 @@ class CompactSegment:
         self._calls = calls
         self._terminals = terminals
         self._limit = limit
-        self._places: list[Chunks | FoldedCall | Compaction | bytes] = []
+        self._items: list[Chunks | FoldedCall | Compaction | bytes] = []
         self._folds: dict[str, FoldedCall] = {}
         self._compactions: dict[str, Compaction] = {}
-        self._touched: FoldedCall | None = None  # the only fold with an uncut line, which its next update may replace
-        self._plan: int | None = None
+        self._uncut_fold: FoldedCall | None = (
+            None  # the only fold with an uncut line, which its next update may replace
+        )
+        self._plan_index: int | None = None
 
     def add(self, update: Update) -> list[bytes]:
         kind = update_kinds.find(update.kind)
@@ -152,59 +158,61 @@ class CompactSegment:
         else:
             if kind.v1 is Form.LAST_OF_TURN:
                 self._drop_plan()
-                self._plan = len(self._places)
-            self._places.append(update.line)
+                self._plan_index = len(self._items)
+            self._items.append(update.line)
         return []
 
     def add_chunks(self, stream: AlikeChunks) -> list[bytes] | None:
-        last = self._places[-1]
-        if not isinstance(last, Chunks) or last.key is None:
+        last_item = self._items[-1]
+        if not isinstance(last_item, Chunks) or last_item.key is None:
             return None
-        last.add_chunks(stream.text)
+        last_item.add_chunks(stream.text)
         return []
 
     def call(self, call: ReplayedCall) -> list[bytes]:
         if (fold := self._folds.get(call.id)) is None:
-            fold = FoldedCall(self._session_id, call.id, self._limit, is_whole=call.id not in self._calls.known)
+            fold = FoldedCall(self._session_id, call.id, self._limit, is_whole=call.id not in self._calls.known_ids)
             self._folds[call.id] = fold
-            self._places.append(fold)
+            self._items.append(fold)
         for statement in self._calls.take(call):
             if statement.sets_content:
                 self._terminals.stop_awaiting(statement.id)
-            if self._touched is not None and self._touched is not fold:
-                self._touched.cut()
-            self._touched = fold
-            fold.take(statement, one_by_one=statement.id in self._calls.own)
+            if self._uncut_fold is not None and self._uncut_fold is not fold:
+                self._uncut_fold.cut()
+            self._uncut_fold = fold
+            fold.take(statement, one_by_one=statement.id in self._calls.with_own_terminals)
         return []
 
     def end(self, failed: Collection[Key]) -> list[bytes]:
-        ready = list(self._encode_all(set(failed)))
-        ready += [_encode_failed(self._session_id, key) for key in failed if not self._is_here(key)]
-        self._terminals.end_turn({id: fold.shown for id, fold in self._folds.items() if fold.shown is not None})
-        return ready
+        lines = list(self._encode_all(set(failed)))
+        lines += [_encode_failed(self._session_id, key) for key in failed if not self._is_in_segment(key)]
+        self._terminals.end_turn(
+            {id: fold.terminal_content for id, fold in self._folds.items() if fold.terminal_content is not None}
+        )
+        return lines
 
     def _encode_all(self, failed: Collection[Key]) -> Iterator[bytes]:
-        for place in self._places:
-            match place:
+        for item in self._items:
+            match item:
                 case Chunks():
-                    yield place.encode()
-                case FoldedCall() if place.id in self._calls.known:
-                    yield from place.encode(self._terminals, failed=(TOOL_CALL, place.id) in failed)
+                    yield item.encode()
+                case FoldedCall() if item.id in self._calls.known_ids:
+                    yield from item.encode(self._terminals, failed=(TOOL_CALL, item.id) in failed)
                 case Compaction():
-                    yield place.encode(failed=(COMPACTION, place.id) in failed)
+                    yield item.encode(failed=(COMPACTION, item.id) in failed)
                 case bytes():
-                    yield place
+                    yield item
 
-    def _is_here(self, key: Key) -> bool:
+    def _is_in_segment(self, key: Key) -> bool:
         kind, id = key
         return id in (self._folds if kind == TOOL_CALL else self._compactions)
 
     def _add_chunk(self, update: Update) -> None:
-        last = self._places[-1] if self._places else None
-        if isinstance(last, Chunks) and last.may_join(find_key(update)):
-            last.add(update)
+        last_item = self._items[-1] if self._items else None
+        if isinstance(last_item, Chunks) and last_item.may_join(find_key(update)):
+            last_item.add(update)
         else:
-            self._places.append(Chunks(self._session_id, update))
+            self._items.append(Chunks(self._session_id, update))
 
     def _add_compaction(self, update: Update) -> None:
         """Fold all updates of a compaction into its first place. Updates in later segments pass unchanged."""
@@ -212,21 +220,28 @@ class CompactSegment:
         is_new = unfinished.note(update, self._calls)
         if is_new:
             self._compactions[id] = Compaction(self._session_id, id)
-            self._places.append(self._compactions[id])
+            self._items.append(self._compactions[id])
         if id in self._compactions:
             self._compactions[id].add(update)
         else:
-            self._places.append(update.line)
+            self._items.append(update.line)
 
     def _drop_plan(self) -> None:
         """Remove the segment's earlier plan, and join the chunks around it, which are adjacent now."""
-        if (at := self._plan) is None:
+        if (index := self._plan_index) is None:
             return
-        del self._places[at]
-        before, after = self._places[at - 1] if at else None, self._places[at] if at < len(self._places) else None
-        if isinstance(before, Chunks) and isinstance(after, Chunks) and before.may_join(after.key):
-            before.take(after)
-            del self._places[at]
+        del self._items[index]
+        previous_item, next_item = (
+            self._items[index - 1] if index else None,
+            self._items[index] if index < len(self._items) else None,
+        )
+        if (
+            isinstance(previous_item, Chunks)
+            and isinstance(next_item, Chunks)
+            and previous_item.may_join(next_item.key)
+        ):
+            previous_item.take(next_item)
+            del self._items[index]
 
 
 def _encode_failed(session_id: str, key: Key) -> bytes:

@@ -24,61 +24,61 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Newest(Generic[K, V]):
+class NewestValues(Generic[K, V]):
     """Values by key. Holds any amount until ``trim``."""
 
     def __init__(self, limit: int) -> None:
         """``limit``: the sum of the sizes of all values, after ``trim``."""
         self._limit = limit
-        self._kept: dict[K, tuple[V, int]] = {}
+        self._values: dict[K, tuple[V, int]] = {}
         self._size = 0
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._values)
 
     def __contains__(self, key: K) -> bool:
-        return key in self._kept
+        return key in self._values
 
     def get(self, key: K) -> V | None:
         """The value of a key, or None."""
-        kept = self._kept.get(key)
-        return kept[0] if kept is not None else None
+        value_and_size = self._values.get(key)
+        return value_and_size[0] if value_and_size is not None else None
 
     def put(self, key: K, value: V, size: int) -> None:
         """Set a value, which is the newest from now on."""
         self.pop(key)
-        self._kept[key] = value, size
+        self._values[key] = value, size
         self._size += size
 
     def pop(self, key: K) -> V | None:
         """Remove and return the value of a key, or None."""
-        kept = self._kept.pop(key, None)
-        if kept is None:
+        value_and_size = self._values.pop(key, None)
+        if value_and_size is None:
             return None
-        self._size -= kept[1]
-        return kept[0]
+        self._size -= value_and_size[1]
+        return value_and_size[0]
 
     def items(self) -> list[tuple[K, V]]:
         """All keys and values, oldest first."""
-        return [(key, value) for key, (value, _) in self._kept.items()]
+        return [(key, value) for key, (value, _) in self._values.items()]
 
     def trim(self) -> None:
         """Remove the oldest values beyond the limit. Takes time only for those that it removes."""
         while self._size > self._limit:
-            self.pop(next(iter(self._kept)))
+            self.pop(next(iter(self._values)))
 
 
 CARRIED = 1024 * 1024
 """The most bytes of outputs, and of contents that wait for an output, that are kept from one turn to the next."""
 PLACEHOLDER = "[the output of this terminal was not recorded]"
 
-_AWAITING = 16
+_AWAITING_CALLS_LIMIT = 16
 """The most calls that are sent again when more becomes known of one terminal; agents show one in a call or two. Else a
 terminal of all turns would send all calls again in each."""
-_NO_LONGER_AWAITED = 1000  # terminals that are remembered although no call waits for them
+_UNAWAITED_LIMIT = 1000  # terminals that are remembered although no call waits for them
 _FENCE = "```"
-_AROUND = 512  # bytes reserved for the lines around an output, so that the exit status is not cut
-_Id = tuple[str, str]  # run, terminal id
+_RESERVED_BYTES = 512  # bytes reserved for the lines around an output, so that the exit status is not cut
+_TerminalKey = tuple[str, str]  # run, terminal id
 
 
 class TerminalContent(Struct, frozen=True):
@@ -88,7 +88,7 @@ class TerminalContent(Struct, frozen=True):
     content: bytes
 
 
-class _Noted(Struct, frozen=True):
+class _NotedTerminal(Struct, frozen=True):
     """What is known of a terminal.
 
     ``output``: a Markdown code fence, or None if no output was recorded. ``ending``: how the command ended, if known.
@@ -105,7 +105,7 @@ class _Noted(Struct, frozen=True):
         """What replaces the terminal."""
         return "\n".join(filter(None, (self.output or PLACEHOLDER, self.ending)))
 
-    def merge(self, later: "_Noted") -> "_Noted":
+    def merge(self, later: "_NotedTerminal") -> "_NotedTerminal":
         """What is known with a later note, which may lack what an earlier one had; unless the client has used the id
         again."""
         if self.is_final:
@@ -121,9 +121,9 @@ class ReplayedTerminals:
     def __init__(self, limit: int) -> None:
         """``limit``: the most bytes of one output; 0 for no limit."""
         self._limit = limit
-        self._noted: Newest[_Id, _Noted] = Newest(CARRIED)
-        self._calls_awaiting_output: Newest[str, TerminalContent] = Newest(CARRIED)
-        self._awaited: dict[_Id, dict[str, None]] = {}
+        self._noted: NewestValues[_TerminalKey, _NotedTerminal] = NewestValues(CARRIED)
+        self._calls_awaiting_output: NewestValues[str, TerminalContent] = NewestValues(CARRIED)
+        self._awaited: dict[_TerminalKey, dict[str, None]] = {}
         """By terminal: the ids of the newest calls that wait for its output, or did."""
 
     def note(self, run: str, note: Mapping[str, object]) -> dict[str, TerminalContent]:
@@ -134,36 +134,37 @@ class ReplayedTerminals:
         id = acp.text(note, "terminalId")
         if id is None:
             return {}
-        before, output = self._noted.get((run, id)), _read_output(note, self._limit)
-        output = before.merge(output) if before is not None else output
+        noted, output = self._noted.get((run, id)), _read_output(note, self._limit)
+        output = noted.merge(output) if noted is not None else output
         self._noted.put((run, id), output, len(output.text))
-        if output.text == (before.text if before is not None else PLACEHOLDER):
+        if output.text == (noted.text if noted is not None else PLACEHOLDER):
             return {}
         calls = ((call, self._calls_awaiting_output.get(call)) for call in self._awaited.get((run, id), ()))
-        return {call: shown for call, shown in calls if shown is not None and _has_terminal(shown, run, id)}
+        return {call: content for call, content in calls if content is not None and _has_terminal(content, run, id)}
 
-    def resolve(self, shown: TerminalContent, *, own: bool = False) -> tuple[bytes, int]:
+    def resolve(self, content: TerminalContent, *, keeps_own: bool = False) -> tuple[bytes, int]:
         """The content with outputs in place of terminals (JSON text), and how many bytes of output are left out.
 
-        ``own``: terminals without a note are the agent's own, and stay.
+        ``keeps_own``: terminals without a note are the agent's own, and stay.
         """
         items, left_out = [], 0
-        for raw in update_lines.split_array(shown.content):
+        for raw in update_lines.split_array(content.content):
             item = update_lines.parse(raw)
-            id = shown.run, acp.text(item, "terminalId") or ""
-            if acp.text(item, "type") == "terminal" and not (own and id not in self._noted):
-                noted = self._noted.get(id) or _Noted(None)
+            id = content.run, acp.text(item, "terminalId") or ""
+            if acp.text(item, "type") == "terminal" and not (keeps_own and id not in self._noted):
+                noted = self._noted.get(id) or _NotedTerminal(None)
                 raw, left_out = update_lines.encode_text_item(noted.text), left_out + noted.left_out
             items.append(raw)
         return update_lines.join_array(items), left_out
 
-    def fill_line(self, line: bytes, run: str, *, own: bool) -> bytes:
-        """An update's line with outputs in place of terminals; every other byte stays. ``own``: as in ``resolve``."""
+    def fill_line(self, line: bytes, run: str, *, keeps_own: bool) -> bytes:
+        """An update's line with outputs in place of terminals; every other byte stays. ``keeps_own``: as in
+        ``resolve``."""
         raw = line.removesuffix(b"\n")
         try:
             content = update_lines.find_content(raw)
-            new = self.resolve(TerminalContent(run, content), own=own)[0]
-            return update_lines.replace_content(raw, new) + b"\n" if new != content else line
+            new_content = self.resolve(TerminalContent(run, content), keeps_own=keeps_own)[0]
+            return update_lines.replace_content(raw, new_content) + b"\n" if new_content != content else line
         except (ValueError, KeyError):
             return line
 
@@ -171,61 +172,61 @@ class ReplayedTerminals:
         """A call's content has changed, so it no longer waits for an output."""
         self._calls_awaiting_output.pop(call)
 
-    def end_turn(self, shown: Mapping[str, TerminalContent]) -> None:
+    def end_turn(self, contents: Mapping[str, TerminalContent]) -> None:
         """A turn has ended: remember which calls wait for an output, and forget what is beyond the limit.
 
-        ``shown``: the contents that refer to terminals, by call id.
+        ``contents``: the contents that refer to terminals, by call id.
         """
-        waiting = [(call, content) for call, content in shown.items() if self._may_change(content)]
+        waiting = [(call, content) for call, content in contents.items() if self._may_change(content)]
         for call, content in waiting:
             self._calls_awaiting_output.put(call, content, len(content.content))
         self._await(waiting)
         self._calls_awaiting_output.trim()
-        if len(self._awaited) > 2 * len(self._calls_awaiting_output) + _NO_LONGER_AWAITED:
+        if len(self._awaited) > 2 * len(self._calls_awaiting_output) + _UNAWAITED_LIMIT:
             self._awaited.clear()
             self._await(self._calls_awaiting_output.items())
         self._noted.trim()
 
     def _await(self, waiting: Iterable[tuple[str, TerminalContent]]) -> None:
-        for call, shown in waiting:
-            for id in _find_terminals(shown):
-                calls = self._awaited.setdefault((shown.run, id), {})
+        for call, content in waiting:
+            for id in _find_terminals(content):
+                calls = self._awaited.setdefault((content.run, id), {})
                 calls.pop(call, None)
                 calls[call] = None
-                if len(calls) > _AWAITING:
+                if len(calls) > _AWAITING_CALLS_LIMIT:
                     del calls[next(iter(calls))]
 
-    def _may_change(self, shown: TerminalContent) -> bool:
-        noted = (self._noted.get((shown.run, id)) for id in _find_terminals(shown))
+    def _may_change(self, content: TerminalContent) -> bool:
+        noted = (self._noted.get((content.run, id)) for id in _find_terminals(content))
         return any(output is None or not output.is_final for output in noted)
 
 
-def _find_terminals(shown: TerminalContent) -> set[str]:
+def _find_terminals(content: TerminalContent) -> set[str]:
     """The ids of the terminals that a content refers to."""
-    values = [update_lines.parse(raw) for raw in update_lines.split_array(shown.content)]
+    values = [update_lines.parse(raw) for raw in update_lines.split_array(content.content)]
     ids = [acp.text(value, "terminalId") for value in values if acp.text(value, "type") == "terminal"]
     return {id for id in ids if id is not None}
 
 
-def _has_terminal(shown: TerminalContent, run: str, id: str) -> bool:
+def _has_terminal(content: TerminalContent, run: str, id: str) -> bool:
     """Whether a content refers to this terminal. It may have changed since the call began to wait."""
-    return shown.run == run and id in _find_terminals(shown)
+    return content.run == run and id in _find_terminals(content)
 
 
-def _read_output(note: Mapping[str, object], limit: int) -> _Noted:
+def _read_output(note: Mapping[str, object], limit: int) -> _NotedTerminal:
     """What a note says about a terminal."""
     output, ending, final = acp.text(note, "output"), _explain_exit(note.get("exitStatus")), note.get("final")
     is_final = final if isinstance(final, bool) else output is not None and ending is not None  # older notes lack it
     if output is None:
-        return _Noted(None, ending, is_final=is_final)
-    kept = truncate.shorten(output, max(limit - _AROUND, 0)) if limit else output
-    left_out = len(jsonrpc.dump(output)) - len(jsonrpc.dump(kept)) if len(kept) < len(output) else 0
+        return _NotedTerminal(None, ending, is_final=is_final)
+    kept_output = truncate.shorten(output, max(limit - _RESERVED_BYTES, 0)) if limit else output
+    left_out = len(jsonrpc.dump(output)) - len(jsonrpc.dump(kept_output)) if len(kept_output) < len(output) else 0
     fence = _FENCE
-    while fence in kept:
+    while fence in kept_output:
         fence += "`"
-    cut = "[the terminal kept only the end of its output]" if note.get("truncated") is True else None
-    body = "\n".join((fence, kept.removesuffix("\n"), fence))
-    return _Noted("\n".join(filter(None, (cut, body))), ending, left_out, is_final)
+    cut_notice = "[the terminal kept only the end of its output]" if note.get("truncated") is True else None
+    body = "\n".join((fence, kept_output.removesuffix("\n"), fence))
+    return _NotedTerminal("\n".join(filter(None, (cut_notice, body))), ending, left_out, is_final)
 
 
 def _explain_exit(status: object) -> str | None:

@@ -14,14 +14,14 @@ from acp_proxy.replay import update_lines
 from acp_proxy.replay.update_lines import Members
 from acp_proxy.replay.updates import Update
 
-_OUTPUT = "terminal_"
+_OUTPUT_PREFIX = "terminal_"
 """The beginning of the names in ``_meta`` under which agents send the output of their own terminals
 (``terminal_info``, ``terminal_output``, ``terminal_exit``): codex-acp, pi and claude-agent-acp do, because Zed reads
 them."""
 UNFINISHED = frozenset({"pending", "in_progress"})
 FAILED = b'"failed"'
-_NAMES = ("sessionUpdate", "toolCallId")
-_TYPES: dict[str, type] = {
+_NOT_FIELDS = ("sessionUpdate", "toolCallId")
+_FIELD_TYPES: dict[str, type] = {
     "title": str,
     "name": str,
     "kind": str,
@@ -37,7 +37,7 @@ class ReplayedCall(Struct, frozen=True):
 
     ``run``: the connection in which it was made.
     ``is_start``: it is a ``tool_call`` rather than a ``tool_call_update``.
-    ``fields``: the call's fields, without absent ones. ``around``: the members of ``params`` beside the update.
+    ``fields``: the call's fields, without absent ones. ``params_members``: the members of ``params`` beside the update.
     ``status``: the call's status, if stated.
     ``shows_terminal``: its content refers to a terminal.
     ``line``: the original line, if it can be sent as it is.
@@ -49,7 +49,7 @@ class ReplayedCall(Struct, frozen=True):
     run: str
     is_start: bool
     fields: Members
-    around: Members
+    params_members: Members
     status: str | None = None
     shows_terminal: bool = False
     line: bytes | None = None
@@ -64,18 +64,18 @@ class ReplayedCall(Struct, frozen=True):
     @property
     def size(self) -> int:
         """The bytes of its values."""
-        return sum(map(len, self.fields.values())) + sum(map(len, self.around.values()))
+        return sum(map(len, self.fields.values())) + sum(map(len, self.params_members.values()))
 
     def merge(self, other: "ReplayedCall") -> "ReplayedCall":
         """This statement and a later one about the same call as one. Neither may be a start."""
-        last = other if other.sets_content else self
+        content_source = other if other.sets_content else self
         return replace(
             other,
-            run=last.run,
+            run=content_source.run,
             fields=self.fields | other.fields,
-            around=self.around | other.around,
+            params_members=self.params_members | other.params_members,
             status=other.status if other.status is not None else self.status,
-            shows_terminal=last.shows_terminal,
+            shows_terminal=content_source.shows_terminal,
             line=None,
             keeps_output=self.keeps_output or other.keeps_output,
         )
@@ -84,22 +84,22 @@ class ReplayedCall(Struct, frozen=True):
 def read_update(update: Update) -> ReplayedCall | None:
     """What an update states; None if it does not name a call."""
     try:
-        members, around = update_lines.split(update.raw, update.message)
+        members, params_members = update_lines.split_update(update.raw, update.message)
     except (ValueError, KeyError):
         return None
     is_start = update.kind == TOOL_CALL
     is_whole = not is_start or isinstance(update.value.get("title"), str)
-    return _read(update.value, members, around, update.run, is_start, update.line if is_whole else None)
+    return _make_call(update.value, members, params_members, update.run, is_start, update.line if is_whole else None)
 
 
 def read_permission(raw: bytes, params: object, run: str) -> ReplayedCall | None:
     """What a ``session/request_permission`` states; None if it does not name a call."""
     value = acp.member(params, "toolCall")
     try:
-        members = update_lines.read_asked(raw)
+        members = update_lines.read_asked_call(raw)
     except (ValueError, KeyError):
         return None
-    asked_call = _read(value, members, {}, run, False, None)
+    asked_call = _make_call(value, members, {}, run, False, None)
     return replace(asked_call, is_asked=True) if asked_call is not None else None
 
 
@@ -111,23 +111,23 @@ def encode_call(session_id: str, call: ReplayedCall, *, is_start: bool) -> bytes
     if call.line is not None and call.is_start == is_start:
         return call.line
     if is_start:
-        return encode_start(session_id, call.id, call.fields, call.around)
-    return encode_update(session_id, call.id, call.fields, call.around) if call.fields else None
+        return encode_start(session_id, call.id, call.fields, call.params_members)
+    return encode_update(session_id, call.id, call.fields, call.params_members) if call.fields else None
 
 
-def encode_start(session_id: str, id: str, fields: Mapping[str, bytes], around: Mapping[str, bytes]) -> bytes:
+def encode_start(session_id: str, id: str, fields: Mapping[str, bytes], params_members: Mapping[str, bytes]) -> bytes:
     """The line of a ``tool_call``. Without a title among the fields, the id is the title."""
     name = jsonrpc.dump(id)
-    return update_lines.encode(session_id, TOOL_CALL, {"toolCallId": name, "title": name, **fields}, around)
+    return update_lines.encode(session_id, TOOL_CALL, {"toolCallId": name, "title": name, **fields}, params_members)
 
 
-def encode_update(session_id: str, id: str, fields: Mapping[str, bytes], around: Mapping[str, bytes]) -> bytes:
+def encode_update(session_id: str, id: str, fields: Mapping[str, bytes], params_members: Mapping[str, bytes]) -> bytes:
     """The line of a ``tool_call_update``."""
-    return update_lines.encode(session_id, TOOL_CALL_UPDATE, {"toolCallId": jsonrpc.dump(id), **fields}, around)
+    return update_lines.encode(session_id, TOOL_CALL_UPDATE, {"toolCallId": jsonrpc.dump(id), **fields}, params_members)
 
 
-def _read(
-    value: object, members: Members, around: Members, run: str, is_start: bool, line: bytes | None
+def _make_call(
+    value: object, members: Members, params_members: Members, run: str, is_start: bool, line: bytes | None
 ) -> ReplayedCall | None:
     id = acp.text(value, "toolCallId")
     if id is None or not isinstance(value, Mapping):
@@ -137,7 +137,7 @@ def _read(
         run=run,
         is_start=is_start,
         fields={name: raw for name, raw in members.items() if _is_stated(name, value.get(name))},
-        around={name: raw for name, raw in around.items() if raw != b"null"},
+        params_members={name: raw for name, raw in params_members.items() if raw != b"null"},
         status=acp.text(value, "status"),
         shows_terminal=_shows_terminal(value.get("content")),
         line=line,
@@ -146,7 +146,7 @@ def _read(
 
 
 def _is_stated(name: str, value: object) -> bool:
-    return name not in _NAMES and value is not None and isinstance(value, _TYPES.get(name, object))
+    return name not in _NOT_FIELDS and value is not None and isinstance(value, _FIELD_TYPES.get(name, object))
 
 
 def _shows_terminal(content: object) -> bool:
@@ -154,7 +154,7 @@ def _shows_terminal(content: object) -> bool:
 
 
 def _has_output(meta: object) -> bool:
-    return isinstance(meta, Mapping) and any(name.startswith(_OUTPUT) for name in meta)
+    return isinstance(meta, Mapping) and any(name.startswith(_OUTPUT_PREFIX) for name in meta)
 
 
 # --- Merges updates of a tool call for readers, with the output of the agent's own terminals (in ``_meta``).
@@ -169,11 +169,11 @@ def merge_updates(updates: Iterable[Fields]) -> dict[str, object]:
     ``updates``: the fields of each, as parsed values.
     """
     fields: dict[str, object] = {}
-    written: list[str] = []
+    output_parts: list[str] = []
     for update in updates:
         fields |= {name: value for name, value in update.items() if value is not None or name not in fields}
-        written.append(acp.text(acp.member(update.get("_meta"), "terminal_output"), "data") or "")
-    output, content = "".join(written), fields.get("content")
+        output_parts.append(acp.text(acp.member(update.get("_meta"), "terminal_output"), "data") or "")
+    output, content = "".join(output_parts), fields.get("content")
     if output and isinstance(content, list):
         fields["content"] = [_replace_terminal(item, output) for item in content]
     return fields

@@ -9,23 +9,25 @@ from acp_proxy.protocol import acp, json_splice, jsonrpc
 from acp_proxy.replay import update_lines
 from acp_proxy.replay.update_lines import Members
 
-_ORDER = ("status", "kind", "title", "name", "locations", "content", "rawInput", "rawOutput")
+_FIELD_ORDER = ("status", "kind", "title", "name", "locations", "content", "rawInput", "rawOutput")
 
 
-def cut(fields: Members, limit: int) -> dict[str, int]:
+def cut_fields(fields: Members, limit: int) -> dict[str, int]:
     """Shorten the fields in place to ``limit`` bytes of JSON. Returns how many bytes are left out, by field."""
     left_out: dict[str, int] = {}
     room = limit
-    for name in sorted(fields, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER)):
+    for name in sorted(
+        fields, key=lambda name: _FIELD_ORDER.index(name) if name in _FIELD_ORDER else len(_FIELD_ORDER)
+    ):
         raw = fields[name]
         if len(raw) > room:
-            kept = _shorten_string(name, raw, room)
-            left_out[name] = len(raw) - len(kept)
-            if kept:
-                fields[name] = kept
+            shortened = _shorten_string(name, raw, room)
+            left_out[name] = len(raw) - len(shortened)
+            if shortened:
+                fields[name] = shortened
             else:
                 del fields[name]
-            raw = kept
+            raw = shortened
         room -= len(raw)
     return left_out
 
@@ -54,14 +56,14 @@ def _shorten_string(name: str, raw: bytes, room: int) -> bytes:
 
 def shorten_array(array: bytes, room: int) -> list[bytes]:
     """The items of an array that fit into one of ``room`` bytes. Of a text that does not fit, the beginning."""
-    kept = []
+    items = []
     room -= len(b"[]")
     for item in update_lines.split_array(array):
         shortened = item if len(item) < room else _shorten_item(item, room - 1)
         if shortened:
-            kept.append(shortened)
+            items.append(shortened)
             room -= len(shortened) + len(b",")
-    return kept
+    return items
 
 
 def _shorten_item(item: bytes, room: int) -> bytes:
@@ -70,14 +72,16 @@ def _shorten_item(item: bytes, room: int) -> bytes:
     if acp.text(value, "type") != "content" or text is None:
         return b""
     if value == {"type": "content", "content": {"type": "text", "text": text}}:
-        kept = shorten(text, room - len(update_lines.encode_text_item("")))
-        return update_lines.encode_text_item(kept) if kept else b""
-    whole = json_splice.decode(item)
+        shortened = shorten(text, room - len(update_lines.encode_text_item("")))
+        return update_lines.encode_text_item(shortened) if shortened else b""
+    item_text = json_splice.decode(item)
     try:
-        span = json_splice.members(whole, json_splice.members(whole)["content"][0])["text"]
+        span = json_splice.find_members(item_text, json_splice.find_members(item_text)["content"][0])["text"]
     except (ValueError, KeyError):
         return b""
-    around = len(item) - len(json_splice.encode(whole[slice(*span)]))
-    if not (kept := shorten(text, room - around)):
+    other_size = len(item) - len(json_splice.encode(item_text[slice(*span)]))
+    if not (shortened := shorten(text, room - other_size)):
         return b""
-    return json_splice.encode(json_splice.replaced(whole, [(span, json_splice.decode(jsonrpc.dump(kept)))]))
+    return json_splice.encode(
+        json_splice.replace_spans(item_text, [(span, json_splice.decode(jsonrpc.dump(shortened)))])
+    )

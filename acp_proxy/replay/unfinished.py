@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.replay import tool_calls, update_lines
-from acp_proxy.replay.terminal_output import Newest
+from acp_proxy.replay.terminal_output import NewestValues
 from acp_proxy.replay.tool_calls import ReplayedCall
 from acp_proxy.replay.update_lines import Members
 from acp_proxy.replay.updates import Update
@@ -24,30 +24,30 @@ class UnfinishedCalls:
     """Which calls and compactions of a conversation were replayed, and which are unfinished."""
 
     def __init__(self) -> None:
-        self.known: set[str] = set()
+        self.known_ids: set[str] = set()
         """The ids of calls that were replayed."""
-        self.own: set[str] = set()
+        self.with_own_terminals: set[str] = set()
         """The ids of calls whose terminals are the agent's own."""
         self.compactions: set[str] = set()
         """The ids of compactions that were replayed."""
         self._unfinished: dict[str, dict[Key, None]] = {}
         """By run: what the run has not finished."""
         self._runs: dict[Key, str] = {}
-        self._asked: Newest[str, ReplayedCall] = Newest(CARRIED)
+        self._asked_calls: NewestValues[str, ReplayedCall] = NewestValues(CARRIED)
 
     def take(self, call: ReplayedCall) -> list[ReplayedCall]:
         """The statements about a call to replay now: this one, after what was asked before the call came.
 
         Empty for a permission request whose call has not come.
         """
-        if call.is_asked and call.id not in self.known:
+        if call.is_asked and call.id not in self.known_ids:
             self._ask(call)
             return []
-        asked = self._asked.pop(call.id)
-        ready = [call] if asked is None else [asked, call]
-        for statement in ready:
+        asked_call = self._asked_calls.pop(call.id)
+        statements = [call] if asked_call is None else [asked_call, call]
+        for statement in statements:
             self._note(statement, call.run)
-        return ready
+        return statements
 
     def note_compaction(self, id: str, status: str | None, run: str) -> None:
         """Note an update of a compaction. ``status``: None for a chunk of its summary."""
@@ -58,19 +58,19 @@ class UnfinishedCalls:
         elif status is not None:
             self._finish((update_kinds.COMPACTION, id))
 
-    def take_given_up(self, live: Collection[str]) -> list[Key]:
-        """Everything that will never be finished; returned once. ``live``: the runs in which a turn goes on."""
-        given_up = [key for run, keys in self._unfinished.items() if run not in live for key in keys]
+    def take_given_up(self, live_runs: Collection[str]) -> list[Key]:
+        """Everything that will never be finished; returned once. ``live_runs``: the runs in which a turn goes on."""
+        given_up = [key for run, keys in self._unfinished.items() if run not in live_runs for key in keys]
         for key in given_up:
             self._finish(key)
         return given_up
 
     def _note(self, call: ReplayedCall, run: str) -> None:
         """Note the status of a call. ``run``: the run that works on it."""
-        is_start = call.is_start or call.id not in self.known
-        self.known.add(call.id)
+        is_start = call.is_start or call.id not in self.known_ids
+        self.known_ids.add(call.id)
         if call.keeps_output:
-            self.own.add(call.id)
+            self.with_own_terminals.add(call.id)
         if call.status in tool_calls.UNFINISHED or (call.status is None and is_start):
             self._begin((update_kinds.TOOL_CALL, call.id), run)
         elif call.status is not None:
@@ -89,10 +89,10 @@ class UnfinishedCalls:
                 del self._unfinished[run]
 
     def _ask(self, call: ReplayedCall) -> None:
-        before = self._asked.get(call.id)
-        asked = call if before is None else before.merge(call)
-        self._asked.trim()  # before the newest is added, which is kept whatever its size: its call comes next
-        self._asked.put(call.id, asked, asked.size)
+        earlier = self._asked_calls.get(call.id)
+        merged = call if earlier is None else earlier.merge(call)
+        self._asked_calls.trim()  # before the newest is added, which is kept whatever its size: its call comes next
+        self._asked_calls.put(call.id, merged, merged.size)
 
 
 # --- Folds everything that a turn says about a compaction into one update.
@@ -105,7 +105,7 @@ class UnfinishedCalls:
 _NULL = b"null"
 _FAILED = b'"failed"'
 _SUMMARY, _STATUS = "summary", "status"
-_NAMES = ("sessionUpdate", "compactionId")
+_NOT_FIELDS = ("sessionUpdate", "compactionId")
 
 
 class Compaction:
@@ -120,7 +120,7 @@ class Compaction:
     def add(self, update: Update) -> None:
         """Add an update about this compaction."""
         try:
-            members, _ = update_lines.split(update.raw, update.message)
+            members, _ = update_lines.split_update(update.raw, update.message)
         except (ValueError, KeyError):
             return
         if update.kind == update_kinds.COMPACTION_CHUNK:
@@ -130,7 +130,7 @@ class Compaction:
             self._summary = (
                 update_lines.split_array(members[_SUMMARY]) if isinstance(update.value.get(_SUMMARY), list) else []
             )
-        stated = {name: raw for name, raw in members.items() if name not in (*_NAMES, _SUMMARY)}
+        stated = {name: raw for name, raw in members.items() if name not in (*_NOT_FIELDS, _SUMMARY)}
         self._fields = {name: raw for name, raw in (self._fields | stated).items() if raw != _NULL}
 
     def encode(self, *, failed: bool) -> bytes:

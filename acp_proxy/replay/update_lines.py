@@ -14,11 +14,11 @@ Members = dict[str, bytes]
 """An object's members: each name with the JSON text of its value."""
 
 _HEAD = acp.UPDATE_PREFIX[:-1]
-_USUAL = b',"update":'  # what official SDKs write after the session's id
-_TAIL = 3  # the braces after the last member of an update: of the update, the parameters and the message
+_USUAL_UPDATE = b',"update":'  # what official SDKs write after the session's id
+_CLOSING_BRACES = 3  # the braces after the last member of an update: of the update, the parameters and the message
 
 
-def split(raw: bytes, message: Mapping[str, Any] | None = None) -> tuple[Members, Members]:
+def split_update(raw: bytes, message: Mapping[str, Any] | None = None) -> tuple[Members, Members]:
     """The members of an update, and the members of ``params`` beside it, without the session id.
 
     ``message``: the parsed line, if known. It saves time, since most lines are exactly what ``jsonrpc.dump`` writes.
@@ -27,50 +27,60 @@ def split(raw: bytes, message: Mapping[str, Any] | None = None) -> tuple[Members
         params = message["params"]
         return _dump_members(params["update"]), _dump_members(_select_beside(params))
     text = json_splice.decode(raw)
-    if (at := _find_usual_place(raw)) is not None:
-        spans = json_splice.members(text, at)
-        if spans and max(end for _, end in spans.values()) + _TAIL == len(text):
+    if (offset := _find_usual_update(raw)) is not None:
+        spans = json_splice.find_members(text, offset)
+        if spans and max(end for _, end in spans.values()) + _CLOSING_BRACES == len(text):
             return _copy_members(text, spans), {}
     params = _find_params(text)
-    return _copy_members(text, json_splice.members(text, params["update"][0])), _copy_members(
+    return _copy_members(text, json_splice.find_members(text, params["update"][0])), _copy_members(
         text, _select_beside(params)
     )
 
 
-def read_asked(raw: bytes) -> Members:
+def read_asked_call(raw: bytes) -> Members:
     """The members of the ``toolCall`` in a permission request."""
     text = json_splice.decode(raw)
-    return _copy_members(text, json_splice.members(text, _find_params(text)["toolCall"][0]))
+    return _copy_members(text, json_splice.find_members(text, _find_params(text)["toolCall"][0]))
 
 
-def read_asked_v2(raw: bytes) -> Members:
-    """The same in protocol version 2, where it is in the ``subject``."""
+def read_asked_call_v2(raw: bytes) -> Members:
+    """The members of the ``toolCall`` in a permission request of version 2, where it is in the ``subject``."""
     text = json_splice.decode(raw)
-    subject = json_splice.members(text, _find_params(text)["subject"][0])
-    return _copy_members(text, json_splice.members(text, subject["toolCall"][0]))
+    subject = json_splice.find_members(text, _find_params(text)["subject"][0])
+    return _copy_members(text, json_splice.find_members(text, subject["toolCall"][0]))
 
 
 def replace_content(raw: bytes, content: bytes) -> bytes:
     """An update with another value of ``content``, given as JSON text; every other byte stays."""
     text = json_splice.decode(raw)
-    span = json_splice.members(text, _find_params(text)["update"][0])["content"]
-    return json_splice.encode(json_splice.replaced(text, [(span, json_splice.decode(content))]))
+    span = json_splice.find_members(text, _find_params(text)["update"][0])["content"]
+    return json_splice.encode(json_splice.replace_spans(text, [(span, json_splice.decode(content))]))
 
 
 def find_content(raw: bytes) -> bytes:
     """The JSON text of an update's ``content``."""
-    return split(raw)[0]["content"]
+    return split_update(raw)[0]["content"]
 
 
 def encode(
-    session_id: str, kind: str, members: Mapping[str, bytes], around: Mapping[str, bytes] | None = None
+    session_id: str, kind: str, members: Mapping[str, bytes], params_members: Mapping[str, bytes] | None = None
 ) -> bytes:
-    """The line of an update. ``members``: beside its kind. ``around``: members of ``params`` beside the update."""
-    body = b"".join(_encode_members(members.items()))
-    beside = b"".join(_encode_members((around or {}).items()))
-    named = jsonrpc.dump(kind)
+    """The line of an update. ``members``: the update's, beside its kind. ``params_members``: those of ``params``,
+    beside the update and the session's id."""
+    update_text = b"".join(_encode_members(members.items()))
+    params_text = b"".join(_encode_members((params_members or {}).items()))
+    kind_text = jsonrpc.dump(kind)
     return b"".join(
-        (_HEAD, jsonrpc.dump(session_id), b',"update":{"sessionUpdate":', named, body, b"}", beside, b"}}\n")
+        (
+            _HEAD,
+            jsonrpc.dump(session_id),
+            b',"update":{"sessionUpdate":',
+            kind_text,
+            update_text,
+            b"}",
+            params_text,
+            b"}}\n",
+        )
     )
 
 
@@ -78,7 +88,7 @@ def split_array(array: bytes) -> list[bytes]:
     """The JSON texts of an array's items; empty if they are nested too deeply. Never raises ValueError."""
     text = json_splice.decode(array)
     try:
-        return [json_splice.encode(text[start:end]) for start, end in json_splice.elements(text)]
+        return [json_splice.encode(text[start:end]) for start, end in json_splice.find_elements(text)]
     except ValueError:
         return []
 
@@ -106,18 +116,20 @@ def _encode_members(members: Iterable[tuple[str, bytes]]) -> Iterable[bytes]:
         yield b"," + jsonrpc.dump(key) + b":" + value
 
 
-def _find_usual_place(raw: bytes) -> int | None:
+def _find_usual_update(raw: bytes) -> int | None:
     """The offset, in characters, of the update in a line written as official SDKs write it; else None."""
     id = acp.plain_update_session(raw)
     if id is None:
         return None
-    at = len(acp.UPDATE_PREFIX) + len(id) + 1
-    return len(json_splice.decode(raw[: at + len(_USUAL)])) if raw.startswith(_USUAL, at) else None
+    offset = len(acp.UPDATE_PREFIX) + len(id) + 1
+    return (
+        len(json_splice.decode(raw[: offset + len(_USUAL_UPDATE)])) if raw.startswith(_USUAL_UPDATE, offset) else None
+    )
 
 
 def _find_params(text: str) -> dict[str, json_splice.Span]:
     start = 1 if text.startswith("\ufeff") else 0
-    return json_splice.members(text, json_splice.members(text, start)["params"][0])
+    return json_splice.find_members(text, json_splice.find_members(text, start)["params"][0])
 
 
 def _select_beside(params: Mapping[str, T]) -> dict[str, T]:

@@ -45,7 +45,7 @@ def read(entry: Entry, session_id: str, ids: frozenset[str]) -> Update | None:
     value = params.get("update") if isinstance(params, dict) else None
     if not isinstance(value, dict) or not isinstance(kind := value.get("sessionUpdate"), str):
         return None
-    if not _is_good(kind, value) or (raw := find_line(entry, session_id, ids)) is None:
+    if not _has_required_members(kind, value) or (raw := find_line(entry, session_id, ids)) is None:
         return None
     return Update(kind, value, message, raw, entry.run)
 
@@ -87,7 +87,7 @@ def fold_letters(text: str) -> str:
     return "".join(text.split())
 
 
-def _is_good(kind: str, value: Mapping[str, object]) -> bool:
+def _has_required_members(kind: str, value: Mapping[str, object]) -> bool:
     if kind in update_kinds.CHUNKS:
         return is_block(value.get("content"))
     if kind == update_kinds.PLAN:
@@ -109,10 +109,10 @@ def _is_good(kind: str, value: Mapping[str, object]) -> bool:
 Key = tuple[str, str | None]
 """A chunk's kind and ``messageId``. Adjacent chunks with the same key are one message."""
 
-_MESSAGE = frozenset({"jsonrpc", "method", "params"})
-_PARAMS = frozenset({"sessionId", "update"})
-_UPDATE = frozenset({"sessionUpdate", "content", "messageId"})
-_CONTENT = frozenset({"type", "text"})
+_MESSAGE_MEMBERS = frozenset({"jsonrpc", "method", "params"})
+_PARAMS_MEMBERS = frozenset({"sessionId", "update"})
+_UPDATE_MEMBERS = frozenset({"sessionUpdate", "content", "messageId"})
+_CONTENT_MEMBERS = frozenset({"type", "text"})
 
 
 class Chunks:
@@ -122,7 +122,7 @@ class Chunks:
         self._session_id = session_id
         self.key = find_key(update)
         self._line: bytes | None = update.line
-        self._first = _find_chunk_text(update)
+        self._first_text = _find_chunk_text(update)
         self._text = bytearray()
 
     def may_join(self, other: Key | None) -> bool:
@@ -135,13 +135,13 @@ class Chunks:
 
     def add_chunks(self, text: str) -> None:
         """Add the text of more chunks with the same key."""
-        self._begin()
+        self._begin_text()
         self._text += _encode_text(text)
 
     def take(self, other: "Chunks") -> None:
         """Add another message with the same key."""
-        self._begin()
-        self._text += other._text if other._line is None else _encode_text(other._first)
+        self._begin_text()
+        self._text += other._text if other._line is None else _encode_text(other._first_text)
 
     def encode(self) -> bytes:
         """The message's line."""
@@ -149,29 +149,34 @@ class Chunks:
             return self._line or b""
         kind, message_id = self.key
         content = b'{"type":"text","text":"' + self._text + b'"}'
-        more = {"messageId": jsonrpc.dump(message_id)} if message_id is not None else {}
-        return update_lines.encode(self._session_id, kind, {"content": content, **more})
+        id_member = {"messageId": jsonrpc.dump(message_id)} if message_id is not None else {}
+        return update_lines.encode(self._session_id, kind, {"content": content, **id_member})
 
-    def _begin(self) -> None:
+    def _begin_text(self) -> None:
         if self._line is not None:
-            self._text += _encode_text(self._first)
-            self._line, self._first = None, ""
+            self._text += _encode_text(self._first_text)
+            self._line, self._first_text = None, ""
 
 
 def find_key(update: Update) -> Key | None:
     """The key of a chunk; None if joining would lose something in it."""
     params, content = acp.member(update.message, "params"), update.value.get("content")
-    carried = ((update.message, _MESSAGE), (params, _PARAMS), (update.value, _UPDATE), (content, _CONTENT))
-    if acp.text(content, "type") != "text" or not all(_has_only(value, known) for value, known in carried):
+    objects = (
+        (update.message, _MESSAGE_MEMBERS),
+        (params, _PARAMS_MEMBERS),
+        (update.value, _UPDATE_MEMBERS),
+        (content, _CONTENT_MEMBERS),
+    )
+    if acp.text(content, "type") != "text" or not all(_has_only(value, known_names) for value, known_names in objects):
         return None
     message_id = update.value.get("messageId")
     return (update.kind, message_id) if message_id is None or isinstance(message_id, str) else None
 
 
-def _has_only(value: object, known: frozenset[str]) -> bool:
+def _has_only(value: object, known_names: frozenset[str]) -> bool:
     if not isinstance(value, dict):
         return False
-    return value.keys() <= known or all(name in known or item is None for name, item in value.items())
+    return value.keys() <= known_names or all(name in known_names or item is None for name, item in value.items())
 
 
 def _find_chunk_text(update: Update) -> str:

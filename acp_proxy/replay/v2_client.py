@@ -23,48 +23,51 @@ from acp_proxy.transcript.file_format import V1, Entry, NoteType
 class V2ClientReplayer:
     """One replay. The methods are those of ``Replayer``."""
 
-    def __init__(self, session_id: str, v1: Replayer, v2: V2Replayer, folding: V2Folder | None = None) -> None:
-        """``v1``, ``v2``: of the same session, and new. ``folding``: folds parts of version 2."""
-        self._folding = folding
-        self._v1 = v1
-        self._v2 = v2
+    def __init__(
+        self, session_id: str, v1_replayer: Replayer, v2_replayer: V2Replayer, folder: V2Folder | None = None
+    ) -> None:
+        """``v1_replayer``, ``v2_replayer``: new ones, of the same session. ``folder``: folds the parts of version 2;
+        None: they are replayed line by line."""
+        self._folder = folder
+        self._v1_replayer = v1_replayer
+        self._v2_replayer = v2_replayer
         self._v1_as_v2 = V1AsV2(session_id)
         self._is_v1 = False
-        self._handovers = 0
-        self.handovers = 0
+        self._handover_count = 0
+        self.total_handovers = 0
         """How many handovers the session has had, this one included."""
 
     def add(self, number: int, entry: Entry) -> list[bytes]:
         """Add the next entry. ``number``: its line in the transcript."""
-        ready: list[bytes] = []
+        lines: list[bytes] = []
         is_v1 = entry.protocol == V1 if entry.peer is not None else self._is_v1
         begins_anew = _is_handover(entry)
         if is_v1 != self._is_v1 or begins_anew:
-            ready = self._end(entry.run if begins_anew else None)
+            lines = self._end(entry.run if begins_anew else None)
             self._is_v1 = is_v1
-            self._handovers += begins_anew
+            self._handover_count += begins_anew
         if is_v1:
-            return ready + self._finish_lines(self._v1.add(number, entry))
+            return lines + self._finish_lines(self._v1_replayer.add(number, entry))
         if acp.text(entry.value, "method") == acp.PROMPT:
-            ready += self._finish_lines(self._end_turn())
-        return ready + self._finish_lines(self._fold(self._v2.add(number, entry)))
+            lines += self._finish_lines(self._end_turn())
+        return lines + self._finish_lines(self._fold(self._v2_replayer.add(number, entry)))
 
     def add_chunks(self, number: int, stream: AlikeChunks) -> list[bytes]:
         """Add entries that equal the last one except for time and text. ``number``: the line of the last one."""
         if self._is_v1:
-            return self._finish_lines(self._v1.add_chunks(number, stream))
-        ready = self._folding.add_chunks(stream) if self._folding is not None else None
-        return self._finish_lines(self._fold(self._v2.add_chunks(number, stream)) if ready is None else ready)
+            return self._finish_lines(self._v1_replayer.add_chunks(number, stream))
+        lines = self._folder.add_chunks(stream) if self._folder is not None else None
+        return self._finish_lines(self._fold(self._v2_replayer.add_chunks(number, stream)) if lines is None else lines)
 
     def end(self) -> list[bytes]:
         """End the replay."""
         return self._end(None)
 
-    def _end(self, sends_again: str | None) -> list[bytes]:
-        """End the replay, or a part of it. ``sends_again``: the run whose open prompts belong to the next part."""
+    def _end(self, resending_run: str | None) -> list[bytes]:
+        """End the replay, or a part of it. ``resending_run``: the run whose open prompts belong to the next part."""
         if self._is_v1:
-            return self._finish_lines(self._v1.end_part())
-        return self._finish_lines([*self._fold(self._v2.end(sends_again=sends_again)), *self._end_turn()])
+            return self._finish_lines(self._v1_replayer.end_part())
+        return self._finish_lines([*self._fold(self._v2_replayer.end(resending_run=resending_run)), *self._end_turn()])
 
     def list_states(self) -> list[bytes]:
         """Nothing: in version 2 the agent itself has sent its state before its answer."""
@@ -72,14 +75,16 @@ class V2ClientReplayer:
 
     def _fold(self, lines: list[bytes]) -> list[bytes]:
         """Fold these lines of a turn, or return them if nothing is folded."""
-        return self._folding.add(lines) if self._folding is not None else lines
+        return self._folder.add(lines) if self._folder is not None else lines
 
     def _end_turn(self) -> list[bytes]:
-        return self._folding.end_turn() if self._folding is not None else []
+        return self._folder.end_turn() if self._folder is not None else []
 
     def _finish_lines(self, lines: list[bytes]) -> list[bytes]:
-        ready = self._v1_as_v2.convert(lines) if self._is_v1 else lines
-        return prefix_ids(ready, f"acp-proxy-{self._handovers}-") if self._handovers < self.handovers else ready
+        lines = self._v1_as_v2.convert(lines) if self._is_v1 else lines
+        if self._handover_count >= self.total_handovers:
+            return lines
+        return prefix_ids(lines, f"acp-proxy-{self._handover_count}-")
 
 
 def count_handovers(entries: Iterable[Entry | None]) -> int:
@@ -99,9 +104,9 @@ def _is_handover(entry: Entry) -> bool:
 
 
 _PLAN_ID = b'"acp-proxy-plan"'
-_CLEARED = ("title", "kind", "status", "content", "locations")
+_CLEARED_BY_START = ("title", "kind", "status", "content", "locations")
 """The fields that a second ``tool_call`` clears if it omits them."""
-_CONTEXT = 3
+_CONTEXT_LINES = 3
 """How many unchanged lines a patch shows on each side."""
 
 
@@ -115,94 +120,94 @@ class V1AsV2:
         """By ``messageId``: the kind of its chunks. In version 2, an id belongs to one message."""
         self._speaker: str | None = None
         """The kind of the last update, if that was a chunk without an id."""
-        self._named = 0
+        self._named_count = 0
 
     def convert(self, lines: list[bytes]) -> list[bytes]:
         """Restate these items, each of which is one or more lines."""
         return [b"".join(map(self._convert, framing.cut(item))) for item in lines]
 
     def _convert(self, line: bytes) -> bytes:
-        update = acp.update_of(line)
+        update = acp.read_update(line)
         kind = acp.update_kind(update) or ""
-        before, self._speaker = self._speaker, None
+        last_speaker, self._speaker = self._speaker, None
         try:
             if kind in update_kinds.CHUNKS:
-                return self._convert_chunk(line, kind, acp.text(update, "messageId"), before)
+                return self._convert_chunk(line, kind, acp.text(update, "messageId"), last_speaker)
             if kind in update_kinds.CALLS:
                 return self._convert_call(line, kind, acp.text(update, "toolCallId") or "")
             return self._convert_plan(line) if kind == update_kinds.PLAN else line
         except (ValueError, KeyError):
             return line
 
-    def _convert_chunk(self, line: bytes, kind: str, message: str | None, before: str | None) -> bytes:
-        if message is not None and self._kinds.setdefault(message, kind) == kind:
+    def _convert_chunk(self, line: bytes, kind: str, message_id: str | None, last_speaker: str | None) -> bytes:
+        if message_id is not None and self._kinds.setdefault(message_id, kind) == kind:
             return line
-        if message is not None:
-            id = f"acp-proxy-{kind}-{message}"
+        if message_id is not None:
+            id = f"acp-proxy-{kind}-{message_id}"
         else:
-            self._named += before != kind
-            self._speaker, id = kind, f"acp-proxy-{self._named}"
-        return self._change(line, kind, lambda members: {**members, "messageId": jsonrpc.dump(id)})
+            self._named_count += last_speaker != kind
+            self._speaker, id = kind, f"acp-proxy-{self._named_count}"
+        return self._rewrite(line, kind, lambda members: {**members, "messageId": jsonrpc.dump(id)})
 
     def _convert_call(self, line: bytes, kind: str, id: str) -> bytes:
         begins_again = kind == update_kinds.TOOL_CALL and id in self._calls
         self._calls.add(id)
 
         def change(members: Members) -> Members:
-            stated = {name: raw for name, raw in members.items() if raw != b"null"}  # in version 2, null clears
-            if "content" in stated:
-                stated["content"] = update_lines.join_array(
-                    map(_convert_item, update_lines.split_array(stated["content"]))
+            fields = {name: raw for name, raw in members.items() if raw != b"null"}  # in version 2, null clears
+            if "content" in fields:
+                fields["content"] = update_lines.join_array(
+                    map(_convert_item, update_lines.split_array(fields["content"]))
                 )
-            return {**stated, **{name: b"null" for name in _CLEARED if begins_again and name not in stated}}
+            return {**fields, **{name: b"null" for name in _CLEARED_BY_START if begins_again and name not in fields}}
 
-        return self._change(line, update_kinds.TOOL_CALL_UPDATE, change)
+        return self._rewrite(line, update_kinds.TOOL_CALL_UPDATE, change)
 
     def _convert_plan(self, line: bytes) -> bytes:
         def change(members: Members) -> Members:
             entries = members.pop("entries")
             return {"plan": b'{"type":"items","planId":%b,"entries":%b}' % (_PLAN_ID, entries), **members}
 
-        return self._change(line, update_kinds.PLAN_UPDATE, change)
+        return self._rewrite(line, update_kinds.PLAN_UPDATE, change)
 
-    def _change(self, line: bytes, kind: str, change: Callable[[Members], Members]) -> bytes:
-        members, around = update_lines.split(line.removesuffix(b"\n"))
+    def _rewrite(self, line: bytes, kind: str, change_members: Callable[[Members], Members]) -> bytes:
+        members, params_members = update_lines.split_update(line.removesuffix(b"\n"))
         del members["sessionUpdate"]
-        return update_lines.encode(self._session_id, kind, change(members), around)
+        return update_lines.encode(self._session_id, kind, change_members(members), params_members)
 
 
 def _convert_item(raw: bytes) -> bytes:
     """An item of a call's content."""
     value = update_lines.parse(raw)
-    path, new = acp.text(value, "path"), acp.text(value, "newText")
-    if not isinstance(value, Mapping) or value.get("type") != "diff" or path is None or new is None:
+    path, new_text = acp.text(value, "path"), acp.text(value, "newText")
+    if not isinstance(value, Mapping) or value.get("type") != "diff" or path is None or new_text is None:
         return raw
-    old = acp.text(value, "oldText")
-    patch = {"format": "git_patch", "text": _make_patch(path, old, new)}
-    change = {"operation": "add" if old is None else "modify", "path": path}
-    more = {"_meta": value["_meta"]} if "_meta" in value else {}
-    return jsonrpc.dump({"type": "diff", "changes": [change], "patch": patch, **more})
+    old_text = acp.text(value, "oldText")
+    patch = {"format": "git_patch", "text": _make_patch(path, old_text, new_text)}
+    change = {"operation": "add" if old_text is None else "modify", "path": path}
+    meta = {"_meta": value["_meta"]} if "_meta" in value else {}
+    return jsonrpc.dump({"type": "diff", "changes": [change], "patch": patch, **meta})
 
 
-def _make_patch(path: str, old: str | None, new: str) -> str:
-    """A patch with one hunk, from the first line that differs to the last. ``old``: None for a new file."""
-    before, after = (old or "").splitlines(keepends=True), new.splitlines(keepends=True)
-    start, shorter = 0, min(len(before), len(after))
-    while start < shorter and before[start] == after[start]:
+def _make_patch(path: str, old_text: str | None, new_text: str) -> str:
+    """A patch with one hunk, from the first line that differs to the last. ``old_text``: None for a new file."""
+    old_lines, new_lines = (old_text or "").splitlines(keepends=True), new_text.splitlines(keepends=True)
+    start, shorter_count = 0, min(len(old_lines), len(new_lines))
+    while start < shorter_count and old_lines[start] == new_lines[start]:
         start += 1
-    end = 0
-    while end < shorter - start and before[-1 - end] == after[-1 - end]:
-        end += 1
-    first = max(start - _CONTEXT, 0)
-    behind = before[len(before) - end :][:_CONTEXT]
-    removed, added = before[start : len(before) - end], after[start : len(after) - end]
-    hunk = [" " + line for line in before[first:start]]
-    hunk += ["-" + line for line in removed] + ["+" + line for line in added] + [" " + line for line in behind]
-    around = start - first + len(behind)
+    equal_at_end = 0
+    while equal_at_end < shorter_count - start and old_lines[-1 - equal_at_end] == new_lines[-1 - equal_at_end]:
+        equal_at_end += 1
+    first = max(start - _CONTEXT_LINES, 0)
+    context_after = old_lines[len(old_lines) - equal_at_end :][:_CONTEXT_LINES]
+    removed, added = old_lines[start : len(old_lines) - equal_at_end], new_lines[start : len(new_lines) - equal_at_end]
+    hunk = [" " + line for line in old_lines[first:start]]
+    hunk += ["-" + line for line in removed] + ["+" + line for line in added] + [" " + line for line in context_after]
+    context_count = start - first + len(context_after)
     name = path.removeprefix("/")
-    sizes = _format_range(first, around + len(removed)), _format_range(first, around + len(added))
+    sizes = _format_range(first, context_count + len(removed)), _format_range(first, context_count + len(added))
     head = f"diff --git a/{name} b/{name}\n"
-    head += "new file mode 100644\n--- /dev/null\n" if old is None else f"--- a/{name}\n"
+    head += "new file mode 100644\n--- /dev/null\n" if old_text is None else f"--- a/{name}\n"
     text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in hunk)
     return f"{head}+++ b/{name}\n@@ -{sizes[0]} +{sizes[1]} @@\n{text}"
 
@@ -215,7 +220,7 @@ def _format_range(first: int, count: int) -> str:
 
 
 _ID_NAMES = frozenset({"messageId", "toolCallId", "terminalId", "planId", "compactionId"})
-_INSIDE = ("plan", "content")
+_WITH_INNER_IDS = ("plan", "content")
 """The members of an update that may have ids inside."""
 
 
@@ -225,28 +230,28 @@ def prefix_ids(lines: list[bytes], prefix: str) -> list[bytes]:
 
 
 def _prefix_ids_of(line: bytes, prefix: str) -> bytes:
-    update = acp.update_of(line)
+    update = acp.read_update(line)
     text = json_splice.decode(line)
     try:
-        params = json_splice.members(text, json_splice.whole(text)[0])["params"]
-        start = json_splice.members(text, params[0])["update"][0]
-        return json_splice.encode(json_splice.replaced(text, list(_find_ids(text, start, update, prefix))))
+        params = json_splice.find_members(text, json_splice.find_value(text)[0])["params"]
+        start = json_splice.find_members(text, params[0])["update"][0]
+        return json_splice.encode(json_splice.replace_spans(text, list(_find_ids(text, start, update, prefix))))
     except (ValueError, KeyError):
         return line
 
 
 def _find_ids(text: str, start: int, value: object, prefix: str) -> Iterator[tuple[json_splice.Span, str]]:
     """The new ids of an object that begins at ``start``. Raises ValueError."""
-    if not isinstance(value, Mapping) or not any(name in value for name in (*_ID_NAMES, *_INSIDE)):
+    if not isinstance(value, Mapping) or not any(name in value for name in (*_ID_NAMES, *_WITH_INNER_IDS)):
         return
-    spans = json_splice.members(text, start)
+    spans = json_splice.find_members(text, start)
     for name in _ID_NAMES & value.keys():
         if isinstance(id := value[name], str):
             yield spans[name], json_splice.decode(jsonrpc.dump(prefix + id))
-    for name in _INSIDE:
+    for name in _WITH_INNER_IDS:
         inner = value.get(name)
         if isinstance(inner, list):
-            for (at, _), item in zip(json_splice.elements(text, spans[name][0]), inner, strict=True):
-                yield from _find_ids(text, at, item, prefix)
+            for (item_start, _), item in zip(json_splice.find_elements(text, spans[name][0]), inner, strict=True):
+                yield from _find_ids(text, item_start, item, prefix)
         elif isinstance(inner, Mapping):
             yield from _find_ids(text, spans[name][0], inner, prefix)

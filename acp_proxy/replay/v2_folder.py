@@ -18,14 +18,14 @@ from acp_proxy.replay import truncate, update_lines
 from acp_proxy.replay.update_lines import Members
 from acp_proxy.transcript.chunk_runs import AlikeChunks
 
-_MESSAGE = frozenset({"sessionUpdate", "messageId", "content"})
+_MESSAGE_MEMBERS = frozenset({"sessionUpdate", "messageId", "content"})
 _CALL, _TERMINAL, _PLAN = "call", "terminal", "plan"
 _META = b'"_meta"'
 _Key = tuple[str, str]
 
 
 class _JoinedChunks:
-    """Adjacent texts of one message. ``kind``: of the chunks."""
+    """Adjacent texts of one message. ``kind``: that of its chunks."""
 
     __slots__ = ("kind", "texts")
 
@@ -44,8 +44,8 @@ class _MergedUpdates:
         self.appended: list[bytes] = []
 
 
-class _FoldedPlace:
-    """What is said about one id. ``is_new``: it was not named before this turn, or this piece of it."""
+class _FoldedId:
+    """What is said about one id. ``is_new``: the id was not named before this turn, or before this piece of it."""
 
     __slots__ = ("is_new", "key", "pieces")
 
@@ -58,21 +58,21 @@ class _FoldedPlace:
 class V2Folder:
     """Folds one replay."""
 
-    def __init__(self, session_id: str, limit: int, *, page: int = 0) -> None:
+    def __init__(self, session_id: str, limit: int, *, page_size: int = 0) -> None:
         """``limit``: the most bytes of one call, or of one output; 0 for no limit.
 
-        ``page``: a turn longer than this many bytes is folded in several pieces; 0 for never.
+        ``page_size``: a turn longer than this many bytes is folded in several pieces; 0 for never.
         """
         self._session_id = session_id
         self._limit = limit
-        self._page, self._taken = page, 0
-        self._places: dict[_Key, _FoldedPlace] = {}
-        self._named: set[_Key] = set()
-        self._last: _JoinedChunks | None = None
+        self._page_size, self._page_filled = page_size, 0
+        self._folded_ids: dict[_Key, _FoldedId] = {}
+        self._named_keys: set[_Key] = set()
+        self._last_chunks: _JoinedChunks | None = None
 
     def add(self, lines: list[bytes]) -> list[bytes]:
         """Add items of a replay, each of which is one or more lines. Returns the lines of a piece that is full."""
-        self._last = None
+        self._last_chunks = None
         for item in lines:
             for line in framing.cut(item):
                 self._add(line)
@@ -80,41 +80,41 @@ class V2Folder:
 
     def add_chunks(self, stream: AlikeChunks) -> list[bytes] | None:
         """Add more chunks like the last line. None: they must be added one by one."""
-        if self._last is None:
+        if self._last_chunks is None:
             return None
-        self._last.texts.append(stream.text)
+        self._last_chunks.texts.append(stream.text)
         return self._count_page(stream.size)
 
     def end_turn(self) -> list[bytes]:
         """The lines of everything that was not returned yet. What follows is another turn."""
-        ready = [
+        lines = [
             line
-            for place in self._places.values()
-            for piece in place.pieces
-            for line in self._encode_piece(place, piece)
+            for folded in self._folded_ids.values()
+            for piece in folded.pieces
+            for line in self._encode_piece(folded, piece)
         ]
-        self._places.clear()
-        self._last, self._taken = None, 0
-        return ready
+        self._folded_ids.clear()
+        self._last_chunks, self._page_filled = None, 0
+        return lines
 
     def _count_page(self, size: int) -> list[bytes]:
         """Count bytes of a turn, and end a piece of it if they fill a page."""
-        self._taken += size
-        return self.end_turn() if self._page and self._taken >= self._page else []
+        self._page_filled += size
+        return self.end_turn() if self._page_size and self._page_filled >= self._page_size else []
 
     def _add(self, line: bytes) -> None:
-        self._last = None
-        update = acp.update_of(line)
+        self._last_chunks = None
+        update = acp.read_update(line)
         kind, raw = acp.update_kind(update) or "", line.removesuffix(b"\n")
         try:
-            members, around = update_lines.split(raw)
+            members, params_members = update_lines.split_update(raw)
         except (ValueError, KeyError):
-            members, around = {}, {"": b""}
-        is_plain = not around and "_meta" not in members
+            members, params_members = {}, {"": b""}
+        is_plain = not params_members and "_meta" not in members
         message, call, terminal = (acp.text(update, name) for name in ("messageId", "toolCallId", "terminalId"))
         row = update_kinds.find(kind)
         if row.v2 is Form.JOINED and message is not None:
-            self._add_message(kind, message, update, line, is_plain=is_plain and members.keys() <= _MESSAGE)
+            self._add_message(kind, message, update, line, is_plain=is_plain and members.keys() <= _MESSAGE_MEMBERS)
         elif row.v2 is Form.MERGED and row.role is Role.CALL and call is not None:
             appended = members.get("content") if kind == update_kinds.TOOL_CALL_CHUNK else None
             self._merge((_CALL, call), members, appended, "content", line, is_plain=is_plain)
@@ -122,40 +122,41 @@ class V2Folder:
             data = v2_updates.decode_output(update) if kind == update_kinds.TERMINAL_CHUNK else None
             self._merge((_TERMINAL, terminal), members, data, "output", line, is_plain=is_plain)
         elif row.v2 is Form.LAST_OF_TURN and is_plain and (plan := acp.text(acp.member(update, "plan"), "planId")):
-            self._place((_PLAN, plan)).pieces = [line]
+            self._find_or_add((_PLAN, plan)).pieces = [line]
         else:
-            self._place((kind, f"{len(self._places)}")).pieces.append(line)
+            self._find_or_add((kind, f"{len(self._folded_ids)}")).pieces.append(line)
 
-    def _place(self, key: _Key) -> _FoldedPlace:
-        place = self._places.get(key)
-        if place is None:
-            place = self._places[key] = _FoldedPlace(key, is_new=key not in self._named)
+    def _find_or_add(self, key: _Key) -> _FoldedId:
+        folded = self._folded_ids.get(key)
+        if folded is None:
+            folded = self._folded_ids[key] = _FoldedId(key, is_new=key not in self._named_keys)
             if key[0] in (_CALL, _TERMINAL):
-                self._named.add(key)
-        return place
+                self._named_keys.add(key)
+        return folded
 
     def _add_message(self, kind: str, id: str, update: object, line: bytes, *, is_plain: bool) -> None:
-        pieces = self._place((update_kinds.CHUNK_OF.get(kind, kind), id)).pieces
+        pieces = self._find_or_add((update_kinds.CHUNK_OF.get(kind, kind), id)).pieces
         content = acp.member(update, "content")
         if kind in update_kinds.CHUNK_OF:
             if is_plain and isinstance(content, list):
                 pieces[:] = [piece for piece in pieces if isinstance(piece, bytes) and _META in piece]
             pieces.append(line)
         elif is_plain and isinstance(content, dict) and content.keys() == {"type", "text"} and _is_text(content):
-            last = pieces[-1] if pieces else None
-            if isinstance(last, _JoinedChunks):
-                last.texts.append(content["text"])
+            last_piece = pieces[-1] if pieces else None
+            if isinstance(last_piece, _JoinedChunks):
+                last_piece.texts.append(content["text"])
             else:
-                pieces.append(last := _JoinedChunks(kind, content["text"]))
-            self._last = last
+                pieces.append(last_piece := _JoinedChunks(kind, content["text"]))
+            self._last_chunks = last_piece
         else:
             pieces.append(line)
 
     def _merge(
-        self, key: _Key, members: Members, appended: bytes | None, grows: str, line: bytes, *, is_plain: bool
+        self, key: _Key, members: Members, appended: bytes | None, growing_field: str, line: bytes, *, is_plain: bool
     ) -> None:
-        """``grows``: the field that chunks add to."""
-        pieces = self._place(key).pieces
+        """Merge an update of a call or terminal into what is known of it. ``appended``: what a chunk adds, to
+        ``growing_field``; None for any other update."""
+        pieces = self._find_or_add(key).pieces
         if not is_plain:
             pieces.append(line)
             return
@@ -166,66 +167,66 @@ class V2Folder:
         if appended is not None:
             merged.appended.append(appended)
             return
-        if grows in members:
+        if growing_field in members:
             merged.appended.clear()
-        merged.members |= {name: raw for name, raw in members.items() if name not in _LEADING}
+        merged.members |= {name: raw for name, raw in members.items() if name not in _ID_MEMBERS}
 
-    def _encode_piece(self, place: _FoldedPlace, piece: "_JoinedChunks | _MergedUpdates | bytes") -> Iterator[bytes]:
+    def _encode_piece(self, folded: _FoldedId, piece: "_JoinedChunks | _MergedUpdates | bytes") -> Iterator[bytes]:
         if isinstance(piece, bytes):
             yield piece
         elif isinstance(piece, _JoinedChunks):
             content = jsonrpc.dump({"type": "text", "text": "".join(piece.texts)})
-            yield self._encode(piece.kind, {"messageId": jsonrpc.dump(place.key[1]), "content": content})
-        elif place.key[0] == _CALL:
-            is_first = place.is_new and piece is place.pieces[0]
-            yield from self._encode_call(place.key[1], piece, is_whole=is_first or "content" in piece.members)
+            yield self._encode(piece.kind, {"messageId": jsonrpc.dump(folded.key[1]), "content": content})
+        elif folded.key[0] == _CALL:
+            is_first = folded.is_new and piece is folded.pieces[0]
+            yield from self._encode_call(folded.key[1], piece, is_whole=is_first or "content" in piece.members)
         else:
-            yield from self._encode_terminal(place.key[1], piece)
+            yield from self._encode_terminal(folded.key[1], piece)
 
     def _encode_call(self, id: str, merged: _MergedUpdates, *, is_whole: bool) -> Iterator[bytes]:
         fields, appended = dict(merged.members), merged.appended
         if is_whole and appended:
-            before = fields.get("content", b"[]")
-            items = update_lines.split_array(before) if before != b"null" else []
+            content = fields.get("content", b"[]")
+            items = update_lines.split_array(content) if content != b"null" else []
             fields["content"], appended = update_lines.join_array([*items, *appended]), []
-        left_out = sum(truncate.cut(fields, self._limit).values()) if self._limit else 0
+        left_out = sum(truncate.cut_fields(fields, self._limit).values()) if self._limit else 0
         if left_out and is_whole:
             items = update_lines.split_array(fields.get("content", b"[]"))
             notice = update_lines.encode_text_item(truncate.make_notice(self._session_id, left_out))
             fields["content"] = update_lines.join_array([*items, notice])
         elif self._limit and appended:
             appended = self._shorten(appended)
-        named = {"toolCallId": jsonrpc.dump(id)}
+        id_member = {"toolCallId": jsonrpc.dump(id)}
         if fields or is_whole:
-            yield self._encode(update_kinds.TOOL_CALL_UPDATE, {**named, **fields})
+            yield self._encode(update_kinds.TOOL_CALL_UPDATE, {**id_member, **fields})
         for item in appended:
-            yield self._encode(update_kinds.TOOL_CALL_CHUNK, {**named, "content": item})
+            yield self._encode(update_kinds.TOOL_CALL_CHUNK, {**id_member, "content": item})
 
     def _shorten(self, appended: list[bytes]) -> list[bytes]:
         """What chunks add to the content of a call that was named before, cut to the limit."""
-        whole = update_lines.join_array(appended)
-        if len(whole) <= self._limit:
+        all_items = update_lines.join_array(appended)
+        if len(all_items) <= self._limit:
             return appended
-        kept = truncate.shorten_array(whole, self._limit)
-        left_out = len(whole) - len(update_lines.join_array(kept))
-        return [*kept, update_lines.encode_text_item(truncate.make_notice(self._session_id, left_out))]
+        kept_items = truncate.shorten_array(all_items, self._limit)
+        left_out = len(all_items) - len(update_lines.join_array(kept_items))
+        return [*kept_items, update_lines.encode_text_item(truncate.make_notice(self._session_id, left_out))]
 
     def _encode_terminal(self, id: str, merged: _MergedUpdates) -> Iterator[bytes]:
-        named = {"terminalId": jsonrpc.dump(id)}
+        id_member = {"terminalId": jsonrpc.dump(id)}
         if merged.members:
-            yield self._encode(update_kinds.TERMINAL, {**named, **merged.members})
+            yield self._encode(update_kinds.TERMINAL, {**id_member, **merged.members})
         if output := b"".join(merged.appended):
             if self._limit and len(output) > self._limit:
                 left_out = len(output) - self._limit
                 output = truncate.make_notice(self._session_id, left_out).encode() + b"\n" + output[left_out:]
             data = binascii.b2a_base64(output, newline=False)
-            yield self._encode(update_kinds.TERMINAL_CHUNK, {**named, "data": b'"%b"' % data})
+            yield self._encode(update_kinds.TERMINAL_CHUNK, {**id_member, "data": b'"%b"' % data})
 
     def _encode(self, kind: str, members: Members) -> bytes:
         return update_lines.encode(self._session_id, kind, members)
 
 
-_LEADING = frozenset({"sessionUpdate", "toolCallId", "terminalId"})
+_ID_MEMBERS = frozenset({"sessionUpdate", "toolCallId", "terminalId"})
 
 
 def _is_text(block: dict[str, object]) -> bool:

@@ -14,46 +14,47 @@ from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.replay import update_lines, updates
-from acp_proxy.replay.terminal_output import Newest
+from acp_proxy.replay.terminal_output import NewestValues
 from acp_proxy.replay.unfinished import CARRIED
 from acp_proxy.replay.update_lines import Members
 from acp_proxy.replay.updates import Update
 from acp_proxy.transcript.chunk_runs import AlikeChunks
 from acp_proxy.transcript.file_format import Entry, NoteType
 
-_FINAL = frozenset({"completed", "failed", "cancelled"})
+_FINAL_STATUSES = frozenset({"completed", "failed", "cancelled"})
 _FAILED = b'"failed"'
 
 
 class _UnrepeatedPrompt:
-    """A prompt that the agent has not repeated. ``message``: the id that it gave it, once it has accepted it."""
+    """A prompt that the agent has not repeated. ``message_id``: the agent's id of the message, once it has accepted the
+    prompt. ``own_id``: acp-proxy's, which is used if there is none."""
 
     def __init__(self, entry: Entry, number: int) -> None:
         self.run = entry.run
         self.id = acp.member(entry.value, "id")
         self.blocks = acp.member(acp.member(entry.value, "params"), "prompt")
-        self.own = f"acp-proxy-{entry.run}-{number}"
-        self.message: str | None = None
+        self.own_id = f"acp-proxy-{entry.run}-{number}"
+        self.message_id: str | None = None
 
 
 class V2Replayer:
     """One replay. The methods return lines, in order; an item may be several lines."""
 
-    def __init__(self, session_id: str, *, run: str, other_ids: frozenset[str] = frozenset()) -> None:
-        """``run``: the connection that asks for it. ``other_ids``: sessions whose entries belong to this one; they are
-        replayed with its id."""
+    def __init__(self, session_id: str, *, run_id: str, other_ids: frozenset[str] = frozenset()) -> None:
+        """``run_id``: the connection that asks for it. ``other_ids``: sessions whose entries belong to this one; they
+        are replayed with its id."""
         self._session_id = session_id
         self._ids = other_ids | {session_id}
-        self._run = run
-        self._unrepeated: list[_UnrepeatedPrompt] = []
-        self._repeated: set[tuple[str, str | None]] = set()
+        self._run_id = run_id
+        self._unrepeated_prompts: list[_UnrepeatedPrompt] = []
+        self._repeated_messages: set[tuple[str, str | None]] = set()
         """The run and the id of each user message that was replayed."""
-        self._own: set[tuple[str, str | None]] = set()
+        self._own_messages: set[tuple[str, str | None]] = set()
         """Those of them that acp-proxy wrote."""
-        self._asked: Newest[str, Members] = Newest(CARRIED)
+        self._asked_fields: NewestValues[str, Members] = NewestValues(CARRIED)
         """By call: what permission requests stated about it since its last update. Bounded, since some calls never come
         (the user refuses) and nothing says so."""
-        self._open: dict[tuple[str, str], None] = {}
+        self._unfinished: dict[tuple[str, str], None] = {}
         self._ended: set[tuple[str, str]] = set()
         """The calls and compactions that have not ended, and those that have, by kind and id."""
         self._may_go_on = False
@@ -68,7 +69,7 @@ class V2Replayer:
         method = acp.text(entry.value, "method")
         if entry.peer is Peer.CLIENT:
             if method == acp.PROMPT:
-                self._unrepeated.append(_UnrepeatedPrompt(entry, number))
+                self._unrepeated_prompts.append(_UnrepeatedPrompt(entry, number))
             return []
         if entry.of == acp.PROMPT:
             self._end_prompt(entry)
@@ -85,15 +86,19 @@ class V2Replayer:
             return [stream.messages]
         return [line for entry in stream.decode_entries() for line in self.add(number, entry)]
 
-    def end(self, *, live: bool | None = None, sends_again: str | None = None) -> list[bytes]:
-        """End the replay. ``live``: open turns may go on. ``sends_again``: the run that sends its open prompts again
-        in a new session, so that they are repeated there."""
-        ready = self._replay_prompts(
-            [prompt for prompt in self._unrepeated if prompt.run != sends_again or prompt.message is not None]
+    def end(self, *, is_live: bool | None = None, resending_run: str | None = None) -> list[bytes]:
+        """End the replay. ``is_live``: open turns may go on. ``resending_run``: the run that sends its open prompts
+        again in a new session, so that they are repeated there."""
+        lines = self._replay_prompts(
+            [
+                prompt
+                for prompt in self._unrepeated_prompts
+                if prompt.run != resending_run or prompt.message_id is not None
+            ]
         )
-        unfinished, self._open = ([] if live else list(self._open)), {}
+        unfinished, self._unfinished = ([] if is_live else list(self._unfinished)), {}
         self._ended |= set(unfinished)
-        return ready + [_encode_failed(self._session_id, kind, id) for kind, id in unfinished]
+        return lines + [_encode_failed(self._session_id, kind, id) for kind, id in unfinished]
 
     def list_states(self) -> list[bytes]:
         """Nothing: the agent itself has sent its state before its answer."""
@@ -105,48 +110,58 @@ class V2Replayer:
             return self._add_user(update)
         self._may_go_on = update.raw is entry.raw  # else each line needs another session id
         # The agent has accepted these prompts and goes on without repeating them, so they must come before its answer.
-        ready = self._replay_prompts(
-            [prompt for prompt in self._unrepeated if prompt.run == update.run and prompt.message is not None]
+        lines = self._replay_prompts(
+            [
+                prompt
+                for prompt in self._unrepeated_prompts
+                if prompt.run == update.run and prompt.message_id is not None
+            ]
         )
         if role is Role.CALL and (id := acp.text(update.value, "toolCallId")) is not None:
-            if (asked := self._asked.pop(id)) is not None:
-                ready.append(update_lines.encode(self._session_id, update_kinds.TOOL_CALL_UPDATE, asked))
+            if (asked := self._asked_fields.pop(id)) is not None:
+                lines.append(update_lines.encode(self._session_id, update_kinds.TOOL_CALL_UPDATE, asked))
             self._note_status(update_kinds.TOOL_CALL_UPDATE, id, update)
         elif update.kind == update_kinds.COMPACTION and (id := acp.text(update.value, "compactionId")) is not None:
             self._note_status(update_kinds.COMPACTION, id, update)
-        return [*ready, update.line]
+        return [*lines, update.line]
 
     def _add_user(self, update: Update) -> list[bytes]:
         key = update.run, acp.text(update.value, "messageId")
-        if key in self._own:
+        if key in self._own_messages:
             return []  # the repetition came after the agent's first words: the client has it already
-        self._repeated.add(key)
-        self._unrepeated = [prompt for prompt in self._unrepeated if (prompt.run, prompt.message) != key]
+        self._repeated_messages.add(key)
+        self._unrepeated_prompts = [
+            prompt for prompt in self._unrepeated_prompts if (prompt.run, prompt.message_id) != key
+        ]
         return [update.line]
 
     def _note_status(self, kind: str, id: str, update: Update) -> None:
         """Note whether a call or compaction has ended. One that never had a status has not."""
         if "status" in update.value:
-            if acp.text(update.value, "status") in _FINAL:
-                self._open.pop((kind, id), None)
+            if acp.text(update.value, "status") in _FINAL_STATUSES:
+                self._unfinished.pop((kind, id), None)
                 self._ended.add((kind, id))
             else:
-                self._open[kind, id] = None
+                self._unfinished[kind, id] = None
         elif (kind, id) not in self._ended:
-            self._open[kind, id] = None
+            self._unfinished[kind, id] = None
 
     def _end_prompt(self, entry: Entry) -> None:
         """The agent has accepted a prompt, or refused it; then it is not part of the conversation."""
         id = acp.member(entry.value, "id")
         prompt = next(
-            (open_prompt for open_prompt in self._unrepeated if (open_prompt.run, open_prompt.id) == (entry.run, id)),
+            (
+                open_prompt
+                for open_prompt in self._unrepeated_prompts
+                if (open_prompt.run, open_prompt.id) == (entry.run, id)
+            ),
             None,
         )
         if prompt is None:
             return
-        prompt.message = acp.text(acp.member(entry.value, "result"), "messageId")
-        if prompt.message is None or (prompt.run, prompt.message) in self._repeated:
-            self._unrepeated.remove(prompt)
+        prompt.message_id = acp.text(acp.member(entry.value, "result"), "messageId")
+        if prompt.message_id is None or (prompt.run, prompt.message_id) in self._repeated_messages:
+            self._unrepeated_prompts.remove(prompt)
 
     def _add_permission(self, entry: Entry) -> None:
         subject = acp.member(acp.member(entry.value, "params"), "subject")
@@ -155,37 +170,37 @@ class V2Replayer:
         if id is None or raw is None:
             return
         try:
-            members = update_lines.read_asked_v2(raw)
+            members = update_lines.read_asked_call_v2(raw)
         except (ValueError, KeyError):
             return
         # In version 2 an update replaces the fields that it names, so several statements are one with the last values.
-        asked = (self._asked.pop(id) or {}) | members
-        if (size := _size_of(asked)) > CARRIED:
-            asked, size = members, _size_of(members)
-        self._asked.trim()  # before the newest is added, which is kept whatever its size: its call comes next
-        self._asked.put(id, asked, size)
+        asked = (self._asked_fields.pop(id) or {}) | members
+        if (size := _measure(asked)) > CARRIED:
+            asked, size = members, _measure(members)
+        self._asked_fields.trim()  # before the newest is added, which is kept whatever its size: its call comes next
+        self._asked_fields.put(id, asked, size)
 
     def _add_note(self, run: str, note: Mapping[str, object]) -> list[bytes]:
         """A turn has failed, or the session was opened again: what was said until then was never repeated."""
         if note.get("type") not in (NoteType.FAILED, NoteType.OPENED):
             return []
         is_failure = note.get("type") == NoteType.FAILED
-        over = [prompt for prompt in self._unrepeated if (prompt.run == run) == is_failure]
-        return self._replay_prompts(over)
+        ended = [prompt for prompt in self._unrepeated_prompts if (prompt.run == run) == is_failure]
+        return self._replay_prompts(ended)
 
     def _replay_prompts(self, waiting: list[_UnrepeatedPrompt]) -> list[bytes]:
         """Replay prompts that the agent did not repeat."""
-        ready: list[bytes] = []
+        lines: list[bytes] = []
         for prompt in waiting:
-            id = prompt.message if prompt.message is not None else prompt.own
+            id = prompt.message_id if prompt.message_id is not None else prompt.own_id
             members = {"messageId": jsonrpc.dump(id), "content": jsonrpc.dump(prompt.blocks)}
-            ready.append(update_lines.encode(self._session_id, update_kinds.USER_MESSAGE, members))
-            self._own.add((prompt.run, id))
-        self._unrepeated = [prompt for prompt in self._unrepeated if prompt not in waiting]
-        return ready
+            lines.append(update_lines.encode(self._session_id, update_kinds.USER_MESSAGE, members))
+            self._own_messages.add((prompt.run, id))
+        self._unrepeated_prompts = [prompt for prompt in self._unrepeated_prompts if prompt not in waiting]
+        return lines
 
 
-def _size_of(members: Members) -> int:
+def _measure(members: Members) -> int:
     return sum(len(name) + len(raw) for name, raw in members.items())
 
 

@@ -59,7 +59,7 @@ class ListRequests:
                 says_archived=effect.archived is not None,
             )
         except InvalidCursor as problem:
-            return jsonrpc.error(effect.request, jsonrpc.INVALID_PARAMS, str(problem))
+            return jsonrpc.encode_error(effect.request, jsonrpc.INVALID_PARAMS, str(problem))
         except Unreadable as problem:
             return own_messages.refuse_for_store(effect.request, problem.name).data
         except (OSError, ImportError) as problem:

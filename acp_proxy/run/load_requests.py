@@ -152,9 +152,9 @@ class LoadRequests:
 class OpenedTranscript:
     """A transcript that can be replayed.
 
-    ``other_ids``: those that its entries may have too. ``title``: the user's title, if there is one. ``is_foreign``: it
-    is another agent's, and this one has no copy of it. ``is_open``: another process has it open to append.
-    ``is_archived``: here.
+    ``other_ids``: other session ids that its entries may have. ``title``: the user's title, if there is one.
+    ``is_foreign``: it is another agent's, and this one has no copy of it. ``is_open``: another process has it open to
+    append. ``is_archived``: the session is archived in the store.
     """
 
     def __init__(

@@ -75,16 +75,16 @@ class Pump:
         while True:
             if relay.pauses_agent:
                 relay.wait_for_room(self.peer)
-            data = self._read(READ_SIZE if framer.waiting < LONG_LINE_SIZE else LONG_READ_SIZE)
-            is_whole = data.endswith(b"\n") and not framer.waiting
+            data = self._read(READ_SIZE if framer.unfinished_size < LONG_LINE_SIZE else LONG_READ_SIZE)
+            is_whole = data.endswith(b"\n") and not framer.unfinished_size
             if is_whole and pass_lines(data):  # the usual case
                 continue
             if not data:
                 break
             self._handle_data(data, may_pass=not is_whole)
-            if framer.waiting > LINE_LIMIT:
+            if framer.unfinished_size > LINE_LIMIT:
                 self._pass_unread()
-        if last_line := framer.rest():
+        if last_line := framer.take_unfinished():
             self._perform(relay.decide_lines(self.peer, [last_line]))
         self.ended.set()
         self._on_end()
@@ -97,17 +97,17 @@ class Pump:
 
     def _handle_data(self, data: bytes, *, may_pass: bool = False) -> None:
         """Process the lines that the data of one read completes."""
-        was_long = self._framer.waiting >= LONG_LINE_SIZE
-        lines = self._framer.take(data)
+        was_long = self._framer.unfinished_size >= LONG_LINE_SIZE
+        lines = self._framer.feed_joined(data)
         if lines and not (may_pass and self._pass_lines(lines)):
             self._perform(self._relay.decide_lines(self.peer, cut(lines)))
-        if self._framer.waiting >= LONG_LINE_SIZE and not was_long:
+        if self._framer.unfinished_size >= LONG_LINE_SIZE and not was_long:
             output.widen(self._fd)
 
     def _pass_unread(self) -> None:
         """Pass a line that is too long to be held, up to its newline. Nothing else goes to the other peer meanwhile."""
-        with self._relay.pass_unread(self.peer, self._framer.beginning()) as write:
-            for part in self._framer.parts():
+        with self._relay.pass_unread(self.peer, self._framer.peek_beginning()) as write:
+            for part in self._framer.take_parts():
                 write(part)
             end = 0
             while not end and (data := self._read(LONG_READ_SIZE)):

@@ -23,7 +23,7 @@ from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import StartReplay
 from acp_proxy.proxy.events import ReplayEnded
 from acp_proxy.replay.handover_record import LIMIT, HandoverRecord
-from acp_proxy.replay.replayer import FOLDED, TOOL_LIMIT, Mode, Replayer
+from acp_proxy.replay.replayer import FOLDED_PAGE, TOOL_LIMIT, Mode, Replayer
 from acp_proxy.replay.v2_client import V2ClientReplayer, count_handovers
 from acp_proxy.replay.v2_folder import V2Folder
 from acp_proxy.replay.v2_replayer import V2Replayer
@@ -151,19 +151,19 @@ class ReplayThread:
         """What turns the transcript's entries into updates for a client of the wanted protocol version."""
         v1_replayer = Replayer(
             self._session_id,
-            run=self._run_id,
+            run_id=self._run_id,
             mode=self._mode,
             tool_limit=self._tool_limit,
             other_ids=self._other_ids,
-            page=FOLDED,
+            page_size=FOLDED_PAGE,
             kinds=effect.kinds,
             ids=comparison.ids if comparison is not None else None,
         )
         if effect.protocol == V1:
             return v1_replayer
-        v2_replayer = V2Replayer(self._session_id, run=self._run_id, other_ids=self._other_ids)
+        v2_replayer = V2Replayer(self._session_id, run_id=self._run_id, other_ids=self._other_ids)
         is_folded = self._mode == "compact"
-        v2_folder = V2Folder(self._session_id, self._tool_limit, page=FOLDED) if is_folded else None
+        v2_folder = V2Folder(self._session_id, self._tool_limit, page_size=FOLDED_PAGE) if is_folded else None
         return V2ClientReplayer(self._session_id, v1_replayer, v2_replayer, v2_folder)
 
     def _report(self, ended: ReplayEnded) -> None:
@@ -189,7 +189,7 @@ class ReplayThread:
         """Send the transcript. Returns whether all of it was sent."""
         if isinstance(replayer, V2ClientReplayer) and self._effect.fixed_rule is Rule.HANDED_OVER:
             handover_count = count_handovers(line.entry for line in self._read_lines() if isinstance(line, Line))
-            replayer.handovers = handover_count + self._effect.makes_record
+            replayer.total_handovers = handover_count + self._effect.makes_record
         lines = self._read_lines()
         if self._reading.size > WIDE_PIPE_BYTES:
             self._client.widen()
@@ -320,7 +320,7 @@ def compare(
         mask = Masking().mask_lines
     comparison = Comparison(text, mask if text.is_masked else None)
     lines = list(replay)
-    updates = v2_updates.all_as_v1([acp.update_of(raw) for raw, _ in lines])
+    updates = v2_updates.all_as_v1([acp.read_update(raw) for raw, _ in lines])
     for (raw, is_late), update in zip(lines, updates, strict=True):
         comparison.add(raw, update, late=is_late)
     return comparison

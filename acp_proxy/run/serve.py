@@ -133,7 +133,7 @@ def finish_start(recorder: Recorder | None, relay: Relay) -> None:
 
 def warn(text: str) -> None:
     """Write one line to stderr, where editors keep the logs of agents."""
-    stderr.write(f"acp-proxy: {jsonrpc.printable(text[:_LONGEST_WARNING])}\n".encode("utf-8", "replace"))
+    stderr.write(f"acp-proxy: {jsonrpc.make_printable(text[:_LONGEST_WARNING])}\n".encode("utf-8", "replace"))
 
 
 def _make_masking_warn(mask: Callable[[bytes], bytes] | None) -> Callable[[str], None]:

@@ -79,7 +79,7 @@ class StoreRequests:
             raise FileNotFoundError(session_id)
         match effect:
             case AnswerStatus(is_open=is_open):
-                return jsonrpc.result(request, {"status": "open" if is_open else "saved"})
+                return jsonrpc.encode_result(request, {"status": "open" if is_open else "saved"})
             case SetTitle(title=title):
                 if (mask := self._recorder.mask) is not None:
                     title = mask_title(title, mask)
@@ -87,10 +87,10 @@ class StoreRequests:
                 title_update = own_messages.encode_update(
                     session_id, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title}
                 )
-                answer = jsonrpc.result(request, {"title": title}) + title_update
+                answer = jsonrpc.encode_result(request, {"title": title}) + title_update
             case SetArchived(is_archived=is_archived):
                 store.set_archived(agent_folder, session_id, is_archived)
-                answer = jsonrpc.result(request, {})
+                answer = jsonrpc.encode_result(request, {})
         if self._recorder.fsync != "never":
             store.sync_journal(agent_folder)
         return answer
@@ -155,7 +155,7 @@ class StoreRequests:
         except (OSError, ImportError) as problem:
             self._report_failed_delete(request, errno_name(problem), claim_answer)
             return
-        answer = jsonrpc.result(request, {}) if request is not None and claim_answer() else b""
+        answer = jsonrpc.encode_result(request, {}) if request is not None and claim_answer() else b""
 
         def sync_and_unindex() -> bytes:
             agent = recorder.agent_folder

@@ -237,7 +237,7 @@ def _encode_until(layout: Layout, at: str) -> dict[str, str]:
     # what an older version has soft-deleted is kept, as that version promised.
     if layout.bin_days is None:
         return {}
-    return {"until": timestamps.stamp((timestamps.seconds(at) or time.time()) + layout.bin_days * _DAY_SECONDS)}
+    return {"until": timestamps.stamp((timestamps.parse_seconds(at) or time.time()) + layout.bin_days * _DAY_SECONDS)}
 
 
 def list_expired(layout: Layout, agent_folder: str, now: str) -> list[str]:

@@ -40,7 +40,7 @@ def open_to_append(
 ) -> Transcript:
     """See ``ProxyStore.open_to_append``."""
     path = layout.transcript_path(agent_folder, file_name(header.session_id))
-    if parent_id == header.session_id and (source := proxy_ids.original(parent_id)) is not None:
+    if parent_id == header.session_id and (source := proxy_ids.parse_id(parent_id)) is not None:
         with contextlib.suppress(FileNotFoundError):  # the other agent's session is gone
             return open_copy(layout, agent_folder, header, source[0], file_name(source[1]))
         return _resume(layout, agent_folder, path, header)
@@ -203,5 +203,5 @@ def create_copy(
 def _choose_copy_id(layout: Layout, agent_folder: str, parent_folder: str, session_id: str) -> str:
     """An id that no copy has or had."""
     gone = layout.get_journal(agent_folder).read_deleted()
-    ids = (proxy_ids.id_of(parent_folder, session_id, number) for number in count(1))
+    ids = (proxy_ids.make_id(parent_folder, session_id, number) for number in count(1))
     return next(id for id in ids if id not in gone and not layout.has_transcript(agent_folder, file_name(id)))

@@ -126,11 +126,11 @@ class OtherAgentsRows:
         hidden = set(self._state.hidden if self._archived is False else self._state.deleted_ids) | _select_copy_ids(
             index, self._agent_folder
         )
-        gone = [source for hidden_id in hidden if (source := proxy_ids.original(hidden_id)) is not None]
+        gone = [source for hidden_id in hidden if (source := proxy_ids.parse_id(hidden_id)) is not None]
         for other in other_folders:
             names = {file_name(session_id) for folder, session_id in gone if folder == other}
             other_state = queries.read_state(self._layout, other)
-            wanted = [proxy_ids.original(id) for id in ids] if ids is not None else None
+            wanted = [proxy_ids.parse_id(id) for id in ids] if ids is not None else None
             only = (
                 [file_name(source[1]) for source in wanted if source and source[0] == other]
                 if wanted is not None
@@ -139,8 +139,8 @@ class OtherAgentsRows:
             for row in queries.complete_rows(
                 self._layout, _select_others(index, other, cwd, before, size, names.union(other_state.archived), only)
             ):
-                id = proxy_ids.id_of(other, row.session_id)
-                if proxy_ids.original(id) is not None:  # else the folder has a name that no id can have
+                id = proxy_ids.make_id(other, row.session_id)
+                if proxy_ids.parse_id(id) is not None:  # else the folder has a name that no id can have
                     yield _make_row(row, id, self._state)
 
 
@@ -193,7 +193,7 @@ def _select_others(
     ]
     names = [json.dumps(list(some_names)) for some_names in (hidden, only) if some_names is not None]
     parameters = [agent_folder, *values, *names, *COPIES, CONTINUED_RUN]
-    after = [before[0], proxy_ids.id_of(agent_folder, ""), *before] if before is not None else []
+    after = [before[0], proxy_ids.make_id(agent_folder, ""), *before] if before is not None else []
     return [decode_row(row, "") for row in index.select(" ".join(query), [*parameters, *after, size])]
 
 

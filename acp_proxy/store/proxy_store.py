@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 from acp_proxy.protocol import timestamps
-from acp_proxy.protocol.proxy_ids import PREFIX, original
+from acp_proxy.protocol.proxy_ids import PREFIX, parse_id
 from acp_proxy.store import delete as store_delete
 from acp_proxy.store import fork, journal, old_forks, open_session, user_state
 from acp_proxy.store.journal import JournalState
@@ -160,7 +160,7 @@ class ProxyStore(StoreBase):
 
     def has_transcript(self, agent_folder: str, session_id: str) -> bool:
         """Whether there is a transcript of this session, or of the other agent's session that it would be a copy of."""
-        source = original(session_id)
+        source = parse_id(session_id)
         is_there = self.layout.has_transcript(agent_folder, file_name(session_id))
         return is_there or (source is not None and self.layout.has_transcript(source[0], file_name(source[1])))
 
@@ -211,7 +211,7 @@ class ProxyStore(StoreBase):
 
         ``other_folders``: the folders of agents whose sessions are listed.
         """
-        source = original(session_id)
+        source = parse_id(session_id)
         if source is None or source[0] not in other_folders or source[1] in self.read_deleted(source[0]):
             raise FileNotFoundError(session_id)
         return self.read(*source)

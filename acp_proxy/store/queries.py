@@ -123,7 +123,7 @@ def find_named(index: Index, scope: ListFilter, selector: str, deleted: Collecti
 
 def find_copies_of(index: Index, agent_folder: str, listed: ListedSession) -> list[ListedSession]:
     """An agent's copies of another agent's session, newest first."""
-    first = proxy_ids.id_of(listed.agent_folder, listed.session_id)
+    first = proxy_ids.make_id(listed.agent_folder, listed.session_id)
     scope, end = ListFilter([agent_folder], None, ""), encode_id(first) + b"/"  # what follows the dot before a number
     rows = _select_prompted(index, scope, "session >= ? AND session < ?", [encode_id(first), end])
     return [row for row in rows if re.fullmatch(re.escape(first) + r"(\.\d+)?", row.session_id)]

@@ -130,7 +130,7 @@ def create(layout: Layout, agent_folder: str, header: Header, data: bytes, *, is
         ):
             header = replace(
                 header,
-                session_id=proxy_ids.from_elsewhere(header.uid),
+                session_id=proxy_ids.make_remote_id(header.uid),
                 forked_from=[header.session_id, *header.forked_from],
             )
             path = layout.transcript_path(agent_folder, file_name(header.session_id))

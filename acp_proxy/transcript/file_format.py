@@ -138,7 +138,7 @@ class Header(Struct, frozen=True):
     @property
     def has_own_id(self) -> bool:
         """Whether an agent gave the session its id, rather than acp-proxy when it came from another machine."""
-        return not self.uid or self.session_id != proxy_ids.from_elsewhere(self.uid)
+        return not self.uid or self.session_id != proxy_ids.make_remote_id(self.uid)
 
 
 class Entry(Struct, frozen=True):
@@ -375,7 +375,7 @@ def _read_enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
             if line.endswith(b"}") and _was_passed_unread(raw, run or ""):
                 return Entry(at or "", run or "", Peer(peer), of, raw=raw, protocol=protocol)
             raise
-        raw = json_splice.encode(json_splice.first(json_splice.decode(line[envelope.end() :])))
+        raw = json_splice.encode(json_splice.cut_first_value(json_splice.decode(line[envelope.end() :])))
         value = jsonrpc.parse_text(raw)
     return Entry(at or "", run or "", Peer(peer), of, raw=raw, value=value, protocol=protocol)
 
@@ -417,7 +417,7 @@ def _read_parsed(value: object, line: bytes, version: int) -> Entry | None:
     protocol = protocol if type(protocol) is int else V1
     if "message" in value:
         text_of_line = json_splice.decode(line)
-        start, end = json_splice.members(text_of_line, json_splice.whole(text_of_line)[0])["message"]
+        start, end = json_splice.find_members(text_of_line, json_splice.find_value(text_of_line)[0])["message"]
         return Entry(
             at,
             run,
@@ -429,7 +429,7 @@ def _read_parsed(value: object, line: bytes, version: int) -> Entry | None:
         )
     if isinstance(text := value.get("line"), str):
         raw = json_splice.encode(text) if _is_encodable(text) else b""
-        return Entry(at, run, Peer(sender), of, raw=raw, value=jsonrpc.look(raw), protocol=protocol)
+        return Entry(at, run, Peer(sender), of, raw=raw, value=jsonrpc.parse_leniently(raw), protocol=protocol)
     return None
 
 

@@ -51,7 +51,7 @@ def make_copy_id(folder: str, name: str, session_id: str) -> str | None:
 
     The id of a copy is long, and copies in two folders have the same one.
     """
-    return COPY + digest(f"{folder}/{name}")[:_COPY_LENGTH] if proxy_ids.original(session_id) is not None else None
+    return COPY + digest(f"{folder}/{name}")[:_COPY_LENGTH] if proxy_ids.parse_id(session_id) is not None else None
 
 
 def make_selector(folder: str, name: str, session_id: str) -> str:

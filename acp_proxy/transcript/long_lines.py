@@ -172,8 +172,8 @@ def read_shortened(read: ReadAt, size: int) -> Iterator[bytes | None]:
     while offset < size and (data := read(min(_READ_SIZE, size - offset), offset)):
         offset += len(data)
         yield from framer.feed(data)
-        if framer.waiting > LONG:
-            line, offset, _ = shorten_line(framer.parts(), read, offset, size)
+        if framer.unfinished_size > LONG:
+            line, offset, _ = shorten_line(framer.take_parts(), read, offset, size)
             yield line
-    if last_line := framer.rest():
+    if last_line := framer.take_unfinished():
         yield last_line

@@ -285,8 +285,8 @@ class Reading:
                 read_lines = list(self._read_line(number - 1, end, line))
                 finder.last_read = line, read_lines[0].entry if len(read_lines) == 1 else None
                 yield from read_lines
-            if shortens and framer.waiting > LONG:
-                short_line, offset, is_whole = shorten_line(framer.parts(), self._read_at, offset, self.size)
+            if shortens and framer.unfinished_size > LONG:
+                short_line, offset, is_whole = shorten_line(framer.take_parts(), self._read_at, offset, self.size)
                 entry = (
                     file_format.decode_entry(short_line, self._version)
                     if short_line is not None and number > 0
@@ -297,7 +297,7 @@ class Reading:
                     yield Line(number - 1, end, is_whole, entry)
                 else:
                     yield from self._read_line(number - 1, end, self._read_at(end - start, start))
-        if last_line := framer.rest():
+        if last_line := framer.take_unfinished():
             yield from self._read_line(number, end + len(last_line), last_line)
 
     def _read_line(self, number: int, end: int, line: bytes) -> Iterator[Line]:
@@ -501,7 +501,7 @@ def cut(read: Callable[[int, int], bytes], start: int, size: int) -> Iterator[tu
             end += len(line)
             yield end, line
     # The last line has no newline: it may be torn, or only lack that.
-    if last_line := framer.rest():
+    if last_line := framer.take_unfinished():
         yield end + len(last_line), last_line
 
 

@@ -21,7 +21,7 @@ def rebuild_header(line: bytes, entries: Iterable[Entry], name: str) -> Header |
     """
     members = _read_members(line)
     session_id, cwd, created_at = members.get("sessionId"), members.get("cwd"), acp.text(members, "createdAt") or ""
-    created_at = created_at if timestamps.normalized(created_at) == created_at else ""
+    created_at = created_at if timestamps.normalize(created_at) == created_at else ""
     session_id = session_id if isinstance(session_id, str) and file_names.may_belong(session_id, name) else None
     for entry in entries if session_id is None else ():
         session_id = find_session(entry)

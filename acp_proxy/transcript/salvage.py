@@ -63,7 +63,7 @@ def cut_first_value(line: bytes) -> bytes:
 def _find_end(text: str, start: int) -> int:
     """The offset of the value's end; the line's end if the value is damaged."""
     try:
-        return json_splice.end_of(text, start)
+        return json_splice.find_end(text, start)
     except ValueError:
         return len(text)
 

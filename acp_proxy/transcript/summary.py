@@ -143,7 +143,7 @@ class Summary(Struct):
             self.gaps += 1
         elif kind == NoteType.ADOPTED:  # the agent's list counts, not what its replay said before
             self.agent_title = clean_agent_title(note.get("title")) or self.agent_title
-            self.agent_updated = timestamps.normalized(acp.text(note, "updatedAt") or "")
+            self.agent_updated = timestamps.normalize(acp.text(note, "updatedAt") or "")
 
     def _add_prompt(self, entry: Entry) -> None:
         self.prompts += 1
@@ -219,7 +219,7 @@ class Summary(Struct):
             if time is None:
                 self.agent_updated = None
             elif isinstance(time, str):
-                self.agent_updated = timestamps.normalized(time) or self.agent_updated
+                self.agent_updated = timestamps.normalize(time) or self.agent_updated
         if "_meta" in update:
             meta = update["_meta"]
             if meta is None:

@@ -32,7 +32,7 @@ _NOT_FIELDS = ("sessionUpdate", "toolCallId", "content", "capabilities")
 
 
 class V2Message:
-    """A message. ``kind``: of its chunks."""
+    """A message. ``kind``: that of its chunks. ``sent_count``: how many of its blocks were returned."""
 
     def __init__(self, entry: Entry, kind: str, id: str | None) -> None:
         self.entry = entry
@@ -179,7 +179,7 @@ class AgentTerminals:
             return None
         command, output, status = self._by_id[id]
         lines = [f"$ {command}"] if command is not None else []
-        text = v2_updates.fenced("\n".join([*lines, output.decode(errors="replace")]))
+        text = v2_updates.fence("\n".join([*lines, output.decode(errors="replace")]))
         code, signal = acp.member(status, "exitCode"), acp.text(status, "signal")
         if type(code) is int:
             return f"{text}\n[exited with code {code}]"

@@ -235,7 +235,13 @@ class _PartReader:
         self._known = known if known is not None else {session_id}
         self._depth = depth
         self._replayer = Replayer(
-            session_id, run="", tool_limit=0, other_ids=other_ids, page=page, kinds=update_kinds.OPTIONAL, at_once=True
+            session_id,
+            run_id="",
+            tool_limit=0,
+            other_ids=other_ids,
+            page_size=page,
+            kinds=update_kinds.OPTIONAL,
+            at_once=True,
         )
         self._count = turns
         self._is_open = False
@@ -278,7 +284,7 @@ class _PartReader:
                 yield from self._begin_turn(at)
             elif entry.of == acp.PROMPT and self._prompted == (entry.run, acp.member(entry.value, "id")):
                 self._end_prompt(entry.value, at)
-        yield from self._take(self._replayer.end(live=True), self._since or at)
+        yield from self._take(self._replayer.end(is_live=True), self._since or at)
         yield from self._end_turn()
 
     def _begin_turn(self, at: str) -> Iterator[Part]:

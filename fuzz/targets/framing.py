@@ -16,10 +16,10 @@ def run(data: bytes) -> None:
         if not size:
             lines += framer.feed(stream[at : at + 1])
             at += 1
-    rest = framer.rest()
+    rest = framer.take_unfinished()
     whole = LineFramer()
-    assert (lines, rest) == (whole.feed(stream), whole.rest()), "chunking makes no difference"
+    assert (lines, rest) == (whole.feed(stream), whole.take_unfinished()), "chunking makes no difference"
     assert b"".join(lines) + rest == stream, "no byte is lost"
     assert all(line.find(b"\n") == len(line) - 1 for line in lines), "each line ends in its one newline"
     assert b"\n" not in rest
-    assert framer.rest() == b"", "what is left is handed out once"
+    assert framer.take_unfinished() == b"", "what is left is handed out once"

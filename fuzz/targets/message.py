@@ -40,7 +40,7 @@ def looked_into(message: Message, line: bytes) -> None:
     assert message.raw == line, "the line itself is what travels"
     match message:
         case Request(id=id):
-            for answer in (jsonrpc.result(id, {}), jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, "so it is")):
+            for answer in (jsonrpc.encode_result(id, {}), jsonrpc.encode_error(id, jsonrpc.INTERNAL_ERROR, "so it is")):
                 assert answer.count(b"\n") == 1
                 told = jsonrpc.read_message(answer)
                 assert isinstance(told, Response)
@@ -67,7 +67,7 @@ def rewritten(message: Request | Notification) -> None:
     acp.strings(message.params, "additionalDirectories")
     acp.offers(update, "title")
     with contextlib.suppress(ValueError):
-        told = jsonrpc.read_message(acp.renamed(message.raw, "session/resume"))
+        told = jsonrpc.read_message(acp.with_method(message.raw, "session/resume"))
         assert isinstance(told, type(message))
         assert told.method == "session/resume"
     if acp.session_id(message.params) is not None:

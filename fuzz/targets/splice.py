@@ -20,27 +20,27 @@ def run(data: bytes) -> None:
         value = choices.value()
         text = json.dumps(value, ensure_ascii=choices.maybe(), indent=choices.pick((None, 1)))
     try:
-        start, end = json_splice.whole(text)
+        start, end = json_splice.find_value(text)
     except ValueError:
         return
     value = _decoder.decode(text[start:end])
     if isinstance(value, dict):
-        spans = json_splice.members(text, start)
+        spans = json_splice.find_members(text, start)
         assert spans.keys() == value.keys()
         for key, span in spans.items():
             replaced(text, span, value, key)
     elif isinstance(value, list):
-        elements = json_splice.elements(text, start)
+        elements = json_splice.find_elements(text, start)
         assert len(elements) == len(value)
         for at, span in enumerate(elements):
             replaced(text, span, value, at)
-        new = json_splice.replaced(text, [(span, "0") for span in elements])
+        new = json_splice.replace_spans(text, [(span, "0") for span in elements])
         assert _decoder.decode(new.removeprefix("\ufeff")) == ["0"] * len(value)
 
 
 def replaced(text: str, span: json_splice.Span, value: Any, key: Any) -> None:
     assert _decoder.decode(text[span[0] : span[1]]) == value[key]
-    new = json_splice.replaced(text, [(span, '"new"')])
+    new = json_splice.replace_spans(text, [(span, '"new"')])
     was, value[key] = value[key], "new"
     assert _decoder.decode(new.removeprefix("\ufeff")) == value
     value[key] = was

@@ -87,7 +87,7 @@ def retold(lines: list[Line], header: Header | None) -> None:
             brief.add(said)
         assert len(brief.make_text().encode("utf-8", "replace")) <= RECORD
     for one in tellings:
-        told = [said for said in one if update_kinds.is_conversation(acp.update_kind(acp.update_of(said)))]
+        told = [said for said in one if update_kinds.is_conversation(acp.update_kind(acp.read_update(said)))]
         comparison = compare(lines, ((said, number % 2 == 1) for number, said in enumerate(told)))
         assert comparison is not None
         choose_replay(comparison.end_replay())
@@ -97,13 +97,13 @@ def retold(lines: list[Line], header: Header | None) -> None:
 def ends_of_calls(told: list[bytes]) -> Iterator[bytes]:
     """The calls as they are recorded if the transcript lacks only their end: as updates of a call."""
     for said in told:
-        if acp.update_kind(acp.update_of(said)) in update_kinds.CALLS:
+        if acp.update_kind(acp.read_update(said)) in update_kinds.CALLS:
             with suppress(ValueError, KeyError):
                 yield acp.with_update_kind(said, update_kinds.TOOL_CALL_UPDATE)
 
 
 def telling(session: str, lines: list[Line], mode: Mode, limit: int) -> list[bytes]:
-    again = Replayer(session, run="k3f9a1", mode=mode, tool_limit=limit, other_ids=frozenset({"parent"}))
+    again = Replayer(session, run_id="k3f9a1", mode=mode, tool_limit=limit, other_ids=frozenset({"parent"}))
     out = [said for line in lines if line.entry is not None for said in again.add(line.number, line.entry)]
     out += again.end()
     assert again.end() == [], "everything is told once"

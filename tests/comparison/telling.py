@@ -42,7 +42,7 @@ def call(id: str, title: str | None = None, status: str | None = "completed", ki
 
 
 def line(update: Update) -> bytes:
-    return jsonrpc.notification(acp.UPDATE, {"sessionId": "s", "update": update})
+    return jsonrpc.encode_notification(acp.UPDATE, {"sessionId": "s", "update": update})
 
 
 def expand(said: str | Update) -> Update:

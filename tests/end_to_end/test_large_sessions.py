@@ -6,7 +6,7 @@ from typing import Any
 import psutil
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.replay.replayer import FOLDED
+from acp_proxy.replay.replayer import FOLDED_PAGE
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
 from tests.end_to_end.proxied import CANCELLED, Editor, Proxied, Updates, prompt, texts
@@ -100,7 +100,7 @@ def test_100_000_updates_are_replayed_in_order_while_another_session_continues(p
 
 def test_a_turn_is_folded_in_pieces_so_that_memory_is_bounded(proxied: Proxied) -> None:
     session = lengthened(proxied, UPDATES // 2)
-    assert proxied.transcript(session).stat().st_size > FOLDED
+    assert proxied.transcript(session).stat().st_size > FOLDED_PAGE
     with proxied.start() as editor:
         said = texts(editor.load(session).updates)
     pieces = [text for text in said if text.startswith(tuple("0123456789"))]

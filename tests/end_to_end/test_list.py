@@ -136,7 +136,7 @@ def test_the_agents_title_time_and_meta_win_until_they_are_cleared(proxied: Prox
         "hasErrors": False,
     }
 
-    before = timestamps.normal(datetime.now(UTC))
+    before = timestamps.format_moment(datetime.now(UTC))
     editor.prompt(session, "and more")
     [found] = editor.sessions()
     assert found["title"] == "Another name"

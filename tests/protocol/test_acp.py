@@ -122,7 +122,7 @@ def test_the_session_found_by_the_beginning_is_the_parsed_one(session: str, upda
 
 def test_a_request_gets_another_method_and_keeps_its_other_bytes() -> None:
     raw = b'\xef\xbb\xbf { "method" : "x","params":{"method":"y","n":1.0},"id":1e400, "m\\u0065thod":"session/load" }\r'
-    assert acp.renamed(raw, acp.RESUME) == raw.replace(b"session/load", b"session/resume")
+    assert acp.with_method(raw, acp.RESUME) == raw.replace(b"session/load", b"session/resume")
 
 
 def test_a_result_is_replaced_and_the_other_bytes_stay() -> None:
@@ -132,7 +132,7 @@ def test_a_result_is_replaced_and_the_other_bytes_stay() -> None:
 
 @given(spelled(messages.map(lambda value: value | {"method": "session/load", "result": None})))
 def test_only_the_replaced_value_changes(text: str) -> None:
-    assert json.loads(acp.renamed(text.encode(), "new")) == json.loads(text) | {"method": "new"}
+    assert json.loads(acp.with_method(text.encode(), "new")) == json.loads(text) | {"method": "new"}
     assert json.loads(acp.with_result(text.encode(), "[1]")) == json.loads(text) | {"result": [1]}
 
 
@@ -140,7 +140,7 @@ def test_only_the_replaced_value_changes(text: str) -> None:
 def test_a_block_of_a_prompt_becomes_an_update_recognised_by_its_beginning(
     session: str, message_id: str, block: str
 ) -> None:
-    line = acp.user_chunk(session, block.encode(), message_id)
+    line = acp.encode_user_chunk(session, block.encode(), message_id)
     assert line.startswith(acp.UPDATE_PREFIX)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1

@@ -37,14 +37,14 @@ def test_whole_reads_and_single_bytes_give_the_same_lines_and_the_same_tail(data
     for pieces in ([data + tail], single_bytes(data + tail)):
         framer = LineFramer()
         assert fed(framer, pieces) == expected
-        assert framer.rest() == tail
+        assert framer.take_unfinished() == tail
 
 
 @given(st.data(), st.lists(st.binary(max_size=30) | st.just(b"\n")).map(b"\n".join))
 def test_any_chunking_gives_the_same_lines_and_loses_nothing(data: st.DataObject, stream: bytes) -> None:
     framer = LineFramer()
     lines = fed(framer, data.draw(chunked(stream)))
-    rest = framer.rest()
+    rest = framer.take_unfinished()
     assert b"".join(lines) + rest == stream
     assert all(line.index(b"\n") == len(line) - 1 for line in lines)
     assert b"\n" not in rest
@@ -56,7 +56,7 @@ def test_a_line_comes_with_the_read_that_completes_it() -> None:
     assert framer.feed(b"e\ntwo\nth") == [b"one\n", b"two\n"]
     assert framer.feed(b"") == []
     assert framer.feed(b"ree\n") == [b"three\n"]
-    assert framer.rest() == b""
+    assert framer.take_unfinished() == b""
 
 
 def test_a_thousand_lines_in_one_read_come_in_one_list() -> None:
@@ -67,8 +67,8 @@ def test_a_thousand_lines_in_one_read_come_in_one_list() -> None:
 def test_the_rest_is_returned_once_and_belongs_to_no_later_line() -> None:
     framer = LineFramer()
     framer.feed(b"torn")
-    assert framer.rest() == b"torn"
-    assert framer.rest() == b""
+    assert framer.take_unfinished() == b"torn"
+    assert framer.take_unfinished() == b""
     assert framer.feed(b"next\n") == [b"next\n"]
 
 
@@ -94,23 +94,23 @@ def test_a_long_line_that_comes_byte_by_byte_is_not_copied_repeatedly() -> None:
 
 def test_the_beginning_of_an_unfinished_line_can_be_read() -> None:
     framer = LineFramer()
-    assert (framer.waiting, framer.beginning()) == (0, b"")
-    assert framer.take(b"one\ntw") == b"one\n"
-    assert framer.take(b"o") == b""
-    assert (framer.waiting, framer.beginning()) == (3, b"two")
-    assert framer.take(b"\nthree\n") == b"two\nthree\n"
-    assert (framer.waiting, framer.beginning()) == (0, b"")
-    framer.take(b"four")
-    assert framer.rest() == b"four"
-    assert (framer.waiting, framer.rest()) == (0, b"")
+    assert (framer.unfinished_size, framer.peek_beginning()) == (0, b"")
+    assert framer.feed_joined(b"one\ntw") == b"one\n"
+    assert framer.feed_joined(b"o") == b""
+    assert (framer.unfinished_size, framer.peek_beginning()) == (3, b"two")
+    assert framer.feed_joined(b"\nthree\n") == b"two\nthree\n"
+    assert (framer.unfinished_size, framer.peek_beginning()) == (0, b"")
+    framer.feed_joined(b"four")
+    assert framer.take_unfinished() == b"four"
+    assert (framer.unfinished_size, framer.take_unfinished()) == (0, b"")
 
 
 def test_the_rest_can_be_taken_in_the_pieces_in_which_it_came() -> None:
     framer = LineFramer()
     came = [b"a", b"b", b"c" * 5000, b"d" * 5000, b"e"]
     for data in came:
-        framer.take(data)
-    assert framer.beginning() == b"ab" + came[2]
-    assert framer.waiting == 10_003
-    assert framer.parts() == [b"ab" + came[2], came[3], came[4]]
-    assert (framer.waiting, framer.parts(), framer.rest()) == (0, [], b"")
+        framer.feed_joined(data)
+    assert framer.peek_beginning() == b"ab" + came[2]
+    assert framer.unfinished_size == 10_003
+    assert framer.take_parts() == [b"ab" + came[2], came[3], came[4]]
+    assert (framer.unfinished_size, framer.take_parts(), framer.take_unfinished()) == (0, [], b"")

@@ -25,7 +25,7 @@ def test_any_bytes_survive_decoding_and_encoding(data: bytes) -> None:
 
 @given(spelled(objects))
 def test_the_members_of_an_object_are_those_that_json_reads(text: str) -> None:
-    spans = json_splice.members(text)
+    spans = json_splice.find_members(text)
     seen = json.loads(text)
     assert spans.keys() == seen.keys()
     for key, (start, end) in spans.items():
@@ -35,13 +35,13 @@ def test_the_members_of_an_object_are_those_that_json_reads(text: str) -> None:
 
 @given(spelled(arrays))
 def test_the_elements_of_an_array_are_those_that_json_reads(text: str) -> None:
-    found = [json.loads(text[start:end]) for start, end in json_splice.elements(text)]
+    found = [json.loads(text[start:end]) for start, end in json_splice.find_elements(text)]
     assert json.dumps(found) == json.dumps(json.loads(text))
 
 
 @given(spelled(values))
 def test_the_whole_is_the_value_without_surrounding_white_space(text: str) -> None:
-    start, end = json_splice.whole(text)
+    start, end = json_splice.find_value(text)
     assert text[start:end] == text.strip(" \t")
 
 
@@ -49,9 +49,9 @@ def test_the_whole_is_the_value_without_surrounding_white_space(text: str) -> No
 def test_replacing_a_value_changes_no_other_byte_and_json_reads_the_new_value(
     data: st.DataObject, text: str, value: Any
 ) -> None:
-    key, (start, end) = data.draw(st.sampled_from(sorted(json_splice.members(text).items())))
+    key, (start, end) = data.draw(st.sampled_from(sorted(json_splice.find_members(text).items())))
     raw, new = json_splice.encode(text), json.dumps(value)
-    changed = json_splice.encode(json_splice.replaced(json_splice.decode(raw), [((start, end), new)]))
+    changed = json_splice.encode(json_splice.replace_spans(json_splice.decode(raw), [((start, end), new)]))
     before, after = json_splice.encode(text[:start]), json_splice.encode(text[end:])
     assert (changed[: len(before)], changed[-len(after) :]) == (raw[: len(before)], raw[-len(after) :])
     assert changed == before + new.encode() + after
@@ -61,42 +61,42 @@ def test_replacing_a_value_changes_no_other_byte_and_json_reads_the_new_value(
 
 @given(st.data(), spelled(arrays.filter(bool)))
 def test_several_changes_at_once_do_not_disturb_one_another(data: st.DataObject, text: str) -> None:
-    spans = json_splice.elements(text)
+    spans = json_splice.find_elements(text)
     chosen = data.draw(st.sets(st.sampled_from(range(len(spans)))))
     changes = [(spans[number], json.dumps(f"new {number}")) for number in chosen]
-    changed = json_splice.replaced(text, data.draw(st.permutations(changes)))
+    changed = json_splice.replace_spans(text, data.draw(st.permutations(changes)))
     expected = [f"new {at}" if at in chosen else item for at, item in enumerate(json.loads(text))]
     assert json.dumps(json.loads(changed)) == json.dumps(expected)
 
 
 def test_an_empty_span_inserts() -> None:
-    assert json_splice.replaced('{"a":1}', [((6, 6), ',"b":2')]) == '{"a":1,"b":2}'
-    assert json_splice.replaced("{}", [((1, 1), '"b":2')]) == '{"b":2}'
+    assert json_splice.replace_spans('{"a":1}', [((6, 6), ',"b":2')]) == '{"a":1,"b":2}'
+    assert json_splice.replace_spans("{}", [((1, 1), '"b":2')]) == '{"b":2}'
 
 
 def test_the_last_of_duplicate_keys_counts_even_if_it_is_escaped() -> None:
     text = '{"a":1,"\\u0061":[2], "b":{"a":3}}'
-    start, end = json_splice.members(text)["a"]
+    start, end = json_splice.find_members(text)["a"]
     assert text[start:end] == "[2]"
 
 
 def test_a_byte_order_mark_and_white_space_before_the_value_are_skipped() -> None:
-    assert json_splice.whole('\ufeff \t{"a":1}\r') == (3, 10)
-    assert json_splice.members("\r\n\t {}") == {}
-    assert json_splice.elements(" [ ]") == []
+    assert json_splice.find_value('\ufeff \t{"a":1}\r') == (3, 10)
+    assert json_splice.find_members("\r\n\t {}") == {}
+    assert json_splice.find_elements(" [ ]") == []
 
 
 def test_an_object_is_found_within_another() -> None:
     text = '{"params":{ "cwd" : "/x" },"id":1}'
-    start, _ = json_splice.members(text)["params"]
-    inner, end = json_splice.members(text, start)["cwd"]
+    start, _ = json_splice.find_members(text)["params"]
+    inner, end = json_splice.find_members(text, start)["cwd"]
     assert text[inner:end] == '"/x"'
 
 
 def test_values_that_python_cannot_hold_are_measured_too() -> None:
     number = "1" * 10_000
     text = f'{{"a":{number},"b":-{number}.5e-{number},"c":"\\ud800","d":1e400}}'
-    spans = json_splice.members(text)
+    spans = json_splice.find_members(text)
     assert {key: text[start:end] for key, (start, end) in spans.items()} == {
         "a": number,
         "b": f"-{number}.5e-{number}",
@@ -140,7 +140,7 @@ def test_values_that_python_cannot_hold_are_measured_too() -> None:
 )
 def test_text_that_is_not_one_json_value_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError):
-        json_splice.whole(text)
+        json_splice.find_value(text)
 
 
 @pytest.mark.parametrize(
@@ -163,19 +163,19 @@ def test_text_that_is_not_one_json_value_is_a_value_error(text: str) -> None:
 )
 def test_text_that_is_not_an_object_has_no_members(text: str) -> None:
     with pytest.raises(ValueError):
-        json_splice.members(text)
+        json_splice.find_members(text)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "1", '"[]"', "[1", "[1,]", "[1}", "[", "{1]", "[1 22]", "[1x2]"])
 def test_text_that_is_not_an_array_has_no_elements(text: str) -> None:
     with pytest.raises(ValueError):
-        json_splice.elements(text)
+        json_splice.find_elements(text)
 
 
 @given(st.text(st.sampled_from('{}[]",:\\ \t0x1.eEu"-nul'), max_size=40) | texts)
 def test_text_that_only_looks_like_json_is_a_value_error_or_is_read_by_json_too(text: str) -> None:
     try:
-        start, end = json_splice.whole(text)
+        start, end = json_splice.find_value(text)
     except ValueError:
         with pytest.raises(ValueError):
             json.loads(text)
@@ -185,5 +185,5 @@ def test_text_that_only_looks_like_json_is_a_value_error_or_is_read_by_json_too(
 
 def test_thousands_of_changes_can_be_made_in_a_large_text() -> None:
     text = json.dumps(["x" * 100] * 20_000)
-    changes = [(span, '"y"') for span in json_splice.elements(text)]
-    assert json_splice.replaced(text, changes) == json.dumps(["y"] * 20_000)
+    changes = [(span, '"y"') for span in json_splice.find_elements(text)]
+    assert json_splice.replace_spans(text, changes) == json.dumps(["y"] * 20_000)

@@ -185,7 +185,7 @@ def test_ids_of_different_kinds_are_different() -> None:
 
 @pytest.mark.parametrize("id", IDS, ids=lambda id: id[:24])
 def test_an_answer_repeats_the_text_of_the_id(id: str) -> None:
-    assert jsonrpc.result(id_of(request(id)), {}) == b'{"jsonrpc":"2.0","id":%s,"result":{}}\n' % id.encode()
+    assert jsonrpc.encode_result(id_of(request(id)), {}) == b'{"jsonrpc":"2.0","id":%s,"result":{}}\n' % id.encode()
 
 
 @pytest.mark.parametrize("id", IDS, ids=lambda id: id[:24])
@@ -218,14 +218,14 @@ def test_an_id_within_parameters_is_read_the_same_way(id: str) -> None:
     message = read_message(raw)
     assert isinstance(message, Notification)
     assert isinstance(message.params, dict)
-    found = jsonrpc.request_id(message.params["requestId"], message.raw, "params", "requestId")
+    found = jsonrpc.read_request_id(message.params["requestId"], message.raw, "params", "requestId")
     assert found == id_of(request(id))
 
 
 @given(values)
 def test_any_value_can_be_an_id(value: Any) -> None:
     text = json.dumps(value)
-    answer = jsonrpc.result(id_of(request(text)), None)
+    answer = jsonrpc.encode_result(id_of(request(text)), None)
     assert json.dumps(json.loads(answer)["id"]) == json.dumps(json.loads(text))
 
 
@@ -326,11 +326,11 @@ def test_extremely_deep_values_are_written_as_far_as_possible(depth: int) -> Non
 
 def test_our_answers_and_notifications_are_messages() -> None:
     id = RequestId("1e400")
-    assert jsonrpc.result(id, {"a": 1}) == b'{"jsonrpc":"2.0","id":1e400,"result":{"a":1}}\n'
-    assert jsonrpc.error(id, -32602, 'not "so"') == (
+    assert jsonrpc.encode_result(id, {"a": 1}) == b'{"jsonrpc":"2.0","id":1e400,"result":{"a":1}}\n'
+    assert jsonrpc.encode_error(id, -32602, 'not "so"') == (
         b'{"jsonrpc":"2.0","id":1e400,"error":{"code":-32602,"message":"not \\"so\\""}}\n'
     )
-    assert jsonrpc.notification("session/update", {"x": "é"}) == (
+    assert jsonrpc.encode_notification("session/update", {"x": "é"}) == (
         '{"jsonrpc":"2.0","method":"session/update","params":{"x":"é"}}\n'.encode()
     )
 
@@ -372,7 +372,7 @@ def test_each_peer_has_another() -> None:
 
 
 def test_foreign_text_cannot_control_a_terminal() -> None:
-    shown = jsonrpc.printable("a\x1b[31m\x07\u202eb\nc\td é")
+    shown = jsonrpc.make_printable("a\x1b[31m\x07\u202eb\nc\td é")
     assert shown == "a\ufffd[31m\ufffd\ufffdb\ufffdc\ufffdd é"
 
 

@@ -41,7 +41,7 @@ def test_seconds_become_utc_cut_to_the_millisecond(seconds: float, text: str) ->
     ],
 )
 def test_any_iso_8601_time_is_converted_to_our_form(text: str, ours: str) -> None:
-    assert timestamps.normalized(text) == ours
+    assert timestamps.normalize(text) == ours
 
 
 @pytest.mark.parametrize(
@@ -61,13 +61,13 @@ def test_any_iso_8601_time_is_converted_to_our_form(text: str, ours: str) -> Non
     ],
 )
 def test_text_that_is_not_a_time_is_none(text: str) -> None:
-    assert timestamps.normalized(text) is None
+    assert timestamps.normalize(text) is None
 
 
 @given(strategies.texts | st.text("0123456789-:.,+TWZ ", max_size=30))
 def test_any_text_is_a_time_in_our_form_or_none(text: str) -> None:
-    found = timestamps.normalized(text)
-    assert found is None or (len(found) == 24 and timestamps.normalized(found) == found)
+    found = timestamps.normalize(text)
+    assert found is None or (len(found) == 24 and timestamps.normalize(found) == found)
 
 
 @given(
@@ -79,7 +79,7 @@ def test_any_text_is_a_time_in_our_form_or_none(text: str) -> None:
     st.timedeltas(timedelta(0), timedelta(days=400)),
 )
 def test_times_sort_as_text_like_times(moment: datetime, later: timedelta) -> None:
-    first, second = timestamps.normal(moment), timestamps.normal(moment.astimezone(UTC) + later)
+    first, second = timestamps.format_moment(moment), timestamps.format_moment(moment.astimezone(UTC) + later)
     assert first <= second
     assert len(first) == len(second) == 24
     assert first.endswith("Z")
@@ -87,11 +87,11 @@ def test_times_sort_as_text_like_times(moment: datetime, later: timedelta) -> No
 
 def test_the_difference_of_two_times_is_in_seconds() -> None:
     first, second = timestamps.stamp(1_700_000_000.25), timestamps.stamp(1_700_003_600.75)
-    assert timestamps.between(first, second) == 3600.5
-    assert timestamps.between(second, first) == 0
+    assert timestamps.measure_between(first, second) == 3600.5
+    assert timestamps.measure_between(second, first) == 0
     assert (
-        timestamps.between("", second)
-        == timestamps.between(first, "tomorrow")
-        == timestamps.between(first, second[:-1])
+        timestamps.measure_between("", second)
+        == timestamps.measure_between(first, "tomorrow")
+        == timestamps.measure_between(first, second[:-1])
         == 0
     )

@@ -12,8 +12,8 @@ from tests.conversation import error, line, load, result, resume
 
 @pytest.mark.parametrize("version", [None, True, "1", "2", 0, 3, 1.0, 2.0])
 def test_only_the_numbers_1_and_2_are_understood(version: object) -> None:
-    assert versions.of(version) is None
-    assert (versions.of(1), versions.of(2)) == (V1, V2)
+    assert versions.find_dialect(version) is None
+    assert (versions.find_dialect(1), versions.find_dialect(2)) == (V1, V2)
 
 
 @pytest.mark.parametrize(

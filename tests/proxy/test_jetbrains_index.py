@@ -286,7 +286,7 @@ def test_a_page_without_archived_sessions_is_followed_by_the_next_one() -> None:
 
 
 def test_sessions_that_only_acp_proxy_lists_are_renamed_and_archived_here() -> None:
-    id = proxy_ids.id_of("another-agent", "s")
+    id = proxy_ids.make_id("another-agent", "s")
     talk = indexing()
     talk.stored[id] = SimulatedSession()
     step = talk.client.say(request(1, "_session/rename", {"sessionId": id, "title": "Mine"}))

@@ -26,12 +26,12 @@ Replay = Callable[[], Replayer | V2ClientReplayer]
 
 
 def first(mode: Mode) -> Replayer:
-    return Replayer("s", run="a later one", mode=mode)
+    return Replayer("s", run_id="a later one", mode=mode)
 
 
 def second(mode: Mode) -> V2ClientReplayer:
     folding = V2Folder("s", 0) if mode == "compact" else None
-    return V2ClientReplayer("s", first(mode), V2Replayer("s", run="a later one"), folding)
+    return V2ClientReplayer("s", first(mode), V2Replayer("s", run_id="a later one"), folding)
 
 
 REPLAYS = pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def lines_of(
     tool_limit: int = TOOL_LIMIT,
     other_ids: frozenset[str] = frozenset(),
 ) -> list[bytes]:
-    telling = Replayer(SESSION, run=run, mode=mode, tool_limit=tool_limit, other_ids=other_ids)
+    telling = Replayer(SESSION, run_id=run, mode=mode, tool_limit=tool_limit, other_ids=other_ids)
     told = [line for number, entry in enumerate(entries, 1) for line in telling.add(number, entry)]
     return told + telling.end()
 

@@ -19,7 +19,7 @@ MODES = get_args(Mode)
 
 
 def telling(mode: Mode, limit: int = 0) -> Replayer:
-    return Replayer(SESSION, run=RUNS[0], mode=mode, tool_limit=limit, other_ids=frozenset({PARENT}))
+    return Replayer(SESSION, run_id=RUNS[0], mode=mode, tool_limit=limit, other_ids=frozenset({PARENT}))
 
 
 def one_by_one(lines: list[bytes], mode: Mode, limit: int = 0) -> bytes:

@@ -51,7 +51,7 @@ def test_a_block_keeps_its_bytes() -> None:
 
 
 def test_a_prompts_blocks_are_sent_as_soon_as_no_echo_can_follow() -> None:
-    telling = Replayer(SESSION, run=RUN)
+    telling = Replayer(SESSION, run_id=RUN)
     assert telling.add(1, prompt("look")) == []
     assert telling.add(2, update("available_commands_update", availableCommands=[])) == []
     assert updates_in(telling.add(3, chunk("yes"))) == [message_chunk("look", USER, messageId=f"acp-proxy-{RUN}-1")]
@@ -178,7 +178,7 @@ def test_messages_with_different_ids_around_a_plan_stay_separate() -> None:
 
 @pytest.mark.parametrize("mode", ["compact", "full"])
 def test_the_latest_state_is_sent_at_the_end_only(mode: Any) -> None:
-    telling = Replayer(SESSION, run=RUN, mode=mode)
+    telling = Replayer(SESSION, run_id=RUN, mode=mode)
     kinds = ["usage_update", "available_commands_update", "current_mode_update", "config_option_update"]
     kinds += ["session_info_update", "notice"]
     states = [update(kind, value=number) for number in range(2) for kind in kinds]
@@ -272,7 +272,7 @@ def test_a_prompt_without_blocks_still_begins_a_turn(blocks: object) -> None:
 
 
 def test_ten_thousand_chunks_become_a_few_messages_and_take_the_memory_of_their_text() -> None:
-    telling = Replayer(SESSION, run=RUN)
+    telling = Replayer(SESSION, run_id=RUN)
     telling.add(1, prompt("go"))
     words = [chunk("word ", THOUGHT), chunk("word ", AGENT)]
     tool = changed("t", content=[{"type": "content", "content": text("x" * 100)}])
@@ -299,7 +299,7 @@ def test_only_a_turn_that_is_longer_than_a_page_comes_in_pieces() -> None:
     size = sum(len(entry.raw or b"") for entry in turn)
 
     def pieces(entries: list[Entry], page: int) -> list[str]:
-        telling = Replayer(SESSION, run="a later one", page=page)
+        telling = Replayer(SESSION, run_id="a later one", page_size=page)
         told = [line for number, entry in enumerate(entries, 1) for line in telling.add(number, entry)]
         updates = updates_in([*told, *telling.end()])
         return [one["content"]["text"] for one in updates if one["sessionUpdate"] == AGENT]

@@ -35,7 +35,7 @@ def summed(words: str, id: str = "c") -> Entry:
 
 
 def tell(*entries: Entry, mode: Mode = "compact", kinds: frozenset[str] = KINDS, run: str = "later") -> list[Value]:
-    telling = Replayer(SESSION, run=run, mode=mode, kinds=kinds)
+    telling = Replayer(SESSION, run_id=run, mode=mode, kinds=kinds)
     told = [one for number, entry in enumerate(entries, 1) for one in telling.add(number, entry)]
     return updates_in(told + telling.end())
 
@@ -95,7 +95,7 @@ def test_a_compaction_across_two_prompts_is_finished_where_it_was(mode: Mode) ->
 
 def test_full_mode_replays_every_update_unchanged() -> None:
     entries = [compacted("in_progress"), summed("a"), compacted("completed", error=None)]
-    telling = Replayer(SESSION, run=RUN, mode="full", kinds=KINDS)
+    telling = Replayer(SESSION, run_id=RUN, mode="full", kinds=KINDS)
     assert [telling.add(1, entry) for entry in entries] == [[(entry.raw or b"") + b"\n"] for entry in entries]
 
 

@@ -253,33 +253,35 @@ def test_echoes_of_prompts_sent_at_once_may_come_in_any_pieces(mode: Mode) -> No
 
 
 def test_the_wait_for_an_echo_has_a_limit() -> None:
-    again = Replayer(SESSION, run=RUN, mode="full")
+    again = Replayer(SESSION, run_id=RUN, mode="full")
     entries = [prompt("a"), chunk("1"), prompt("b", id=2)]
     assert sum(len(again.add(number, entry)) for number, entry in enumerate(entries, 1)) == 2
-    big = chunk("x" * (replayer.HELD // 2))
+    big = chunk("x" * (replayer.HELD_LIMIT // 2))
     assert [len(again.add(4, big)) for _ in range(4)] == [0, 3, 1, 1]
     assert again.add(5, user_chunk("b", "late")) == []
     assert again.end() == [], "it is still an echo"
 
 
 def test_a_prompt_of_another_run_does_not_wait_for_one_of_an_ended_run() -> None:
-    again = Replayer(SESSION, run=RUN)
+    again = Replayer(SESSION, run_id=RUN)
     assert again.add(1, prompt("a")) == []
     assert [len(again.add(2, prompt("b", run="another"))), len(again.add(3, update("notice", message="-")))] == [1, 0]
 
 
 def test_unanswered_prompts_do_not_pile_up() -> None:
-    again = Replayer(SESSION, run=RUN, mode="full")
+    again = Replayer(SESSION, run_id=RUN, mode="full")
     told = [
-        one for number in range(3 * replay_prompts.QUEUE) for one in again.add(number, prompt(f"{number}", id=number))
+        one
+        for number in range(3 * replay_prompts.QUEUE_LIMIT)
+        for one in again.add(number, prompt(f"{number}", id=number))
     ]
-    assert len(told) == 2 * replay_prompts.QUEUE
-    assert len(again.end()) == replay_prompts.QUEUE
+    assert len(told) == 2 * replay_prompts.QUEUE_LIMIT
+    assert len(again.end()) == replay_prompts.QUEUE_LIMIT
 
 
 @MODES
 def test_a_reader_that_shows_no_ids_gets_each_turn_before_the_next_begins(mode: Mode) -> None:
-    again = Replayer(SESSION, run=RUN, mode=mode, at_once=True)
+    again = Replayer(SESSION, run_id=RUN, mode=mode, at_once=True)
     assert again.add(1, prompt("a")) == []
     assert [one["content"]["text"] for one in updates_in(again.add(2, prompt("b", id=2)))] == ["a"]
     assert again.add(3, user_chunk("b")) + again.add(4, user_chunk("a")) == []
@@ -310,8 +312,8 @@ def test_a_call_continues_while_another_prompt_is_queued(mode: Mode) -> None:
 @MODES
 @pytest.mark.parametrize("live", [True, None])
 def test_everything_is_replayed_once_even_in_a_running_turn(live: bool | None, mode: Mode) -> None:
-    again = Replayer(SESSION, run=RUN, mode=mode)
-    told = [*again.add(1, prompt("a")), *again.add(2, call("t", status="pending")), *again.end(live=live)]
+    again = Replayer(SESSION, run_id=RUN, mode=mode)
+    told = [*again.add(1, prompt("a")), *again.add(2, call("t", status="pending")), *again.end(is_live=live)]
     assert len(told) == 2
     assert again.end() == []
 

@@ -185,7 +185,7 @@ def test_a_call_belongs_to_the_turn_where_it_starts_not_to_that_of_its_permissio
 
 
 def test_full_mode_waits_from_a_permission_request_until_its_call() -> None:
-    telling = Replayer(SESSION, run=RUN, mode="full")
+    telling = Replayer(SESSION, run_id=RUN, mode="full")
     entries = [permission("t", title="May I?"), chunk("a"), permission("u"), changed("t", kind="edit"), chunk("b")]
     told = [telling.add(1, entry) for entry in entries]
     assert [len(lines) for lines in told] == [0, 0, 0, 2, 0]
@@ -194,7 +194,7 @@ def test_full_mode_waits_from_a_permission_request_until_its_call() -> None:
 
 
 def test_remembered_permission_requests_are_limited() -> None:
-    telling = Replayer(SESSION, run=RUN, tool_limit=0)
+    telling = Replayer(SESSION, run_id=RUN, tool_limit=0)
     for number in range(8):
         telling.add(1, permission(f"t{number}", rawInput=f"{number}" * (CARRIED // 2)))
         telling.add(1, prompt("on", run=f"{number}"))
@@ -213,7 +213,7 @@ def test_full_mode_replays_every_line_unchanged() -> None:
 
 
 def test_full_mode_replays_at_once() -> None:
-    telling = Replayer(SESSION, run=RUN, mode="full")
+    telling = Replayer(SESSION, run_id=RUN, mode="full")
     assert [len(telling.add(1, entry)) for entry in (chunk("a"), call("t"), changed("t", **DONE))] == [1, 1, 1]
 
 
@@ -348,7 +348,7 @@ def test_a_late_output_does_not_end_the_wait_for_an_echo(mode: Mode) -> None:
 
 
 def test_full_mode_waits_from_the_first_terminal_on_and_changes_nothing_else() -> None:
-    telling = Replayer(SESSION, run=RUN, mode="full")
+    telling = Replayer(SESSION, run_id=RUN, mode="full")
     odd = b'{"method":"session/update", "params":{"update":{"toolCallId":"t","content":['
     odd += b'{"terminalId":"1","type":"terminal"}],'
     odd += b'"n":1.0,"sessionUpdate":"tool_call","title":"T","status":"completed"},"sessionId":"s"}}'
@@ -370,7 +370,7 @@ def test_terminals_are_replaced_in_the_running_turn_too(mode: Mode) -> None:
 @MODES
 @pytest.mark.parametrize("what", ["outputs", "contents"])
 def test_terminal_outputs_and_contents_kept_for_later_turns_are_limited(what: str, mode: Mode) -> None:
-    telling = Replayer(SESSION, run=RUN, mode=mode)
+    telling = Replayer(SESSION, run_id=RUN, mode=mode)
     for number in range(8):
         if what == "outputs":
             telling.add(1, terminal(f"{number}", f"{number}" * (CARRIED // 2)))
@@ -477,7 +477,7 @@ def test_bytes_left_out_are_counted_over_all_updates() -> None:
 
 
 def test_a_call_takes_little_more_memory_than_the_limit() -> None:
-    telling = Replayer(SESSION, run=RUN, tool_limit=LIMIT)
+    telling = Replayer(SESSION, run_id=RUN, tool_limit=LIMIT)
     for number in range(200):
         telling.add(1, call("t", **BIG["all"]) if number % 7 == 0 else changed("t", **{f"odd {number}": "x" * 3000}))
         telling.add(1, line(notification({"sessionUpdate": "tool_call_update", "toolCallId": "t"}, odd="x" * 3000)))
@@ -486,14 +486,14 @@ def test_a_call_takes_little_more_memory_than_the_limit() -> None:
 
 
 def test_memory_for_repeated_starts_is_limited_too() -> None:
-    telling = Replayer(SESSION, run=RUN, tool_limit=LIMIT)
+    telling = Replayer(SESSION, run_id=RUN, tool_limit=LIMIT)
     for number in range(20):
         telling.add(1, call("t", **{f"odd {number}": "x" * 3000}))
     assert measure_held(telling) < 3 * LIMIT
 
 
 def test_only_the_last_call_is_held_uncut() -> None:
-    telling = Replayer(SESSION, run=RUN, tool_limit=LIMIT)
+    telling = Replayer(SESSION, run_id=RUN, tool_limit=LIMIT)
     for number in range(20):
         telling.add(1, call(f"t{number}", content=[content("x" * 100_000)]))
     assert measure_held(telling) < 20 * LIMIT + 110_000
@@ -546,7 +546,7 @@ def test_an_output_shares_the_limit_with_the_other_fields() -> None:
 
 
 def test_a_session_id_is_quoted_for_the_shell() -> None:
-    telling = Replayer("it's; rm", run=RUN, tool_limit=100)
+    telling = Replayer("it's; rm", run_id=RUN, tool_limit=100)
     telling.add(
         1, line(notification({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "x" * 200}, "it's; rm"))
     )

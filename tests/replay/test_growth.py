@@ -70,7 +70,7 @@ def test_no_conversation_has_a_quadratic_cost(name: str, mode: Mode) -> None:
         entries = TALKS[name](size)
 
         def work() -> None:
-            telling = Replayer(SESSION, run="later", mode=mode, kinds=update_kinds.OPTIONAL)
+            telling = Replayer(SESSION, run_id="later", mode=mode, kinds=update_kinds.OPTIONAL)
             for number, entry in enumerate(entries, 1):
                 telling.add(number, entry)
             telling.end()
@@ -83,7 +83,7 @@ def test_no_conversation_has_a_quadratic_cost(name: str, mode: Mode) -> None:
 
 def test_a_record_has_no_quadratic_cost() -> None:
     def made(size: int) -> Work:
-        lines = [acp.user_chunk(SESSION, b'{"type":"text","text":"a\\n"}', f"{at // 4}") for at in range(size)]
+        lines = [acp.encode_user_chunk(SESSION, b'{"type":"text","text":"a\\n"}', f"{at // 4}") for at in range(size)]
 
         def work() -> None:
             record = HandoverRecord(100 * size)
@@ -97,12 +97,12 @@ def test_a_record_has_no_quadratic_cost() -> None:
 
 
 def to_first(page: int) -> Replayer:
-    return Replayer(SESSION, run="another", page=page)
+    return Replayer(SESSION, run_id="another", page_size=page)
 
 
 def to_second(page: int) -> V2ClientReplayer:
-    verbatim = V2Replayer(SESSION, run="another")
-    return V2ClientReplayer(SESSION, to_first(page), verbatim, V2Folder(SESSION, 0, page=page))
+    verbatim = V2Replayer(SESSION, run_id="another")
+    return V2ClientReplayer(SESSION, to_first(page), verbatim, V2Folder(SESSION, 0, page_size=page))
 
 
 FOLDED = pytest.mark.parametrize(

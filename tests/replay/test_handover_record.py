@@ -327,7 +327,7 @@ IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
 def test_what_the_agent_takes_is_attached_newest_first_within_a_limit() -> None:
     large = {"type": "image", "data": "a" * (ATTACHED_BYTES // 2), "mimeType": "image/png"}
     older = large | {"mimeType": "image/gif"}
-    made = HandoverRecord(takes=frozenset({"image"}))
+    made = HandoverRecord(accepted_content=frozenset({"image"}))
     for block in (older, large, {"type": "audio", "data": "b"}, IMAGE):
         made.add(line({"sessionUpdate": "user_message_chunk", "content": block}))
     assert [json.loads(each) for each in made.attached] == [large, IMAGE]
@@ -336,7 +336,7 @@ def test_what_the_agent_takes_is_attached_newest_first_within_a_limit() -> None:
 
 
 def test_the_same_image_is_attached_once() -> None:
-    made = HandoverRecord(takes=frozenset({"image"}))
+    made = HandoverRecord(accepted_content=frozenset({"image"}))
     for _ in range(2):
         made.add(line({"sessionUpdate": "user_message_chunk", "content": IMAGE}))
     assert len(made.attached) == 1
@@ -365,7 +365,7 @@ RESOURCE: dict[str, object] = {"type": "resource", "resource": {"uri": "file:///
 )
 def test_what_tools_and_agents_put_out_is_named_and_never_attached(block: object, named: str) -> None:
     """It may come from anybody, and a block of the prompt counts as the user's words."""
-    made = HandoverRecord(takes=TAKES_ALL)
+    made = HandoverRecord(accepted_content=TAKES_ALL)
     content = [{"type": "content", "content": block}]
     made.add(user("look"))
     made.add(line({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "look", "content": content}))

@@ -232,7 +232,7 @@ def replay_steps(
     steps: Iterable[Step], mode: Mode, kinds: frozenset[str] = update_kinds.OPTIONAL, page: int = 0
 ) -> list[bytes]:
     telling = Replayer(
-        SESSION, run=RUNS[0], mode=mode, tool_limit=0, other_ids=frozenset({PARENT}), kinds=kinds, page=page
+        SESSION, run_id=RUNS[0], mode=mode, tool_limit=0, other_ids=frozenset({PARENT}), kinds=kinds, page_size=page
     )
     told = [line for number, step in enumerate(steps, 1) for line in telling.add(number, step.entry)]
     return [*told, *telling.end(), *telling.list_states()]

@@ -1,10 +1,10 @@
 """A mapping that keeps the newest values, up to a limit."""
 
-from acp_proxy.replay.terminal_output import Newest
+from acp_proxy.replay.terminal_output import NewestValues
 
 
 def test_trimming_removes_the_oldest_values() -> None:
-    kept: Newest[str, int] = Newest(10)
+    kept: NewestValues[str, int] = NewestValues(10)
     for number, key in enumerate("abca"):
         kept.put(key, number, 5)
     assert kept.items() == [("b", 1), ("c", 2), ("a", 3)]
@@ -13,7 +13,7 @@ def test_trimming_removes_the_oldest_values() -> None:
 
 
 def test_taking_a_value_makes_room() -> None:
-    kept: Newest[str, int] = Newest(10)
+    kept: NewestValues[str, int] = NewestValues(10)
     kept.put("a", 1, 10)
     assert (kept.pop("a"), kept.pop("a"), kept.get("a"), "a" in kept, len(kept)) == (1, None, None, False, 0)
     kept.put("b", 2, 10)
@@ -22,7 +22,7 @@ def test_taking_a_value_makes_room() -> None:
 
 
 def test_a_value_over_the_limit_is_not_kept() -> None:
-    kept: Newest[str, int] = Newest(10)
+    kept: NewestValues[str, int] = NewestValues(10)
     kept.put("a", 1, 11)
     kept.trim()
     assert len(kept) == 0

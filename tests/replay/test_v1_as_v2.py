@@ -131,7 +131,7 @@ def test_parts_of_both_versions_are_replayed_in_order() -> None:
     begun = [entry(prompt(7, "s", "old"), Peer.CLIENT, version=1), first(message_chunk("Old."))]
     begun += [first(call(title="T", status="in_progress")), entry(result(7, {}), of="session/prompt", version=1)]
     later = [prompt_entry(), state("running"), whole("hello", id="u1", kind="user_message"), accepted(), chunk("New.")]
-    either = V2ClientReplayer("s", Replayer("s", run="own"), V2Replayer("s", run="own"))
+    either = V2ClientReplayer("s", Replayer("s", run_id="own"), V2Replayer("s", run_id="own"))
     lines = [line for number, one in enumerate([*begun, *later, *begun]) for line in either.add(number, one)]
     told = [json.loads(one)["params"]["update"] for one in b"".join([*lines, *either.end()]).splitlines()]
     kinds = [(one["sessionUpdate"], one.get("status")) for one in told]

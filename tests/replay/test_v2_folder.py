@@ -33,7 +33,7 @@ Update = dict[str, Any]
 
 
 def folded(*updates: Update, limit: int = 0, page: int = 0) -> list[Update]:
-    folding = V2Folder("s", limit, page=page)
+    folding = V2Folder("s", limit, page_size=page)
     lines: list[bytes] = []
     for one in map(dict, updates):
         lines += folding.add([line(update("s", one.pop("sessionUpdate"), **one))])
@@ -205,8 +205,8 @@ def test_a_client_shows_the_same_also_if_a_turn_is_folded_in_pieces(updates: lis
 
 
 def replay(*, is_folded: bool, page: int = 0) -> V2ClientReplayer:
-    folding = V2Folder("s", 0, page=page) if is_folded else None
-    return V2ClientReplayer("s", Replayer("s", run="own"), V2Replayer("s", run="own"), folding)
+    folding = V2Folder("s", 0, page_size=page) if is_folded else None
+    return V2ClientReplayer("s", Replayer("s", run_id="own"), V2Replayer("s", run_id="own"), folding)
 
 
 def replayed_updates(either: V2ClientReplayer, entries: list[Entry]) -> list[Update]:

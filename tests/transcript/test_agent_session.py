@@ -54,7 +54,7 @@ def test_ids_count_only_where_they_were_given_here(
 
 
 def test_the_agent_has_nothing_of_a_session_that_came_from_another_machine_until_it_is_handed_over() -> None:
-    came = agents((THERE, TURN + THEIRS), session=proxy_ids.from_elsewhere(transcript_lines.UID))
+    came = agents((THERE, TURN + THEIRS), session=proxy_ids.make_remote_id(transcript_lines.UID))
     continued = agents((THERE, TURN), (HERE, MINE))
     assert (came.is_missing, came.is_behind, came.alias, came.was_handed_over) == (True, False, None, True)
     assert (continued.is_missing, continued.is_behind, continued.alias) == (False, False, "mine")

@@ -240,7 +240,7 @@ def is_kept(line: bytes, stretches: list[DamagedStretch], at: int) -> bool:
 
 def texts_told(reading: Reading) -> set[str]:
     """The agent's text in a load."""
-    telling, lines = Replayer(SESSION, run="", mode="full", other_ids=reading.other_ids), list[bytes]()
+    telling, lines = Replayer(SESSION, run_id="", mode="full", other_ids=reading.other_ids), list[bytes]()
     for line in reading.read_lines():
         if line.entry is not None:
             lines += telling.add(line.number, line.entry)

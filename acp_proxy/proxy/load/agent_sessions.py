@@ -80,9 +80,9 @@ class AgentSessions:
         try:
             if not self._handovers.are_too_many:
                 return self._handovers.ask(load)
-            return jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, _TOO_MANY_HANDOVERS)
+            return jsonrpc.encode_error(id, jsonrpc.INTERNAL_ERROR, _TOO_MANY_HANDOVERS)
         except (ValueError, KeyError) as problem:
-            return jsonrpc.error(id, jsonrpc.INVALID_PARAMS, f"params: {problem}")
+            return jsonrpc.encode_error(id, jsonrpc.INVALID_PARAMS, f"params: {problem}")
 
     def take_new(self, load: Load, line: bytes, message: Response) -> NewSession:
         """The agent's answer to the request for a new session. ``message``: the same line, parsed."""
@@ -95,7 +95,7 @@ class AgentSessions:
             try:
                 refusal = handover_lines.encode_refusal(id, line)
             except (ValueError, KeyError):
-                refusal = jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, "The agent opened no new session")
+                refusal = jsonrpc.encode_error(id, jsonrpc.INTERNAL_ERROR, "The agent opened no new session")
             return NewSession(LoadEvent.REFUSED, refusal, [])
         self._aliases.add(load.session_id, opened_id)
         self._handovers.note_opened(load.session_id, opened_id)

@@ -146,7 +146,7 @@ class LoadMachine:
         is new, and follows it."""
         self.open_loads.add(load)
         self.open_loads.note_agents_answer(load)
-        load.response = jsonrpc.result(load.request.id, self._log.sessions.find_answer(load.session_id))
+        load.response = jsonrpc.encode_result(load.request.id, self._log.sessions.find_answer(load.session_id))
         if (busy := self.dialect.encode_state(load.session_id, is_busy=True)) is not None:
             load.before_response.add(busy, None)
         return self._start_next(load.session_id)
@@ -171,7 +171,7 @@ class LoadMachine:
         if not isinstance(params, dict) or "requestId" not in params:
             return []
         try:
-            id = jsonrpc.request_id(params["requestId"], message.raw, "params", "requestId")
+            id = jsonrpc.read_request_id(params["requestId"], message.raw, "params", "requestId")
         except ValueError:  # nested too deeply to be the id of a load
             return []
         load = self.open_loads.get(id)
@@ -313,7 +313,7 @@ class LoadMachine:
             # A client that gets no replay must not get the rest of one either: what comes late is compared with the
             # transcript that begins now.
             load.has_transcript = not load.plan.shows_replay
-            name = jsonrpc.printable(load.session_id)
+            name = jsonrpc.make_printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [*([] if load.uncompared else [warning]), *self._move(load, LoadEvent.REPLAYED)]
         refused_prompt = self._agent_sessions.find_refused_prompt(load.request.id)
@@ -475,7 +475,7 @@ class LoadMachine:
         effects: list[Effect] = []
         for load in self.open_loads.list_open():
             if load.awaits_agent:
-                load.response = jsonrpc.error(load.request.id, jsonrpc.INTERNAL_ERROR, reason)
+                load.response = jsonrpc.encode_error(load.request.id, jsonrpc.INTERNAL_ERROR, reason)
                 effects += self._move(load, LoadEvent.ENDED)
         for load in self.open_loads.list_in_question():
             effects += self._apply_earlier_events(load) or self._move(load, LoadEvent.ENDED)

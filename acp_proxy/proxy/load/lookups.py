@@ -276,7 +276,7 @@ class Lookups:
         """Send the agent a load's request, with the method of its plan. ``line``: the client's. Raises ValueError."""
         request, sends = load.request, load.plan.sends
         if sends is not None and sends != request.method:
-            line = acp.renamed(request.raw, sends) + b"\n"
+            line = acp.with_method(request.raw, sends) + b"\n"
         self._open_requests.add(Peer.CLIENT, request, load.session_id, whole=True)
         return [Forward(Peer.AGENT, self._aliases.to_agent(line, request))]
 

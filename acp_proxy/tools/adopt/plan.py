@@ -66,7 +66,7 @@ def _read_entry(entry: object) -> OfferedSession | None:
     session_id = acp.session_id(entry)
     if session_id is None:
         return None
-    updated = timestamps.normalized(acp.text(entry, "updatedAt") or "")
+    updated = timestamps.normalize(acp.text(entry, "updatedAt") or "")
     directories = tuple(acp.strings(entry, "additionalDirectories"))
     return OfferedSession(session_id, acp.text(entry, "cwd"), acp.text(entry, "title"), updated, directories)
 

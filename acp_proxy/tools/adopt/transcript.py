@@ -21,7 +21,7 @@ def split_states(updates: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
     conversation: list[bytes] = []
     states: list[bytes] = []
     for line in updates:
-        (conversation if update_kinds.is_conversation(acp.update_kind(acp.update_of(line))) else states).append(line)
+        (conversation if update_kinds.is_conversation(acp.update_kind(acp.read_update(line))) else states).append(line)
     return find_conversation(conversation), states
 
 
@@ -29,7 +29,7 @@ def read_conversation(transcript: bytes) -> list[bytes]:
     """The lines of conversation in such a transcript."""
     entries = (file_format.decode_entry(line) for line in transcript.split(b"\n")[1:])
     raws = (entry.raw for entry in entries if entry is not None and entry.raw is not None)
-    return [raw for raw in raws if update_kinds.is_conversation(acp.update_kind(acp.update_of(raw)))]
+    return [raw for raw in raws if update_kinds.is_conversation(acp.update_kind(acp.read_update(raw)))]
 
 
 def compose_transcript(

@@ -73,7 +73,7 @@ class Junction:
         framer = LineFramer()
         while data := output.read(self._from_conductor, READ_SIZE):
             self._pass_in(framer.feed(data))
-        if rest := framer.rest():
+        if rest := framer.take_unfinished():
             self._pass_in([rest + b"\n"])
         self.stop()
 

@@ -101,13 +101,13 @@ class Envelopes:
             if not line:
                 return [(None, _refuse(request.id, f"{SUCCESSOR} must hold a message that the successor may send"))]
         elif request.method == PROXY_INITIALIZE:
-            line = acp.renamed(request.raw, acp.INITIALIZE) + b"\n"
+            line = acp.with_method(request.raw, acp.INITIALIZE) + b"\n"
         self._theirs.add(side, request, None)
         return [(side, line)]
 
 
 def _refuse(id: RequestId, text: str) -> bytes:
-    return jsonrpc.error(id, jsonrpc.INVALID_REQUEST, text)
+    return jsonrpc.encode_error(id, jsonrpc.INVALID_REQUEST, text)
 
 
 def _find_cancelled(message: Notification) -> RequestId | None:
@@ -115,7 +115,7 @@ def _find_cancelled(message: Notification) -> RequestId | None:
     if not isinstance(message.params, dict) or "requestId" not in message.params:
         return None
     try:
-        return jsonrpc.request_id(message.params["requestId"], message.raw, "params", "requestId")
+        return jsonrpc.read_request_id(message.params["requestId"], message.raw, "params", "requestId")
     except ValueError:
         return None
 
@@ -132,14 +132,14 @@ def _unwrap(envelope: Request | Notification) -> bytes:
     if _find_method(envelope) in (None, SUCCESSOR, PROXY_INITIALIZE):
         return b""
     text = json_splice.decode(envelope.raw)
-    inner = json_splice.members(text, json_splice.members(text, json_splice.whole(text)[0])["params"][0])
+    inner = json_splice.find_members(text, json_splice.find_members(text, json_splice.find_value(text)[0])["params"][0])
     return _make_line(envelope, _make_body(text, inner))
 
 
 def _wrap(message: Request | Notification) -> bytes:
     """The line of an envelope with this message. Raises ValueError."""
     text = json_splice.decode(message.raw)
-    body = _make_body(text, json_splice.members(text, json_splice.whole(text)[0]))
+    body = _make_body(text, json_splice.find_members(text, json_splice.find_value(text)[0]))
     return _make_line(message, f'"method":"{SUCCESSOR}","params":{{{body}}}')
 
 

@@ -19,7 +19,16 @@ from typing import Self
 from acp_proxy import __version__
 from acp_proxy.protocol import acp, versions
 from acp_proxy.protocol.framing import LineFramer
-from acp_proxy.protocol.jsonrpc import Message, Notification, Opaque, Request, Response, dump, printable, read_message
+from acp_proxy.protocol.jsonrpc import (
+    Message,
+    Notification,
+    Opaque,
+    Request,
+    Response,
+    dump,
+    make_printable,
+    read_message,
+)
 from acp_proxy.run import agent_process, process_tree
 
 GRACE_SECONDS = 1.0
@@ -170,7 +179,7 @@ class Probe:
             raise NoAnswer(f"does not answer within {seconds:g} s")
         if data:
             self._unread.extend(self._framer.feed(data))
-        elif rest := self._framer.rest():
+        elif rest := self._framer.take_unfinished():
             self._unread.append(rest)
             self._output.put(b"")  # it is over, as we shall see again
         else:
@@ -178,7 +187,7 @@ class Probe:
         self._check_line()
 
     def _check_line(self) -> None:
-        if self._framer.waiting > _LINE_BYTES:
+        if self._framer.unfinished_size > _LINE_BYTES:
             raise NoAnswer("writes a line that does not end")
 
     def _refuse(self, request: Request) -> None:
@@ -248,11 +257,11 @@ class Probe:
         framer = LineFramer()
         while data := self._process.stderr.read(_READ_BYTES):
             self.stderr.extend(_shorten(line) for line in framer.feed(data) if line.strip())
-            if framer.waiting > _LINE_BYTES:
-                framer.rest()
-        if rest := framer.rest():
+            if framer.unfinished_size > _LINE_BYTES:
+                framer.take_unfinished()
+        if rest := framer.take_unfinished():
             self.stderr.append(_shorten(rest))
 
 
 def _shorten(line: bytes) -> str:
-    return printable(line[: _KEPT_CHARACTERS * 4].decode("utf-8", "replace").strip())[:_KEPT_CHARACTERS]
+    return make_printable(line[: _KEPT_CHARACTERS * 4].decode("utf-8", "replace").strip())[:_KEPT_CHARACTERS]

@@ -25,13 +25,13 @@ def write_recording(head: Head, entries: Iterable[Entry], hider: HomeHider) -> I
     """The lines of the file. ``head``, and with ``hider`` the entries, are shown without home directories."""
     header: dict[str, object] = {"version": 2, "width": _COLUMNS, "height": _LINES, "idle_time_limit": _MOST_SECONDS}
     header |= {"title": head.heading, "env": {"TERM": "xterm-256color"}}
-    begun = timestamps.seconds(head.created)
+    begun = timestamps.parse_seconds(head.created)
     yield json.dumps(header if begun is None else header | {"timestamp": int(begun)}) + "\n"
     streaming, first, passed = StreamPrinter(_COLUMNS), "", 0.0
     for entry in _hide_homes(entries, hider):
         if data := "".join(map(_write_output, streaming.take(entry))):
             first = first or entry.at
-            passed = max(passed, timestamps.between(first, entry.at))
+            passed = max(passed, timestamps.measure_between(first, entry.at))
             yield _write_event(passed, data)
     if data := "".join(map(_write_output, streaming.end())):
         yield _write_event(passed, data)

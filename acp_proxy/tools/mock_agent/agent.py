@@ -105,7 +105,7 @@ class MockAgent:
             if request.method == acp.DELETE:
                 self._cancel(lambda playing: playing.session.id == acp.session_id(request.params))
             await self._connection.write(
-                b"".join([*reply.before, jsonrpc.result(request.id, reply.result), *reply.behind])
+                b"".join([*reply.before, jsonrpc.encode_result(request.id, reply.result), *reply.behind])
             )
 
     def _start_turn(self, request: Request, tasks: TaskGroup) -> None:
@@ -127,7 +127,7 @@ class MockAgent:
             self._playing.remove(playing)
 
     async def _refuse(self, id: RequestId, code: int, message: str) -> None:
-        await self._connection.write(jsonrpc.error(id, code, message))
+        await self._connection.write(jsonrpc.encode_error(id, code, message))
 
 
 def _is_json(message: Opaque) -> bool:

@@ -39,7 +39,7 @@ class Connection:
         while data := await anyio.to_thread.run_sync(os.read, _STDIN, _READ_SIZE, abandon_on_cancel=True):
             for line in framer.feed(data):
                 yield line
-        if rest := framer.rest():
+        if rest := framer.take_unfinished():
             yield rest
         self._ended.set()
         for question in self._questions.values():

@@ -44,15 +44,15 @@ class PromptPlayer:
             await self._flush()
         if not self._answered:
             self._out.clear()
-            await self._answer(jsonrpc.result(self.request.id, {"stopReason": "cancelled"}), turn.at)
+            await self._answer(jsonrpc.encode_result(self.request.id, {"stopReason": "cancelled"}), turn.at)
 
     async def send_text(self, text: str) -> None:
         """Answer with this text."""
         at = self.session.summary.last or ""
         self._begin(at)
         update = {"sessionUpdate": update_kinds.AGENT_CHUNK, "content": {"type": "text", "text": text}}
-        self._send(jsonrpc.notification(acp.UPDATE, {"sessionId": self.session.id, "update": update}), at)
-        await self._answer(jsonrpc.result(self.request.id, {"stopReason": "end_turn"}), at)
+        self._send(jsonrpc.encode_notification(acp.UPDATE, {"sessionId": self.session.id, "update": update}), at)
+        await self._answer(jsonrpc.encode_result(self.request.id, {"stopReason": "end_turn"}), at)
 
     async def _play_step(self, step: Send | Keep | Ask | Await | Answer) -> None:
         match step:
@@ -102,7 +102,7 @@ class PromptPlayer:
 
     def _begin(self, at: str) -> None:
         raw = self.request.raw
-        self.session.take(Entry(at, RUN, Peer.CLIENT, None, raw, jsonrpc.look(raw)))
+        self.session.take(Entry(at, RUN, Peer.CLIENT, None, raw, jsonrpc.parse_leniently(raw)))
 
     def _play_entry(self, entry: Entry, line: bytes | None) -> None:
         if line is not None:
@@ -155,8 +155,8 @@ class PromptPlayerV2(PromptPlayer):
         self.session.played += 1
         self._name = f"mock-{self.session.played}"
         raw, blocks = self.request.raw, acp.member(self.request.params, "prompt")
-        self.session.take(Entry(at, RUN, Peer.CLIENT, None, raw, jsonrpc.look(raw), protocol=V2))
-        accepted = jsonrpc.result(self.request.id, {"messageId": self._name})
+        self.session.take(Entry(at, RUN, Peer.CLIENT, None, raw, jsonrpc.parse_leniently(raw), protocol=V2))
+        accepted = jsonrpc.encode_result(self.request.id, {"messageId": self._name})
         self._put(self._update({"sessionUpdate": update_kinds.STATE, "state": "running"}), at)
         self._put(accepted, at, acp.PROMPT)
         self._put(
@@ -164,7 +164,7 @@ class PromptPlayerV2(PromptPlayer):
         )
 
     def _play_entry(self, entry: Entry, line: bytes | None) -> None:
-        if line is None or acp.update_kind(acp.update_of(line)) == update_kinds.CURRENT_MODE:
+        if line is None or acp.update_kind(acp.read_update(line)) == update_kinds.CURRENT_MODE:
             return
         lines = [line] if entry.protocol == V2 else self._v1_as_v2.convert([line])
         [renamed] = prefix_ids(lines, f"{self._name}-")
@@ -177,7 +177,7 @@ class PromptPlayerV2(PromptPlayer):
         line = super()._encode_question(step, id)
         if line is None:
             return None
-        params = acp.member(jsonrpc.look(line), "params")
+        params = acp.member(jsonrpc.parse_leniently(line), "params")
         call = acp.member(params, "toolCall" if step.entry.protocol == V1 else "subject")
         if step.entry.protocol != V1:
             call = acp.member(call, "toolCall")
@@ -188,12 +188,12 @@ class PromptPlayerV2(PromptPlayer):
                 "type": "tool_call",
                 "toolCall": self._describe_call(call, is_first=step.entry.protocol == V1),
             }
-        return jsonrpc.request(id, acp.REQUEST_PERMISSION, asked)
+        return jsonrpc.encode_request(id, acp.REQUEST_PERMISSION, asked)
 
     def _describe_call(self, call: dict[str, object], *, is_first: bool) -> object:
         line = self._update({"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, **call})
         [renamed] = prefix_ids(V1AsV2(self.session.id).convert([line]) if is_first else [line], f"{self._name}-")
-        update = acp.update_of(renamed)
+        update = acp.read_update(renamed)
         return (
             {name: value for name, value in update.items() if name != "sessionUpdate"}
             if isinstance(update, dict)
@@ -206,7 +206,7 @@ class PromptPlayerV2(PromptPlayer):
         return super()._encode_ending(step)
 
     async def _answer(self, line: bytes, at: str) -> None:
-        message = jsonrpc.look(line)
+        message = jsonrpc.parse_leniently(line)
         if acp.text(message, "method") is None:
             error, result = acp.member(message, "error"), acp.member(message, "result")
             more = (
@@ -223,7 +223,7 @@ class PromptPlayerV2(PromptPlayer):
         self._out.append((line, replace_line(Entry(at, RUN, Peer.AGENT, of, protocol=V2), line)))
 
     def _update(self, update: dict[str, object]) -> bytes:
-        return jsonrpc.notification(acp.UPDATE, {"sessionId": self.session.id, "update": update})
+        return jsonrpc.encode_notification(acp.UPDATE, {"sessionId": self.session.id, "update": update})
 
     def _encode_idle(self, more: dict[str, object]) -> bytes:
         return self._update({"sessionUpdate": update_kinds.STATE, "state": "idle", **more})

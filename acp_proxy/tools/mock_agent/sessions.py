@@ -59,16 +59,16 @@ class PlayedSession:
 
         ``kinds``: the optional kinds of updates that the client supports.
         """
-        telling = Replayer(self.id, run=RUN, other_ids=frozenset(self.header.forked_from), kinds=kinds)
+        telling = Replayer(self.id, run_id=RUN, other_ids=frozenset(self.header.forked_from), kinds=kinds)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
         return [*lines, *telling.end()], [*telling.list_states(), *self._encode_title()]
 
     def make_replay_v2(self) -> tuple[list[bytes], list[bytes]]:
         """As ``make_replay``, for a client of version 2."""
         other_ids = frozenset(self.header.forked_from)
-        first = Replayer(self.id, run=RUN, other_ids=other_ids, kinds=update_kinds.OPTIONAL)
-        telling = V2ClientReplayer(self.id, first, V2Replayer(self.id, run=RUN, other_ids=other_ids))
-        telling.handovers = count_handovers(self.entries)
+        first = Replayer(self.id, run_id=RUN, other_ids=other_ids, kinds=update_kinds.OPTIONAL)
+        telling = V2ClientReplayer(self.id, first, V2Replayer(self.id, run_id=RUN, other_ids=other_ids))
+        telling.total_handovers = count_handovers(self.entries)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
         return [*lines, *telling.end(), versions.V2.encode_state(self.id, is_busy=False) or b""], self._encode_title()
 
@@ -76,7 +76,7 @@ class PlayedSession:
         if not (info := self.summary.make_info()):
             return []
         update = {"sessionUpdate": update_kinds.SESSION_INFO, **info}
-        return [jsonrpc.notification(acp.UPDATE, {"sessionId": self.id, "update": update})]
+        return [jsonrpc.encode_notification(acp.UPDATE, {"sessionId": self.id, "update": update})]
 
 
 def read_session(header: Header, entries: Iterable[Entry]) -> PlayedSession:

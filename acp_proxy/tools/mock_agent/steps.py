@@ -185,7 +185,7 @@ class _OpenTurn:
             self.steps.append(Answer(self._measure_pause(entry), None, acp.text(note, "message") or NO_END))
 
     def _measure_pause(self, entry: Entry) -> float:
-        waited, self.last = timestamps.between(self.last, entry.at), entry.at
+        waited, self.last = timestamps.measure_between(self.last, entry.at), entry.at
         return waited
 
 

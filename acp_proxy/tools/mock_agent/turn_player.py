@@ -48,7 +48,7 @@ class TurnLines:
     def encode_answer(self, step: Answer, id: RequestId) -> bytes:
         """The end of the turn: the answer to the request with this id."""
         answer = _set_id(step.entry.raw, id) if step.entry is not None else None
-        return answer + b"\n" if answer is not None else jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, step.problem)
+        return answer + b"\n" if answer is not None else jsonrpc.encode_error(id, jsonrpc.INTERNAL_ERROR, step.problem)
 
     def judge_answer(self, ask: Ask, recorded: Await, result: object) -> Verdict:
         """What the client's answer changes. ``result``: the answer; None for an error. ``recorded``: the old one."""
@@ -84,7 +84,7 @@ def _set_id(raw: bytes | None, id: RequestId) -> bytes | None:
 
 def replace_line(entry: Entry, line: bytes) -> Entry:
     """The entry of such a line. It keeps its run, which identifies its terminals."""
-    return replace(entry, raw=line.rstrip(b"\n"), value=jsonrpc.look(line))
+    return replace(entry, raw=line.rstrip(b"\n"), value=jsonrpc.parse_leniently(line))
 
 
 def _judge(kinds: Mapping[str, str], recorded: str | None, answer: str | None) -> Verdict:

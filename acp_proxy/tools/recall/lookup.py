@@ -171,7 +171,7 @@ def _format_row(row: ListedSession) -> str:
 
 def _format_citation(row: ListedSession) -> str:
     """A session as answers cite it: agent and id. Some agents count 1, 2, 3."""
-    return jsonrpc.printable(f"{name_agent(row.agent_folder)}/{row.full_selector}")[:LINE_CHARACTERS]
+    return jsonrpc.make_printable(f"{name_agent(row.agent_folder)}/{row.full_selector}")[:LINE_CHARACTERS]
 
 
 def _quote(text: str) -> str:
@@ -181,7 +181,7 @@ def _quote(text: str) -> str:
 
 def _quote_line(text: str, most: int = LINE_CHARACTERS) -> str:
     """One quoted line."""
-    text = jsonrpc.printable(" ".join(text.splitlines()))
+    text = jsonrpc.make_printable(" ".join(text.splitlines()))
     return _QUOTE + (text if len(text) <= most else text[:most] + _CUT)
 
 

@@ -180,13 +180,13 @@ class _Redacting:
         return {}
 
     def _mask_title(self, row: ListedSession) -> ListedSession:
-        from acp_proxy.redaction.secret_rules import MARK  # imported late, as above
+        from acp_proxy.redaction.secret_rules import MASK_START  # imported late, as above
 
         title = row.title or ""
         if title.endswith("…"):  # the last word may be the beginning of a secret
             title = f"{title.rpartition(' ')[0]}…"
         for span in reversed(self._masking.find(title)):
-            title = title[: span.start] + MARK + title[span.end :]
+            title = title[: span.start] + MASK_START + title[span.end :]
         return replace(row, title=title)
 
 

@@ -80,11 +80,11 @@ def redact_file(path: Path, masking: Masking, *, dry_run: bool, original: Path |
     fd, compressed = open_to_read(path) if dry_run else (open_private(path, os.O_RDWR), None)
     try:
         for change in _find_changes(compressed.read if compressed is not None else partial(read_at, fd), masking):
-            counts[change.rule] += change.counts
+            counts[change.rule] += change.match_count
             if not dry_run:
-                if original is not None and kept < change.at + len(change.new):
+                if original is not None and kept < change.offset + len(change.mask):
                     kept = _back_up_from(fd, original, kept)
-                write_at(fd, change.new, change.at)
+                write_at(fd, change.mask, change.offset)
         if counts and not dry_run:
             private_files.sync(fd)
     finally:
@@ -162,7 +162,7 @@ def _find_changes(read: Callable[[int, int], bytes], masking: Masking) -> Iterat
         if not at:
             file_format.decode_header(line)  # raises NewerFormat: it is unknown which values a later version needs
         changes = _keep_events(line, masking.find_changes(line))
-        yield from (replace(change, at=at + change.at) for change in changes)
+        yield from (replace(change, offset=at + change.offset) for change in changes)
         yield from spread.add(apply_changes(line, changes), at)
         at += len(line)
     yield from spread.end()
@@ -187,5 +187,5 @@ def _read_lines(read: Callable[[int, int], bytes]) -> Iterator[bytes]:
     while data := read(_READ_SIZE, at):
         at += len(data)
         yield from framer.feed(data)
-    if rest := framer.rest():
+    if rest := framer.take_unfinished():
         yield rest

@@ -185,7 +185,7 @@ def _list_hits(tables: _CallTables, calls: FoundCalls, request: SearchRequest) -
 
 
 def _is_between(at: str, request: SearchRequest) -> bool:
-    since, until = (timestamps.normalized(bound or "") for bound in (request.since, request.until))
+    since, until = (timestamps.normalize(bound or "") for bound in (request.since, request.until))
     return (since is None or at >= since) and (until is None or at < until)
 
 

@@ -75,7 +75,7 @@ def read_calls(key: Key, before: IndexedTranscript | None, reading: Reading) -> 
         if line.entry is not None:
             reader.add(turn, line.entry)
     calls = [
-        StoredCall(call.turn, timestamps.normalized(reader.find_start(call.turn) or call.at) or "", encoded)
+        StoredCall(call.turn, timestamps.normalize(reader.find_start(call.turn) or call.at) or "", encoded)
         for call in reader.list_calls()
         if (encoded := _encode(call, header.cwd or "/"))
     ]

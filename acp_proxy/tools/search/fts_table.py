@@ -273,7 +273,7 @@ class SearchTable(TranscriptTable[TurnText]):
         """When a turn that ``find_turns`` returned began; None if the turn has changed, or has no time."""
         query = "SELECT at FROM turns WHERE transcript = ? AND doc = ?"
         row = self._database.execute(query, (decode_transcript(doc), doc)).fetchone()
-        return timestamps.normalized(row[0]) if row is not None else None
+        return timestamps.normalize(row[0]) if row is not None else None
 
     def make_excerpt(self, fts_query: str, doc: int) -> Excerpt | None:
         """An excerpt of a turn that ``find_turns`` returned; None if the turn has changed."""
@@ -447,7 +447,7 @@ def _decode_transcript_row(
 
 def count_seconds(at: str) -> int:
     """A time in a transcript as ``decode_second`` gives it; 0 if it is none."""
-    normal = timestamps.normalized(at)
+    normal = timestamps.normalize(at)
     return max(0, int(datetime.fromisoformat(normal).timestamp())) if normal is not None else 0
 
 

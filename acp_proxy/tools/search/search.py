@@ -479,7 +479,7 @@ class RunningSearch:
                 if row is not None and row.prompt_count:
                     matches = by_transcript[digit, transcript]
                     at = self._tables.find_time(digit, matches[0])
-                    newest_first = -(timestamps.seconds(at) or 0.0)
+                    newest_first = -(timestamps.parse_seconds(at) or 0.0)
                     heapq.heappush(waiting, (newest_first, row.copy_of is not None, key, at, row, digit, matches))
         while waiting:
             yield heapq.heappop(waiting)[3:]
@@ -503,7 +503,7 @@ def read_addition(
 
 def _find_beginning(reading: Reading, header: Header) -> str:
     """When the session began; of a copy, when its original did, so that both are found at the same time."""
-    first = next(reading.read_lines(), None) if proxy_ids.original(header.session_id) is not None else None
+    first = next(reading.read_lines(), None) if proxy_ids.parse_id(header.session_id) is not None else None
     note = first.entry.note if first is not None and first.entry is not None else None
     return (acp.text(note, "createdAt") if note is not None else None) or header.created_at
 

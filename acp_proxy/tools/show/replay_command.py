@@ -269,7 +269,7 @@ class _Show:
             if is_skipping and not is_prompt:
                 self._skip(entry)
                 continue
-            key = None if is_skipping else self._wait(timestamps.between(before or entry.at, entry.at))
+            key = None if is_skipping else self._wait(timestamps.measure_between(before or entry.at, entry.at))
             before = entry.at
             if key == QUIT:
                 return None

@@ -191,7 +191,7 @@ def decode(data: bytes) -> tuple[Record, str, str]:
 
 def read_home(data: bytes) -> str:
     """The home directory that a record names; empty if it names none."""
-    return acp.text(jsonrpc.look(data.partition(b"\n")[0]), "home") or ""
+    return acp.text(jsonrpc.parse_leniently(data.partition(b"\n")[0]), "home") or ""
 
 
 def apply_masks(data: bytes, masks: list[Mask]) -> bytes:

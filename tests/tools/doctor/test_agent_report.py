@@ -279,5 +279,5 @@ def test_an_error_at_initialize_is_explained() -> None:
 
 
 def test_a_copy_of_another_agents_session_is_not_loaded(tmp_path: Path, store: WholeStore) -> None:
-    store_session(store, proxy_ids.id_of("other", "s"), ("Mend it", ANSWER), agent="scripted", cwd=str(tmp_path))
+    store_session(store, proxy_ids.make_id("other", "s"), ("Mend it", ANSWER), agent="scripted", cwd=str(tmp_path))
     assert find_newest_session(store, store.list_agents("scripted")[0]) is None
