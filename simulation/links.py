@@ -142,12 +142,12 @@ class Proxied(Link):
 
     def _close_client(self) -> None:
         os.close(self._client_writes)
-        if not self._relay.client.ended.wait(SECONDS):
+        if not self._relay.client.has_ended.wait(SECONDS):
             raise Stuck("the proxy has not read to the client's end")
 
     def _close_agent(self) -> None:
         os.close(self._agent_writes)
-        if not self._relay.agent.ended.wait(SECONDS):
+        if not self._relay.agent.has_ended.wait(SECONDS):
             raise Stuck("the proxy has not read to the agent's end")
 
     def _close(self) -> list[Message]:

@@ -105,7 +105,7 @@ class Passage:
         for writer in writers:
             writer.start()
         for pump in (self._relay.client, self._relay.agent):
-            assert pump.ended.wait(SECONDS), "the relay has not read to the end"
+            assert pump.has_ended.wait(SECONDS), "the relay has not read to the end"
         for writer in writers:
             writer.join(SECONDS)
         self._relay.finish_work(SECONDS)

@@ -93,14 +93,14 @@ class Comparison:
 
     # --- feeding
 
-    def add(self, line: bytes, update: object, *, late: bool) -> int | None:
+    def add(self, line: bytes, update: object, *, is_late: bool) -> int | None:
         """Take one conversation update: its line, and its parsed ``params.update``.
 
-        ``late``: it came after the agent's answer. Returns the index in ``text.calls`` if it is about a known call.
+        ``is_late``: it came after the agent's answer. Returns the index in ``text.calls`` if it is about a known call.
         """
         update = self._mask_as_recorded(update)
         kind = acp.update_kind(update) or ""
-        self.last_update = sent_update = ComparedUpdate(line, kind, late, original_line=line)
+        self.last_update = sent_update = ComparedUpdate(line, kind, is_late, original_line=line)
         compared = update_kinds.find(kind).compared
         shown_call = find_shown_call(update) if compared is Compared.IN_ORDER else None
         if compared in (Compared.IN_ORDER, Compared.LETTERS) and shown_call is None:
@@ -181,7 +181,7 @@ class Comparison:
             message is not None
             and message.role is Role.USER
             and self.place.users.find_whole(message.text) is None
-            and self.place.users.find_restart(message.text, whole=False) is not None
+            and self.place.users.find_restart(message.text, is_whole=False) is not None
         )
 
     def is_behind_past(self, *, is_open_elsewhere: bool | None) -> bool:
@@ -220,7 +220,8 @@ class Comparison:
         return [update.line for update in new_updates], [update.line for update in undecided]
 
     def find_undecided(self) -> list[ComparedUpdate]:
-        """The second part of ``split_tail``."""
+        """The updates after the agent's last words and calls, which depend on what it sends next: the second part of
+        ``split_tail``."""
         return self._split_tail(comes_again=False)[1]
 
     def _split_tail(self, *, comes_again: bool) -> tuple[list[ComparedUpdate], list[ComparedUpdate]]:
@@ -272,7 +273,7 @@ class Comparison:
         may_be_known = any(form.startswith(message.text) for user in last_users for form in user.forms)
         return self.place.is_at_end and not (
             may_be_known
-            or self.place.users.find_restart(message.text, whole=False) is not None
+            or self.place.users.find_restart(message.text, is_whole=False) is not None
             or self.place.users.find_index(message) is not None
         )
 
@@ -514,15 +515,15 @@ class Comparison:
     def _compare_users_behind(self, message: SentMessage, offset: int) -> None:
         """Take the user messages that follow in one run, with nothing between them. ``offset``: where the next
         begins."""
-        while rest := message.text[offset:]:
+        while following := message.text[offset:]:
             if (chunk := message.find_chunk_at(offset)) and self.context.is_context(chunk, is_behind_call=False):
                 offset += len(chunk)
                 continue
-            if self.context.is_context(rest, is_behind_call=False):
+            if self.context.is_context(following, is_behind_call=False):
                 return
-            number = self.place.users.find_whole(rest)
-            number = self.place.users.find_restart(rest) if number is None else number
-            size = len(rest)
+            number = self.place.users.find_whole(following)
+            number = self.place.users.find_restart(following) if number is None else number
+            size = len(following)
             if number is None and (next_size := self.place.users.measure_next(message, offset)):
                 number, size = self.place.users.next_index, next_size
             elif number is None and chunk:  # the agent has lost what was between

@@ -44,12 +44,12 @@ class LateUpdates:
         self._shows_replay = shows_replay
         self._has_part = has_part
         self._is_open_elsewhere = is_open_elsewhere
-        self._waiting: list[ComparedUpdate] = []
+        self._waiting_updates: list[ComparedUpdate] = []
         self._size = 0
         if shows_transcript and shows_replay:
             # The tail passed behind the transcript, except its end: thoughts, plans and user messages without an
             # answer. What the agent sends next says whether they belong to its replay.
-            self._waiting = comparison.find_undecided()
+            self._waiting_updates = comparison.find_undecided()
         self._is_replay = False
         """A user message came before the next prompt, so the agent replays."""
         self._is_reworded = False
@@ -66,9 +66,9 @@ class LateUpdates:
         return self._hide_replay(self._sort_rest())
 
     def _hide_replay(self, lines: list[bytes]) -> list[bytes]:
-        """Nothing from the first user message on for a client that gets no replay. A resume replays nothing, and no
-        prompt is open, so nobody typed that message here: it is history, and what follows it too, until all of the
-        transcript has come."""
+        """The lines that the client gets: none from the first user message on if it gets no replay. A resume replays
+        nothing, and no prompt is open, so nobody typed that message here: it is history, and what follows it too, until
+        all of the transcript has come."""
         if self._shows_replay or not self._is_replay:
             return lines
         return lines if self._comparison.is_behind_past(is_open_elsewhere=self._is_open_elsewhere) else []
@@ -76,7 +76,7 @@ class LateUpdates:
     def _sort(self, line: bytes, update: object) -> list[bytes]:
         comparison, kind = self._comparison, acp.update_kind(update)
         previous_message = comparison.current_message
-        number = comparison.add(line, update, late=True)
+        number = comparison.add(line, update, is_late=True)
         message = comparison.current_message
         if (
             previous_message is not None
@@ -87,7 +87,7 @@ class LateUpdates:
             self._drop()  # a message that the client has seen is complete; what waited came before or in it
         if previous_message is not None and message is not previous_message and self._has_seen(previous_message):
             self._drop_known()
-        self._waiting.append(sent_update := comparison.last_update)
+        self._waiting_updates.append(sent_update := comparison.last_update)
         self._size += len(line)
         if self._size > UNDECIDED_LIMIT:
             return self._take_waiting()
@@ -111,11 +111,11 @@ class LateUpdates:
                 and self._has_shown(message.span)
             ):
                 return []  # word for word what the client has seen next, until now
-            rest = comparison.find_rest(message) if self._shows_transcript and not message.is_new else None
+            new_part = comparison.find_rest(message) if self._shows_transcript and not message.is_new else None
             was_new, message.is_new = message.is_new, True
-            if rest is not None:  # the client has seen how this message begins, and what came with it
+            if new_part is not None:  # the client has seen how this message begins, and what came with it
                 self._take_waiting()
-                return rest
+                return new_part
             if self._was_shown and comparison.place.skip_answer(message):
                 return self._drop()  # other words before it (gemini: "[Thought: true]"), but it ends with that answer
             # Other words than the transcript's answer, with known turns behind it. If one of them follows, these were
@@ -166,13 +166,13 @@ class LateUpdates:
         except messages that the transcript lacks. What follows may be new, and must not bring it along.
 
         ``incoming_count``: how many updates the message that is coming has, which stay."""
-        end = max(0, len(self._waiting) - incoming_count)
-        self._waiting[:end] = filter(self._comparison.has_in_tail, self._waiting[:end])
+        end = max(0, len(self._waiting_updates) - incoming_count)
+        self._waiting_updates[:end] = filter(self._comparison.has_in_tail, self._waiting_updates[:end])
 
     def _take_waiting(self) -> list[bytes]:
-        waiting, self._waiting = self._waiting, []
+        updates, self._waiting_updates = self._waiting_updates, []
         self._size, self._is_reworded = 0, False
-        return [*map(self._choose_line, waiting)]
+        return [*map(self._choose_line, updates)]
 
     def _choose_line(self, update: ComparedUpdate) -> bytes:
         """The line to send, with the call id that the client knows."""

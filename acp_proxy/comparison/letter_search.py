@@ -87,8 +87,9 @@ class SentSpans:
 
     def __init__(self) -> None:
         self._current: list[Span] = []
-        """Those of the current replay, in order."""
+        """The spans of the current replay, in order."""
         self._earlier: list[Span] = []
+        """The spans of the replays before it."""
 
     @property
     def merge_all(self) -> list[Span]:

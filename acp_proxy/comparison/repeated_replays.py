@@ -66,7 +66,7 @@ def drop_repetition(lines: list[bytes]) -> list[bytes]:
         builder.add_update(_read_update(line))
     comparison = Comparison(builder.finish())
     for line in lines[repeat_index:]:
-        comparison.add(line, _read_update(line), late=False)
+        comparison.add(line, _read_update(line), is_late=False)
     return [*lines[:repeat_index], *comparison.find_new()]
 
 
@@ -84,9 +84,12 @@ def find_last_replay(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]
         marks = [*bare_lines]
     first = next((index for index, mark in enumerate(marks) if mark), 0)
 
-    def count_same_before(at: int) -> int:
+    def count_same_before(index: int) -> int:
         return sum(
-            1 for _ in takewhile(lambda count: bare_lines[at - count] == bare_lines[first - count], range(1, first + 1))
+            1
+            for _ in takewhile(
+                lambda count: bare_lines[index - count] == bare_lines[first - count], range(1, first + 1)
+            )
         )
 
     starts = [
@@ -211,10 +214,10 @@ class RestOfReplay:
 
     def _find_index(self, line: bytes) -> int | None:
         """The place of the next update that says the same."""
-        places = self._indexes.get(digest(_read_without_ids(line)), deque())
-        while places and places[0] < self._next_index:
-            places.popleft()
-        return places[0] if places else None
+        indexes = self._indexes.get(digest(_read_without_ids(line)), deque())
+        while indexes and indexes[0] < self._next_index:
+            indexes.popleft()
+        return indexes[0] if indexes else None
 
 
 def continues(old_lines: list[bytes], new_lines: list[bytes]) -> bool:
@@ -230,7 +233,7 @@ def _has_more(lines: list[bytes], other_lines: list[bytes]) -> bool:
         builder.add_update(_read_update(line))
     comparison = Comparison(builder.finish())
     for line in lines:
-        comparison.add(line, _read_update(line), late=False)
+        comparison.add(line, _read_update(line), is_late=False)
     has_tail = any(comparison.split_tail())
     has_more = comparison.has_new_before_tail or comparison.has_unknown_kind or comparison.continues_last
     return has_tail or has_more or comparison.is_undecided

@@ -47,11 +47,11 @@ class ReplayInTurn:
         self._undecided: list[tuple[bytes, bool]] = []
         """Lines that may belong to the replay and are not recorded, each with whether it was sent."""
         self._size = 0
-        """Their bytes."""
+        """The bytes of the undecided lines."""
         self._message_key: tuple[str, str | None] | None = None
         """The kind and the id of the message that is coming."""
         self._letters = ""
-        """Its letters, if it may belong to the replay."""
+        """The letters of the message that is coming, if it may belong to the replay."""
         self._may_be_echo = False
         """Whether the user message that is coming may belong to the replay ("go") or begin an echo ("go on"). Then its
         lines alone are undecided."""
@@ -185,8 +185,8 @@ class ReplayInTurn:
             return False
         message = self._letters + letters
         start = self._text.find_beginning(message, self._offset, end_of_turn)
-        if start is None and (joined := self._text.find_joined(message, self._offset, end_of_turn)) is not None:
-            start = joined[-1][1] - len(message)  # so that it ends there
+        if start is None and (spans := self._text.find_joined(message, self._offset, end_of_turn)) is not None:
+            start = spans[-1][1] - len(message)  # so that it ends there
         if start is None:  # behind a message that a rewind took back, or which waits
             start = self._text.find_remark(message, end_of_turn)
         self._offset = start if start is not None else self._offset

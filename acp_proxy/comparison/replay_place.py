@@ -213,8 +213,8 @@ class ReplayedUsers:
             for form in users[number].forms:
                 if len(form) >= SHORT and form in letters:
                     return number
-                rest = letters.removeprefix(form)
-                if rest != letters and (len(form) >= _HALF_SHORT or self._follow_at_once(number, rest)):
+                following = letters.removeprefix(form)
+                if following != letters and (len(form) >= _HALF_SHORT or self._follow_at_once(number, following)):
                     return number
         # Several messages with nothing between them, each in its own chunk.
         while message.searched_chunks < len(message.chunks):
@@ -239,14 +239,14 @@ class ReplayedUsers:
         first = self.skipped_indexes.start if self.skipped_indexes else self.next_index
         self.skipped_indexes = range(first if self._text.users[number].is_elsewhere else number, number)
 
-    def find_restart(self, letters: str, *, whole: bool = True) -> int | None:
+    def find_restart(self, letters: str, *, is_whole: bool = True) -> int | None:
         """The index of the message that begins another replay: the first one of the transcript, or the first one that
-        the agent sent. ``whole``: the message is complete."""
+        the agent sent. ``is_whole``: the message is complete."""
         for number in (0, self.first_index) if self._text.users and self.has_begun else ():
             forms = self._text.users[number].forms if number is not None else ()
             if number is not None and number == self.first_index:
                 forms = (*forms, self.first_letters)
-            if any(form == letters if whole else form.startswith(letters) for form in forms):
+            if any(form == letters if is_whole else form.startswith(letters) for form in forms):
                 return number
         return None
 

@@ -104,10 +104,10 @@ class SentMessage:
 
     def drop_first(self, count: int) -> "SentMessage":
         """The chunks after the first ``count``, as a message of their own."""
-        rest = SentMessage(self.kind, self.message_id)
-        rest.chunks, rest.updates = self.chunks[count:], self.updates[count:]
-        rest.size = sum(map(len, rest.chunks))
-        return rest
+        message = SentMessage(self.kind, self.message_id)
+        message.chunks, message.updates = self.chunks[count:], self.updates[count:]
+        message.size = sum(map(len, message.chunks))
+        return message
 
 
 def cut_text_after(text: str, size: int) -> str:

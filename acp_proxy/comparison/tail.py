@@ -62,7 +62,7 @@ class Tail:
 
     def keep_greeting(self) -> None:
         """The first known user message follows: what comes before the first user message may still be new."""
-        before_user = takewhile(lambda sent: sent.role is not Role.USER, self._updates)
+        before_user = takewhile(lambda update: update.role is not Role.USER, self._updates)
         self._greeting = [update for update in before_user if update.kind not in update_kinds.NEUTRAL]
 
     @property

@@ -108,7 +108,8 @@ class TranscriptText:
         self.messages: list[int] = []
         """The offsets at which agent messages begin."""
         self.remarks: set[int] = set()
-        """Those at which messages begin that the agent said when the client's last prompt had been answered."""
+        """The offsets at which remarks begin: messages that the agent said when the client's last prompt had been
+        answered."""
         self.taken_back_at = 0
         """The last turn in which something was taken back or compacted, without saying what; 0 if there is none."""
         self.rewound_at = 0
@@ -231,8 +232,8 @@ class TranscriptText:
     def find_joined(self, letters: str, start: int, end: int) -> list[tuple[int, int]] | None:
         """The spans of the first agent messages between two offsets, if these letters are all of them, joined, without
         some of the remarks behind the first one."""
-        first, last = bisect_left(self.messages, start), bisect_left(self.messages, end)
-        starts = self.messages[first : min(last, first + _JOINED_LIMIT)]
+        first, stop = bisect_left(self.messages, start), bisect_left(self.messages, end)
+        starts = self.messages[first : min(stop, first + _JOINED_LIMIT)]
         ends = [*self.messages[first + 1 : first + 1 + len(starts)], len(self.words)]
         spans: list[tuple[int, int]] = []
         joined_size = 0
@@ -264,8 +265,8 @@ class TranscriptText:
         """Whether all messages between two offsets are no answer: the agent said them outside turns. ``or_repeated``:
         or in words in which it has said something before, such as a warning; nobody says an answer in the words of
         another one."""
-        first, last = bisect_left(self.messages, start), bisect_left(self.messages, end)
-        starts, ends = self.messages[first:last], [*self.messages[first + 1 : last], end]
+        first, stop = bisect_left(self.messages, start), bisect_left(self.messages, end)
+        starts, ends = self.messages[first:stop], [*self.messages[first + 1 : stop], end]
         return starts[:1] == [start] and all(
             begin in self.remarks or (or_repeated and self.has_earlier_message(self.words[begin:ending], begin))
             for begin, ending in zip(starts, ends, strict=True)
@@ -319,12 +320,11 @@ class TextBuilder:
         self._steering_messages: list[User] = []  # the user's words into a turn that has not ended
         self._ends_in_thought = False  # nothing has followed the last thought but prompts that wait
         self._is_opened_anew = False  # the agent has opened a new session for a prompt that it had refused
-        self._abandoned_prompts: list[
-            User
-        ] = []  # those from before the session was opened again; they may never be answered
-        self._earlier_abandoned_prompts: list[
-            User
-        ] = []  # those from before that: prompts behind them in the same window may wait
+        self._abandoned_prompts: list[User] = []
+        """Prompts from before the session was opened again; they may never be answered."""
+        self._earlier_abandoned_prompts: list[User] = []
+        """Prompts from before the session was opened the time before: others behind them in the same window may
+        wait."""
 
     def add(self, entry: Entry) -> None:
         """Add the next entry of the transcript."""
@@ -545,7 +545,7 @@ class TextBuilder:
         """The prompt with this ``User.key`` has its answer. If it was taken back while its turn ran, there is none."""
         self._end_user()
         self._message_key, self._ends_in_thought = None, False
-        waiting = next(
+        unanswered = next(
             (
                 users
                 for users in (self._open_prompts, self._abandoned_prompts, self._earlier_abandoned_prompts)
@@ -553,14 +553,14 @@ class TextBuilder:
             ),
             self._open_prompts,
         )
-        answered = next((user for user in waiting if user.key == key), None)
-        is_first = answered is next(iter(self._select_run(waiting, key[0])), None)
+        answered = next((user for user in unanswered if user.key == key), None)
+        is_first = answered is next(iter(self._select_run(unanswered, key[0])), None)
         if answered is not None:  # cancelled ones from before it will never be answered
-            index = next(number for number, user in enumerate(waiting) if user is answered)
-            waiting[: index + 1] = [user for user in waiting[:index] if not user.is_cancelled]
-        if not waiting:
+            index = next(number for number, user in enumerate(unanswered) if user is answered)
+            unanswered[: index + 1] = [user for user in unanswered[:index] if not user.is_cancelled]
+        if not unanswered:
             self._steering_messages.clear()
-        self._move_waiting(self._select_run(waiting, key[0]))
+        self._move_waiting(self._select_run(unanswered, key[0]))
         if is_first:  # the turn of the next prompt begins
             self._quiet_runs.add(key[0])
 
@@ -578,9 +578,9 @@ class TextBuilder:
                 user.waits = run in busy
                 busy.add(run)
 
-    def _move_waiting(self, waiting: list[User]) -> None:
+    def _move_waiting(self, users: list[User]) -> None:
         """The turns of these prompts have not begun yet."""
-        for user in waiting:
+        for user in users:
             user.latest_start, user.latest_call = self._size, len(self._text.calls)
 
     def _begin_turn(self, form: str, *, is_elsewhere: bool) -> User:
@@ -594,10 +594,10 @@ class TextBuilder:
         if not self._user_chunks:
             return
         form, self._user_chunks = "".join(self._user_chunks), []
-        waiting = [user for user in self._open_prompts_of_run if not user.is_echoed]
-        echoed_user = next((user for user in waiting if form in user.forms), None)
-        if echoed_user is None and self._run_id in self._quiet_runs and waiting:
-            echoed_user = waiting[0]
+        unechoed = [user for user in self._open_prompts_of_run if not user.is_echoed]
+        echoed_user = next((user for user in unechoed if form in user.forms), None)
+        if echoed_user is None and self._run_id in self._quiet_runs and unechoed:
+            echoed_user = unechoed[0]
         if echoed_user is None:
             self._begin_turn(form, is_elsewhere=not self._open_prompts_of_run)
             return

@@ -277,5 +277,5 @@ def _make_writable(value: object, levels: int) -> object:
 
 
 def _parse_integer(text: str) -> int | float:
-    """An integer, or a float if it is too long for Python to convert. Long integers are never read."""
+    """Parse an integer; as a float if it is too long for Python to convert. Long integers are never read."""
     return int(text) if len(text) < 20 else float(text[:300])

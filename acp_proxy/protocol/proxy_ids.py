@@ -12,12 +12,13 @@ _ID_PATTERN = re.compile(re.escape(PREFIX) + r"([A-Za-z0-9_-]+)\.(.+)", re.DOTAL
 
 
 def make_id(folder: str, session_id: str, number: int = 1) -> str:
-    """The id for a session of another agent. ``folder``: that agent's. ``number``: of several copies."""
+    """The id for a session of another agent. ``folder``: that agent's folder. ``number``: which of several copies it
+    is."""
     return f"{PREFIX}{folder}.{session_id}" + (f".{number}" if number > 1 else "")
 
 
 def make_remote_id(uid: str) -> str:
-    """The id for a session of another machine. ``uid``: of its transcript."""
+    """The id for a session of another machine. ``uid``: that of its transcript."""
     return f"{PREFIX}{uid}"
 
 

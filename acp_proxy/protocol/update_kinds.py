@@ -69,7 +69,7 @@ class Compared(enum.Enum):
     EQUAL = enum.auto()
     """The whole update."""
     TAKES_BACK = enum.auto()
-    """The same; and it explains why the agent lacks what came before it."""
+    """The whole update; and it explains why the agent lacks what came before it."""
     NOTHING = enum.auto()
     """It says nothing about what was said or done, such as a plan."""
     NEVER = enum.auto()
@@ -186,7 +186,7 @@ def is_conversation(name: str | None) -> bool:
 
 
 def find_allowed(client_capabilities: object) -> frozenset[str]:
-    """Those of ``OPTIONAL`` that the ``clientCapabilities`` of ``initialize`` allow. Accepts any value."""
+    """The kinds in ``OPTIONAL`` that the ``clientCapabilities`` of ``initialize`` allow. Accepts any value."""
     return frozenset(kind.name for kind in KINDS if kind.needs and _has_capability(client_capabilities, kind.needs))
 
 

@@ -21,7 +21,7 @@ class Dialect(Protocol):
     capabilities_member: str
     """The member of the answer to ``initialize`` with the agent's capabilities."""
     sessions_member: str
-    """The member of those with the capabilities for sessions."""
+    """The member of the agent's capabilities with those for sessions."""
     info_member: str
     """The member of the answer to ``initialize`` with the agent's name and version."""
     always_served: frozenset[str]

@@ -236,7 +236,7 @@ def amend_offer(
 def add_recall(line: bytes, message: Message, command: tuple[str, ...], dialect: Dialect) -> bytes:
     """A client's line with the MCP server of recall, for the session's directory, if it opens a session.
 
-    ``message``: the line, parsed. ``command``: the server's. ``dialect``: of the connection's version of the protocol.
+    ``message``: the line, parsed. ``command``: the command that starts the server. ``dialect``: that of the connection.
     A server of the user's with the same name is used instead.
     """
     if not isinstance(message, Request) or message.method not in acp.OPENING:

@@ -104,10 +104,10 @@ class Connection:
         """Whether so much waits that the agent must not be read until a replay has ended."""
         return self._machine.waiting_lines.are_too_many
 
-    def must_compare_again(self, ended: ReplayEnded) -> bool:
+    def must_compare_again(self, replay_end: ReplayEnded) -> bool:
         """Whether updates wait that may repeat what was replayed without a comparison. Then ``run`` must compare
-        before it passes ``ended`` to ``handle``."""
-        return ended.is_unread and self._machine.waiting_lines.is_replayed_again(ended.request)
+        before it passes ``replay_end`` to ``handle``."""
+        return replay_end.is_unread and self._machine.waiting_lines.is_replayed_again(replay_end.request)
 
     def handle(self, event: Event) -> list[Effect]:
         """Decide what to do about an event. Never raises on anything that a peer sends.
@@ -262,7 +262,7 @@ class Connection:
     def _decide_agent_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
         if self._log.records and any(RECORD_BYTES in line for line in lines):
-            lines = [left for line in lines if (left := handover_lines.without_title(line)) is not None]
+            lines = [remaining for line in lines if (remaining := handover_lines.without_title(line)) is not None]
         next_index, count = 0, len(lines)
         while next_index < count:
             line, next_index = lines[next_index], next_index + 1

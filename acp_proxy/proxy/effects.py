@@ -301,10 +301,11 @@ class StartReplay(Struct, frozen=True):
     shows_replay: bool = True
     """False if the client gets no replay at all."""
     makes_record: bool = False
-    """Make the record of a handover, of everything up to the prompt ``before``."""
+    """Make the record of a handover, of everything up to ``before_prompt``."""
     only_lacking: bool = False
-    """Only of what the agent's session lacks, since other machines recorded it."""
+    """The record is only of what the agent's session lacks, since other machines recorded it."""
     before_prompt: RequestId | None = None
+    """The prompt up to which the record goes."""
     sends_title: bool = True
     """Also send the title made from the prompts."""
     kinds: frozenset[str] = frozenset()

@@ -51,16 +51,16 @@ class SessionFound(Struct, frozen=True):
     continued_session_id: str | None = None
     """The session that continues in this one of the agent; then the rest says nothing."""
     is_archived_here: bool = False
-    """Here, but not in the agent, as far as is known."""
+    """The session is archived in the store, but not in the agent, as far as is known."""
 
 
 class ReplayEnded(Struct, frozen=True):
     """A replay has ended: if the transcript is shown, the client has it.
 
-    ``decision``: whose replay is shown, and why. ``comparison``: None if the transcript could not be read, or there
-    was nothing to compare it with until now (``is_unread``). ``states``: lines with the latest recorded state.
-    ``record``: the record for the agent, if it was asked for. ``attached``: content blocks that follow it, as JSON.
-    ``size``: that of the transcript, in bytes.
+    ``decision``: whose replay is shown, and why. ``comparison``: None if the transcript could not be read, or there was
+    nothing to compare it with until now (``is_unread``). ``states``: lines with the latest recorded state of the
+    session. ``record``: the record for the agent, if it was asked for. ``attached``: content blocks that follow it, as
+    JSON. ``size``: the size of the transcript, in bytes.
     """
 
     request: RequestId
@@ -74,8 +74,8 @@ class ReplayEnded(Struct, frozen=True):
 
 
 class PastRead(Struct, frozen=True):
-    """The comparison that ``ReadPast`` asked for; None if the transcript could not be read. ``size``: that of the
-    transcript, in bytes."""
+    """The comparison that ``ReadPast`` asked for; None if the transcript could not be read. ``size``: the size of
+    the transcript, in bytes."""
 
     request: RequestId
     session_id: str
@@ -92,7 +92,7 @@ class OutputReserved(Struct, frozen=True):
 class PageEmptied(Struct, frozen=True):
     """Nothing is left of a page of the agent's list, and there is another page.
 
-    ``page``: the effect. ``line``: the empty page. ``cursor``: the agent's, for the next page.
+    ``page``: the effect. ``line``: the empty page. ``cursor``: the agent's cursor for the next page.
     """
 
     page: AmendList

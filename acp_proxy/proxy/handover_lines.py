@@ -47,7 +47,7 @@ def says_unknown(error: object, session_id: str | None = None) -> bool:
 
 
 def is_command(blocks: object) -> bool:
-    """Whether a prompt is a slash command, which goes out unchanged. ``blocks``: its content blocks."""
+    """Whether a prompt is a slash command, which goes out unchanged. ``blocks``: the prompt's content blocks."""
     first = blocks[0] if isinstance(blocks, list) and blocks else None
     return (acp.text(first, "text") or "").lstrip().startswith("/")
 

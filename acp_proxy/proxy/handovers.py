@@ -69,7 +69,9 @@ class Handovers:
         self._carriers: dict[RequestId, str] = {}
         """By prompt: the session whose record it carries. Only unanswered prompts."""
         self._cancelled_carriers: set[RequestId] = set()
-        """Those of them that the client has cancelled. Some agents never answer these, and may forget the record."""
+        """The prompts in ``_carriers`` that the client has cancelled. Some agents never answer these, and may forget
+        the record.
+        """
         self._repeated_records: dict[str, RepeatedRecord] = {}
         """By session: the record that the agent was given."""
         self._have_record: set[str] = set()
@@ -140,12 +142,12 @@ class Handovers:
         self._records.pop(session_id, None)
         self._records[session_id] = record, attached
         sizes = {owner: sum(map(len, blocks)) for owner, (_, blocks) in self._records.items() if blocks}
-        waiting = sum(sizes.values())
+        waiting_size = sum(sizes.values())
         for owner, size in sizes.items():
-            if waiting <= ATTACHED_LIMIT:
+            if waiting_size <= ATTACHED_LIMIT:
                 break
             self._records[owner] = self._records[owner][0], ()
-            waiting -= size
+            waiting_size -= size
 
     def has_record(self, session_id: str) -> bool:
         """Whether a record that says something waits for the session's next prompt."""

@@ -38,8 +38,8 @@ class HeldEntries:
     def name_agent(self, name: IdentifyAgent) -> list[TranscriptEffect]:
         """The name is known: returns it and then everything that waited. From here on nothing waits."""
         self.is_named = True
-        waited, self._unrecorded = self._unrecorded, []
-        return [name, *waited]
+        held_effects, self._unrecorded = self._unrecorded, []
+        return [name, *held_effects]
 
     def drop(self) -> None:
         """Discard what waits."""
@@ -51,7 +51,7 @@ class HeldEntries:
         return effects if self.is_named else self._hold(effects)
 
     def _hold(self, effects: list[Effect]) -> list[Effect]:
-        """Like ``hold_unnamed``. A prompt, or too many bytes, end the waiting without a name."""
+        """The effects that need not wait, until a prompt or too many bytes end the waiting without a name."""
         passing: list[Effect] = []
         for effect in effects:
             if self.is_named or not isinstance(effect, TranscriptEffectBase):

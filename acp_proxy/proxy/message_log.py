@@ -44,7 +44,7 @@ class MessageLog:
         self, sender: Peer, request: Request, method: str, session_id: str | None
     ) -> list[TranscriptEffect]:
         if sender is Peer.CLIENT or method == acp.REQUEST_PERMISSION or method in acp.TERMINALS:
-            self._open_requests.add(sender, request, session_id, whole=method == acp.STEERING)
+            self._open_requests.add(sender, request, session_id, keeps_raw=method == acp.STEERING)
         if session_id is None:
             return []
         if method == acp.PROMPT and sender is Peer.CLIENT:

@@ -13,7 +13,7 @@ from acp_proxy.proxy.session_log import SessionLog
 
 
 class Negotiation:
-    """What the client and the agent have agreed on. ``dialect``: of the version that they speak."""
+    """What the client and the agent have agreed on. ``dialect``: that of the version that they speak."""
 
     def __init__(
         self,

@@ -46,10 +46,10 @@ class OpenRequests:
         self._weights: dict[tuple[Peer, str], int] = defaultdict(int)
         self._weight = 0
 
-    def add(self, asker: Peer, request: Request, session_id: str | None, *, whole: bool = False) -> None:
-        """Remember a request. ``whole``: keep all of it; otherwise only what its answer will need."""
+    def add(self, asker: Peer, request: Request, session_id: str | None, *, keeps_raw: bool = False) -> None:
+        """Remember a request. ``keeps_raw``: keep all of it; otherwise only what its answer will need."""
         method = request.method
-        keeps_params = whole or method in _PARAMS_NEEDED
+        keeps_params = keeps_raw or method in _PARAMS_NEEDED
         weight = (
             _REQUEST_OVERHEAD
             + len(request.id)
@@ -57,7 +57,7 @@ class OpenRequests:
             + len(session_id or "")
             + (len(request.raw) if keeps_params else 0)
         )
-        if not whole:
+        if not keeps_raw:
             request = Request(b"", request.id, method, request.params if keeps_params else None)
         kind = asker, method if method in _KINDS else _OTHER_METHODS
         added = OpenRequest(request, session_id, weight, kind)
@@ -80,8 +80,8 @@ class OpenRequests:
 
     def find(self, asker: Peer, id: RequestId | None) -> OpenRequest | None:
         """The request that ``take`` would return; it stays open."""
-        waiting = self._open.get((asker, id)) if id is not None else None
-        return waiting[0] if waiting is not None else None
+        same_id = self._open.get((asker, id)) if id is not None else None
+        return same_id[0] if same_id is not None else None
 
     def has_id(self, asker: Peer, id: RequestId) -> bool:
         """Whether this peer has an open request with this id."""
@@ -89,9 +89,9 @@ class OpenRequests:
 
     def find_all(self, asker: Peer) -> Iterator[OpenRequest]:
         """This peer's open requests. Those with the same id come oldest first."""
-        for (request_asker, _), waiting in self._open.items():
+        for (request_asker, _), same_id in self._open.items():
             if request_asker is asker:
-                yield from waiting
+                yield from same_id
 
     def clear(self) -> None:
         """Forget all requests, since no answers will come."""
@@ -120,9 +120,9 @@ class OpenRequests:
     def _close(self, request: OpenRequest) -> None:
         kind = request.kind
         key = kind[0], request.request.id
-        waiting = self._open[key]
-        waiting.remove(request)
-        if not waiting:
+        same_id = self._open[key]
+        same_id.remove(request)
+        if not same_id:
             del self._open[key]
         del self._kinds[kind][request]
         self._weights[kind] -= request.weight

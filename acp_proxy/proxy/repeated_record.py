@@ -72,12 +72,12 @@ class RepeatedRecord:
         self._next_attached, self._has_just_ended = 0, False
 
     def _take_rest(self, read: ExactRecord | FormRecord, text: str) -> str:
-        rest = text[read.end :].lstrip()
+        remaining = text[read.end :].lstrip()
         self._expected = self._attached.copy()
-        self._has_just_ended = not rest
-        if isinstance(read, FormRecord) and not rest:
+        self._has_just_ended = not remaining
+        if isinstance(read, FormRecord) and not remaining:
             self._next_attached = read.attached
-        return rest
+        return remaining
 
 
 def without_record(line: bytes, repeated: RepeatedRecord) -> bytes | None:

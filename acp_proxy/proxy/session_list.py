@@ -125,7 +125,7 @@ def amend_rows(
         only_archived and not (id in (archived or ()) or (of_index and is_archived(item)))
         for id, item in zip(ids, sessions, strict=True)
     ]
-    is_removed = [id in hidden or out for id, out in zip(ids, is_filtered_out, strict=True)]
+    is_removed = [id in hidden or is_left_out for id, is_left_out in zip(ids, is_filtered_out, strict=True)]
     changed_members = [
         _find_changes(item, our_ids.get(id, id), title_of, archived, generated_titles or {}, of_index=of_index)
         if id is not None
@@ -147,8 +147,8 @@ def amend_rows(
     ]
     replacements = list(zip(spans, items, strict=True))
     if any(is_removed):
-        kept = ",".join(item for item, out in zip(items, is_removed, strict=True) if not out)
-        replacements = [((start, end), f"[{kept}]")]
+        kept_items = ",".join(item for item, is_left_out in zip(items, is_removed, strict=True) if not is_left_out)
+        replacements = [((start, end), f"[{kept_items}]")]
     return json_splice.encode(json_splice.replace_spans(text, replacements))
 
 
@@ -189,8 +189,8 @@ def _find_title(item: object) -> str | None:
 def _set_at_path(value: object, path: Sequence[str], value_there: bool) -> dict[str, object]:
     """An object with this value at a path of members. What is not an object on the way is replaced."""
     members = dict(value) if isinstance(value, Mapping) else {}
-    key, *rest = path
-    return members | {key: _set_at_path(members.get(key), rest, value_there) if rest else value_there}
+    key, *inner_path = path
+    return members | {key: _set_at_path(members.get(key), inner_path, value_there) if inner_path else value_there}
 
 
 def is_archived(item: object) -> bool:

@@ -90,8 +90,8 @@ class SessionLog:
         agent's replay, by ``rewinds.make_request_key``, if the transcript does not note them yet."""
         if decision is None or decision.rule.number is None:
             return []
-        shown = "transcript" if decision.client_has_transcript else "agent"
-        note = {"type": NoteType.REPLAY, "shown": shown, "rule": decision.rule.number}
+        shown_replay = "transcript" if decision.client_has_transcript else "agent"
+        note = {"type": NoteType.REPLAY, "shown": shown_replay, "rule": decision.rule.number}
         return self._note(session_id, note | ({"users": encode_ids(ids)} if ids else {}))
 
     def remember_deleted(self, session_id: str, params: object) -> list[TranscriptEffect]:
@@ -346,28 +346,28 @@ class EarlyUpdates:
     directory, has not come. Holds at most ``UNRECORDED_LIMIT`` bytes."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, list[tuple[bytes, object]]] = {}
+        self._updates: dict[str, list[tuple[bytes, object]]] = {}
         """By session: lines without newlines, with their updates."""
         self._size = 0
 
     @property
     def sessions(self) -> list[str]:
         """The sessions of which updates wait."""
-        return list(self._waiting)
+        return list(self._updates)
 
     def add(self, session_id: str, raw: bytes, update: object) -> bool:
         """Let an update wait; returns False if too much does."""
         if self._size + len(raw) > UNRECORDED_LIMIT:
             return False
-        self._waiting.setdefault(session_id, []).append((raw, update))
+        self._updates.setdefault(session_id, []).append((raw, update))
         self._size += len(raw)
         return True
 
     def take(self, session_id: str) -> list[tuple[bytes, object]]:
         """Remove and return a session's lines and updates."""
-        held = self._waiting.pop(session_id, [])
-        self._size -= sum(len(raw) for raw, _ in held)
-        return held
+        updates = self._updates.pop(session_id, [])
+        self._size -= sum(len(raw) for raw, _ in updates)
+        return updates
 
     def take_conversation(self, session_id: str) -> list[bytes]:
         """Remove and return the lines of a session's conversation updates. The others wait on."""
@@ -381,5 +381,5 @@ class EarlyUpdates:
 
     def drop(self) -> None:
         """Discard what waits."""
-        self._waiting.clear()
+        self._updates.clear()
         self._size = 0

@@ -42,7 +42,7 @@ class Terminal(Struct):
 
     @property
     def size(self) -> int:
-        """Its bytes in memory."""
+        """How many bytes the terminal takes in memory."""
         return _TERMINAL_OVERHEAD + len(self.output or "")
 
     def has_grown(self, output: str | None) -> bool:
@@ -138,7 +138,7 @@ class Terminals:
         """The notes at the end of a turn: of the terminals shown in it, and of earlier ones of which more is known."""
         if not (session_terminals.open or session_terminals.running):  # the usual case
             return []
-        shown = {id: terminal for id, terminal in session_terminals.open.items() if terminal.is_shown}
+        shown_terminals = {id: terminal for id, terminal in session_terminals.open.items() if terminal.is_shown}
         self._drop(
             {
                 id: terminal
@@ -151,17 +151,21 @@ class Terminals:
             for id, terminal in session_terminals.open.items()
             if not (terminal.is_shown or terminal.is_released)
         }
-        noted = {id: terminal for id, terminal in shown.items() if terminal.has_news or terminal.noted_size is None}
+        noted_terminals = {
+            id: terminal for id, terminal in shown_terminals.items() if terminal.has_news or terminal.noted_size is None
+        }
         notes = _make_notes(
             session_id,
-            noted | {id: terminal for id, terminal in session_terminals.running.items() if terminal.has_news},
+            noted_terminals | {id: terminal for id, terminal in session_terminals.running.items() if terminal.has_news},
         )
-        session_terminals.running |= {id: terminal for id, terminal in shown.items() if not terminal.is_released}
-        ended = {id: terminal for id, terminal in session_terminals.running.items() if terminal.is_final}
-        ended |= {id: terminal for id, terminal in shown.items() if terminal.is_released}
-        self._drop(ended)
+        session_terminals.running |= {
+            id: terminal for id, terminal in shown_terminals.items() if not terminal.is_released
+        }
+        ended_terminals = {id: terminal for id, terminal in session_terminals.running.items() if terminal.is_final}
+        ended_terminals |= {id: terminal for id, terminal in shown_terminals.items() if terminal.is_released}
+        self._drop(ended_terminals)
         session_terminals.running = {
-            id: terminal for id, terminal in session_terminals.running.items() if id not in ended
+            id: terminal for id, terminal in session_terminals.running.items() if id not in ended_terminals
         }
         for terminal in session_terminals.running.values():  # what was noted need not stay in memory
             self._size -= len(terminal.output or "")

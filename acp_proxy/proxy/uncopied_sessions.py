@@ -26,38 +26,40 @@ class UncopiedSessions:
     """
 
     def __init__(self) -> None:
-        self._held: dict[str, list[Effect]] = {}
+        self._held_effects: dict[str, list[Effect]] = {}
 
     def add(self, session_id: str) -> None:
         """The client opens a session that has no copy yet."""
-        self._held.setdefault(session_id, [])
+        self._held_effects.setdefault(session_id, [])
 
     def holds(self, session_id: str) -> bool:
         """Whether the session was opened here and not prompted since."""
-        return session_id in self._held
+        return session_id in self._held_effects
 
     def hold(self, effects: list[Effect]) -> list[Effect]:
         """The effects without what is held, and with what is released."""
-        return [released for effect in effects for released in self._hold_one(effect)] if self._held else effects
+        return (
+            [released for effect in effects for released in self._hold_one(effect)] if self._held_effects else effects
+        )
 
     def _hold_one(self, effect: Effect) -> list[Effect]:
         session_id = getattr(effect, "session_id", None)
-        held = self._held.get(session_id) if isinstance(session_id, str) else None
-        if held is None or session_id is None:
+        held_effects = self._held_effects.get(session_id) if isinstance(session_id, str) else None
+        if held_effects is None or session_id is None:
             return [effect]
         match effect:
             case DeleteSession():
-                del self._held[session_id]
+                del self._held_effects[session_id]
                 return [effect]
             case BeginTurn():
-                return [*self._held.pop(session_id), effect]
+                return [*self._held_effects.pop(session_id), effect]
             case BeginTranscript():
                 # The other agent's transcript becomes the beginning of the copy, as a parent's that of a fork.
-                self._held[session_id] = [replace(effect, parent=session_id)]
+                self._held_effects[session_id] = [replace(effect, parent=session_id)]
             case EndTurn() | IndexSession() | ForgetSession():
                 pass
-            case TranscriptEffectBase() if len(held) < HELD_ENTRIES:
-                held.append(effect)
+            case TranscriptEffectBase() if len(held_effects) < HELD_ENTRIES:
+                held_effects.append(effect)
             case TranscriptEffectBase():
                 pass
             case _:

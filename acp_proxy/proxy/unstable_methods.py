@@ -90,7 +90,7 @@ class UnstableMethods:
                 ]
             case acp.LIST if LIST not in served and (ARCHIVE in served or self._has_index):
                 self.read_archive_filter(request.params)
-                self._open_requests.add(Peer.CLIENT, request, None, whole=True)
+                self._open_requests.add(Peer.CLIENT, request, None, keeps_raw=True)
                 is_draft = ARCHIVE in served and isinstance(request.params, dict) and "archived" in request.params
                 if is_draft or (self._has_index and jetbrains_index.read_archive_filter(request.params) == ONLY):
                     with suppress(ValueError, KeyError):  # then the line cannot be changed, and passes

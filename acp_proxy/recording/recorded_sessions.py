@@ -89,7 +89,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         self.unmarked: set[str] = set()
         """The sessions that may need another mark for the index."""
         self._open_sessions: OrderedDict[str, RecordedSession] = OrderedDict()
-        """Those whose file is open, the one opened longest ago first."""
+        """The sessions whose file is open, the one opened longest ago first."""
         self._store = store
         self._progress = progress
         self._run_id = run_id

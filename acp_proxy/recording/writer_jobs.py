@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 STALL_SECONDS = 0.75
 # A store that is slow but gets on sets the pace too. Beyond this, a user had rather have an error.
 PATIENCE_SECONDS = 10.0
-_KEPT_WAITERS = 2  # the threads that often wait: one for each direction
+_KEPT_WAITERS = 2  # two threads wait often: one for each direction
 
 T = TypeVar("T")
 
@@ -153,7 +153,7 @@ class WriterJobs:
         self._wakeup = wakeup
         self._on_stall = on_stall
         self._waiters = [Wakeup() for _ in range(_KEPT_WAITERS)]
-        """Those that nobody waits with now."""
+        """Wakeups that nobody waits with now."""
 
     def submit(self, action: Callable[[], T]) -> WriterJob[T]:
         """Let the writer run an action once it has written everything added before."""

@@ -88,11 +88,13 @@ class DecodedText:
         if offset >= len(self.text):
             return len(self.raw)
         number = bisect_right(self._text_offsets, offset) - 1
-        inside = offset - self._text_offsets[number]
-        if not inside:
+        offset_in_piece = offset - self._text_offsets[number]
+        if not offset_in_piece:
             return self._raw_offsets[number]
         piece = self._pieces[number]
-        return self._raw_offsets[number] + (inside if piece.isascii() else len(json_splice.encode(piece[:inside])))
+        return self._raw_offsets[number] + (
+            offset_in_piece if piece.isascii() else len(json_splice.encode(piece[:offset_in_piece]))
+        )
 
 
 class Masking:
@@ -163,7 +165,7 @@ def find_in_text(text: str, candidates: Iterable[SecretRule], key: str = "") -> 
             for match in rule.pattern.finditer(text_with_key):
                 start, end = match.span(rule.group)
                 begin = match.start()
-                if rule.before is not None and not rule.before.search(
+                if rule.preceding is not None and not rule.preceding.search(
                     text_with_key, max(begin - BEFORE_LENGTH, 0), begin
                 ):
                     continue

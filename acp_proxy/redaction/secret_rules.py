@@ -16,7 +16,7 @@ RUNS = re.compile(rb"[A-Za-z0-9+/=_.~:-]{16,}+")
 CUT_OFF = "[redacted private key]"
 """The mask of a private key without its end: the next chunk still belongs to the key."""
 BEFORE_LENGTH = 100
-"""Characters in front of a match in which ``SecretRule.before`` is looked for: room for the name of a setting."""
+"""Characters in front of a match in which ``SecretRule.preceding`` is looked for: room for the name of a setting."""
 LONGEST_SECRET = 32 * 1024
 """Characters of the longest secret that a rule of this table finds completely."""
 
@@ -27,9 +27,9 @@ class SecretRule:
 
     ``name``: for the user. ``literals``: one of these must be in the text. ``group``: the part of the match to mask.
     ``mark``: the beginning of the mask. ``is_one_run``: the match lies in one of ``RUNS``, which contains the literal.
-    ``ignores_case``: the literals are in lower case, the text may be in any. ``before``: what must end where the match
-    begins, in at most ``BEFORE_LENGTH`` characters. Names are frequent and values with the form of a secret are rare,
-    so the value is searched for and then its name. ``is_users``: a pattern of the user, tried on every text.
+    ``ignores_case``: the literals are in lower case, the text may be in any. ``preceding``: what must end where the
+    match begins, in at most ``BEFORE_LENGTH`` characters. Names are frequent and values with the form of a secret are
+    rare, so the value is searched for and then its name. ``is_users``: a pattern of the user, tried on every text.
     """
 
     name: str
@@ -39,7 +39,7 @@ class SecretRule:
     mark: str = MASK_START
     is_one_run: bool = False
     ignores_case: bool = False
-    before: re.Pattern[str] | None = None
+    preceding: re.Pattern[str] | None = None
     is_users: bool = False
 
 
@@ -370,7 +370,7 @@ RULES: tuple[SecretRule, ...] = (
         re.compile(_ANY_ASSIGNMENT + _SECRET_VALUE),
         1,
         ignores_case=True,
-        before=re.compile(
+        preceding=re.compile(
             rf"(?:(?i:{_SERVICES})[\w.-]{{0,20}}?(?i:{'|'.join(_CREDENTIALS)})"
             r"|(?i:api|access|auth|client|secret|private|bearer|refresh)[_-]?(?i:key|token|secret)"
             r"|(?i:authorization)"

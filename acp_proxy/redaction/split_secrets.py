@@ -63,9 +63,9 @@ class _ChunkedMessage:
     def search(self) -> Iterator[MaskedSpan]:
         """The matches in the current chunks. A match that may continue after them is left to the next search."""
         starts = [0, *accumulate(len(piece.text.text) for piece in self._pieces)]
-        joined = "".join(piece.text.text for piece in self._pieces)
+        joined_text = "".join(piece.text.text for piece in self._pieces)
         changes: dict[int, list[MaskedSpan]] = {}
-        for span in self._find_secrets(joined, frozenset(starts[1:-1])):
+        for span in self._find_secrets(joined_text, frozenset(starts[1:-1])):
             for number, change in self._find_changes(span, starts):
                 changes.setdefault(number, []).append(change)
         for number, piece_changes in changes.items():
@@ -75,17 +75,17 @@ class _ChunkedMessage:
             self._length += len(piece.text.text)
             yield from (replace(change, offset=piece.offset + change.offset) for change in piece_changes)
 
-    def _find_secrets(self, joined: str, joints: frozenset[int]) -> list[Span]:
+    def _find_secrets(self, joined_text: str, joints: frozenset[int]) -> list[Span]:
         """The matches of the rules, and the text that continues them or a mask across chunks."""
-        spans = self._masking.find(joined)
-        spans += [Span(match.end(), match.end(), _CONTINUATION_RULE) for match in _MASKED.finditer(joined)]
-        found = []
+        spans = self._masking.find(joined_text)
+        spans += [Span(match.end(), match.end(), _CONTINUATION_RULE) for match in _MASKED.finditer(joined_text)]
+        secrets = []
         for span in spans:
-            continuation = _CONTINUATION.match(joined, span.end) if span.end in joints else None
+            continuation = _CONTINUATION.match(joined_text, span.end) if span.end in joints else None
             end = continuation.end() if continuation is not None else span.end
             if span.start < end:
-                found.append(Span(span.start, end, span.rule))
-        return merge_spans(found)
+                secrets.append(Span(span.start, end, span.rule))
+        return merge_spans(secrets)
 
     def _find_changes(self, span: Span, starts: list[int]) -> Iterator[tuple[int, MaskedSpan]]:
         """The pieces of a match; the mark is in the first one."""

@@ -150,8 +150,8 @@ class RecordTurn:
 
 
 def _choose_gist(items: list[RecordItem]) -> list[RecordItem]:
-    last = next((item for item in reversed(items) if item.label == AGENT), None)
-    return [item for item in items if item.label == USER or item is last]
+    last_of_agent = next((item for item in reversed(items) if item.label == AGENT), None)
+    return [item for item in items if item.label == USER or item is last_of_agent]
 
 
 def quote(text: str) -> str:
@@ -289,35 +289,35 @@ class Attachments:
         """``accepted_content``: the types of content blocks that the agent takes."""
         self._accepted_content = accepted_content
         self._count = 0
-        self._kept: deque[tuple[str, bytes]] = deque()
+        self._attached: deque[tuple[str, bytes]] = deque()
         self._size = 0
 
     def name_block(self, block: object, *, is_users: bool) -> str:
         """The name of a content block in the record; with a number if it is the user's and can be attached."""
         kind = acp.text(block, "type") or "content"
         names = acp.text(block, "name"), acp.text(block, "uri"), acp.text(acp.member(block, "resource"), "uri")
-        about = " ".join(dict.fromkeys(filter(None, names))) or acp.text(block, "mimeType")
+        description = " ".join(dict.fromkeys(filter(None, names))) or acp.text(block, "mimeType")
         if is_users and kind in _ATTACHABLE:
             kind = self._number_block(kind, block)
-        return f"[{kind}: {about}]" if about else f"[{kind}]"
+        return f"[{kind}: {description}]" if description else f"[{kind}]"
 
     def list_attached(self) -> Iterator[tuple[str, bytes]]:
         """What is attached, in the order of the conversation: its name, and the block as JSON."""
-        yield from self._kept
+        yield from self._attached
 
     def _number_block(self, kind: str, block: object) -> str:
         """A block's type with a number. The block is kept if the agent takes it; the same block is kept once."""
         data = jsonrpc.dump(block) if kind in self._accepted_content else b""
-        known_name = next((name for name, kept_data in self._kept if kept_data == data), None)
+        known_name = next((name for name, kept_data in self._attached if kept_data == data), None)
         if known_name is not None:
             return known_name
         self._count += 1
         name = f"{kind} {self._count}"
         if data and len(data) <= ATTACHED_BYTES:
-            self._kept.append((name, data))
+            self._attached.append((name, data))
             self._size += len(data)
-        while self._size > ATTACHED_BYTES or len(self._kept) > ATTACHED_LIMIT:
-            self._size -= len(self._kept.popleft()[1])
+        while self._size > ATTACHED_BYTES or len(self._attached) > ATTACHED_LIMIT:
+            self._size -= len(self._attached.popleft()[1])
         return name
 
 

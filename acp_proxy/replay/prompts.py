@@ -180,14 +180,14 @@ class Echoes:
         begins_again = False
         replayed: list[Update] = []
         for message in other_messages:
-            waiting = self._list_waiting(message[0].run) if message[0].run in self._quiet_runs else []
+            unechoed = self._list_waiting(message[0].run) if message[0].run in self._quiet_runs else []
             beginning = _join_letters(message)[:_BEGINNING_LENGTH]
             is_echo = (
-                bool(waiting) and beginning == waiting[0].letters[:_BEGINNING_LENGTH]
+                bool(unechoed) and beginning == unechoed[0].letters[:_BEGINNING_LENGTH]
             )  # mentions may be written out after it
             begins_again |= bool(self._first_letters) and beginning == self._first_letters and not is_echo
-            if waiting and not begins_again:
-                self._note_echo(waiting[0], message[0])
+            if unechoed and not begins_again:
+                self._note_echo(unechoed[0], message[0])
             else:
                 replayed += message
         return replayed
@@ -219,8 +219,10 @@ class Echoes:
         self._quiet_runs &= self.list_runs()
 
 
-def _group_messages(held: list[Update]) -> Messages:
-    return [list(chunks) for _, chunks in groupby(held, lambda update: (update.run, _find_message_id(update)))]
+def _group_messages(chunks_in_order: list[Update]) -> Messages:
+    return [
+        list(chunks) for _, chunks in groupby(chunks_in_order, lambda update: (update.run, _find_message_id(update)))
+    ]
 
 
 def _find_echo(message: list[Update], prompts: list[Prompt]) -> tuple[Prompt | None, int]:

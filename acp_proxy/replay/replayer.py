@@ -222,9 +222,9 @@ class Replayer:
                 return self._replay_users(self._echoes.give_up(run_id, only_cancelled=True))
             case NoteType.TERMINAL:
                 lines: list[bytes] = []
-                for id, shown in self._terminals.note(run_id, note).items():
+                for id, content in self._terminals.note(run_id, note).items():
                     lines += self._segment.call(
-                        ReplayedCall(id, shown.run, False, {"content": shown.content}, {}, shows_terminal=True)
+                        ReplayedCall(id, content.run, False, {"content": content.content}, {}, shows_terminal=True)
                     )
                 return lines
             case _:

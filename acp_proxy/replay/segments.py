@@ -66,24 +66,24 @@ class FullSegment:
     def add(self, update: Update) -> list[bytes]:
         if update_kinds.find(update.kind).role is Role.COMPACTION:
             unfinished.note(update, self._calls)
-        return self._put(_WaitingLine(update.line))
+        return self._send_or_hold(_WaitingLine(update.line))
 
     def add_chunks(self, stream: AlikeChunks) -> list[bytes]:
-        return self._put(_WaitingLine(stream.messages))
+        return self._send_or_hold(_WaitingLine(stream.messages))
 
     def call(self, call: ReplayedCall) -> list[bytes]:
         is_new = call.id not in self._calls.known_ids
         statements = self._calls.take(call)
         if not statements and call.id not in self._asked_lines:
             self._asked_lines[call.id] = _WaitingLine(b"", is_awaited=True)
-            return self._put(self._asked_lines[call.id])
+            return self._send_or_hold(self._asked_lines[call.id])
         lines: list[bytes] = []
         for statement in statements:
             self._note_terminals(statement)
             line = tool_calls.encode_call(self._session_id, statement, is_start=statement.is_start or is_new)
             is_new = False
             if line is not None:
-                lines += self._put_call(statement, line)
+                lines += self._send_or_hold_call(statement, line)
         return lines
 
     def end(self, failed: Collection[Key]) -> list[bytes]:
@@ -92,19 +92,19 @@ class FullSegment:
         self._asked_lines.clear()
         own_terminals = self._calls.with_own_terminals
         self._terminals.end_turn(
-            {id: shown for id, shown in self._terminal_contents.items() if id not in own_terminals}
+            {id: content for id, content in self._terminal_contents.items() if id not in own_terminals}
         )
         return [*lines, *(_encode_failed(self._session_id, key) for key in failed)]
 
-    def _put_call(self, call: ReplayedCall, line: bytes) -> list[bytes]:
+    def _send_or_hold_call(self, call: ReplayedCall, line: bytes) -> list[bytes]:
         run = call.run if call.shows_terminal else None
         waiting_line = self._asked_lines.pop(call.id, None)
         if waiting_line is None:
-            return self._put(_WaitingLine(line, run, call.id))
+            return self._send_or_hold(_WaitingLine(line, run, call.id))
         waiting_line.line, waiting_line.run, waiting_line.call, waiting_line.is_awaited = line, run, call.id, False
         return self._release()
 
-    def _put(self, waiting_line: _WaitingLine) -> list[bytes]:
+    def _send_or_hold(self, waiting_line: _WaitingLine) -> list[bytes]:
         if not self._waiting_lines and waiting_line.run is None and not waiting_line.is_awaited:
             return [waiting_line.line]
         self._waiting_lines.append(waiting_line)

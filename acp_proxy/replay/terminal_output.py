@@ -121,23 +121,23 @@ class ReplayedTerminals:
     def __init__(self, limit: int) -> None:
         """``limit``: the most bytes of one output; 0 for no limit."""
         self._limit = limit
-        self._noted: NewestValues[_TerminalKey, _NotedTerminal] = NewestValues(CARRIED)
+        self._noted_terminals: NewestValues[_TerminalKey, _NotedTerminal] = NewestValues(CARRIED)
         self._calls_awaiting_output: NewestValues[str, TerminalContent] = NewestValues(CARRIED)
         self._awaited: dict[_TerminalKey, dict[str, None]] = {}
         """By terminal: the ids of the newest calls that wait for its output, or did."""
 
     def note(self, run: str, note: Mapping[str, object]) -> dict[str, TerminalContent]:
-        """Take a note of a terminal. ``run``: the note's run.
+        """Take a note of a terminal. ``run``: the run that wrote it.
 
         Returns the contents of the calls that were replayed without what it says, by call id.
         """
         id = acp.text(note, "terminalId")
         if id is None:
             return {}
-        noted, output = self._noted.get((run, id)), _read_output(note, self._limit)
-        output = noted.merge(output) if noted is not None else output
-        self._noted.put((run, id), output, len(output.text))
-        if output.text == (noted.text if noted is not None else PLACEHOLDER):
+        earlier, output = self._noted_terminals.get((run, id)), _read_output(note, self._limit)
+        output = earlier.merge(output) if earlier is not None else output
+        self._noted_terminals.put((run, id), output, len(output.text))
+        if output.text == (earlier.text if earlier is not None else PLACEHOLDER):
             return {}
         calls = ((call, self._calls_awaiting_output.get(call)) for call in self._awaited.get((run, id), ()))
         return {call: content for call, content in calls if content is not None and _has_terminal(content, run, id)}
@@ -151,9 +151,9 @@ class ReplayedTerminals:
         for raw in update_lines.split_array(content.content):
             item = update_lines.parse(raw)
             id = content.run, acp.text(item, "terminalId") or ""
-            if acp.text(item, "type") == "terminal" and not (keeps_own and id not in self._noted):
-                noted = self._noted.get(id) or _NotedTerminal(None)
-                raw, left_out = update_lines.encode_text_item(noted.text), left_out + noted.left_out
+            if acp.text(item, "type") == "terminal" and not (keeps_own and id not in self._noted_terminals):
+                terminal = self._noted_terminals.get(id) or _NotedTerminal(None)
+                raw, left_out = update_lines.encode_text_item(terminal.text), left_out + terminal.left_out
             items.append(raw)
         return update_lines.join_array(items), left_out
 
@@ -177,18 +177,18 @@ class ReplayedTerminals:
 
         ``contents``: the contents that refer to terminals, by call id.
         """
-        waiting = [(call, content) for call, content in contents.items() if self._may_change(content)]
-        for call, content in waiting:
+        awaiting_calls = [(call, content) for call, content in contents.items() if self._may_change(content)]
+        for call, content in awaiting_calls:
             self._calls_awaiting_output.put(call, content, len(content.content))
-        self._await(waiting)
+        self._await(awaiting_calls)
         self._calls_awaiting_output.trim()
         if len(self._awaited) > 2 * len(self._calls_awaiting_output) + _UNAWAITED_LIMIT:
             self._awaited.clear()
             self._await(self._calls_awaiting_output.items())
-        self._noted.trim()
+        self._noted_terminals.trim()
 
-    def _await(self, waiting: Iterable[tuple[str, TerminalContent]]) -> None:
-        for call, content in waiting:
+    def _await(self, awaiting_calls: Iterable[tuple[str, TerminalContent]]) -> None:
+        for call, content in awaiting_calls:
             for id in _find_terminals(content):
                 calls = self._awaited.setdefault((content.run, id), {})
                 calls.pop(call, None)
@@ -197,8 +197,8 @@ class ReplayedTerminals:
                     del calls[next(iter(calls))]
 
     def _may_change(self, content: TerminalContent) -> bool:
-        noted = (self._noted.get((content.run, id)) for id in _find_terminals(content))
-        return any(output is None or not output.is_final for output in noted)
+        terminals = (self._noted_terminals.get((content.run, id)) for id in _find_terminals(content))
+        return any(output is None or not output.is_final for output in terminals)
 
 
 def _find_terminals(content: TerminalContent) -> set[str]:

@@ -130,8 +130,8 @@ class Compaction:
             self._summary = (
                 update_lines.split_array(members[_SUMMARY]) if isinstance(update.value.get(_SUMMARY), list) else []
             )
-        stated = {name: raw for name, raw in members.items() if name not in (*_NOT_FIELDS, _SUMMARY)}
-        self._fields = {name: raw for name, raw in (self._fields | stated).items() if raw != _NULL}
+        fields = {name: raw for name, raw in members.items() if name not in (*_NOT_FIELDS, _SUMMARY)}
+        self._fields = {name: raw for name, raw in (self._fields | fields).items() if raw != _NULL}
 
     def encode(self, *, failed: bool) -> bytes:
         """The update's line. ``failed``: it was never finished, so its status is ``failed``."""

@@ -50,12 +50,12 @@ class V2Replayer:
         self._repeated_messages: set[tuple[str, str | None]] = set()
         """The run and the id of each user message that was replayed."""
         self._own_messages: set[tuple[str, str | None]] = set()
-        """Those of them that acp-proxy wrote."""
+        """The run and the id of each user message that acp-proxy wrote for the replay."""
         self._asked_fields: NewestValues[str, Members] = NewestValues(CARRIED)
         """By call: what permission requests stated about it since its last update. Bounded, since some calls never come
         (the user refuses) and nothing says so."""
         self._unfinished: dict[tuple[str, str], None] = {}
-        self._ended: set[tuple[str, str]] = set()
+        self._ended_keys: set[tuple[str, str]] = set()
         """The calls and compactions that have not ended, and those that have, by kind and id."""
         self._may_go_on = False
 
@@ -97,7 +97,7 @@ class V2Replayer:
             ]
         )
         unfinished, self._unfinished = ([] if is_live else list(self._unfinished)), {}
-        self._ended |= set(unfinished)
+        self._ended_keys |= set(unfinished)
         return lines + [_encode_failed(self._session_id, kind, id) for kind, id in unfinished]
 
     def list_states(self) -> list[bytes]:
@@ -118,8 +118,8 @@ class V2Replayer:
             ]
         )
         if role is Role.CALL and (id := acp.text(update.value, "toolCallId")) is not None:
-            if (asked := self._asked_fields.pop(id)) is not None:
-                lines.append(update_lines.encode(self._session_id, update_kinds.TOOL_CALL_UPDATE, asked))
+            if (asked_fields := self._asked_fields.pop(id)) is not None:
+                lines.append(update_lines.encode(self._session_id, update_kinds.TOOL_CALL_UPDATE, asked_fields))
             self._note_status(update_kinds.TOOL_CALL_UPDATE, id, update)
         elif update.kind == update_kinds.COMPACTION and (id := acp.text(update.value, "compactionId")) is not None:
             self._note_status(update_kinds.COMPACTION, id, update)
@@ -140,10 +140,10 @@ class V2Replayer:
         if "status" in update.value:
             if acp.text(update.value, "status") in _FINAL_STATUSES:
                 self._unfinished.pop((kind, id), None)
-                self._ended.add((kind, id))
+                self._ended_keys.add((kind, id))
             else:
                 self._unfinished[kind, id] = None
-        elif (kind, id) not in self._ended:
+        elif (kind, id) not in self._ended_keys:
             self._unfinished[kind, id] = None
 
     def _end_prompt(self, entry: Entry) -> None:
@@ -174,29 +174,29 @@ class V2Replayer:
         except (ValueError, KeyError):
             return
         # In version 2 an update replaces the fields that it names, so several statements are one with the last values.
-        asked = (self._asked_fields.pop(id) or {}) | members
-        if (size := _measure(asked)) > CARRIED:
-            asked, size = members, _measure(members)
+        asked_fields = (self._asked_fields.pop(id) or {}) | members
+        if (size := _measure(asked_fields)) > CARRIED:
+            asked_fields, size = members, _measure(members)
         self._asked_fields.trim()  # before the newest is added, which is kept whatever its size: its call comes next
-        self._asked_fields.put(id, asked, size)
+        self._asked_fields.put(id, asked_fields, size)
 
     def _add_note(self, run: str, note: Mapping[str, object]) -> list[bytes]:
         """A turn has failed, or the session was opened again: what was said until then was never repeated."""
         if note.get("type") not in (NoteType.FAILED, NoteType.OPENED):
             return []
         is_failure = note.get("type") == NoteType.FAILED
-        ended = [prompt for prompt in self._unrepeated_prompts if (prompt.run == run) == is_failure]
-        return self._replay_prompts(ended)
+        unrepeated = [prompt for prompt in self._unrepeated_prompts if (prompt.run == run) == is_failure]
+        return self._replay_prompts(unrepeated)
 
-    def _replay_prompts(self, waiting: list[_UnrepeatedPrompt]) -> list[bytes]:
+    def _replay_prompts(self, prompts: list[_UnrepeatedPrompt]) -> list[bytes]:
         """Replay prompts that the agent did not repeat."""
         lines: list[bytes] = []
-        for prompt in waiting:
+        for prompt in prompts:
             id = prompt.message_id if prompt.message_id is not None else prompt.own_id
             members = {"messageId": jsonrpc.dump(id), "content": jsonrpc.dump(prompt.blocks)}
             lines.append(update_lines.encode(self._session_id, update_kinds.USER_MESSAGE, members))
             self._own_messages.add((prompt.run, id))
-        self._unrepeated_prompts = [prompt for prompt in self._unrepeated_prompts if prompt not in waiting]
+        self._unrepeated_prompts = [prompt for prompt in self._unrepeated_prompts if prompt not in prompts]
         return lines
 
 

@@ -81,6 +81,6 @@ class ChangedSessions:
             return
 
 
-def _take_all(waiting: deque[tuple[str, str]]) -> dict[tuple[str, str], None]:
+def _take_all(sessions: deque[tuple[str, str]]) -> dict[tuple[str, str], None]:
     """Take what waits now, oldest first and each once, while another thread may append."""
-    return dict.fromkeys(waiting.popleft() for _ in range(len(waiting)))
+    return dict.fromkeys(sessions.popleft() for _ in range(len(sessions)))

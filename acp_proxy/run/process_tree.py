@@ -48,13 +48,13 @@ def find_tree(pid: int) -> list[TreeProcess]:
 
 
 def send_signal(members: list[TreeProcess], number: int) -> None:
-    """Send a signal to each that still exists."""
+    """Send a signal to each process of the tree that still exists."""
     for member in members:
         member.send(number)
 
 
 def find_running(members: list[TreeProcess]) -> list[TreeProcess]:
-    """Those that still run."""
+    """The processes of the tree that still run."""
     return [member for member in members if member.is_running()]
 
 

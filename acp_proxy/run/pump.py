@@ -48,12 +48,12 @@ class RelayInterface(Protocol):
 class Pump:
     """Reads one peer and passes everything to the relay. ``on_end`` is called when the peer's output has ended.
 
-    ``ended``: all of it has been processed. ``is_reading``: the thread is waiting for input.
+    ``has_ended``: all of it has been processed. ``is_reading``: the thread is waiting for input.
     """
 
     def __init__(self, peer: Peer, fd: int, relay: RelayInterface, on_end: Callable[[], None]) -> None:
         self.peer = peer
-        self.ended = threading.Event()
+        self.has_ended = threading.Event()
         self.is_reading = False
         self._fd = fd
         self._relay = relay
@@ -86,7 +86,7 @@ class Pump:
                 self._pass_unread()
         if last_line := framer.take_unfinished():
             self._perform(relay.decide_lines(self.peer, [last_line]))
-        self.ended.set()
+        self.has_ended.set()
         self._on_end()
 
     def _read(self, size: int) -> bytes:

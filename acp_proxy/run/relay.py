@@ -141,12 +141,12 @@ class Relay:
     @property
     def client_is_gone(self) -> bool:
         """Whether the editor has closed its side, or no longer reads."""
-        return self.client.ended.is_set() or self._has_hung_up or self._to_client.is_gone
+        return self.client.has_ended.is_set() or self._has_hung_up or self._to_client.is_gone
 
     @property
     def is_behind(self) -> bool:
         """Whether the editor has closed its side while the agent does not read what came before that."""
-        return self._has_hung_up and not self.client.ended.is_set() and not self._to_client.is_gone
+        return self._has_hung_up and not self.client.has_ended.is_set() and not self._to_client.is_gone
 
     @property
     def accepted_writes(self) -> int:
@@ -299,8 +299,8 @@ class Relay:
             case AddAlias(session_id, alias):
                 self._require_store_requests().add_alias(session_id, alias)
             case FindSession():
-                found = self._require_load_requests().find(effect, self._require_store_requests().find_missing_reason)
-                return found if isinstance(found, list) else self._decide(found)
+                outcome = self._require_load_requests().find(effect, self._require_store_requests().find_missing_reason)
+                return outcome if isinstance(outcome, list) else self._decide(outcome)
             case DecideLater(peer, lines):
                 return self._decide(LinesRead(peer, lines))
             case ReadPast():
@@ -376,16 +376,16 @@ class Relay:
 
     # --- replays
 
-    def _end_replay(self, ended: ReplayEnded) -> bool:
+    def _end_replay(self, replay_end: ReplayEnded) -> bool:
         """End a replay: called with the client's output held, so that nothing comes between it and the answer.
 
         Returns False if there are updates that must be compared first; then the replay is not over.
         """
         with self._deciding_lock:
-            if self._connection.must_compare_again(ended):
+            if self._connection.must_compare_again(replay_end):
                 return False
-            effects = self._decide_locked(ended)
-        self._require_load_requests().forget(ended.request)
+            effects = self._decide_locked(replay_end)
+        self._require_load_requests().forget(replay_end.request)
         self.pauses_agent = False
         self._has_room.set()
         self._perform_locked(effects)

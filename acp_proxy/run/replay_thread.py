@@ -166,11 +166,11 @@ class ReplayThread:
         v2_folder = V2Folder(self._session_id, self._tool_limit, page_size=FOLDED_PAGE) if is_folded else None
         return V2ClientReplayer(self._session_id, v1_replayer, v2_replayer, v2_folder)
 
-    def _report(self, ended: ReplayEnded) -> None:
+    def _report(self, replay_end: ReplayEnded) -> None:
         """Report the result. The transcript is read again only if the agent sent updates after its answer."""
         with self._client.lock:
             self._flush_locked()
-            is_over = self._on_end(ended)
+            is_over = self._on_end(replay_end)
         if not is_over:
             comparison: Comparison | None = None
             try:
@@ -178,7 +178,7 @@ class ReplayThread:
             except Exception as problem:  # noqa: BLE001 - the load must be answered whatever happens here
                 self._warn(f"what the agent replayed is not compared: {type(problem).__name__}: {problem}")
             with self._client.lock:
-                self._on_end(replace(ended, comparison=comparison, is_unread=False))
+                self._on_end(replace(replay_end, comparison=comparison, is_unread=False))
         self._reading.close()
 
     def _compare(self) -> Comparison | None:
@@ -322,7 +322,7 @@ def compare(
     lines = list(replay)
     updates = v2_updates.all_as_v1([acp.read_update(raw) for raw, _ in lines])
     for (raw, is_late), update in zip(lines, updates, strict=True):
-        comparison.add(raw, update, late=is_late)
+        comparison.add(raw, update, is_late=is_late)
     return comparison
 
 

@@ -69,7 +69,7 @@ class _Supervisor:
             self._ended_first = f"acp-proxy got {signal.Signals(self._signal).name}"
         elif self._relay.client_is_gone and not self._agent.poll():
             self._ended_first = "the editor ended"
-        if self._relay.agent.ended.is_set() and self._signal is None:
+        if self._relay.agent.has_ended.is_set() and self._signal is None:
             # An exiting agent closes its stdout first.
             self._wait_until(self._agent.poll, OPEN_OUTPUT_SECONDS, _SHORT_TICK_SECONDS)
         if not self._agent.poll():
@@ -109,17 +109,17 @@ class _Supervisor:
         return f"{self._ended_first}, then the {agents_end}{grace_note}"
 
     def _must_end(self) -> bool:
-        return self._signal is not None or self._relay.client_is_gone or self._relay.agent.ended.is_set()
+        return self._signal is not None or self._relay.client_is_gone or self._relay.agent.has_ended.is_set()
 
     def _reads_nothing(self) -> bool:
         """Whether the editor has gone and the agent has read nothing of the waiting input for ``grace`` seconds."""
-        accepted, since = self._relay.accepted_writes, time.monotonic()
+        accepted, last_read_at = self._relay.accepted_writes, time.monotonic()
         while self._relay.is_behind and self._signal is None and not self._agent.poll():
-            if time.monotonic() - since >= self._grace:
+            if time.monotonic() - last_read_at >= self._grace:
                 return True
             self._wait(_TICK_SECONDS)
             if self._relay.accepted_writes != accepted:
-                accepted, since = self._relay.accepted_writes, time.monotonic()
+                accepted, last_read_at = self._relay.accepted_writes, time.monotonic()
         return False
 
     def _end(self, grace: float) -> None:
@@ -154,8 +154,8 @@ class _Supervisor:
         try:
             pump = self._relay.agent
             listened_seconds = 0.0
-            while not pump.ended.is_set() and listened_seconds < OPEN_OUTPUT_SECONDS:
-                pump.ended.wait(_SHORT_TICK_SECONDS)
+            while not pump.has_ended.is_set() and listened_seconds < OPEN_OUTPUT_SECONDS:
+                pump.has_ended.wait(_SHORT_TICK_SECONDS)
                 listened_seconds += _SHORT_TICK_SECONDS if pump.is_reading else 0.0
             self._relay.finish(self._describe_end())
         finally:

@@ -26,19 +26,19 @@ def block() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # else Python would print a traceback
 
 
-def report(put: Callable[[int], None]) -> None:
-    """Call ``put`` with the number of each signal from now on, and of those that came since ``block``.
+def report(on_signal: Callable[[int], None]) -> None:
+    """Call ``on_signal`` with the number of each signal from now on, and of those that came since ``block``.
 
-    Call this on the main thread. ``put`` is called on another one; on Windows, in a handler on the main thread.
+    Call this on the main thread. ``on_signal`` is called on another one; on Windows, in a handler on the main thread.
     """
     if sys.platform == "win32":
         for number in ENDING_SIGNALS:
-            signal.signal(number, lambda number, _: put(number))
+            signal.signal(number, lambda number, _: on_signal(number))
         return
     signal.signal(signal.SIGCHLD, lambda *_: None)  # macOS drops a signal that is ignored, though it is waited for
 
     def wait_for_signals() -> None:
         while True:
-            put(signal.sigwait(BLOCKED_SIGNALS))
+            on_signal(signal.sigwait(BLOCKED_SIGNALS))
 
     threading.Thread(target=wait_for_signals, name="signals", daemon=True).start()

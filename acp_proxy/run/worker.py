@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Worker:
-    """The thread and its queue. ``warn`` is called with a warning for a job that raised."""
+    """The thread and its queue of jobs. ``warn`` is called with a warning for a job that raised."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()

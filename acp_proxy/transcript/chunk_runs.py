@@ -146,9 +146,9 @@ class _Pattern:
             lines = lines[: next(compress(count(), differ), 0)]
             if not lines or not self._have_heads(lines):
                 return None
-        joined = b"".join(map(self._get_end, lines))
-        texts = joined.replace(self._tail, b"\n")
-        if len(joined) - len(texts) != len(lines) * (len(self._tail) - 1):
+        joined_ends = b"".join(map(self._get_end, lines))
+        texts = joined_ends.replace(self._tail, b"\n")
+        if len(joined_ends) - len(texts) != len(lines) * (len(self._tail) - 1):
             matching_count = next(
                 number for number, end in enumerate(map(self._get_end, lines)) if not end.endswith(self._tail)
             )

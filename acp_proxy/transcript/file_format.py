@@ -96,11 +96,11 @@ class GitHead(Struct, frozen=True):
 
     @classmethod
     def from_members(cls, value: object) -> "GitHead":
-        """From its JSON, or anything else."""
+        """Read it from its parsed JSON. Accepts any value."""
         return cls(acp.text(value, "branch") or "", acp.text(value, "commit") or "")
 
     def encode_members(self) -> dict[str, str]:
-        """Its JSON."""
+        """The members of its JSON object, without empty ones."""
         return {name: value for name, value in (("branch", self.branch), ("commit", self.commit)) if value}
 
 

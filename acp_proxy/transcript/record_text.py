@@ -63,7 +63,7 @@ class FormRecord(Struct, frozen=True):
     end: int | None = None
 
     def read(self, text: str) -> "FormRecord | None":
-        """As in ``ExactRecord``."""
+        """This and the text behind it; None if together they do not have the form of a record or of its beginning."""
         line, is_begun, attached, offset = self.line, self.is_begun, self.attached, 0
         while True:
             newline = text.find("\n", offset)

@@ -285,11 +285,11 @@ class _AgentSessions:
 
     def __init__(self) -> None:
         self._parts: list[tuple[int, int, int | None]] = []
-        """Their offsets, each with a number of the session; None: it is one of several."""
+        """The offsets of the parts, each with the number of its session; None: it is one of several."""
         self._by_run: dict[str, int | None] = {}
         self._count = 0
         self._latest: int | None = 0
-        """The one that a new process asks for."""
+        """The number of the session that a new process asks for."""
 
     def add(self, start: int, end: int, entry: Entry) -> None:
         """Add the next entry, and the offsets of its line."""
@@ -322,9 +322,9 @@ class _AgentSessions:
         """The parts between ``start`` and ``end`` that may be of the session of the line that begins at
         ``line_start``."""
         return [
-            (max(start, first), min(end, last))
-            for first, last, _ in self._parts
-            if first < end and start < last and self.may_be_one(line_start, first)
+            (max(start, part_start), min(end, part_end))
+            for part_start, part_end, _ in self._parts
+            if part_start < end and start < part_end and self.may_be_one(line_start, part_start)
         ]
 
     def _find(self, offset: int) -> int | None:

@@ -20,7 +20,7 @@ RECORD_BEGINNINGS = (
 _RECORD_TEXT = "This is the record o"
 """What every title made from a record contains. Agents cut titles, but hardly shorter than this."""
 RECORD_BYTES = _RECORD_TEXT.encode()
-"""The same in an agent's line."""
+"""``_RECORD_TEXT`` in an agent's line."""
 _PREFIX_LENGTH = 32  # characters that an agent may put in front of a title: "[archived] ", "Fork of "
 _NOT_A_TITLE = ("/", "<")  # commands, and context that editors put in front
 _JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"  # parts of words and of emoji

@@ -231,7 +231,7 @@ class V2AsV1:
         self._prompts: list[_Prompt] = []
         self._sent_calls: set[str] = set()
         """The ids of calls that were sent."""
-        self._last: V2Message | None = None
+        self._last_message: V2Message | None = None
         self._size = 0
 
     @property
@@ -241,7 +241,7 @@ class V2AsV1:
 
     def add(self, entry: Entry) -> list[Entry]:
         """Add an entry. Returns the entries that are certain now; if ``entry`` is among them, it is the last one."""
-        self._last = None
+        self._last_message = None
         if entry.peer is Peer.AGENT and entry.protocol == versions.V2.version:
             entries = self._add_from_agent(entry)
         elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") != acp.PROMPT:
@@ -258,9 +258,9 @@ class V2AsV1:
 
     def add_chunks(self, stream: AlikeChunks) -> bool:
         """Add more chunks like the last entry. False: they are of version 1, and pass as they are."""
-        if self._last is None:
+        if self._last_message is None:
             return False
-        self._last.add_chunks(stream.text)
+        self._last_message.add_chunks(stream.text)
         self._size += stream.size
         return True
 
@@ -332,7 +332,7 @@ class V2AsV1:
         self._add_item(message)
         if kind == chunk_kind:
             message.add(acp.member(update, "content"))
-            self._last = message
+            self._last_message = message
         elif "content" in update:
             message.replace(update["content"])
 
@@ -413,15 +413,15 @@ class V2AsV1:
         self._terminals.forget({id for call in self._calls.values() for id in call.terminals})
         if not self._prompts:
             self._messages.clear()
-        self._plans, self._last, self._size = None, None, 0
+        self._plans, self._last_message, self._size = None, None, 0
         return entries
 
     def _may_change(self, call: V2Call) -> bool:
         return not call.is_over or any(map(self._terminals.is_running, call.terminals))
 
     def _take_all(self) -> Iterator[Entry]:
-        places, self._items = self._items, []
-        for item in places:
+        items, self._items = self._items, []
+        for item in items:
             if isinstance(item, Entry):
                 yield item
                 continue

@@ -453,7 +453,7 @@ def test_a_transcript_that_is_too_long_is_undecided() -> None:
 def test_the_decision_stays_the_same_when_asked_again() -> None:
     comparison = compare_replay(transcript(*TALK), *ONE)
     assert [choose_replay(comparison).rule, choose_replay(comparison).rule] == [Rule.LESS, Rule.LESS]
-    comparison.add(b"{}\n", expand("> thanks"), late=True)
+    comparison.add(b"{}\n", expand("> thanks"), is_late=True)
     assert comparison.find_new() == []
 
 
@@ -463,7 +463,7 @@ def test_what_comes_behind_the_answer_changes_nothing_of_what_decides() -> None:
     facts = comparison.end_replay()
     behind: list[str | Update] = [*TWO, call("1", "look"), COMPACTED]
     for said in behind:
-        comparison.add(line(expand(said)), expand(said), late=True)
+        comparison.add(line(expand(said)), expand(said), is_late=True)
     assert facts == compare_replay(past, *ONE).end_replay() != comparison.end_replay()
 
 

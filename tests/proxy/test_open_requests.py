@@ -83,7 +83,7 @@ def test_only_the_parts_of_a_request_that_its_answer_needs_are_kept() -> None:
     for number, method in enumerate(("session/prompt", "session/new", "terminal/output")):
         open_requests.add(Peer.CLIENT, Request(b"long", RequestId(str(number)), method, {"long": True}), "s")
     load = Request(b"long", RequestId("3"), "session/load", {"long": True})
-    open_requests.add(Peer.CLIENT, load, "s", whole=True)
+    open_requests.add(Peer.CLIENT, load, "s", keeps_raw=True)
     kept = [each.request for each in open_requests.find_all(Peer.CLIENT)]
     assert [each.params for each in kept] == [None, {"long": True}, {"long": True}, {"long": True}]
     assert [each.raw for each in kept[:3]] == [b"", b"", b""]

@@ -155,7 +155,7 @@ class RelayConversation:
         self._has_ended = True
         for side, pump in ((self.editor, self.relay.client), (self.agent, self.relay.agent)):
             side.end()
-            assert pump.ended.wait(SECONDS)
+            assert pump.has_ended.wait(SECONDS)
         self.relay.finish("agent exited with status 0")
         self.relay.finish_work(SECONDS)
         self.editor.close()

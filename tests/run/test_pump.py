@@ -108,7 +108,7 @@ class Direction:
     def end(self) -> None:
         """End the peer, and wait until the pump has finished."""
         os.close(self.writing)
-        assert self.pump.ended.wait(SECONDS)
+        assert self.pump.has_ended.wait(SECONDS)
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_nothing_is_read_without_room(direction: Direction) -> None:
     direction.performer.room.clear()
     direction.write(b"one\n")
     direction.pump.start()
-    assert not direction.pump.ended.wait(0.05)
+    assert not direction.pump.has_ended.wait(0.05)
     assert direction.performer.read == []
     direction.performer.room.set()
     direction.performer.wait_for("one\n")

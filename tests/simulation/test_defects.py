@@ -147,7 +147,7 @@ def _take_any_note_for_the_output(patch: Patch) -> None:
     def lacks(self: ReplayedTerminals, shown: Any) -> bool:
         from acp_proxy.replay.terminal_output import _find_terminals
 
-        return any((shown.run, id) not in self._noted for id in _find_terminals(shown))
+        return any((shown.run, id) not in self._noted_terminals for id in _find_terminals(shown))
 
     patch.setattr(ReplayedTerminals, "_may_change", lacks)
 

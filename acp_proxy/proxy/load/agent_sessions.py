@@ -102,17 +102,17 @@ class AgentSessions:
         answer = handover_lines.encode_answer(id, message.result)
         return NewSession(LoadEvent.AGREED, answer, self.add_alias(load.session_id, opened_id))
 
-    def keep_record(self, load: Load, ended: ReplayEnded) -> None:
+    def keep_record(self, load: Load, replay_end: ReplayEnded) -> None:
         """Keep the record that the next prompt carries."""
         if self._log.sessions.is_deleted(load.session_id):
             return
-        if load.catches_up and ended.record:
+        if load.catches_up and replay_end.record:
             self._aliases.watch(load.session_id)  # from now on, its lines are looked at one by one
             self._handovers.note_catching_up(load.session_id)
-        if load.returns_to is not None and not load.opens_anew and ended.record:
+        if load.returns_to is not None and not load.opens_anew and replay_end.record:
             self._handovers.note_opened(load.session_id, load.returns_to)
-        if load.opens_anew or ended.record:
-            self._handovers.keep_record(load.session_id, ended.record, ended.attached)
+        if load.opens_anew or replay_end.record:
+            self._handovers.keep_record(load.session_id, replay_end.record, replay_end.attached)
 
     # --- a prompt that is sent again in a new session
 

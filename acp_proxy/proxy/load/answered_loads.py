@@ -44,7 +44,7 @@ class AnsweredLoads:
             return [Forward(Peer.CLIENT, late_line) for late_line in load.compared.sort_late(line, update)]
         if load.client_has_transcript and load.has_transcript and not load.opens_anew:  # shown without comparing
             return [_read_past(load), DecideLater(Peer.AGENT, [line])]
-        self._waiting_lines.remember(load, line, late=True)
+        self._waiting_lines.remember(load, line, is_late=True)
         return [Forward(Peer.CLIENT, line, before_recording=True)]
 
     def compare_first(self, session_id: str | None) -> list[Effect]:
@@ -62,8 +62,10 @@ class AnsweredLoads:
         effects = self._release(load)
         lines = load.compared.find_unchecked(comes_again=self._open_loads.comes_again(load))
         updates = tuple((line, True) for line in lines)
-        since = load.compared.size
-        return effects + ([ReadPast(load.request.id, load.session_id, updates, since_size=since)] if lines else [])
+        compared_size = load.compared.size
+        return effects + (
+            [ReadPast(load.request.id, load.session_id, updates, since_size=compared_size)] if lines else []
+        )
 
     def settle(self, load: Load) -> list[Effect]:
         """The next prompt comes, or the session is closed: record what is new in what the agent sent, and send what
@@ -120,7 +122,7 @@ class AnsweredLoads:
         """Send what waits from before the next prompt."""
         if load.compared is None or (load.state is LoadState.TURN and load.compared.in_turn is not None):
             return []
-        return [Forward(Peer.CLIENT, line) for line in load.compared.late.release()]
+        return [Forward(Peer.CLIENT, line) for line in load.compared.late_updates.release()]
 
     def _send_sorted(self, load: Load, lines: list[SortedLine]) -> list[Effect]:
         """Send and record what the agent sent in a turn."""

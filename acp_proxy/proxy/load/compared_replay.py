@@ -29,7 +29,7 @@ class ComparedReplay:
         appended since."""
         self.comparison = comparison
         self.size = size
-        self.late = LateUpdates(
+        self.late_updates = LateUpdates(
             comparison,
             shows_transcript=shows_transcript,
             shows_replay=shows_replay,
@@ -43,9 +43,9 @@ class ComparedReplay:
         self._is_checked = is_checked
         """Whether what is new was compared with what was appended since then."""
         self._checked_lines: frozenset[bytes] = frozenset()
-        """The new lines that were, or are, compared with that."""
+        """The new lines that were, or are, compared with what was appended since."""
         self._recorded_elsewhere: frozenset[bytes] = frozenset()
-        """Those of them that were recorded since then."""
+        """The new lines in ``_checked_lines`` that were recorded since then."""
 
     @property
     def is_checked(self) -> bool:
@@ -56,13 +56,13 @@ class ComparedReplay:
     def new_message_ids(self) -> dict[tuple[str, bytes], str]:
         """The ids of the user's messages in the agent's replay, by ``rewinds.make_request_key``, that the transcript
         does not note."""
-        noted = self.comparison.text.ids
-        return {key: id for key, id in self.comparison.ids.items() if noted.get(key) != id}
+        noted_ids = self.comparison.text.ids
+        return {key: id for key, id in self.comparison.ids.items() if noted_ids.get(key) != id}
 
     def sort_late(self, line: bytes, update: object) -> list[bytes]:
         """Take an update from between the answer and the next prompt; returns the lines to send now."""
         self._is_checked = False
-        return self.late.add(line, update)
+        return self.late_updates.add(line, update)
 
     def begin_turn(self, *, shows_transcript: bool, expects_replay: bool = False) -> None:
         """The client has prompted. ``shows_transcript``, ``expects_replay``: as for ``ReplayInTurn``."""

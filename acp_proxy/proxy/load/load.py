@@ -81,7 +81,8 @@ class Load:
         """Whether a transcript begins, or has begun, with what the agent sends before its answer."""
         self.earlier_id = earlier_id
         self.returns_to: str | None = None
-        """That id, once the agent was asked for it. That session lacks what was said in the other one since then."""
+        """``earlier_id``, once the agent was asked for it. That session lacks what was said in the other one since
+        then."""
         self.opens_anew = False
         """Whether the agent was asked for a new session in which this one continues."""
         self.response = b""

@@ -76,7 +76,8 @@ class LoadMachine:
     # --- the table
 
     def _move(self, load: Load, event: LoadEvent, outcome: Response | ReplayEnded | None = None) -> list[Effect]:
-        """Move a load to its next state. ``outcome``: the agent's answer, or the end of the replay."""
+        """Move a load to its next state, and perform the actions of that. ``outcome``: what the event brought: the
+        agent's answer, or the end of the replay."""
         load.state, actions = TRANSITIONS[load.state].moves.get(event, (load.state, ()))
         return [effect for action in actions for effect in self._perform(load, action, outcome)]
 
@@ -289,12 +290,12 @@ class LoadMachine:
 
     def handle_new_session(self, load: Load, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer to acp-proxy's own ``session/new``. ``message``: the same line, parsed."""
-        new = self._agent_sessions.take_new(load, line, message)
-        load.response = new.response if new.response is not None else load.response
+        new_session = self._agent_sessions.take_new(load, line, message)
+        load.response = new_session.response if new_session.response is not None else load.response
         idle = self.dialect.encode_state(load.session_id, is_busy=False)
-        if new.event is LoadEvent.AGREED and idle is not None:
+        if new_session.event is LoadEvent.AGREED and idle is not None:
             load.before_response.add(idle, None)
-        return [*new.effects, *self._move(load, new.event, message)]
+        return [*new_session.effects, *self._move(load, new_session.event, message)]
 
     # --- comparison and replay
 
@@ -335,22 +336,22 @@ class LoadMachine:
             )
         ]
 
-    def handle_replay_end(self, ended: ReplayEnded) -> list[Effect]:
+    def handle_replay_end(self, replay_end: ReplayEnded) -> list[Effect]:
         """``run`` has compared and replayed."""
-        load = self.open_loads.get(ended.request)
+        load = self.open_loads.get(replay_end.request)
         if load is None or load.state not in REPLAYING_STATES:  # cancelled, or the id came again
             for cancelled in self.open_loads.list_in_question():
-                if cancelled.request.id == ended.request:
-                    self._agent_sessions.keep_record(cancelled, ended)
+                if cancelled.request.id == replay_end.request:
+                    self._agent_sessions.keep_record(cancelled, replay_end)
             return []
-        load.decision = ended.decision
-        if ended.comparison is not None and not load.opens_anew:
+        load.decision = replay_end.decision
+        if replay_end.comparison is not None and not load.opens_anew:
             is_checked = load.compared is not None and load.compared.is_checked
-            self._keep_comparison(load, ended.comparison, ended.size, is_checked=is_checked)
-        self._agent_sessions.keep_record(load, ended)
-        return self._move(load, LoadEvent.REPLAYED, ended)
+            self._keep_comparison(load, replay_end.comparison, replay_end.size, is_checked=is_checked)
+        self._agent_sessions.keep_record(load, replay_end)
+        return self._move(load, LoadEvent.REPLAYED, replay_end)
 
-    def _end_replay(self, load: Load, ended: Response | ReplayEnded | None) -> list[Effect]:
+    def _end_replay(self, load: Load, replay_end: Response | ReplayEnded | None) -> list[Effect]:
         """Send the agent's replay or the transcript's tail, then the answer and the states."""
         lines, states = list[bytes](), list[bytes]()
         shows = load.decision.shows if load.decision is not None else ShownReplay.AGENT
@@ -358,9 +359,9 @@ class LoadMachine:
             lines = [line for line, _ in order_replay(load.uncompared.items, load.earlier_replay)]
         elif shows is ShownReplay.TRANSCRIPT and load.compared is not None:  # ``run`` has sent it; the tail follows
             lines, _ = load.compared.comparison.split_tail(comes_again=self.open_loads.comes_again(load))
-        if isinstance(ended, ReplayEnded):
+        if isinstance(replay_end, ReplayEnded):
             load.uncompared.drain()
-            states = ended.states
+            states = replay_end.states
         if self._handovers.has_record(load.session_id) and load.opens_anew:
             lines.append(handover_lines.encode_notice(load.session_id))
         lines += [line for line, _ in load.before_response.drain()]
@@ -508,10 +509,10 @@ class LoadMachine:
                 load.uncompared.add(line, self.open_loads.follows(load))
                 return self._limit(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
-                self.waiting_lines.remember(load, line, late=self.open_loads.follows(load))
+                self.waiting_lines.remember(load, line, is_late=self.open_loads.follows(load))
                 return self._send_behind(load, line)
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
-                self.waiting_lines.remember(load, line, late=self.open_loads.follows(load))
+                self.waiting_lines.remember(load, line, is_late=self.open_loads.follows(load))
                 return []
             case LoadState.QUEUED | LoadState.REPLAYING | LoadState.STOPPING:
                 # Behind the last load that holds lines, as all of the session: loads may be answered in another order.
@@ -594,7 +595,7 @@ class LoadMachine:
             elif load.compared is not None:
                 lines += load.compared.sort_late(line, update)
             else:
-                self.waiting_lines.remember(load, line, late=True)
+                self.waiting_lines.remember(load, line, is_late=True)
                 lines.append(line)
         return self._send_behind_earlier(load, lines)
 

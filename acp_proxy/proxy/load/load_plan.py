@@ -45,20 +45,20 @@ class LoadPlan(Struct, frozen=True):
 
 
 def plan_load(
-    method: str, found: SessionFound, served_by_agent: frozenset[str], modes: Modes, *, is_in_turn: bool
+    method: str, session: SessionFound, served_by_agent: frozenset[str], modes: Modes, *, is_in_turn: bool
 ) -> LoadPlan | Refusal | None:
     """The plan for a request to open a session. None: acp-proxy does not serve it.
 
     ``method``: ``session/load``, ``session/resume`` or ``session/fork``. ``served_by_agent``: what the agent serves
     itself. ``is_in_turn``: a turn of the session is under way.
     """
-    hands_over = modes.handover if found.has_transcript else NEVER
-    fixed_rule = Rule.HANDED_OVER if found.agent_has_only_part else None
-    if found.is_copy and not is_in_turn and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
+    hands_over = modes.handover if session.has_transcript else NEVER
+    fixed_rule = Rule.HANDED_OVER if session.agent_has_only_part else None
+    if session.is_copy and not is_in_turn and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
         new_session_plan = LoadPlan(acp.NEW, fixed_rule=fixed_rule, shows_replay=method == acp.LOAD, hands_over=ALWAYS)
         return new_session_plan if modes.handover != NEVER else Refusal.NO_HANDOVER
     can_load, can_resume = LOAD in served_by_agent, RESUME in served_by_agent
-    is_behind = found.is_behind and not is_in_turn and modes.handover != NEVER
+    is_behind = session.is_behind and not is_in_turn and modes.handover != NEVER
     if method != acp.LOAD:
         if is_behind and can_resume and modes.resume != AGENT and method == acp.RESUME:
             return LoadPlan(method, fixed_rule=fixed_rule, shows_replay=False, catches_up=True)
@@ -70,17 +70,17 @@ def plan_load(
     # In a turn, the agent has the session open. It cannot replay what was said before a handover, or anything. To open
     # a new session would leave the turn behind: the client's cancel would go to the new one. What an agent sends for a
     # resume, nobody could tell from the turn.
-    lacks_replay = found.agent_has_only_part or not can_load
-    if is_in_turn and lacks_replay and found.has_transcript and found.trouble is None:
-        return LoadPlan(None, fixed_rule=Rule.HANDED_OVER if found.agent_has_only_part else Rule.IN_TURN)
+    lacks_replay = session.agent_has_only_part or not can_load
+    if is_in_turn and lacks_replay and session.has_transcript and session.trouble is None:
+        return LoadPlan(None, fixed_rule=Rule.HANDED_OVER if session.agent_has_only_part else Rule.IN_TURN)
     if can_load:
-        if is_in_turn or found.trouble is not None or not found.has_transcript:
+        if is_in_turn or session.trouble is not None or not session.has_transcript:
             return LoadPlan(
                 acp.LOAD,
                 passes_at_once=True,
-                imports=not found.has_transcript and not is_in_turn and found.trouble is None,
+                imports=not session.has_transcript and not is_in_turn and session.trouble is None,
             )
-        if modes.load == STORE and found.is_complete:
+        if modes.load == STORE and session.is_complete:
             sends = acp.RESUME if can_resume else acp.LOAD
             return LoadPlan(sends, fixed_rule=Rule.ASKED_FOR, hands_over=hands_over, catches_up=is_behind)
         return LoadPlan(acp.LOAD, fixed_rule=fixed_rule, hands_over=hands_over, catches_up=is_behind)
@@ -89,5 +89,7 @@ def plan_load(
     if modes.handover == NEVER:
         return None
     return (
-        LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER, hands_over=ALWAYS) if found.has_transcript else Refusal.NOT_FOUND
+        LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER, hands_over=ALWAYS)
+        if session.has_transcript
+        else Refusal.NOT_FOUND
     )

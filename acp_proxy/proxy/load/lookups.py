@@ -126,51 +126,51 @@ class Lookups:
         plan = LoadPlan(request.method, passes_at_once=True, renames=False)
         return [*close_effects, *self._ask(line, Load(request, session_id, plan, has_transcript=True))]
 
-    def handle_found(self, found: SessionFound) -> list[Effect]:
+    def handle_found(self, session: SessionFound) -> list[Effect]:
         """The session was looked up: refuse the request, or ask the agent."""
-        if found.request in self._refused_prompts:
-            return self._ask_for_prompt(found)
-        if found.request not in self._pending:  # the store hung, and the request was answered meanwhile
+        if session.request in self._refused_prompts:
+            return self._ask_for_prompt(session)
+        if session.request not in self._pending:  # the store hung, and the request was answered meanwhile
             return []
-        request, line = self._pending.pop(found.request)
+        request, line = self._pending.pop(session.request)
         session_id = acp.session_id(request.params) or ""
-        if found.continued_session_id is not None and self._copy_ids.client_of(session_id) is None:
-            self._copy_ids.add(found.continued_session_id, session_id)
+        if session.continued_session_id is not None and self._copy_ids.client_of(session_id) is None:
+            self._copy_ids.add(session.continued_session_id, session_id)
             return [DecideLater(Peer.CLIENT, [line])]
         if request.method == acp.DELETE:
-            return self._ask_to_delete(line, request, session_id, found)
+            return self._ask_to_delete(line, request, session_id, session)
         if request.method in _NAMING_METHODS:
-            return self._decide_first(line, request, session_id, found)
-        if found.is_deleted:  # a prompt would revive it, in the directory that the client names
+            return self._decide_first(line, request, session_id, session)
+        if session.is_deleted:  # a prompt would revive it, in the directory that the client names
             return [*self._log.remember_deleted(session_id, request.params), _refuse_unknown(request, session_id)]
-        plan = self._plan(request, session_id, found)
-        if found.trouble is not None and self._is_served_here(request):
-            return [own_messages.refuse_for_store(request.id, found.trouble)]
+        plan = self._plan(request, session_id, session)
+        if session.trouble is not None and self._is_served_here(request):
+            return [own_messages.refuse_for_store(request.id, session.trouble)]
         if isinstance(plan, Refusal) and plan in _REFUSALS:
             refusal = own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, _REFUSALS[plan])
             return [CloseTranscript(request.id), refusal]
         if isinstance(plan, Refusal):
             return [_refuse_unknown(request, session_id)]
-        return self._begin_load(line, request, session_id, found, plan)
+        return self._begin_load(line, request, session_id, session, plan)
 
-    def _plan(self, request: Request, session_id: str, found: SessionFound) -> LoadPlan | Refusal:
+    def _plan(self, request: Request, session_id: str, session: SessionFound) -> LoadPlan | Refusal:
         """How a load or a resume is served, as ``plan_load`` says, and as far as nothing is too much."""
         self._log.drop_cancelled_prompts(session_id)
         is_in_turn = self._log.sessions.is_in_turn(session_id)
-        if found.agent_has_only_part and not found.is_copy:
-            is_ours_no_more = found.alias is not None and self._aliases.client_of(found.alias) is None
+        if session.agent_has_only_part and not session.is_copy:
+            is_ours_no_more = session.alias is not None and self._aliases.client_of(session.alias) is None
             self._handovers.expect_record(session_id, handed_over_again=is_ours_no_more)
         if self._handovers.awaits_record(session_id):
-            found = replace(found, agent_has_only_part=True)
+            session = replace(session, agent_has_only_part=True)
         served, modes = self._service.served_by_agent, self._service.modes
-        plan = plan_load(request.method, found, served, modes, is_in_turn=is_in_turn)
+        plan = plan_load(request.method, session, served, modes, is_in_turn=is_in_turn)
         if plan is None or (not isinstance(plan, Refusal) and self._machine.open_loads.are_many):
             passes = LoadPlan(request.method, passes_at_once=True)
             return Refusal.TOO_MANY if self._is_served_here(request) else passes
         return plan
 
     def _begin_load(
-        self, line: bytes, request: Request, session_id: str, found: SessionFound, plan: LoadPlan
+        self, line: bytes, request: Request, session_id: str, session: SessionFound, plan: LoadPlan
     ) -> list[Effect]:
         """Ask the agent for what the plan says, or show the transcript."""
         others = self._machine.open_loads.find_by_session(session_id)
@@ -178,16 +178,16 @@ class Lookups:
         if earlier_id is None and self._log.sessions.is_known(session_id):
             earlier_id = self._aliases.agent_of(session_id) or session_id
         # An agent that is not asked goes on with its turn in the session that it has open.
-        alias_effects = self._use_alias(session_id, found) if plan.sends is not None else []
-        if found.is_foreign:
+        alias_effects = self._use_alias(session_id, session) if plan.sends is not None else []
+        if session.is_foreign:
             self.uncopied.add(session_id)
         close_effects: list[Effect] = [CloseTranscript(request.id)] if plan.passes_at_once else []
-        is_open = None if self._log.sessions.has_begun(session_id) else found.is_open
+        is_open = None if self._log.sessions.has_begun(session_id) else session.is_open
         load = Load(
             request,
             session_id,
             plan,
-            has_transcript=found.has_transcript,
+            has_transcript=session.has_transcript,
             is_open_elsewhere=is_open,
             earlier_id=earlier_id if earlier_id != (self._aliases.agent_of(session_id) or session_id) else None,
         )
@@ -197,29 +197,29 @@ class Lookups:
         """Whether acp-proxy serves this method itself."""
         return request.method.removeprefix("session/") in self._service.served_here
 
-    def _use_alias(self, session_id: str, found: SessionFound) -> list[Effect]:
+    def _use_alias(self, session_id: str, session: SessionFound) -> list[Effect]:
         """From now on, the agent gets the id that it knows."""
-        if found.alias is None:
+        if session.alias is None:
             return []
-        if self._aliases.client_of(found.alias) is None:
-            self._aliases.add(session_id, found.alias)
-        return self._agent_sessions.add_alias(session_id, found.alias)
+        if self._aliases.client_of(session.alias) is None:
+            self._aliases.add(session_id, session.alias)
+        return self._agent_sessions.add_alias(session_id, session.alias)
 
-    def _decide_first(self, line: bytes, request: Request, session_id: str, found: SessionFound) -> list[Effect]:
+    def _decide_first(self, line: bytes, request: Request, session_id: str, session: SessionFound) -> list[Effect]:
         """Answer an unarchive of a session that only acp-proxy has archived; decide on all other requests."""
-        if found.is_archived_here and self._unarchives(request):
+        if session.is_archived_here and self._unarchives(request):
             return [CloseTranscript(request.id), SetArchived(request.id, session_id, True, False)]
         self._looked_up.add(request.id)
         line = self._copy_ids.to_agent(line, request)  # as the client sent it, so that its id stays the client's
-        return [CloseTranscript(request.id), *self._use_alias(session_id, found), DecideLater(Peer.CLIENT, [line])]
+        return [CloseTranscript(request.id), *self._use_alias(session_id, session), DecideLater(Peer.CLIENT, [line])]
 
-    def _ask_to_delete(self, line: bytes, request: Request, session_id: str, found: SessionFound) -> list[Effect]:
+    def _ask_to_delete(self, line: bytes, request: Request, session_id: str, session: SessionFound) -> list[Effect]:
         """Ask the agent to delete the session, by the id that it knows."""
         self._open_requests.add(Peer.CLIENT, request, session_id)
         line = self._aliases.to_agent(line, request)
-        if found.alias is not None:
+        if session.alias is not None:
             with suppress(ValueError, KeyError):
-                line = acp.with_session(line, found.alias)
+                line = acp.with_session(line, session.alias)
         return [CloseTranscript(request.id), Forward(Peer.AGENT, line)]
 
     def ask_again(self, load: Load, prompt: Request, refusal: bytes) -> list[Effect]:
@@ -249,9 +249,9 @@ class Lookups:
         self._pending.clear()
         return effects
 
-    def _ask_for_prompt(self, found: SessionFound) -> list[Effect]:
-        load, prompt, refusal = self._refused_prompts.pop(found.request)
-        if not found.has_transcript:
+    def _ask_for_prompt(self, session: SessionFound) -> list[Effect]:
+        load, prompt, refusal = self._refused_prompts.pop(session.request)
+        if not session.has_transcript:
             return [Forward(Peer.CLIENT, refusal)]
         new_request = Request(load.request.raw, prompt.id, load.request.method, load.request.params)
         new_load = Load(
@@ -277,7 +277,7 @@ class Lookups:
         request, sends = load.request, load.plan.sends
         if sends is not None and sends != request.method:
             line = acp.with_method(request.raw, sends) + b"\n"
-        self._open_requests.add(Peer.CLIENT, request, load.session_id, whole=True)
+        self._open_requests.add(Peer.CLIENT, request, load.session_id, keeps_raw=True)
         return [Forward(Peer.AGENT, self._aliases.to_agent(line, request))]
 
 

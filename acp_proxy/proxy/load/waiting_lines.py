@@ -50,19 +50,18 @@ class WaitingLines:
     def take(self, load: Load) -> list[tuple[bytes, object]]:
         """Remove and return what waits for this load's answer, and for earlier ones of its session: what came behind
         the last replay of the session that is not over."""
-        before, replay = self._open_loads.find_earlier(load), self.find_earlier_replay(load)
-        behind = before[before.index(replay) + 1 :] if replay is not None else before
+        earlier_loads, replay = self._open_loads.find_earlier(load), self.find_earlier_replay(load)
+        loads = earlier_loads[earlier_loads.index(replay) + 1 :] if replay is not None else earlier_loads
         return [
-            waiting
-            for other in [*behind, load]
-            for waiting in other.before_response.drain() + other.behind_response.drain()
+            item for other in [*loads, load] for item in other.before_response.drain() + other.behind_response.drain()
         ]
 
-    def remember(self, load: Load, line: bytes, *, late: bool) -> None:
-        """Remember a line that passes, to compare it when the next prompt comes. ``late``: after the agent's answer."""
+    def remember(self, load: Load, line: bytes, *, is_late: bool) -> None:
+        """Remember a line that passes, to compare it when the next prompt comes. ``is_late``: after the agent's
+        answer."""
         if load.uncompared.is_closed:
             return
-        load.uncompared.add(line, late)
+        load.uncompared.add(line, is_late)
         if self._is_over_limit(load):  # too much to hold, so nothing of it is compared
             load.uncompared.close()
 
@@ -76,11 +75,11 @@ class WaitingLines:
 
     def find_held_request(self, params: object) -> str | None:
         """The session whose waiting lines contain the request that the agent cancels with these parameters, or None."""
-        wanted = jsonrpc.dump(acp.member(params, "requestId")).decode()
+        cancelled_id = jsonrpc.dump(acp.member(params, "requestId")).decode()
         for load in self._open_loads.list_open():
             for line in load.before_response.lines + load.behind_response.lines:
-                held = jsonrpc.read_message(line)
-                if isinstance(held, Request) and held.id == wanted:
+                held_line = jsonrpc.read_message(line)
+                if isinstance(held_line, Request) and held_line.id == cancelled_id:
                     return load.session_id
         return None
 

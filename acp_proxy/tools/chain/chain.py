@@ -139,8 +139,8 @@ def serve_chain(values: dict[str, str]) -> int:
 
     def end() -> None:
         junction.stop()
-        relay.client.ended.wait()
-        relay.agent.ended.wait()
+        relay.client.has_ended.wait()
+        relay.agent.has_ended.wait()
         relay.finish(f"agent is out of reach: {why}")
         relay.finish_work(_WORK_SECONDS)
         relay.close()
