@@ -82,8 +82,9 @@ def test_typing_filters_by_title_then_by_directory_then_by_the_words_said(
 def test_the_line_above_the_preview_shows_the_words_that_were_found(
     store: WholeStore, screens: list[TypingUser]
 ) -> None:
-    answer = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "A lantern."}}
-    store_session(store, "s-far", ("What is it that shines over there, behind the hill and the river?", [answer]))
+    words = "What shines over there, behind the hill and the river, is a lantern."
+    answer = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": words}}
+    store_session(store, "s-far", ("What is it?", [answer]))
     screen = started(screens, store)
     screen.press("lantern")
     screen.until("─── turn 1: …", "lantern. ──")
@@ -158,7 +159,7 @@ def test_a_session_is_renamed_archived_and_deleted(store: WholeStore, screens: l
     screen.press(control("a"))
     screen.until("Archived. ^X undoes it", "2 of 2", gone="Mine")
     screen.press(control("x"))
-    screen.until("It is back.", "3 of 3", "Mine")
+    screen.until('"Mine" is back.', "3 of 3", "> Mine")
     screen.press(UP + UP + control("a"))
     screen.until("Archived. ^X undoes it", "2 of 2", gone="Mine")
     assert list(titles_by_id(store)) == ["s-index", "s-deploy"]
@@ -170,6 +171,8 @@ def test_a_session_is_renamed_archived_and_deleted(store: WholeStore, screens: l
     screen.press(control("d"))
     screen.until("permanently; n: no]")
     screen.press("p")
+    screen.until('"Rebuild the index" permanently? [y/n]')
+    screen.press("y")
     screen.until("Deleted permanently.", "1 of 1", gone="Rebuild")
     assert list(titles_by_id(store)) == ["s-deploy"]
     screen.press(control("t"))
@@ -200,12 +203,47 @@ def test_a_soft_delete_is_undone_by_a_key(store: WholeStore, screens: list[Typin
     screen.press("y")
     screen.until("Undo: ^X", "2 of 2", "> Rebuild the index")
     screen.press(control("x"))
-    screen.until("It is back.", "3 of 3", "> Mend the login")
+    screen.until('"Mend the login" is back.', "3 of 3", "> Mend the login")
     assert "s-login" in titles_by_id(store)
     screen.press(control("a"))
     screen.until("Archived.", "> Rebuild the index")
     screen.press(control("x"))
-    screen.until("It is back.", "3 of 3", "> Mend the login")
+    screen.until('"Mend the login" is back.', "3 of 3", "> Mend the login")
+
+
+def test_several_deletes_are_undone_one_after_the_other(store: WholeStore, screens: list[TypingUser]) -> None:
+    screen = started(screens, store)
+    for number in (3, 2):
+        screen.until(f"{number} of {number}")
+        screen.press(control("d"))
+        screen.until("permanently; n: no]")
+        screen.press("y")
+        screen.until("Deleted. Undo: ^X", f"{number - 1} of {number - 1}")
+    screen.press(control("x"))
+    screen.until('"Rebuild the index" is back. ^X undoes the one before.', "2 of 2")
+    screen.press(control("x"))
+    screen.until('"Mend the login" is back.', "3 of 3", "> Mend the login")
+    screen.press(control("x"))
+    screen.until("There is nothing to undo.", "acp-proxy restore")
+    assert sorted(titles_by_id(store)) == ["s-deploy", "s-index", "s-login"]
+
+
+def test_emptying_a_title_says_whether_it_was_the_users(store: WholeStore, screens: list[TypingUser]) -> None:
+    screen = started(screens, store)
+    screen.until("3 of 3")
+    screen.press(control("r") + control("u") + ENTER)
+    screen.until("The title stays", "> Mend the login")
+    screen.press(control("r") + control("u") + "Mine" + ENTER)
+    screen.until("Renamed.", "> Mine")
+    screen.press(control("r") + control("u") + ENTER)
+    screen.until("Your title is removed.", "> Mend the login")
+
+
+def test_words_are_the_filter_to_begin_with(store: WholeStore, screens: list[TypingUser]) -> None:
+    screen = started(screens, store, "site", "cookie")
+    screen.until("Filter: site cookie", "1 of 3", "> Mend the login", gone="Deploy")
+    screen.press(ESCAPE)
+    screen.until("3 of 3")
 
 
 def test_without_options_it_browses_the_usual_store(store: WholeStore, screens: list[TypingUser]) -> None:
@@ -274,7 +312,10 @@ def test_a_session_is_exported_and_its_id_copied(store: WholeStore, screens: lis
     screen.press(control("e"))
     screen.until("Export to:")
     screen.press(control("u") + "out.html" + ENTER)
-    screen.until("exists")
+    screen.until("exists", "Export to: out.html")
+    screen.press(control("u") + "other.html" + ENTER)
+    screen.until("Exported to", gone="Export to:")
+    assert (tmp_path / "other.html").is_file()
     screen.press(control("y"))
     screen.until("Copied, if your terminal allows that: s-login")
     assert b"\x1b]52;c;cy1sb2dpbg==\a" in screen.raw

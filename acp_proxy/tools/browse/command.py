@@ -27,15 +27,22 @@ _FIRST_ROWS = 64  # sessions: more than a screen
 
 
 def _show(
-    store: CommandStore, wanted: SessionFilter, first: tuple[ListedSession, ...], *, archived: bool = False
+    store: CommandStore,
+    wanted: SessionFilter,
+    first: tuple[ListedSession, ...],
+    *,
+    archived: bool = False,
+    typed: str = "",
 ) -> None:
-    """Browse until the user quits. ``first``: what the list shows at once."""
+    """Browse until the user quits. ``first``: what the list shows at once. ``typed``: the filter at first."""
     from acp_proxy.tools.browse.state import BrowseState
     from acp_proxy.tools.browse.store_worker import Library
     from acp_proxy.tools.browse.terminal import BrowseTerminal
 
     library = Library(store.root, wanted)
-    with BrowseTerminal(library, BrowseState(first, archived=archived, bin_days=library.bin_days)) as shown:
+    with BrowseTerminal(
+        library, BrowseState(first, archived=archived, typed=typed, bin_days=library.bin_days)
+    ) as shown:
         while (action := shown.run()) is not None and action.row is not None:
             if action.act == "read":
                 shown.read(partial(_read, store, action.row, action.turn))
@@ -61,6 +68,9 @@ def _read_changes(store: CommandStore, row: ListedSession) -> None:
 
 
 def browse(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="WORD...", help="The filter to begin with.", show_default=False)
+    ] = None,
     store: StoreOption = "",
     agent: AgentOption = "",
     cwd: CwdOption = "",
@@ -94,4 +104,4 @@ def browse(
         if not first and not archived:
             print_on_stderr(explain_empty_list(opened, narrowed=wanted.is_narrow, agent=agent))
             return
-        _show(opened, wanted, first, archived=archived)
+        _show(opened, wanted, first, archived=archived, typed=" ".join(words or ()))

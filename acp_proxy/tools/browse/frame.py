@@ -55,7 +55,7 @@ _HELP = (
     ("Ctrl-R", "rename"),
     ("Ctrl-A", "archive, or unarchive"),
     ("Ctrl-D", "delete: asks whether, and how"),
-    ("Ctrl-X", "undo the last delete, or archiving"),
+    ("Ctrl-X", "undo the last delete, or archiving; again: the one before"),
     ("Ctrl-E", "export to a file: asks for its name"),
     ("Ctrl-K", "copy the last code block; again: the one before"),
     ("Ctrl-Y", "copy the id"),
@@ -75,7 +75,12 @@ _DELETE = (
 )
 """The first that leaves room for the title is shown, else the last."""
 _DELETE_FOR_GOOD = " permanently? [y/n] "
-_ASKED: dict[Question, str] = {"rename": "New title (empty: the agent's): ", "export": "Export to: ", "delete": ""}
+_ASKED: dict[Question, str] = {
+    "rename": "New title (empty: the agent's): ",
+    "export": "Export to: ",
+    "delete": "",
+    "permanent delete": "",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,8 @@ def draw_frame(state: BrowseState, preview: Sequence[str], look: FrameLook) -> l
     lines.append(_format_divider(state, look))
     lines += [text.translate(look.forms) for text in preview[: look.previewed]]
     lines += [""] * (look.height - 1 - len(lines))
-    last = _wrap_message(state, look) if state.message and state.asked is None else [_format_last_line(state, look)]
+    last = _wrap_message(state, look) if state.message else []
+    last += [] if last and state.asked is None else [_format_last_line(state, look)]
     return [*lines[: max(look.height - len(last), 0)], *last][-max(look.height, 1) :]
 
 
@@ -217,11 +223,11 @@ def _format_divider(state: BrowseState, look: FrameLook) -> str:
 
 def _format_last_line(state: BrowseState, look: FrameLook) -> str:
     room = look.width - 1
-    if state.asked == "delete" and state.chosen is not None:
+    if state.asked in ("delete", "permanent delete") and state.chosen is not None:
         title = _clean(formatting.strip_markdown(state.chosen.title or "") or state.chosen.selector, look)
         room -= len('Delete ""')
         least = min(cell_len(title), _LEAST_TITLE_ASKED)
-        forms = _DELETE if state.bin_days else (_DELETE_FOR_GOOD,)
+        forms = _DELETE if state.asked == "delete" and state.bin_days else (_DELETE_FOR_GOOD,)
         endings = [form.format(formatting.format_days(state.bin_days)) for form in forms]
         ending = next((text for text in endings if len(text) + least <= room), endings[-1])
         title = _cut_end(title, max(room - len(ending), 0), "…".translate(look.forms))

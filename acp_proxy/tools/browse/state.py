@@ -12,7 +12,7 @@ from typing import Literal
 from acp_proxy.store.command_store import ListedSession
 from acp_proxy.views.session_lines import has_words
 
-Question = Literal["rename", "delete", "export"]
+Question = Literal["rename", "delete", "permanent delete", "export"]
 Act = Literal[
     "read",
     "files",
@@ -33,9 +33,9 @@ Act = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something to do with ``row``, or ``undo``: the last delete or archiving. ``text``: the new title, or the file to
-    export to. ``turn``: the one to read first.
+    """Something to do with ``row``, or ``undo``: the last delete or archiving that is not undone yet.
 
+    ``text``: the new title, or the file to export to. ``turn``: the one to read first.
     ``is_soft``: the delete can be undone. ``switch``: show the other list, of archived sessions or of all others.
     """
 
@@ -200,7 +200,7 @@ def handle_key(
 
 RUNS = "Its turn is running, so it was not deleted. Wait until it ends, or use: acp-proxy delete"
 NOT_DELETED = "Not deleted."
-NO_NAME = "Not exported: the file needs a name. Press ^E again, and type one."
+NO_NAME = "The file needs a name. Esc exports nothing."
 _STEPS = {"up": -1, "c-p": -1, "down": 1, "c-n": 1, "pageup": -1, "pagedown": 1}
 
 
@@ -228,22 +228,21 @@ def _answer_question(state: BrowseState, pressed: str) -> tuple[BrowseState, Act
     closed = replace(state, asked=None, answer="")
     if asked is None or row is None or pressed in ("escape", "c-c"):
         return closed, None
-    if asked == "delete":  # one key is enough: what it does can be undone, or has a key of its own
+    if asked in ("delete", "permanent delete"):
         match pressed.lower():
-            case "y":
-                return closed, Action("delete", row, is_soft=state.bin_days > 0)
-            case "p" if state.bin_days:
-                return closed, Action("delete", row)
+            case "y":  # one key is enough: what it does can be undone, or the question says that it cannot
+                return closed, Action("delete", row, is_soft=asked == "delete" and state.bin_days > 0)
+            case "p" if asked == "delete" and state.bin_days:
+                return replace(state, asked="permanent delete"), None
             case "n" | "enter":
                 return closed, None
         return replace(closed, message=NOT_DELETED), None
     if pressed != "enter":
         return replace(state, answer=edit(state.answer, pressed)), None
     answer = state.answer.strip()
-    match asked:
-        case "export" if not answer:
-            return replace(closed, message=NO_NAME), None
-    return closed, Action(asked, row, answer)
+    if asked == "export":
+        return (closed, Action(asked, row, answer)) if answer else (replace(state, message=NO_NAME), None)
+    return closed, Action("rename", row, answer)
 
 
 def _filter_rows(state: BrowseState, typed: str) -> BrowseState:
@@ -270,6 +269,14 @@ def remove_row(state: BrowseState, gone: ListedSession) -> BrowseState:
     rows = tuple(row for row in state.rows if make_key(row) != make_key(gone))
     hits = tuple(hit for hit in state.hits if make_key(hit.row) != make_key(gone))
     return _keep_choice(state, replace(state, rows=rows, hits=hits))
+
+
+def ask_again(state: BrowseState, failed: Action) -> BrowseState:
+    """The state with the question that ``failed`` answered, unless the user has gone on to another session."""
+    row = state.chosen
+    if state.asked is not None or row is None or failed.row is None or make_key(row) != make_key(failed.row):
+        return state
+    return replace(state, asked="export", answer=failed.text)
 
 
 def replace_hits(state: BrowseState, searched: str, hits: Sequence[TextHit], *, is_all: bool = True) -> BrowseState:

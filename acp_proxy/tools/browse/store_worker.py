@@ -40,8 +40,8 @@ class Library:
         self._store = CommandStore(root, create=False, bin_days=self.bin_days)
         self.agents = name_agents(self._store.list_agents())
         """The names shown for agents' folders."""
-        self._undo: Callable[[], str] | None = None
-        """Undoes the last delete or archiving. Returns a message."""
+        self._undo: list[Callable[[], str]] = []
+        """Each undoes a delete or an archiving, the last one last. Returns a message."""
         self.brought_back: tuple[str, str] | None = None
         """The session that the last undo brought back: the agent, and the transcript's name."""
 
@@ -178,8 +178,11 @@ class Library:
     def do(self, action: Action) -> str:
         """Do what the user asked for. Returns a message. Raises AcpProxyError, OSError."""
         if action.act == "undo":
-            undo, self._undo, self.brought_back = self._undo, None, None
-            return undo() if undo is not None else "There is nothing to undo. ^X undoes a delete, or archiving."
+            self.brought_back = None
+            if not self._undo:
+                return "There is nothing to undo. For earlier deletes: acp-proxy restore"
+            message = self._undo.pop()()
+            return f"{message} ^X undoes the one before." if self._undo else message
         row = self._find_now(action.row)
         if action.act == "export":
             return _export(self._store, row, action.text)
@@ -192,7 +195,7 @@ class Library:
                 return self._rename(row, action.text)
             case "archive":
                 self._store.set_listed_archived(row, not row.is_archived)
-                self._undo = partial(self._archive_as_before, row)
+                self._undo.append(partial(self._archive_as_before, row))
                 return "Unarchived." if row.is_archived else "Archived. ^X undoes it, ^T shows the archived sessions."
             case "pin":
                 self._store.set_listed_pinned(row, not row.is_pinned)
@@ -229,10 +232,12 @@ class Library:
 
         title = mask_title_as_recorded(clean(text, AGENT_TITLE_LENGTH))
         self._store.set_listed_title(row, title)
-        return "Renamed." if title is not None else "Your title is removed."
+        if title is not None:
+            return "Renamed."
+        is_other = self._find_now(row).title != row.title
+        return "Your title is removed." if is_other else "The title stays: it is not one that you gave."
 
     def _delete(self, row: ListedSession, *, soft: bool) -> str:
-        self._undo = None
         try:
             self._store.delete_listed(row, soft=soft)
         except Unreadable:
@@ -246,18 +251,24 @@ class Library:
             for deleted in self._store.list_deleted()
             if (deleted.agent_folder, name_before_delete(deleted.name)) == (row.agent_folder, row.name)
         ]
-        self._undo = partial(self._restore, of_row[0]) if of_row else None
+        self._undo += [partial(self._restore, deleted) for deleted in of_row[:1]]
         back = format_restore_command(self._store, [row], self._repeat_store_option()) or "acp-proxy restore"
         return f"Deleted. Undo: ^X, or within {formatting.format_days(self.bin_days)}: {back}"
 
     def _restore(self, kept: DeletedSession) -> str:
-        self.brought_back = make_key(self._store.restore(kept))
-        return "It is back."
+        row = self._store.restore(kept)
+        self.brought_back = make_key(row)
+        return _say_is_back(row)
 
     def _archive_as_before(self, row: ListedSession) -> str:
         self._store.set_listed_archived(self._find_now(row), row.is_archived)
         self.brought_back = make_key(row)
-        return "Archived again." if row.is_archived else "It is back."
+        return "Archived again." if row.is_archived else _say_is_back(row)
+
+
+def _say_is_back(row: ListedSession) -> str:
+    """Which one it is: it need not be the one that was deleted last, but permanently."""
+    return f'"{formatting.strip_markdown(row.title or "") or row.selector}" is back.'
 
 
 def _format_place(excerpt: "Excerpt", cwd: str | None) -> str:

@@ -244,6 +244,8 @@ class BrowseTerminal:
     def _perform(self, action: Action) -> None:
         message = self._try_work(lambda: self._library.do(action))
         if message is None:
+            if action.act == "export":  # such as a file that exists
+                self._put_change(partial(browse_state.ask_again, failed=action))
             return
         if action.act in ("archive", "delete") and action.row is not None:
             self._put_change(partial(browse_state.remove_row, gone=action.row))

@@ -96,6 +96,8 @@ def test_no_text_of_a_session_controls_the_terminal() -> None:
             BrowseState((ROW,), asked="delete", bin_days=30),
             'Delete "Fix the login"? [y: 30 days to restore it; p: permanently; n: no]',
         ),
+        (BrowseState((ROW,), asked="permanent delete", bin_days=30), 'Delete "Fix the login" permanently? [y/n]'),
+        (BrowseState((ROW,), asked="export", answer="x.md", message="It exists."), "It exists.\nExport to: x.md"),
         (BrowseState((ROW,), typed="said", searched="said", hits=(TextHit(ROW, "turn 2: said"),)), "turn 2: said"),
     ],
 )

@@ -147,7 +147,12 @@ def test_a_late_result_of_an_earlier_filter_is_dropped() -> None:
         (("c-d",), None),
         (("c-d", "y"), Action("delete", LOGIN, is_soft=True)),
         (("c-d", "Y"), Action("delete", LOGIN, is_soft=True)),
-        (("c-d", "p"), Action("delete", LOGIN)),
+        (("c-d", "p"), None),
+        (("c-d", "p", "y"), Action("delete", LOGIN)),
+        (("c-d", "p", "p"), None),
+        (("c-d", "p", "n"), None),
+        (("c-d", "p", "enter"), None),
+        (("c-d", "p", "escape"), None),
         (("c-d", "n"), None),
         (("c-d", "enter"), None),
         (("c-d", "yes, please"), None),
@@ -179,7 +184,18 @@ def test_without_a_bin_a_delete_is_permanent() -> None:
 def test_a_delete_or_an_export_that_is_not_done_says_why() -> None:
     assert after(STATE, "c-d", "maybe").message == browse_state.NOT_DELETED
     assert after(STATE, "c-d", "n") == after(STATE, "c-d", "enter") == STATE
-    assert after(STATE, "c-e", "c-u", " ", "enter").message == browse_state.NO_NAME
+    asked = after(STATE, "c-e", "c-u", " ", "enter")
+    assert (asked.asked, asked.message) == ("export", browse_state.NO_NAME)
+    assert pressed(asked, "x.md", "enter")[1] == Action("export", LOGIN, "x.md")
+
+
+def test_an_export_that_failed_is_asked_about_again() -> None:
+    state, action = pressed(STATE, "c-e", "enter")
+    assert action is not None
+    again = browse_state.ask_again(replace(state, message="It exists."), action)
+    assert (again.asked, again.answer, again.message) == ("export", "1.md", "It exists.")
+    assert browse_state.ask_again(after(state, "down"), action).asked is None
+    assert browse_state.ask_again(after(state, "c-d"), action).asked == "delete"
 
 
 def test_f1_explains_the_keys_until_any_key() -> None:
