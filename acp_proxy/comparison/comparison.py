@@ -208,28 +208,28 @@ class Comparison:
         new_part = self._cut_known(message, span) if span is not None else None
         return None if new_part is None else [update.line for update in new_part]
 
-    def split_tail(self, *, comes_again: bool = False) -> tuple[list[bytes], list[bytes]]:
+    def split_tail(self, *, may_replay_again: bool = False) -> tuple[list[bytes], list[bytes]]:
         """The lines that the transcript may lack, in two parts: those that are new, and user messages, thoughts and
         plans after the agent's last words, calls and other updates, which depend on what the agent sends next. A user
         message that the transcript lacks is new, unless the agent has sent user messages only: then the answer to the
         last known one may still come (gemini sends the first part of its replay before it answers).
 
-        ``comes_again``: the agent was asked for another replay. Some send both at once, so what the transcript has
+        ``may_replay_again``: the agent was asked for another replay. Some send both at once, so what the transcript has
         somewhere is left out, unless a user message came before it (openhands sends no user messages)."""
-        new_updates, undecided = self._split_tail(comes_again=comes_again)
+        new_updates, undecided = self._split_tail(may_replay_again=may_replay_again)
         return [update.line for update in new_updates], [update.line for update in undecided]
 
     def find_undecided(self) -> list[ComparedUpdate]:
         """The updates after the agent's last words and calls, which depend on what it sends next: the second part of
         ``split_tail``."""
-        return self._split_tail(comes_again=False)[1]
+        return self._split_tail(may_replay_again=False)[1]
 
-    def _split_tail(self, *, comes_again: bool) -> tuple[list[ComparedUpdate], list[ComparedUpdate]]:
+    def _split_tail(self, *, may_replay_again: bool) -> tuple[list[ComparedUpdate], list[ComparedUpdate]]:
         self.end_message()
         may_be_past = self.place.is_in_answer and not self.place.spans.merge_all and not self.place.calls.known_indexes
-        return self._tail.split(may_be_past=may_be_past, comes_again=comes_again)
+        return self._tail.split(may_be_past=may_be_past, may_replay_again=may_replay_again)
 
-    def find_new(self, *, is_open_elsewhere: bool | None = None, comes_again: bool = False) -> list[bytes]:
+    def find_new(self, *, is_open_elsewhere: bool | None = None, may_replay_again: bool = False) -> list[bytes]:
         """The lines to record.
 
         From a user message in the tail on, these are all lines, since the session continued elsewhere.
@@ -239,14 +239,14 @@ class Comparison:
         ``is_open_elsewhere``: whether another process can append to the transcript. The turn may be running there, and
         that process records its end. None if that is not known: then a turn with a part of its answer is not completed.
 
-        ``comes_again``: the agent was asked for another replay, which has the turns that were made elsewhere too, and
-        all of them: the rest of this replay may come with that one.
+        ``may_replay_again``: the agent was asked for another replay, which has the turns that were made elsewhere too,
+        and all of them: the rest of this replay may come with that one.
         """
         self.end_message()
         if self.is_undecided:
             return []
         return self._tail.find_new(
-            is_all_new=self.text.is_empty, is_open_elsewhere=is_open_elsewhere, comes_again=comes_again
+            is_all_new=self.text.is_empty, is_open_elsewhere=is_open_elsewhere, may_replay_again=may_replay_again
         )
 
     @property

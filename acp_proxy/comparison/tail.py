@@ -85,19 +85,22 @@ class Tail:
         return update.tail_number == self._tail_number
 
     def split(
-        self, *, may_be_past: bool, comes_again: bool = False
+        self, *, may_be_past: bool, may_replay_again: bool = False
     ) -> tuple[list[ComparedUpdate], list[ComparedUpdate]]:
         """All updates, in two parts: those that are new, and the neutral ones after them, which depend on what the
-        agent sends next. ``may_be_past``: a user message without an answer is one of these. ``comes_again``: as for
-        ``Comparison.split_tail``."""
+        agent sends next. ``may_be_past``: a user message without an answer is one of these. ``may_replay_again``: as
+        for ``Comparison.split_tail``."""
         updates = [*self._greeting, *self._call_ends, *self._updates]
-        if comes_again and not self.user_count:
+        if may_replay_again and not self.user_count:
             updates = [update for update in updates if not update.is_somewhere]
         end = _count_to_last_answer(updates) if may_be_past else _count_shown(updates)
         return updates[:end], updates[end:]
 
-    def find_new(self, *, is_all_new: bool, is_open_elsewhere: bool | None, comes_again: bool = False) -> list[bytes]:
-        """The lines to record. ``is_all_new``: the transcript is empty. The others: see ``Comparison``."""
+    def find_new(
+        self, *, is_all_new: bool, is_open_elsewhere: bool | None, may_replay_again: bool = False
+    ) -> list[bytes]:
+        """The lines to record. ``is_all_new``: the transcript is empty. ``is_open_elsewhere``, ``may_replay_again``: as
+        for ``Comparison.find_new``."""
         sent_again = {update.line for update in self._updates}  # an earlier replay may have ended with the same lines
         tail = [*(update for update in self._greeting if update.line not in sent_again), *self._updates]
         if is_all_new:
@@ -122,7 +125,7 @@ class Tail:
         loose_lines = [
             update.line for update in loose_updates if not (update.is_somewhere or update.line in turn_lines)
         ]
-        return end_lines + loose_lines + (turn_lines if not comes_again else [])
+        return end_lines + loose_lines + (turn_lines if not may_replay_again else [])
 
     @property
     def has_turn(self) -> bool:

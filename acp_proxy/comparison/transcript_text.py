@@ -182,7 +182,7 @@ class TranscriptText:
 
     def find_latest_end(self, turn: int) -> int:
         """The offset at which a turn ends at the latest: the next prompt may have waited for its end."""
-        turn = self._last_turn_before(turn)
+        turn = self._find_last_turn(turn)
         return self.users[turn].latest_start if turn < len(self.users) else len(self.words)
 
     def find_calls(self, turn: int) -> range:
@@ -192,10 +192,10 @@ class TranscriptText:
 
     def find_latest_calls(self, turn: int) -> range:
         """The indexes of the tool calls that a turn may have: the next prompt may have waited for its end."""
-        start, turn = self.users[turn - 1].call if turn else 0, self._last_turn_before(turn)
+        start, turn = self.users[turn - 1].call if turn else 0, self._find_last_turn(turn)
         return range(start, self.users[turn].latest_call if turn < len(self.users) else len(self.calls))
 
-    def _last_turn_before(self, turn: int) -> int:
+    def _find_last_turn(self, turn: int) -> int:
         """The turn behind which this one ends: that of the last words into the turn that it waited for."""
         return max(turn, self.users[turn - 1].overtaken_by + 1) if turn else 0
 
@@ -363,13 +363,13 @@ class TextBuilder:
     def add_chunks(self, stream: "AlikeChunks") -> None:
         """Add many entries that are chunks like the last one."""
         if self._is_in_thought:
-            self._add_thought(letters(stream.text))
+            self._add_thought(fold_letters(stream.text))
         elif not self._open_prompts_of_run:
-            for text in map(letters, stream.each_text):
+            for text in map(fold_letters, stream.each_text):
                 self._begin_message(text)
                 self._add_words(text)
         else:
-            self._add_words(letters(stream.text))
+            self._add_words(fold_letters(stream.text))
 
     def add_update(self, update: object) -> None:
         """Add an update (``params.update``); ignores what is not part of the conversation."""
@@ -497,7 +497,7 @@ class TextBuilder:
         items = blocks if isinstance(blocks, list) else []
         user = self._begin_turn("".join(map(block_letters, items)), is_elsewhere=False)
         # Some agents echo a prompt without its attachments.
-        only_text = "".join(letters(text) for item in items if (text := acp.text(item, "text")))
+        only_text = "".join(fold_letters(text) for item in items if (text := acp.text(item, "text")))
         if only_text and only_text not in user.forms:
             user.forms.append(only_text)
         return user
@@ -620,8 +620,8 @@ class TextBuilder:
         text.calls.append(KnownCall(id, title, turn, self._size, status, self._run_id))
 
 
-def letters(text: str) -> str:
-    """A text without white space."""
+def fold_letters(text: str) -> str:
+    """The text without white space."""
     return "".join(text.split())
 
 
@@ -629,7 +629,7 @@ def block_letters(block: object) -> str:
     """The letters of a text block, or a string made of the digest of any other block."""
     text = acp.text(block, "text") if acp.text(block, "type") in ("text", None) else None
     if text is not None:
-        return letters(text)
+        return fold_letters(text)
     return f"\0{digest(block).decode(errors='replace')}\0" if isinstance(block, dict) else ""
 
 

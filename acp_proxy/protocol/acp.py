@@ -153,7 +153,7 @@ def read_update(line: bytes) -> object:
 _PLAIN_ID = re.compile(rb'[^"\\]*"')
 
 
-def plain_update_session(line: bytes) -> bytes | None:
+def find_plain_session_id(line: bytes) -> bytes | None:
     """The raw bytes of the session id in a line that begins with ``UPDATE_PREFIX``; None if the id contains escapes."""
     if not line.startswith(UPDATE_PREFIX):
         return None

@@ -83,9 +83,9 @@ def item_as_v1(value: object, terminal: str | None) -> object:
     """An item of a call's content as version 1 has it. ``terminal``: the text of the terminal that it refers to."""
     match acp.text(value, "type"):
         case "terminal":
-            return text_item(terminal or "[terminal output was not recorded]")
+            return make_text_item(terminal or "[terminal output was not recorded]")
         case "diff":
-            return text_item(_read_diff(value))
+            return make_text_item(_read_diff(value))
         case _:
             return value
 
@@ -98,7 +98,7 @@ def question_as_v1(subject: object, title: str | None) -> dict[str, object]:
     return {name: value for name, value in call.items() if name not in ("content", "status") and value is not None}
 
 
-def text_item(text: str) -> dict[str, object]:
+def make_text_item(text: str) -> dict[str, object]:
     """An item of a call's content with only this text."""
     return {"type": "content", "content": {"type": "text", "text": text}}
 

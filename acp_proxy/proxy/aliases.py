@@ -42,26 +42,27 @@ class Aliases:
             self._forget(next(iter(self._client_ids)))
 
     def watch(self, session_id: str) -> None:
-        """From now on, the session counts as one of those, although its ids may be the same: its lines are parsed."""
+        """From now on, the session counts as one whose ids differ, although they may be the same: its lines are
+        parsed."""
         self.add(session_id, self._agent_ids.get(session_id, session_id))
 
-    def client_of(self, agent_id: str) -> str | None:
+    def get_client_id(self, agent_id: str) -> str | None:
         """The client's id of the agent's session, or None if they are the same."""
         return self._client_ids.get(agent_id)
 
-    def agent_of(self, client_id: str) -> str | None:
+    def get_agent_id(self, client_id: str) -> str | None:
         """The agent's id of the client's session, or None if they are the same."""
         return self._agent_ids.get(client_id)
 
     def is_renamed(self, line: bytes) -> bool:
         """Whether a line from the agent names a session whose id must be rewritten."""
-        return self.to_client(line, jsonrpc.read_message(line)) != line
+        return self.rewrite_for_client(line, jsonrpc.read_message(line)) != line
 
-    def to_agent(self, line: bytes, message: Message) -> bytes:
+    def rewrite_for_agent(self, line: bytes, message: Message) -> bytes:
         """A line from the client as the agent must get it. ``message``: the same line, parsed."""
         return _rewrite_session_id(line, message, self._agent_ids) if self._agent_ids else line
 
-    def to_client(self, line: bytes, message: Message) -> bytes:
+    def rewrite_for_client(self, line: bytes, message: Message) -> bytes:
         """A line from the agent as the client must get it. ``message``: the same line, parsed."""
         return _rewrite_session_id(line, message, self._client_ids) if self._client_ids else line
 
@@ -76,17 +77,18 @@ class Aliases:
 class CopyIds(Aliases):
     """The ids by which the client knows sessions that it opened by the agent's id, where a session of ours continues.
 
-    Each is a pair of ``Aliases``: our id, and the other one. What is sent to the client has the id that it used last.
+    Of each pair, our id is in the place of the client's in ``Aliases``, and the id that the client uses in that of the
+    agent's. What is sent to the client has the id that it used last.
     """
 
-    def from_client(self, line: bytes, message: Message) -> bytes:
+    def rewrite_from_client(self, line: bytes, message: Message) -> bytes:
         """A line from the client with our ids."""
         session_id = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
-        if session_id is not None and (client_id := self.client_of(session_id)) is not None:
+        if session_id is not None and (client_id := self.get_client_id(session_id)) is not None:
             self.add(client_id, session_id)
         elif session_id is not None and self.find_client_id(session_id) is not None:
             self.add(session_id, session_id)
-        return self.to_client(line, message)
+        return self.rewrite_for_client(line, message)
 
     def find_client_id(self, session_id: str) -> str | None:
         """The id by which the client knows our session now, if that is another one."""
@@ -111,7 +113,7 @@ class CopyIds(Aliases):
         return effect
 
     def _rename_lines(self, data: bytes) -> bytes:
-        return b"".join(self.to_agent(line, jsonrpc.read_message(line)) for line in framing.cut(data))
+        return b"".join(self.rewrite_for_agent(line, jsonrpc.read_message(line)) for line in framing.cut(data))
 
 
 def _measure_pair(client_id: str, agent_id: str) -> int:

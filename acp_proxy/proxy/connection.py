@@ -171,7 +171,7 @@ class Connection:
         for next_index, line in enumerate(lines, 1):
             line, message = self._negotiation.read_client_line(line)
             if self._copy_ids:
-                line, message = self._negotiation.read_client_line(self._copy_ids.from_client(line, message))
+                line, message = self._negotiation.read_client_line(self._copy_ids.rewrite_from_client(line, message))
             if comparison := self._compare_first(message):
                 return [*effects, *comparison, DecideLater(Peer.CLIENT, lines[next_index - 1 :])]
             effects += self._held_entries.hold_unnamed(self._decide_client_message(line, message))
@@ -207,7 +207,7 @@ class Connection:
         if not isinstance(message, Request) or session_id is None:
             return []
         if message.method == acp.PROMPT:
-            return self._machine.prompt(session_id, message)
+            return self._machine.handle_prompt(session_id, message)
         begins_turn = message.method == acp.STEERING and not self._log.sessions.is_in_turn(session_id)
         ends = message.method == acp.CLOSE or message.method in acp.REWINDS or begins_turn
         return self._machine.close(session_id) if ends else []
@@ -255,7 +255,7 @@ class Connection:
             return line
         if isinstance(message, Request) and message.method == acp.PROMPT:
             line = self._handovers.add_record(line, message, acp.session_id(message.params) or "")
-        return self._aliases.to_agent(line, message)
+        return self._aliases.rewrite_for_agent(line, message)
 
     # --- from the agent
 
@@ -275,7 +275,7 @@ class Connection:
                 effects += [Forward(Peer.CLIENT, data, before_recording=True), RecordUpdates(session_id, data)]
                 continue
             if self._aliases:
-                line = self._aliases.to_client(line, jsonrpc.read_message(line))
+                line = self._aliases.rewrite_for_client(line, jsonrpc.read_message(line))
             effects += self._held_entries.hold_unnamed(self._handle_agent_line(line, jsonrpc.read_message(line)))
             self.pass_through.forget()
             if effects and isinstance(later := effects[-1], DecideLater):

@@ -114,7 +114,7 @@ class PassThrough:
 
     def _begins_update(self, lines: bytes) -> bool:
         """Whether the lines begin with an update of another session, which counts as updated last from now on."""
-        id = acp.plain_update_session(lines)
+        id = acp.find_plain_session_id(lines)
         if id is None:
             return False
         try:
@@ -135,7 +135,7 @@ class PassThrough:
             # Known here and not deleted, else its transcript is begun first, or not at all. And no terminal is open:
             # a tool call may show one, and then its output is noted.
             and self._log.sessions.needs_no_parsing(session_id)
-            and self._aliases.client_of(session_id) is None  # else the client knows it by another id
+            and self._aliases.get_client_id(session_id) is None  # else the client knows it by another id
             and self._copy_ids.find_client_id(session_id) is None
             and not self._uncopied.holds(session_id)  # another agent's, which gets a transcript when it is prompted
             # else it may repeat the handover record, which the client must not see

@@ -110,7 +110,7 @@ class UnstableMethods:
         session_id = acp.session_id(request.params) or ""
         if not (self._has_index and method.part in self._service.index_parts and proxy_ids.is_foreign(session_id)):
             return None
-        if self._aliases.agent_of(session_id) is not None:
+        if self._aliases.get_agent_id(session_id) is not None:
             return None
         if method.archives is not None:
             return [SetArchived(request.id, session_id, self._is_known(session_id), method.archives)]
@@ -256,7 +256,7 @@ class UnstableMethods:
         return [*effects, self._send_to_agent(jsonrpc.encode_request(id, acp.CLOSE, {"sessionId": session_id}))]
 
     def _send_to_agent(self, line: bytes) -> Forward:
-        return Forward(Peer.AGENT, self._aliases.to_agent(line, jsonrpc.read_message(line)), is_own=True)
+        return Forward(Peer.AGENT, self._aliases.rewrite_for_agent(line, jsonrpc.read_message(line)), is_own=True)
 
     def _make_list_request(self, request: Request, id: RequestId, cursor: str | None = None) -> bytes:
         line = _make_list_request(request, id, cursor)

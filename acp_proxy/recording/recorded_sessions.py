@@ -105,22 +105,22 @@ class RecordedSessions(dict[str, RecordedSession]):
 
         ``info``: the name and version that the agent reported. ``stamp``: the time, as text.
         """
-        recorded = self.get(begin.session_id)
+        session = self.get(begin.session_id)
         is_new = begin.origin == file_format.RECORDED
-        if recorded is not None and not recorded.is_deleted and not is_new:
+        if session is not None and not session.is_deleted and not is_new:
             return
         header = Header(begin.session_id, begin.cwd, begin.origin, stamp, begin.directories, {**info})
         if is_new:  # of one that began earlier, today's branch says nothing
             header = replace(header, git=self._git.read(begin.cwd))
         point = read_fork_point(begin.point, info.get("name")) if begin.point is not None else None
         self[begin.session_id] = RecordedSession("", header, is_new, begin.parent, point)
-        if recorded is not None:
-            self.close(recorded)
+        if session is not None:
+            self.close(session)
         if begin.origin == file_format.IMPORTED:  # there may never be a prompt, which would mark it
             self.unmarked.add(begin.session_id)
         gap = self.gaps.get(begin.session_id)
         # The gap is an older session's. A later gap, or one from before it was forgotten, is its own.
-        if gap is not None and gap.since < stamp and (is_new or recorded is not None):
+        if gap is not None and gap.since < stamp and (is_new or session is not None):
             del self.gaps[begin.session_id]
         parent_gap = self.gaps.get(begin.parent) if begin.parent is not None and point is None else None
         if parent_gap is not None:  # the copy lacks the same as its parent, where no note says so yet
@@ -134,14 +134,14 @@ class RecordedSessions(dict[str, RecordedSession]):
 
     def is_imported_already(self, session_id: str) -> bool:
         """Whether a line belongs to an import that another process has made."""
-        recorded = self.get(session_id)
-        return recorded is not None and recorded.is_imported_already
+        session = self.get(session_id)
+        return session is not None and session.is_imported_already
 
     def end_import(self, session_id: str) -> None:
         """What follows is not of an import, whoever has made that."""
-        recorded = self.get(session_id)
-        if recorded is not None:
-            recorded.is_imported_already = False
+        session = self.get(session_id)
+        if session is not None:
+            session.is_imported_already = False
 
     def begin_turn(self, session_id: str, stamp: str) -> None:
         """Prepare for a prompt: check that the file still has its name, lift a delete, and mark the session."""
@@ -166,55 +166,55 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Mark sessions again: another process may have removed the mark before the prompt was written."""
         for session_id in list(self.unmarked):
             with contextlib.suppress(OSError):
-                recorded = self.get(session_id)
+                session = self.get(session_id)
                 mark = self._store.mark(
-                    self._find_agent_folder(), session_id, recorded.transcript if recorded is not None else None
+                    self._find_agent_folder(), session_id, session.transcript if session is not None else None
                 )
                 self.unmarked.discard(session_id)
-                if recorded is not None:
-                    recorded.mark = mark
+                if session is not None:
+                    session.mark = mark
 
-    def add_unmarked(self, recorded: RecordedSession) -> None:
+    def add_unmarked(self, session: RecordedSession) -> None:
         """Entries were written. Between turns, they need a mark: the index may have read all before them."""
-        if not (recorded.is_in_turn or (recorded.mark and exists(recorded.mark))):
-            self.unmarked.add(recorded.header.session_id)
+        if not (session.is_in_turn or (session.mark and exists(session.mark))):
+            self.unmarked.add(session.header.session_id)
 
     def end_turn(self, session_id: str) -> None:
         """A turn has ended: from now on, the index may remove the session's mark."""
-        if (recorded := self.get(session_id)) is not None:
-            recorded.is_in_turn = False
+        if (session := self.get(session_id)) is not None:
+            session.is_in_turn = False
 
     def forget(self, session_id: str, stamp: str) -> None:
         """Stop recording a session, with its gap noted if possible. Its transcript stays."""
-        recorded = self.get(session_id)
-        if recorded is not None:
+        session = self.get(session_id)
+        if session is not None:
             if session_id in self.gaps:
                 self.run_unless_suspended(session_id, stamp, partial(self._note_gap, stamp=stamp))
-            self.close(recorded)
+            self.close(session)
             del self[session_id]
 
     def append_waiting_turns(self, agent_folder: str, session_id: str) -> None:
         """Add the turns of another machine that wait for a session, unless it is in a turn. Never raises."""
-        recorded = self.get(session_id)
-        is_busy = recorded is not None and (recorded.is_in_turn or session_id in self.gaps)
+        session = self.get(session_id)
+        is_busy = session is not None and (session.is_in_turn or session_id in self.gaps)
         if is_busy or not self._store.has_waiting_turns(agent_folder, session_id):
             return
-        if recorded is not None:
-            self.close(recorded)
+        if session is not None:
+            self.close(session)
         # To write a long transcript anew does not mean that the store hangs.
-        with self._progress.long_work(), contextlib.suppress(OSError, NewerFormat, ImportError, ValueError):
-            if self._store.append_waiting_turns(agent_folder, session_id) and recorded is not None:
+        with self._progress.allow_long_work(), contextlib.suppress(OSError, NewerFormat, ImportError, ValueError):
+            if self._store.append_waiting_turns(agent_folder, session_id) and session is not None:
                 # The file that takes its place is opened as that of a session begun elsewhere.
-                recorded.has_file = False
+                session.has_file = False
 
     def is_open_elsewhere(self, agent_folder: str, session_id: str) -> bool | None:
         """Whether another process has a session's transcript open to append; None if that cannot be determined, or the
         session is in a turn here. Closes it here, since one lock cannot be told from another."""
-        recorded = self.get(session_id)
-        if recorded is not None and recorded.is_in_turn:
+        session = self.get(session_id)
+        if session is not None and session.is_in_turn:
             return None
-        if recorded is not None:
-            self.close(recorded)
+        if session is not None:
+            self.close(session)
         return self._store.is_in_use(agent_folder, session_id)
 
     def delete(self, agent_folder: str, session_id: str, *, soft: bool) -> None:
@@ -222,92 +222,92 @@ class RecordedSessions(dict[str, RecordedSession]):
 
         Raises OSError.
         """
-        recorded = self.get(session_id)
-        if recorded is not None:
-            self.close(recorded)
+        session = self.get(session_id)
+        if session is not None:
+            self.close(session)
         try:
             self._store.delete(agent_folder, session_id, soft=soft)
         except OSError as problem:
-            if recorded is not None:  # until its next prompt, nothing is recorded, as if it were deleted
+            if session is not None:  # until its next prompt, nothing is recorded, as if it were deleted
                 self.open_gap(session_id, timestamps.stamp(time.time()), errno_name(problem))
             raise
-        if recorded is not None:
-            recorded.is_deleted = True
+        if session is not None:
+            session.is_deleted = True
         self.gaps.pop(session_id, None)
 
     # --- open files
 
-    def open_transcript(self, recorded: RecordedSession) -> Transcript:
+    def open_transcript(self, session: RecordedSession) -> Transcript:
         """The session's open file, created if it never existed. Raises OSError; Deleted if it was deleted.
 
         Another process may have renamed it: set aside, because another window's session got its id, it is opened there;
         soft-deleted, it is left, so that the bin has what was there at the delete.
         """
-        if recorded.transcript is not None and self._was_renamed(recorded, recorded.transcript):
-            self.close(recorded)
-        if recorded.transcript is None:
-            session_id = recorded.header.session_id
-            if recorded.has_file:
-                recorded.transcript = self._store.reopen(recorded.agent_folder, session_id, recorded.identity)
+        if session.transcript is not None and self._was_renamed(session, session.transcript):
+            self.close(session)
+        if session.transcript is None:
+            session_id = session.header.session_id
+            if session.has_file:
+                session.transcript = self._store.reopen(session.agent_folder, session_id, session.identity)
             else:
                 if not self._store.still_exists:
                     self._warn_once(f"{self._store.root} was removed, with all sessions in it. It is created again.")
-                recorded.transcript = self._create(recorded)
-                recorded.identity = recorded.transcript.identity
-                recorded.has_file, recorded.is_new = True, False
-                recorded.parent_id = None  # a later new beginning is not a copy
-            self._open_sessions[session_id] = recorded
+                session.transcript = self._create(session)
+                session.identity = session.transcript.identity
+                session.has_file, session.is_new = True, False
+                session.parent_id = None  # a later new beginning is not a copy
+            self._open_sessions[session_id] = session
             self._close_oldest()
-        return recorded.transcript
+        return session.transcript
 
-    def _was_renamed(self, recorded: RecordedSession, transcript: Transcript) -> bool:
+    def _was_renamed(self, session: RecordedSession, transcript: Transcript) -> bool:
         # Where that cannot be determined, the file goes on as it is: whether it can be written, the write says.
         with contextlib.suppress(OSError):
-            return self._store.was_renamed(recorded.agent_folder, recorded.header.session_id, transcript)
+            return self._store.was_renamed(session.agent_folder, session.header.session_id, transcript)
         return False
 
-    def _create(self, recorded: RecordedSession) -> Transcript:
+    def _create(self, session: RecordedSession) -> Transcript:
         """Create the file. A fork's copy ends where the parent ended when it was forked, or at the fork's point; if the
         parent does not have that, the fork begins without a copy. Raises OSError."""
-        if recorded.parent_id is not None and recorded.copied_bytes is None:
-            latest = recorded.header.created_at if recorded.has_failed else None
+        if session.parent_id is not None and session.copied_bytes is None:
+            latest = session.header.created_at if session.has_failed else None
             with contextlib.suppress(FileNotFoundError, NewerFormat):
-                recorded.copied_bytes = self._store.find_fork_end(
-                    recorded.agent_folder, recorded.parent_id, recorded.point, latest
+                session.copied_bytes = self._store.find_fork_end(
+                    session.agent_folder, session.parent_id, session.point, latest
                 )
-                recorded.parent_id = recorded.parent_id if recorded.copied_bytes is not None else None
+                session.parent_id = session.parent_id if session.copied_bytes is not None else None
         # To copy a long past does not mean that the store hangs.
-        with self._progress.long_work() if recorded.parent_id is not None else contextlib.nullcontext():
+        with self._progress.allow_long_work() if session.parent_id is not None else contextlib.nullcontext():
             return self._store.open_to_append(
-                recorded.agent_folder,
-                recorded.header,
-                is_new=recorded.is_new,
-                parent_id=recorded.parent_id,
-                copied_bytes=recorded.copied_bytes,
+                session.agent_folder,
+                session.header,
+                is_new=session.is_new,
+                parent_id=session.parent_id,
+                copied_bytes=session.copied_bytes,
             )
 
-    def has_its_name(self, recorded: RecordedSession) -> bool:
+    def has_its_name(self, session: RecordedSession) -> bool:
         """Whether readers find a session's file; where that cannot be determined, they do, as in ``_was_renamed``.
 
         Raises OSError if it cannot be opened.
         """
         try:
-            transcript = self.open_transcript(recorded)
+            transcript = self.open_transcript(session)
         except FileNotFoundError:
             return False
         with contextlib.suppress(OSError):
             return transcript.has_its_name()
         return True
 
-    def close(self, recorded: RecordedSession) -> None:
+    def close(self, session: RecordedSession) -> None:
         """Close a session's file, if open. Never raises."""
-        transcript, recorded.transcript, recorded.mark = recorded.transcript, None, ""
+        transcript, session.transcript, session.mark = session.transcript, None, ""
         if transcript is not None:
-            self._open_sessions.pop(recorded.header.session_id, None)
+            self._open_sessions.pop(session.header.session_id, None)
             try:
                 transcript.close()
             except OSError as problem:
-                self._handle_failed_close(recorded, problem)
+                self._handle_failed_close(session, problem)
 
     def _close_oldest(self) -> None:
         """Close the files opened longest ago."""
@@ -319,29 +319,29 @@ class RecordedSessions(dict[str, RecordedSession]):
     def run_unless_suspended(self, session_id: str, stamp: str, action: Callable[[RecordedSession], object]) -> None:
         """Run an action of a session on the store, unless the session is suspended or not recorded: then do nothing. A
         failure suspends the session for ``_RETRY_SECONDS``."""
-        recorded = self.get(session_id)
+        session = self.get(session_id)
         gap = self.gaps.get(session_id)
         self._progress.move()
-        if recorded is None or (gap is not None and time.monotonic() < gap.retry_at):
+        if session is None or (gap is not None and time.monotonic() < gap.retry_at):
             return
         try:
-            if not recorded.agent_folder:
-                recorded.agent_folder = self._find_agent_folder()
-                recorded.header = replace(recorded.header, agent={"id": recorded.agent_folder, **recorded.header.agent})
-            action(recorded)
+            if not session.agent_folder:
+                session.agent_folder = self._find_agent_folder()
+                session.header = replace(session.header, agent={"id": session.agent_folder, **session.header.agent})
+            action(session)
         except OSError as problem:
-            self.suspend(recorded, stamp, problem)
+            self.suspend(session, stamp, problem)
 
-    def suspend(self, recorded: RecordedSession, stamp: str, problem: OSError) -> None:
+    def suspend(self, session: RecordedSession, stamp: str, problem: OSError) -> None:
         """Suspend a session's recording after ``problem``; a deleted one until its next prompt."""
         if isinstance(problem, Deleted):
-            recorded.is_deleted = True  # not recorded until the next prompt
+            session.is_deleted = True  # not recorded until the next prompt
         else:
-            gap = self.open_gap(recorded.header.session_id, stamp, errno_name(problem))
+            gap = self.open_gap(session.header.session_id, stamp, errno_name(problem))
             gap.retry_at = time.monotonic() + _RETRY_SECONDS
-            recorded.has_failed = True
+            session.has_failed = True
             self.warn_suspended(errno_name(problem))
-        self.close(recorded)
+        self.close(session)
 
     def open_gap(self, session_id: str, since: str, reason: str) -> Gap:
         """Note that something is missing from ``since`` on; an earlier gap stays as it is."""
@@ -352,18 +352,18 @@ class RecordedSessions(dict[str, RecordedSession]):
         for gap in list(self.gaps.values()):
             gap.retry_at = 0.0
 
-    def open_after_gap(self, recorded: RecordedSession, stamp: str) -> Transcript:
+    def open_after_gap(self, session: RecordedSession, stamp: str) -> Transcript:
         """A session's open file, with its gap noted first. Raises OSError."""
         if self.gaps:
-            self._note_gap(recorded, stamp)
-        return self.open_transcript(recorded)
+            self._note_gap(session, stamp)
+        return self.open_transcript(session)
 
     def note_gaps(self) -> None:
         """Append the gap notes that are possible now, since nothing else may ever be appended to these transcripts."""
         for session_id in list(self.gaps):
             self._progress.move()
-            recorded = self.get(session_id)
-            if recorded is not None and recorded.is_deleted:
+            session = self.get(session_id)
+            if session is not None and session.is_deleted:
                 del self.gaps[session_id]
             else:
                 stamp = timestamps.stamp(time.time())
@@ -373,12 +373,12 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Warn that recording is suspended, unless this process has warned of its store already. From any thread."""
         self._warn_once(f"recording is suspended: {self._store.root}: {reason}. The conversation continues.")
 
-    def _note_gap(self, recorded: RecordedSession, stamp: str) -> None:
-        session_id = recorded.header.session_id
+    def _note_gap(self, session: RecordedSession, stamp: str) -> None:
+        session_id = session.header.session_id
         gap = self.gaps.get(session_id)
         if gap is not None:
             note = {"type": NoteType.GAP, "since": gap.since, "reason": gap.reason}
-            self.open_transcript(recorded).append(file_format.encode_note(stamp, self._run_id, note))
+            self.open_transcript(session).append(file_format.encode_note(stamp, self._run_id, note))
             del self.gaps[session_id]
             self.unmarked.add(session_id)
 
@@ -386,10 +386,10 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Warn that the disk may have lost something, unless this process has warned of its store. From any thread."""
         self._warn_once(f"the disk may have lost something: {self._store.root}: {reason}. The conversation continues.")
 
-    def _handle_failed_close(self, recorded: RecordedSession, problem: OSError) -> None:
+    def _handle_failed_close(self, session: RecordedSession, problem: OSError) -> None:
         """A file could not be closed."""
-        if self.get(recorded.header.session_id) is recorded and not recorded.is_deleted:
-            self.open_gap(recorded.header.session_id, timestamps.stamp(time.time()), errno_name(problem))
+        if self.get(session.header.session_id) is session and not session.is_deleted:
+            self.open_gap(session.header.session_id, timestamps.stamp(time.time()), errno_name(problem))
             self.warn_of_loss(errno_name(problem))
 
     def _warn_once(self, text: str) -> None:

@@ -376,19 +376,19 @@ class Recorder:
         if data:
             self._sessions.run_unless_suspended(session_id, stamp, lambda recorded: self._write(recorded, data, stamp))
 
-    def _write(self, recorded: RecordedSession, data: file_format.Parts, stamp: str) -> None:
-        if recorded.is_deleted:
+    def _write(self, session: RecordedSession, data: file_format.Parts, stamp: str) -> None:
+        if session.is_deleted:
             return
-        transcript = self._sessions.open_after_gap(recorded, stamp)
+        transcript = self._sessions.open_after_gap(session, stamp)
         transcript.append(*(data if self.mask is None else [self._mask_entries(b"".join(data))]))
-        self._sessions.add_unmarked(recorded)
+        self._sessions.add_unmarked(session)
         if self.fsync == "always":
             transcript.sync()
 
     def _mask_entries(self, data: bytes) -> bytes:
         """The entries with secrets masked. However long that takes, the store does not count as hanging."""
         assert self.mask is not None
-        with self._progress.long_work():
+        with self._progress.allow_long_work():
             return self.mask(data)
 
 

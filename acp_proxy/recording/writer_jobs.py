@@ -131,7 +131,7 @@ class Progress:
         self.is_stalled = False
 
     @contextlib.contextmanager
-    def long_work(self) -> Iterator[None]:
+    def allow_long_work(self) -> Iterator[None]:
         """What is done in this context may take long."""
         self.moved_at = math.inf
         try:

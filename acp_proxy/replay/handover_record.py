@@ -216,7 +216,7 @@ _STOP_REASONS = {
 """What a stop reason means."""
 
 
-class Facts:
+class RecordFacts:
     """Collects the files, the last plan and the open ends from the lines of a replay."""
 
     def __init__(self) -> None:
@@ -345,7 +345,7 @@ class HandoverRecord:
         """The speaker of the last message, and its ``messageId``."""
         self._calls: dict[str, tuple[RecordTurn, RecordItem, str]] = {}
         """By call id: its turn, its place there, and its title."""
-        self._facts = Facts()
+        self._facts = RecordFacts()
         self._attachments = Attachments(accepted_content)
 
     def add(self, line: bytes) -> None:

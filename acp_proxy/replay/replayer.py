@@ -223,7 +223,7 @@ class Replayer:
             case NoteType.TERMINAL:
                 lines: list[bytes] = []
                 for id, content in self._terminals.note(run_id, note).items():
-                    lines += self._segment.call(
+                    lines += self._segment.add_call(
                         ReplayedCall(id, content.run, False, {"content": content.content}, {}, shows_terminal=True)
                     )
                 return lines
@@ -250,7 +250,9 @@ class Replayer:
 
     def _add_call(self, call: ReplayedCall | None) -> list[bytes]:
         return (
-            self._replay_users(self._echoes.end_echoes(call.run)) + self._segment.call(call) if call is not None else []
+            self._replay_users(self._echoes.end_echoes(call.run)) + self._segment.add_call(call)
+            if call is not None
+            else []
         )
 
     def _replay_users(self, user_updates: list[Update]) -> list[bytes]:

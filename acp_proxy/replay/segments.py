@@ -32,7 +32,7 @@ class Segment(Protocol):
     def add_chunks(self, stream: AlikeChunks) -> list[bytes] | None:
         """Add more chunks of the message that was added last. None: add them one by one instead."""
 
-    def call(self, call: ReplayedCall) -> list[bytes]:
+    def add_call(self, call: ReplayedCall) -> list[bytes]:
         """Add a statement about a tool call."""
 
     def end(self, failed: Collection[Key]) -> list[bytes]:
@@ -56,7 +56,7 @@ class FullSegment:
 
     def __init__(self, session_id: str, calls: UnfinishedCalls, terminals: ReplayedTerminals) -> None:
         self._session_id = session_id
-        self._calls = calls
+        self._unfinished_calls = calls
         self._terminals = terminals
         self._terminal_contents: dict[str, TerminalContent] = {}
         self._waiting_lines: deque[_WaitingLine] = deque()
@@ -65,15 +65,15 @@ class FullSegment:
 
     def add(self, update: Update) -> list[bytes]:
         if update_kinds.find(update.kind).role is Role.COMPACTION:
-            unfinished.note(update, self._calls)
+            unfinished.note(update, self._unfinished_calls)
         return self._send_or_hold(_WaitingLine(update.line))
 
     def add_chunks(self, stream: AlikeChunks) -> list[bytes]:
         return self._send_or_hold(_WaitingLine(stream.messages))
 
-    def call(self, call: ReplayedCall) -> list[bytes]:
-        is_new = call.id not in self._calls.known_ids
-        statements = self._calls.take(call)
+    def add_call(self, call: ReplayedCall) -> list[bytes]:
+        is_new = call.id not in self._unfinished_calls.known_ids
+        statements = self._unfinished_calls.take(call)
         if not statements and call.id not in self._asked_lines:
             self._asked_lines[call.id] = _WaitingLine(b"", is_awaited=True)
             return self._send_or_hold(self._asked_lines[call.id])
@@ -90,7 +90,7 @@ class FullSegment:
         lines = [self._finish_line(waiting_line) for waiting_line in self._waiting_lines if not waiting_line.is_awaited]
         self._waiting_lines.clear()
         self._asked_lines.clear()
-        own_terminals = self._calls.with_own_terminals
+        own_terminals = self._unfinished_calls.with_own_terminals
         self._terminals.end_turn(
             {id: content for id, content in self._terminal_contents.items() if id not in own_terminals}
         )
@@ -121,7 +121,9 @@ class FullSegment:
         if waiting_line.run is None:
             return waiting_line.line
         return self._terminals.fill_line(
-            waiting_line.line, waiting_line.run, keeps_own=waiting_line.call in self._calls.with_own_terminals
+            waiting_line.line,
+            waiting_line.run,
+            keeps_own=waiting_line.call in self._unfinished_calls.with_own_terminals,
         )
 
     def _note_terminals(self, call: ReplayedCall) -> None:
@@ -138,7 +140,7 @@ class CompactSegment:
     def __init__(self, session_id: str, calls: UnfinishedCalls, terminals: ReplayedTerminals, limit: int) -> None:
         """``limit``: the most bytes of one call; 0 for no limit."""
         self._session_id = session_id
-        self._calls = calls
+        self._unfinished_calls = calls
         self._terminals = terminals
         self._limit = limit
         self._items: list[Chunks | FoldedCall | Compaction | bytes] = []
@@ -169,18 +171,20 @@ class CompactSegment:
         last_item.add_chunks(stream.text)
         return []
 
-    def call(self, call: ReplayedCall) -> list[bytes]:
+    def add_call(self, call: ReplayedCall) -> list[bytes]:
         if (fold := self._folds.get(call.id)) is None:
-            fold = FoldedCall(self._session_id, call.id, self._limit, is_whole=call.id not in self._calls.known_ids)
+            fold = FoldedCall(
+                self._session_id, call.id, self._limit, is_whole=call.id not in self._unfinished_calls.known_ids
+            )
             self._folds[call.id] = fold
             self._items.append(fold)
-        for statement in self._calls.take(call):
+        for statement in self._unfinished_calls.take(call):
             if statement.sets_content:
                 self._terminals.stop_awaiting(statement.id)
             if self._uncut_fold is not None and self._uncut_fold is not fold:
                 self._uncut_fold.cut()
             self._uncut_fold = fold
-            fold.take(statement, one_by_one=statement.id in self._calls.with_own_terminals)
+            fold.take(statement, one_by_one=statement.id in self._unfinished_calls.with_own_terminals)
         return []
 
     def end(self, failed: Collection[Key]) -> list[bytes]:
@@ -196,7 +200,7 @@ class CompactSegment:
             match item:
                 case Chunks():
                     yield item.encode()
-                case FoldedCall() if item.id in self._calls.known_ids:
+                case FoldedCall() if item.id in self._unfinished_calls.known_ids:
                     yield from item.encode(self._terminals, failed=(TOOL_CALL, item.id) in failed)
                 case Compaction():
                     yield item.encode(failed=(COMPACTION, item.id) in failed)
@@ -217,7 +221,7 @@ class CompactSegment:
     def _add_compaction(self, update: Update) -> None:
         """Fold all updates of a compaction into its first place. Updates in later segments pass unchanged."""
         id = unfinished.find_id(update)
-        is_new = unfinished.note(update, self._calls)
+        is_new = unfinished.note(update, self._unfinished_calls)
         if is_new:
             self._compactions[id] = Compaction(self._session_id, id)
             self._items.append(self._compactions[id])

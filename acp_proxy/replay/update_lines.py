@@ -118,7 +118,7 @@ def _encode_members(members: Iterable[tuple[str, bytes]]) -> Iterable[bytes]:
 
 def _find_usual_update(raw: bytes) -> int | None:
     """The offset, in characters, of the update in a line written as official SDKs write it; else None."""
-    id = acp.plain_update_session(raw)
+    id = acp.find_plain_session_id(raw)
     if id is None:
         return None
     offset = len(acp.UPDATE_PREFIX) + len(id) + 1

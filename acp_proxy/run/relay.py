@@ -241,8 +241,8 @@ class Relay:
         self.flush()
         for effect in effects:
             self.perform(effect)
-        with self._output(peer.other).reserve():
-            yield self._output(peer.other).write_locked
+        with self._get_output(peer.other).reserve():
+            yield self._get_output(peer.other).write_locked
 
     def flush(self) -> None:
         """Return once the decided entries are recorded, or the store hangs."""
@@ -274,7 +274,7 @@ class Relay:
     def _perform(self, effect: RelayEffect) -> list[RelayEffect]:
         match effect:
             case Forward():
-                output = self._output(effect.to)
+                output = self._get_output(effect.to)
                 if effect.is_own:
                     self._send_own(effect)
                 else:
@@ -339,7 +339,7 @@ class Relay:
 
         The pump that reads from its receiver must not wait for it: the receiver may read nothing until it has written.
         """
-        output = self._output(effect.to)
+        output = self._get_output(effect.to)
         if effect.to is Peer.AGENT and self.agent.is_thread(threading.get_ident()):
             output.post(effect.data, math.inf)  # one per load under way, and their number is limited
         elif effect.to is Peer.CLIENT and self.client.is_thread(threading.get_ident()):
@@ -413,7 +413,7 @@ class Relay:
 
     # --- small things
 
-    def _output(self, peer: Peer) -> Output:
+    def _get_output(self, peer: Peer) -> Output:
         return self._to_client if peer is Peer.CLIENT else self._to_agent
 
     def _require_load_requests(self) -> LoadRequests:

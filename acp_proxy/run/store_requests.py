@@ -131,7 +131,7 @@ class StoreRequests:
             recorder.delete(known_id)
             return known_id
 
-        claim_answer = self._answers.start_limit(
+        claim_answer = self._answers.start_timer(
             own_messages.refuse_for_store(request, "ETIMEDOUT").data if request is not None else b""
         )
         job = recorder.jobs.submit(delete_known)

@@ -102,7 +102,7 @@ class TimedAnswers:
         if not self._questions.acquire(timeout=STALL_SECONDS):
             self._client.post(late_answer)
             return
-        claim_answer = self.start_limit(late_answer)
+        claim_answer = self.start_timer(late_answer)
 
         def work() -> None:
             line = late_answer
@@ -115,7 +115,7 @@ class TimedAnswers:
 
         self._worker.put(work)
 
-    def start_limit(self, late_answer: bytes) -> Callable[[], bool]:
+    def start_timer(self, late_answer: bytes) -> Callable[[], bool]:
         """Send ``late_answer`` at the limit, unless the returned function is called before. That returns whether it was
         in time, so that the caller may answer."""
         unanswered = threading.Lock()

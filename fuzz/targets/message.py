@@ -53,7 +53,7 @@ def looked_into(message: Message, line: bytes) -> None:
                 looked_into(item, item.raw)
         case Response() | Opaque():
             pass
-    acp.plain_update_session(line)
+    acp.find_plain_session_id(line)
 
 
 def rewritten(message: Request | Notification) -> None:

@@ -303,7 +303,7 @@ def test_an_unanswered_user_message_is_recorded_and_is_not_a_turn() -> None:
 def test_a_turn_made_elsewhere_is_left_to_the_next_replay_if_one_is_coming() -> None:
     elsewhere: list[str | Update] = ["> and commit it", "It is committed."]
     comparison = compare_replay(transcript(*TALK), *TALK, late=[GREETING, *elsewhere])
-    assert updates(comparison.find_new(comes_again=True)) == [GREETING]
+    assert updates(comparison.find_new(may_replay_again=True)) == [GREETING]
 
 
 def test_an_answer_of_an_earlier_replay_that_comes_again_in_its_turn_is_recorded_once() -> None:
@@ -645,9 +645,9 @@ def test_what_the_transcript_has_is_not_shown_behind_it_if_it_comes_again() -> N
     again = agent(answers[0], messageId="again")
     comparison = compare_replay(transcript(*TALK), *answers, again, GREETING)
     assert comparison.split_tail()[0] == [line(again), line(GREETING)]
-    assert comparison.split_tail(comes_again=True)[0] == [line(GREETING)]
+    assert comparison.split_tail(may_replay_again=True)[0] == [line(GREETING)]
     comparison = compare_replay(transcript(*TALK), *answers, "> again", answers[0])
-    assert len(comparison.split_tail(comes_again=True)[0]) == 2
+    assert len(comparison.split_tail(may_replay_again=True)[0]) == 2
 
 
 def test_the_rest_of_a_turn_of_calls_is_new_if_the_replay_leaves_the_calls_out() -> None:

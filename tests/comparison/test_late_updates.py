@@ -10,7 +10,7 @@ from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import UNDECIDED_LIMIT, LateUpdates
 from acp_proxy.comparison.replay_in_turn import ReplayInTurn, SortedLine
 from acp_proxy.comparison.tail import TAIL_LIMIT
-from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, letters
+from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, fold_letters
 from fuzz import growth
 from tests.comparison.telling import (
     Update,
@@ -358,7 +358,7 @@ class Turn:
         loading: bool = False,
     ) -> None:
         """``loading``: the agent is asked for a replay in the turn."""
-        self.prompts, self.loading = [letters(prompt) for prompt in prompts], loading
+        self.prompts, self.loading = [fold_letters(prompt) for prompt in prompts], loading
         comparison = compare_replay(past, *before)
         comparison.end_message()
         self.replay = ReplayInTurn(comparison, shows_transcript=ours, expects_replay=loading)

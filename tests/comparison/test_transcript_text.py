@@ -13,7 +13,7 @@ from acp_proxy.comparison.transcript_text import (
     User,
     block_letters,
     digest,
-    letters,
+    fold_letters,
     takes_back,
 )
 from acp_proxy.protocol.jsonrpc import Peer
@@ -238,7 +238,7 @@ def test_an_update_of_another_kind_is_known_by_its_value() -> None:
 @given(st.text())
 def test_letters_are_the_same_however_a_text_is_cut(text: str) -> None:
     for at in range(len(text)):
-        assert letters(text[:at]) + letters(text[at:]) == letters(text)
+        assert fold_letters(text[:at]) + fold_letters(text[at:]) == fold_letters(text)
 
 
 @given(st.lists(values), st.lists(st.dictionaries(st.sampled_from(["sessionUpdate", "content", "toolCallId"]), values)))

@@ -86,7 +86,7 @@ def test_the_kind_of_an_update_is_a_string_or_none() -> None:
 
 @pytest.mark.parametrize("id", [b"s-1", b"", b"a b/c:d", "é\u2028😀".encode(), b"\xff"])
 def test_an_update_as_sdks_write_it_is_recognised_by_its_beginning(id: bytes) -> None:
-    assert acp.plain_update_session(UPDATE.replace(b"s-1", id)) == id
+    assert acp.find_plain_session_id(UPDATE.replace(b"s-1", id)) == id
 
 
 @pytest.mark.parametrize(
@@ -106,14 +106,14 @@ def test_an_update_as_sdks_write_it_is_recognised_by_its_beginning(id: bytes) ->
     ],
 )
 def test_any_other_line_has_to_be_parsed(line: bytes) -> None:
-    assert acp.plain_update_session(line) is None
+    assert acp.find_plain_session_id(line) is None
 
 
 @given(texts, values)
 def test_the_session_found_by_the_beginning_is_the_parsed_one(session: str, update: Any) -> None:
     message = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session, "update": update}}
     line = json.dumps(message, separators=(",", ":")).encode()
-    found = acp.plain_update_session(line)
+    found = acp.find_plain_session_id(line)
     assert found == (None if "\\" in json.dumps(session) else session.encode())
 
 

@@ -164,7 +164,7 @@ def test_null_clears_a_field_of_a_call_and_what_is_omitted_stays() -> None:
 
 
 def test_chunks_add_to_the_content_of_a_call_and_an_update_replaces_it() -> None:
-    items = [v2_updates.text_item(name) for name in "abc"]
+    items = [v2_updates.make_text_item(name) for name in "abc"]
     [call] = updates(
         turn(
             update_entry("tool_call_content_chunk", toolCallId="c", content=items[0]),
@@ -207,7 +207,7 @@ def test_a_call_shows_the_output_of_its_terminal_also_what_comes_later() -> None
     shows = update_entry("tool_call_update", toolCallId="c", content=[{"type": "terminal", "terminalId": "x"}])
     begun = update_entry("terminal_update", terminalId="x", command="make")
     out = turn(begun, shows, update_entry("terminal_output_chunk", terminalId="x", data=data(b"12 ")))
-    assert updates(out)[0]["content"] == [v2_updates.text_item("```\n$ make\n12 \n```")]
+    assert updates(out)[0]["content"] == [v2_updates.make_text_item("```\n$ make\n12 \n```")]
     later = retold(
         prompt_entry(1),
         accepted(1),
@@ -220,14 +220,14 @@ def test_a_call_shows_the_output_of_its_terminal_also_what_comes_later() -> None
     )
     first, last = updates(later)
     assert (first["sessionUpdate"], last["sessionUpdate"]) == ("tool_call", "tool_call_update")
-    assert last["content"] == [v2_updates.text_item("```\n$ make\npassed\n```\n[exited with code 0]")]
+    assert last["content"] == [v2_updates.make_text_item("```\n$ make\npassed\n```\n[exited with code 0]")]
 
 
 def test_a_snapshot_of_a_terminals_output_replaces_it() -> None:
     shows = update_entry("tool_call_update", toolCallId="c", content=[{"type": "terminal", "terminalId": "x"}])
     chunked = update_entry("terminal_output_chunk", terminalId="x", data=data(b"old"))
     out = turn(shows, chunked, update_entry("terminal_update", terminalId="x", output={"data": data(b"new")}))
-    assert updates(out)[0]["content"] == [v2_updates.text_item("```\nnew\n```")]
+    assert updates(out)[0]["content"] == [v2_updates.make_text_item("```\nnew\n```")]
 
 
 def test_a_patch_is_shown_as_text_and_changes_without_one_are_listed() -> None:
@@ -236,8 +236,8 @@ def test_a_patch_is_shown_as_text_and_changes_without_one_are_listed() -> None:
     bare = {"type": "diff", "changes": changes}
     [call] = updates(turn(update_entry("tool_call_update", toolCallId="c", content=[patch, bare])))
     assert call["content"] == [
-        v2_updates.text_item("```diff\n-a\n+b\n```"),
-        v2_updates.text_item("modify /a\nmove /b -> /c"),
+        v2_updates.make_text_item("```diff\n-a\n+b\n```"),
+        v2_updates.make_text_item("modify /a\nmove /b -> /c"),
     ]
 
 

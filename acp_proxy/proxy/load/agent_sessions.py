@@ -55,7 +55,7 @@ class AgentSessions:
         """
         if opened_id is None or opened_id == load.session_id or not load.plan.renames:
             return load.response, None
-        is_known = self._aliases.client_of(opened_id) == load.session_id
+        is_known = self._aliases.get_client_id(opened_id) == load.session_id
         self._aliases.add(load.session_id, opened_id)
         return aliases.with_result_session(load.response, load.session_id), opened_id if not is_known else None
 
@@ -137,4 +137,4 @@ class AgentSessions:
             return []
         prompt, _ = refused
         line = self._handovers.add_record(prompt.raw + b"\n", prompt, load.session_id)
-        return [Forward(Peer.AGENT, self._aliases.to_agent(line, jsonrpc.read_message(line)))]
+        return [Forward(Peer.AGENT, self._aliases.rewrite_for_agent(line, jsonrpc.read_message(line)))]

@@ -60,7 +60,7 @@ class AnsweredLoads:
             return []
         # What is new may have been recorded in the meantime: another window has loaded the session too.
         effects = self._release(load)
-        lines = load.compared.find_unchecked(comes_again=self._open_loads.comes_again(load))
+        lines = load.compared.find_unchecked(may_replay_again=self._open_loads.may_replay_again(load))
         updates = tuple((line, True) for line in lines)
         compared_size = load.compared.size
         return effects + (
@@ -73,7 +73,7 @@ class AnsweredLoads:
         effects = self._release(load)
         if load.compared is None:
             return effects
-        new_lines = load.compared.find_new(comes_again=self._open_loads.comes_again(load))
+        new_lines = load.compared.find_new(may_replay_again=self._open_loads.may_replay_again(load))
         for line in new_lines:
             effects += self._record(load, line)
         if new_lines:

@@ -71,15 +71,15 @@ class ComparedReplay:
                 self.comparison, shows_transcript=shows_transcript, expects_replay=expects_replay
             )
 
-    def find_new(self, *, comes_again: bool) -> list[bytes]:
-        """The lines that the transcript lacks. ``comes_again``: as for ``Comparison.find_new``."""
-        lines = self.comparison.find_new(is_open_elsewhere=self._is_open_elsewhere, comes_again=comes_again)
+    def find_new(self, *, may_replay_again: bool) -> list[bytes]:
+        """The lines that the transcript lacks. ``may_replay_again``: as for ``Comparison.find_new``."""
+        lines = self.comparison.find_new(is_open_elsewhere=self._is_open_elsewhere, may_replay_again=may_replay_again)
         lines = drop_repetition(lines) if self.comparison.text.is_empty else lines
         return [line for line in lines if line not in self._recorded_elsewhere]
 
-    def find_unchecked(self, *, comes_again: bool) -> list[bytes]:
+    def find_unchecked(self, *, may_replay_again: bool) -> list[bytes]:
         """The new lines, which must be compared with what was appended to the transcript since ``size``."""
-        lines = self.find_new(comes_again=comes_again)
+        lines = self.find_new(may_replay_again=may_replay_again)
         self._is_checked, self._checked_lines = not lines, frozenset(lines)
         return lines
 

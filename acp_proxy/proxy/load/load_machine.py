@@ -358,7 +358,7 @@ class LoadMachine:
         if shows is ShownReplay.AGENT:
             lines = [line for line, _ in order_replay(load.uncompared.items, load.earlier_replay)]
         elif shows is ShownReplay.TRANSCRIPT and load.compared is not None:  # ``run`` has sent it; the tail follows
-            lines, _ = load.compared.comparison.split_tail(comes_again=self.open_loads.comes_again(load))
+            lines, _ = load.compared.comparison.split_tail(may_replay_again=self.open_loads.may_replay_again(load))
         if isinstance(replay_end, ReplayEnded):
             load.uncompared.drain()
             states = replay_end.states
@@ -438,7 +438,7 @@ class LoadMachine:
         load = self.open_loads.find_in_question(session_id)
         return self._move(load, LoadEvent.CLOSED) if load is not None else []
 
-    def prompt(self, session_id: str, prompt: Request | None) -> list[Effect]:
+    def handle_prompt(self, session_id: str, prompt: Request | None) -> list[Effect]:
         """The client prompts: settle what the agent sent until now. ``prompt``: None if it passes in pieces."""
         effects: list[Effect] = []
         for load in self.open_loads.find_by_session(session_id):
@@ -507,7 +507,7 @@ class LoadMachine:
         match load.state:
             case LoadState.ASKED:
                 load.uncompared.add(line, self.open_loads.follows(load))
-                return self._limit(load)
+                return self._release_if_flooded(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
                 self.waiting_lines.remember(load, line, is_late=self.open_loads.follows(load))
                 return self._send_behind(load, line)
@@ -544,7 +544,7 @@ class LoadMachine:
         holder = self.waiting_lines.find_holder(session_id)
         if holder is not None:
             holder.behind_response.add(line, None)
-            return self._limit(holder)
+            return self._release_if_flooded(holder)
         return [*self.answered_loads.send_late(session_id), Forward(Peer.CLIENT, line)]
 
     def send_request(self, session_id: str | None, line: bytes) -> list[Effect]:
@@ -566,9 +566,9 @@ class LoadMachine:
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
         holder.behind_response.add(line, None)
-        return self._limit(holder)
+        return self._release_if_flooded(holder)
 
-    def _limit(self, load: Load) -> list[Effect]:
+    def _release_if_flooded(self, load: Load) -> list[Effect]:
         """If too much waits before the agent's answer, everything passes."""
         return self._move(load, LoadEvent.FLOODED) if self.waiting_lines.drain_or_report_flood(load) else []
 

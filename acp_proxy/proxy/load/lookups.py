@@ -106,7 +106,7 @@ class Lookups:
         """Whether the store may know another id for a session that was not opened here."""
         if not (self._service.is_ready and self._log.records):
             return False
-        return not self._log.sessions.is_known(session_id) and self._aliases.agent_of(session_id) is None
+        return not self._log.sessions.is_known(session_id) and self._aliases.get_agent_id(session_id) is None
 
     def _unarchives(self, request: Request) -> bool:
         """Whether this asks the agent to unarchive a session that its list may show as archived here."""
@@ -134,7 +134,7 @@ class Lookups:
             return []
         request, line = self._pending.pop(session.request)
         session_id = acp.session_id(request.params) or ""
-        if session.continued_session_id is not None and self._copy_ids.client_of(session_id) is None:
+        if session.continued_session_id is not None and self._copy_ids.get_client_id(session_id) is None:
             self._copy_ids.add(session.continued_session_id, session_id)
             return [DecideLater(Peer.CLIENT, [line])]
         if request.method == acp.DELETE:
@@ -158,7 +158,7 @@ class Lookups:
         self._log.drop_cancelled_prompts(session_id)
         is_in_turn = self._log.sessions.is_in_turn(session_id)
         if session.agent_has_only_part and not session.is_copy:
-            is_ours_no_more = session.alias is not None and self._aliases.client_of(session.alias) is None
+            is_ours_no_more = session.alias is not None and self._aliases.get_client_id(session.alias) is None
             self._handovers.expect_record(session_id, handed_over_again=is_ours_no_more)
         if self._handovers.awaits_record(session_id):
             session = replace(session, agent_has_only_part=True)
@@ -176,7 +176,7 @@ class Lookups:
         others = self._machine.open_loads.find_by_session(session_id)
         earlier_id = next((other.earlier_id for other in others if other.earlier_id is not None), None)
         if earlier_id is None and self._log.sessions.is_known(session_id):
-            earlier_id = self._aliases.agent_of(session_id) or session_id
+            earlier_id = self._aliases.get_agent_id(session_id) or session_id
         # An agent that is not asked goes on with its turn in the session that it has open.
         alias_effects = self._use_alias(session_id, session) if plan.sends is not None else []
         if session.is_foreign:
@@ -189,7 +189,7 @@ class Lookups:
             plan,
             has_transcript=session.has_transcript,
             is_open_elsewhere=is_open,
-            earlier_id=earlier_id if earlier_id != (self._aliases.agent_of(session_id) or session_id) else None,
+            earlier_id=earlier_id if earlier_id != (self._aliases.get_agent_id(session_id) or session_id) else None,
         )
         return [*alias_effects, *close_effects, *self._ask(line, load)]
 
@@ -201,7 +201,7 @@ class Lookups:
         """From now on, the agent gets the id that it knows."""
         if session.alias is None:
             return []
-        if self._aliases.client_of(session.alias) is None:
+        if self._aliases.get_client_id(session.alias) is None:
             self._aliases.add(session_id, session.alias)
         return self._agent_sessions.add_alias(session_id, session.alias)
 
@@ -210,13 +210,15 @@ class Lookups:
         if session.is_archived_here and self._unarchives(request):
             return [CloseTranscript(request.id), SetArchived(request.id, session_id, True, False)]
         self._looked_up.add(request.id)
-        line = self._copy_ids.to_agent(line, request)  # as the client sent it, so that its id stays the client's
+        line = self._copy_ids.rewrite_for_agent(
+            line, request
+        )  # as the client sent it, so that its id stays the client's
         return [CloseTranscript(request.id), *self._use_alias(session_id, session), DecideLater(Peer.CLIENT, [line])]
 
     def _ask_to_delete(self, line: bytes, request: Request, session_id: str, session: SessionFound) -> list[Effect]:
         """Ask the agent to delete the session, by the id that it knows."""
         self._open_requests.add(Peer.CLIENT, request, session_id)
-        line = self._aliases.to_agent(line, request)
+        line = self._aliases.rewrite_for_agent(line, request)
         if session.alias is not None:
             with suppress(ValueError, KeyError):
                 line = acp.with_session(line, session.alias)
@@ -278,7 +280,7 @@ class Lookups:
         if sends is not None and sends != request.method:
             line = acp.with_method(request.raw, sends) + b"\n"
         self._open_requests.add(Peer.CLIENT, request, load.session_id, keeps_raw=True)
-        return [Forward(Peer.AGENT, self._aliases.to_agent(line, request))]
+        return [Forward(Peer.AGENT, self._aliases.rewrite_for_agent(line, request))]
 
 
 def _refuse_unknown(request: Request, session_id: str) -> Effect:

@@ -101,7 +101,7 @@ class OpenLoads:
             not other.awaits_agent for other in self.find_by_session(load.session_id)
         )
 
-    def comes_again(self, load: Load) -> bool:
+    def may_replay_again(self, load: Load) -> bool:
         """Whether the agent may replay the session again, for another open load."""
         others = (other for other in self.find_by_session(load.session_id) if other is not load)
         return any(other.state not in ABANDONED_STATES | CANCELLED_STATES for other in others)
@@ -132,7 +132,7 @@ class OpenLoads:
 
     def note_clients_answer(self, load: Load) -> None:
         """The client has its answer. What the agent sends from here on may belong to this load, or to later ones."""
-        self._leave(load)
+        self._remove_unanswered(load)
         self._following |= {other.request.id for other in self.find_by_session(load.session_id)}
 
     def put_in_question(self, load: Load) -> Load | None:
@@ -143,11 +143,11 @@ class OpenLoads:
 
     def forget(self, load: Load) -> None:
         """Everything is settled."""
-        self._leave(load)
+        self._remove_unanswered(load)
         if self._in_question.get(load.session_id) is load:
             del self._in_question[load.session_id]
 
-    def _leave(self, load: Load) -> None:
+    def _remove_unanswered(self, load: Load) -> None:
         if self._unanswered.get(load.request.id) is load:
             del self._unanswered[load.request.id]
             self._following.discard(load.request.id)

@@ -246,9 +246,9 @@ def test_the_oldest_aliases_are_forgotten() -> None:
     for id in many:
         names.add(f"client {id}", f"agent {id}")
     said = line(chunk(f"client {many[-1]}", "a"))
-    assert names.to_agent(said, read_message(said)) == line(chunk(f"agent {many[-1]}", "a"))
+    assert names.rewrite_for_agent(said, read_message(said)) == line(chunk(f"agent {many[-1]}", "a"))
     old = line(chunk(f"client {many[0]}", "a"))
-    assert names.to_agent(old, read_message(old)) == old
+    assert names.rewrite_for_agent(old, read_message(old)) == old
     assert sum(map(len, names._client_ids)) <= aliases.LIMIT
 
 
