@@ -76,13 +76,16 @@ WITH_ID = [FIRST[0] | {"messageId": "m1"}, *FIRST[1:]]
         ([*WITH_ID, *WITH_ID], [WITH_ID, WITH_ID]),
         ([WITH_ID[0], WITH_ID[0], *WITH_ID[1:], *WITH_ID[1:]], [WITH_ID, WITH_ID]),
         ([*WITH_ID, CALL, CALL, *WITH_ID, CALL, CALL], [[*WITH_ID, CALL, CALL]] * 2),
-        ([*WITH_ID, CALL, *WITH_ID], []),
+        ([*WITH_ID, CALL, *WITH_ID], [[*WITH_ID, CALL], WITH_ID]),
+        ([*WITH_ID, WITH_ID[0], CALL, WITH_ID[1]], [[*WITH_ID, CALL], WITH_ID]),
+        ([*WITH_ID, CALL, CALL, *WITH_ID, CALL], []),
+        ([*WITH_ID, CALL, CALL, WITH_ID[0]], []),
         (WITH_ID, []),
         ([*FIRST, *FIRST], []),  # the user may have said the same twice
         ([], []),
     ],
 )
-def test_replays_are_separated_only_if_each_line_came_once_for_each(
+def test_replays_are_separated_only_if_it_is_certain_which_is_which(
     sent: list[dict[str, Any]], replays: list[list[dict[str, Any]]]
 ) -> None:
     separated = separate_replays([(line, True) for line in lines(sent)], 2)

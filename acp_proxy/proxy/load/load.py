@@ -106,9 +106,10 @@ class Load:
         The client cancels a load after 3 updates and loads again: 3. If the agent answers this one alone, what came for
         both may be one replay, or two. Where none begins like the first, this load's is what came after the 3."""
         self.overtaken_count = 0
-        """How many updates the agent had sent for a later load when it answered that before this one; 0: it did not.
+        """How many updates the agent had sent for this load when it answered another one before it, or 0 if it did not.
 
-        Of two loads, it answers the second first, after ``a b``: these become the second's replay, and this is 2."""
+        Of two loads, it answers the second first, after ``a b``: these become the second's replay, and this is 2. Or it
+        answers either after ``a b a b``: ``a b`` is the replay of each. What follows for this one may come twice."""
         self.rest_of_replay: RestOfReplay | None = None
         """What the agent sent between the two answers, if it had sent as much for this load: the rest of one of the two
         replays. The rest of the other one is alike, and may follow this answer.

@@ -217,7 +217,7 @@ class LoadMachine:
             ):  # the replays do not begin alike: this one's began after it was asked for
                 last_replay = find_last_replay(lines[cancelled_count:])
             load.uncompared.replace(last_replay)
-        if not self._separate_replays(load.session_id):
+        if not self._separate_replays(load):
             self._take_replay_of_oldest(load)
         rest_lines = load.uncompared.lines[load.overtaken_count :] if load.overtaken_count else []
         load.earlier_replay = self.open_loads.swap_beginning(load)
@@ -234,12 +234,19 @@ class LoadMachine:
             load.before_response.replace(load.before_response.drain() + load.behind_response.drain())
         return effects + self._move(load, LoadEvent.AGREED, message)
 
-    def _separate_replays(self, session_id: str) -> bool:
-        """Give each open load of the session its replay, if what came for the oldest is certainly one for each."""
-        loads = [load for load in self.open_loads.find_by_session(session_id) if load.state is LoadState.ASKED]
-        replays = separate_replays(loads[0].uncompared.items, len(loads)) if len(loads) > 1 else []
-        for load, replay in zip(loads, replays, strict=False):
-            load.uncompared.replace(replay)
+    def _separate_replays(self, load: Load) -> bool:
+        """Give this load and the other open ones of its session their replays, if it is certain which is which."""
+        loads = [other for other in self.open_loads.find_by_session(load.session_id) if other.state is LoadState.ASKED]
+        if load not in loads or len(loads) == 1:
+            return False
+        # The beginnings that earlier answers left to younger loads came before what the oldest one has got since.
+        lines = [line for other in reversed(loads) for line in other.uncompared.items]
+        replays = separate_replays(lines, len(loads), may_lag=not load.imports)
+        others = [other for other in loads if other is not load]
+        for other, replay in zip([load, *others], replays, strict=False):
+            other.uncompared.replace(replay)
+        for other, replay in zip(others, replays[1:], strict=False):
+            other.overtaken_count = len(replay)
         return bool(replays)
 
     def _take_replay_of_oldest(self, load: Load) -> None:

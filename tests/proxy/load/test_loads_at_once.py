@@ -329,21 +329,36 @@ def test_what_is_new_is_shown_where_the_rest_of_a_replay_says_the_same_further_o
     assert shown == line(*new)
 
 
-@pytest.mark.parametrize("is_first", [True, False], ids=["in order", "the later load first"])
-def test_two_replays_whose_lines_come_mixed_are_shown_once_each(is_first: bool) -> None:
-    """claude-agent-acp works on both loads at once."""
+@pytest.mark.parametrize(
+    ("sent", "ids"),
+    [
+        ("0 1 0 2 3 1 2 3 A A", (1, 2)),
+        ("0 1 0 2 3 1 2 3 A A", (2, 1)),
+        ("0 1 0 2 1 3 A 2 3 A", (1, 2)),
+        ("0 1 0 2 1 3 A 2 3 A", (2, 1)),
+        ("0 0 1 2 0 1 3 A 2 1 3 A 2 3 A", (1, 2, 3)),
+        ("0 0 1 2 0 1 3 A 2 1 3 A 2 3 A", (2, 3, 1)),
+        ("0 1 0 1 A 2 3 A 2 3", (1, 2)),  # it answers within its replay
+        ("0 1 0 1 A 2 3 A 2 3", (2, 1)),
+    ],
+)
+def test_replays_whose_lines_come_mixed_are_shown_once_each(sent: str, ids: tuple[int, ...]) -> None:
+    """claude-agent-acp works on several loads at once. ``sent``: lines of the replay, and answers to ``ids``."""
     past = [
         line(said).replace(b'"content"', b'"messageId":"%d","content"' % number, 1).strip()
         for number, said in enumerate((*TURN_ONE, *TURN_TWO))
     ]
     talk = about_to_load(SimulatedSession(says=PAST), LOADS)
-    talk.client.say(load(1, "s"), load(2, "s"))
-    talk.agent.say(past[0], past[1], past[0], past[2], past[3], past[1], past[2], past[3])
-    ids = (1, 2) if is_first else (2, 1)
-    for id in ids:
-        talk.agent.say(result(id, {}))
-        assert talk.end_replay(id, rule=Rule.SAME).to_client == line(*past, result(id, {}))
-    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
+    talk.client.say(*(load(id, "s") for id in sorted(ids)))
+    answers = iter(ids)
+    for item in sent.split():
+        if item != "A":
+            assert talk.agent.say(past[int(item)]).to_client == b""
+            continue
+        talk.agent.say(result(id := next(answers), {}))
+        agents, transcripts = line(*past, result(id, {})), line(result(id, {}))
+        assert talk.end_replay(id).to_client in (agents, transcripts)
+    assert kept_lines(talk.client.say(prompt(9, "s"))) == [client_kept("s", prompt(9, "s"))]
 
 
 def test_new_words_are_whole_where_some_of_them_are_in_the_rest_of_a_replay() -> None:
