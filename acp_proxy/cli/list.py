@@ -23,6 +23,7 @@ from acp_proxy.cli.common import (
 )
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.cli.session_filter import (
+    OPTIONS,
     BranchOption,
     CwdOption,
     HereOption,
@@ -145,7 +146,9 @@ def list_sessions(
             is_known = explain_unknown_agent(opened, agent) is None
             if words and is_known and next(others.list_newest(opened, archived), None) is not None:
                 more = repeat_options(context, "store", "archived")
-                text = explain_given(context, sanitize.make_line(format_command("list", words, *more)), "pinned")
+                text = explain_given(
+                    context, sanitize.make_line(format_command("list", words, *more)), (*OPTIONS, "pinned")
+                )
             else:
                 text = explain_empty_list(opened, narrowed=is_narrow, agent=agent, archived=archived, words=words or ())
             typer.echo(fit_to_stream(text, sys.stderr), err=True)

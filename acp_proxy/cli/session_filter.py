@@ -1,6 +1,6 @@
 """Which sessions a command is about: its options, and the one function that reads the sessions they leave."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import typer
@@ -75,12 +75,12 @@ OPTIONS = ("agent", "cwd", "here", "since", "until", "branch")
 """The parameters of a command that leave out sessions."""
 
 
-def explain_given(context: typer.Context, command: str, *more: str) -> str:
-    """What to say if nothing matches, but something would without the options of the filter that were given.
+def explain_given(context: typer.Context, command: str, parameters: Iterable[str] = OPTIONS) -> str:
+    """What to say if nothing matches, but something would without those of these parameters that were given.
 
-    ``command``: the one without them. ``more``: other parameters that leave out sessions.
+    ``command``: the one without them.
     """
-    names = [words[0] for name in (*OPTIONS, *more) if (words := repeat_options(context, name))]
+    names = [words[0] for name in parameters if (words := repeat_options(context, name))]
     them = "it" if len(names) == 1 else "them"
     return f"Nothing matches with {' and '.join(names)}. Without {them}, something does: {command}"
 

@@ -20,7 +20,7 @@ from acp_proxy.cli.app import app
 from acp_proxy.protocol import timestamps
 from acp_proxy.run import output
 from acp_proxy.store.index import ListedSession
-from acp_proxy.tools.search import command, results, search
+from acp_proxy.tools.search import command, nearby, results, search
 from acp_proxy.tools.search.fts_table import Excerpt
 from acp_proxy.tools.search.search import Hit
 from acp_proxy.views import session_lines
@@ -385,7 +385,7 @@ def test_no_match_says_how_to_search_output_if_a_tool_printed_the_words(store: W
 
 def test_much_output_is_not_read_for_a_hint(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     printing_session(store)
-    monkeypatch.setattr(search, "_READ_FOR_HINT", 10)
+    monkeypatch.setattr(nearby, "_READ_FOR_HINT", 10)
     output = shell_quote.joined(["acp-proxy", "search", "wheel", "--in", "output", "--store", str(store.root)])
     assert run(store, "wheel").stderr.endswith(f"\nTo search what tools printed: {output}\n")
     run(store, "wheel", "--in", "output")
@@ -427,11 +427,73 @@ def test_operators_of_other_searches_are_said_to_be_words(store: WholeStore) -> 
     two_sessions(store)
     told = run(store, "login", "OR", "nothing").stderr.splitlines()
     assert told[1] == "OR is searched as a word: there are no operators."
+    told = run(store, "login", "OR", "nothing", "AND").stderr.splitlines()
+    assert told[1] == "AND, OR are searched as words: there are no operators."
 
 
-def test_no_match_in_a_part_does_not_advise_to_search_another(store: WholeStore) -> None:
+def test_no_match_in_a_part_says_what_is_found_without_it(store: WholeStore) -> None:
     two_sessions(store)
-    assert run(store, "logi", "--in", "output").stderr == "Nothing matches, not even as the beginning of a word.\n"
+    again = shell_quote.joined(["--store", str(store.root)])
+    for words, without, rest in (
+        (("logi", "--in", "output"), "with --in. Without it", "logi"),
+        (("cookie", "--in", "user", "--agent", "one"), "with --in. Without it", "cookie"),
+        (("cookie", "--in", "user", "--in", "tools", "--json"), "with --in. Without it", "cookie --json"),
+        (("login", "--in", "agent", "--agent", "other"), "with --agent. Without it", "login --in agent"),
+        (("cookie", "--in", "user", "--agent", "other"), "with --agent and --in. Without them", "cookie"),
+    ):
+        told = run(store, *words).stderr
+        assert told.startswith(f"Nothing matches {without}, something does: acp-proxy search {rest} {again}"), words
+        assert run(store, *shlex.split(told.partition(" search ")[2])).exit_code == 0
+    assert run(store, "zebra", "--in", "output").stderr == "Nothing matches, not even as the beginning of a word.\n"
+    near = shell_quote.joined(["acp-proxy", "search", "login", "--in", "user", "--store", str(store.root)])
+    assert run(store, "logn", "--in", "user").stderr.endswith(f"\nDid you mean: {near}\n")
+
+
+def renamed_and_read(store: WholeStore) -> None:
+    for number in range(2):
+        turns = [("Rename UserStore", [chunk("Done")]), ("Thanks", []), ("Also update the README", [chunk("Yes.")])]
+        store_session(store, f"apart{number}", *turns, ("UserStore again", []), agent="one", at=EPOCH + number)
+    store_session(store, "one", ("UserStore", []), ("Thanks", []), agent="one", at=EPOCH + 9)
+
+
+def test_words_in_different_turns_are_found_if_no_turn_has_all(store: WholeStore) -> None:
+    renamed_and_read(store)
+    about = "No turn has all of these words; these sessions have them in different turns:\n"
+    result = run(store, "README", "UserStore")
+    assert (result.exit_code, result.stderr) == (0, about)
+    assert [line.split("\t")[:2] for line in result.stdout.splitlines()] == [
+        ["apart1", "3"],
+        ["apart1", "4"],
+        ["apart0", "3"],
+        ["apart0", "4"],
+    ]
+    assert run(store, "userstore", "readme", "update").stdout == result.stdout
+    assert run(store, "UserStore", "again", "--in", "user").stderr == ""
+    assert run(store, "UserStore", '"the README"', "--in", "user").stderr == about
+    assert on_terminal(store, "UserStore", "README").startswith(about)
+    wider = run(store, "UserSto", "README")
+    assert wider.stderr == about.replace("them in", "words that begin with them, in")
+    assert len(wider.stdout.splitlines()) == 4
+    assert run(store, "UserStore", "README", "--json").stdout == "[]\n"
+    assert run(store, "UserStore", "README", "zebra").exit_code == 1
+    assert "Without it, something does" in run(store, "UserStore", "README", "--cwd", "/x").stderr
+    assert run(store, "UserStore", "README", "--failed").exit_code == 1
+
+
+def test_a_misspelt_word_may_be_in_another_turn(store: WholeStore) -> None:
+    renamed_and_read(store)
+    near = shell_quote.joined(["acp-proxy", "search", "readme", "Thanks", "--store", str(store.root)])
+    assert f"\nDid you mean: {near}\n" in run(store, "raedme", "Thanks").stderr
+
+
+def test_an_id_is_answered_with_the_command_that_shows_it(store: WholeStore) -> None:
+    for name in ("db4d3d03-1", "db4d9999-2"):
+        store_session(store, name, ("Hello", []))
+    again = shell_quote.joined(["--store", str(store.root)])
+    assert f"\nThis is the id of a session: acp-proxy show db4d3d03 {again}\n" in run(store, "db4d3d03").stderr
+    told = run(store, "db4d").stderr
+    assert f"\nThis is the beginning of several ids: acp-proxy list db4d {again}\n" in told
+    assert "the id" not in run(store, "db4e").stderr + run(store, "db4d3d03", "x").stderr
 
 
 @pytest.mark.parametrize("words", [("---",), ('"',), ("",)])

@@ -6,7 +6,6 @@ one that asks is one of them.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -17,7 +16,8 @@ from acp_proxy.errors import NoSuchSession, NoSuchTurn
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.store.command_store import CommandStore, ListedSession, name_agent
 from acp_proxy.tools.recall.visible_sessions import Scope
-from acp_proxy.tools.search.query import explain_wider, limit_to_said, make_query, widen_query
+from acp_proxy.tools.search.nearby import list_near_searches
+from acp_proxy.tools.search.query import limit_to_said, make_query, widen_query
 from acp_proxy.tools.search.search import Hit, SearchRequest, search_store
 
 INTRODUCTION = (
@@ -48,7 +48,7 @@ class RecallAnswers:
     def answer_search(self, query: str, since: str, limit: int) -> str:
         """The newest sessions with a turn that contains all of these words. Raises AcpProxyError."""
         store = CommandStore(self._root, create=False)
-        asked = limit_to_said(make_query([query] if '"' in query else query.split()))
+        words = [query] if '"' in query else query.split()
         hits_by_session: dict[tuple[str, str], Hit] = {}
 
         def take_hit(hit: Hit) -> bool:
@@ -58,7 +58,7 @@ class RecallAnswers:
 
         scope = self._scope
         sought = SearchRequest(
-            asked,
+            make_query(words),
             store.list_agents(),
             scope.root,
             values.parse_since(since, "since") or None,
@@ -66,16 +66,19 @@ class RecallAnswers:
             MOST_EXCERPTS,
             below=scope.is_tree,
         )
-        search_store(store, sought, report_hit=take_hit)
-        wider = widen_query(query.split()) if not hits_by_session else None
-        if wider is not None:
-            search_store(store, replace(sought, fts_query=limit_to_said(wider)), report_hit=take_hit)
+        search_store(store, sought.change_queries(limit_to_said), report_hit=take_hit)
+        near = [] if hits_by_session else list_near_searches(sought, words)
+        about = list[str]()
+        for nearby in near:
+            search_store(store, nearby.request.change_queries(limit_to_said), report_hit=take_hit)
+            if hits_by_session:
+                about.append(nearby.about)
+                break
         hits = list(hits_by_session.values())
         if not hits:
-            also = ", or words that begin with them" if wider is not None else ""
+            also = ", or words that begin with them" if widen_query(words) is not None else ""
             return f"No earlier turn contains all of these words{also}. Try fewer words."
         last = "To read a turn and those around it, use read_session, with the session and the turns, as in: 3-5."
-        about = [explain_wider(query.split())] if wider is not None else []
         return _join(
             [*about, *map(_format_hit, hits[:limit])], last + (" There are more sessions." if len(hits) > limit else "")
         )

@@ -2,11 +2,10 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -41,7 +40,7 @@ from acp_proxy.cli.session_filter import (
 from acp_proxy.errors import AcpProxyError, Unreadable
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.search.query import TurnPart
-from acp_proxy.tools.search.search import is_printed, search_store
+from acp_proxy.tools.search.search import search_store
 from acp_proxy.views import sanitize
 
 if TYPE_CHECKING:  # imported late: no other command needs them
@@ -49,8 +48,7 @@ if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.tools.search.search import Hit, SearchRequest, SearchResult
 
 _NO_ROOM = ("ENOSPC", "EDQUOT")
-_OPERATORS = {"AND", "OR", "NOT", "NEAR"}
-"""What other searches know."""
+_PARTS = ("parts",)
 _OF_CALLS = ("file", "tool", "command", "failed")
 _NARROWING = ("store", *session_filter.OPTIONS, *_OF_CALLS)
 """The options that another search repeats."""
@@ -100,12 +98,14 @@ def search(
 
     It looks in what you and the agent said, thoughts, plans, titles, and why a call failed, in any order, whatever the
     case and accents; --in looks in one part alone, also in what tools printed. An argument with spaces is a phrase. If
-    nothing has the words, words that begin with them are searched (not with --json). --file, --tool, --command and
-    --failed need no words: one tool call must be all of them. Without a terminal, each line has id, turn, title, agent,
-    directory, time and text, separated by tabs. The exit status is 1 if nothing matches.
+    nothing has the words, words that begin with them are searched, then words in different turns (not with --json).
+    --file, --tool, --command and --failed need no words: one tool call must be all of them. Without a terminal, each
+    line has id, turn, title, agent, directory, time and text, separated by tabs. The exit status is 1 if nothing
+    matches.
     """
     from acp_proxy.tools.search.call_search import CallQuery, search_calls
-    from acp_proxy.tools.search.query import close_quotes, explain_wider, widen_query
+    from acp_proxy.tools.search.nearby import is_printed, list_near_searches
+    from acp_proxy.tools.search.query import close_quotes
     from acp_proxy.tools.search.query import make_query as asked
     from acp_proxy.tools.search.search import SearchRequest
 
@@ -136,8 +136,11 @@ def search(
         if (name := file.rstrip("/\\")) and os.path.basename(name) == name and name not in (".", ".."):
             about = f"No call on {path}; these are on another of that name:"
             tries.append(_Try(request, replace(calls, file="", name=name), about))
-        if fts_query and (beginnings := widen_query(words)) is not None:
-            tries.append(_Try(replace(request, fts_query=beginnings), calls, explain_wider(words)))
+        tries += [
+            _Try(near.request, calls, near.about)
+            for near in (list_near_searches(request, words) if fts_query else ())
+            if not (wants_calls and near.request.session_queries)  # a turn has the words and the call
+        ]
 
         def look_up(wanted: _Try, *reports: Any) -> "tuple[SearchResult, FoundCalls | None]":
             if wants_calls:
@@ -162,13 +165,19 @@ def search(
                 if nearby[0].hits:
                     about = near.about
                     break
-            is_left_out = False
-            if wanted.is_narrow and not (result.hits or about):
-                everywhere = partial(replace, agents=opened.list_agents(), **_WITHOUT_FILTER)
-                is_left_out = any(
-                    look_up(replace(each, request=everywhere(each.request)), bar)[0].hits
-                    for each in (tries[:1] if as_json else tries)
-                )
+            left_out: Sequence[str] = ()  # the parameters without which something matches
+            if not (result.hits or about):
+                everywhere = {**_WITHOUT_FILTER, "agents": opened.list_agents()} if wanted.is_narrow else {}
+                whole = {"parts": ()} if parts and fts_query else {}
+                for parameters, changes in (
+                    (session_filter.OPTIONS, everywhere),
+                    (_PARTS, whole),
+                    ((*session_filter.OPTIONS, *_PARTS), {**everywhere, **whole} if everywhere and whole else {}),
+                ):
+                    without = [replace(each, request=replace(each.request, **changes)) for each in tries]
+                    if changes and any(look_up(each, bar)[0].hits for each in (without[:1] if as_json else without)):
+                        left_out = parameters
+                        break
         if about and not as_json:  # programs get what they asked for
             result, matching_calls = nearby
             if not target.is_terminal:
@@ -188,19 +197,22 @@ def search(
                 text = explain_empty_list(opened, narrowed=bool(agent), agent=agent)
             elif about:
                 text = "Nothing matches as it is. Without --json, what comes near is shown."
-            elif is_left_out:
-                kept = [*(word for part in parts or () for word in ("--in", part)), *(["--json"] if as_json else [])]
-                others = repeat_options(context, "store", *_OF_CALLS)
-                text = explain_given(context, sanitize.make_line(format_command("search", words, *kept, *others)))
+            elif left_out:
+                kept_parts = () if set(_PARTS) <= set(left_out) else parts or ()
+                kept = [*_repeat_parts(kept_parts), *(["--json"] if as_json else [])]
+                others = repeat_options(context, *(name for name in _NARROWING if name not in left_out))
+                command_text = sanitize.make_line(format_command("search", words, *kept, *others))
+                text = explain_given(context, command_text, left_out)
             else:
                 options = repeat_options(context, *_NARROWING)
                 in_output = None if as_json or wants_calls or parts else is_printed(opened, tries[-1].request)
                 text = _explain_no_hits(words, tries, path, parts, options, in_output=in_output)
                 if words != words_given:
                     text = f"A quote is not closed. Searched: {sanitize.make_line(' '.join(words))}\n{text}"
-                if words and not (parts or wants_calls or as_json):
+                if words and not (wants_calls or as_json):
                     first, *rest = text.split("\n")
-                    text = "\n".join(filter(None, [first, _suggest_words(opened, request, words, options), *rest]))
+                    suggestion = _suggest_words(opened, request, words, options)
+                    text = "\n".join(filter(None, [first, suggestion, *rest]))
             print_on_stderr(text)
             raise typer.Exit(1)
         if not result.is_all and not as_json:
@@ -285,13 +297,15 @@ def _explain_no_hits(
 ) -> str:
     """What to do if nothing is found by any of these. ``path``: that of --file. ``in_output``: whether tools printed
     it; None: nobody has looked."""
+    from acp_proxy.tools.search.query import widen_query
+
     single = " ".join(words).split()
     place = sanitize.make_line(path)
     if not single:
         other = ", nor on another of that name" if len(tries) > 1 else ""
         return f"No tool call on {place} matches{other}. Try fewer options." if path else _NO_CALL
     text = "Nothing matches"
-    if any(attempt.request.fts_query != tries[0].request.fts_query for attempt in tries):
+    if widen_query(words) is not None:
         text += ", not even as the beginning of a word"
     if in_output is False:
         text += ", nor in what tools printed"
@@ -306,13 +320,21 @@ def _explain_no_hits(
 
 def _suggest_words(store: CommandStore, request: "SearchRequest", words: list[str], options: list[str]) -> str:
     """A line about what the user may have meant; empty if nothing is near."""
-    from acp_proxy.tools.search.search import correct_words
+    from acp_proxy.tools.search.nearby import correct_words, explain_operators, find_by_id
 
     single = " ".join(words).split()
-    if any(word in _OPERATORS for word in single):
-        return f"{', '.join(sorted(_OPERATORS & set(single)))} is searched as a word: there are no operators."
+    if operators := explain_operators(single):
+        return operators
+    if rows := find_by_id(store, single):
+        name, other = ("the id of a session", "show") if len(rows) == 1 else ("the beginning of several ids", "list")
+        return f"This is {name}: {sanitize.make_line(format_command(other, single, *options))}"
     near = correct_words(store, request, single)
-    return f"Did you mean: {sanitize.make_line(format_command('search', near, *options))}" if near is not None else ""
+    kept = [*_repeat_parts(request.parts), *options]
+    return f"Did you mean: {sanitize.make_line(format_command('search', near, *kept))}" if near is not None else ""
+
+
+def _repeat_parts(parts: Sequence[TurnPart]) -> list[str]:
+    return [word for part in parts for word in ("--in", part)]
 
 
 def _format_show_command(store: CommandStore, hit: "Hit", id: str, options: list[str]) -> str:

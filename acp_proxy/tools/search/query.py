@@ -83,13 +83,21 @@ def make_query(words: Iterable[str]) -> str:
 
     Raises UsageError if there is no letter or digit to search for.
     """
-    # Each once: SQLite would look up every one of a pasted text, and that takes minutes.
-    wanted = dict.fromkeys(
-        term for word in words for part in _split_parts(word) if (term := _quote_term(part)) is not None
-    )
+    wanted = split_query(words)
     if not wanted:
         raise UsageError('there is nothing to search for. Give words of letters or digits: login, log*, "log in"')
     return " AND ".join(wanted) if any("(" in term for term in wanted) else " ".join(wanted)
+
+
+def split_query(words: Iterable[str]) -> list[str]:
+    """A query for each of these. Each once: SQLite would look up every one of a pasted text, and that takes minutes."""
+    terms = (_quote_term(part) for word in words for part in _split_parts(word))
+    return list(dict.fromkeys(term for term in terms if term is not None))
+
+
+def make_any_query(queries: Iterable[str]) -> str:
+    """The query for what at least one of ``split_query`` matches."""
+    return " OR ".join(queries)
 
 
 def widen_query(words: Sequence[str]) -> str | None:
@@ -99,8 +107,13 @@ def widen_query(words: Sequence[str]) -> str | None:
     """
     if any('"' in word for word in words):
         return None
-    widened = make_query(f"{word}*" for word in " ".join(words).split())
+    widened = make_query(add_stars(words))
     return widened if widened != make_query(words) else None
+
+
+def add_stars(words: Sequence[str]) -> list[str]:
+    """The beginnings of these words."""
+    return [f"{word}*" for word in " ".join(words).split()]
 
 
 def explain_wider(words: Sequence[str]) -> str:

@@ -45,7 +45,7 @@ from acp_proxy.tools.search.fts_table import (
     find_or_create,
     make_texts,
 )
-from acp_proxy.tools.search.query import TurnPart, limit_to_parts, make_query, separate_words
+from acp_proxy.tools.search.query import TurnPart, limit_to_parts, separate_words
 from acp_proxy.tools.search.turn_text import BEGINNING, TurnReader
 from acp_proxy.transcript import file_names
 from acp_proxy.transcript.file_format import Header
@@ -54,14 +54,11 @@ from acp_proxy.transcript.reader import Reading
 DIGITS = "0123456789abcdef"
 _LEAST_LIKENESS = 0.75
 """How like a misspelt word another one is, as ``difflib`` measures it: one of four letters may differ."""
-_SHORTEST_MISSPELT = 4
 TRIES = 3 * len(DIGITS)  # each table may be broken, or be removed by a delete
 _BATCH_SIZE = 16 * 1024 * 1024
 """Characters added at once, in a transaction per table: other writers wait some hundredths of a second."""
 _BATCH_SECONDS = 1.0
 """How much reading an interruption may waste."""
-_READ_FOR_HINT = 16 * 1024 * 1024
-"""Bytes of transcripts that are read for a hint alone: a third of a second."""
 _FIRST_BATCH = 16
 """Transcripts in the first batch, so that the first results come at once. Each later batch has twice as many."""
 
@@ -74,7 +71,8 @@ class SearchRequest:
     transcript format. ``below``: sessions in directories below ``cwd`` count, too. ``branch``: only sessions begun on
     this Git branch. ``parts``: only these parts of the turns; empty: what is said, and titles. ``limit``: the most
     sessions to return; None: all. ``excerpts_per_session``: the most excerpts per session; 0: one of each matching
-    turn.
+    turn. ``session_queries``: if any, sessions count in which each of these matches some turn, and of each session the
+    fewest such turns; ``fts_query`` is for what one of them matches.
     """
 
     fts_query: str
@@ -87,6 +85,11 @@ class SearchRequest:
     below: bool = False
     branch: str = ""
     parts: tuple[TurnPart, ...] = ()
+    session_queries: tuple[str, ...] = ()
+
+    def change_queries(self, change: Callable[[str], str]) -> "SearchRequest":
+        queries = tuple(map(change, self.session_queries))
+        return replace(self, fts_query=change(self.fts_query), session_queries=queries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,43 +139,6 @@ def search_store(
     )
 
 
-def correct_words(store: CommandStore, request: SearchRequest, words: Sequence[str]) -> list[str] | None:
-    """The words of a search without results, with those that are there in place of words that are not, if that finds
-    something; None: nothing does. Raises as ``search_store``."""
-    corrected = store.index.catch_up_and_query(
-        lambda index: [_correct_word(store.layout, index, request, word) for word in words], *request.agents
-    )
-    if corrected == list(words):
-        return None
-    nearby = replace(request, fts_query=make_query(corrected), limit=1)
-    return corrected if search_store(store, nearby).hits else None
-
-
-def is_printed(store: CommandStore, request: SearchRequest) -> bool | None:
-    """Whether a search of what tools printed would find something; None: to know it would take a user's time, as long
-    as its tables lack much. Raises as ``search_store``."""
-
-    def measure(index: Index) -> int:
-        with ExitStack() as stack:
-            return PartTables(store.layout, index, stack).measure_outdated(request.agents)
-
-    with suppress(TableReplaced):
-        if store.index.catch_up_and_query(measure, *request.agents) <= _READ_FOR_HINT:
-            return bool(search_store(store, replace(request, parts=(TurnPart.OUTPUT,), limit=1)).hits)
-    return None
-
-
-def _correct_word(layout: Layout, index: Index, request: SearchRequest, word: str) -> str:
-    """Raises Unreadable, or ``sqlite3.Error`` of the index."""
-    if not word.isalnum() or len(word) < _SHORTEST_MISSPELT:
-        return word
-    with ExitStack() as stack, suppress(TableReplaced, OSError):
-        tables = SearchTables(layout, index, stack)
-        if not any(tables.find_docs(replace(request, fts_query=make_query([word]), since=None, until=None)).values()):
-            return tables.find_near_word(word) or word
-    return word
-
-
 def _search(
     layout: Layout, index: Index, request: SearchRequest, progress: Progress, report_hit: ReportHit
 ) -> SearchResult:
@@ -201,8 +167,8 @@ def _open_tables(
     """The tables that have what is asked for, and the request as they answer it. Raises as ``TranscriptTables``."""
     if not request.parts:
         return SearchTables(layout, index, stack), request
-    question = limit_to_parts(request.fts_query, request.parts)
-    return PartTables(layout, index, stack), replace(request, fts_query=question)
+    wanted = request.change_queries(lambda question: limit_to_parts(question, request.parts))
+    return PartTables(layout, index, stack), wanted
 
 
 class TranscriptTables(ABC, Generic[Row, Table]):
@@ -365,10 +331,11 @@ class SearchTables(TranscriptTables[TurnText, SearchTable]):
 
     def find_docs(self, request: SearchRequest) -> dict[str, list[int]]:
         """The matching turns in each table, newest first. Raises TableReplaced, Unreadable."""
-        docs_by_table = {}
+        docs_by_table, queries = {}, request.session_queries or (request.fts_query,)
         for digit, table in self._by_digit.items():
             with self._replace_broken(digit):
-                docs_by_table[digit] = table.find_turns(request.fts_query, request.since, request.until)
+                found = [table.find_turns(question, request.since, request.until) for question in queries]
+                docs_by_table[digit] = _choose_turns(found) if request.session_queries else found[0]
         return docs_by_table
 
     def find_near_word(self, word: str) -> str | None:
@@ -545,6 +512,24 @@ def _iterate_newest(docs: dict[str, list[int]]) -> Iterator[tuple[int, str, int]
 
 def _number_docs(digit: str, docs: list[int]) -> Iterator[tuple[int, str, int]]:
     return ((decode_second(doc), digit, decode_transcript(doc)) for doc in docs)
+
+
+def _choose_turns(docs_by_query: list[list[int]]) -> list[int]:
+    """Of each transcript in which all queries match, a few turns that match them together, newest first."""
+    by_transcript: dict[int, dict[int, set[int]]] = {}
+    for number, docs in enumerate(docs_by_query):
+        for doc in docs:
+            by_transcript.setdefault(decode_transcript(doc), {}).setdefault(doc, set()).add(number)
+    chosen = list[int]()
+    for queries_by_doc in by_transcript.values():
+        left = set[int]().union(*queries_by_doc.values())
+        if len(left) < len(docs_by_query):
+            continue
+        while left:
+            best = max(queries_by_doc, key=lambda doc: (len(queries_by_doc[doc] & left), doc))
+            chosen.append(best)
+            left -= queries_by_doc[best]
+    return sorted(chosen, reverse=True)
 
 
 def _make_hit(

@@ -14,7 +14,7 @@ from acp_proxy.store.command_store import ListedSession, name_agent
 from acp_proxy.tools.export.highlighting import COPY_BUTTON
 from acp_proxy.tools.export.html import render_facts, render_head
 from acp_proxy.tools.search.fts_table import Excerpt
-from acp_proxy.tools.search.query import TurnPart, explain_wider
+from acp_proxy.tools.search.query import TurnPart
 from acp_proxy.tools.search.results import split_excerpt
 from acp_proxy.tools.search.search import Hit, SearchResult
 from acp_proxy.tools.stats.usage import GroupUsage
@@ -71,11 +71,21 @@ class SessionPage(Struct, frozen=True):
     commands: Sequence[str]
 
 
+class SearchHint(Struct, frozen=True):
+    """What the user may have meant. ``operators``: what is said about them. ``near``: words that are there. ``row``: a
+    session whose id the word is. ``has_words``: there were several."""
+
+    operators: str = ""
+    near: str = ""
+    row: ListedSession | None = None
+    has_words: bool = False
+
+
 class SearchPage(Struct, frozen=True):
     """What was found. ``asked``: as the user wrote it. ``part``: of the turns; empty: what was said. ``result``: None:
-    there is nothing to search for. ``is_wider``: it is that of ``query.widen_query``. ``unread``: how many sessions are
-    still to be searched. ``most``: the most that are shown; ``next_most``: by the link to more. ``agents``, ``agent``,
-    ``cwd``, ``home``: as in ``RowsPage``.
+    there is nothing to search for. ``about``: how it differs from what was asked. ``hint``: if nothing was found.
+    ``unread``: how many sessions are still to be searched. ``most``: the most that are shown; ``next_most``: by the
+    link to more. ``agents``, ``agent``, ``cwd``, ``home``: as in ``RowsPage``.
     """
 
     asked: str
@@ -83,7 +93,8 @@ class SearchPage(Struct, frozen=True):
     agent: str
     cwd: str | None
     result: SearchResult | None
-    is_wider: bool
+    about: str
+    hint: SearchHint
     unread: int
     most: int
     next_most: int
@@ -198,9 +209,10 @@ class Pages:
         if page.result is None:
             about = "Give words, the beginning of a word (log*), or a phrase in quotes."
         elif not hits and not page.unread:
-            about = "Nothing matches. Try fewer words, or another part."
+            fewer = "fewer words, or another part" if page.hint.has_words else "another part"
+            about = f"Nothing matches. Try {fewer}. {page.hint.operators}".strip()
         else:
-            about = f"{explain_wider(page.asked.split())} " if page.is_wider else ""
+            about = f"{page.about} " if page.about else ""
             about += f"{len(hits)} session{'' if len(hits) == 1 else 's'}"
             about += f", {page.unread:,} still to be searched" if page.unread else ", and there are more" * has_more
         only = _render_only(page, self._locate_search(page, {"agent": "", "cwd": None}))
@@ -215,6 +227,11 @@ class Pages:
             address = self._locate_search(page, {"most": most})
             words = "Search on" if page.unread else "Older results"
             body += f'<p><a class="more" href="{escape(address)}">{words}</a></p>\n'
+        if (row := page.hint.row) is not None:
+            body += f'<p>This is the id of: <a href="{self._locate(row)}"><bdi>{_name(row)}</bdi></a></p>\n'
+        elif page.hint.near:
+            near = self._locate_search(page, {"q": page.hint.near})
+            body += f"<p>Did you mean: {_link(page.hint.near, near)}</p>\n"
         if page.result is not None and not hits and not page.unread and page.part != TurnPart.OUTPUT:
             output = self._locate_search(page, {"in": TurnPart.OUTPUT})
             body += f'<p><a href="{escape(output)}">Search what tools printed</a></p>\n'

@@ -6,7 +6,7 @@ What a request names is looked up in the index; no part of an address becomes a 
 import hashlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -27,7 +27,8 @@ from acp_proxy.store.command_store import CommandStore, ListedSession, Reading
 from acp_proxy.tools.export import html, index_page
 from acp_proxy.tools.export.formats import make_head, read_changed_files
 from acp_proxy.tools.export.hide_home import HomeHider
-from acp_proxy.tools.search.query import TurnPart, make_query, widen_query
+from acp_proxy.tools.search.nearby import correct_words, explain_operators, find_by_id, list_near_searches
+from acp_proxy.tools.search.query import TurnPart, make_query
 from acp_proxy.tools.search.search import Hit, SearchRequest, SearchResult, search_store
 from acp_proxy.tools.search.turn_text import BEGINNING
 from acp_proxy.tools.stats.usage import explain_unprompted, measure_session, measure_usage, sum_agents, sum_groups
@@ -43,7 +44,15 @@ from acp_proxy.tools.web.conversation_parts import (
     read_pieces,
 )
 from acp_proxy.tools.web.known_turns import KnownTurns
-from acp_proxy.tools.web.pages import Pages, RowsPage, SearchPage, SessionPage, StatsPage, make_address_query
+from acp_proxy.tools.web.pages import (
+    Pages,
+    RowsPage,
+    SearchHint,
+    SearchPage,
+    SessionPage,
+    StatsPage,
+    make_address_query,
+)
 from acp_proxy.views.document import Choices
 from acp_proxy.views.session_lines import name_agents
 
@@ -239,17 +248,21 @@ class _Site:
         parts = tuple(turn_part for turn_part in TurnPart if turn_part == part)
         most = min(max(_HITS, _read_number(request.query_params.get("most"), _HITS)), _MOST_HITS)
         store = self._open()
-        result, unread, is_wider = None, 0, False
+        result, unread, about, hint = None, 0, "", SearchHint()
         with suppress(UsageError):  # there is nothing to search for
             words = [asked] if '"' in asked else asked.split()
             wanted = SearchRequest(make_query(words), store.list_agents(agent), cwd, limit=most, parts=parts)
             result, unread = _search_for_a_while(store, wanted)
-            if not result.hits and not unread and (question := widen_query(words)) is not None:
-                result, unread = _search_for_a_while(store, replace(wanted, fts_query=question))
-                is_wider = True
+            for near in list_near_searches(wanted, words):
+                if result.hits or unread:
+                    break
+                result, unread = _search_for_a_while(store, near.request)
+                about = near.about
+            if not result.hits and not unread:
+                hint = _find_hint(store, wanted, words)
         next_most = min(2 * most, _MOST_HITS)
         part, agents = part if parts else "", name_agents(store.list_agents())
-        page = SearchPage(asked, part, agent, cwd, result, is_wider, unread, most, next_most, agents, self._home)
+        page = SearchPage(asked, part, agent, cwd, result, about, hint, unread, most, next_most, agents, self._home)
         return _answer(self._pages.render_search(page))
 
     def show_stats(self, request: Request) -> Response:
@@ -324,6 +337,14 @@ def _search_for_a_while(store: CommandStore, wanted: SearchRequest) -> tuple[Sea
     with suppress(_Enough):
         return search_store(store, wanted, stop_in_time, keep), 0
     return SearchResult(list(hits.values()), is_all=False), unread
+
+
+def _find_hint(store: CommandStore, wanted: SearchRequest, words: Sequence[str]) -> SearchHint:
+    """What the user may have meant by words that nothing has. Raises AcpProxyError."""
+    single = " ".join(words).split()
+    near = correct_words(store, wanted, single)
+    rows = find_by_id(store, single)
+    return SearchHint(explain_operators(single), " ".join(near or ()), rows[0] if rows else None, len(single) > 1)
 
 
 def _make_hider(row: ListedSession) -> HomeHider:

@@ -50,6 +50,15 @@ def test_a_search_quotes_the_turn_and_cites_session_turn_and_time(store: WholeSt
     )
 
 
+def test_a_search_finds_words_in_different_turns_if_no_turn_has_all(store: WholeStore) -> None:
+    fixed(store)
+    told = lookup(store).answer_search("thanks cookie", "", 5)
+    assert "No turn has all of these words; these sessions have them in different turns:\n\nSession" in told
+    assert "> The cookie was set too late." in told
+    assert "> thanks" in told
+    assert lookup(store).answer_search("thanks thinking", "", 5).startswith("No earlier turn")
+
+
 @pytest.mark.parametrize("words", ["thinking", "thinkin", "refused", "cookie refused"])
 def test_a_search_finds_no_thoughts_and_no_output(store: WholeStore, words: str) -> None:
     fixed(store)

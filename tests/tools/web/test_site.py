@@ -262,6 +262,22 @@ def test_the_search_marks_the_words_and_leads_to_the_turn(store: WholeStore, bro
     assert browser.list_titles("search?q=%22mend+it%22") == ["Mend it"]
 
 
+def test_a_search_without_a_match_finds_what_comes_near_and_says_what_may_be_meant(
+    store: WholeStore, browser: Browser
+) -> None:
+    store_session(store, "db4d3d03", ("Rename UserStore", [chunk("a")]), ("Also update the README", [chunk("b")]))
+    apart = browser.read("search?q=UserStore+README")
+    assert "these sessions have them in different turns: 1 session<" in apart
+    assert apart.count("<mark>UserStore</mark>") == apart.count("<mark>README</mark>") == 1
+    near = browser.read("search?q=raedme&in=user")
+    assert f'Did you mean: <a href="{browser.root}search?q=readme&amp;in=user"><bdi>readme</bdi></a>' in near
+    assert "Nothing matches. Try another part.<" in near
+    several = browser.read("search?q=zebra+OR+horse")
+    assert "Try fewer words, or another part. OR is searched as a word: there are no operators.<" in several
+    by_id = browser.read("search?q=db4d3d03")
+    assert f'This is the id of: <a href="{browser.find_session("Rename UserStore")}">' in by_id
+
+
 def test_the_search_looks_into_one_part_of_the_turns(store: WholeStore, browser: Browser) -> None:
     printed = {**call(1), "title": "Run make", "rawInput": {"command": "make"}, "rawOutput": {"stdout": "no rule <b>"}}
     store_session(store, "s", ("Mend it", [chunk("I ran it"), printed]))
