@@ -1,6 +1,7 @@
 """``acp-proxy list``: list the recorded sessions, newest first."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
@@ -9,8 +10,8 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from msgspec import structs
 
-from acp_proxy import shell_quote
 from acp_proxy.cli.common import (
     AgentOption,
     StoreOption,
@@ -35,7 +36,7 @@ from acp_proxy.cli.session_filter import (
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.store.command_store import CommandStore, ListedSession, TokensAndCost
 from acp_proxy.views import formatting, sanitize
-from acp_proxy.views.session_lines import encode_row, format_tab_separated, name_agents
+from acp_proxy.views.session_lines import encode_row, format_tab_separated, has_words, name_agents
 
 if TYPE_CHECKING:
     from acp_proxy.views.session_table import Table
@@ -79,6 +80,8 @@ def _format_lines(store: CommandStore, rows: Iterator[ListedSession], is_long: b
             yield "\t".join([format_tab_separated(row), *more]) + "\n"
 
 
+_REPEATED = ("store", *OPTIONS, "archived", "pinned")
+"""The options that another list repeats."""
 _Sort = Literal["newest", "oldest", "title", "agent", "directory", "turns", "size"]
 _KEYS: dict[str, Callable[[ListedSession], Any]] = {
     "oldest": lambda row: row.updated,
@@ -150,7 +153,19 @@ def list_sessions(
                     context, sanitize.make_line(format_command("list", words, *more)), (*OPTIONS, "pinned")
                 )
             else:
-                text = explain_empty_list(opened, narrowed=is_narrow, agent=agent, archived=archived, words=words or ())
+                known = (structs.replace(wanted, words=()) if words else wanted).list_newest(opened, archived)
+                corrected = _correct_words([row for row in known if row.is_pinned or not pinned], wanted.words)
+                near = format_command("list", corrected, *repeat_options(context, *_REPEATED)) if corrected else ""
+                options = repeat_options(context, "store", *OPTIONS)
+                text = explain_empty_list(
+                    opened,
+                    narrowed=is_narrow,
+                    agent=agent,
+                    archived=archived,
+                    words=words or (),
+                    options=options,
+                    near=near,
+                )
             typer.echo(fit_to_stream(text, sys.stderr), err=True)
         elif as_json:
             with open_pager(find_screen()) as write:
@@ -178,14 +193,24 @@ def list_candidates(
 
 
 def explain_empty_list(
-    store: CommandStore, *, narrowed: bool, agent: str = "", archived: bool = False, words: Sequence[str] = ()
+    store: CommandStore,
+    *,
+    narrowed: bool,
+    agent: str = "",
+    archived: bool = False,
+    words: Sequence[str] = (),
+    options: Sequence[str] = (),
+    near: str = "",
 ) -> str:
-    """The message for an empty list: the reason, and what to do."""
+    """The message for an empty list: the reason, and what to do. ``options``: those that a search for the words
+    repeats. ``near``: the command that may have been meant.
+    """
     if unknown := explain_unknown_agent(store, agent):
         return f"{unknown[:1].upper()}{unknown[1:]}"
     if words and next(store.list_newest(), None) is not None:
-        search = sanitize.make_line(shell_quote.joined(["acp-proxy", "search", *words]))
-        return f"No title, directory or agent has these words. To look in what was said: {search}"
+        search = sanitize.make_line(format_command("search", words, *options))
+        meant = f"\nDid you mean: {sanitize.make_line(near)}\n" if near else " "
+        return f"No title, directory or agent has these words.{meant}To look in what was said: {search}"
     if archived and not narrowed:
         return NOTHING_ARCHIVED
     if narrowed and next(store.list_newest(archived=archived), None) is not None:
@@ -199,6 +224,20 @@ def explain_empty_list(
     return (
         "No sessions are recorded yet. To set up your editor: acp-proxy setup. To take over older ones: acp-proxy adopt"
     )
+
+
+def _correct_words(rows: Sequence[ListedSession], words: Sequence[str]) -> list[str]:
+    """The words with those that these sessions have in place of words that they do not; empty: that finds nothing."""
+    from acp_proxy.views.near_words import can_be_misspelt, find_near_word
+
+    texts = (f"{row.title} {row.cwd} {row.agent_folder}".casefold() for row in rows)
+    known = {word for text in texts for word in re.findall(r"[^\W_]+", text)} if words else set()
+    near = [
+        (can_be_misspelt(word) and not any(has_words(row, [word]) for row in rows) and find_near_word(word, known))
+        or word
+        for word in words
+    ]
+    return near if near != list(words) and any(has_words(row, near) for row in rows) else []
 
 
 def _encode_rows(store: CommandStore, rows: Iterator[ListedSession], *, is_long: bool) -> Iterator[dict[str, Any]]:

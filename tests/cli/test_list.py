@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy import shell_quote
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.cli.commands import Command, ids, invoke
 from tests.cli.terminal import run_on_terminal
@@ -227,6 +228,22 @@ def test_words_that_only_a_filter_leaves_out_are_not_blamed(store: ProxyStore) -
         "Nothing matches with --here and --pinned. Without them, something does: acp-proxy list mend"
     )
     assert run(store, "nosuch", "--here").stderr.startswith("No title, directory or agent has these words.")
+
+
+def test_a_misspelt_word_is_answered_with_the_one_that_is_there(store: ProxyStore) -> None:
+    store_session(store, "s", ("Mend the login_page", []), agent="gemini", cwd="/work/infra")
+    again = shell_quote.joined(["--store", str(store.root)])
+    for words, near in ((["lgoin"], ["login"]), (["Mend", "LOGON"], ["mend", "login"]), (["infar", "gemni"], None)):
+        told = run(store, *words, "--cwd", "/work/infra").stderr.splitlines()
+        command = ["acp-proxy", "list", *(near or ["infra", "gemini"])]
+        assert told[:2] == [
+            "No title, directory or agent has these words.",
+            f"Did you mean: {shell_quote.joined(command)} {again} --cwd /work/infra",
+        ]
+        search = ["acp-proxy", "search", *words, "--store", str(store.root), "--cwd", "/work/infra"]
+        assert told[2] == f"To look in what was said: {shell_quote.joined(search)}"
+    for words in (["zebra"], ["lgoin", "zebra"], ["lgoin", "--pinned"], ["lgoin", "--archived"]):
+        assert "Did you mean" not in run(store, *words).stderr
 
 
 def test_a_word_may_be_in_the_column_of_agents(store: ProxyStore) -> None:

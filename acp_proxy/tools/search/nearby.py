@@ -17,13 +17,13 @@ from acp_proxy.tools.search.query import (
     widen_query,
 )
 from acp_proxy.tools.search.search import PartTables, SearchRequest, SearchTables, TableReplaced, search_store
+from acp_proxy.views.near_words import can_be_misspelt
 
 _MOST_APART = 16
 """Words that are looked for in different turns, each by itself: more are a pasted text."""
 _OPERATORS = {"AND", "OR", "NOT", "NEAR"}
 """What other searches know."""
 _SHORTEST_ID = 4
-_SHORTEST_MISSPELT = 4
 _READ_FOR_HINT = 16 * 1024 * 1024
 """Bytes of transcripts that are read for a hint alone: a third of a second."""
 _APART = "No turn has all of these words; these sessions have them in different turns:"
@@ -100,7 +100,7 @@ def is_printed(store: CommandStore, request: SearchRequest) -> bool | None:
 
 def _correct_word(layout: Layout, index: Index, request: SearchRequest, word: str) -> str:
     """Raises Unreadable, or ``sqlite3.Error`` of the index."""
-    if not word.isalnum() or len(word) < _SHORTEST_MISSPELT:
+    if not can_be_misspelt(word):
         return word
     with ExitStack() as stack, suppress(TableReplaced, OSError):
         tables = SearchTables(layout, index, stack)

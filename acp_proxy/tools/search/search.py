@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from itertools import groupby
 from typing import Any, Generic, TypeVar
 
@@ -50,10 +49,9 @@ from acp_proxy.tools.search.turn_text import BEGINNING, TurnReader
 from acp_proxy.transcript import file_names
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.reader import Reading
+from acp_proxy.views.near_words import find_near_word, list_near_lengths
 
 DIGITS = "0123456789abcdef"
-_LEAST_LIKENESS = 0.75
-"""How like a misspelt word another one is, as ``difflib`` measures it: one of four letters may differ."""
 TRIES = 3 * len(DIGITS)  # each table may be broken, or be removed by a delete
 _BATCH_SIZE = 16 * 1024 * 1024
 """Characters added at once, in a transaction per table: other writers wait some hundredths of a second."""
@@ -341,12 +339,11 @@ class SearchTables(TranscriptTables[TurnText, SearchTable]):
     def find_near_word(self, word: str) -> str | None:
         """The word of the tables that is most like this one, and begins with the same letter; None: none is like it.
         Raises TableReplaced, Unreadable."""
-        folded, lengths = word.casefold(), range(max(len(word) - 2, 1), len(word) + 3)
         known = set[str]()
         for digit, table in self._by_digit.items():
             with self._replace_broken(digit):
-                known.update(table.list_words(folded[:1], lengths))
-        return next(iter(get_close_matches(folded, known, 1, _LEAST_LIKENESS)), None)
+                known.update(table.list_words(word.casefold()[:1], list_near_lengths(word)))
+        return find_near_word(word, known)
 
     def find_key(self, digit: str, transcript: int) -> Key:
         """The transcript with this id in a table. Raises TableReplaced, Unreadable."""
