@@ -317,8 +317,9 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, exact_titl
         back = format_command("restore", [selector])
         raise NoSuchSession(f"{selector!r} is deleted. To bring it back: {back}")
     if not titled and os.path.isfile(selector):
-        to = f"To watch it: {shell_quote.joined(['acp-proxy', 'replay', selector])}. "
-        raise NoSuchSession(f"{selector} is a file. {to}To add it to the store: acp-proxy import")
+        path = selector if os.sep in selector else os.path.join(".", selector)
+        show, add = (shell_quote.joined(["acp-proxy", word, path]) for word in ("show", "import"))
+        raise NoSuchSession(f"{selector} is a file outside of the store. To show it: {show}. To add it: {add}")
     if not titled and not store.list_agents():
         raise NoSuchSession("no session is recorded yet. To set up your editor: acp-proxy setup")
     if not titled:

@@ -29,7 +29,7 @@ RecordingsArgument = Annotated[
 @contextmanager
 def open_recording(selector: str, store: str, agent: str) -> Iterator[tuple[Reading, Header, str | None]]:
     """The transcript, its header and, of a stored session, its heading for people. Raises AcpProxyError, OSError."""
-    is_file = selector != LAST and (_has_form_of_file(selector) or Path(selector).is_file())
+    is_file = selector != LAST and (has_form_of_file(selector) or Path(selector).is_file())
     reading, heading = (_open_file(Path(selector)), None) if is_file else _open_stored(selector, store, agent)
     try:
         header = reading.header or reading.rebuild_header()
@@ -60,5 +60,5 @@ def _open_stored(selector: str, store: str, agent: str) -> tuple[Reading, str | 
     return opened.open_listed(row), format_short_heading(opened, row)
 
 
-def _has_form_of_file(selector: str) -> bool:
+def has_form_of_file(selector: str) -> bool:
     return selector.endswith((SUFFIX, COMPRESSED_SUFFIX)) or os.sep in selector

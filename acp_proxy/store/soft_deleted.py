@@ -9,15 +9,16 @@ import time
 from msgspec import Struct
 from msgspec.structs import replace
 
-from acp_proxy.protocol import timestamps
+from acp_proxy.protocol import acp, timestamps
 from acp_proxy.store import delete, journal, open_session
 from acp_proxy.store.index import ListedSession
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
-from acp_proxy.transcript.file_format import GapReason, GitHead, NoteType
+from acp_proxy.transcript.file_format import GapReason, GitHead, Header, NoteType
 from acp_proxy.transcript.file_names import (
     ASIDE,
+    file_name,
     make_selector,
     name_before_delete,
     read_deletion_time,
@@ -124,13 +125,26 @@ def summarize(reading: Reading) -> Summary:
 
 
 def _make_row_of(deleted: DeletedSession, reading: Reading, summary: Summary) -> ListedSession:
+    return _make_row(reading, summary, deleted.agent_folder, deleted.name, deleted.session_id, deleted.title)
+
+
+def summarize_file(reading: Reading, header: Header) -> ListedSession:
+    """A transcript outside of the store as a list would show it."""
+    agent_folder = acp.text(header.agent, "id") or file_name(acp.text(header.agent, "name") or "agent")
+    return _make_row(reading, summarize(reading), agent_folder, file_name(header.session_id), header.session_id)
+
+
+def _make_row(
+    reading: Reading, summary: Summary, agent_folder: str, name: str, session_id: str, title: str | None = None
+) -> ListedSession:
+    """``title``: the user's, if there is one."""
     header = reading.header or reading.rebuild_header()
     return ListedSession(
-        agent_folder=deleted.agent_folder,
-        name=deleted.name,
-        session_id=deleted.session_id,
+        agent_folder=agent_folder,
+        name=name,
+        session_id=session_id,
         cwd=summary.cwd,
-        title=deleted.title or summary.title,
+        title=title or summary.title,
         updated=summary.updated or "",
         prompt_count=summary.prompts,
         reply_count=summary.replies,

@@ -263,12 +263,11 @@ def test_a_deleted_session_is_restored_by_its_title(entitled: WholeStore) -> Non
 def test_a_file_in_place_of_a_session_is_answered_with_what_reads_files(entitled: WholeStore, tmp_path: Path) -> None:
     file = tmp_path / "my session.jsonl"
     file.write_text("{}")
-    result = invoke("sessions", "show", str(file), "--store", str(entitled.root))
+    result = invoke("sessions", "export", str(file), "--store", str(entitled.root))
     assert result.exit_code == 1
-    assert (
-        f"is a file. To watch it: acp-proxy replay {shell_quote.quoted(str(file))}. To add it to the store: acp-proxy"
-        in result.stderr
-    )
+    name = shell_quote.quoted(str(file))
+    said = f"is a file outside of the store. To show it: acp-proxy show {name}. To add it: acp-proxy import {name}\n"
+    assert result.stderr.endswith(said)
 
 
 def test_a_file_of_the_store_means_its_session(
@@ -286,7 +285,7 @@ def test_a_file_of_the_store_means_its_session(
     assert refused(entitled, "show", path)[0] == 1
     other = tmp_path / Path(path).name
     other.write_text("{}")
-    assert "is a file" in refused(entitled, "show", str(other))[1]
+    assert "is a file" in refused(entitled, "export", str(other))[1]
 
 
 def test_yes_needs_more_than_a_part_of_a_title(entitled: WholeStore) -> None:

@@ -306,3 +306,16 @@ def test_the_output_begins_before_a_long_conversation_is_read(store: ProxyStore)
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141  # as ls and git: 1 would mean that there is no such session
+
+
+def test_a_file_outside_of_the_store_is_shown(store: ProxyStore, tmp_path: Path) -> None:
+    path = store_session(store, "s", ("Mend it", TURN), ("more", []))
+    moved = tmp_path / "mine.jsonl"
+    path.rename(moved)
+    text = printed(store, str(moved), "--turn", "1")
+    assert text.startswith("Mend it\ns  agent  /project  ")
+    assert "*answer*" in text
+    assert "more" not in text
+    assert printed(store, str(moved), "--raw") == moved.read_text()
+    result = run(store, str(moved), "--follow")
+    assert (result.exit_code, f"acp-proxy replay {moved}" in result.stderr) == (2, True)

@@ -1,6 +1,7 @@
 """``acp-proxy show``: show a conversation, formatted or raw."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -8,19 +9,20 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli import common, output_files, values
+from acp_proxy import shell_quote
+from acp_proxy.cli import common, output_files, recordings, values
 from acp_proxy.cli.common import (
     INTERRUPTED,
     AgentOption,
-    SessionArgument,
     StoreOption,
     choose_session,
     open_store,
     report_errors,
 )
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
-from acp_proxy.errors import AlreadyThere, NoSuchTurn, NothingToSave
+from acp_proxy.errors import AlreadyThere, NoSuchTurn, NothingToSave, UsageError
 from acp_proxy.store.command_store import CommandStore, ListedSession, Reading
+from acp_proxy.store.soft_deleted import summarize_file
 from acp_proxy.views import formatting, sanitize
 from acp_proxy.views.attachments import find_attachments
 from acp_proxy.views.conversation import OpenChild, Part, TurnBegin, TurnEnd, number_turns, read_parts
@@ -28,7 +30,7 @@ from acp_proxy.views.passages import Heading, Passage, make_passages
 
 
 def show(
-    session: SessionArgument,
+    session: recordings.RecordingArgument,
     store: StoreOption = "",
     agent: AgentOption = "",
     turn: values.TurnOption = "",
@@ -65,9 +67,11 @@ def show(
     with report_errors():
         wanted = values.parse_turns(turn)
         opened = open_store(store)
-        row = choose_session(opened, session, agent)
-        reading, child = opened.open_listed(row), partial(opened.open_child, row)
-        try:
+        is_outside = _is_outside(opened, session)
+        if is_outside and follow:
+            watch = shell_quote.joined(["acp-proxy", "replay", session])
+            raise UsageError(f"--follow needs a session of the store. To watch a file: {watch}")
+        with (_open_outside if is_outside else _open_stored)(opened, session, agent) as (row, reading, child):
             if follow:
                 _follow(opened, row, reading, wanted)
             elif files:
@@ -79,11 +83,32 @@ def show(
             elif as_json:
                 print_messages(reading, find_screen(), wanted)
             else:
-                id = common.shorten_ids(opened, [row])[row.selector]
+                id = "" if is_outside else common.shorten_ids(opened, [row])[row.selector]
                 parts = find_parts(reading, row.session_id, wanted, child)
                 print_conversation(row, parts, find_screen(), full=full, id=id)
-        finally:
-            reading.close()
+
+
+_OpenSession = tuple[ListedSession, Reading, OpenChild]
+
+
+def _is_outside(store: CommandStore, word: str) -> bool:
+    """Whether this is a file that is not in the store. A title may be the name of a file, too: a file has its ending,
+    or is a path."""
+    return recordings.has_form_of_file(word) and Path(word).is_file() and store.locate_file(word) is None
+
+
+@contextmanager
+def _open_stored(store: CommandStore, word: str, agent: str) -> Iterator[_OpenSession]:
+    row = choose_session(store, word, agent)
+    with closing(store.open_listed(row)) as reading:
+        yield row, reading, partial(store.open_child, row)
+
+
+@contextmanager
+def _open_outside(store: CommandStore, word: str, agent: str) -> Iterator[_OpenSession]:
+    """The sessions of its subagents are not looked for."""
+    with recordings.open_recording(word, str(store.root), agent) as (reading, header, _):
+        yield summarize_file(reading, header), reading, lambda session_id: nullcontext(None)
 
 
 def _list_files(row: ListedSession, reading: Reading, child: OpenChild, wanted: values.Turns) -> None:
