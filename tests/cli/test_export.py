@@ -41,7 +41,8 @@ def test_markdown_is_the_default_format(store: WholeStore) -> None:
     store_session(store, "s", ("Mend it\n\nplease", TURN))
     told = printed(store, "last")
     assert told == (
-        "# Mend it\n\nagent · 2023-11-14 22:13 UTC · `/project`\n\n## 1. Mend it\n\n> Mend it\n>\n> please\n"
+        "# Mend it\n\nagent · 2023-11-14 22:13 UTC · `/project`\n"
+        "\n## 1. Mend it\n\n> Mend it\n>\n> please\n"
         "\n* ✓ `pytest`\n\n**done**\n"
     )
     assert printed(store, "last", "--format", "md") == told
@@ -210,7 +211,7 @@ def test_the_names_of_files_keep_the_letters_of_every_script(
     store.set_listed_title(row, title)
     [path] = printed(store, "--all", "-o", str(tmp_path / "out")).splitlines()
     assert Path(path).is_file()
-    assert Path(path).stem[:-16] == name
+    assert re.fullmatch(f"{re.escape(name)}s-[0-9a-f]{{8}}", Path(path).stem)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +226,16 @@ def test_the_names_of_files_keep_the_letters_of_every_script(
 def test_the_names_of_files_end_with_a_whole_word(store: WholeStore, tmp_path: Path, title: str, begins: str) -> None:
     store_session(store, "s", (title, TURN))
     name = Path(printed(store, "last", "--output", f"{tmp_path}/").strip()).name
-    assert re.fullmatch(f"{begins}[0-9a-f]{{16}}\\.md", name)
+    assert re.fullmatch(f"{begins}s-[0-9a-f]{{8}}\\.md", name)
+
+
+def test_the_names_of_files_have_the_ids_of_lists(store: WholeStore, tmp_path: Path) -> None:
+    store_session(store, "01abc030-7c1e-4b1f", ("Mend it", TURN), at=3.0)
+    store_session(store, "01abc030-9999-4b1f", ("Mend it", TURN), at=2.0)
+    store_session(store, "../é", ("Mend it", TURN), at=1.0)
+    stems = [Path(path).stem for path in printed(store, "--all", "-o", str(tmp_path / "out")).splitlines()]
+    assert [re.sub("[0-9a-f]{8}$", "HASH", stem) for stem in stems] == [*["mend-it-01abc030-HASH"] * 2, "mend-it-HASH"]
+    assert len(set(stems)) == 3
 
 
 def test_to_export_nothing_is_a_failure_if_something_was_asked_for(store: WholeStore, tmp_path: Path) -> None:

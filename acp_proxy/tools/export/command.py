@@ -1,6 +1,7 @@
 """``acp-proxy export``: write sessions as documents or as transcripts."""
 
 import os
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -32,6 +33,7 @@ from acp_proxy.store.command_store import CommandStore, file_name
 from acp_proxy.tools.redact.redact_files import mask_copy
 from acp_proxy.tools.stats.usage import measure_session
 from acp_proxy.views import sanitize
+from acp_proxy.views.formatting import SHORTEST
 
 if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.redaction.masking import Masking
@@ -46,6 +48,7 @@ _JSONL: _Format = "jsonl"
 _INDEX = "index.html"
 _LISTED = 10
 """More files than these are not listed on a terminal, nor more that could not be written."""
+_PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _SLUG, _IN_WORDS = 40, "LMN"
 """The characters of a title in a file name, and Unicode's categories of those that belong to a word."""
 _SUFFIXES: dict[str, _Format] = {
@@ -403,10 +406,11 @@ def _export_to_browser(source: _Source, row: "ListedSession") -> None:
 
 
 def _make_name(title: str, row: "ListedSession") -> str:
-    """A file name made of the title's words, in any script, and different for every session."""
-    words = _list_words(title)
-    unique = file_name(f"{title:<200}{row.agent_folder}/{row.name}").rpartition("-")[2]
-    return "-".join([*words, unique] if words else ["session", unique])
+    """A file name made of the title's words, in any script, and of the id as lists show it; different for every
+    session."""
+    id = row.selector if row.copy_of is not None else row.selector[:SHORTEST].rstrip("-")
+    unique = file_name(f"{title:<200}{row.agent_folder}/{row.name}").rpartition("-")[2][:SHORTEST]
+    return "-".join([*(_list_words(title) or ["session"]), *([id] if _PLAIN_ID.fullmatch(id) else []), unique])
 
 
 def _list_words(title: str) -> list[str]:
