@@ -102,7 +102,7 @@ def shorten_ids(store: CommandStore, sessions: Sequence[session_lines.Selectable
 def format_short_heading(store: CommandStore, row: ListedSession) -> str:
     """A session's title, and a line about it with its short id and local time, for people."""
     when, id = formatting.format_local_time(row.updated), shorten_ids(store, [row])[row.selector]
-    return sanitize.format_heading(row, when, id)
+    return sanitize.format_heading(row, when, id, os.path.expanduser("~"))
 
 
 LAST = "last"

@@ -209,8 +209,8 @@ def _change(path: str, words: list[str]) -> None:
         output_files.make_directory(target.parent)
         output_files.write_file(target, [changed.encode()], force=True)
         os.chmod(target, mode)
-    shown = f"{name} = {written}" if is_set else f"{name} is not set"
-    typer.echo(sanitize.make_line(f"{shown}  in {path}"))
+    gone = f"{name} is removed from" if changed != text else f"{name} is not set in"
+    typer.echo(sanitize.make_line(f"{name} = {written}  in {path}" if is_set else f"{gone} {path}"))
     if os.environ.get(options.OPTIONS[name].variable):
         print_on_stderr(f"{options.OPTIONS[name].variable} is set in your environment, and wins.")
 

@@ -17,12 +17,12 @@ from acp_proxy.errors import AcpProxyError, NewerFormat, NoTranscript
 from acp_proxy.store.command_store import COMPRESSED_SUFFIX, SUFFIX, Reading
 from acp_proxy.transcript.file_format import Header
 
-_HELP = "A transcript file (.jsonl, .jsonl.zst), a session's id, the beginning of an id, a title, or: last."
+HELP = "A transcript file (.jsonl, .jsonl.zst), a session's id, the beginning of an id, a title, or: last."
 RecordingArgument = Annotated[
-    str, typer.Argument(metavar="SESSION|FILE", help=_HELP, autocompletion=completion.complete_recording)
+    str, typer.Argument(metavar="SESSION|FILE", help=HELP, autocompletion=completion.complete_recording)
 ]
 RecordingsArgument = Annotated[
-    list[str], typer.Argument(metavar="FILE...", help=_HELP, autocompletion=completion.complete_recording)
+    list[str], typer.Argument(metavar="FILE...", help=HELP, autocompletion=completion.complete_recording)
 ]
 
 

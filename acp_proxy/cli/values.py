@@ -74,6 +74,22 @@ def parse_turns(text: str, option: str = "--turn") -> Turns:
 
 
 _DAYS_AGO = {"today": 0, "yesterday": 1}
+_CLOCK = re.compile(r"[0-9]{1,2}:[0-9]{2}")
+_MONTH = re.compile(r"([0-9]{4})-([0-9]{2})")
+_MONTHS = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+]
 _WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
 
@@ -104,17 +120,23 @@ def _parse_time(option: str, text: str, *, is_end: bool) -> str:
             return formatting.format_stamp(datetime.now(UTC) - timedelta(seconds=seconds))
         if (day := _parse_day(text)) is not None:
             return formatting.format_stamp(datetime.combine(day + timedelta(days=is_end), time()).astimezone())
+        if (month := _parse_month(text)) is not None:
+            first = _find_next_month(month) if is_end else month
+            return formatting.format_stamp(datetime.combine(first, time()).astimezone())
+        if _CLOCK.fullmatch(text):
+            clock = time.fromisoformat(text.zfill(len("14:00")))
+            return formatting.format_stamp(datetime.combine(_find_today(), clock).astimezone())
         return formatting.format_stamp(datetime.fromisoformat(text).astimezone())
     except (ValueError, OverflowError):
         raise UsageError(
-            f"{option} takes a number and s, m, h, d or w, such as 7d; today, yesterday or tuesday; or a date, such as"
-            f" 2026-11-01, not {text!r}"
+            f"{option} takes a number and s, m, h, d or w, such as 7d; today, yesterday, tuesday or november; a date,"
+            f" such as 2026-11-01 or 2026-11; or a time of today, such as 14:00, not {text!r}"
         ) from None
 
 
 def _parse_day(text: str) -> date | None:
     """``yesterday``, ``tuesday`` (the last one, perhaps today) or ``2026-11-01``; None for any other text."""
-    word, today = text.lower(), datetime.now().astimezone().date()
+    word, today = text.lower(), _find_today()
     if word in _DAYS_AGO:
         return today - timedelta(days=_DAYS_AGO[word])
     if word in _WEEKDAYS:
@@ -123,3 +145,21 @@ def _parse_day(text: str) -> date | None:
         return date.fromisoformat(text)
     except ValueError:
         return None
+
+
+def _parse_month(text: str) -> date | None:
+    """The first day of ``2026-11``, or of ``nov`` or ``november`` (the last one, perhaps this month); None for any
+    other text. Raises ValueError."""
+    if (match := _MONTH.fullmatch(text)) is not None:
+        return date(int(match[1]), int(match[2]), 1)
+    word, today = text.lower(), _find_today()
+    number = next((at for at, name in enumerate(_MONTHS, 1) if word in (name, name[:3])), None)
+    return date(today.year - (number > today.month), number, 1) if number is not None else None
+
+
+def _find_next_month(first: date) -> date:
+    return (first + timedelta(days=31)).replace(day=1)
+
+
+def _find_today() -> date:
+    return datetime.now().astimezone().date()

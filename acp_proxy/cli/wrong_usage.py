@@ -27,7 +27,6 @@ _NUMBERS = {
 INSTEAD = {
     ("list", "--all"): "acp-proxy list; for the archived ones: --archived",
     ("list", "--deleted"): "acp-proxy restore",
-    ("browse", ""): "type the words there, or: acp-proxy search WORDS",
     ("export", "--html"): "--format html",
     ("export", "--md"): "--format md",
     ("export", "--markdown"): "--format md",
@@ -75,7 +74,7 @@ _SYNONYMS = {
     "search": "find grep rg",
     "setup": "add configure enable init install jetbrains vscode zed",
     "setup --undo": "disable uninstall",
-    "show": "cat open print read view",
+    "show": "cat info open print read view",
     "show --follow": "follow tail",
     "stats": "cost costs du size tokens usage",
     "sync now": "merge pull push",

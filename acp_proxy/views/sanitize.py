@@ -11,6 +11,7 @@ import re
 
 from acp_proxy.protocol import acp
 from acp_proxy.store.command_store import ListedSession, name_agent
+from acp_proxy.views.formatting import shorten_home
 
 # ECMA-48: control sequences (colours, cursor), operating system commands (titles, links), and other escapes.
 _SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]"
@@ -94,8 +95,9 @@ def format_json(value: object, indent: int | None = None) -> str:
     return json.dumps(value, indent=indent).replace("\x7f", "\\u007f")
 
 
-def format_heading(row: ListedSession, when: str | None = None, id: str | None = None) -> str:
-    """``when``, ``id``: the displayed forms; None: the time as in the transcript, and the whole id."""
+def format_heading(row: ListedSession, when: str | None = None, id: str | None = None, home: str = "") -> str:
+    """``when``, ``id``: the displayed forms; None: the time as in the transcript, and the whole id. ``home``: the
+    directory shown as ``~``."""
     copy = [f"a copy from {name_agent(row.copy_of)}"] if row.copy_of else []
     commit = row.git.commit[:_SHORT_COMMIT]
     git = [" at ".join(filter(None, (f"branch {row.git.branch}" if row.git.branch else "", commit)))]
@@ -103,7 +105,7 @@ def format_heading(row: ListedSession, when: str | None = None, id: str | None =
         id or row.selector,
         name_agent(row.agent_folder),
         *copy,
-        row.cwd or "",
+        shorten_home(row.cwd or "", home),
         *filter(None, git),
         when if when is not None else row.updated,
     ]

@@ -142,6 +142,7 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
         (["sessions", "rm", "last"], "acp-proxy delete last"),
         (["sessions", "replay", "last"], "acp-proxy replay last"),
         (["history"], "acp-proxy list"),
+        (["info"], "acp-proxy show"),
         (["grep", "the login"], "acp-proxy search 'the login'"),
         (["sessions", "cat", "last"], "acp-proxy show last"),
         (["sync", "push"], "acp-proxy sync now"),
@@ -330,4 +331,4 @@ def test_a_help_breaks_no_name_at_its_hyphen_and_has_no_ranges(columns: int) -> 
 def test_the_usage_of_a_command_that_starts_an_agent_takes_its_arguments() -> None:
     assert "Usage: acp-proxy run [OPTIONS] AGENT [ARGS]...\n" in invoke("run", "--help").stdout
     assert "Usage: acp-proxy doctor [OPTIONS] [AGENT [ARGS]...]\n" in invoke("doctor", "--help").stdout
-    assert "Usage: acp-proxy show [OPTIONS] SESSION\n" in invoke("show", "--help").stdout
+    assert "Usage: acp-proxy show [OPTIONS] SESSION|FILE\n" in invoke("show", "--help").stdout

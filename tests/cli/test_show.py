@@ -319,3 +319,10 @@ def test_a_file_outside_of_the_store_is_shown(store: ProxyStore, tmp_path: Path)
     assert printed(store, str(moved), "--raw") == moved.read_text()
     result = run(store, str(moved), "--follow")
     assert (result.exit_code, f"acp-proxy replay {moved}" in result.stderr) == (2, True)
+
+
+def test_a_terminal_shows_the_home_directory_as_list_does(store: ProxyStore) -> None:
+    store_session(store, "s", ("Mend it", []), cwd="/home/eve/project")
+    told = run_on_terminal("show", "s", "--store", str(store.root), settings={"HOME": "/home/eve"})
+    assert "s  agent  ~/project  " in told
+    assert "  /home/eve/project  " in printed(store, "s")

@@ -1,9 +1,12 @@
 """Periods and sizes on the command line."""
 
+from datetime import datetime
+
 import pytest
 
 from acp_proxy.cli import values
 from acp_proxy.errors import UsageError
+from acp_proxy.views import formatting
 
 
 @pytest.mark.parametrize(
@@ -50,3 +53,25 @@ def test_a_wrong_size_is_refused(text: str) -> None:
 def test_turns_that_are_backwards_are_named() -> None:
     with pytest.raises(UsageError, match=r"--turn 5-2 is backwards\. Did you mean 2-5\?"):
         values.parse_turns("5-2")
+
+
+def shown(text: str) -> str:
+    return formatting.format_local_time(text)
+
+
+def test_a_month_counts_whole_and_a_time_is_of_today() -> None:
+    assert shown(values.parse_since("2026-02")) == "2026-02-01 00:00:00"
+    assert shown(values.parse_until("2026-12")) == "2027-01-01 00:00:00"
+    today = datetime.now().astimezone()
+    assert shown(values.parse_since("9:30")) == shown(values.parse_until("09:30")) == f"{today:%Y-%m-%d} 09:30:00"
+    assert shown(values.parse_since(f"{today:%B}")) == f"{today:%Y-%m}-01 00:00:00"
+    for name in ("jan", "Dec", "september"):
+        began = datetime.fromisoformat(shown(values.parse_since(name))).astimezone()
+        assert (began.day, began <= today, (today - began).days < 366) == (1, True, True)
+        assert began < datetime.fromisoformat(shown(values.parse_until(name))).astimezone()
+
+
+@pytest.mark.parametrize("text", ["2026-13", "25:00", "14:60", "janu", "2026-1"])
+def test_what_is_no_month_or_time_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--since takes .* or 14:00|such as 14:00"):
+        values.parse_since(text)

@@ -3,6 +3,7 @@
 Pure. Titles and directories come from other people: they are made printable.
 """
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from acp_proxy.views.sanitize import RUNNING, make_line
 from acp_proxy.views.session_table import AMBIGUOUS, cut_directory
 
 _BOLD, _QUIET, _SELECTED, _END = "\x1b[1m", "\x1b[2m", "\x1b[7m", "\x1b[0m"
+_UNSELECTED = "\x1b[27m"
+_STYLE = re.compile("(\x1b\\[[0-9;]*m)")
 _AROUND = 3  # the filter, the line between list and preview, the last line
 _HEADINGS = ("TITLE", "AGENT", "DIRECTORY", "WHEN")  # as list has them
 _LEAST_HEIGHT_WITH_HEADINGS = 12
@@ -128,11 +131,22 @@ def draw_frame(state: BrowseState, preview: Sequence[str], look: FrameLook) -> l
         lines += [f"{_QUIET}{line}{_END}" for line in _wrap_lines(_explain_no_rows(state, look), look.width)]
     lines += [""] * (1 + look.has_headings + look.listed - len(lines))
     lines.append(_format_divider(state, look))
-    lines += [text.translate(look.forms) for text in preview[: look.previewed]]
+    lines += [_mark_words(text.translate(look.forms), state.typed.split()) for text in preview[: look.previewed]]
     lines += [""] * (look.height - 1 - len(lines))
     last = _wrap_message(state, look) if state.message else []
     last += [] if last and state.asked is None else [_format_last_line(state, look)]
     return [*lines[: max(look.height - len(last), 0)], *last][-max(look.height, 1) :]
+
+
+def _mark_words(line: str, words: Sequence[str]) -> str:
+    """A line, which may have styles, with what begins with the words of the filter marked, as a search finds them."""
+    names = [re.escape(word.rstrip("*")) for word in words if word.rstrip("*")]
+    if not names:
+        return line
+    found = re.compile(rf"(?<!\w)(?:{'|'.join(names)})", re.IGNORECASE)
+    pieces = _STYLE.split(line)  # between the texts: the styles
+    pieces[::2] = [found.sub(lambda match: f"{_SELECTED}{match[0]}{_UNSELECTED}", text) for text in pieces[::2]]
+    return "".join(pieces)
 
 
 def _explain_keys(look: FrameLook) -> list[str]:

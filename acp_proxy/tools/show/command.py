@@ -1,5 +1,6 @@
 """``acp-proxy show``: show a conversation, formatted or raw."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy import shell_quote
-from acp_proxy.cli import common, output_files, recordings, values
+from acp_proxy.cli import common, completion, output_files, recordings, values
 from acp_proxy.cli.common import (
     INTERRUPTED,
     AgentOption,
@@ -30,7 +31,10 @@ from acp_proxy.views.passages import Heading, Passage, make_passages
 
 
 def show(
-    session: recordings.RecordingArgument,
+    session: Annotated[
+        str,  # Tab offers sessions alone: files would hide them
+        typer.Argument(metavar="SESSION|FILE", help=recordings.HELP, autocompletion=completion.complete_session),
+    ],
     store: StoreOption = "",
     agent: AgentOption = "",
     turn: values.TurnOption = "",
@@ -147,7 +151,8 @@ def print_conversation(
 ) -> None:
     """``stays``: see ``open_pager``. ``id``: the short one, for people. ``turn``: where the pager begins."""
     when = formatting.format_local_time(row.updated) if target.is_dressed else None  # like the times of the turns
-    title, _, rest = sanitize.format_heading(row, when, id if target.is_dressed else None).partition("\n")
+    home = os.path.expanduser("~") if target.is_dressed else ""
+    title, _, rest = sanitize.format_heading(row, when, id if target.is_dressed else None, home).partition("\n")
     write, passages = _look(target, row.cwd), make_passages(shown, full=full)
     texts = [f"\x1b[1m{title}\x1b[0m\n{rest}\n" if target.is_dressed else f"{title}\n{rest}\n"]
     first = 1

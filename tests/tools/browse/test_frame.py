@@ -142,6 +142,12 @@ def test_a_narrow_terminal_shows_how_to_see_all_keys(width: int, keys: str) -> N
     assert drawn_lines(BrowseState((ROW,)), replace(LOOK, width=width))[-1] == keys
 
 
+def test_the_preview_marks_the_words_of_the_filter() -> None:
+    state = BrowseState((ROW,), is_complete=True, typed="login m*")
+    shown = draw_frame(state, ["\x1b[1mLogin\x1b[0m: mend the relogin, (more)"], LOOK)
+    assert "\x1b[1m\x1b[7mLogin\x1b[27m\x1b[0m: \x1b[7mm\x1b[27mend the relogin, (\x1b[7mm\x1b[27more)" in shown
+
+
 def test_every_key_is_explained() -> None:
     text = "\n".join(drawn_lines(BrowseState((ROW,), has_help=True)))
     for key in ("Enter ", "Esc ", *(f"Ctrl-{letter} " for letter in "RABDXEFKOYTUZC")):
