@@ -490,7 +490,9 @@ def test_an_id_is_answered_with_the_command_that_shows_it(store: WholeStore) -> 
     for name in ("db4d3d03-1", "db4d9999-2"):
         store_session(store, name, ("Hello", []))
     again = shell_quote.joined(["--store", str(store.root)])
-    assert f"\nThis is the id of a session: acp-proxy show db4d3d03 {again}\n" in run(store, "db4d3d03").stderr
+    assert (
+        f"\nThis is the id of a session: acp-proxy show db4d3d03 {again}\n" in run(store, "db4d3d03", "-S", "1d").stderr
+    )
     told = run(store, "db4d").stderr
     assert f"\nThis is the beginning of several ids: acp-proxy list db4d {again}\n" in told
     assert "the id" not in run(store, "db4e").stderr + run(store, "db4d3d03", "x").stderr

@@ -211,7 +211,7 @@ def search(
                     text = f"A quote is not closed. Searched: {sanitize.make_line(' '.join(words))}\n{text}"
                 if words and not (wants_calls or as_json):
                     first, *rest = text.split("\n")
-                    suggestion = _suggest_words(opened, request, words, options)
+                    suggestion = _suggest_words(opened, request, words, options, repeat_store_option(context, store))
                     text = "\n".join(filter(None, [first, suggestion, *rest]))
             print_on_stderr(text)
             raise typer.Exit(1)
@@ -318,8 +318,11 @@ def _explain_no_hits(
     return f"{text}\n{'A tool printed it' if in_output else 'To search what tools printed'}: {output}"
 
 
-def _suggest_words(store: CommandStore, request: "SearchRequest", words: list[str], options: list[str]) -> str:
-    """A line about what the user may have meant; empty if nothing is near."""
+def _suggest_words(
+    store: CommandStore, request: "SearchRequest", words: list[str], options: list[str], of_store: list[str]
+) -> str:
+    """A line about what the user may have meant; empty if nothing is near. ``options``: for another search;
+    ``of_store``: for any command."""
     from acp_proxy.tools.search.nearby import correct_words, explain_operators, find_by_id
 
     single = " ".join(words).split()
@@ -327,7 +330,7 @@ def _suggest_words(store: CommandStore, request: "SearchRequest", words: list[st
         return operators
     if rows := find_by_id(store, single):
         name, other = ("the id of a session", "show") if len(rows) == 1 else ("the beginning of several ids", "list")
-        return f"This is {name}: {sanitize.make_line(format_command(other, single, *options))}"
+        return f"This is {name}: {sanitize.make_line(format_command(other, single, *of_store))}"
     near = correct_words(store, request, single)
     kept = [*_repeat_parts(request.parts), *options]
     return f"Did you mean: {sanitize.make_line(format_command('search', near, *kept))}" if near is not None else ""
