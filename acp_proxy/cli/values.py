@@ -148,7 +148,7 @@ def _parse_day(text: str) -> date | None:
 
 
 def _parse_month(text: str) -> date | None:
-    """The first day of ``2026-11``, or of ``nov`` or ``november`` (the last one, perhaps this month); None for any
+    """The first day of ``2026-11``, or of "nov" or "november" (the last one, perhaps this month); None for any
     other text. Raises ValueError."""
     if (match := _MONTH.fullmatch(text)) is not None:
         return date(int(match[1]), int(match[2]), 1)
