@@ -182,20 +182,24 @@ def are_alike(line: bytes, other_line: bytes) -> bool:
 class RestOfReplay:
     """Updates that the client has from one replay and that the agent may send once more: the rest of another one.
 
-    The agent sends them in order, perhaps with others in between, as gemini does: those are new. Only the beginning of
-    a long message proves that it is further ahead. A message or a call that has begun as a new one is new to its end:
-    single words, or the end of some call, may well stand in the replay.
+    The agent sends them in order, perhaps with others in between, as gemini does, or with other ones in their place:
+    those are new. Only the beginning of a long message proves that it is further ahead. A message or a call that has
+    begun as a new one is new to its end: single words, or the end of some call, may well stand in the replay.
     """
 
     def __init__(self, lines: list[bytes]) -> None:
         self._indexes: dict[bytes, deque[int]] = {}
         """By what an update says: where it stands, behind what was taken."""
+        self._kinds: list[str | None] = []
         self._call_ids: list[str | None] = []
         """By place: the id of the update's call, or None."""
         for index, line in enumerate(lines):
             self._indexes.setdefault(digest(_read_without_ids(line)), deque()).append(index)
+            self._kinds.append(acp.update_kind(_read_update(line)))
             self._call_ids.append(acp.text(_read_update(line), "toolCallId"))
         self._next_index = 0
+        self._replaced_count = 0
+        """How many updates from there on had new ones of the same kind in their place."""
         self._new_message: object = None
         """The role and the id of the message that is under way, if it is new."""
         self._calls: dict[str | None, str | None] = {}
@@ -204,23 +208,26 @@ class RestOfReplay:
     def take(self, line: bytes) -> bool:
         """Take the next update that says the same as this one, with those before it. Returns whether there is one."""
         update = _read_update(line)
-        role = update_kinds.find(acp.update_kind(update)).role
+        kind = acp.update_kind(update)
+        role = update_kinds.find(kind).role
         message = (role, acp.member(update, "messageId")) if role in _TEXT_ROLES else None
         call_id = acp.text(update, "toolCallId")
         is_long = role in _REPLY_ROLES and len(block_letters(acp.member(update, "content"))) >= SHORT
         index = self._find_index(line)
         is_new = (
             index is None
-            or (index != self._next_index and not is_long)
+            or (index not in (self._next_index, self._next_index + self._replaced_count) and not is_long)
             or (message is not None and message == self._new_message)
             or self._calls.get(call_id, self._call_ids[index]) != self._call_ids[index]
         )
         self._new_message = message if is_new else None
         if is_new or index is None:
             self._calls.setdefault(call_id, None)
+            replaced = self._next_index + self._replaced_count
+            self._replaced_count += self._kinds[replaced : replaced + 1] == [kind]
             return False
         self._calls[call_id] = self._call_ids[index]
-        self._next_index = index + 1
+        self._next_index, self._replaced_count = index + 1, 0
         return True
 
     def _find_index(self, line: bytes) -> int | None:

@@ -375,6 +375,19 @@ def test_new_words_are_whole_where_some_of_them_are_in_the_rest_of_a_replay() ->
     assert kept_lines(talk.client.say(prompt(3, "s")))[:-1] == [agent_kept("s", part) for part in new]
 
 
+def test_what_follows_a_message_that_the_second_replay_has_in_another_form_is_not_new() -> None:
+    talk = about_to_load(SimulatedSession(says=PAST), LOADS)
+    talk.client.say(load(1, "s"), load(2, "s"))
+    first, answer, *others = (*TURN_ONE, *TURN_TWO)
+    other_answer = json.loads(json.dumps(answer))
+    other_answer["params"]["update"]["_meta"] = {"at": 2}
+    talk.agent.say(first, result(1, {}))
+    talk.end_replay(1)
+    talk.agent.say(answer, *others, first, result(2, {}))
+    talk.end_replay(2)
+    assert talk.agent.say(other_answer, *others).to_client == line(other_answer)
+
+
 def test_the_second_replay_is_compared_in_order_if_it_has_no_user_messages() -> None:
     talk = about_to_load(SimulatedSession(says=PAST), LOADS)
     talk.client.say(load(1, "s"), load(2, "s"))
