@@ -269,9 +269,12 @@ class StoreIndex:
             changes.remember(index)
 
     def _fill(self, index: Index, agents: tuple[str, ...], until: float) -> None:
-        """Bring in what the index lacks, of these agents first. If some is left at the time ``until``, the index stays
-        new, and the next query goes on."""
+        """Bring in what these agents' transcripts have since an earlier query, and then what the index lacks, of these
+        agents first. If some is left at the time ``until``, the index stays new, and the next query goes on."""
         known = set(index.select("SELECT agent, name FROM transcripts", ()))
+        for agent_folder in agents:
+            continued = (name for name in self._layout.list_marked(agent_folder) if (agent_folder, name) in known)
+            self.bring_in(index, agent_folder, takewhile(lambda _: time.monotonic() < until, continued))
         lacking = [
             (agent_folder, name)
             for agent_folder in dict.fromkeys((*agents, *self._layout.list_agents()))

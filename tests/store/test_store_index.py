@@ -126,6 +126,21 @@ def test_a_new_index_is_filled_by_several_lists_with_the_newest_first(
     assert not hurried.index.query_as_is(lambda index: index.is_new)
 
 
+@pytest.mark.usefixtures("reads")
+def test_a_session_continued_while_a_new_index_is_filled_is_listed_as_it_is(store: WholeStore, root: Path) -> None:
+    for number in range(20):
+        transcript_lines.store_lines(store, "another", f"s{number}")
+    transcript_lines.store_lines(store, AGENT, "a", at=1)
+    transcript_lines.store_lines(store, AGENT, "b", at=2)
+    hurried = ProxyStore(root)
+    hurried.catch_up_seconds = 5.0
+    listed = [[row.session_id for row in hurried.list_page(AGENT, None, None, "run").rows]]
+    transcript_lines.store_lines(store, AGENT, "a", prompt("again", at=3), answer(at=3), fresh=False)
+    listed += [[row.session_id for row in hurried.list_page(AGENT, None, None, "run").rows]]
+    assert hurried.index.query_as_is(lambda index: index.is_new)
+    assert listed == [["b", "a"], ["a", "b"]]
+
+
 def test_a_mark_updates_a_known_session(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(store, AGENT, "a", at=1)
     transcript_lines.store_lines(store, AGENT, "b", at=2)
