@@ -539,7 +539,7 @@ def _shorten() -> None:
     store_index._PAUSE_SECONDS = _PAUSE
     for module in (changed_sessions, worker):
         module.__dict__["DELAY_SECONDS"] = 0.005
-    index._BUSY_MS = index._CLEARING_MS = 20
+    index._BUSY_MS = index._ERASE_BUSY_MS = 20
 
 
 def main() -> None:

@@ -76,7 +76,7 @@ def open_store(path: str, *, create: bool = False, for_writing: bool = False) ->
         raise store.read_only_reason
     if for_writing and store.exists:
         with suppress(OSError):  # whatever cannot be removed now must not keep the user from something else
-            store.empty_bin()
+            store.remove_expired()
     store.show_progress = partial(begin_progress, "Rebuilding the index", MOMENT)
     return store
 

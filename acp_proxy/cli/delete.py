@@ -179,5 +179,5 @@ def _format_heading(store: CommandStore, deleted: DeletedSession) -> str:
     with suppress(OSError, NewerFormat):  # it can be deleted even if it cannot be read
         title = store.summarize_deleted(deleted).title
     [id] = session_lines.shorten_selectors([deleted], ()).values()
-    when = formatting.format_local_time(deleted.at)
+    when = formatting.format_local_time(deleted.deleted_at)
     return sanitize.make_line(f"{title or '(no title)'}  {id}  {name_agent(deleted.agent_folder)}  deleted {when}")

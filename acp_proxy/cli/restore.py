@@ -118,7 +118,7 @@ def _restore(store: CommandStore, deleted: DeletedSession) -> ListedSession:
 def _list(store: CommandStore, deleted_sessions: list[DeletedSession], as_json: bool) -> None:
     if as_json:
         values = [
-            session_lines.encode_row(row) | {"deletedAt": session.at, "removedAt": session.until or None}
+            session_lines.encode_row(row) | {"deletedAt": session.deleted_at, "removedAt": session.removed_at or None}
             for session, row in _read_each(store, deleted_sessions)
         ]
         typer.echo(sanitize.format_json(values, indent=2))
@@ -155,7 +155,7 @@ def _format_tab_separated(store: CommandStore, deleted_sessions: list[DeletedSes
     for each, row in _read_each(store, deleted_sessions):
         turns, size = str(row.prompt_count), str(row.size)
         yield session_lines.join_with_tabs(
-            each.selector, row.title or "", row.agent_folder, row.cwd or "", each.at, turns, size
+            each.selector, row.title or "", row.agent_folder, row.cwd or "", each.deleted_at, turns, size
         )
 
 
@@ -166,7 +166,7 @@ def _read_rows(
     short = session_lines.shorten_selectors(deleted_sessions, ())
     rows, ids = list[ListedSession](), dict[str, str]()
     for session, row in _read_each(store, deleted_sessions):
-        rows.append(replace(row, updated=session.at))
+        rows.append(replace(row, updated=session.deleted_at))
         ids[row.selector] = short[session.selector]
     return rows, ids
 

@@ -51,7 +51,7 @@ class ChangedSessions:
         not_fsynced = _take_all(self._not_fsynced)
         for session in not_fsynced if self._recorder.fsync != "never" else ():
             try:
-                if not self._recorder.store.sync(*session):
+                if not self._recorder.store.fsync_transcript(*session):
                     self._not_fsynced.append(session)  # with the next one
             except FileNotFoundError:  # it was deleted
                 continue

@@ -69,7 +69,7 @@ class IdleWork:
 def empty_bin(root: Path) -> None:
     """Remove the soft-deleted sessions of the store at ``root`` whose time is over."""
     with suppress(OSError, AcpProxyError):
-        ProxyStore(root, create=False).empty_bin()
+        ProxyStore(root, create=False).remove_expired()
 
 
 def compress(root: Path, may_continue: Callable[[], bool]) -> None:
@@ -83,7 +83,7 @@ def compress(root: Path, may_continue: Callable[[], bool]) -> None:
         store = ProxyStore(root)  # a store of its own: the index is for one thread at a time
         with store.claim_daily_compression() as is_due:
             if is_due:
-                _compress_all(store, CompressionOptions(go_on=may_continue))
+                _compress_all(store, CompressionOptions(may_continue=may_continue))
     except (OSError, AcpProxyError, ImportError, _Interrupted):  # ImportError: an upgrade has replaced it
         return
 
@@ -94,7 +94,7 @@ class _Interrupted(Exception):
 
 def _compress_all(store: ProxyStore, options: "CompressionOptions") -> None:
     for agent, name in store.find_compressible():
-        if not options.go_on():
+        if not options.may_continue():
             raise _Interrupted
         try:
             store.compress(agent, name, options)

@@ -30,11 +30,11 @@ def choose_folder(
     """
     if agent_id is not None:
         return file_name(agent_id)
-    own, before = file_name(reported_name or command), file_name(command)
+    preferred, command_folder = file_name(reported_name or command), file_name(command)
     is_sure = not may_run_others or (reported_name is not None and is_alike(reported_name, command))
-    if reported_name and is_sure and not layout.has_agent(own) and layout.has_agent(before):
-        return own if _has_other_agent(layout, before, reported_name) else before
-    return own
+    if reported_name and is_sure and not layout.has_agent(preferred) and layout.has_agent(command_folder):
+        return preferred if _has_other_agent(layout, command_folder, reported_name) else command_folder
+    return preferred
 
 
 def _has_other_agent(layout: Layout, agent_folder: str, name: str) -> bool:
@@ -45,12 +45,12 @@ def _has_other_agent(layout: Layout, agent_folder: str, name: str) -> bool:
             transcripts = (
                 name_of_file for file in files if (name_of_file := parse_transcript_name(file.name)) is not None
             )
-            first = list(islice(transcripts, HEADERS_READ))
+            first_names = list(islice(transcripts, HEADERS_READ))
     except PermissionError:
         return True
     return any(
         reported_name != name
-        for transcript in first
+        for transcript in first_names
         for reported_name in _read_reported_names(layout, agent_folder, transcript)
     )
 

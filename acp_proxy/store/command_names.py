@@ -7,7 +7,7 @@ name. Nothing is looked up on the disk, and nothing raises.
 
 from itertools import pairwise
 
-_VALUED = {
+_RUNNERS = {
     "nice": "-n --adjustment",
     "ionice": "-c -n --class --classdata",
     "env": "-u -C --unset --chdir",
@@ -53,26 +53,27 @@ _VALUED = {
     "pipx": "--spec --python --index-url --pip-args",
 }
 """Programs that run another one, and their options whose value is the next word."""
-_ROLE = "acp"
+_ACP_WORD = "acp"
 """The argument that makes many programs speak ACP."""
-_PYTHON_VALUED = frozenset({"-W", "-X"})
-_VERBS = frozenset({"exec", "dlx", "run", "x", "tool"})
-_BEFORE = {"timeout": 1, "ssh": 1, "direnv": 1}
+_PYTHON_VALUE_OPTIONS = frozenset({"-W", "-X"})
+_SUBCOMMANDS = frozenset({"exec", "dlx", "run", "x", "tool"})
+_WORDS_BEFORE_COMMAND = {"timeout": 1, "ssh": 1, "direnv": 1}
 """How many words come before the command: a time, a host or a directory."""
-_MARKS = {"mise": ("--",), "nix": ("-c", "--command")}
+_COMMAND_MARKS = {"mise": ("--",), "nix": ("-c", "--command")}
 """The words after which the command comes, unless the program runs a task or package of its own."""
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "fish", "ksh", "cmd", "powershell", "pwsh"})
-_SHELL_VALUED = frozenset({"-o", "-O", "+o", "+O", "--rcfile", "--init-file", "-ExecutionPolicy"})
+_SHELL_VALUE_OPTIONS = frozenset({"-o", "-O", "+o", "+O", "--rcfile", "--init-file", "-ExecutionPolicy"})
 _CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
 _CONTAINER_FLAGS = frozenset({"--rm", "--init", "--privileged", "--read-only", "--interactive", "--tty", "--detach"})
 """Options of container programs that take no value, as do the letters below. Nearly all other options take one."""
 _CONTAINER_LETTERS = frozenset("-itdP")
-_KINDS = frozenset({"exe", "cmd", "bat", "ps1", "py", "mjs", "cjs", "js", "sh"})
-_ENTRIES = frozenset({"index", "main"})
-"""Names of files that say nothing. The file is named after its directory, unless that is one of ``_PLACES``."""
-_PACKAGE_ENTRIES = frozenset({"cli", "bin", "dist", "build", "lib", "server", "start"})
-_PLACES = frozenset({"", ".", "..", "dist", "bin", "build", "lib", "out", "src"})
-_PACKAGES = "node_modules"
+_EXTENSIONS = frozenset({"exe", "cmd", "bat", "ps1", "py", "mjs", "cjs", "js", "sh"})
+_ENTRY_FILES = frozenset({"index", "main"})
+"""Names of files that say nothing. Such a file is named after its directory, unless that is one of
+``_VAGUE_DIRECTORIES``."""
+_PACKAGE_ENTRY_FILES = frozenset({"cli", "bin", "dist", "build", "lib", "server", "start"})
+_VAGUE_DIRECTORIES = frozenset({"", ".", "..", "dist", "bin", "build", "lib", "out", "src"})
+_PACKAGE_DIRECTORY = "node_modules"
 
 
 def name_command(command: list[str]) -> str:
@@ -84,34 +85,34 @@ def name_command(command: list[str]) -> str:
 def may_run_others(command: list[str]) -> bool:
     """Whether the program may be an unknown runner: it gets an argument that is not an option or an option's value."""
     pairs = pairwise(_strip_runners(command))
-    return any(not (word.startswith("-") or before.startswith("-") or word == _ROLE) for before, word in pairs)
+    return any(not (word.startswith("-") or previous.startswith("-") or word == _ACP_WORD) for previous, word in pairs)
 
 
 def _strip_runners(command: list[str]) -> list[str]:
     """The command without its known runners."""
     words = list(command)
-    while words and (run := _run_by(_find_program(words[0]).lower(), words[1:])):
-        words = run
+    while words and (command_run := _find_command_run(_find_program(words[0]).lower(), words[1:])):
+        words = command_run
     return words
 
 
-def _run_by(runner: str, words: list[str]) -> list[str]:
+def _find_command_run(runner: str, words: list[str]) -> list[str]:
     """The command that a runner runs, or an empty list. ``words``: the runner's arguments."""
     if runner == "py" or (runner.startswith("python") and not runner[6:].strip("0123456789.tw")):
-        return _run_by_python(words)
+        return _find_command_of_python(words)
     if runner in _SHELLS:
-        return _run_by_shell(words)
+        return _find_command_of_shell(words)
     if runner in _CONTAINERS:
-        return _run_in_container(words)
-    if runner not in _VALUED:
+        return _find_command_in_container(words)
+    if runner not in _RUNNERS:
         return []
-    mark = next((mark for mark in _MARKS.get(runner, ()) if mark in words), None)
+    mark = next((mark for mark in _COMMAND_MARKS.get(runner, ()) if mark in words), None)
     if mark is not None and words[0] != "run":
         return words[words.index(mark) + 1 :]
     words = _skip_options(words, runner)
-    while words and words[0] in _VERBS:
+    while words and words[0] in _SUBCOMMANDS:
         words = _skip_options(words[1:], runner)
-    words = _skip_options(words[_BEFORE.get(runner, 0) :], runner)
+    words = _skip_options(words[_WORDS_BEFORE_COMMAND.get(runner, 0) :], runner)
     if runner == "ssh" and words:  # a remote shell reads all words as one script
         return _find_last_command(" ".join(words))
     if runner == "nix" and words:  # nixpkgs#name
@@ -119,24 +120,24 @@ def _run_by(runner: str, words: list[str]) -> list[str]:
     return words
 
 
-def _run_by_python(words: list[str]) -> list[str]:
+def _find_command_of_python(words: list[str]) -> list[str]:
     """The module or script that Python runs, and its arguments; an empty list for code, which has no name."""
-    at = 0
-    while at < len(words) and words[at].startswith("-"):
-        if words[at] == "-m":
-            return words[at + 1 :]
-        if _precedes_script(words[at]):
+    position = 0
+    while position < len(words) and words[position].startswith("-"):
+        if words[position] == "-m":
+            return words[position + 1 :]
+        if _precedes_script(words[position]):
             return []
-        at += 2 if words[at] in _PYTHON_VALUED else 1
-    return words[at:]
+        position += 2 if words[position] in _PYTHON_VALUE_OPTIONS else 1
+    return words[position:]
 
 
-def _run_by_shell(words: list[str]) -> list[str]:
+def _find_command_of_shell(words: list[str]) -> list[str]:
     """The last command of a script given with ``-c``, else the script's file."""
     while words and (words[0].startswith(("-", "+")) or (words[0].startswith("/") and len(words[0]) == 2)):
         if _precedes_script(words[0].lower()):
             return _find_last_command(" ".join(words[1:]))
-        words = words[2 if words[0] in _SHELL_VALUED else 1 :]
+        words = words[2 if words[0] in _SHELL_VALUE_OPTIONS else 1 :]
     return words
 
 
@@ -155,7 +156,7 @@ def _find_last_command(script: str) -> list[str]:
     return _skip_options(words[2:] if words[:1] == ["$@"] else words, "")
 
 
-def _run_in_container(words: list[str]) -> list[str]:
+def _find_command_in_container(words: list[str]) -> list[str]:
     """The image's name for ``run``; the command in the container for ``exec``."""
     if not words or words[0] not in ("run", "exec"):
         return []
@@ -170,10 +171,10 @@ def _run_in_container(words: list[str]) -> list[str]:
 
 def _skip_options(words: list[str], runner: str) -> list[str]:
     """The words after the options, their values and assignments of variables."""
-    valued, at = _VALUED.get(runner, "").split(), 0
-    while at < len(words) and (words[at].startswith("-") or _is_assignment(words[at])):
-        at += 2 if words[at] in valued else 1
-    return words[at:]
+    value_options, position = _RUNNERS.get(runner, "").split(), 0
+    while position < len(words) and (words[position].startswith("-") or _is_assignment(words[position])):
+        position += 2 if words[position] in value_options else 1
+    return words[position:]
 
 
 def _is_assignment(word: str) -> bool:
@@ -184,22 +185,22 @@ def _is_assignment(word: str) -> bool:
 
 def _find_program(word: str) -> str:
     """The name of a program by its path, without the extension."""
-    *above, name = word.rstrip("/\\").replace("\\", "/").split("/")
-    stem, dot, kind = name.rpartition(".")
-    if not dot or kind.lower() not in _KINDS:
+    *directories, name = word.rstrip("/\\").replace("\\", "/").split("/")
+    stem, dot, extension = name.rpartition(".")
+    if not dot or extension.lower() not in _EXTENSIONS:
         return name
-    return _find_directory_name(stem, above) or stem
+    return _find_directory_name(stem, directories) or stem
 
 
-def _find_directory_name(stem: str, above: list[str]) -> str:
+def _find_directory_name(stem: str, directories: list[str]) -> str:
     """The package or directory of a file whose name says nothing, or an empty string.
 
-    ``stem``: the file's name without its extension. ``above``: the directories of its path.
+    ``stem``: the file's name without its extension. ``directories``: the directories of its path.
     """
-    if _PACKAGES in above and stem in _ENTRIES | _PACKAGE_ENTRIES:
-        package = above[len(above) - above[::-1].index(_PACKAGES) :]
+    if _PACKAGE_DIRECTORY in directories and stem in _ENTRY_FILES | _PACKAGE_ENTRY_FILES:
+        package = directories[len(directories) - directories[::-1].index(_PACKAGE_DIRECTORY) :]
         return next((part for part in package if not part.startswith("@")), "")
-    if stem not in _ENTRIES:
+    if stem not in _ENTRY_FILES:
         return ""
-    named = [part for part in above if part not in _PLACES]
-    return named[-1].lstrip(".") if named else ""
+    telling = [part for part in directories if part not in _VAGUE_DIRECTORIES]
+    return telling[-1].lstrip(".") if telling else ""

@@ -1,7 +1,7 @@
 """The store's interface for commands and the doctor: list, search, change and maintain sessions.
 
 Covers all sessions of all agents, through the index, and single files. Any failure of the index raises ``Unreadable``.
-What only some commands need is imported by the methods that use it, or on first access to a name (``_LATER``).
+What only some commands need is imported by the methods that use it, or on first access to a name (``_LAZY_NAMES``).
 """
 
 import contextlib
@@ -73,7 +73,7 @@ __all__ = [
     "strip_hash",
 ]
 
-_LATER = {
+_LAZY_NAMES = {
     "transcript.summary": {"Summary"},
     "store.completion_query": {"CompletionQuery"},
     "store.compress": {"CompressionResult", "CompressionOptions"},
@@ -81,10 +81,10 @@ _LATER = {
 """Names of this module that are imported on first access, by the module that defines them."""
 
 if not TYPE_CHECKING:
-    __getattr__ = import_lazily(_LATER)
+    __getattr__ = import_lazily(_LAZY_NAMES)
 
 
-_LOOKED_UP_BY_NAME = 1000
+_MOST_LOOKED_UP = 1000
 """At most so many archived sessions of an agent are looked up by name; among more of them, one is found soon."""
 
 
@@ -133,11 +133,11 @@ class CommandStore(StoreBase):
             names = {
                 folder: archived_names
                 for folder, archived_names in names.items()
-                if len(archived_names) <= _LOOKED_UP_BY_NAME
+                if len(archived_names) <= _MOST_LOOKED_UP
             }
-        wanted = queries.ListFilter(agents, cwd, since, until, below, branch, names)
+        list_filter = queries.ListFilter(agents, cwd, since, until, below, branch, names)
         rows = queries.complete_rows(
-            self.layout, queries.list_newest(self.index.catch_up_and_query, self.index.query_as_is, wanted)
+            self.layout, queries.list_newest(self.index.catch_up_and_query, self.index.query_as_is, list_filter)
         )
         return rows if archived is None else (row for row in rows if row.is_archived == archived)
 
@@ -147,10 +147,10 @@ class CommandStore(StoreBase):
 
         The id of a deleted session is never taken as the start of another id. Raises Unreadable, OSError.
         """
-        wanted = queries.ListFilter(self.list_agents(agent_words), None, "")
-        gone = {session_id for folder in wanted.agents for session_id in self.read_deleted(folder)}
+        list_filter = queries.ListFilter(self.list_agents(agent_words), None, "")
+        deleted_ids = {session_id for folder in list_filter.agents for session_id in self.read_deleted(folder)}
         rows = self.index.catch_up_and_query(
-            lambda index: queries.find_named(index, wanted, selector, gone), *wanted.agents
+            lambda index: queries.find_named(index, list_filter, selector, deleted_ids), *list_filter.agents
         )
         return list(queries.complete_rows(self.layout, rows))
 
@@ -242,7 +242,7 @@ class CommandStore(StoreBase):
         delete.delete_transcript(
             self.layout, listed.agent_folder, listed.session_id, listed.name, soft=soft, only_on_this_machine=False
         )
-        self.layout.get_journal(listed.agent_folder).sync()
+        self.layout.get_journal(listed.agent_folder).fsync()
         self.index.remove(listed.agent_folder, [listed.name])
 
     def find_copies_of(self, listed: ListedSession, agent_folder: str) -> list[ListedSession]:
@@ -261,12 +261,12 @@ class CommandStore(StoreBase):
         from acp_proxy.store.open_session import create_copy
 
         header = Header(listed.session_id, listed.cwd, PARTIAL, "", listed.directories)
-        copy = create_copy(
+        copy_id = create_copy(
             self.layout, (listed.agent_folder, listed.name), header, agent_folder, agent_info, journal.stamp_now()
         )
         with contextlib.suppress(Unreadable):  # then its mark stays
-            self.index_transcript(agent_folder, file_name(copy), can_wait=True)
-        return copy
+            self.index_transcript(agent_folder, file_name(copy_id), can_wait=True)
+        return copy_id
 
     @contextlib.contextmanager
     def open_session(self, agent_folder: str, session_id: str) -> Iterator[Reading]:
@@ -303,7 +303,7 @@ class CommandStore(StoreBase):
         delete.delete_permanently(
             self.layout, deleted.agent_folder, deleted.session_id, deleted.name, only_on_this_machine=False
         )
-        self.layout.get_journal(deleted.agent_folder).sync()
+        self.layout.get_journal(deleted.agent_folder).fsync()
         with contextlib.suppress(Unreadable):  # the mark stays, and the next query does it
             self.index.catch_up_and_query(lambda index: None, deleted.agent_folder)
 

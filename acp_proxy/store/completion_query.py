@@ -15,17 +15,17 @@ from msgspec import Struct
 from acp_proxy.protocol import jsonrpc, proxy_ids
 from acp_proxy.store.index import SCHEMA
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.queries import NUMBER
+from acp_proxy.store.queries import NUMBER_SQL
 from acp_proxy.store.soft_deleted import DeletedSession, list_deleted
 from acp_proxy.transcript import file_names, private_files
 
 _MOST_SESSIONS = 100
 """More sessions than a user would choose from."""
 QUERY = f"""
-SELECT updated, session, agent, name, session || {NUMBER}, info FROM transcripts
+SELECT updated, session, agent, name, session || {NUMBER_SQL}, info FROM transcripts
 WHERE (agent, name) IN (SELECT agent, name FROM transcripts
   WHERE agent = ?1 AND listed = ?2 AND session >= ?5 AND session < ?6
-  AND substr(CAST(session || {NUMBER} AS BLOB), 1, length(?3)) = ?3
+  AND substr(CAST(session || {NUMBER_SQL} AS BLOB), 1, length(?3)) = ?3
   ORDER BY updated DESC, session DESC LIMIT ?4)
 """
 """The newest of an agent's listed or unlisted rows, in the order of an SQL index. That has all that the inner query
@@ -61,22 +61,22 @@ class CompletionQuery:
         try:
             if not path.is_file():
                 return []
-            alone = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
+            immutable = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
             # If nobody has it open, this creates no side files.
-            uri = private_files.make_database_uri(path, f"mode=ro{alone}")
+            uri = private_files.make_database_uri(path, f"mode=ro{immutable}")
             with closing(sqlite3.connect(uri, uri=True, timeout=0)) as index:
                 if index.execute("PRAGMA user_version").fetchone() != (SCHEMA,):
                     return []
                 agents = file_names.match_agents(self.list_agents(), agent_words)
                 is_short = beginning != "" and file_names.COPY.startswith(beginning[: len(file_names.COPY)])
-                begin = (proxy_ids.PREFIX if is_short else beginning).encode()
+                beginning_bytes = (proxy_ids.PREFIX if is_short else beginning).encode()
                 # Without the number of what was set aside, which the index keeps elsewhere.
-                id, _, _ = begin.partition(file_names.ASIDE.encode())
-                each_begins = (begin, _MOST_SESSIONS, id, id + b"\xff")
-                parts = [(folder, listed, *each_begins) for folder in agents for listed in (True, False)]
-                rows = sorted((row for part in parts for row in index.execute(QUERY, part)), reverse=True)
-            seen = _complete_titles(self._layout, [row[2:] for row in rows[:_MOST_SESSIONS]], beginning)
-            return [session for session in seen if session.selector.startswith(beginning)]
+                id_beginning, _, _ = beginning_bytes.partition(file_names.ASIDE.encode())
+                shared_values = (beginning_bytes, _MOST_SESSIONS, id_beginning, id_beginning + b"\xff")
+                queries = [(folder, listed, *shared_values) for folder in agents for listed in (True, False)]
+                rows = sorted((row for part in queries for row in index.execute(QUERY, part)), reverse=True)
+            sessions = _complete_titles(self._layout, [row[2:] for row in rows[:_MOST_SESSIONS]], beginning)
+            return [session for session in sessions if session.selector.startswith(beginning)]
         except (sqlite3.Error, OSError, ValueError, TypeError, KeyError):
             return []
 
@@ -95,7 +95,7 @@ def _complete_titles(
         selector = (
             id if beginning and id.startswith(beginning) else file_names.make_copy_id(agent_folder, name, id) or id
         )
-        known: Any = jsonrpc.parse(info.encode())
-        if known["prompts"]:
+        members: Any = jsonrpc.parse(info.encode())
+        if members["prompts"]:
             title = layout.get_journal(agent_folder).read_state().titles.get(name)  # the user's title
-            yield CompletedSession(selector, title or known["title"] or "")
+            yield CompletedSession(selector, title or members["title"] or "")

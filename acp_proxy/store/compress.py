@@ -44,30 +44,31 @@ class CompressionOptions:
     """Which transcripts to compress, and how.
 
     ``min_size``: bytes. ``older_than``: seconds since the last write. ``dry_run``: only report what would be saved.
-    ``go_on``: called before each chunk; compressing stops if it returns False.
+    ``may_continue``: called before each chunk; compressing stops if it returns False.
     """
 
     min_size: int = MIN_BYTES
     older_than: float = OLDER_THAN_SECONDS
     dry_run: bool = False
-    go_on: Callable[[], bool] = lambda: True
+    may_continue: Callable[[], bool] = lambda: True
 
 
 @dataclass(frozen=True, slots=True)
 class CompressionResult:
     """A transcript that was compressed, or would be.
 
-    ``before``, ``after``: its size in bytes as a plain and as a compressed file. ``inodes``: of the two, in this order.
+    ``size``, ``compressed_size``: its size in bytes as a plain and as a compressed file. ``inodes``: the inodes of the
+    two files, in this order.
     """
 
     agent_folder: str
     name: str
-    before: int
-    after: int
+    size: int
+    compressed_size: int
     inodes: tuple[int, int] = (0, 0)
 
 
-class _NotNow(Exception):
+class _NotPossibleNow(Exception):
     """The transcript is in use, or compressing was told to stop."""
 
 
@@ -85,15 +86,15 @@ def compress(layout: Layout, agent_folder: str, name: str, options: CompressionO
             stack.callback(private_files.close, fd)
             if options.dry_run:
                 status = os.fstat(fd)
-                after = sum(
+                compressed_size = sum(
                     len(data) for data in compress_chunks(_read_chunks(fd, status.st_size, options), status.st_size)
                 )
-                return CompressionResult(agent_folder, name, status.st_size, after)
+                return CompressionResult(agent_folder, name, status.st_size, compressed_size)
             stack.enter_context(private_files.lock_folder(path.parent))
             if not _is_free(path):
                 return None
             return _compress(layout, agent_folder, name, fd, options)
-        except (_NotNow, FileNotFoundError, BlockingIOError, ValueError):
+        except (_NotPossibleNow, FileNotFoundError, BlockingIOError, ValueError):
             return None
 
 
@@ -113,38 +114,40 @@ def _is_free(path: Path) -> bool:
 
 def _compress(layout: Layout, agent_folder: str, name: str, fd: int, options: CompressionOptions) -> CompressionResult:
     path = layout.transcript_path(agent_folder, name)
-    into, new = compressed_path(path), unfinished_path(compressed_path(path))
+    target, unfinished = compressed_path(path), unfinished_path(compressed_path(path))
     status = os.fstat(fd)
     try:
-        out = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        out = private_files.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         try:
             _check_unchanged(path, status)  # after the open: a delete from now on removes the new file too
-            after = write_chunks(out, compress_chunks(_read_chunks(fd, status.st_size, options), status.st_size))
-            inode = os.fstat(out).st_ino
+            compressed_size = write_chunks(
+                out, compress_chunks(_read_chunks(fd, status.st_size, options), status.st_size)
+            )
+            new_inode = os.fstat(out).st_ino
             if not all(_compare_chunks(fd, CompressedTranscript(out), status.st_size, options)):
-                raise _NotNow
+                raise _NotPossibleNow
         finally:
             os.close(out)
-        os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
+        os.utime(unfinished, ns=(status.st_atime_ns, status.st_mtime_ns))
         with layout.get_journal(agent_folder).lock():
             private_files.lock(fd)  # not earlier: a process that continues the session must not wait
             _check_unchanged(path, status)
             if layout.is_marked(agent_folder, name):  # a turn has begun, although nothing of it is written yet
-                raise _NotNow
+                raise _NotPossibleNow
             layout.mark(agent_folder, name)
-            new.replace(into)
-            _sync_folder(path.parent)
+            unfinished.replace(target)
+            _fsync_folder(path.parent)
             remove_file(path)
             layout.mark(agent_folder, name)  # again: a process that read the plain file may have removed the mark
-        return CompressionResult(agent_folder, name, status.st_size, after, (status.st_ino, inode))
+        return CompressionResult(agent_folder, name, status.st_size, compressed_size, (status.st_ino, new_inode))
     finally:
-        new.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
 
 
 def _read_chunks(fd: int, size: int, options: CompressionOptions) -> Iterator[bytes]:
-    for data in read_pieces(lambda size, at: private_files.read_at(fd, size, at), size):
-        if not options.go_on():
-            raise _NotNow
+    for data in read_pieces(lambda size, offset: private_files.read_at(fd, size, offset), size):
+        if not options.may_continue():
+            raise _NotPossibleNow
         yield data
 
 
@@ -152,19 +155,23 @@ def _compare_chunks(
     fd: int, compressed: CompressedTranscript, size: int, options: CompressionOptions
 ) -> Iterator[bool]:
     """Compares the compressed file with the original, chunk by chunk."""
-    at = 0
+    offset = 0
     for data in _read_chunks(fd, size, options):
-        yield compressed.read(len(data), at) == data
-        at += len(data)
-    yield at == size == compressed.size and not compressed.read(1, size) and not compressed.is_damaged
+        yield compressed.read(len(data), offset) == data
+        offset += len(data)
+    yield offset == size == compressed.size and not compressed.read(1, size) and not compressed.is_damaged
 
 
-def _check_unchanged(path: Path, before: os.stat_result) -> None:
-    """Raises _NotNow if the file changed, even by a process that takes no locks; OSError."""
-    now = os.stat(path)
-    same = (now.st_ino, now.st_size, now.st_mtime_ns) == (before.st_ino, before.st_size, before.st_mtime_ns)
-    if not same:
-        raise _NotNow
+def _check_unchanged(path: Path, status: os.stat_result) -> None:
+    """Raises _NotPossibleNow if the file changed, even by a process that takes no locks; OSError."""
+    new_status = os.stat(path)
+    is_same = (new_status.st_ino, new_status.st_size, new_status.st_mtime_ns) == (
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+    )
+    if not is_same:
+        raise _NotPossibleNow
 
 
 def decompress(layout: Layout, agent_folder: str, path: Path) -> bool:
@@ -172,7 +179,7 @@ def decompress(layout: Layout, agent_folder: str, path: Path) -> bool:
 
     If it is damaged, a gap note follows what can be read, and the damaged file is moved to the backups.
     """
-    source, new = compressed_path(path), unfinished_path(path)
+    source, unfinished = compressed_path(path), unfinished_path(path)
     with layout.get_journal(agent_folder).lock(), ExitStack() as stack:
         if os.path.lexists(path):
             source.unlink(missing_ok=True)  # a crash left it
@@ -186,8 +193,8 @@ def decompress(layout: Layout, agent_folder: str, path: Path) -> bool:
         if is_listed:
             layout.mark(agent_folder, path.stem)
         reading = CompressedTranscript(fd)
-        stack.callback(lambda: new.unlink(missing_ok=True))
-        out = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        stack.callback(lambda: unfinished.unlink(missing_ok=True))
+        out = private_files.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         try:
             size = write_chunks(out, reading.read_all())
             if reading.is_damaged and size:
@@ -195,18 +202,19 @@ def decompress(layout: Layout, agent_folder: str, path: Path) -> bool:
                 write_chunks(out, iter([_encode_gap(private_files.read_at(out, 1, size - 1))]))
         finally:
             os.close(out)
-        new.replace(path)
+        unfinished.replace(path)
         if is_listed:  # again: a process that read the compressed file may have removed the mark
             layout.mark(agent_folder, path.stem)
-        _sync_folder(path.parent)
+        _fsync_folder(path.parent)
         _move_to_backups(layout, agent_folder, path.stem, source) if reading.is_damaged else remove_file(source)
         return True
 
 
-def _encode_gap(last: bytes) -> bytes:
+def _encode_gap(last_byte: bytes) -> bytes:
+    """A gap note to follow what can be read of a damaged transcript, which ends with ``last_byte``."""
     gap = {"type": NoteType.GAP, "reason": GapReason.REPAIRED}
     note = file_format.encode_note(timestamps.stamp(time.time()), REPAIR_RUN, gap)
-    return note if last == b"\n" else b"\n" + note
+    return note if last_byte == b"\n" else b"\n" + note
 
 
 def _move_to_backups(layout: Layout, agent_folder: str, name: str, source: Path) -> None:
@@ -266,7 +274,7 @@ def claim_day(stamp: Path) -> Iterator[bool]:
             os.write(fd, b"\n")
 
 
-def _sync_folder(folder: Path) -> None:
+def _fsync_folder(folder: Path) -> None:
     """Ensure that a new name is on disk before the old one is removed, where the system supports that."""
     with suppress(PermissionError):  # Windows does not open directories
         fd = os.open(folder, os.O_RDONLY)

@@ -5,16 +5,16 @@ import os
 from contextlib import closing
 from pathlib import Path
 
-_SIDES = ("", "-wal", "-shm")
+_FILE_SUFFIXES = ("", "-wal", "-shm")
 """Suffixes of the files that SQLite keeps for a database, the database's own first."""
 _BUSY_SECONDS = 5.0
-_BEGINNING, _VERSION_BYTES, _HEADER = b"SQLite format 3\0", slice(60, 64), 100
-"""How the file begins, and where its header of 100 bytes has ``user_version``, which ours set."""
+_MAGIC, _USER_VERSION, _HEADER_BYTES = b"SQLite format 3\0", slice(60, 64), 100
+"""How a database's file begins; where its header has ``user_version``, which ours set; and how long the header is."""
 
 
 def remove_database(path: Path) -> None:
     """Remove a database. Raises OSError."""
-    for suffix in _SIDES:  # its own file first: a process that misses the others sees that it is gone
+    for suffix in _FILE_SUFFIXES:  # its own file first: a process that misses the others sees that it is gone
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
@@ -43,7 +43,7 @@ def is_emptied(path: Path, *, windows: bool = os.name == "nt") -> bool:
         return False
     try:
         with path.open("rb") as file:
-            header = file.read(_HEADER)
+            header = file.read(_HEADER_BYTES)
     except OSError:
         return False
-    return header.startswith(_BEGINNING) and header[_VERSION_BYTES] == bytes(4)
+    return header.startswith(_MAGIC) and header[_USER_VERSION] == bytes(4)

@@ -1,24 +1,37 @@
 """Deletes sessions permanently or softly, restores them, and lifts deletes.
 
-The journal decides: each change begins with an event, and its consequences for files, backups and titles follow at
-once, under the journal's lock. Before that of a delete comes only the index's mark: it makes the next query look even
-after a crash, and may fail, since that query reads the journal anyway. It is made again behind a removal. A transcript
-that was set aside, or that is in the bin already, has no ``deleted`` event of its own: a ``titled`` event whose ``to``
-is empty *is* its permanent delete, and one whose ``to`` is a name in the bin its soft one. If that is interrupted, the
-next query of the index, list of soft-deleted sessions or change of a session completes it (``complete_interrupted``). A
-title follows its transcript: when that is renamed, a new event says so, and the old one is overwritten.
+The journal decides: each change begins with an event, and its consequences follow at once, under the journal's lock. If
+they are interrupted, the next query of the index, list of soft-deleted sessions or change of a session completes them
+(``complete_interrupted``).
 
-A permanent delete removes the transcript in every form, its backups, what was soft-deleted under its name, and turns of
-other machines that wait for it (``Layout.remove_transcript``); the search tables with its words; and its titles, in the
-journal and in the journal's backups (``Layout.erase_titles``). ``StoreIndex.remove`` then removes the row, also from
-SQLite's log, and the mark last. What stays are the session's events without its titles: of the delete the id, the time
-and the transcript's uid; and when it was archived, pinned or given another id of the agent (``journal.ALIAS``).
+A permanent delete does this, in this order:
 
-A soft delete moves the transcript, in the form it has, to ``deleted/`` under a name of its own, and its backups get
-that name (``Layout.move_backups``). Its title follows, as after a rename. The event has the new name, and until when
-it can be undone (``remove_expired``). Row, search tables and mark go as above, but the row's bytes may stay in SQLite's
-file until the transcript is deleted permanently; turns of other machines that wait stay, and are added only if the
-transcript is the same. ``restore`` does the reverse.
+1. The session's mark for the index: it makes the next query look even after a crash. It may fail, since that query
+   reads the journal anyway.
+2. Under the journal's lock, what is left of older renames and removals (``lock_journal``).
+3. The ``deleted`` event. A crash behind it leaves something that says what to remove; only on a full disk the file goes
+   before it (``_append_deleted``).
+4. The titles, in the journal and in the journal's backups (``Layout.erase_titles``). They go before the file, because
+   the file shows that there is more to do.
+5. The transcript's backups; what was soft-deleted under its name; turns of other machines that wait for it; the
+   transcript in every form; the search tables with its words (``Layout.remove_transcript``).
+6. The mark again, because a list in between may have removed the first.
+7. The caller writes the journal through to the disk (``Journal.fsync``), and removes the row, also from SQLite's log,
+   and then the mark (``StoreIndex.remove``).
+
+What stays are the session's events without its titles: of the delete the id, the time and the transcript's uid; and
+when it was archived, pinned or given another id of the agent (``journal.ALIAS``).
+
+A soft delete has the same steps 1 to 3; its event has the name that the transcript gets in ``deleted/``, and until when
+it can be undone (``remove_expired``). Then the title is copied to that name, the old titles are erased, and the
+transcript, in the form it has, and its backups are moved there (``finish_delete``). Step 7 follows, but the row's bytes
+may stay in SQLite's file until the transcript is deleted permanently; turns of other machines that wait stay, and are
+added only if the transcript is the same. ``restore`` does the reverse.
+
+A ``deleted`` event is about an id. So a transcript whose id a newer session has, or that is soft-deleted already, gets
+none: a ``titled`` event whose ``to`` is empty *is* its permanent delete, and one whose ``to`` is a name in ``deleted/``
+its soft one. The next ``titled`` event of the old name, with a title of None, says that all is done. Here the
+transcript is moved before its title, as in every rename: only then is its new name certain (``_move_transcript``).
 
 Either delete ends the session's archive, and a permanent one its pin, by its event alone (``JournalState``): nothing is
 written for them. A restored session is not archived, and pinned if it was.
@@ -49,7 +62,7 @@ from acp_proxy.transcript.file_names import (
 )
 from acp_proxy.transcript.reader import Reading
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _DAY_SECONDS = 24 * 60 * 60.0
 
 
@@ -62,33 +75,46 @@ def delete(
     is_unused: bool = False,
     only_on_this_machine: bool,
 ) -> None:
-    """Delete a session; it stays known as deleted. ``soft``: its transcript can be restored, for the layout's
-    ``bin_days``. Raises OSError.
+    """Delete a session; it stays known as deleted. Raises OSError.
 
+    ``soft``: its transcript can be restored, for the layout's ``bin_days``.
     ``is_unused``: the caller holds ``lock_unused``, so no other process has the transcript open.
     ``only_on_this_machine``: other machines with the same history keep it.
     """
     name = file_name(session_id)
+    # The journal is in the agent's folder, which may be missing: an editor deletes sessions that were never recorded.
     layout.make_folder(layout.transcript_path(agent_folder, name).parent)
     with suppress(OSError):  # the next query reads the journal anyway
         layout.mark(agent_folder, name)
     with lock_journal(layout, agent_folder, for_delete=True) as its_journal:
-        at, uid = journal.stamp_now(), _read_uid(layout.transcript_path(agent_folder, name))
-        more = journal.encode_sync_members(uid, only_on_this_machine=only_on_this_machine)
+        stamp, uid = journal.stamp_now(), _read_uid(layout.transcript_path(agent_folder, name))
+        members = journal.encode_sync_members(uid, only_on_this_machine=only_on_this_machine)
         if not soft:
-            _append_deleted(layout, agent_folder, session_id, at, more, is_unused=is_unused)
+            _append_deleted(layout, agent_folder, session_id, stamp, members, is_unused=is_unused)
         elif session_id not in its_journal.read_deleted():  # else its soft-deleted transcript stays as it is
-            soft_deleted_name = _choose_soft_deleted_name(layout, agent_folder, name, at)
+            soft_deleted_name = _choose_soft_deleted_name(layout, agent_folder, name, stamp)
             its_journal.append(
-                journal.DELETED, session_id, at, transcript=soft_deleted_name, **more, **_encode_until(layout, at)
+                journal.DELETED,
+                session_id,
+                stamp,
+                transcript=soft_deleted_name,
+                **members,
+                **_encode_until(layout, stamp),
             )
         finish_delete(layout, agent_folder, session_id)
 
 
 def _append_deleted(
-    layout: Layout, agent_folder: str, session_id: str, at: str, more: dict[str, str | bool | None], *, is_unused: bool
+    layout: Layout,
+    agent_folder: str,
+    session_id: str,
+    stamp: str,
+    members: dict[str, str | bool | None],
+    *,
+    is_unused: bool,
 ) -> None:
-    """Append the event. If the disk is full, remove the transcript first, since that makes room. Raises OSError.
+    """Append the ``deleted`` event, with these ``members``. If the disk is full, remove the transcript first, since
+    that makes room. Raises OSError.
 
     If another process has the transcript open, removing it would make no room: then nothing is deleted.
     """
@@ -98,22 +124,23 @@ def _append_deleted(
     # were removed without an event would be forgotten: the agent's own list would show the session again, and opening
     # it would record it anew.
     try:
-        its_journal.append(journal.DELETED, session_id, at, **more)
+        its_journal.append(journal.DELETED, session_id, stamp, **members)
     except OSError as problem:
         # Only on a full disk the file goes first: a user who deletes to make room must not fail for lack of it. A crash
         # in between loses the event, but not the file that the user wanted to be rid of.
         with ExitStack() as stack:
-            is_full = problem.errno in _NO_ROOM
+            is_full = problem.errno in _DISK_FULL
             if not is_full or not (is_unused or stack.enter_context(lock_unused(path))):
                 raise
             with suppress(FileNotFoundError):  # it is compressed
                 os.truncate(path, 0)  # ``lock_unused`` has it open, so removing its name alone frees nothing
             layout.remove_transcript(agent_folder, name)
-            its_journal.append(journal.DELETED, session_id, at, **more)
+            its_journal.append(journal.DELETED, session_id, stamp, **members)
 
 
 def finish_delete(layout: Layout, agent_folder: str, session_id: str) -> None:
-    """Do to the files what a session's delete requires. Call it only while holding the journal. Raises OSError."""
+    """Do what follows from a session's ``deleted`` event, to titles and files. Call it only while holding the journal.
+    Raises OSError."""
     name, its_journal = file_name(session_id), layout.get_journal(agent_folder)
     soft_deleted_name = its_journal.read_state().deleted[session_id]
     if soft_deleted_name is None:
@@ -121,7 +148,7 @@ def finish_delete(layout: Layout, agent_folder: str, session_id: str) -> None:
     else:
         its_journal.copy_title(session_id, name, soft_deleted_name)
         layout.erase_titles(agent_folder, name)
-        _move_to_bin(layout, agent_folder, name, soft_deleted_name)
+        _move_to_deleted(layout, agent_folder, name, soft_deleted_name)
 
 
 def complete_interrupted(layout: Layout, agent_folder: str) -> bool:
@@ -130,9 +157,9 @@ def complete_interrupted(layout: Layout, agent_folder: str) -> bool:
     Returns False if something is left to complete, for example because another process holds the journal.
     """
     its_journal = layout.get_journal(agent_folder)
-    if not its_journal.read_state().moving and not _list_interrupted(layout, agent_folder):
+    if not its_journal.read_state().incomplete_moves and not _list_interrupted(layout, agent_folder):
         return True
-    if layout.is_only_read:
+    if layout.is_read_only:
         return False
     try:
         # A list comes through here, and must not wait for a delete. Whoever holds the journal completes its own.
@@ -140,21 +167,21 @@ def complete_interrupted(layout: Layout, agent_folder: str) -> bool:
             _finish_moves(layout, agent_folder, for_delete=True)
             for session_id in _list_interrupted(layout, agent_folder):
                 finish_delete(layout, agent_folder, session_id)
-        return not its_journal.read_state().moving
+        return not its_journal.read_state().incomplete_moves
     except OSError:
         return False
 
 
 def _list_interrupted(layout: Layout, agent_folder: str) -> list[str]:
-    """The deleted sessions that still have files, backups or titles they should not have. Raises OSError."""
+    """The ids of deleted sessions that still have files, backups or titles they should not have. Raises OSError."""
     state = layout.get_journal(agent_folder).read_state()
     if not state.deleted:
         return []
     names_before_delete = {name_before_delete(name) for name in layout.list_soft_deleted_names(agent_folder)}
     backed_up = layout.list_backed_up(agent_folder)
 
-    def is_left(name: str, soft_deleted_name: str | None) -> bool:
-        if name in state.titled or name in backed_up:
+    def has_leftovers(name: str, soft_deleted_name: str | None) -> bool:
+        if name in state.with_title_lines or name in backed_up:
             return True
         if soft_deleted_name is None and name in names_before_delete:  # what was soft-deleted under this name goes, too
             return True
@@ -163,7 +190,7 @@ def _list_interrupted(layout: Layout, agent_folder: str) -> list[str]:
     return [
         session_id
         for session_id, soft_deleted_name in state.deleted.items()
-        if is_left(file_name(session_id), soft_deleted_name)
+        if has_leftovers(file_name(session_id), soft_deleted_name)
     ]
 
 
@@ -203,19 +230,23 @@ def delete_transcript(
 def _delete_set_aside(
     layout: Layout, agent_folder: str, session_id: str, name: str, *, soft: bool, only_on_this_machine: bool
 ) -> None:
-    with suppress(OSError):  # as in ``delete``
+    """Delete a transcript whose id a newer session has. Parameters as for ``delete``. Raises OSError."""
+    with suppress(OSError):  # the next query reads the journal anyway
         layout.mark(agent_folder, name)
     with lock_journal(layout, agent_folder, for_delete=True):
-        at = journal.stamp_now()
+        stamp = journal.stamp_now()
         if soft:
-            to, until = _choose_soft_deleted_name(layout, agent_folder, name, at), _encode_until(layout, at)
+            new_name, members = (
+                _choose_soft_deleted_name(layout, agent_folder, name, stamp),
+                _encode_until(layout, stamp),
+            )
         else:
-            to, until = "", {}
+            new_name, members = "", {}
         _move(
             layout,
             agent_folder,
-            Event(journal.TITLED, session_id, name, to=to, only_on_this_machine=only_on_this_machine),
-            until,
+            Event(journal.TITLED, session_id, name, new_name=new_name, only_on_this_machine=only_on_this_machine),
+            members,
         )
 
 
@@ -227,24 +258,28 @@ def delete_permanently(
         _move(
             layout,
             agent_folder,
-            Event(journal.TITLED, session_id, soft_deleted_name, to="", only_on_this_machine=only_on_this_machine),
+            Event(
+                journal.TITLED, session_id, soft_deleted_name, new_name="", only_on_this_machine=only_on_this_machine
+            ),
         )
 
 
-def _encode_until(layout: Layout, at: str) -> dict[str, str]:
-    """The member of a soft delete at the time ``at`` that says when the transcript is removed."""
+def _encode_until(layout: Layout, stamp: str) -> dict[str, str]:
+    """The member of a soft delete at the time ``stamp`` that says when the transcript is removed."""
     # Each delete says it for itself: then another setting, in another terminal or later, removes nothing early, and
     # what an older version has soft-deleted is kept, as that version promised.
     if layout.bin_days is None:
         return {}
-    return {"until": timestamps.stamp((timestamps.parse_seconds(at) or time.time()) + layout.bin_days * _DAY_SECONDS)}
+    return {
+        "until": timestamps.stamp((timestamps.parse_seconds(stamp) or time.time()) + layout.bin_days * _DAY_SECONDS)
+    }
 
 
 def list_expired(layout: Layout, agent_folder: str, now: str) -> list[str]:
     """The soft-deleted transcripts of an agent whose time is over. Raises OSError."""
     names = layout.list_soft_deleted_names(agent_folder)
-    until = layout.get_journal(agent_folder).read_state().expiry if names else {}
-    return [name for name in names if name in until and until[name] <= now]
+    removal_times = layout.get_journal(agent_folder).read_state().removal_times if names else {}
+    return [name for name in names if name in removal_times and removal_times[name] <= now]
 
 
 def remove_expired(layout: Layout) -> int:
@@ -283,10 +318,10 @@ def restore(layout: Layout, agent_folder: str, session_id: str, soft_deleted_nam
             finish_delete(layout, agent_folder, session_id)  # a crash may have interrupted the delete
         if not _has_file(layout.soft_deleted_path(agent_folder, soft_deleted_name)):
             raise FileNotFoundError(errno.ENOENT, "it no longer exists", session_id)
-        to = name_before_delete(soft_deleted_name)
-        while layout.has_transcript(agent_folder, to):
-            to = number_name(to)
-        return _move(layout, agent_folder, Event(journal.RESTORED, session_id, soft_deleted_name, to=to))
+        new_name = name_before_delete(soft_deleted_name)
+        while layout.has_transcript(agent_folder, new_name):
+            new_name = number_name(new_name)
+        return _move(layout, agent_folder, Event(journal.RESTORED, session_id, soft_deleted_name, new_name=new_name))
 
 
 @contextmanager
@@ -302,24 +337,26 @@ def lock_journal(layout: Layout, agent_folder: str, *, for_delete: bool = False)
         yield its_journal
 
 
-def _move(layout: Layout, agent_folder: str, event: Event, more: Mapping[str, str] = MappingProxyType({})) -> str:
+def _move(
+    layout: Layout, agent_folder: str, event: Event, extra_members: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """Rename or remove a transcript as the event says. Returns its new name. Raises OSError.
 
-    On a full disk, it is removed without an event. ``more``: other members of the event.
+    On a full disk, it is removed without an event. ``extra_members``: other members of the event.
     """
     members: dict[str, str | bool | None] = {"title": None} if event.kind == journal.TITLED else {}
     members |= journal.encode_sync_members(
         _read_uid(layout.path_by_name(agent_folder, event.name)), only_on_this_machine=event.only_on_this_machine
     )
-    with nullcontext() if event.to else _ignore_full_disk():
+    with nullcontext() if event.new_name else _ignore_full_disk():
         layout.get_journal(agent_folder).append(
             event.kind,
             event.session_id,
             journal.stamp_now(),
             transcript=event.transcript,
             **members,
-            to=event.to,
-            **more,
+            to=event.new_name,
+            **extra_members,
         )
     moved = _do_move(layout, agent_folder, event)
     if moved.is_done:
@@ -334,14 +371,14 @@ def _finish_moves(layout: Layout, agent_folder: str, *, for_delete: bool) -> Non
 
     ``for_delete``: as for ``lock_journal``.
     """
-    for event in layout.get_journal(agent_folder).read_state().moving.values():
+    for event in layout.get_journal(agent_folder).read_state().incomplete_moves.values():
         with _ignore_full_disk() if for_delete else nullcontext():
             if _do_move(layout, agent_folder, event).is_done:
                 _append_done(layout, agent_folder, event)
 
 
 def _append_done(layout: Layout, agent_folder: str, event: Event) -> None:
-    """Append that a rename or removal is complete: a title that is None says so (``Event.to``). It comes last, so
+    """Append that a rename or removal is complete: a title that is None says so (``Event.new_name``). It comes last, so
     whoever finds a crash in between does all of it again, and each step leaves alone what is done. Raises OSError."""
     layout.get_journal(agent_folder).append_title(event.session_id, event.name, None)
 
@@ -355,22 +392,21 @@ class _Moved(Struct, frozen=True):
 
 def _do_move(layout: Layout, agent_folder: str, event: Event) -> _Moved:
     """Do to the files what the event says. Raises OSError."""
-    name, to = event.name, event.to or ""
-    if to:
+    name, new_name = event.name, event.new_name or ""
+    if new_name:
         if _has_file(layout.path_by_name(agent_folder, name)):  # else it was moved before
-            to = _move_transcript(layout, agent_folder, name, to)
-        layout.move_backups(agent_folder, name, to)
-        layout.get_journal(agent_folder).copy_title(event.session_id, name, to)
+            new_name = _move_transcript(layout, agent_folder, name, new_name)
+        layout.move_backups(agent_folder, name, new_name)
+        layout.get_journal(agent_folder).copy_title(event.session_id, name, new_name)
         layout.erase_titles(agent_folder, name)
     elif not _remove(layout, agent_folder, name) and is_soft_deleted_name(name):
-        return _Moved(
-            to, is_done=False
-        )  # it is done once more, which removes nothing else: a name in the bin is used only once
-    return _Moved(to, is_done=True)
+        # It is done once more, for the mark. That removes nothing else: a name in ``deleted/`` is used only once.
+        return _Moved(new_name, is_done=False)
+    return _Moved(new_name, is_done=True)
 
 
 def _remove(layout: Layout, agent_folder: str, name: str) -> bool:
-    """Remove a transcript, in the bin or not, with all that is of it, and mark it for the index. Raises OSError.
+    """Remove a transcript, soft-deleted or not, with all that is of it, and mark it for the index. Raises OSError.
 
     Returns False if it is removed, but cannot be marked.
     """
@@ -382,7 +418,7 @@ def _remove(layout: Layout, agent_folder: str, name: str) -> bool:
         layout.erase_titles(agent_folder, name, *layout.list_soft_deleted_of(agent_folder, name))
         layout.remove_transcript(agent_folder, name)
     # Marked behind that, as the index still has the bytes of the row: another process's list removes an earlier mark
-    # where it finds the transcript in its place or in the bin.
+    # where it finds the transcript in its place or in ``deleted/``.
     try:
         layout.mark(agent_folder, name)
     except OSError:
@@ -390,16 +426,16 @@ def _remove(layout: Layout, agent_folder: str, name: str) -> bool:
     return True
 
 
-def _move_transcript(layout: Layout, agent_folder: str, name: str, to: str) -> str:
+def _move_transcript(layout: Layout, agent_folder: str, name: str, new_name: str) -> str:
     """Rename a transcript, and mark it for the index. Returns its new name. Raises OSError."""
-    place = layout.path_by_name(agent_folder, to)
-    layout.make_folder(place.parent)
-    if is_soft_deleted_name(to):
-        return move_transcript(layout.path_by_name(agent_folder, name), place)
-    layout.mark(agent_folder, to)
-    to = move_transcript(layout.path_by_name(agent_folder, name), place)
-    layout.mark(agent_folder, to)  # its name may have been taken meanwhile
-    return to
+    new_path = layout.path_by_name(agent_folder, new_name)
+    layout.make_folder(new_path.parent)
+    if is_soft_deleted_name(new_name):
+        return move_transcript(layout.path_by_name(agent_folder, name), new_path)
+    layout.mark(agent_folder, new_name)
+    new_name = move_transcript(layout.path_by_name(agent_folder, name), new_path)
+    layout.mark(agent_folder, new_name)  # its name may have been taken meanwhile
+    return new_name
 
 
 @contextmanager
@@ -407,13 +443,13 @@ def _ignore_full_disk() -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        if problem.errno not in _NO_ROOM:
+        if problem.errno not in _DISK_FULL:
             raise
 
 
-def _choose_soft_deleted_name(layout: Layout, agent_folder: str, name: str, at: str) -> str:
-    """An unused name for a transcript that is soft-deleted at the time ``at``."""
-    soft_deleted_name = make_soft_deleted_name(name, at)
+def _choose_soft_deleted_name(layout: Layout, agent_folder: str, name: str, stamp: str) -> str:
+    """An unused name for a transcript that is soft-deleted at the time ``stamp``."""
+    soft_deleted_name = make_soft_deleted_name(name, stamp)
     while _has_file(layout.soft_deleted_path(agent_folder, soft_deleted_name)):
         soft_deleted_name = number_name(soft_deleted_name)
     return soft_deleted_name
@@ -447,7 +483,8 @@ def _has_file(path: Path) -> bool:
     return os.path.lexists(path) or os.path.lexists(compressed_path(path))
 
 
-def _move_to_bin(layout: Layout, agent_folder: str, name: str, soft_deleted_name: str) -> None:
+def _move_to_deleted(layout: Layout, agent_folder: str, name: str, soft_deleted_name: str) -> None:
+    """Move a transcript and its backups to ``deleted/``, if they are not there yet. Raises OSError."""
     if layout.has_transcript(agent_folder, name):  # else it was moved before
         soft_deleted_name = _move_transcript(layout, agent_folder, name, soft_deleted_name)
     layout.move_backups(agent_folder, name, soft_deleted_name)

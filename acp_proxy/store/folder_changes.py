@@ -44,26 +44,27 @@ class FolderChanges(Struct, frozen=True):
 
 def find_changes(layout: Layout, index: Index, agent_folder: str) -> FolderChanges:
     """Compare an agent's folder with the index. Raises OSError, ``sqlite3.Error``."""
-    before, removals = index.read_folder(agent_folder)  # first, so that a row removed from here on causes another scan
-    now, changed = _read_folder_state(layout, agent_folder)
-    if now == before != "":
+    # First, so that a row removed from here on causes another scan.
+    indexed_state, removals = index.read_folder(agent_folder)
+    folder_state, changed_at = _read_folder_state(layout, agent_folder)
+    if folder_state == indexed_state != "":
         return FolderChanges(agent_folder, [], [], "", removals)
     present = layout.stat_transcripts(agent_folder)
     query = "SELECT name, json_extract(info, '$.size') FROM transcripts WHERE agent = ?"
-    known = dict(index.select(query, (agent_folder,)))
-    come = list_newest_first(
+    indexed_sizes = dict(index.select(query, (agent_folder,)))
+    added = list_newest_first(
         {
             name: file
             for name, file in present.items()
-            if name not in known or (file is not None and file.st_size != known[name])
+            if name not in indexed_sizes or (file is not None and file.st_size != indexed_sizes[name])
         }
     )
-    gone = [name for name in known if name not in present]
-    if not all(map(file_names.is_ours, gone)):  # they become paths of what is to be removed
+    removed = [name for name in indexed_sizes if name not in present]
+    if not all(map(file_names.is_ours, removed)):  # they become paths of what is to be removed
         raise sqlite3.DatabaseError("a row that we have not written")
-    written = [file.st_mtime for name in come if (file := present[name]) is not None]  # may still be growing
-    is_settled = all(abs(time.time() - at) > _GRANULE_SECONDS for at in (changed, *written))
-    return FolderChanges(agent_folder, come, gone, now if is_settled else "", removals)
+    write_times = [file.st_mtime for name in added if (file := present[name]) is not None]  # may still be growing
+    is_settled = all(abs(time.time() - moment) > _GRANULE_SECONDS for moment in (changed_at, *write_times))
+    return FolderChanges(agent_folder, added, removed, folder_state if is_settled else "", removals)
 
 
 def list_newest_first(files: Mapping[str, os.stat_result | None]) -> list[str]:

@@ -27,7 +27,7 @@ CONTINUED_RUN = "copied"
 """The run of the note that ends the copy of another agent's session."""
 _FORK_RUN = "forked"
 """The run of the notes at a fork's beginning, since no connection sent them."""
-_ALIGNED_FROM = 1024 * 1024
+_ALIGNED_FROM_BYTES = 1024 * 1024
 """Bytes from which on a copy is aligned, so that it can share the parent's blocks on disk."""
 
 
@@ -68,32 +68,32 @@ def create(
             layout.mark(agent_folder, path.stem)
         # A name of its own for each attempt: if the last unlink fails, the name still leads to the fork's file, and
         # nobody may open it to write something else.
-        new = file_names.unfinished_path(
+        unfinished = file_names.unfinished_path(
             path.with_stem(f"{path.stem}{file_names.ASIDE}{int.from_bytes(os.urandom(4), 'little')}")
         )
         try:
-            out = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            out = private_files.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             try:
                 _write(out, agent_folder, header, source)
             finally:
                 os.close(out)  # an error says that something may not have been written
-            if not store_layout.link_or_rename(new, path):
+            if not store_layout.link_or_rename(unfinished, path):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         finally:
             with suppress(OSError):
-                new.unlink(missing_ok=True)
+                unfinished.unlink(missing_ok=True)
     return True
 
 
 def _write(out: int, agent_folder: str, header: Header, source: Reading) -> None:
     """Write the header, the copy and the notes around it. Raises OSError."""
     assert source.header is not None
-    of, size = source.path.parent.name, max(source.size - source.entries_start, 0)
+    parent_folder, size = source.path.parent.name, max(source.size - source.entries_start, 0)
     parent = {"transcript": source.path.stem, "createdAt": source.header.created_at, "size": size}
-    parent |= {"agent": of} if of != agent_folder else {}
+    parent |= {"agent": parent_folder} if parent_folder != agent_folder else {}
     note = {"type": NoteType.COPIED, **parent}
     head = file_format.encode_header(header) + file_format.encode_note(header.created_at, _FORK_RUN, note)
-    if size >= _ALIGNED_FROM:  # btrfs and XFS then share the parent's blocks: the copy takes no space
+    if size >= _ALIGNED_FROM_BYTES:  # btrfs and XFS then share the parent's blocks: the copy takes no space
         head = head[:-1] + b" " * ((source.entries_start - len(head)) % private_files.BLOCK) + b"\n"
     private_files.write_at(out, head, 0)
     if (copied := source.copy_entries(size, out, len(head))) < size:  # it was truncated; the next attempt sees its size
@@ -102,8 +102,8 @@ def _write(out: int, agent_folder: str, header: Header, source: Reading) -> None
     if private_files.read_at(out, 1, end - 1) != b"\n":  # the parent's last line is torn
         private_files.write_at(out, b"\n", end)
         end += 1
-    if of != agent_folder:
-        note = {"type": NoteType.CONTINUED, "agent": of, "session": header.forked_from[0]}
+    if parent_folder != agent_folder:
+        note = {"type": NoteType.CONTINUED, "agent": parent_folder, "session": header.forked_from[0]}
         private_files.write_at(out, file_format.encode_note(header.created_at, CONTINUED_RUN, note), end)
 
 

@@ -46,9 +46,13 @@ def encode_cursor(binding: str, updated: str, session: bytes) -> str:
 def decode_cursor(cursor: str, binding: str) -> tuple[str, bytes]:
     """The time and id in a cursor. Raises InvalidCursor."""
     try:
-        value = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
-        version, bound, updated, session = value
-        if (version, bound) != (_CURSOR_VERSION, binding) or not isinstance(updated, str) or not updated.isascii():
+        members = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+        version, cursor_binding, updated, session = members
+        if (
+            (version, cursor_binding) != (_CURSOR_VERSION, binding)
+            or not isinstance(updated, str)
+            or not updated.isascii()
+        ):
             raise InvalidCursor
         return updated, bytes.fromhex(session)
     except (ValueError, TypeError, RecursionError) as problem:
@@ -62,7 +66,7 @@ COLUMNS = "agent, name, session, updated, info, open, created"
 """The columns of a row that ``decode_row`` reads."""
 _BUSY_MS = 5000
 _PAUSE_SECONDS = 0.01
-_CLEARING_MS = 250  # longer than a list's query; if others take longer, the next list tries again
+_ERASE_BUSY_MS = 250  # longer than a list's query; if others take longer, the next list tries again
 
 _TABLES = """
 CREATE TABLE transcripts(
@@ -196,7 +200,7 @@ class Index:
                     )
                 if size == reading.size:
                     return not summary.open
-            shown, all_whole = summary, True
+            end_summary, is_whole = summary, True
             for line in reading.read_alike(size, lines, shortens=True):
                 if isinstance(line, AlikeLines):
                     summary.add_chunks(line.chunks)
@@ -204,14 +208,14 @@ class Index:
                     if line.entry is not None:
                         summary.add(line.entry)
                 else:  # the last, incomplete line: counts now, but is read again
-                    if all_whole:
-                        shown, all_whole = deepcopy(summary), False
+                    if is_whole:
+                        end_summary, is_whole = deepcopy(summary), False
                     if line.entry is not None:
-                        shown.add(line.entry)
+                        end_summary.add(line.entry)
                     continue
                 size, lines = line.end, line.number + 1
-            self._write_row(agent_folder, name, header, summary, shown, reading, size if lines else 0, lines)
-            return not shown.open and all_whole
+            self._write_row(agent_folder, name, header, summary, end_summary, reading, size if lines else 0, lines)
+            return not end_summary.open and is_whole
 
     def remove_rows(self, agent_folder: str, *names: str) -> bool:
         """Remove the rows of these transcripts; returns whether there were any. Their bytes stay in the
@@ -259,14 +263,14 @@ class Index:
         finally:
             self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
 
-    def set_inode(self, agent_folder: str, name: str, before: int, inode: int) -> bool:
-        """Assign a row to a new file with the same content. Returns whether a row with the inode ``before`` existed."""
+    def set_inode(self, agent_folder: str, name: str, old_inode: int, new_inode: int) -> bool:
+        """Assign a row to a new file with the same content. Returns whether there was a row with ``old_inode``."""
         with self.transaction():
-            done = self._database.execute(
+            cursor = self._database.execute(
                 "UPDATE transcripts SET inode = ? WHERE agent = ? AND name = ? AND inode = ?",
-                (inode, agent_folder, name, before),
+                (new_inode, agent_folder, name, old_inode),
             )
-            return done.rowcount == 1
+            return cursor.rowcount == 1
 
     def erase_removed_rows(self) -> bool:
         """Erase removed rows from the file and the write-ahead log.
@@ -275,7 +279,7 @@ class Index:
         """
         if self._database.in_transaction:
             return False
-        self._database.execute(f"PRAGMA busy_timeout = {_CLEARING_MS}")
+        self._database.execute(f"PRAGMA busy_timeout = {_ERASE_BUSY_MS}")
         try:
             # A deleted session's title must not be readable in the file. ``secure_delete`` overwrites rows where they
             # are now, but not the copies that SQLite left in other pages when it split or joined them: VACUUM writes
@@ -297,27 +301,27 @@ class Index:
         cursor: str | None,
         run: str,
         size: int = PAGE_ROWS,
-        hidden: Collection[str] = (),
-        only: Collection[str] | None = None,
+        hidden_names: Collection[str] = (),
+        only_names: Collection[str] | None = None,
     ) -> Page:
         """One page of an agent's sessions, newest first. Raises InvalidCursor.
 
         ``cwd``: only sessions of this directory. ``cursor``: ``Page.next`` of the page before. ``run``: see
-        ``ProxyStore.list_page``. ``hidden``: the names of transcripts to leave out; ``only``: of those to leave in.
+        ``ProxyStore.list_page``. ``hidden_names``: the transcripts to leave out. ``only_names``: leave out all others.
         """
         binding = encode_binding(agent_folder, cwd)
         query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1"]
         values: list[object] = [agent_folder]
         if cwd is not None:
-            wanted = self.find_places(agent_folder, cwd)
-            query.append(f"AND place IN ({','.join('?' * len(wanted))})")
-            values += wanted
-        if hidden:
+            places = self.find_places(agent_folder, cwd)
+            query.append(f"AND place IN ({','.join('?' * len(places))})")
+            values += places
+        if hidden_names:
             query.append("AND name NOT IN (SELECT value FROM json_each(?))")
-            values.append(json.dumps(list(hidden)))
-        if only is not None:
+            values.append(json.dumps(list(hidden_names)))
+        if only_names is not None:
             query.append("AND name IN (SELECT value FROM json_each(?))")
-            values.append(json.dumps(list(only)))
+            values.append(json.dumps(list(only_names)))
         if cursor is not None:
             query.append("AND (updated, session) < (?, ?)")
             values += decode_cursor(cursor, binding)
@@ -325,8 +329,8 @@ class Index:
         values.append(size + 1)
         raw_rows = self._database.execute(" ".join(query), values).fetchall()
         rows = [decode_row(row, run) for row in raw_rows[:size]]
-        more = len(raw_rows) > size
-        return Page(rows, encode_cursor(binding, raw_rows[size - 1][3], raw_rows[size - 1][2]) if more else None)
+        has_more = len(raw_rows) > size
+        return Page(rows, encode_cursor(binding, raw_rows[size - 1][3], raw_rows[size - 1][2]) if has_more else None)
 
     def select(self, query: str, values: Sequence[object]) -> list[Any]:
         """Run a query, for ``queries`` and the search, among others."""
@@ -344,16 +348,16 @@ class Index:
     def copy_from(self, path: Path) -> None:
         """Copy the rows of a complete index at ``path`` into this one, unless that cannot be read at once."""
 
-        def check(status: int, left: int, total: int) -> None:
+        def check(status: int, remaining: int, total: int) -> None:
             if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):  # ``backup`` would try again for ever
                 raise sqlite3.OperationalError("it is locked")
 
         with (
             suppress(sqlite3.Error),
-            closing(sqlite3.connect(private_files.make_database_uri(path, "mode=ro"), uri=True, timeout=0)) as other,
+            closing(sqlite3.connect(private_files.make_database_uri(path, "mode=ro"), uri=True, timeout=0)) as source,
         ):
-            if other.execute("PRAGMA user_version").fetchone() == (SCHEMA,):
-                other.backup(self._database, progress=check)
+            if source.execute("PRAGMA user_version").fetchone() == (SCHEMA,):
+                source.backup(self._database, progress=check)
                 self.is_new = False
 
     def set_filled(self) -> None:
@@ -362,6 +366,7 @@ class Index:
         self.is_new = False
 
     def _set_up(self) -> bool:
+        """Create the tables if they are missing. Returns whether the index has to be filled."""
         database = self._database
         self._use_write_ahead_log()
         database.execute("PRAGMA synchronous = NORMAL")
@@ -379,13 +384,13 @@ class Index:
 
     def _use_write_ahead_log(self) -> None:
         """Switch to WAL mode. SQLite itself does not wait here for another process that does the same."""
-        until = time.monotonic() + _BUSY_MS / 1000
+        deadline = time.monotonic() + _BUSY_MS / 1000
         while True:
             try:
                 self._database.execute("PRAGMA journal_mode = WAL")
                 return
             except sqlite3.OperationalError as problem:
-                if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                     raise
             time.sleep(_PAUSE_SECONDS)
 
@@ -415,13 +420,13 @@ class Index:
         name: str,
         header: Header,
         summary: Summary,
-        shown: Summary,
+        end_summary: Summary,
         reading: Reading,
         size: int,
         lines: int,
     ) -> None:
-        cwd = shown.cwd
-        row = encode_row(name, header, summary, shown, reading.inode, reading.size, size, lines) | {
+        cwd = end_summary.cwd
+        row = encode_row(name, header, summary, end_summary, reading.inode, reading.size, size, lines) | {
             "agent": agent_folder,
             "name": name,
             "place": encode_id(same_directory.resolve_directory(cwd)) if cwd is not None else None,
@@ -442,32 +447,35 @@ class Index:
 
 
 def encode_row(
-    name: str, header: Header, summary: Summary, shown: Summary, inode: int, file_size: int, size: int, lines: int
+    name: str, header: Header, summary: Summary, end_summary: Summary, inode: int, file_size: int, size: int, lines: int
 ) -> dict[str, object]:
     """A transcript's row, without its directory, because that depends on where links lead now.
 
-    ``summary``: the state at ``size``, to continue from. ``shown``: the state at the end of the file, ``file_size``.
+    ``summary``: the state at ``size``, to continue from. ``end_summary``: the state at the end of the file, which has
+    ``file_size`` bytes.
     """
     info = {
-        "cwd": shown.cwd,
-        "title": shown.title,
-        "prompts": shown.prompts,
-        "replies": shown.replies,
-        "failed": shown.failed,
-        "lastRun": shown.last_run,
-        "directories": shown.directories,
-        "meta": shown.meta,
+        "cwd": end_summary.cwd,
+        "title": end_summary.title,
+        "prompts": end_summary.prompts,
+        "replies": end_summary.replies,
+        "failed": end_summary.failed,
+        "lastRun": end_summary.last_run,
+        "directories": end_summary.directories,
+        "meta": end_summary.meta,
         "size": file_size,
-        "machine": shown.machine,
-        "git": shown.git,
+        "machine": end_summary.machine,
+        "git": end_summary.git,
     }
     state = summary.dump_state()
     return {
         "session": encode_id(header.session_id),
-        "listed": int(shown.prompts > 0 and shown.cwd is not None and not file_names.find_aside_suffix(name)),
-        "updated": shown.updated or "",
+        "listed": int(
+            end_summary.prompts > 0 and end_summary.cwd is not None and not file_names.find_aside_suffix(name)
+        ),
+        "updated": end_summary.updated or "",
         "info": _encode_json(info),
-        "open": _encode_json(sorted(shown.open)),
+        "open": _encode_json(sorted(end_summary.open)),
         "usage": _encode_json(state.pop("usage")),
         "inode": inode,
         "created": header.created_at,
@@ -495,25 +503,25 @@ def decode_row(row: tuple[str, str, bytes, str, str, str, str], run: str) -> Lis
     the transcript open.
     """
     agent_folder, name, session_id, updated, info, open_runs, created = row
-    known = parse_json(info)
-    others, last = set(parse_json(open_runs)) - {run}, known["lastRun"]
+    members = parse_json(info)
+    other_runs, last_run = set(parse_json(open_runs)) - {run}, members["lastRun"]
     return ListedSession(
         agent_folder=agent_folder,
         name=name,
         session_id=decode_id(session_id),
-        cwd=known["cwd"],
-        title=known["title"],
+        cwd=members["cwd"],
+        title=members["title"],
         updated=updated,
-        prompt_count=known["prompts"],
-        reply_count=known["replies"],
-        has_failed=known["failed"] or bool(others - {last}),
-        is_running=last in others,
-        directories=known["directories"],
-        meta=known["meta"],
-        size=known["size"],
+        prompt_count=members["prompts"],
+        reply_count=members["replies"],
+        has_failed=members["failed"] or bool(other_runs - {last_run}),
+        is_running=last_run in other_runs,
+        directories=members["directories"],
+        meta=members["meta"],
+        size=members["size"],
         created=created,
-        machine=known.get("machine", ""),
-        git=GitHead.from_members(known.get("git")),
+        machine=members.get("machine", ""),
+        git=GitHead.from_members(members.get("git")),
     )
 
 

@@ -33,8 +33,8 @@ DELETED, LIFTED, RESTORED, TITLED = "deleted", "lifted", "restored", "titled"
 ARCHIVED, UNARCHIVED = "archived", "unarchived"
 PINNED, UNPINNED = "pinned", "unpinned"
 ALIAS = "alias"
-_EVENTS = frozenset({DELETED, LIFTED, RESTORED, TITLED, ARCHIVED, UNARCHIVED, PINNED, UNPINNED, ALIAS})
-_MOVING = frozenset({RESTORED, TITLED})
+_EVENT_KINDS = frozenset({DELETED, LIFTED, RESTORED, TITLED, ARCHIVED, UNARCHIVED, PINNED, UNPINNED, ALIAS})
+_MOVE_KINDS = frozenset({RESTORED, TITLED})
 _EVENT_START = re.compile(rb'\{"at":"[^"]*","event":"')
 _TITLED_BYTES = b'"titled"'
 
@@ -44,8 +44,9 @@ class Event(Struct, frozen=True):
 
     ``transcript``: of a title, or an archived or pinned session: its transcript's name, if that is not the session's
     own; of a soft delete: the new name; of a restore: the name while deleted. ``title``: None removes the user's title.
-    ``to``: the transcript is being renamed to this; empty: removed. This is complete at the old name's next title, even
-    if that is None. ``only_on_this_machine``: a delete that other machines with the same history do not follow.
+    ``new_name``: the transcript is being renamed to this; empty: removed. This is complete at the old name's next
+    title, even if that is None. ``only_on_this_machine``: a delete that other machines with the same history do not
+    follow.
     ``uid``: the transcript's; an id may be another session's by now. ``by_agent``: the agent has given the title, or
     archived the session, itself. ``alias``: the agent's id of the session. ``until``: of a soft delete: when the
     transcript is removed; None: never by itself.
@@ -55,7 +56,7 @@ class Event(Struct, frozen=True):
     session_id: str
     transcript: str | None = None
     title: str | None = None
-    to: str | None = None
+    new_name: str | None = None
     only_on_this_machine: bool = False
     uid: str | None = None
     by_agent: bool = False
@@ -74,7 +75,8 @@ def stamp_now() -> str:
 
 
 def encode_sync_members(uid: str, *, only_on_this_machine: bool) -> dict[str, str | bool | None]:
-    """The members of a delete or a rename for other machines: whose it is, and whether only this machine does it."""
+    """The members that tell other machines of a delete or a rename: the transcript's uid, and whether only this machine
+    does it."""
     members: dict[str, str | bool | None] = {"uid": uid} if uid else {}
     return members | ({"here": True} if only_on_this_machine else {})
 
@@ -88,12 +90,12 @@ class JournalState(Struct, frozen=True):
     """The keys of ``deleted``."""
     titles: Mapping[str, str] = MappingProxyType({})
     """The user's titles by transcript name."""
-    titled: frozenset[str] = frozenset()
+    with_title_lines: frozenset[str] = frozenset()
     """The transcripts whose titles are in the file, replaced titles included."""
     titled_by_agent: frozenset[str] = frozenset()
     """The transcripts whose title the agent has itself: it can change there at any time, so in what the agent sends,
     its word counts."""
-    moving: Mapping[str, Event] = MappingProxyType({})
+    incomplete_moves: Mapping[str, Event] = MappingProxyType({})
     """The renames and removals that are not complete, by the transcript's old name."""
     archived: Mapping[str, str] = MappingProxyType({})
     """The archived sessions by transcript name. A delete ends it."""
@@ -105,7 +107,7 @@ class JournalState(Struct, frozen=True):
     """By an id that the agent gave when a session continued in a new one of it: that session."""
     pinned: frozenset[str] = frozenset()
     """The transcripts of pinned sessions, soft-deleted ones under their new names. A permanent delete ends it."""
-    expiry: Mapping[str, str] = MappingProxyType({})
+    removal_times: Mapping[str, str] = MappingProxyType({})
     """When soft-deleted transcripts are removed, by their names. Those without a time here are kept: their delete did
     not say how long, as those of older versions."""
 
@@ -125,7 +127,7 @@ class JournalState(Struct, frozen=True):
         return self.hidden - self.deleted_ids - archived_by_agent
 
 
-EMPTY = JournalState()
+EMPTY_STATE = JournalState()
 
 
 class Journal:
@@ -133,7 +135,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known: tuple[tuple[int, int, int], JournalState] | None = None
+        self._cached: tuple[tuple[int, int, int], JournalState] | None = None
         self._holder = 0
 
     @contextmanager
@@ -142,7 +144,7 @@ class Journal:
 
         Raises OSError (BlockingIOError: another process holds it and ``wait`` is False).
         """
-        if self._holder == threading.get_ident():  # as emptying the bin does: it deletes while it holds it
+        if self._holder == threading.get_ident():  # as ``delete.remove_expired`` does: it deletes while it holds it
             yield
             return
         fd = open_private(self._path, os.O_RDWR | os.O_CREAT)
@@ -156,45 +158,53 @@ class Journal:
         finally:
             private_files.close(fd)
 
-    def append(self, event: str, session_id: str, at: str, **more: str | bool | None) -> None:
-        """Append an event. ``at``: its time. ``more``: an ``Event``'s other fields. Raises OSError."""
+    def append(self, kind: str, session_id: str, stamp: str, **members: str | bool | None) -> None:
+        """Append an event. Raises OSError.
+
+        ``kind``: for example ``DELETED``. ``stamp``: its time. ``members``: its other members, as ``_decode_event``
+        reads them: their names in the file (``here``, ``by``, ``to``) are not all those of ``Event``'s fields.
+        """
         fd = open_private(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
-            before = os.fstat(fd)
-            size = before.st_size
+            status = os.fstat(fd)
+            size = status.st_size
             # A crash may have left half a line: behind it, this event would be in a damaged line, and may be skipped.
-            torn = size > 0 and read_at(fd, 1, size - 1) != b"\n"
-            line = jsonrpc.dump({"at": at, "event": event, "sessionId": session_id} | more) + b"\n"
-            data = b"\n" + line if torn else line
+            is_torn = size > 0 and read_at(fd, 1, size - 1) != b"\n"
+            line = jsonrpc.dump({"at": stamp, "event": kind, "sessionId": session_id} | members) + b"\n"
+            data = b"\n" + line if is_torn else line
             append_all(fd, data)
-            after = os.fstat(fd)
+            new_status = os.fstat(fd)
         finally:
             os.close(fd)
-        known = self._known
-        is_alone = self._holder == threading.get_ident() and after.st_size == size + len(data)
-        if known is not None and known[0] == _identify(before) and is_alone:  # many deletes read the file only once
-            self._known = _identify(after), _fold((piece.value for piece in find_events(line)), known[1])
+        cached = self._cached
+        is_alone = self._holder == threading.get_ident() and new_status.st_size == size + len(data)
+        if cached is not None and cached[0] == _identify(status) and is_alone:  # many deletes read the file only once
+            self._cached = _identify(new_status), _fold((piece.value for piece in find_events(line)), cached[1])
 
     def append_for_transcript(
-        self, event: str, session_id: str, name: str, *, by_agent: bool = False, **more: str | bool | None
+        self, kind: str, session_id: str, name: str, *, by_agent: bool = False, **members: str | bool | None
     ) -> None:
-        """Append an event about a transcript, by its name. ``by_agent``, ``more``: an ``Event``'s fields. Raises
-        OSError."""
+        """Append an event about a transcript, by its name. Raises OSError.
+
+        ``by_agent``: as in ``Event``. ``kind``, ``members``: as for ``append``.
+        """
         # A name is only given where it is not the session's own.
-        about = {} if name == file_name(session_id) else {"transcript": name}
-        self.append(event, session_id, stamp_now(), **about, **more, **({"by": "agent"} if by_agent else {}))
+        transcript_member = {} if name == file_name(session_id) else {"transcript": name}
+        self.append(
+            kind, session_id, stamp_now(), **transcript_member, **members, **({"by": "agent"} if by_agent else {})
+        )
 
     def append_title(self, session_id: str, name: str, title: str | None, *, by_agent: bool = False) -> None:
         """Append the user's title of a transcript. None: there is none, and a rename or removal of the transcript is
-        complete (``Event.to``). ``by_agent``: the agent has the title, too. Raises OSError."""
+        complete (``Event.new_name``). ``by_agent``: the agent has the title, too. Raises OSError."""
         self.append_for_transcript(TITLED, session_id, name, title=title, by_agent=by_agent)
 
-    def copy_title(self, session_id: str, before: str, after: str) -> None:
-        """Give the user's title of the transcript ``before``, if there is one, to ``after``. Raises OSError."""
-        if (title := self.read_state().titles.get(before)) is not None:
-            self.append_title(session_id, after, title)
+    def copy_title(self, session_id: str, old_name: str, new_name: str) -> None:
+        """Give the user's title of the transcript ``old_name``, if there is one, to ``new_name``. Raises OSError."""
+        if (title := self.read_state().titles.get(old_name)) is not None:
+            self.append_title(session_id, new_name, title)
 
-    def sync(self) -> None:
+    def fsync(self) -> None:
         """Return once everything appended is on disk. Raises OSError."""
         fd = open_private(self._path, os.O_RDWR)
         try:
@@ -211,11 +221,11 @@ class Journal:
         try:
             status = os.stat(self._path)
         except FileNotFoundError:
-            return EMPTY
-        now = _identify(status)
-        if self._known is None or self._known[0] != now:
-            self._known = now, _fold(self._read_events())
-        return self._known[1]
+            return EMPTY_STATE
+        identity = _identify(status)
+        if self._cached is None or self._cached[0] != identity:
+            self._cached = identity, _fold(self._read_events())
+        return self._cached[1]
 
     def erase_titles(self, names: Collection[str]) -> None:
         """Overwrite every title of these transcripts. Call it only while holding ``lock``. Raises OSError.
@@ -225,14 +235,14 @@ class Journal:
         """
         fd = open_private(self._path, os.O_RDWR)
         try:
-            at = 0
+            offset = 0
             for line in read_at(fd, os.fstat(fd).st_size, 0).split(b"\n"):
                 if _TITLED_BYTES in line:
-                    write_at(fd, _blank_titles(line, names), at)
-                at += len(line) + 1
+                    write_at(fd, _blank_titles(line, names), offset)
+                offset += len(line) + 1
         finally:
             os.close(fd)
-        self._known = None
+        self._cached = None
 
     def _read_events(self) -> Iterator[Event]:
         fd = open_private(self._path, os.O_RDONLY)
@@ -242,43 +252,45 @@ class Journal:
 
 
 def _identify(file: os.stat_result) -> tuple[int, int, int]:
+    """What differs if the journal was changed."""
     return file.st_ino, file.st_size, file.st_mtime_ns
 
 
-def _fold(events: Iterable[Event], before: JournalState = EMPTY) -> JournalState:
-    folded = _Folded(before)
+def _fold(events: Iterable[Event], state: JournalState = EMPTY_STATE) -> JournalState:
+    """The state after these events, which follow those of ``state``."""
+    builder = _StateBuilder(state)
     for event in events:
-        folded.add(event)
-    return folded.freeze()
+        builder.add(event)
+    return builder.freeze()
 
 
-class _Folded:
+class _StateBuilder:
     """A ``JournalState`` that is being worked out, event by event."""
 
-    def __init__(self, before: JournalState) -> None:
-        self._deleted = dict(before.deleted)
-        self._titles, self._titled, self._titled_by_agent = (
-            dict(before.titles),
-            set(before.titled),
-            set(before.titled_by_agent),
+    def __init__(self, state: JournalState) -> None:
+        self._deleted = dict(state.deleted)
+        self._titles, self._with_title_lines, self._titled_by_agent = (
+            dict(state.titles),
+            set(state.with_title_lines),
+            set(state.titled_by_agent),
         )
-        self._moving = dict(before.moving)
-        self._archived, self._archived_by_agent = dict(before.archived), set(before.archived_by_agent)
-        self._aliases = dict(before.aliases)
-        self._pinned = set(before.pinned)
-        self._expiry = dict(before.expiry)
+        self._incomplete_moves = dict(state.incomplete_moves)
+        self._archived, self._archived_by_agent = dict(state.archived), set(state.archived_by_agent)
+        self._aliases = dict(state.aliases)
+        self._pinned = set(state.pinned)
+        self._removal_times = dict(state.removal_times)
 
     def add(self, event: Event) -> None:
-        in_bin = event.transcript if event.kind == DELETED else event.to
-        if event.until is not None and in_bin:
-            self._expiry[in_bin] = event.until
+        soft_deleted_name = event.transcript if event.kind == DELETED else event.new_name
+        if event.until is not None and soft_deleted_name:
+            self._removal_times[soft_deleted_name] = event.until
         if event.kind == RESTORED:
             self._deleted.pop(event.session_id, None)
-        if event.to is not None:
-            self._moving[event.name] = event  # the title follows when this is complete
-            self._expiry.pop(event.name, None)
+        if event.new_name is not None:
+            self._incomplete_moves[event.name] = event  # the title follows when this is complete
+            self._removal_times.pop(event.name, None)
             self._archived.pop(event.name, None)
-            self._move_pin(event.name, event.to)
+            self._move_pin(event.name, event.new_name)
         elif event.kind == TITLED:
             self._add_title(event)
         elif event.kind == DELETED:
@@ -296,12 +308,12 @@ class _Folded:
             self._aliases[event.alias] = event.session_id
 
     def _add_title(self, event: Event) -> None:
-        """Also one without a title: it says that a rename or removal is complete."""
-        self._moving.pop(event.name, None)
+        """Add a ``titled`` event. One without a title says that a rename or removal is complete."""
+        self._incomplete_moves.pop(event.name, None)
         self._titles.pop(event.name, None)
         if event.title is not None:
             self._titles[event.name] = shorten_masks(event.title)
-            self._titled.add(event.name)
+            self._with_title_lines.add(event.name)
             (self._titled_by_agent.add if event.by_agent else self._titled_by_agent.discard)(event.name)
 
     def _add_delete(self, event: Event) -> None:
@@ -312,11 +324,11 @@ class _Folded:
         if event.transcript is None:  # else the title follows, as after a rename
             self._titles.pop(name, None)
 
-    def _move_pin(self, name: str, to: str | None) -> None:
+    def _move_pin(self, name: str, new_name: str | None) -> None:
         """Let a pin follow its transcript; None, or empty: that is removed."""
         if name in self._pinned:
             self._pinned.discard(name)
-            self._pinned.update([to] if to else [])
+            self._pinned.update([new_name] if new_name else [])
 
     def freeze(self) -> JournalState:
         archived_ids = {session_id for name, session_id in self._archived.items() if name == file_name(session_id)}
@@ -324,26 +336,26 @@ class _Folded:
             deleted=self._deleted,
             deleted_ids=frozenset(self._deleted),
             titles=self._titles,
-            titled=frozenset(self._titled),
+            with_title_lines=frozenset(self._with_title_lines),
             titled_by_agent=frozenset(self._titled_by_agent.intersection(self._titles)),
-            moving=self._moving,
+            incomplete_moves=self._incomplete_moves,
             archived=self._archived,
             archived_by_agent=frozenset(self._archived_by_agent.intersection(self._archived)),
             hidden=frozenset(archived_ids.union(self._deleted)),
             aliases=self._aliases,
             pinned=frozenset(self._pinned),
-            expiry=self._expiry,
+            removal_times=self._removal_times,
         )
 
 
 def _blank_titles(line: bytes, names: Collection[str]) -> bytes:
     """The line with spaces in place of these titles' events and of anything damaged."""
-    kept = bytearray(b" " * len(line))
+    blanked = bytearray(b" " * len(line))
     for piece in find_events(line):
         event = piece.value
         if event.kind != TITLED or event.title is None or event.name not in names:
-            kept[piece.start : piece.end] = line[piece.start : piece.end]
-    return bytes(kept)
+            blanked[piece.start : piece.end] = line[piece.start : piece.end]
+    return bytes(blanked)
 
 
 def find_events(line: bytes) -> list[Intact[Event]]:
@@ -356,26 +368,26 @@ def find_events(line: bytes) -> list[Intact[Event]]:
 
 def _decode_event(line: bytes) -> Event | None:
     try:
-        value = jsonrpc.parse(line)
+        members = jsonrpc.parse(line)
     except (ValueError, RecursionError):
         return None
-    kind, session_id = acp.text(value, "event"), acp.session_id(value)
-    transcript, to = acp.text(value, "transcript"), acp.text(value, "to")
-    if kind is None or kind not in _EVENTS or session_id is None:
+    kind, session_id = acp.text(members, "event"), acp.session_id(members)
+    transcript, new_name = acp.text(members, "transcript"), acp.text(members, "to")
+    if kind is None or kind not in _EVENT_KINDS or session_id is None:
         return None
     if transcript is not None and not is_ours(transcript):  # it would be used as a file name
         return None
-    if kind not in _MOVING or transcript is None or (to and not is_ours(to)):
-        to = None
+    if kind not in _MOVE_KINDS or transcript is None or (new_name and not is_ours(new_name)):
+        new_name = None
     return Event(
         kind,
         session_id,
         transcript=transcript,
-        title=acp.text(value, "title"),
-        to=to,
-        only_on_this_machine=acp.member(value, "here") is True,
-        uid=acp.text(value, "uid"),
-        by_agent=acp.text(value, "by") == "agent",
-        alias=acp.text(value, "alias"),
-        until=acp.text(value, "until"),
+        title=acp.text(members, "title"),
+        new_name=new_name,
+        only_on_this_machine=acp.member(members, "here") is True,
+        uid=acp.text(members, "uid"),
+        by_agent=acp.text(members, "by") == "agent",
+        alias=acp.text(members, "alias"),
+        until=acp.text(members, "until"),
     )

@@ -1,6 +1,8 @@
 """The paths of everything in a store's directory, and the operations that follow from them: list, mark, remove.
 
-Agents and sessions are given by their file names here, never by id. Contents of transcripts are not read.
+Agents and sessions are given by their file names here, never by id. Contents of transcripts are not read. The agents'
+journals are here too (``get_journal``), since a removal takes titles from them and from their backups
+(``erase_titles``).
 """
 
 import errno
@@ -29,8 +31,8 @@ from acp_proxy.transcript.file_names import (
 FORMAT = 1
 JOURNAL = private_files.JOURNAL_FILE.removesuffix(SUFFIX)
 _NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-_PLAIN = SUFFIX.removeprefix(".")
-_REMOVAL = "."
+_PLAIN_EXTENSION = SUFFIX.removeprefix(".")
+_REMOVAL_SEPARATOR = "."
 """Follows the transcript's name in a mark that is being removed; a random suffix follows."""
 _SEARCH_TABLE = re.compile(r"[0-9a-f]-[0-9a-f]{16}(\.calls|\.parts)?\.sqlite3")
 """A search table, or with the group one of tool calls. Versions that do not know the latter remove it like the former:
@@ -51,10 +53,11 @@ class Layout:
         self.waiting_turns = root / "sync" / "turns"
         self.format = root / "format"
         self.compressed = root / "compressed"
-        self.is_only_read = False
+        self.is_read_only = False
         """Whether nothing can be written: the index and search tables are then built in memory."""
         self.bin_days: int | None = None
-        """How long transcripts that are soft-deleted from now on are kept; None: until somebody removes them."""
+        """The option ``bin-days``: how long transcripts that are soft-deleted from now on can be restored; None: until
+        somebody removes them."""
         self._journals: dict[str, Journal] = {}
 
     @property
@@ -74,7 +77,7 @@ class Layout:
     def can_use_sqlite(self) -> bool:
         """Whether SQLite can use files here: not in a read-only store, and not on a file system without locks, where it
         would wait for many seconds each time."""
-        return not self.is_only_read and private_files.has_record_locks(self.format)
+        return not self.is_read_only and private_files.has_record_locks(self.format)
 
     def prepare(self) -> None:
         """Create what is missing, unless the store is read-only, and check the whole directory.
@@ -83,9 +86,9 @@ class Layout:
         """
         try:
             private_files.check_inside(self.root)
-            if not self.is_only_read:
-                self._make()
-            self._check_inside()
+            if not self.is_read_only:
+                self._make_missing()
+            self._check_directories()
             self._check_format()
         except FileExistsError as problem:
             raise StoreRefused(
@@ -96,7 +99,7 @@ class Layout:
             text = f"{path} cannot be used: {reason}. Fix that, or choose another place with --store."
             raise StoreRefused(text, is_temporary=private_files.is_temporary(problem)) from problem
 
-    def _make(self) -> None:
+    def _make_missing(self) -> None:
         for directory in (self.transcripts, self.unindexed):
             private_files.make_inner_directory(directory)
         with (
@@ -105,7 +108,7 @@ class Layout:
         ):
             file.write(f"{FORMAT}\n")
 
-    def _check_inside(self) -> None:
+    def _check_directories(self) -> None:
         for directory in (self.transcripts, self.unindexed, self.deleted):
             if directory.is_dir():
                 private_files.check_inside(directory)
@@ -223,7 +226,7 @@ class Layout:
             if file_names.name_before_delete(deleted_name) == name
         ]
 
-    def are_in_bin(self, agent_folder: str, names: Iterable[str]) -> bool:
+    def are_soft_deleted(self, agent_folder: str, names: Iterable[str]) -> bool:
         """Whether each of these transcripts is soft-deleted. ``names``: those of before the delete, or of after it."""
         soft_deleted = set(self.list_soft_deleted_names(agent_folder))
         return soft_deleted.union(map(file_names.name_before_delete, soft_deleted)).issuperset(names)
@@ -252,7 +255,7 @@ class Layout:
     def list_marked(self, agent_folder: str) -> list[str]:
         """The names of an agent's marked transcripts, the last marked first; also those whose mark is being removed."""
         marks = sorted(self._list_mark_files(agent_folder), key=_modified_at, reverse=True)
-        return list(dict.fromkeys(mark.name.partition(_REMOVAL)[0] for mark in marks))
+        return list(dict.fromkeys(mark.name.partition(_REMOVAL_SEPARATOR)[0] for mark in marks))
 
     def is_marked(self, agent_folder: str, name: str) -> bool:
         """Whether a transcript is marked, and the mark is not being removed."""
@@ -265,12 +268,12 @@ class Layout:
         mark remains.
         """
         mark = self.unindexed / agent_folder / name
-        taken = mark.with_name(f"{name}{_REMOVAL}{os.urandom(8).hex()}")
+        renamed = mark.with_name(f"{name}{_REMOVAL_SEPARATOR}{os.urandom(8).hex()}")
         with suppress(FileNotFoundError):
-            mark.rename(taken)
+            mark.rename(renamed)
         if is_needed():
             self.mark(agent_folder, name)
-        taken.unlink(missing_ok=True)
+        renamed.unlink(missing_ok=True)
 
     def restore_marks(self, agent_folder: str) -> None:
         """Put back the marks of an agent whose removal was interrupted. Raises OSError.
@@ -278,8 +281,8 @@ class Layout:
         A removal that is still under way is undone too, which only costs another look at that transcript.
         """
         for mark in self._list_mark_files(agent_folder):
-            name, taken, _ = mark.name.partition(_REMOVAL)
-            if taken:
+            name, separator, _ = mark.name.partition(_REMOVAL_SEPARATOR)
+            if separator:
                 with suppress(FileNotFoundError):
                     mark.replace(mark.with_name(name))
 
@@ -289,7 +292,7 @@ class Layout:
             return []
         with os.scandir(folder) as entries:
             marks = [Path(mark.path) for mark in entries if mark.is_file(follow_symlinks=False)]
-        return [mark for mark in marks if file_names.is_ours(mark.name.partition(_REMOVAL)[0])]
+        return [mark for mark in marks if file_names.is_ours(mark.name.partition(_REMOVAL_SEPARATOR)[0])]
 
     def has_transcript(self, agent_folder: str, name: str) -> bool:
         """Whether a file with this transcript's name exists in any form."""
@@ -304,11 +307,13 @@ class Layout:
         """
         yield path
         try:
-            found_there = os.listdir(path.parent)
+            file_names_there = os.listdir(path.parent)
         except FileNotFoundError:
             return
-        aside = {file.partition(".")[0] for file in found_there if file.startswith(f"{path.stem}{file_names.ASIDE}")}
-        yield from (path.with_stem(name) for name in sorted(aside))
+        names_aside = {
+            file.partition(".")[0] for file in file_names_there if file.startswith(f"{path.stem}{file_names.ASIDE}")
+        }
+        yield from (path.with_stem(name) for name in sorted(names_aside))
 
     def backup_path(self, agent_folder: str, name: str, stamp: str) -> Path:
         """Where a file is copied to before it is repaired. ``stamp``: the time of the repair."""
@@ -326,7 +331,7 @@ class Layout:
         """Overwrite these transcripts' titles in an agent's journal, and remove its backups. Call it only while holding
         the journal. Raises OSError."""
         journal = self.get_journal(agent_folder)
-        if journal.read_state().titled.isdisjoint(names):
+        if journal.read_state().with_title_lines.isdisjoint(names):
             return
         journal.erase_titles(names)
         for copy in self.list_journal_backups(agent_folder):
@@ -338,10 +343,10 @@ class Layout:
             return {file.partition(".")[0] for file in os.listdir(self.backups / agent_folder)}
         return set()
 
-    def move_backups(self, agent_folder: str, name: str, after: str) -> None:
+    def move_backups(self, agent_folder: str, old_name: str, new_name: str) -> None:
         """Rename a transcript's backups to follow the transcript's new name. Raises OSError."""
-        for path in list((self.backups / agent_folder).glob(f"{name}.*")):
-            path.replace(path.with_name(after + path.name.removeprefix(name)))
+        for path in list((self.backups / agent_folder).glob(f"{old_name}.*")):
+            path.replace(path.with_name(new_name + path.name.removeprefix(old_name)))
 
     def remove_transcript(self, agent_folder: str, name: str) -> None:
         """Remove a transcript, its backups, and what was soft-deleted under its name. Raises OSError.
@@ -352,8 +357,8 @@ class Layout:
         """
         for path in (self.backups / agent_folder).glob(f"{name}.*"):
             path.unlink(missing_ok=True)
-        for kept in self.list_soft_deleted_of(agent_folder, name):
-            self.remove_soft_deleted(agent_folder, kept)
+        for soft_deleted_name in self.list_soft_deleted_of(agent_folder, name):
+            self.remove_soft_deleted(agent_folder, soft_deleted_name)
         self.waiting_turns_path(agent_folder, name).unlink(missing_ok=True)
         _remove_forms(self.transcript_path(agent_folder, name))
         self.remove_search_tables(name)
@@ -365,11 +370,11 @@ class Layout:
         _remove_forms(self.soft_deleted_path(agent_folder, name))
         self.remove_search_tables(name)
 
-    def measure_sizes(self, agent_folder: str, plain: set[str] | None = None) -> dict[str, int]:
+    def measure_sizes(self, agent_folder: str, plain_names: set[str] | None = None) -> dict[str, int]:
         """Bytes on disk by transcript name, backups and soft-deleted transcripts included. Raises OSError.
 
-        ``plain``: gets the names of transcripts with a plain file, which then do not count: the index has their size,
-        and to ask the system for 100,000 takes half a second.
+        ``plain_names``: gets the names of transcripts with a plain file, which then do not count: the index has their
+        size, and to ask the system for 100,000 takes half a second.
         """
         sizes: dict[str, int] = {}
         for folder in (self.transcripts, self.deleted, self.backups):
@@ -377,8 +382,8 @@ class Layout:
                 with os.scandir(folder / agent_folder) as entries:
                     for file in entries:
                         name, _, suffix = file.name.partition(".")
-                        if plain is not None and suffix == _PLAIN and folder is self.transcripts:
-                            plain.add(name)
+                        if plain_names is not None and suffix == _PLAIN_EXTENSION and folder is self.transcripts:
+                            plain_names.add(name)
                         else:
                             sizes[name] = sizes.get(name, 0) + file.stat(follow_symlinks=False).st_size
             except FileNotFoundError:  # or a file was deleted in the meantime
@@ -507,44 +512,44 @@ def move_transcript(source: Path, target: Path) -> str:
     is_compressed = not os.path.lexists(source)
     while True:
         plain_form, compressed_form = (source, target), (compressed_path(source), compressed_path(target))
-        (before, after), (leftover, other) = (
+        (old_path, new_path), (other_old_path, other_new_path) = (
             (compressed_form, plain_form) if is_compressed else (plain_form, compressed_form)
         )
-        if not os.path.lexists(other) and _rename(before, after):
+        if not os.path.lexists(other_new_path) and _rename(old_path, new_path):
             break
         target = target.with_stem(number_name(target.stem))
-    leftover.unlink(missing_ok=True)  # if both forms exist, the plain one counts
+    other_old_path.unlink(missing_ok=True)  # if both forms exist, the plain one counts
     return target.stem
 
 
-def _rename(before: Path, after: Path) -> bool:
+def _rename(source: Path, target: Path) -> bool:
     """Rename without replacing a file: False if the name is taken. Raises OSError."""
     # The same file under both names: a crash came between link and unlink.
-    if not link_or_rename(before, after) and not os.path.samefile(before, after):
+    if not link_or_rename(source, target) and not os.path.samefile(source, target):
         return False
-    remove_file(before)
+    remove_file(source)
     return True
 
 
-def link_or_rename(before: Path, after: Path) -> bool:
+def link_or_rename(source: Path, target: Path) -> bool:
     """Give a file another name, unless that is taken: then this returns False. The old name may remain. Raises OSError.
 
     A rename would replace a file that another process creates at the same moment; a link never does.
     """
     try:
-        os.link(before, after)
+        os.link(source, target)
     except FileExistsError:
         return False
     except FileNotFoundError:
         raise
     except OSError:  # a file system without hard links
-        if os.path.lexists(after):
+        if os.path.lexists(target):
             return False
-        before.rename(after)
+        source.rename(target)
     return True
 
 
 def number_name(name: str) -> str:
     """The name to try if this one is taken: with a number behind it, or the next one."""
-    head, aside, number = name.rpartition(ASIDE)
-    return f"{head}{ASIDE}{int(number) + 1}" if aside else f"{name}{ASIDE}1"
+    beginning, aside, number = name.rpartition(ASIDE)
+    return f"{beginning}{ASIDE}{int(number) + 1}" if aside else f"{name}{ASIDE}1"

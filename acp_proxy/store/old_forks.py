@@ -33,14 +33,14 @@ class _MissingCopy(Struct, frozen=True):
     """What is to be copied into an unfinished fork.
 
     ``agent_folder``: the parent's. ``parent_name``, ``created_at``: its transcript's name, and the time in its header.
-    ``size``: bytes to copy. ``at``: the offset to copy them to. ``note``: where the note about this begins and ends.
+    ``size``: bytes to copy. ``offset``: where to, in the fork. ``note``: where the note about this begins and ends.
     """
 
     agent_folder: str
     parent_name: str
     created_at: str
     size: int
-    at: int
+    offset: int
     note: tuple[int, int]
 
 
@@ -50,7 +50,7 @@ def finish_old_fork(layout: Layout, agent_folder: str, name: str, *, wait: bool 
     Raises OSError (BlockingIOError: another process works in the folder and ``wait`` is False).
     """
     path = layout.transcript_path(agent_folder, name)
-    if not os.path.lexists(fork_path(path)) or layout.is_only_read:
+    if not os.path.lexists(fork_path(path)) or layout.is_read_only:
         return
     with suppress(FileNotFoundError):  # another process finished or deleted it
         with _open_to_overwrite(fork_path(path)) as fd:
@@ -64,9 +64,9 @@ def finish_old_fork(layout: Layout, agent_folder: str, name: str, *, wait: bool 
             if is_done or not _complete_copy(layout, agent_folder, path):
                 fork_path(path).unlink()
                 return
-            into = store_layout.move_transcript(fork_path(path), path)
+            new_name = store_layout.move_transcript(fork_path(path), path)
             with suppress(OSError):  # it was marked when it was created, if that was possible
-                layout.mark(agent_folder, into)
+                layout.mark(agent_folder, new_name)
 
 
 @contextmanager
@@ -98,11 +98,11 @@ def _copy_missing(layout: Layout, fd: int, missing: _MissingCopy) -> None:
     copied = 0
     if (source := _find_parent(layout, missing)) is not None:
         with closing(source):
-            copied = source.copy_entries(missing.size, fd, missing.at)
+            copied = source.copy_entries(missing.size, fd, missing.offset)
     if copied < missing.size:
         # What was copied goes too: the user may have deleted the parent to be rid of it.
-        for at in range(0, missing.size, len(_BLANK)):
-            private_files.write_at(fd, _BLANK[-min(len(_BLANK), missing.size - at) :], missing.at + at)
+        for position in range(0, missing.size, len(_BLANK)):
+            private_files.write_at(fd, _BLANK[-min(len(_BLANK), missing.size - position) :], missing.offset + position)
         begin, end = missing.note
         gap = file_format.encode_note(
             missing.created_at, _FORK_RUN, {"type": NoteType.GAP, "reason": GapReason.DELETED}
@@ -127,15 +127,15 @@ def _find_parent(layout: Layout, missing: _MissingCopy) -> Reading | None:
 def _read_missing_copy(fd: int, agent_folder: str) -> _MissingCopy | None:
     """What is to be copied; None if that is unknown, or the parent was gone before. Raises OSError."""
     begin, end, note = _read_head(fd) or (0, 0, {})
-    parent, created, size, of = (note.get(key) for key in ("transcript", "createdAt", "size", "agent"))
-    of = agent_folder if of is None else of
+    parent, created, size, parent_folder = (note.get(key) for key in ("transcript", "createdAt", "size", "agent"))
+    parent_folder = agent_folder if parent_folder is None else parent_folder
     if note.get("type") != NoteType.COPIED or not (isinstance(parent, str) and file_names.is_ours(parent)):
         return None
-    if not (isinstance(of, str) and os.path.basename(of) == of not in ("", ".", "..")):
+    if not (isinstance(parent_folder, str) and os.path.basename(parent_folder) == parent_folder not in ("", ".", "..")):
         return None
     if not isinstance(created, str) or type(size) is not int:
         return None
-    return _MissingCopy(of, parent, created, size, end, (begin, end))
+    return _MissingCopy(parent_folder, parent, created, size, end, (begin, end))
 
 
 def _read_head(fd: int) -> tuple[int, int, Mapping[str, object]] | None:

@@ -115,17 +115,20 @@ def was_renamed(layout: Layout, agent_folder: str, session_id: str, transcript: 
         return True
     # Where another file has the name, this one was deleted, and the session begun anew, before anybody looked here.
     if not transcript.is_moved_by_hand and not layout.has_transcript(agent_folder, transcript.path.stem):
-        transcript.is_moved_by_hand = not any(map(transcript.is_at, _list_places(layout, agent_folder, session_id)))
+        transcript.is_moved_by_hand = not any(
+            map(transcript.is_at, _list_possible_paths(layout, agent_folder, session_id))
+        )
     return not transcript.is_moved_by_hand
 
 
-def _list_places(layout: Layout, agent_folder: str, session_id: str) -> Iterator[Path]:
-    """Where transcripts with this id can be: in their place, set aside, and then in the bin, as files are renamed."""
+def _list_possible_paths(layout: Layout, agent_folder: str, session_id: str) -> Iterator[Path]:
+    """Where transcripts with this id can be, in the order in which files are renamed: in their place, set aside,
+    soft-deleted."""
     name = file_name(session_id)
     yield from layout.list_same_id(layout.transcript_path(agent_folder, name))
-    for each in layout.list_soft_deleted_names(agent_folder):
-        if each.partition(ASIDE)[0] == name:
-            yield layout.soft_deleted_path(agent_folder, each)
+    for soft_deleted_name in layout.list_soft_deleted_names(agent_folder):
+        if soft_deleted_name.partition(ASIDE)[0] == name:
+            yield layout.soft_deleted_path(agent_folder, soft_deleted_name)
 
 
 def decompress(layout: Layout, agent_folder: str, path: Path) -> bool:
@@ -160,14 +163,14 @@ def _set_aside(layout: Layout, agent_folder: str, session_id: str, path: Path) -
         return
     with delete.lock_journal(layout, agent_folder):  # keeps others from compressing it
         try:
-            aside = store_layout.move_transcript(path, path.with_stem(f"{path.stem}{ASIDE}1"))
+            new_name = store_layout.move_transcript(path, path.with_stem(f"{path.stem}{ASIDE}1"))
         except FileNotFoundError:  # another process was faster
             return
-        layout.mark(agent_folder, aside)
+        layout.mark(agent_folder, new_name)
         layout.mark(agent_folder, path.stem)
-        layout.move_backups(agent_folder, path.stem, aside)
+        layout.move_backups(agent_folder, path.stem, new_name)
         with contextlib.suppress(OSError):  # disk full: the newer session keeps the title for now, and stays archived
-            user_state.move_user_state(layout, agent_folder, session_id, path.stem, aside)
+            user_state.move_user_state(layout, agent_folder, session_id, path.stem, new_name)
 
 
 def _has_content(path: Path) -> bool:
@@ -202,6 +205,6 @@ def create_copy(
 
 def _choose_copy_id(layout: Layout, agent_folder: str, parent_folder: str, session_id: str) -> str:
     """An id that no copy has or had."""
-    gone = layout.get_journal(agent_folder).read_deleted()
+    deleted_ids = layout.get_journal(agent_folder).read_deleted()
     ids = (proxy_ids.make_id(parent_folder, session_id, number) for number in count(1))
-    return next(id for id in ids if id not in gone and not layout.has_transcript(agent_folder, file_name(id)))
+    return next(id for id in ids if id not in deleted_ids and not layout.has_transcript(agent_folder, file_name(id)))

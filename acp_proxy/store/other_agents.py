@@ -11,13 +11,24 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from acp_proxy.protocol import proxy_ids
-from acp_proxy.store import index as store_index
 from acp_proxy.store import queries
 from acp_proxy.store.fork import CONTINUED_RUN
-from acp_proxy.store.index import COLUMNS, PAGE_ROWS, Index, ListedSession, Page, decode_id, decode_row, encode_id
+from acp_proxy.store.index import (
+    COLUMNS,
+    PAGE_ROWS,
+    Index,
+    ListedSession,
+    Page,
+    decode_cursor,
+    decode_id,
+    decode_row,
+    encode_binding,
+    encode_cursor,
+    encode_id,
+)
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.queries import COPIES, CatchUpAndQuery, match_directory
+from acp_proxy.store.queries import COPY_ID_RANGE, CatchUpAndQuery, match_directory
 from acp_proxy.transcript.file_names import file_name, name_agent
 
 _AGENT_SEPARATOR = " · "
@@ -36,7 +47,7 @@ def list_joining(
     with_copies: bool,
     other_folders: Sequence[str],
 ) -> list[ListedSession]:
-    """What joins the first page of an agent's own list, newest first, at most a page. Raises Unreadable.
+    """The rows that join the first page of an agent's own list, newest first, at most a page. Raises Unreadable.
 
     ``cwd``, ``run``, ``archived``: as for ``ProxyStore.list_page``. ``session_ids``, ``with_copies``,
     ``other_folders``: as for ``ProxyStore.list_joining``.
@@ -44,9 +55,11 @@ def list_joining(
     rows = OtherAgentsRows(layout, agent_folder, archived)
 
     def read(index: Index) -> list[ListedSession]:
-        own = _select_own(index, agent_folder, cwd, run, map(file_name, session_ids), with_copies)
-        kept = [row for row in queries.complete_rows(layout, own) if archived is None or row.is_archived == archived]
-        return [*kept, *rows.read_rows(index, other_folders, cwd, None, PAGE_ROWS)]
+        own_rows = _select_own(index, agent_folder, cwd, run, map(file_name, session_ids), with_copies)
+        matching = [
+            row for row in queries.complete_rows(layout, own_rows) if archived is None or row.is_archived == archived
+        ]
+        return [*matching, *rows.read_rows(index, other_folders, cwd, None, PAGE_ROWS)]
 
     return sorted(catch_up_and_query(read, agent_folder, *other_folders), key=_get_position, reverse=True)[:PAGE_ROWS]
 
@@ -63,9 +76,9 @@ def list_by_ids(
     rows = OtherAgentsRows(layout, agent_folder, None)
 
     def read(index: Index) -> list[ListedSession]:
-        own = _select_own(index, agent_folder, None, run, map(file_name, session_ids), with_copies=False)
+        own_rows = _select_own(index, agent_folder, None, run, map(file_name, session_ids), with_copies=False)
         return [
-            *queries.complete_rows(layout, own),
+            *queries.complete_rows(layout, own_rows),
             *rows.read_rows(index, other_folders, None, None, PAGE_ROWS, session_ids),
         ]
 
@@ -86,18 +99,18 @@ def list_with_others(
 
     ``select_own``: selects the same page without them.
     """
-    binding = store_index.encode_binding(agent_folder, cwd)
-    before = store_index.decode_cursor(cursor, binding) if cursor is not None else None
+    binding = encode_binding(agent_folder, cwd)
+    position = decode_cursor(cursor, binding) if cursor is not None else None
 
     def read(index: Index) -> tuple[Page, list[ListedSession]]:
-        return select_own(index), list(rows.read_rows(index, other_folders, cwd, before, PAGE_ROWS + 1))
+        return select_own(index), list(rows.read_rows(index, other_folders, cwd, position, PAGE_ROWS + 1))
 
-    own, others = catch_up_and_query(read, agent_folder, *other_folders)  # one query, as each has its own time
-    merged = sorted([*queries.complete_rows(layout, own.rows), *others], key=_get_position, reverse=True)
-    is_last = len(merged) <= PAGE_ROWS and own.next is None
+    own_page, other_rows = catch_up_and_query(read, agent_folder, *other_folders)  # one query, as each has its own time
+    merged = sorted([*queries.complete_rows(layout, own_page.rows), *other_rows], key=_get_position, reverse=True)
+    is_last = len(merged) <= PAGE_ROWS and own_page.next is None
     return Page(
         merged[:PAGE_ROWS],
-        None if is_last else store_index.encode_cursor(binding, *_get_position(merged[:PAGE_ROWS][-1])),
+        None if is_last else encode_cursor(binding, *_get_position(merged[:PAGE_ROWS][-1])),
     )
 
 
@@ -115,31 +128,32 @@ class OtherAgentsRows:
         index: Index,
         other_folders: Iterable[str],
         cwd: str | None,
-        before: _Position | None,
+        position: _Position | None,
         size: int,
         ids: Collection[str] | None = None,
     ) -> Iterator[ListedSession]:
-        """At most ``size`` rows of each agent. ``before``: only those that follow this place in the list. ``ids``: only
-        those with these ids."""
+        """At most ``size`` rows of each agent. ``position``: only those that follow it in the list. ``ids``: only those
+        with these ids."""
         if self._archived is True:
             return  # what is archived here is not listed again as another agent's
-        hidden = set(self._state.hidden if self._archived is False else self._state.deleted_ids) | _select_copy_ids(
+        hidden_ids = set(self._state.hidden if self._archived is False else self._state.deleted_ids) | _select_copy_ids(
             index, self._agent_folder
         )
-        gone = [source for hidden_id in hidden if (source := proxy_ids.parse_id(hidden_id)) is not None]
-        for other in other_folders:
-            names = {file_name(session_id) for folder, session_id in gone if folder == other}
-            other_state = queries.read_state(self._layout, other)
-            wanted = [proxy_ids.parse_id(id) for id in ids] if ids is not None else None
-            only = (
-                [file_name(source[1]) for source in wanted if source and source[0] == other]
-                if wanted is not None
+        hidden_originals = [source for hidden_id in hidden_ids if (source := proxy_ids.parse_id(hidden_id)) is not None]
+        for folder in other_folders:
+            names = {file_name(session_id) for id_folder, session_id in hidden_originals if id_folder == folder}
+            other_state = queries.read_state(self._layout, folder)
+            originals = [proxy_ids.parse_id(id) for id in ids] if ids is not None else None
+            only_names = (
+                [file_name(source[1]) for source in originals if source and source[0] == folder]
+                if originals is not None
                 else None
             )
             for row in queries.complete_rows(
-                self._layout, _select_others(index, other, cwd, before, size, names.union(other_state.archived), only)
+                self._layout,
+                _select_others(index, folder, cwd, position, size, names.union(other_state.archived), only_names),
             ):
-                id = proxy_ids.make_id(other, row.session_id)
+                id = proxy_ids.make_id(folder, row.session_id)
                 if proxy_ids.parse_id(id) is not None:  # else the folder has a name that no id can have
                     yield _make_row(row, id, self._state)
 
@@ -161,40 +175,42 @@ def _select_own(
         " AND (name IN (SELECT value FROM json_each(?)) OR (? AND session >= ? AND session < ?))"
         " ORDER BY updated DESC, session DESC LIMIT ?"
     )
-    parameters = [agent_folder, *values, json.dumps(list(names)), with_copies, *COPIES, PAGE_ROWS]
+    parameters = [agent_folder, *values, json.dumps(list(names)), with_copies, *COPY_ID_RANGE, PAGE_ROWS]
     return [decode_row(row, run) for row in index.select(query, parameters)]
 
 
 def _select_copy_ids(index: Index, agent_folder: str) -> set[str]:
     """The ids of an agent's copies, also of those that no list shows."""
     query = "SELECT session FROM transcripts WHERE agent = ? AND session >= ? AND session < ?"
-    return {decode_id(session_id) for (session_id,) in index.select(query, [agent_folder, *COPIES])}
+    return {decode_id(session_id) for (session_id,) in index.select(query, [agent_folder, *COPY_ID_RANGE])}
 
 
 def _select_others(
     index: Index,
     agent_folder: str,
     cwd: str | None,
-    before: _Position | None,
+    position: _Position | None,
     size: int,
-    hidden: Collection[str],
-    only: Collection[str] | None = None,
+    hidden_names: Collection[str],
+    only_names: Collection[str] | None = None,
 ) -> list[ListedSession]:
-    """Another agent's listed sessions, newest first; without copies that nobody has continued yet. ``hidden``,
-    ``only``: names of transcripts."""
+    """Another agent's listed sessions, newest first; without copies that nobody has continued yet.
+
+    ``position``: as for ``OtherAgentsRows.read_rows``. ``hidden_names``, ``only_names``: as for ``Index.select_page``.
+    """
     test, values = match_directory(index, agent_folder, cwd, below=False) if cwd is not None else ("1", list[object]())
     query = [
         f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1 AND {test}",
         "AND name NOT IN (SELECT value FROM json_each(?))",
-        "AND name IN (SELECT value FROM json_each(?))" if only is not None else "",
+        "AND name IN (SELECT value FROM json_each(?))" if only_names is not None else "",
         "AND NOT (session >= ? AND session < ? AND json_extract(info, '$.lastRun') = ?)",
-        "AND updated <= ? AND (updated, CAST(? || session AS BLOB)) < (?, ?)" if before is not None else "",
+        "AND updated <= ? AND (updated, CAST(? || session AS BLOB)) < (?, ?)" if position is not None else "",
         "ORDER BY updated DESC, session DESC LIMIT ?",
     ]
-    names = [json.dumps(list(some_names)) for some_names in (hidden, only) if some_names is not None]
-    parameters = [agent_folder, *values, *names, *COPIES, CONTINUED_RUN]
-    after = [before[0], proxy_ids.make_id(agent_folder, ""), *before] if before is not None else []
-    return [decode_row(row, "") for row in index.select(" ".join(query), [*parameters, *after, size])]
+    names = [json.dumps(list(some_names)) for some_names in (hidden_names, only_names) if some_names is not None]
+    parameters = [agent_folder, *values, *names, *COPY_ID_RANGE, CONTINUED_RUN]
+    position_values = [position[0], proxy_ids.make_id(agent_folder, ""), *position] if position is not None else []
+    return [decode_row(row, "") for row in index.select(" ".join(query), [*parameters, *position_values, size])]
 
 
 def _get_position(row: ListedSession) -> _Position:

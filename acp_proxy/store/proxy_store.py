@@ -13,8 +13,7 @@ from pathlib import Path
 
 from acp_proxy.protocol import timestamps
 from acp_proxy.protocol.proxy_ids import PREFIX, parse_id
-from acp_proxy.store import delete as store_delete
-from acp_proxy.store import fork, journal, old_forks, open_session, user_state
+from acp_proxy.store import delete, fork, journal, old_forks, open_session, user_state
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.open_session import Deleted
 from acp_proxy.store.store_base import StoreBase, find_default_root, import_lazily
@@ -41,7 +40,7 @@ lock_file = lock
 _SYNC_FOLDER = "sync"
 """The directory that a store has if it is part of a history that several machines share."""
 _HOLD_TRIES, _PAUSE_SECONDS = 100, 0.001  # longer than sync replaces a file
-_COPIES = file_name(PREFIX).rpartition("-")[0] + "-"
+_COPY_NAME_START = file_name(PREFIX).rpartition("-")[0] + "-"
 """The beginning of the names of copies' transcripts."""
 ALL = "all"
 """Stands for the names of all agents."""
@@ -49,12 +48,12 @@ CATCH_UP_SECONDS = 10.0
 """How long a query may bring in what is new. The editor gets an error after ``worker.ANSWER_SECONDS``: rather a list of
 the newest of 100,000 new transcripts, and the others in the next one."""
 if not TYPE_CHECKING:
-    _LATER = {
+    _LAZY_NAMES = {
         "transcript.v2_entries": {"read_as_v1"},
         "store.index": {"ListedSession", "Page"},
         "store.compress": {"CompressionOptions"},
     }
-    __getattr__ = import_lazily({"transcript.summary": {"Summary"}, **_LATER})
+    __getattr__ = import_lazily({"transcript.summary": {"Summary"}, **_LAZY_NAMES})
 
 
 class ProxyStore(StoreBase):
@@ -125,7 +124,7 @@ class ProxyStore(StoreBase):
         """
         return self.layout.mark(agent_folder, transcript.path.stem if transcript is not None else file_name(session_id))
 
-    def sync(self, agent_folder: str, session_id: str) -> bool:
+    def fsync_transcript(self, agent_folder: str, session_id: str) -> bool:
         """Return once everything written to a transcript is on disk. Returns False if it cannot be opened now.
 
         Raises OSError: what was written may be lost (FileNotFoundError: there is no plain file).
@@ -142,19 +141,19 @@ class ProxyStore(StoreBase):
         """
         if soft:  # of an unfinished fork there would be nothing to restore; a listed session has been finished
             old_forks.finish_old_fork(self.layout, agent_folder, file_name(session_id))
-        store_delete.delete(self.layout, agent_folder, session_id, soft=soft, only_on_this_machine=False)
+        delete.delete(self.layout, agent_folder, session_id, soft=soft, only_on_this_machine=False)
 
-    def sync_journal(self, agent_folder: str) -> None:
+    def fsync_journal(self, agent_folder: str) -> None:
         """Return once an agent's deletes, titles and archived sessions are on disk, so that they survive a power loss.
         Raises OSError."""
-        self.layout.get_journal(agent_folder).sync()
+        self.layout.get_journal(agent_folder).fsync()
 
     def lift_delete(self, agent_folder: str, session_id: str) -> None:
         """Make a deleted session live again. Raises OSError.
 
         Call this before its new file exists: otherwise another process could complete the delete by removing that file.
         """
-        store_delete.lift_delete(self.layout, agent_folder, session_id)
+        delete.lift_delete(self.layout, agent_folder, session_id)
 
     # --- titles and archived sessions
 
@@ -190,10 +189,10 @@ class ProxyStore(StoreBase):
     def add_alias(self, agent_folder: str, session_id: str, alias: str) -> None:
         """Note that a session continues in the agent's session ``alias``. Does nothing if that is known. Raises
         OSError."""
-        known = self.layout.get_journal(agent_folder)
-        if alias != session_id and known.read_state().aliases.get(alias) != session_id:
+        its_journal = self.layout.get_journal(agent_folder)
+        if alias != session_id and its_journal.read_state().aliases.get(alias) != session_id:
             self.layout.make_folder(self._find_path(agent_folder, session_id).parent)
-            known.append(journal.ALIAS, session_id, timestamps.stamp(time.time()), alias=alias)
+            its_journal.append(journal.ALIAS, session_id, timestamps.stamp(time.time()), alias=alias)
 
     def read_aliases(self, agent_folder: str) -> dict[str, str]:
         """By alias: the session that continues in it. Raises OSError."""
@@ -276,11 +275,11 @@ class ProxyStore(StoreBase):
         """
         from acp_proxy.store.queries import complete_rows, read_state
 
-        names = read_state(self.layout, agent_folder).archived
-        hidden, only = (names if archived is False else ()), (names if archived else None)
+        archived_names = read_state(self.layout, agent_folder).archived
+        hidden_names, only_names = (archived_names if archived is False else ()), (archived_names if archived else None)
 
         def select_own(index: "Index") -> "Page":
-            return index.select_page(agent_folder, cwd, cursor, run, hidden=hidden, only=only)
+            return index.select_page(agent_folder, cwd, cursor, run, hidden_names=hidden_names, only_names=only_names)
 
         if not other_folders:
             page = self.index.catch_up_and_query(select_own, agent_folder)
@@ -295,7 +294,7 @@ class ProxyStore(StoreBase):
 
     def has_copies(self, agent_folder: str) -> bool:
         """Whether an agent may have copies of other agents' sessions. Does not use the index."""
-        return any(name.startswith(_COPIES) for name in self.layout.list_names(agent_folder))
+        return any(name.startswith(_COPY_NAME_START) for name in self.layout.list_names(agent_folder))
 
     def list_joining(
         self,

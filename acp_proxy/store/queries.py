@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.store import same_directory
 from acp_proxy.store.index import COLUMNS, PAGE_ROWS, Index, ListedSession, decode_id, decode_row, encode_id
-from acp_proxy.store.journal import EMPTY, JournalState
+from acp_proxy.store.journal import EMPTY_STATE, JournalState
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.appender import lock_unused
 from acp_proxy.transcript.file_names import ASIDE, COPY, is_ours, make_copy_id
@@ -26,18 +26,18 @@ from acp_proxy.transcript.file_names import ASIDE, COPY, is_ours, make_copy_id
 _FIRST_PAGE_ROWS = 64  # rows of each agent: more than a screen
 _MOST_NAMED = 500  # far more than a user wants to choose from
 
-_NUMBERED = re.compile(rf"(.+?)(({ASIDE}[0-9]+)+)", re.DOTALL)
-NUMBER = f"substr(name, instr(name || '{ASIDE}', '{ASIDE}'))"
+_NUMBERED_ID = re.compile(rf"(.+?)(({ASIDE}[0-9]+)+)", re.DOTALL)
+NUMBER_SQL = f"substr(name, instr(name || '{ASIDE}', '{ASIDE}'))"
 """SQL for the part of a transcript's name after its hash (``file_names.find_aside_suffix``)."""
 
-LAST_USED = "max(updated, created, coalesce(json_extract(state, '$.last'), ''))"
+LAST_USED_SQL = "max(updated, created, coalesce(json_extract(state, '$.last'), ''))"
 """SQL for the time when something was last said in a session. The time of change that the agent reports may be older;
 a copy is as new as its making."""
 
-COPIES = encode_id(proxy_ids.PREFIX), encode_id(proxy_ids.PREFIX[:-1] + chr(ord(proxy_ids.PREFIX[-1]) + 1))
+COPY_ID_RANGE = encode_id(proxy_ids.PREFIX), encode_id(proxy_ids.PREFIX[:-1] + chr(ord(proxy_ids.PREFIX[-1]) + 1))
 """The ids of copies and of sessions of other machines are from the first to before the second."""
 
-ON_BRANCH = "json_extract(info, '$.git.branch') = ?"
+ON_BRANCH_SQL = "json_extract(info, '$.git.branch') = ?"
 """SQL for whether a session began on a Git branch."""
 
 T = TypeVar("T")
@@ -85,11 +85,13 @@ def list_newest(
     Only the first pages catch up: a list that a user looks at does not change below his eyes.
     """
     streams = [_Stream(agent_folder, is_listed) for agent_folder in scope.agents for is_listed in (True, False)]
-    first = catch_up_and_query(
+    first_pages = catch_up_and_query(
         lambda index: [_select_page(index, stream, scope, None, _FIRST_PAGE_ROWS) for stream in streams], *scope.agents
     )
-    whole = (_iterate_stream(query_as_is, stream, scope, page) for stream, page in zip(streams, first, strict=True))
-    return (row for row in heapq.merge(*whole, key=_sort_key, reverse=True) if row.prompt_count)
+    streamed_rows = (
+        _iterate_stream(query_as_is, stream, scope, page) for stream, page in zip(streams, first_pages, strict=True)
+    )
+    return (row for row in heapq.merge(*streamed_rows, key=_sort_key, reverse=True) if row.prompt_count)
 
 
 def find_named(index: Index, scope: ListFilter, selector: str, deleted: Collection[str] = ()) -> list[ListedSession]:
@@ -104,7 +106,7 @@ def find_named(index: Index, scope: ListFilter, selector: str, deleted: Collecti
     ids = [_NumberedId(selector, ""), *_split_number(selector)]
     for id in ids:
         if rows := _select_prompted(
-            index, scope, f"session = ? AND {NUMBER} = ?", [encode_id(id.session_id), id.number]
+            index, scope, f"session = ? AND {NUMBER_SQL} = ?", [encode_id(id.session_id), id.number]
         ):
             return rows
     if is_ours(selector) and (rows := _select_prompted(index, scope, "name = ?", [selector])):
@@ -115,7 +117,7 @@ def find_named(index: Index, scope: ListFilter, selector: str, deleted: Collecti
         return []
     for id in ids:
         first, end = encode_id(id.session_id), encode_id(id.session_id) + b"\xff"
-        test = f"session >= ? AND session < ? AND {NUMBER} = ?"
+        test = f"session >= ? AND session < ? AND {NUMBER_SQL} = ?"
         if rows := _select_prompted(index, scope, test, [first, end, id.number]):
             return rows
     return []
@@ -138,7 +140,7 @@ class _NumberedId(Struct, frozen=True):
 
 def _split_number(name: str) -> list[_NumberedId]:
     """``id~1`` as id and number; nothing if it has no number."""
-    match = _NUMBERED.fullmatch(name)
+    match = _NUMBERED_ID.fullmatch(name)
     return [_NumberedId(match[1], match[2])] if match else []
 
 
@@ -151,7 +153,7 @@ def find_copies_by_short_id(index: Index, scope: ListFilter, selector: str) -> l
         return []
     test = f"session >= ? AND session < ? AND agent IN ({_format_placeholders(scope.agents)})"
     query = f"SELECT agent, name, session FROM transcripts WHERE {test}"
-    candidates = index.select(query, [*COPIES, *scope.agents])
+    candidates = index.select(query, [*COPY_ID_RANGE, *scope.agents])
     copies = [
         (agent_folder, file)
         for agent_folder, file, id in candidates
@@ -233,8 +235,8 @@ def match_directory(index: Index, agent_folder: str, cwd: str, *, below: bool) -
 
 def list_including_unprompted(index: Index) -> list[ListedSession]:
     """Every session, even without a prompt, with the time when something was last said in it; newest first."""
-    columns = COLUMNS.replace("updated", LAST_USED)
-    rows = index.select(f"SELECT {columns} FROM transcripts ORDER BY {LAST_USED} DESC, session DESC", ())
+    columns = COLUMNS.replace("updated", LAST_USED_SQL)
+    rows = index.select(f"SELECT {columns} FROM transcripts ORDER BY {LAST_USED_SQL} DESC, session DESC", ())
     return [decode_row(row, "") for row in rows]
 
 
@@ -263,7 +265,7 @@ def read_state(layout: Layout, agent_folder: str) -> JournalState:
     try:
         return layout.get_journal(agent_folder).read_state()
     except OSError:
-        return EMPTY
+        return EMPTY_STATE
 
 
 def is_open(layout: Layout, row: ListedSession) -> bool:
@@ -283,14 +285,14 @@ def _iterate_stream(
         yield from page
         if len(page) != size:
             return
-        last, size = _encode_cursor(page[-1]), PAGE_ROWS
-        page = query_as_is(lambda index, last=last: _select_page(index, stream, scope, last, PAGE_ROWS))  # type: ignore[misc]
+        last_key, size = _encode_cursor(page[-1]), PAGE_ROWS
+        page = query_as_is(lambda index, last_key=last_key: _select_page(index, stream, scope, last_key, PAGE_ROWS))  # type: ignore[misc]
 
 
 def _select_page(
-    index: Index, stream: _Stream, scope: ListFilter, before: tuple[str, bytes, str] | None, size: int
+    index: Index, stream: _Stream, scope: ListFilter, last_key: tuple[str, bytes, str] | None, size: int
 ) -> list[ListedSession]:
-    """A page of a stream, after the row with the key ``before``.
+    """A page of a stream, after the row with the key ``last_key``.
 
     From an index in memory it returns all rows, since the next query would have to build that index again.
     """
@@ -310,11 +312,11 @@ def _select_page(
         query.append(f"AND {test}")
         values += test_values
     if scope.branch:
-        query.append(f"AND {ON_BRANCH}")
+        query.append(f"AND {ON_BRANCH_SQL}")
         values.append(scope.branch)
-    if before is not None:
+    if last_key is not None:
         query.append("AND (updated, session, name) < (?, ?, ?)")
-        values += before
+        values += last_key
     query.append(f"ORDER BY updated DESC, session DESC, name DESC LIMIT {size if index.is_on_disk else -1}")
     return [decode_row(row, "") for row in index.select(" ".join(query), values)]
 

@@ -26,12 +26,12 @@ def find_relatives(layout: Layout, chosen: Collection[TranscriptKey]) -> set[Tra
         ancestors[transcript] = list(_list_ancestors(agent_folder, header))
         for session in ancestors[transcript]:
             by_ancestor.setdefault(session, set()).add(transcript)
-    reached, new = set(chosen), list(chosen)
-    while new:
-        for session in ancestors.get(new.pop(), ()):
+    reached, unvisited = set(chosen), list(chosen)
+    while unvisited:
+        for session in ancestors.get(unvisited.pop(), ()):
             relatives = by_ancestor.pop(session, set()) - reached
             reached |= relatives
-            new += relatives
+            unvisited += relatives
     return reached - set(chosen)
 
 

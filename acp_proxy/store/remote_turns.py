@@ -45,10 +45,12 @@ def append_turns(
     *,
     wait: bool = True,
 ) -> bool:
-    """Add entries. Returns False if somebody has the transcript open, or it has not the size it should.
+    """Add ``data``, which are entries, to a transcript. Returns False, and adds nothing, if somebody has it open, or if
+    the size of its entries is not ``expected_size`` bytes. Raises OSError, NewerFormat.
 
-    ``expected_size``: of its entries, in bytes. ``uid``: the transcript's. ``elsewhere``: as in the header, of the new
-    entries. ``wait``: for another process that replaces a transcript of this agent. Raises OSError, NewerFormat.
+    ``uid``: given to the transcript if its header has none. ``elsewhere``: which of the new entries another machine
+    recorded, as in ``Header.elsewhere``. ``wait``: if another process replaces a transcript of this agent now, wait
+    for it; otherwise BlockingIOError is raised.
     """
     path = layout.transcript_path(agent_folder, name)
     # Nobody compresses it meanwhile, or overwrites bytes in it.
@@ -85,7 +87,7 @@ def store_waiting_turns(
     uid: str,
     elsewhere: list[ForeignPart],
 ) -> None:
-    """Store entries that ``append_turns`` could not add, for the next load. Raises OSError."""
+    """Store entries that ``append_turns`` could not add, for the next load. Parameters as there. Raises OSError."""
     path = layout.waiting_turns_path(agent_folder, name)
     private_files.make_directory(path.parent)
     _write_unfinished(
@@ -146,7 +148,10 @@ def create(layout: Layout, agent_folder: str, header: Header, data: bytes, *, is
 
 
 def overwrite(layout: Layout, agent_folder: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
-    """Overwrite parts of the entries, as masking does. Raises OSError, NewerFormat."""
+    """Overwrite parts of a transcript's entries, as masking does. Raises OSError, NewerFormat.
+
+    ``spans``: what to write, each with its offset from the first entry, in bytes.
+    """
     path = layout.path_by_name(agent_folder, name)
     with private_files.lock_folder(path.parent, wait=True):
         if not os.path.lexists(path):
@@ -155,8 +160,8 @@ def overwrite(layout: Layout, agent_folder: str, name: str, spans: Iterable[tupl
             start = reading.entries_start
         fd = private_files.open_private(path, os.O_RDWR)
         try:
-            for at, new in spans:
-                private_files.write_at(fd, new, start + at)
+            for offset, data in spans:
+                private_files.write_at(fd, data, start + offset)
             private_files.sync(fd)
         finally:
             os.close(fd)
@@ -164,6 +169,7 @@ def overwrite(layout: Layout, agent_folder: str, name: str, spans: Iterable[tupl
 
 
 def _chain_file(header: Header, reading: Reading, data: bytes) -> Iterator[bytes]:
+    """The parts of a new file: this header, the entries of the old file, and ``data``."""
     yield file_format.encode_header(header)
     yield from reading.read_bytes(reading.entries_start)
     yield data
@@ -206,12 +212,12 @@ def _move_into_place(path: Path) -> bool:
 
 def _write_unfinished(path: Path, chunks: Iterator[bytes]) -> None:
     """Write the file that ``_move_into_place`` moves to ``path``. Raises OSError."""
-    new = unfinished_path(path)
-    fd = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    unfinished = unfinished_path(path)
+    fd = private_files.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:
         write_chunks(fd, chunks)
     except BaseException:
-        new.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
         raise
     finally:
         os.close(fd)

@@ -33,21 +33,21 @@ def normalize_directory(path: str) -> str:
     """The path as given, but normalized: no trailing slash, no dots; a Windows path in lower case with backslashes."""
     if is_windows_path(path):
         return ntpath.normcase(ntpath.normpath(path)).rstrip("\\")
-    tidy = os.path.normcase(os.path.normpath(path))
-    if sys.platform == "darwin" and tidy.startswith("/private/tmp/"):
-        return tidy.removeprefix("/private")
-    return tidy[1:] if tidy.startswith("//") and sys.platform != "win32" else tidy
+    normalized = os.path.normcase(os.path.normpath(path))
+    if sys.platform == "darwin" and normalized.startswith("/private/tmp/"):
+        return normalized.removeprefix("/private")
+    return normalized[1:] if normalized.startswith("//") and sys.platform != "win32" else normalized
 
 
-def is_inside(path: str, other: str) -> bool:
-    """Whether a directory, as ``resolve_directory`` has it, is another one, or below it."""
-    first, end = find_range_below(other)
-    return path == other or first <= path < end
+def is_inside(path: str, directory: str) -> bool:
+    """Whether ``path`` is ``directory``, or below it; both as ``resolve_directory`` returns them."""
+    first, end = find_range_below(directory)
+    return path == directory or first <= path < end
 
 
 def find_range_below(path: str) -> tuple[str, str]:
-    """All directories below one, as ``resolve_directory`` or ``normalize_directory`` has it, are, as
-    text, from the first result to the second."""
-    mark = "\\" if is_windows_path(f"{path}\\") or sys.platform == "win32" else "/"
-    beginning = path.removesuffix(mark)
-    return beginning + mark, beginning + chr(ord(mark) + 1)
+    """The range of texts, ``first <= text < end``, that has the paths of all directories below ``path``. All of them as
+    ``resolve_directory`` returns them, or all as ``normalize_directory`` does."""
+    separator = "\\" if is_windows_path(f"{path}\\") or sys.platform == "win32" else "/"
+    beginning = path.removesuffix(separator)
+    return beginning + separator, beginning + chr(ord(separator) + 1)

@@ -33,19 +33,18 @@ DELETED_GAP_RUN = "deleted"
 class DeletedSession(Struct, frozen=True):
     """A soft-deleted session.
 
-    ``name``: its transcript's name while deleted. ``at``: when it was deleted. ``title``: the user's, if there is one.
-    ``selector``: what selects it on a command line, as a list had it (``file_names.make_selector``); the time of
-    the delete follows for all but the last deleted one of those with the same.
-    ``until``: when it is removed; empty: never by itself.
+    ``name``: its transcript's name while deleted. ``title``: the user's, if there is one. ``selector``: what selects it
+    on a command line, as a list had it (``file_names.make_selector``); the time of the delete follows for all but the
+    last deleted one of those with the same. ``removed_at``: when it will be removed; empty: never by itself.
     """
 
     agent_folder: str
     name: str
     session_id: str
-    at: str
+    deleted_at: str
     title: str | None
     selector: str
-    until: str = ""
+    removed_at: str = ""
 
 
 def list_deleted(layout: Layout) -> list[DeletedSession]:
@@ -65,15 +64,15 @@ def list_deleted(layout: Layout) -> list[DeletedSession]:
             )
             if session_id is not None:
                 selector = make_selector(agent_folder, name_before_delete(name), session_id)
-                title, until = state.titles.get(name), state.expiry.get(name, "")
+                title, until = state.titles.get(name), state.removal_times.get(name, "")
                 deleted.append(
                     DeletedSession(agent_folder, name, session_id, read_deletion_time(name), title, selector, until)
                 )
-    deleted.sort(key=lambda session: (session.at, session.name), reverse=True)
-    latest = {(session.agent_folder, session.selector): session.name for session in reversed(deleted)}
+    deleted.sort(key=lambda session: (session.deleted_at, session.name), reverse=True)
+    last_names = {(session.agent_folder, session.selector): session.name for session in reversed(deleted)}
     return [
         session
-        if latest[session.agent_folder, session.selector] == session.name
+        if last_names[session.agent_folder, session.selector] == session.name
         else replace(session, selector=session.selector + ASIDE + session.name.rpartition(ASIDE)[2])
         for session in deleted
     ]
@@ -105,7 +104,7 @@ def restore(layout: Layout, deleted: DeletedSession) -> ListedSession:
         open_session.decompress(layout, deleted.agent_folder, path)
         transcript = Transcript(path)
         try:
-            note = {"type": NoteType.GAP, "since": deleted.at, "reason": GapReason.DELETED}
+            note = {"type": NoteType.GAP, "since": deleted.deleted_at, "reason": GapReason.DELETED}
             transcript.append(file_format.encode_note(timestamps.stamp(time.time()), DELETED_GAP_RUN, note))
         finally:
             transcript.close()

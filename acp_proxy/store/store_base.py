@@ -16,7 +16,7 @@ from pathlib import Path
 
 from acp_proxy.errors import StoreRefused, Unreadable, errno_name
 from acp_proxy.protocol.proxy_ids import is_foreign
-from acp_proxy.store import delete as store_delete
+from acp_proxy.store import delete
 from acp_proxy.store.agent_folder import choose_folder
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.layout import Layout
@@ -48,19 +48,19 @@ def find_default_root() -> Path:
     return Path(platformdirs.user_data_dir("acp-proxy", appauthor=False))
 
 
-def import_lazily(values: dict[str, set[str]]) -> Callable[[str], object]:
+def import_lazily(names_by_module: dict[str, set[str]]) -> Callable[[str], object]:
     """A module-level ``__getattr__`` that imports names on first access.
 
-    ``values``: the names to import, by their module in acp_proxy. Unknown names raise AttributeError.
+    ``names_by_module``: the names that can be imported so, by their module in acp_proxy. Others raise AttributeError.
     """
 
-    def load(name: str) -> object:
-        for module, names in values.items():
+    def import_name(name: str) -> object:
+        for module, names in names_by_module.items():
             if name in names:
                 return getattr(import_module(f"acp_proxy.{module}"), name)
         raise AttributeError(name)
 
-    return load
+    return import_name
 
 
 class StoreBase:
@@ -108,18 +108,18 @@ class StoreBase:
             self.read_only_reason = private_files.find_refusal(self.root)
             if self._creates and self.read_only_reason is not None:
                 raise self.read_only_reason
-            layout.is_only_read = self.read_only_reason is not None
+            layout.is_read_only = self.read_only_reason is not None
             layout.prepare()
         return layout
 
     @cached_property
     def layout(self) -> Layout:
-        """Asked again only for a store that ``open_later`` made. Raises OSError."""
+        """The store's files. Only for a store that ``open_later`` made are they opened here. Raises OSError."""
         try:
             return self._open_layout()
         except StoreRefused as problem:
-            number = problem.__cause__.errno if isinstance(problem.__cause__, OSError) else errno.EPERM
-            raise OSError(number, str(problem), str(self.root)) from problem
+            error_number = problem.__cause__.errno if isinstance(problem.__cause__, OSError) else errno.EPERM
+            raise OSError(error_number, str(problem), str(self.root)) from problem
 
     @property
     def id(self) -> str:
@@ -143,9 +143,9 @@ class StoreBase:
         """
         return choose_folder(self.layout, agent_id, reported_name, command, may_run_others=may_run_others)
 
-    def empty_bin(self) -> None:
+    def remove_expired(self) -> None:
         """Remove the soft-deleted sessions whose time is over, and everything derived from them. Raises OSError."""
-        if store_delete.remove_expired(self.layout):
+        if delete.remove_expired(self.layout):
             with contextlib.suppress(Unreadable):  # their marks stay, and the next query does it
                 self.index.catch_up_and_query(lambda index: None, *self.layout.list_agents())
 
@@ -200,13 +200,13 @@ class StoreBase:
 
         ``options.dry_run``: only report the sizes.
         """
-        from acp_proxy.store import compress as store_compress
+        from acp_proxy.store import compress
 
-        made = store_compress.compress(self.layout, agent_folder, name, options)
-        if made is not None and not options.dry_run:
+        compressed = compress.compress(self.layout, agent_folder, name, options)
+        if compressed is not None and not options.dry_run:
             with contextlib.suppress(Unreadable):  # then its mark stays, and the index reads it again
-                self.index.set_inode(agent_folder, name, made.inodes)
-        return made
+                self.index.follow_compression(agent_folder, name, compressed.inodes)
+        return compressed
 
     @cached_property
     def index(self) -> "StoreIndex":

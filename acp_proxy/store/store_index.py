@@ -11,13 +11,15 @@ The index on disk is written
 - for one session: after its turn or a change of its title (``ProxyStore.index_session``), and when a command has made
   or brought back its transcript, as restore, import, adopt and continue do (``CommandStore.index_transcript``);
 - after a delete by an editor, a command, ``prune`` or sync (``remove``);
-- after the bin was emptied (``StoreBase.empty_bin``) or a session in it deleted (``CommandStore.delete_permanently``):
-  the query that these make then erases what is left of removed rows;
-- after a repair, a redaction, or a mask of another machine (``reindex``), and after compressing (``set_inode``);
+- after soft-deleted sessions were removed, because their time was over (``StoreBase.remove_expired``) or by a command
+  (``CommandStore.delete_permanently``): the query that these make then erases what is left of removed rows;
+- after a repair, a redaction, or a mask of another machine (``reindex``), and after compressing
+  (``follow_compression``);
 - as a whole, when it is missing, broken or of another version, by as many queries as it takes, and by ``acp-proxy
   repair`` (``rebuild``).
 
-What sync writes leaves a mark, as does a process that dies before one of these: the next query brings it in.
+Sessions and turns that sync adds are only marked, as is what was recorded by a process that died before it wrote the
+index: the next query brings them in.
 """
 
 import errno
@@ -51,8 +53,8 @@ _SLOW_SECONDS = 1.0
 """A query that waited longer than this for an index in vain leaves it alone, too."""
 _TRANSACTION_SECONDS = 0.1
 """How long a transaction may take while the index is filled, so that other writers wait only briefly."""
-_IN_USE = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-_TEMPORARY = _IN_USE | frozenset(
+_BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_TEMPORARY_CODES = _BUSY_CODES | frozenset(
     {
         sqlite3.SQLITE_PROTOCOL,
         sqlite3.SQLITE_NOMEM,
@@ -109,21 +111,21 @@ class StoreIndex:
         disk took long, for a few seconds before it is tried again. If the index was busy for too long, the one in
         memory starts with its rows, because reading all transcripts would only add load.
         """
-        in_use, began = False, time.monotonic()
-        if self._in_memory is None or began >= self._query_again_at:
+        is_busy, start = False, time.monotonic()
+        if self._in_memory is None or start >= self._query_again_at:
             try:
                 answer = self._query_on_disk(question, agents)
                 self._close_in_memory()
                 return answer
             except (sqlite3.Error, OSError) as problem:
                 self._close()
-                in_use = _find_error_code(problem) in _IN_USE
-                is_slow = time.monotonic() - began > _SLOW_SECONDS
+                is_busy = _find_error_code(problem) in _BUSY_CODES
+                is_slow = time.monotonic() - start > _SLOW_SECONDS
                 self._query_again_at = time.monotonic() + (_PAUSE_SECONDS if is_slow else 0.0)
         try:
             if self._in_memory is None:
                 self._in_memory = Index(None)
-                if in_use:
+                if is_busy:
                     self._in_memory.copy_from(self._layout.index)
             return self._answer(self._in_memory, agents, question)
         except (sqlite3.Error, OSError) as problem:
@@ -149,11 +151,11 @@ class StoreIndex:
 
         A transcript's mark is removed once the index has all of it and no turn is unanswered.
         """
-        if gone := [name for name in names if not self._bring_in_one(index, agent_folder, name)]:
-            self._remove_rows(index, agent_folder, gone)  # all at once, because erasing rewrites the whole index
+        if missing := [name for name in names if not self._bring_in_one(index, agent_folder, name)]:
+            self._remove_rows(index, agent_folder, missing)  # all at once, because erasing rewrites the whole index
 
     def _bring_in_one(self, index: Index, agent_folder: str, name: str) -> bool:
-        """Returns False if the transcript no longer exists."""
+        """Bring in one transcript, as ``bring_in`` does. Returns False if it no longer exists."""
         try:
             old_forks.finish_old_fork(self._layout, agent_folder, name, wait=False)
             reading = Reading(self._layout.transcript_path(agent_folder, name))
@@ -163,11 +165,11 @@ class StoreIndex:
             return True  # it stays marked, and the other sessions are listed
         try:
             with index.transaction():  # a process that removes the transcript from here on also removes the row, later
-                finished = index.put_row(agent_folder, name, reading) and not _may_be_imported_still(reading)
-                finished = finished or reading.measure_age(time.time()) > _UNFINISHED_SECONDS
+                is_complete = index.put_row(agent_folder, name, reading) and not _may_be_imported_still(reading)
+                is_complete = is_complete or reading.measure_age(time.time()) > _UNFINISHED_SECONDS
                 if not self._layout.has_transcript(agent_folder, name):
                     raise FileNotFoundError(errno.ENOENT, "it was removed", name)
-            if finished and index.is_on_disk:
+            if is_complete and index.is_on_disk:
                 self._layout.unmark(agent_folder, name, lambda: _has_changed(reading))
         except FileNotFoundError:
             return False
@@ -186,11 +188,11 @@ class StoreIndex:
         if not index.is_on_disk:
             return
         # Deleted words must leave the disk: the search tables, then the row's bytes in SQLite's file and log. The mark
-        # goes only when both are gone, because it makes the next query do all this again. What is in the bin is on the
-        # disk anyway: its row's bytes leave with it, because erasing rewrites the whole index.
-        gone = [name for name in names if self._layout.remove_search_tables(name)]
-        if self._layout.are_in_bin(agent_folder, names) or index.erase_removed_rows():
-            for name in gone:  # a transcript that exists again keeps its mark
+        # goes only when both are gone, because it makes the next query do all this again. What is soft-deleted is on
+        # the disk anyway: its row's bytes leave with it, because erasing rewrites the whole index.
+        cleared = [name for name in names if self._layout.remove_search_tables(name)]
+        if self._layout.are_soft_deleted(agent_folder, names) or index.erase_removed_rows():
+            for name in cleared:  # a transcript that exists again keeps its mark
                 self._layout.unmark(agent_folder, name, partial(self._layout.has_transcript, agent_folder, name))
 
     def _query_on_disk(self, question: Callable[[Index], T], agents: tuple[str, ...]) -> T:
@@ -216,14 +218,14 @@ class StoreIndex:
         self.write(remove)
         self.catch_up_and_query(lambda index: None, agent_folder)
 
-    def set_inode(self, agent_folder: str, name: str, inodes: tuple[int, int]) -> None:
-        """Tell the index that a transcript is unchanged but in another file, so that it is not read again.
+    def follow_compression(self, agent_folder: str, name: str, inodes: tuple[int, int]) -> None:
+        """Note that a transcript was compressed: its row belongs to the new file, so that it is not read again.
 
-        ``inodes``: the old and the new file's. Raises OSError, Unreadable.
+        ``inodes``: those of the plain and of the compressed file. Raises OSError, Unreadable.
         """
-        moved: list[bool] = []
-        self.write(lambda index: moved.append(index.set_inode(agent_folder, name, *inodes)))
-        if moved[-1]:
+        were_found: list[bool] = []
+        self.write(lambda index: were_found.append(index.set_inode(agent_folder, name, *inodes)))
+        if were_found[-1]:
             path = self._layout.transcript_path(agent_folder, name)
             # The mark stays if the session continues meanwhile: then its file is plain again.
             self._layout.unmark(agent_folder, name, lambda: os.path.lexists(path))
@@ -235,23 +237,23 @@ class StoreIndex:
         self.query_as_is(lambda index: None)
 
     def _answer(self, index: Index, agents: tuple[str, ...], question: Callable[[Index], T]) -> T:
-        until = time.monotonic() + self._catch_up_seconds
+        deadline = time.monotonic() + self._catch_up_seconds
         if index.is_new:
-            self._fill(index, agents, until)
+            self._fill(index, agents, deadline)
         for agent_folder in agents:
             deleted = self._complete_deletes(agent_folder)
-            self._catch_up(index, agent_folder, until)
+            self._catch_up(index, agent_folder, deadline)
             if index.remove_rows(agent_folder, *deleted) and index.is_on_disk:
                 index.erase_removed_rows()
         for agent_folder in index.list_folders() if agents else ():
             if not self._layout.has_agent(agent_folder):  # removed by hand, with all sessions in it
-                self._catch_up(index, agent_folder, until)
+                self._catch_up(index, agent_folder, deadline)
         return question(index)
 
-    def _catch_up(self, index: Index, agent_folder: str, until: float) -> None:
+    def _catch_up(self, index: Index, agent_folder: str, deadline: float) -> None:
         """Bring in an agent's marked transcripts, and unmarked ones that appeared in or left its folder.
 
-        ``until``: bring in nothing more at this time.
+        ``deadline``: bring in nothing more after this time.
         """
         # Each of the two misses what the other catches. A process that records leaves a mark: its file grows, and that
         # does not change the folder's times. Who copies, restores or removes a file by hand leaves no mark, but changes
@@ -262,57 +264,59 @@ class StoreIndex:
         changes = find_changes(self._layout, index, agent_folder)
         marked = self._layout.list_marked(agent_folder)
         self.bring_in(index, agent_folder, changes.removed)
-        self.bring_in(index, agent_folder, takewhile(lambda _: time.monotonic() < until, marked))
+        self.bring_in(index, agent_folder, takewhile(lambda _: time.monotonic() < deadline, marked))
         unmarked = set(changes.added).difference(marked)  # do not write one twice: other processes wait meanwhile
-        left = self._bring_in_many(index, [(agent_folder, name) for name in changes.added if name in unmarked], until)
-        if not left:
+        has_pending = self._bring_in_many(
+            index, [(agent_folder, name) for name in changes.added if name in unmarked], deadline
+        )
+        if not has_pending:
             changes.remember(index)
 
-    def _fill(self, index: Index, agents: tuple[str, ...], until: float) -> None:
+    def _fill(self, index: Index, agents: tuple[str, ...], deadline: float) -> None:
         """Bring in what these agents' transcripts have since an earlier query, and then what the index lacks, of these
-        agents first. If some is left at the time ``until``, the index stays new, and the next query goes on."""
-        known = set(index.select("SELECT agent, name FROM transcripts", ()))
+        agents first. If some is left at the ``deadline``, the index stays new, and the next query goes on."""
+        indexed = set(index.select("SELECT agent, name FROM transcripts", ()))
         for agent_folder in agents:
-            continued = (name for name in self._layout.list_marked(agent_folder) if (agent_folder, name) in known)
-            self.bring_in(index, agent_folder, takewhile(lambda _: time.monotonic() < until, continued))
-        lacking = [
+            continued = (name for name in self._layout.list_marked(agent_folder) if (agent_folder, name) in indexed)
+            self.bring_in(index, agent_folder, takewhile(lambda _: time.monotonic() < deadline, continued))
+        missing = [
             (agent_folder, name)
             for agent_folder in dict.fromkeys((*agents, *self._layout.list_agents()))
             for name in list_newest_first(self._layout.stat_transcripts(agent_folder))
-            if (agent_folder, name) not in known
+            if (agent_folder, name) not in indexed
         ]
-        if not self._bring_in_many(index, lacking, until):
+        if not self._bring_in_many(index, missing, deadline):
             index.set_filled()
 
-    def _bring_in_many(self, index: Index, transcripts: list[tuple[str, str]], until: float) -> bool:
-        """Bring in many transcripts in few transactions, until the time ``until``. Returns whether some are left."""
-        left, total = deque(transcripts), len(transcripts)
+    def _bring_in_many(self, index: Index, transcripts: list[tuple[str, str]], deadline: float) -> bool:
+        """Bring in many transcripts in few transactions, until the ``deadline``. Returns whether some are left."""
+        pending, total = deque(transcripts), len(transcripts)
         with self._show_progress() as progress:
-            while left and (now := time.monotonic()) < until:
-                progress(total - len(left), total)
+            while pending and (start := time.monotonic()) < deadline:
+                progress(total - len(pending), total)
                 with index.transaction():
-                    while left and time.monotonic() < now + _TRANSACTION_SECONDS:
-                        agent_folder, name = left.popleft()
+                    while pending and time.monotonic() < start + _TRANSACTION_SECONDS:
+                        agent_folder, name = pending.popleft()
                         self.bring_in(index, agent_folder, [name])
-        return bool(left)
+        return bool(pending)
 
     def _complete_deletes(self, agent_folder: str) -> list[str]:
         """The transcript names of an agent's deleted sessions. Their files are gone when this returns, unless that
         fails or another process holds the journal: then the next query tries again."""
-        sessions = self._layout.get_journal(agent_folder).read_deleted()
+        deleted_ids = self._layout.get_journal(agent_folder).read_deleted()
         # Each query comes here. The journal returns the same set until it changes, so files are looked at only then.
-        known = self._completed.get(agent_folder)
-        if known is None or known[0] is not sessions:
-            names = [file_name(session_id) for session_id in sessions]
+        cached = self._completed.get(agent_folder)
+        if cached is None or cached[0] is not deleted_ids:
+            names = [file_name(session_id) for session_id in deleted_ids]
             if not delete.complete_interrupted(self._layout, agent_folder):
                 return names
-            known = self._completed[agent_folder] = sessions, names
-        return known[1]
+            cached = self._completed[agent_folder] = deleted_ids, names
+        return cached[1]
 
     def _open_shared(self) -> Index:
         """The index that other processes see; if the store is read-only, one in memory in its place."""
         path = self._layout.index
-        if self._layout.is_only_read:
+        if self._layout.is_read_only:
             self._index = self._index or Index(None)
             return self._index
         if not self._layout.can_use_sqlite:
@@ -359,7 +363,7 @@ def _may_be_imported_still(reading: Reading) -> bool:
 
 def is_temporary(problem: sqlite3.Error) -> bool:
     """Whether an error says that a database is in use or has no space, which rebuilding would not fix."""
-    return _find_error_code(problem) in _TEMPORARY
+    return _find_error_code(problem) in _TEMPORARY_CODES
 
 
 def _find_error_code(problem: Exception) -> int:

@@ -23,7 +23,7 @@ def set_title(
 
     Raises OSError (FileNotFoundError: the session was deleted).
     """
-    with _lock_living(layout, agent_folder, session_id, name) as its_journal:
+    with _lock_existing(layout, agent_folder, session_id, name) as its_journal:
         if title is None:
             _remove_title(layout, agent_folder, session_id, name)
         else:
@@ -38,22 +38,22 @@ def set_archived(
 
     Raises OSError (FileNotFoundError: the session was deleted).
     """
-    with _lock_living(layout, agent_folder, session_id, name) as its_journal:
+    with _lock_existing(layout, agent_folder, session_id, name) as its_journal:
         state = its_journal.read_state()
-        is_news = is_archived and by_agent and name not in state.archived_by_agent
-        if is_news or is_archived != (name in state.archived):
+        is_new_by_agent = is_archived and by_agent and name not in state.archived_by_agent
+        if is_new_by_agent or is_archived != (name in state.archived):
             _append_archived(its_journal, session_id, name, is_archived, by_agent=by_agent)
 
 
 def set_pinned(layout: Layout, agent_folder: str, session_id: str, name: str, is_pinned: bool) -> None:
     """Pin or unpin a session. Raises OSError (FileNotFoundError: the session was deleted)."""
-    with _lock_living(layout, agent_folder, session_id, name) as its_journal:
+    with _lock_existing(layout, agent_folder, session_id, name) as its_journal:
         if is_pinned != (name in its_journal.read_state().pinned):
             _append_pinned(its_journal, session_id, name, is_pinned)
 
 
 @contextmanager
-def _lock_living(layout: Layout, agent_folder: str, session_id: str, name: str) -> Iterator[Journal]:
+def _lock_existing(layout: Layout, agent_folder: str, session_id: str, name: str) -> Iterator[Journal]:
     """Hold the journal. Raises OSError (FileNotFoundError: the session was deleted)."""
     with lock_journal(layout, agent_folder) as its_journal:
         if name == file_name(session_id) and session_id in its_journal.read_deleted():
@@ -61,18 +61,18 @@ def _lock_living(layout: Layout, agent_folder: str, session_id: str, name: str) 
         yield its_journal
 
 
-def move_user_state(layout: Layout, agent_folder: str, session_id: str, before: str, after: str) -> None:
+def move_user_state(layout: Layout, agent_folder: str, session_id: str, old_name: str, new_name: str) -> None:
     """Move the title, and whether it is archived and pinned, from one transcript name to another. Call it only while
     holding the journal. Raises OSError."""
     its_journal = layout.get_journal(agent_folder)
-    if before in its_journal.read_state().archived:
-        _append_archived(its_journal, session_id, before, False)
-        _append_archived(its_journal, session_id, after, True)
-    if before in its_journal.read_state().pinned:
-        _append_pinned(its_journal, session_id, before, False)
-        _append_pinned(its_journal, session_id, after, True)
-    its_journal.copy_title(session_id, before, after)
-    _remove_title(layout, agent_folder, session_id, before)
+    if old_name in its_journal.read_state().archived:
+        _append_archived(its_journal, session_id, old_name, False)
+        _append_archived(its_journal, session_id, new_name, True)
+    if old_name in its_journal.read_state().pinned:
+        _append_pinned(its_journal, session_id, old_name, False)
+        _append_pinned(its_journal, session_id, new_name, True)
+    its_journal.copy_title(session_id, old_name, new_name)
+    _remove_title(layout, agent_folder, session_id, old_name)
 
 
 def _remove_title(layout: Layout, agent_folder: str, session_id: str, name: str) -> None:

@@ -97,7 +97,7 @@ def disk(effort: Effort) -> Row:
         made = WholeStore(folder / "store").compress(path.parent.name, path.stem, CompressionOptions(older_than=0.0))
     if made is None:
         raise RuntimeError(f"{path} was not compressed")
-    samples = {"text": [float(words)], "transcript": [float(made.before)], "compressed": [float(made.after)]}
+    samples = {"text": [float(words)], "transcript": [float(made.size)], "compressed": [float(made.compressed_size)]}
     return measured(f"disk: an answer of {TOKENS:,} tokens, a chunk each", BYTES, samples, "text")
 
 

@@ -197,14 +197,14 @@ def test_a_finished_turn_is_forced_to_the_disk_unless_turned_off(
 
 
 class Order(ProxyStore):
-    """Tells in which order transcripts are forced to the disk (``sync``) and the index is updated."""
+    """Tells in which order transcripts are forced to the disk and the index is updated."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.done: queue.SimpleQueue[str] = queue.SimpleQueue()
 
-    def sync(self, agent: str, session: str) -> bool:
-        is_done = super().sync(agent, session)
+    def fsync_transcript(self, agent: str, session: str) -> bool:
+        is_done = super().fsync_transcript(agent, session)
         self.done.put(f"sync {session}")
         return is_done
 

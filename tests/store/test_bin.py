@@ -174,7 +174,7 @@ class Bin(RuleBasedStateMachine):
     @rule(kill=_KILL)
     def remove_expired(self, kill: int | None) -> None:
         with killed(kill):
-            self._store().empty_bin()
+            self._store().remove_expired()
         self._reopen(kill)
         if kill is None:
             over = {words for words, until in self.restore_until.items() if until is not None and until < self.now}
@@ -226,7 +226,7 @@ def _delete(store: WholeStore, session: str) -> None:
 
 def test_another_setting_later_changes_nothing_about_an_earlier_delete(store: WholeStore) -> None:
     _delete(store, "s")
-    WholeStore(store.root, bin_days=0).empty_bin()
+    WholeStore(store.root, bin_days=0).remove_expired()
     assert [each.session_id for each in store.list_deleted()] == ["s"]
 
 
@@ -246,7 +246,7 @@ def test_what_is_removed_leaves_no_backup_title_or_search_table(
     assert holding >= {"transcripts", "backups", "search"}
     store.delete_listed(row, soft=True)
     monkeypatch.setattr(journal, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
-    store.empty_bin()
+    store.remove_expired()
     assert not any(b"secret" in data for _, data in read_files(store.root))
 
 
@@ -283,7 +283,7 @@ def test_what_leaves_the_bin_leaves_the_index_even_if_it_cannot_be_marked(
     assert store.list_deleted() == []
     store.list_all()
     assert not _find_in_index(store, words)
-    assert not store.layout.get_journal(AGENT).read_state().moving
+    assert not store.layout.get_journal(AGENT).read_state().incomplete_moves
 
 
 def test_what_leaves_the_bin_leaves_the_index_with_the_first_list_that_can_mark_it(
@@ -371,11 +371,11 @@ def test_a_session_that_somebody_has_open_is_removed_later(store: WholeStore, mo
     opened = store.open_to_append(AGENT, transcript_lines.header("s"), is_new=False)
     store.delete(AGENT, "s", soft=True)
     monkeypatch.setattr(journal, "stamp_now", lambda: "2999-01-01T00:00:00.000Z")
-    store.empty_bin()
+    store.remove_expired()
     assert store.list_deleted() == []
     assert len(store.layout.list_soft_deleted_names(AGENT)) == 1
     opened.close()
-    store.empty_bin()
+    store.remove_expired()
     assert store.layout.list_soft_deleted_names(AGENT) == []
 
 
@@ -384,4 +384,4 @@ def test_an_older_version_skips_what_it_does_not_know_of_a_delete(store: WholeSt
     [line] = store.layout.transcript_path(AGENT, "state").read_bytes().splitlines()
     [event] = journal.find_events(line)
     assert event.value.until is not None
-    assert (event.value.kind, event.value.session_id, event.value.to) == (journal.DELETED, "s", None)
+    assert (event.value.kind, event.value.session_id, event.value.new_name) == (journal.DELETED, "s", None)

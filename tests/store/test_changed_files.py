@@ -226,7 +226,7 @@ def test_reading_an_unchanged_folder_does_not_wait_for_a_writer_of_the_index(
 def test_a_read_only_store_shows_copied_transcripts(store: WholeStore, other: WholeStore) -> None:
     sent(other, store, "a")
     reading = WholeStore(store.root, create=False)
-    reading.layout.is_only_read = True
+    reading.layout.is_read_only = True
     assert [row.session_id for row in reading.list_all()] == ["a"]
     sent(other, store, "b")
     assert [row.session_id for row in reading.list_all()] == ["b", "a"]

@@ -39,7 +39,7 @@ def test_a_compressed_transcript_has_the_same_content_and_index_row(store: Whole
     before, rows, modified = at.read_bytes(), store.list_all(), at.stat().st_mtime_ns
     made = compress(store)
     assert made is not None
-    assert made.before == len(before) > 20 * made.after
+    assert made.size == len(before) > 20 * made.compressed_size
     assert files(store) == [COMPRESSED_SUFFIX, "state.jsonl"]
     assert compressed_path(at).stat().st_mtime_ns == modified
     assert compressed_path(at).stat().st_mode & 0o777 == 0o600
@@ -86,7 +86,7 @@ def test_a_turn_begun_during_the_compression_stops_it(store: WholeStore) -> None
         store.mark(AGENT, transcript_lines.SESSION)
         return True
 
-    assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, go_on=go_on)) is None
+    assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, may_continue=go_on)) is None
     assert files(store) == [".jsonl", "state.jsonl"]
 
 
@@ -106,7 +106,11 @@ def test_a_dry_run_reports_what_would_be_saved(store: WholeStore) -> None:
     assert would is not None
     made = compress(store)
     assert made is not None
-    assert (would.before, would.after) == (made.before, made.after) == (made.before, compressed_path(at).stat().st_size)
+    assert (
+        (would.size, would.compressed_size)
+        == (made.size, made.compressed_size)
+        == (made.size, compressed_path(at).stat().st_size)
+    )
 
 
 def test_a_compression_can_be_stopped(store: WholeStore) -> None:
@@ -119,7 +123,7 @@ def test_a_compression_can_be_stopped(store: WholeStore) -> None:
             asked.append(None)
             return len(asked) <= number
 
-        assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, go_on=go_on)) is None
+        assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, may_continue=go_on)) is None
         assert files(store) == [".jsonl"]
 
 
@@ -204,7 +208,7 @@ def test_a_delete_during_the_compression_wins(store: WholeStore) -> None:
         chunks.append(None)
         return True
 
-    assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, go_on=go_on)) is None
+    assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, may_continue=go_on)) is None
     assert chunks
     assert files(store) == ["state.jsonl"]
 
@@ -222,7 +226,7 @@ def test_a_prompt_during_the_compression_wins_without_waiting(store: WholeStore,
                 opened[0].close()
         return True
 
-    assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, go_on=go_on)) is None
+    assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, may_continue=go_on)) is None
     if stays_open:
         opened[0].append(transcript_lines.agent_chunk("more"))
         opened[0].close()

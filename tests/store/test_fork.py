@@ -525,6 +525,6 @@ def test_verify_reports_an_unfinished_fork_but_no_damage(parent: WholeStore) -> 
 def test_a_read_only_store_finishes_no_fork(parent: WholeStore) -> None:
     path = leave_unfinished_fork(parent)
     layout = Layout(parent.root)
-    layout.is_only_read = True
+    layout.is_read_only = True
     old_forks.finish_old_fork(layout, AGENT, path.stem)
     assert fork_path(path).exists()

@@ -219,22 +219,22 @@ def test_a_rename_or_removal_is_under_way_until_the_old_names_next_title(journal
     for event in (RESTORED, TITLED):
         title(journal, "a", "Mine", transcript=in_bin)
         journal.append(event, "a", transcript_lines.time(2), transcript=in_bin, to=to)
-        assert {name: moving.to for name, moving in journal.read_state().moving.items()} == {in_bin: to}
+        assert {name: moving.new_name for name, moving in journal.read_state().incomplete_moves.items()} == {in_bin: to}
         assert journal.read_state().titles == {in_bin: "Mine"}
         title(journal, "a", None, transcript=in_bin)
-        assert (journal.read_state().moving, journal.read_state().titles) == ({}, {})
+        assert (journal.read_state().incomplete_moves, journal.read_state().titles) == ({}, {})
 
 
 @pytest.mark.parametrize(("event", "more"), [(DELETED, {"to": ""}), (LIFTED, {"to": ""}), (TITLED, {"to": ""})])
 def test_a_new_name_without_an_old_one_means_nothing(journal: Journal, event: str, more: dict[str, str]) -> None:
     journal.append(event, "a", transcript_lines.time(1), **more)
-    assert journal.read_state().moving == {}
+    assert journal.read_state().incomplete_moves == {}
 
 
 def test_a_new_name_that_is_none_means_nothing(journal: Journal) -> None:
     in_bin = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
     journal.append(RESTORED, "a", transcript_lines.time(1), transcript=in_bin, to="../../etc/passwd")
-    assert journal.read_state().moving == {}
+    assert journal.read_state().incomplete_moves == {}
 
 
 def test_what_a_holder_of_the_lock_appends_is_known_without_reading(
@@ -324,7 +324,7 @@ def test_erasing_titles_keeps_other_events_and_the_size(journal: Journal, path: 
     for known in (journal, Journal(path)):
         assert known.read_deleted() == {"a", "b"}
         assert known.read_state().titles == {file_name("c"): "others"}
-        assert known.read_state().titled == {file_name("c")}
+        assert known.read_state().with_title_lines == {file_name("c")}
     before = path.read_bytes()
     journal.erase_titles([file_name("a")])
     assert path.read_bytes() == before
@@ -346,7 +346,7 @@ def test_titles_are_erased_while_others_append(path: Path) -> None:
     assert Journal(path).read_deleted() == {f"two-{number}" for number in range(200)} | {
         f"one-{number}" for number in range(100)
     }
-    assert Journal(path).read_state().titled == frozenset()
+    assert Journal(path).read_state().with_title_lines == frozenset()
     assert b"secret" not in path.read_bytes()
 
 

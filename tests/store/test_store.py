@@ -550,9 +550,9 @@ def test_unreadable_transcripts_are_named_with_the_reason(store: WholeStore, roo
 
 def test_a_sync_of_an_unknown_session_raises(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
-    store.sync(AGENT, "s")
+    store.fsync_transcript(AGENT, "s")
     with pytest.raises(FileNotFoundError):
-        store.sync(AGENT, "unknown")
+        store.fsync_transcript(AGENT, "unknown")
 
 
 # The list.

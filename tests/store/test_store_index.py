@@ -636,7 +636,7 @@ def stored(root: Path) -> bytes:
 def test_a_log_read_by_another_process_is_cleared_by_the_next_list(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_module, "_CLEARING_MS", 1)
+    monkeypatch.setattr(index_module, "_ERASE_BUSY_MS", 1)
     transcript_lines.store_lines(store, AGENT, "s", prompt("a secret of the user"), answer())
     assert listed_ids(store) == ["s"]
     reader = sqlite3.connect(root / "index.sqlite3", isolation_level=None)

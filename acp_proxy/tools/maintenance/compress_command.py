@@ -68,14 +68,14 @@ def compress(
             if result is not None:
                 made.append(result)
         known = {(row.agent_folder, row.name): row for row in opened.list_all()} if made and not as_json else {}
-    before, after = sum(result.before for result in made), sum(result.after for result in made)
+    before, after = sum(result.size for result in made), sum(result.compressed_size for result in made)
     if as_json:
         values = [
             {
                 "agent": result.agent_folder,
                 "transcript": result.name,
-                "bytesBefore": result.before,
-                "bytes": result.after,
+                "bytesBefore": result.size,
+                "bytes": result.compressed_size,
             }
             for result in made
         ]
@@ -89,7 +89,7 @@ def compress(
                 if row is not None
                 else f"{result.agent_folder}/{result.name}"
             )
-            typer.echo(sanitize.make_line(f"{shown}: {_format_figures(result.before, result.after)}"))
+            typer.echo(sanitize.make_line(f"{shown}: {_format_figures(result.size, result.compressed_size)}"))
         outcome = "would be compressed" if dry_run else "compressed"
         nothing = f"Nothing to compress: no transcript of {min_size} or more was unused for {older_than}."
         typer.echo(f"{len(made)} {outcome}: {_format_figures(before, after)}" if made else nothing)

@@ -158,7 +158,7 @@ def _find_soft_deleted(layout: Layout, store_index: StoreIndex) -> list[Candidat
             session.agent_folder,
             session.name,
             session.session_id,
-            session.at,
+            session.deleted_at,
             size,
             row.title if (row := _find_deleted_row(layout, session)) is not None else session.title,
             is_in_bin=True,
@@ -200,7 +200,7 @@ def prune_sessions(
             yield candidate, trouble
     finally:
         for agent_folder, names in gone.items():
-            layout.get_journal(agent_folder).sync()
+            layout.get_journal(agent_folder).fsync()
             store.index.remove(agent_folder, names)
 
 

@@ -25,7 +25,7 @@ from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.databases import is_emptied
 from acp_proxy.store.index import COLUMNS, Index, ListedSession, decode_row
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.queries import LAST_USED, ON_BRANCH, complete_rows, match_directory
+from acp_proxy.store.queries import LAST_USED_SQL, ON_BRANCH_SQL, complete_rows, match_directory
 from acp_proxy.store.store_index import Progress, is_temporary
 from acp_proxy.tools.search.fts_table import (
     Addition,
@@ -224,7 +224,7 @@ class TranscriptTables(ABC, Generic[Row, Table]):
                 tests.append(test)
                 values += places
             if request.branch:
-                tests.append(ON_BRANCH)
+                tests.append(ON_BRANCH_SQL)
                 values.append(request.branch)
             keys.update(self._index.select(f"SELECT agent, name FROM transcripts WHERE {' AND '.join(tests)}", values))
         return keys
@@ -248,7 +248,7 @@ class TranscriptTables(ABC, Generic[Row, Table]):
         if not behind:
             return []
         query = (  # all at once: 100,000 sessions, one after the other, take many seconds
-            f"SELECT {LAST_USED}, agent, name FROM transcripts"
+            f"SELECT {LAST_USED_SQL}, agent, name FROM transcripts"
             " WHERE agent IN (SELECT value FROM json_each(?)) AND name IN (SELECT value FROM json_each(?))"
         )
         names = json.dumps([name for _, name in behind])

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from acp_proxy.errors import NewerFormat, Unreadable
-from acp_proxy.store import delete as store_delete
-from acp_proxy.store import journal, remote_turns, soft_deleted, user_state
+from acp_proxy.store import delete, journal, remote_turns, soft_deleted, user_state
 from acp_proxy.store.remote_turns import ForeignPart
 from acp_proxy.store.same_directory import is_windows_path
 from acp_proxy.store.store_base import StoreBase
@@ -177,12 +176,12 @@ class SyncStore(StoreBase):
                 return
             session_id = known.header.session_id
             if file_names.is_soft_deleted_name(name):
-                store_delete.delete_permanently(self.layout, agent_folder, session_id, name, only_on_this_machine=False)
+                delete.delete_permanently(self.layout, agent_folder, session_id, name, only_on_this_machine=False)
             else:
-                store_delete.delete_transcript(
+                delete.delete_transcript(
                     self.layout, agent_folder, session_id, name, soft=False, only_on_this_machine=False
                 )
-            self.layout.get_journal(agent_folder).sync()
+            self.layout.get_journal(agent_folder).fsync()
         with suppress(Unreadable):
             self.index.remove(agent_folder, [name])
 
@@ -193,10 +192,8 @@ class SyncStore(StoreBase):
             return name
         uid, session_id = known.uid, known.header.session_id
         if not is_soft_deleted:
-            return store_delete.restore(self.layout, agent_folder, session_id, name)
-        store_delete.delete_transcript(
-            self.layout, agent_folder, session_id, name, soft=True, only_on_this_machine=False
-        )
+            return delete.restore(self.layout, agent_folder, session_id, name)
+        delete.delete_transcript(self.layout, agent_folder, session_id, name, soft=True, only_on_this_machine=False)
         with suppress(Unreadable):
             self.index.remove(agent_folder, [name])
         kept = (
@@ -233,6 +230,6 @@ def _decode_move(event: journal.Event) -> Move | None:
     if event.kind == journal.DELETED:
         name = file_names.file_name(event.session_id)
         return Move(name, event.transcript or "", event.only_on_this_machine, event.uid or "")
-    if event.to is not None:
-        return Move(event.name, event.to, event.only_on_this_machine, event.uid or "")
+    if event.new_name is not None:
+        return Move(event.name, event.new_name, event.only_on_this_machine, event.uid or "")
     return None

@@ -91,7 +91,7 @@ class TwoBins(RuleBasedStateMachine):
     @rule(number=_HOME, days=st.sampled_from([1, 29, 31]))
     def let_time_pass(self, number: int, days: int) -> None:
         self.now += days * DAY
-        self.homes[number].store.empty_bin()
+        self.homes[number].store.remove_expired()
 
     def teardown(self) -> None:
         try:

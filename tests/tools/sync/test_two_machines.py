@@ -205,7 +205,7 @@ def test_what_is_removed_here_after_its_time_comes_back_if_it_was_restored_elsew
     [kept] = two.store.list_deleted()
     two.store.restore(kept)
     _let_pass(31, monkeypatch)
-    one.store.empty_bin()
+    one.store.remove_expired()
     assert one.store.layout.list_soft_deleted_names(AGENT) == []
     for home in (one, two, one):
         home.sync()
@@ -225,7 +225,7 @@ def test_the_words_of_a_soft_delete_leave_the_shared_place_in_the_end(
     if before:
         one.sync()
     _let_pass(31, monkeypatch)
-    one.store.empty_bin()
+    one.store.remove_expired()
     one.sync()
     two.sync()
     assert two.prompts() == {}
