@@ -26,9 +26,9 @@ class NoStore(AcpProxyError):
     """There is no store at the path in use."""
 
     def __init__(
-        self, place: object, advice: str = "Check the path (for commands: --store or ACP_PROXY_STORE)."
+        self, root: object, advice: str = "Check the path (for commands: --store or ACP_PROXY_STORE)."
     ) -> None:
-        super().__init__(f"there is no store at {place}. {advice} To set up your editor: acp-proxy setup")
+        super().__init__(f"there is no store at {root}. {advice} To set up your editor: acp-proxy setup")
 
 
 class NewerFormat(AcpProxyError):
@@ -93,11 +93,11 @@ class NotWritable(AcpProxyError):
     """The place cannot be written, or is full."""
 
     def __init__(self, path: object, problem: OSError) -> None:
-        advice = _WHERE_NOT.get(problem.errno or 0, "Choose another place.")
+        advice = _ADVICE_BY_ERRNO.get(problem.errno or 0, "Choose another place.")
         super().__init__(f"{path} cannot be written: {problem.strerror}. {advice}")
 
 
-_WHERE_NOT = {
+_ADVICE_BY_ERRNO = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free some space, or choose another place."),
     **dict.fromkeys((errno.EEXIST, errno.ENOTDIR), "A file has the name of a directory. Choose another place."),
     errno.ENOENT: "Create its directory first, or choose another place.",
@@ -121,17 +121,18 @@ def errno_name(problem: BaseException) -> str:
         return REPLACED
     if isinstance(problem, NewerFormat):
         return "ENOTSUP"
-    number = problem.errno if isinstance(problem, OSError) else _of_sqlite(problem)
+    number = problem.errno if isinstance(problem, OSError) else _find_sqlite_errno(problem)
     name = errno.errorcode.get(number or errno.EIO, "EIO")
     return name.removeprefix("WSA")  # a few have it on Windows
 
 
-_SQLITE = {5: errno.EBUSY, 6: errno.EBUSY, 8: errno.EROFS, 13: errno.ENOSPC}
+_SQLITE_ERRNOS = {5: errno.EBUSY, 6: errno.EBUSY, 8: errno.EROFS, 13: errno.ENOSPC}
 """SQLite's codes BUSY, LOCKED, READONLY and FULL. They are numbers because sqlite3 is not imported here."""
 _SHMSIZE = 4874
 """SQLite's code for a disk without room for its shared memory (IOERR_SHMSIZE)."""
 
 
-def _of_sqlite(problem: BaseException) -> int | None:
+def _find_sqlite_errno(problem: BaseException) -> int | None:
+    """The errno that one of SQLite's errors stands for, if it is known."""
     code = getattr(problem, "sqlite_errorcode", 0)
-    return errno.ENOSPC if code == _SHMSIZE else _SQLITE.get(code & 0xFF)
+    return errno.ENOSPC if code == _SHMSIZE else _SQLITE_ERRNOS.get(code & 0xFF)

@@ -13,8 +13,8 @@ def advise_install(extra: str) -> str:
     """The command that adds an extra to this installation, and keeps those that it has."""
     from importlib.util import find_spec
 
-    has = [name for name, package in _EXTRAS.items() if name == extra or find_spec(package) is not None]
-    return _write_install(f"[{','.join(has)}]")
+    extras = [name for name, package in _EXTRAS.items() if name == extra or find_spec(package) is not None]
+    return _format_install_command(f"[{','.join(extras)}]")
 
 
 def advise_upgrade() -> str:
@@ -25,34 +25,35 @@ def advise_upgrade() -> str:
 
     if own_command.zipapp or own_command.executable:
         return f"replace {own_command.zipapp or own_command.executable} by a newer one"
-    if "/uv/tools/" in _find_place():
+    if "/uv/tools/" in _find_prefix():
         return "uv tool upgrade acp-proxy"
-    if "/archive-v0/" in _find_place():
+    if "/archive-v0/" in _find_prefix():
         return "uvx acp-proxy@latest"
-    has = [name for name, package in _EXTRAS.items() if find_spec(package) is not None]
-    return _write_install(f"[{','.join(has)}]" if has else "", "--upgrade")
+    extras = [name for name, package in _EXTRAS.items() if find_spec(package) is not None]
+    return _format_install_command(f"[{','.join(extras)}]" if extras else "", "--upgrade")
 
 
-def _write_install(extras: str, *options: str) -> str:
+def _format_install_command(extras: str, *options: str) -> str:
+    """The command that installs this acp-proxy once more, with these ``extras``. ``options``: more words for pip."""
     from importlib.util import find_spec
 
     from acp_proxy import shell_quote
 
     source, is_editable = _find_source(extras)
     editable = ["--editable"] if is_editable else []
-    place = _find_place()
-    if "/archive-v0/" in place:  # uvx installs nothing that stays
-        return shell_quote.joined(["uvx", "--from", source, "acp-proxy", *sys.argv[1:]])
+    prefix = _find_prefix()
+    if "/archive-v0/" in prefix:  # uvx installs nothing that stays
+        return shell_quote.join(["uvx", "--from", source, "acp-proxy", *sys.argv[1:]])
     for part, tool in (("/uv/tools/", "uv tool"), ("/pipx/", "pipx")):
-        if part in place:
-            return shell_quote.joined([*tool.split(), "install", "--force", *editable, source])
+        if part in prefix:
+            return shell_quote.join([*tool.split(), "install", "--force", *editable, source])
     pip = [sys.executable, "-m", "pip", "install"]
     if find_spec("pip") is None:  # an environment that uv made
         pip = ["uv", "pip", "install", "--python", sys.executable]
-    return shell_quote.joined([*pip, *options, *editable, source])
+    return shell_quote.join([*pip, *options, *editable, source])
 
 
-def _find_place() -> str:
+def _find_prefix() -> str:
     """The environment that acp-proxy is installed in."""
     return sys.prefix.replace("\\", "/")
 

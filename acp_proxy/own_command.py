@@ -25,15 +25,15 @@ NAME = r"acp[-_]proxy(-(linux|macos|windows)-\w+)?( ?\(\d+\))?(\.exe|\.cmd|\.pyz
 """A pattern for the file names by which acp-proxy is known in a command line, in any case: a release's files carry
 their platform, and a browser numbers what it downloads twice."""
 
-_INSTALL = "uv tool install acp-proxy, or pipx install acp-proxy."
+_INSTALL_ADVICE = "uv tool install acp-proxy, or pipx install acp-proxy."
 _COMMANDS = frozenset({"acp-proxy", "acp-proxy.exe"})
-_PASSING = frozenset({"archive-v0", ".cache", "_npx", "tmp"})
+_TEMPORARY_DIRECTORIES = frozenset({"archive-v0", ".cache", "_npx", "tmp"})
 """Temporary directories, into which ``uvx`` and ``pipx run`` install."""
 _RUNNERS = {"archive-v0": ("uvx", "acp-proxy"), "pipx": ("pipx", "run", "acp-proxy")}
 """What starts acp-proxy without installing it: by a part of the path, its own words."""
 
 
-def child_command(module: str, *arguments: str) -> list[str]:
+def make_child_command(module: str, *arguments: str) -> list[str]:
     """The words that start a module of ours, such as ``acp_proxy``, in a process of its own, with this Python."""
     if zipapp:  # it takes -m as Python does: the environment, which agents inherit, stays as the user has it
         return [sys.executable, zipapp, "-m", module, *arguments]
@@ -42,7 +42,7 @@ def child_command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-I" if executable else "-P", "-m", module, *arguments]
 
 
-def settings_command() -> tuple[list[str], str | None]:
+def make_settings_command() -> tuple[list[str], str | None]:
     """The words for an editor's settings, and advice about them. Their program is an absolute path, because editors
     that are started from a menu have a short PATH, and a link stays one: its target moves with every upgrade."""
     from pathlib import Path
@@ -55,26 +55,26 @@ def settings_command() -> tuple[list[str], str | None]:
         return [executable], _advise_on_name(executable)
     invoked = sys.argv[0]
     if Path(invoked).name.lower() not in _COMMANDS:
-        advice = f"this starts acp-proxy as a Python module. To get a command: {_INSTALL}"
-        return child_command("acp_proxy"), advice
+        advice = f"this starts acp-proxy as a Python module. To get a command: {_INSTALL_ADVICE}"
+        return make_child_command("acp_proxy"), advice
     path = os.path.abspath(invoked if os.path.dirname(invoked) else which(invoked) or invoked)
     parts = set(Path(path).parts)
-    if not _is_passing(path):
+    if not _is_temporary(path):
         return [path], None
-    for part, (runner, *rest) in _RUNNERS.items():
+    for part, (runner, *runner_arguments) in _RUNNERS.items():
         if part in parts and (runner_path := which(runner)):
-            return [runner_path, *rest], None  # it keeps what it has downloaded
-    return [path], f"this path is in a temporary directory. To install it: {_INSTALL}"
+            return [runner_path, *runner_arguments], None  # it keeps what it has downloaded
+    return [path], f"this path is in a temporary directory. To install it: {_INSTALL_ADVICE}"
 
 
-def typed_command() -> list[str]:
+def make_typed_command() -> list[str]:
     """The words with which a user starts this acp-proxy in a shell."""
     from shutil import which
 
     on_path = which("acp-proxy")
-    if on_path is not None and not _is_passing(on_path):
+    if on_path is not None and not _is_temporary(on_path):
         return ["acp-proxy"]
-    words, _ = settings_command()
+    words, _ = make_settings_command()
     name = os.path.basename(words[0])
     return [name if which(name) == words[0] else words[0], *words[1:]]
 
@@ -82,26 +82,28 @@ def typed_command() -> list[str]:
 def find_runner() -> str:
     """``uvx`` or ``pipx run``, if it started this process from a cache, so that nothing is installed; else empty."""
     parts = sys.argv[0].replace("\\", "/").split("/")
-    if not _is_passing(sys.argv[0]):
+    if not _is_temporary(sys.argv[0]):
         return ""
     return next((" ".join(words[:-1]) for part, words in _RUNNERS.items() if part in parts), "")
 
 
 def write_as_typed(text: str) -> str:
     """A text for people with our commands as this user types them: ``uvx acp-proxy list`` if nothing is installed."""
-    if not find_runner() or "acp-proxy" not in text or (typed := " ".join(typed_command())) == "acp-proxy":
+    if not find_runner() or "acp-proxy" not in text or (typed_words := " ".join(make_typed_command())) == "acp-proxy":
         return text
     import re
 
-    before = r"\s+".join(map(re.escape, typed.split()[:-1]))  # the text may be written so already, and be wrapped
-    pattern = rf"({before}\s+)?(?<![\w./@-])acp-proxy(?=\s+(?:{'|'.join(commands)})\b)"
-    return re.sub(pattern, lambda match: match[0] if match[1] else typed, text)
+    runner_words = r"\s+".join(
+        map(re.escape, typed_words.split()[:-1])
+    )  # the text may be written so already, and be wrapped
+    pattern = rf"({runner_words}\s+)?(?<![\w./@-])acp-proxy(?=\s+(?:{'|'.join(commands)})\b)"
+    return re.sub(pattern, lambda match: match[0] if match[1] else typed_words, text)
 
 
-def _is_passing(path: str) -> bool:
+def _is_temporary(path: str) -> bool:
     """Whether the path is in a temporary directory. A home directory in one lasts as long as its user's settings."""
     home = os.path.join(os.path.expanduser("~"), "")
-    return not _PASSING.isdisjoint(path.removeprefix(home).replace("\\", "/").split("/"))
+    return not _TEMPORARY_DIRECTORIES.isdisjoint(path.removeprefix(home).replace("\\", "/").split("/"))
 
 
 def _advise_on_name(path: str) -> str | None:

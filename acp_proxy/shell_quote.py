@@ -12,7 +12,7 @@ _IN_QUOTES = re.compile('[\x00-\x1f\x7f"%$`\u201c-\u201f]')
 """What one of them interprets even in quotes; PowerShell takes typographic quotes for quotes."""
 
 
-def quoted(word: str, *, windows: bool = ON_WINDOWS) -> str:
+def quote(word: str, *, windows: bool = ON_WINDOWS) -> str:
     """The word in quotes if it needs them, for a command to copy.
 
     Each character that no quotes make safe in both of Windows' shells becomes a question mark.
@@ -22,22 +22,22 @@ def quoted(word: str, *, windows: bool = ON_WINDOWS) -> str:
     if _PLAIN.fullmatch(word):
         return word
     safe = _IN_QUOTES.sub("?", word)
-    return f'"{safe}{_backslashes(safe)}"'
+    return f'"{safe}{_find_trailing_backslashes(safe)}"'
 
 
-def _backslashes(word: str) -> str:
-    """Those at the end of a word, which programs would take as hiding the quote that follows."""
+def _find_trailing_backslashes(word: str) -> str:
+    """The backslashes at the end of a word, which programs would take as hiding the quote that follows."""
     return word[len(word.rstrip("\\")) :]
 
 
 def is_typable(word: str, *, windows: bool = ON_WINDOWS) -> bool:
-    """Whether a user can type the word, with ``quoted``."""
+    """Whether a user can type the word, with ``quote``."""
     return word.isprintable() and not (windows and _IN_QUOTES.search(word))
 
 
-def joined(words: Iterable[str], *, windows: bool = ON_WINDOWS) -> str:
+def join(words: Iterable[str], *, windows: bool = ON_WINDOWS) -> str:
     """A command to copy."""
-    return " ".join(quoted(word, windows=windows) for word in words)
+    return " ".join(quote(word, windows=windows) for word in words)
 
 
 def split(line: str, *, windows: bool = ON_WINDOWS) -> list[str]:

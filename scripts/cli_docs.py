@@ -15,7 +15,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
 from acp_proxy.cli.app import app
-from acp_proxy.cli.run_help import write_full_help
+from acp_proxy.cli.run_help import format_full_help
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 WIDTH = 100
@@ -122,7 +122,7 @@ def format_help(context: typer.Context) -> str:
     command.params = [without_variable(param) for param in own]
     command.add_help_option = False
     try:
-        text = write_full_help(context)
+        text = format_full_help(context)
     finally:
         command.params, command.add_help_option = params, True
     text = USAGE.sub("", text.partition("\n\nCommands:\n")[0])

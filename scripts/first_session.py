@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from acp_proxy.own_command import child_command
+from acp_proxy.own_command import make_child_command
 from acp_proxy.tools.demo.client import Client
 from acp_proxy.tools.editors import jsonc
 
@@ -54,7 +54,7 @@ def measure(way: Way, wheel: Path, files: list[Path], home: Path) -> tuple[float
     settings.parent.mkdir(parents=True)
     memory = home / "memory"
     memory.mkdir()
-    agent = child_command("acp_proxy.tools.demo.agent", "--memory", str(memory))
+    agent = make_child_command("acp_proxy.tools.demo.agent", "--memory", str(memory))
     entry = {"type": "custom", "command": agent[0], "args": agent[1:], "env": {}}
     settings.write_text(json.dumps({"agent_servers": {"Demo": entry}}, indent=2))
     begin = time.monotonic()

@@ -10,13 +10,13 @@ from typer.testing import CliRunner
 
 from acp_proxy import own_command
 from acp_proxy.cli.app import app
-from acp_proxy.own_command import child_command, settings_command
+from acp_proxy.own_command import make_child_command, make_settings_command
 from acp_proxy.tools.editors.command_line import find_words_behind_run
 
 
 def started_by(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], str | None]:
     monkeypatch.setattr(sys, "argv", [name, "setup"])
-    return settings_command()
+    return make_settings_command()
 
 
 def test_the_installed_command_is_named_by_its_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ def test_what_a_user_types_is_what_the_shell_finds(
         (tmp_path / name).touch(mode=0o755)
     monkeypatch.setenv("PATH", os.pathsep.join(str((tmp_path / name).parent) for name in on_path))
     monkeypatch.setattr(sys, "argv", [str(tmp_path / argv), "demo"])
-    assert own_command.typed_command() == [word.format(tmp_path) for word in typed]
+    assert own_command.make_typed_command() == [word.format(tmp_path) for word in typed]
 
 
 def test_a_temporary_directory_gets_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_a_zipapp_is_started_by_the_python_that_runs_it(name: str, monkeypatch: 
     """An editor's PATH may begin with another one, or have none. A virtual environment may be removed."""
     monkeypatch.setattr(own_command, "zipapp", f"/home/user/Downloads/{name}")
     monkeypatch.setattr(sys, "_base_executable", "/usr/bin/python3")
-    words, advice = settings_command()
+    words, advice = make_settings_command()
     assert (words, advice) == (["/usr/bin/python3", f"/home/user/Downloads/{name}"], None)
     assert find_words_behind_run([*words, "run", "agent"]) == ["agent"]
 
@@ -114,7 +114,7 @@ def test_a_zipapp_is_started_by_the_python_that_runs_it(name: str, monkeypatch: 
 def test_an_executable_is_started_by_itself(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its Python lies in a cache, and has another place after an upgrade."""
     monkeypatch.setattr(own_command, "executable", f"/home/user/bin/{name}")
-    words, advice = settings_command()
+    words, advice = make_settings_command()
     assert (words, advice) == ([f"/home/user/bin/{name}"], None)
     assert find_words_behind_run([*words, "run", "agent"]) == ["agent"]
 
@@ -122,12 +122,12 @@ def test_an_executable_is_started_by_itself(name: str, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("kind", ["zipapp", "executable"])
 def test_a_file_that_would_not_be_known_in_settings_gets_a_note(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_command, kind, "/home/user/bin/ap")
-    assert settings_command()[1] is not None
+    assert make_settings_command()[1] is not None
 
 
 def test_a_child_of_a_zipapp_is_started_through_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_command, "zipapp", "/home/user/acp-proxy.pyz")
-    command = child_command("acp_proxy.tools.demo.agent", "--memory", "here")
+    command = make_child_command("acp_proxy.tools.demo.agent", "--memory", "here")
     assert command == [
         sys.executable,
         "/home/user/acp-proxy.pyz",
@@ -140,12 +140,12 @@ def test_a_child_of_a_zipapp_is_started_through_it(monkeypatch: pytest.MonkeyPat
 
 def test_a_child_of_an_executable_does_not_see_the_users_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_command, "executable", "/home/user/bin/acp-proxy")
-    assert child_command("acp_proxy") == [sys.executable, "-I", "-m", "acp_proxy"]
+    assert make_child_command("acp_proxy") == [sys.executable, "-I", "-m", "acp_proxy"]
 
 
 def test_a_child_imports_nothing_from_the_directory_in_which_it_starts(tmp_path: Path) -> None:
     (tmp_path / "acp_proxy.py").write_text("raise SystemExit('a project was imported')")
-    done = subprocess.run([*child_command("acp_proxy"), "--version"], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run([*make_child_command("acp_proxy"), "--version"], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 

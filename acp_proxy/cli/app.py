@@ -40,14 +40,14 @@ class LazyCommand:
 
 
 @contextmanager
-def _short_errors() -> Iterator[None]:
+def _shorten_errors() -> Iterator[None]:
     """Report a wrong command line in our words."""
     try:
         yield
     except _WRONG_USAGE as problem:
         from acp_proxy.cli import wrong_usage  # imported late: few command lines are wrong
 
-        wrong_usage.shorten(problem)
+        wrong_usage.shorten_error(problem)
         raise
 
 
@@ -60,8 +60,8 @@ class Group(TyperGroup):
     elsewhere: ClassVar[Mapping[str, str]] = {}
     """Other words for a command that do not work: the whole command, which the error names."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
         self.commands = cast(MutableMapping[str, Any], _Commands(self.table))
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
@@ -74,11 +74,11 @@ class Group(TyperGroup):
             words.insert(1, "help" if is_group else "--help")
         if ctx.parent is None:
             own_command.words = tuple(words)
-        with _short_errors():
+        with _shorten_errors():
             return super().parse_args(ctx, words)
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        with _short_errors():
+        with _shorten_errors():
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
@@ -88,8 +88,8 @@ class Group(TyperGroup):
         if args[0] not in self.table and not args[0].startswith("-"):
             from acp_proxy.cli import wrong_usage  # imported late: few command lines are wrong
 
-            here, elsewhere = (*self.table, *self.aliases), {**wrong_usage.ELSEWHERE, **self.elsewhere}
-            ctx.fail(wrong_usage.explain_unknown_command(args, ctx.command_path, here, elsewhere))
+            own_words, elsewhere = (*self.table, *self.aliases), {**wrong_usage.COMMAND_BY_SYNONYM, **self.elsewhere}
+            ctx.fail(wrong_usage.explain_unknown_command(args, ctx.command_path, own_words, elsewhere))
         return super().resolve_command(ctx, args)
 
     def get_help(self, ctx: typer.Context) -> str:  # type: ignore[override]
@@ -119,60 +119,60 @@ class _Commands(Mapping[str, TyperCommand | TyperGroup]):
         return len(self._table)
 
 
-def _load(name: str, place: LazyCommand) -> TyperCommand | TyperGroup:
-    command = getattr(import_module(place.module), place.attribute)
+def _load(name: str, target: LazyCommand) -> TyperCommand | TyperGroup:
+    command = getattr(import_module(target.module), target.attribute)
     when_imported()
     if isinstance(command, typer.Typer):
         return get_group(command)
-    alone = typer.Typer(rich_markup_mode=None, add_completion=False)
-    if place.takes_agent_command:
+    single_app = typer.Typer(rich_markup_mode=None, add_completion=False)
+    if target.takes_agent_command:
         from acp_proxy.cli.run_help import CommandInFront
 
         settings = {"allow_interspersed_args": False, "ignore_unknown_options": False}
-        alone.command(name, cls=CommandInFront, context_settings=settings)(command)
+        single_app.command(name, cls=CommandInFront, context_settings=settings)(command)
     else:
         from acp_proxy.cli.command_help import Command
 
-        alone.command(name, cls=Command)(command)
-    return cast(TyperCommand, get_command(alone))
+        single_app.command(name, cls=Command)(command)
+    return cast(TyperCommand, get_command(single_app))
 
 
 # --- All commands, by what a user wants to do.
 
 
-def _command(module: str, attribute: str, brief: str, *, takes_agent_command: bool = False) -> LazyCommand:
+def _make_command(module: str, attribute: str, brief: str, *, takes_agent_command: bool = False) -> LazyCommand:
     return LazyCommand(f"acp_proxy.{module}", attribute, brief, takes_agent_command)
 
 
 OF_SESSIONS: Mapping[str, Mapping[str, LazyCommand]] = {
     "Find and read": {
-        "list": _command("cli.list", "list_sessions", "sessions, newest first"),
-        "show": _command("tools.show.command", "show", "a conversation"),
-        "search": _command("tools.search.command", "search", "words in conversations"),
-        "diff": _command("tools.changes.command", "diff", "what a session changed"),
-        "blame": _command("tools.blame.command", "blame", "who wrote these lines"),
-        "stats": _command("tools.stats.command", "stats", "turns, tokens, cost, size"),
-        "path": _command("cli.path", "path", "the file of a session"),
+        "list": _make_command("cli.list", "list_sessions", "sessions, newest first"),
+        "show": _make_command("tools.show.command", "show", "a conversation"),
+        "search": _make_command("tools.search.command", "search", "words in conversations"),
+        "diff": _make_command("tools.changes.command", "diff", "what a session changed"),
+        "blame": _make_command("tools.blame.command", "blame", "who wrote these lines"),
+        "stats": _make_command("tools.stats.command", "stats", "turns, tokens, cost, size"),
+        "path": _make_command("cli.path", "path", "the file of a session"),
     },
     "Tidy up": {
-        "rename": _command("cli.rename", "rename", "give a title"),
-        "archive": _command("cli.archive", "archive", "hide from lists"),
-        "unarchive": _command("cli.archive", "unarchive", "show in lists again"),
-        "pin": _command("cli.pin", "pin", "never prune them"),
-        "unpin": _command("cli.pin", "unpin", "as the others again"),
-        "delete": _command("cli.delete", "delete", "delete sessions"),
-        "restore": _command("cli.restore", "restore", "bring back deleted ones"),
-        "prune": _command("tools.maintenance.prune_command", "prune", "delete old sessions"),
-        "compress": _command("tools.maintenance.compress_command", "compress", "make files smaller"),
-        "redact": _command("tools.redact.command", "redact", "mask secrets"),
-        "verify": _command("tools.maintenance.verify_command", "verify", "look for damage"),
-        "repair": _command("tools.maintenance.verify_command", "repair", "mend damage"),
+        "rename": _make_command("cli.rename", "rename", "give a title"),
+        "archive": _make_command("cli.archive", "archive", "hide from lists"),
+        "unarchive": _make_command("cli.archive", "unarchive", "show in lists again"),
+        "pin": _make_command("cli.pin", "pin", "never prune them"),
+        "unpin": _make_command("cli.pin", "unpin", "as the others again"),
+        "delete": _make_command("cli.delete", "delete", "delete sessions"),
+        "restore": _make_command("cli.restore", "restore", "bring back deleted ones"),
+        "prune": _make_command("tools.maintenance.prune_command", "prune", "delete old sessions"),
+        "compress": _make_command("tools.maintenance.compress_command", "compress", "make files smaller"),
+        "redact": _make_command("tools.redact.command", "redact", "mask secrets"),
+        "verify": _make_command("tools.maintenance.verify_command", "verify", "look for damage"),
+        "repair": _make_command("tools.maintenance.verify_command", "repair", "mend damage"),
     },
     "Share": {
-        "export": _command("tools.export.command", "export", "as HTML, Markdown, JSON"),
-        "import": _command("tools.export.import_command", "import_sessions", "an exported session"),
-        "continue": _command("tools.continue_session.command", "continue_session", "with another agent"),
-        "adopt": _command("tools.adopt.command", "adopt", "an agent's old sessions", takes_agent_command=True),
+        "export": _make_command("tools.export.command", "export", "as HTML, Markdown, JSON"),
+        "import": _make_command("tools.export.import_command", "import_sessions", "an exported session"),
+        "continue": _make_command("tools.continue_session.command", "continue_session", "with another agent"),
+        "adopt": _make_command("tools.adopt.command", "adopt", "an agent's old sessions", takes_agent_command=True),
     },
 }
 """The commands on recorded sessions."""
@@ -180,31 +180,31 @@ OF_SESSIONS: Mapping[str, Mapping[str, LazyCommand]] = {
 GROUPS: Mapping[str, Mapping[str, LazyCommand]] = {
     "Find and read": {
         **OF_SESSIONS["Find and read"],
-        "browse": _command("tools.browse.command", "browse", "in a full screen"),
-        "replay": _command("tools.show.replay_command", "replay", "watch as it streamed"),
-        "web": _command("tools.web.command", "web", "in the browser"),
+        "browse": _make_command("tools.browse.command", "browse", "in a full screen"),
+        "replay": _make_command("tools.show.replay_command", "replay", "watch as it streamed"),
+        "web": _make_command("tools.web.command", "web", "in the browser"),
     },
     "Tidy up": OF_SESSIONS["Tidy up"],
     "Share": {
         **OF_SESSIONS["Share"],
-        "sync": _command("tools.sync.command", "app", "between your machines"),
+        "sync": _make_command("tools.sync.command", "app", "between your machines"),
     },
     "Set up": {
-        "setup": _command("tools.setup.command", "setup", "your editors"),
-        "run": _command("cli.run_help", "run", "in front of an agent", takes_agent_command=True),
-        "editor": _command("tools.editors.command", "editor", "print what to paste", takes_agent_command=True),
-        "doctor": _command("tools.doctor.command", "doctor", "check the setup", takes_agent_command=True),
-        "config": _command("cli.config", "config", "options in force"),
-        "demo": _command("tools.demo.command", "demo", "see it in a minute"),
+        "setup": _make_command("tools.setup.command", "setup", "your editors"),
+        "run": _make_command("cli.run_help", "run", "in front of an agent", takes_agent_command=True),
+        "editor": _make_command("tools.editors.command", "editor", "print what to paste", takes_agent_command=True),
+        "doctor": _make_command("tools.doctor.command", "doctor", "check the setup", takes_agent_command=True),
+        "config": _make_command("cli.config", "config", "options in force"),
+        "demo": _make_command("tools.demo.command", "demo", "see it in a minute"),
     },
     "For developers": {
-        "chain": _command("tools.chain.command", "chain", "in a chain of proxies", takes_agent_command=True),
-        "mcp": _command("tools.recall.command", "mcp", "recall as an MCP server"),
-        "mock-agent": _command("tools.mock_agent.command", "mock_agent", "plays recordings"),
+        "chain": _make_command("tools.chain.command", "chain", "in a chain of proxies", takes_agent_command=True),
+        "mcp": _make_command("tools.recall.command", "mcp", "recall as an MCP server"),
+        "mock-agent": _make_command("tools.mock_agent.command", "mock_agent", "plays recordings"),
     },
 }
 """The commands by group, in the order of the help."""
-_GAP = 2
+_COLUMN_GAP = 2
 
 
 def _merge(groups: Mapping[str, Mapping[str, LazyCommand]]) -> dict[str, LazyCommand]:
@@ -230,7 +230,7 @@ sessions_app = typer.Typer(
 class Main(Group):
     """``acp-proxy``: all commands."""
 
-    table: ClassVar = {**_merge(GROUPS), "sessions": _command("cli.app", "sessions_app", "")}
+    table: ClassVar = {**_merge(GROUPS), "sessions": _make_command("cli.app", "sessions_app", "")}
     aliases: ClassVar = {"ls": ("list",), "help": ("--help",), "version": ("--version",)}
 
     def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
@@ -242,23 +242,23 @@ class Main(Group):
 
     def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """All commands by group, two beside each other where there is room."""
-        lines = {
+        lines_by_group = {
             title: [f"{name:<11} {command.brief}" for name, command in group.items()] for title, group in GROUPS.items()
         }
-        width = max(len(line) for group in lines.values() for line in group) + _GAP
+        width = max(len(line) for group in lines_by_group.values() for line in group) + _COLUMN_GAP
         columns = 2 if formatter.width >= 2 * width else 1
-        for title, group in lines.items():
+        for title, group in lines_by_group.items():
             with formatter.section(title):
-                for at in range(0, len(group), columns):
-                    row = "".join(f"{line:<{width}}" for line in group[at : at + columns])
+                for start in range(0, len(group), columns):
+                    row = "".join(f"{line:<{width}}" for line in group[start : start + columns])
                     formatter.write(f"{'':{formatter.current_indent}}{row.rstrip()}\n")
 
     def get_params(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         """Those of the group, with our own installation of completion."""
         params = super().get_params(ctx)
         for param in params:
-            if param.name in _COMPLETION:
-                param.callback = _COMPLETION[param.name]  # type: ignore[assignment]
+            if param.name in _COMPLETION_CALLBACKS:
+                param.callback = _COMPLETION_CALLBACKS[param.name]  # type: ignore[assignment]
         return params
 
 
@@ -291,11 +291,11 @@ def _show_completion(context: typer.Context, parameter: Any, value: Any) -> Any:
     return shell_completion.show(context, parameter, value)
 
 
-_COMPLETION = {"install_completion": _install_completion, "show_completion": _show_completion}
+_COMPLETION_CALLBACKS = {"install_completion": _install_completion, "show_completion": _show_completion}
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_given: bool) -> None:
+    if is_given:
         typer.echo(f"acp-proxy {__version__}")
         raise typer.Exit
 

@@ -16,7 +16,7 @@ from acp_proxy.cli.common import (
     repeat_store_option,
     report_errors,
 )
-from acp_proxy.cli.list import NOTHING_ARCHIVED, list_candidates
+from acp_proxy.cli.list import NOTHING_ARCHIVED, show_sessions_or_advice
 from acp_proxy.errors import NoSuchSession
 from acp_proxy.store.command_store import CommandStore, ListedSession
 from acp_proxy.views import sanitize
@@ -35,15 +35,15 @@ def archive(
     with report_errors():
         opened = open_store(store, for_writing=True)
         rows = [choose_session(opened, selector, agent) for selector in sessions]
-        _set(opened, rows, is_archived=True)
-        back = _name_way_back(opened, rows, repeat_store_option(context, store))
-    typer.echo(sanitize.make_line(f"Archived. To bring {'it' if len(rows) == 1 else 'them'} back: {back}"))
+        _set_archived(opened, rows, is_archived=True)
+        unarchive_command = _format_unarchive_command(opened, rows, repeat_store_option(context, store))
+    typer.echo(sanitize.make_line(f"Archived. To bring {'it' if len(rows) == 1 else 'them'} back: {unarchive_command}"))
 
 
-def _name_way_back(store: CommandStore, rows: list[ListedSession], options: list[str]) -> str:
+def _format_unarchive_command(store: CommandStore, rows: list[ListedSession], options: list[str]) -> str:
     """The command that unarchives exactly these; one for each agent, if an id alone would name sessions of several."""
-    matches = [store.find_named(row.selector) for row in rows]
-    if all(len({match.agent_folder for match in alike}) <= 1 for alike in matches):
+    matches_by_row = [store.find_named(row.selector) for row in rows]
+    if all(len({match.agent_folder for match in same_id_rows}) <= 1 for same_id_rows in matches_by_row):
         return format_command("unarchive", [row.selector for row in rows], *options)
     return " && ".join(
         format_command(
@@ -69,12 +69,12 @@ def unarchive(sessions: SomeSessionsArgument = None, store: StoreOption = "", ag
             opened = open_store(store)
             archived = opened.list_newest(agent, archived=True)
             advice = "To unarchive one: acp-proxy unarchive SESSION"
-            list_candidates(opened, archived, NOTHING_ARCHIVED, advice, agent)
+            show_sessions_or_advice(opened, archived, NOTHING_ARCHIVED, advice, agent)
         return
     with report_errors():
         opened = open_store(store, for_writing=True)
         rows = [_find_archived(opened, selector, agent) for selector in sessions]
-        _set(opened, rows, is_archived=False)
+        _set_archived(opened, rows, is_archived=False)
     typer.echo("Unarchived." if any(row.is_archived for row in rows) else "Nothing changed: it was not archived.")
 
 
@@ -87,7 +87,7 @@ def _find_archived(store: CommandStore, selector: str, agent: str) -> ListedSess
     return newest
 
 
-def _set(store: CommandStore, rows: list[ListedSession], *, is_archived: bool) -> None:
+def _set_archived(store: CommandStore, rows: list[ListedSession], *, is_archived: bool) -> None:
     for row in rows:
         typer.echo(format_short_heading(store, row))
         store.set_listed_archived(row, is_archived)

@@ -25,16 +25,16 @@ class Command(TyperCommand):
         return [_strip_braces(piece).replace("AGENT", "AGENT [ARGS]...") for piece in super().collect_usage_pieces(ctx)]
 
     def format_help_text(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
-        brief, *others = _paragraphs(self.help)
-        _write(formatter, [brief])
+        brief, *others = _split_paragraphs(self.help)
+        _write_paragraphs(formatter, [brief])
         examples = [
             line.removeprefix(_EXAMPLE).strip() for line in "\n".join(others).split("\n") if line.startswith(_EXAMPLE)
         ]
         indent = " " * (formatter.current_indent + formatter.indent_increment)
         if examples:  # never broken, to be copied
             formatter.write_paragraph()
-            many = f"{indent}Examples:\n" + "".join(f"{indent}  {example}\n" for example in examples)
-            formatter.write(f"{indent}{_EXAMPLE} {examples[0]}\n" if len(examples) == 1 else many)
+            several_lines = f"{indent}Examples:\n" + "".join(f"{indent}  {example}\n" for example in examples)
+            formatter.write(f"{indent}{_EXAMPLE} {examples[0]}\n" if len(examples) == 1 else several_lines)
 
     def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
@@ -46,7 +46,10 @@ class Command(TyperCommand):
                 formatter.write_dl(sections[name])
 
     def format_epilog(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
-        _write(formatter, [paragraph for paragraph in _paragraphs(self.help)[1:] if not paragraph.startswith(_EXAMPLE)])
+        _write_paragraphs(
+            formatter,
+            [paragraph for paragraph in _split_paragraphs(self.help)[1:] if not paragraph.startswith(_EXAMPLE)],
+        )
 
 
 def make_record(param: Any, ctx: typer.Context) -> tuple[str, str] | None:
@@ -60,22 +63,22 @@ def make_record(param: Any, ctx: typer.Context) -> tuple[str, str] | None:
 
 
 def _strip_range(text: str) -> str:
-    head, bracket, tail = text.rpartition("  [")
-    if not bracket or not tail.endswith("]"):
+    before_range, bracket, range_text = text.rpartition("  [")
+    if not bracket or not range_text.endswith("]"):
         return text
-    facts = [fact for fact in tail[:-1].split("; ") if not re.search(r"\bx[<>]=?|[<>]=?x\b", fact)]
-    return f"{head}{bracket}{'; '.join(facts)}]" if facts else head
+    facts = [fact for fact in range_text[:-1].split("; ") if not re.search(r"\bx[<>]=?|[<>]=?x\b", fact)]
+    return f"{before_range}{bracket}{'; '.join(facts)}]" if facts else before_range
 
 
 def _strip_braces(piece: str) -> str:
     return piece[1:-1] if piece.startswith("{") else piece
 
 
-def _paragraphs(text: str | None) -> list[str]:
+def _split_paragraphs(text: str | None) -> list[str]:
     return inspect.cleandoc(text or "").split("\n\n")
 
 
-def _write(formatter: Any, paragraphs: list[str]) -> None:
+def _write_paragraphs(formatter: Any, paragraphs: list[str]) -> None:
     if paragraphs:
         formatter.write_paragraph()
         with formatter.indentation():

@@ -17,7 +17,7 @@ import typer
 from acp_proxy import own_command, shell_quote
 from acp_proxy.cli import completion
 from acp_proxy.cli.pager import is_attended
-from acp_proxy.cli.progress import MOMENT, begin_progress
+from acp_proxy.cli.progress import PATIENCE_SECONDS, begin_progress
 from acp_proxy.cli.stdio import find_ascii_forms
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import config_file, options
@@ -41,11 +41,11 @@ STORE_VARIABLE = "ACP_PROXY_STORE"
 def find_root(path: str) -> Path:
     """The store's directory: ``path``, else that of the configuration file, else the default. Raises UsageError."""
     os.umask(PRIVATE_UMASK)
-    path = path or _read_configured()
+    path = path or _read_configured_root()
     return Path(path).expanduser() if path else find_default_root()
 
 
-def _read_configured() -> str:
+def _read_configured_root() -> str:
     """The directory in the configuration file; empty if it names none. Raises UsageError."""
     return config_file.read_valid().get("store", "")
 
@@ -63,7 +63,7 @@ def open_store(path: str, *, create: bool = False, for_writing: bool = False) ->
     Only ``create`` creates a store. Without it, a missing store is empty in the default place, and an error elsewhere.
     ``create`` and ``for_writing`` refuse a read-only store. Raises StoreRefused, NoStore, UsageError.
     """
-    configured = "" if path else _read_configured()
+    configured = "" if path else _read_configured_root()
     path = path or configured
     root = find_root(path)
     days = config_file.read_bin_days() if for_writing else None
@@ -77,7 +77,7 @@ def open_store(path: str, *, create: bool = False, for_writing: bool = False) ->
     if for_writing and store.exists:
         with suppress(OSError):  # whatever cannot be removed now must not keep the user from something else
             store.remove_expired()
-    store.show_progress = partial(begin_progress, "Rebuilding the index", MOMENT)
+    store.show_progress = partial(begin_progress, "Rebuilding the index", PATIENCE_SECONDS)
     return store
 
 
@@ -109,9 +109,9 @@ LAST = "last"
 """As SESSION: the newest session."""
 INTERRUPTED = 128 + 2
 """The exit status after Ctrl-C: 128 and SIGINT, as in shells."""
-_SHOWN_CANDIDATES = 8
-_INDENT, _UNLIMITED = "  ", 10_000
-_NEAR = 0.75
+_MOST_CANDIDATES = 8
+_INDENT, _UNLIMITED_COLUMNS = "  ", 10_000
+_LEAST_LIKENESS = 0.75
 """How alike a wrong word and ``last`` have to be: as `lats` is, and `latest`."""
 
 StoreOption = Annotated[
@@ -229,9 +229,9 @@ def ask_to_confirm(question: str, *, enter_means_yes: bool = False, declined: st
                 print_on_stderr(declined)
                 break
             typer.echo(f"Type y for yes, or n for no. Enter alone means {meaning}.", err=True)
-    except typer.Abort as stopped:
+    except typer.Abort as problem:
         typer.echo(err=True)
-        if isinstance(stopped.__context__, KeyboardInterrupt):
+        if isinstance(problem.__context__, KeyboardInterrupt):
             raise typer.Exit(INTERRUPTED) from None
         print_on_stderr(declined)
         why = "There is no answer" if is_attended() else "stdin is not a terminal, so there is no answer"
@@ -242,7 +242,7 @@ def ask_to_confirm(question: str, *, enter_means_yes: bool = False, declined: st
 def format_command(words: str, names: Sequence[str], *options: str) -> str:
     """A command that the user can copy, for these sessions."""
     named = [*options, "--", *names] if any(name.startswith("-") for name in names) else [*names, *options]
-    return write_as_typed(shell_quote.joined(["acp-proxy", *words.split(), *named]))
+    return write_as_typed(shell_quote.join(["acp-proxy", *words.split(), *named]))
 
 
 def repeat_store_option(context: typer.Context, store: str) -> list[str]:
@@ -280,7 +280,7 @@ def format_for_agents(store: CommandStore, agent_folders: Iterable[str]) -> list
     end = words.index("--") if "--" in words else len(words)
     names = (name_known_agent(store, agent_folder) for agent_folder in agent_folders)
     commands = (["acp-proxy", *words[:end], "--agent", name, *words[end:]] for name in names)
-    return [f"  {write_as_typed(shell_quote.joined(command))}" for command in commands]
+    return [f"  {write_as_typed(shell_quote.join(command))}" for command in commands]
 
 
 def list_rows_of_agent(store: CommandStore, agent: str) -> list[ListedSession]:
@@ -293,9 +293,9 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, exact_titl
 
     ``exact_title``: a part of a title is not enough.
     """
-    place = store.locate_file(selector)
-    if place is not None and place[0] in store.list_agents(agent):
-        agent, selector = place
+    located = store.locate_file(selector)
+    if located is not None and located[0] in store.list_agents(agent):
+        agent, selector = located
     if selector == LAST:
         matches = list(islice(store.list_newest(agent, archived=False), 1))
     else:
@@ -313,23 +313,25 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, exact_titl
     if unknown := explain_unknown_agent(store, agent):
         raise NoSuchSession(unknown)
     titled = store.find_titled(selector, agent) if selector != LAST else []
-    if not titled and selector != LAST and find_matching(store.list_deleted(), selector, agent):
-        back = format_command("restore", [selector])
-        raise NoSuchSession(f"{selector!r} is deleted. To bring it back: {back}")
+    if not titled and selector != LAST and find_deleted_matching(store.list_deleted(), selector, agent):
+        restore_command = format_command("restore", [selector])
+        raise NoSuchSession(f"{selector!r} is deleted. To bring it back: {restore_command}")
     if not titled and os.path.isfile(selector):
         path = selector if os.sep in selector else os.path.join(".", selector)
-        show, add = (shell_quote.joined(["acp-proxy", word, path]) for word in ("show", "import"))
-        raise NoSuchSession(f"{selector} is a file outside of the store. To show it: {show}. To add it: {add}")
+        show_command, import_command = (shell_quote.join(["acp-proxy", word, path]) for word in ("show", "import"))
+        raise NoSuchSession(
+            f"{selector} is a file outside of the store. To show it: {show_command}. To add it: {import_command}"
+        )
     if not titled and not store.list_agents():
         raise NoSuchSession("no session is recorded yet. To set up your editor: acp-proxy setup")
     if not titled:
         from difflib import get_close_matches  # imported late: only this message needs it
 
-        near = f" Did you mean: {LAST}?" if get_close_matches(selector, [LAST], cutoff=_NEAR) else ""
-        text = f"no session matches {selector!r}.{near} To see all sessions: acp-proxy list"
+        guess = f" Did you mean: {LAST}?" if get_close_matches(selector, [LAST], cutoff=_LEAST_LIKENESS) else ""
+        message = f"no session matches {selector!r}.{guess} To see all sessions: acp-proxy list"
         is_id = re.fullmatch(r"[0-9a-f-]*|last", selector)
         search = [] if is_id else [f"To search in them: {format_command('search', [selector])}"]
-        raise NoSuchSession(text, *search)
+        raise NoSuchSession(message, *search)
     if len(titled) > 1:
         raise NoSuchSession(
             f"the titles of several sessions match {selector!r}:",
@@ -345,14 +347,17 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, exact_titl
     return titled[0]
 
 
-def find_matching(deleted: Iterable[DeletedSession], selector: str | None, agent: str) -> list[DeletedSession]:
-    """The deleted sessions with this id or transcript, else those whose id, or a copy's short id, begins with it.
+def find_deleted_matching(
+    deleted_sessions: Iterable[DeletedSession], selector: str | None, agent: str
+) -> list[DeletedSession]:
+    """Those of the deleted sessions that have the id or transcript name ``selector``, else those whose id, or a copy's
+    short id, begins with it. Titles do not count.
 
-    An empty word matches none; None: all.
+    An empty ``selector`` matches none; None: all. ``agent``: only sessions of the agents that the user means by it.
     """
-    in_bin = list(deleted)
-    agents = match_agents({session.agent_folder for session in in_bin}, agent)
-    of_agent = [session for session in in_bin if session.agent_folder in agents]
+    all_deleted = list(deleted_sessions)
+    agents = match_agents({session.agent_folder for session in all_deleted}, agent)
+    of_agent = [session for session in all_deleted if session.agent_folder in agents]
     if selector is None:
         return of_agent
     return (
@@ -379,9 +384,9 @@ def _begins_with(deleted: DeletedSession, word: str) -> bool:
 
 def explain_unknown_agent(store: CommandStore, agent: str) -> str | None:
     """Which agents there are, if none is called as ``--agent`` says; None if one is."""
-    if not agent or store.list_agents(agent) or not (known := store.list_agents()):
+    if not agent or store.list_agents(agent) or not (agent_folders := store.list_agents()):
         return None
-    names = ", ".join(sanitize.make_line(name) for name in sorted(session_lines.name_agents(known).values()))
+    names = ", ".join(sanitize.make_line(name) for name in sorted(session_lines.name_agents(agent_folders).values()))
     return f"no agent called {agent!r} has sessions here. Those that have: {names}"
 
 
@@ -400,9 +405,11 @@ def format_candidates(
 ) -> list[str]:
     """The lines of a message on stderr that names sessions: a table as that of ``list``. ``ids``: the displayed forms,
     by selector, if they are not those of the store."""
-    shown, more = rows[:_SHOWN_CANDIDATES], len(rows) - _SHOWN_CANDIDATES
-    lines = format_table(store, shown, shorten_ids(store, shown) if ids is None else ids, sys.stderr, len(_INDENT))
-    return [f"{_INDENT}{line}" for line in [*lines, *([f"and {more} more"] if more > 0 else [])]]
+    shown_rows, hidden_count = rows[:_MOST_CANDIDATES], len(rows) - _MOST_CANDIDATES
+    if ids is None:
+        ids = shorten_ids(store, shown_rows)
+    lines = format_table(store, shown_rows, ids, sys.stderr, len(_INDENT))
+    return [f"{_INDENT}{line}" for line in [*lines, *([f"and {hidden_count} more"] if hidden_count > 0 else [])]]
 
 
 def format_table(
@@ -419,7 +426,7 @@ def format_table(
     ``with_size``: with the sizes, too."""
     from acp_proxy.views import session_table  # imported late, as list does
 
-    width = shutil.get_terminal_size().columns - indent if stream.isatty() else _UNLIMITED
+    width = shutil.get_terminal_size().columns - indent if stream.isatty() else _UNLIMITED_COLUMNS
     now, home, forms = datetime.now().astimezone(), os.path.expanduser("~"), find_ascii_forms(stream)
     agents = session_lines.name_agents({*store.list_agents(), *(row.agent_folder for row in rows)})
     look = session_table.ListLook(width, False, now, home, forms, agents)

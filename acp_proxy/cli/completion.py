@@ -14,12 +14,12 @@ from typer import _completion_classes
 
 from acp_proxy.config import config_file
 
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(~[0-9]+)*")
+_PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(~[0-9]+)*")
 COMPLETE_VARIABLE = "_ACP_PROXY_COMPLETE"
 """Set by the shell's script: this process completes a word."""
-_SAID = " .,-_/+@#%=?"
-_SAID_ELSEWHERE = ":()"
-"""Other characters of titles, where the shell only shows them: zsh evaluates a list of words in parentheses."""
+_TITLE_PUNCTUATION = " .,-_/+@#%=?"
+_TITLE_PUNCTUATION_OUTSIDE_ZSH = ":()"
+"""Characters of titles that other shells only show: zsh evaluates a list of words in parentheses."""
 _TITLE_CHARACTERS = 60
 
 
@@ -34,15 +34,17 @@ def _list_newest(beginning: str, root: Path, agent: str = "") -> list[tuple[str,
     from acp_proxy.store.command_store import CompletionQuery  # imported late: slow, and often typer answers
 
     sessions = CompletionQuery(root).find_sessions(beginning, agent)
-    newest = [("last", "the newest")] if "last".startswith(beginning) else []
-    return newest + [(seen.selector, clean_title(seen.title)) for seen in sessions if is_plain(seen.selector)]
+    last_entry = [("last", "the newest")] if "last".startswith(beginning) else []
+    return last_entry + [
+        (session.selector, clean_title(session.title)) for session in sessions if is_plain(session.selector)
+    ]
 
 
-def _store_root(path: str) -> Path:
+def _choose_root(path: str) -> Path:
     """The store's directory: ``path``, else that of the configuration file, else the default."""
     from acp_proxy.store.command_store import find_default_root
 
-    path = path or config_file.read_own()[0].get("store", "")
+    path = path or config_file.read_user_file()[0].get("store", "")
     return Path(path).expanduser() if path else find_default_root()
 
 
@@ -52,12 +54,12 @@ def _is_for_zsh() -> bool:
 
 def is_plain(id: str) -> bool:
     """Whether no character of it has a meaning in a shell."""
-    return _PLAIN.fullmatch(id) is not None
+    return _PLAIN_ID.fullmatch(id) is not None
 
 
 def clean_title(title: str) -> str:
     """The part of a title that has no meaning in a shell."""
-    allowed = _SAID if _is_for_zsh() else _SAID + _SAID_ELSEWHERE
+    allowed = _TITLE_PUNCTUATION if _is_for_zsh() else _TITLE_PUNCTUATION + _TITLE_PUNCTUATION_OUTSIDE_ZSH
     plain = "".join(character if character.isalnum() or character in allowed else " " for character in title)
     return " ".join(plain.split())[:_TITLE_CHARACTERS]
 
@@ -80,16 +82,16 @@ def complete_deleted(context: typer.Context, incomplete: str) -> list[tuple[str,
     from acp_proxy.store.command_store import CompletionQuery  # imported late: no command needs it
 
     deleted = CompletionQuery(_find_root(context)).list_deleted()
-    last = [("last", "the latest")] if "last".startswith(incomplete) else []
-    return last + [
+    last_entry = [("last", "the latest")] if "last".startswith(incomplete) else []
+    return last_entry + [
         (session.selector, clean_title(session.title or ""))
         for session in deleted
         if session.selector.startswith(incomplete) and is_plain(session.selector)
     ]
 
 
-def complete_from(words: Sequence[str]) -> Callable[[str], list[str]]:
-    """A completion from a few words: those that begin with what is typed."""
+def make_word_completion(words: Sequence[str]) -> Callable[[str], list[str]]:
+    """A completion function that offers those of a few words that begin with what is typed."""
 
     def list_offered(incomplete: str) -> list[str]:
         return [word for word in words if word.startswith(incomplete)]
@@ -103,8 +105,10 @@ def complete_agent(context: typer.Context, incomplete: str) -> list[str]:
 
     completions = set[str]()
     for folder in CompletionQuery(_find_root(context)).list_agents():
-        ways = (name_agent(folder), strip_hash(folder))  # with the scope, if the user typed its beginning
-        completions.update(next(([name] for name in ways if name.startswith(incomplete) and is_plain(name)), []))
+        names_to_try = (name_agent(folder), strip_hash(folder))  # with the scope, if the user typed its beginning
+        completions.update(
+            next(([name] for name in names_to_try if name.startswith(incomplete) and is_plain(name)), [])
+        )
     return sorted(completions)
 
 
@@ -124,4 +128,4 @@ def _complete_file(beginning: str) -> list[str]:
 
 
 def _find_root(context: typer.Context) -> Path:
-    return _store_root(str(context.params.get("store") or os.environ.get("ACP_PROXY_STORE", "")))
+    return _choose_root(str(context.params.get("store") or os.environ.get("ACP_PROXY_STORE", "")))

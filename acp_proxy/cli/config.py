@@ -14,7 +14,7 @@ import typer
 from acp_proxy import shell_quote
 from acp_proxy.cli import output_files
 from acp_proxy.cli.common import JsonOption, print_on_stderr, report_errors
-from acp_proxy.cli.completion import complete_from
+from acp_proxy.cli.completion import make_word_completion
 from acp_proxy.cli.run_help import METAVARS
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import config_edit, config_file, options
@@ -36,7 +36,7 @@ class Setting:
     is_flag: bool
 
     @property
-    def shown(self) -> str:
+    def file_text(self) -> str:
         """Its value as the configuration file has it."""
         return ("true" if self.value else "false") if self.is_flag else self.value
 
@@ -52,7 +52,7 @@ def config(
             metavar="[NAME | get NAME | set NAME VALUE | unset NAME]",
             help="An option, to see what it and its values mean; or what to write into the configuration file.",
             show_default=False,
-            autocompletion=complete_from([_GET, _SET, _UNSET, *options.OPTIONS]),
+            autocompletion=make_word_completion([_GET, _SET, _UNSET, *options.OPTIONS]),
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -74,36 +74,36 @@ def config(
         with report_errors():
             _change(path, words)
         return
-    values, wrong = config_file.read_own()
+    values, problems = config_file.read_user_file()
     if words:
         is_get = words[0] == _GET and len(words) == 2
         with report_errors():
             name = _read_name(words[1 if is_get else 0])
             if len(words) > 1 and not is_get:
-                raise UsageError(f"to set it: {shell_quote.joined(['acp-proxy', 'config', _SET, *words])}")
+                raise UsageError(f"to set it: {shell_quote.join(['acp-proxy', 'config', _SET, *words])}")
         [setting] = [setting for setting in read_settings(os.environ, values) if setting.name == name]
         if as_json:
-            typer.echo(sanitize.format_json(_encode(setting), indent=2))
+            typer.echo(sanitize.format_json(_encode_setting(setting), indent=2))
         elif is_get:
-            typer.echo(sanitize.make_line(setting.shown))
+            typer.echo(sanitize.make_line(setting.file_text))
         else:
             for line in _explain(setting):
                 typer.echo(fit_to_stream(sanitize.make_line(line), sys.stdout, _COLUMN))
         return
     settings = list(read_settings(os.environ, values))
-    wrong += [problem for setting in settings if (problem := _find_problem(setting)) is not None]
+    problems += [problem for setting in settings if (problem := _find_variable_problem(setting)) is not None]
     is_there = os.path.exists(path)
     if as_json:
-        _print_json(path, settings, wrong, is_there=is_there)
+        _print_json(path, settings, problems, is_there=is_there)
     else:
         typer.echo(sanitize.make_line(f"{path}{'' if is_there else ' (there is no such file)'}"))
         for line in _format_lines(settings):
             typer.echo(sanitize.make_line(line) if sys.stdout.isatty() else line)
     if sys.stdout.isatty() and not as_json:
         typer.echo(fit_to_stream(_HINT, sys.stderr), err=True)
-    for text in wrong:
+    for text in problems:
         typer.echo(fit_to_stream(f"acp-proxy: {sanitize.make_line(text)}", sys.stderr), err=True)
-    if wrong:
+    if problems:
         raise typer.Exit(2)
 
 
@@ -119,7 +119,7 @@ def read_settings(environment: Mapping[str, str], file: Mapping[str, str]) -> It
         yield Setting(name, option.variable, value, source, option.is_flag)
 
 
-def _find_problem(setting: Setting) -> str | None:
+def _find_variable_problem(setting: Setting) -> str | None:
     """What is wrong with a value of the environment."""
     if setting.source != _ENVIRONMENT:
         return None
@@ -132,13 +132,13 @@ def _find_problem(setting: Setting) -> str | None:
 
 def _format_lines(settings: list[Setting]) -> Iterator[str]:
     rows = [
-        (setting.name, setting.shown, setting.variable if setting.source == _ENVIRONMENT else setting.source)
+        (setting.name, setting.file_text, setting.variable if setting.source == _ENVIRONMENT else setting.source)
         for setting in settings
     ]
     if not sys.stdout.isatty():
         yield from ("\t".join(row) for row in rows)
         return
-    names, values = (max(len(row[at]) for row in rows) for at in (0, 1))
+    names, values = (max(len(row[column]) for row in rows) for column in (0, 1))
     yield from (f"{name:<{names}}  {value:<{values}}  {source}" for name, value, source in rows)
 
 
@@ -154,12 +154,14 @@ def _explain(setting: Setting) -> Iterator[str]:
     yield f"{'values':<{_COLUMN}}{', '.join(_list_values(setting.name))}"
     if option.default or option.is_flag:
         yield f"{'default':<{_COLUMN}}{'false' if option.is_flag else option.default}"
-    yield f"{'now':<{_COLUMN}}{setting.shown}{where}"
+    yield f"{'now':<{_COLUMN}}{setting.file_text}{where}"
     yield f"{'variable':<{_COLUMN}}{setting.variable}"
-    example = next((value for value in _list_values(setting.name) if value not in (setting.shown, option.default)), "")
+    example = next(
+        (value for value in _list_values(setting.name) if value not in (setting.file_text, option.default)), ""
+    )
     if setting.source == _FILE:
         yield f"{'to unset':<{_COLUMN}}acp-proxy config unset {setting.name}"
-    if setting.name != config_file.OF_ONE_AGENT:
+    if setting.name != config_file.ONE_AGENT_OPTION:
         yield f"{'to set':<{_COLUMN}}acp-proxy config set {setting.name} {example}"
 
 
@@ -184,16 +186,16 @@ def _change(path: str, words: list[str]) -> None:
     is_set = words[0] == _SET
     if len(words) != (3 if is_set else 2):
         example = "set redact keys" if is_set else "unset redact"
-        takes = "NAME VALUE" if is_set else "NAME"
-        raise UsageError(f"config {words[0]} takes {takes}, such as: acp-proxy config {example}")
+        expected_words = "NAME VALUE" if is_set else "NAME"
+        raise UsageError(f"config {words[0]} takes {expected_words}, such as: acp-proxy config {example}")
     name, folder = _read_name(words[1]), os.path.dirname(path)
-    written = None
+    value_text = None
     if is_set:
         value = words[2]
         if name in config_file.PATHS and value not in ("", "off", "keys"):
             value = os.path.abspath(os.path.expanduser(value))  # the file's relative paths begin at its own directory
-        written = config_edit.format_value(name, value)
-        config_file.encode_value(name, tomllib.loads(f"value = {written}")["value"], folder)
+        value_text = config_edit.format_value(name, value)
+        config_file.encode_value(name, tomllib.loads(f"value = {value_text}")["value"], folder)
     target = Path(os.path.realpath(path))  # a link stays one
     try:
         mode, text = target.stat().st_mode & 0o777, target.read_bytes().decode("utf-8-sig")
@@ -202,20 +204,20 @@ def _change(path: str, words: list[str]) -> None:
     except (OSError, UnicodeDecodeError) as problem:
         raise AcpProxyError(f"{path} cannot be read: {getattr(problem, 'strerror', None) or 'not UTF-8'}.") from problem
     try:
-        changed = config_edit.set_value(text, name, written)
+        changed = config_edit.set_value(text, name, value_text)
     except UsageError as problem:
         raise UsageError(f"{path}: {problem}") from problem
     if changed != text:
         output_files.make_directory(target.parent)
         output_files.write_file(target, [changed.encode()], force=True)
         os.chmod(target, mode)
-    gone = f"{name} is removed from" if changed != text else f"{name} is not set in"
-    typer.echo(sanitize.make_line(f"{name} = {written}  in {path}" if is_set else f"{gone} {path}"))
+    removal = f"{name} is removed from" if changed != text else f"{name} is not set in"
+    typer.echo(sanitize.make_line(f"{name} = {value_text}  in {path}" if is_set else f"{removal} {path}"))
     if os.environ.get(options.OPTIONS[name].variable):
         print_on_stderr(f"{options.OPTIONS[name].variable} is set in your environment, and wins.")
 
 
-def _encode(setting: Setting) -> dict[str, object]:
+def _encode_setting(setting: Setting) -> dict[str, object]:
     return {
         "name": setting.name,
         "value": bool(setting.value) if setting.is_flag else setting.value,
@@ -224,7 +226,7 @@ def _encode(setting: Setting) -> dict[str, object]:
     }
 
 
-def _print_json(path: str, settings: list[Setting], wrong: list[str], *, is_there: bool) -> None:
-    shown = [_encode(setting) for setting in settings]
-    report = {"file": path, "isThere": is_there, "options": shown, "problems": wrong}
+def _print_json(path: str, settings: list[Setting], problems: list[str], *, is_there: bool) -> None:
+    encoded = [_encode_setting(setting) for setting in settings]
+    report = {"file": path, "isThere": is_there, "options": encoded, "problems": problems}
     typer.echo(sanitize.format_json(report, indent=2))

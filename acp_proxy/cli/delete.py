@@ -15,7 +15,7 @@ from acp_proxy.cli.common import (
     YesOption,
     ask_to_confirm,
     choose_session,
-    find_matching,
+    find_deleted_matching,
     format_candidates,
     format_command,
     format_short_heading,
@@ -93,9 +93,9 @@ def delete(
                     "Its turn is running. The rest of it" if is_one else "Some are running. The rest of their turns"
                 )
                 typer.echo(f"{subject} will not be recorded.", err=True)
-            them = "it" if len(chosen) == 1 else f"these {len(chosen)}"
-            how = f"? It can be restored for {formatting.format_days(opened.bin_days)}." if soft else " permanently?"
-            ask_to_confirm(f"Delete {them}{how if len(chosen) == 1 else how.replace('It can', 'They can')}")
+            pronoun = "it" if len(chosen) == 1 else f"these {len(chosen)}"
+            ending = f"? It can be restored for {formatting.format_days(opened.bin_days)}." if soft else " permanently?"
+            ask_to_confirm(f"Delete {pronoun}{ending if len(chosen) == 1 else ending.replace('It can', 'They can')}")
         for row in chosen:
             try:
                 if isinstance(row, ListedSession):
@@ -104,10 +104,10 @@ def delete(
                     opened.delete_permanently(row)
             except Unreadable:
                 typer.echo("The index cannot be written now. The next list removes the session from it.", err=True)
-        back = format_restore_command(opened, chosen, repeat_store_option(context, store)) if soft else None
-    them = "it" if len(chosen) == 1 else "them"
-    within = f"To bring {them} back within {formatting.format_days(opened.bin_days)}: {back}"
-    typer.echo(sanitize.make_line(f"Deleted. {within}") if back else "Deleted permanently.")
+        restore_command = format_restore_command(opened, chosen, repeat_store_option(context, store)) if soft else None
+    pronoun = "it" if len(chosen) == 1 else "them"
+    restore_advice = f"To bring {pronoun} back within {formatting.format_days(opened.bin_days)}: {restore_command}"
+    typer.echo(sanitize.make_line(f"Deleted. {restore_advice}") if restore_command else "Deleted permanently.")
 
 
 def _choose_sessions(
@@ -115,7 +115,7 @@ def _choose_sessions(
 ) -> list[ListedSession | DeletedSession]:
     """One session, or its soft-deleted copies. ``exact_title``: see ``choose_session``. Raises NoSuchSession."""
     if selector != LAST and not store.find_named(selector, agent):
-        matches = find_matching(store.list_deleted(), selector, agent)
+        matches = find_deleted_matching(store.list_deleted(), selector, agent)
         if len({(session.agent_folder, session.session_id) for session in matches}) == 1:
             if soft:
                 raise NoSuchSession(
@@ -133,41 +133,46 @@ def format_restore_command(
 
     It has whole ids: the beginning of one may soon be that of another.
     """
-    in_bin = store.list_deleted()
-    by_place = {(session.agent_folder, name_before_delete(session.name)): session for session in reversed(in_bin)}
-    mine = [by_place[place] for row in deleted if (place := (row.agent_folder, row.name)) in by_place]
-    if not mine:
+    all_deleted = store.list_deleted()
+    by_transcript = {
+        (session.agent_folder, name_before_delete(session.name)): session for session in reversed(all_deleted)
+    }
+    restorable = [
+        by_transcript[transcript] for row in deleted if (transcript := (row.agent_folder, row.name)) in by_transcript
+    ]
+    if not restorable:
         return None
-    if not any(_is_of_several_agents(store, session, in_bin) for session in mine):
-        return format_command("restore", [_name_deleted(session, in_bin, "") for session in mine], *options)
+    if not any(_is_of_several_agents(store, session, all_deleted) for session in restorable):
+        return format_command("restore", [_name_deleted(session, all_deleted, "") for session in restorable], *options)
     return " && ".join(
         format_command(
             "restore",
-            [_name_deleted(session, in_bin, folder) for session in mine if session.agent_folder == folder],
+            [_name_deleted(session, all_deleted, folder) for session in restorable if session.agent_folder == folder],
             "--agent",
             name_known_agent(store, folder),
             *options,
         )
-        for folder in dict.fromkeys(session.agent_folder for session in mine)
+        for folder in dict.fromkeys(session.agent_folder for session in restorable)
     )
 
 
-def _is_of_several_agents(store: CommandStore, deleted: DeletedSession, in_bin: list[DeletedSession]) -> bool:
-    is_in_bin = any(
-        session.session_id == deleted.session_id and session.agent_folder != deleted.agent_folder for session in in_bin
+def _is_of_several_agents(store: CommandStore, deleted: DeletedSession, all_deleted: list[DeletedSession]) -> bool:
+    has_deleted_namesake = any(
+        session.session_id == deleted.session_id and session.agent_folder != deleted.agent_folder
+        for session in all_deleted
     )
-    return is_in_bin or bool(repeat_agent_option(store, deleted.agent_folder, deleted.session_id))
+    return has_deleted_namesake or bool(repeat_agent_option(store, deleted.agent_folder, deleted.session_id))
 
 
-def _name_deleted(deleted: DeletedSession, in_bin: list[DeletedSession], agent: str) -> str:
+def _name_deleted(deleted: DeletedSession, all_deleted: list[DeletedSession], agent: str) -> str:
     """The word that names exactly this session, and that a user can type: its id, else its transcript's name."""
     word = deleted.selector
-    return word if is_typable(word) and _is_only_name_of(word, deleted, in_bin, agent) else deleted.name
+    return word if is_typable(word) and _is_only_name_of(word, deleted, all_deleted, agent) else deleted.name
 
 
-def _is_only_name_of(word: str, deleted: DeletedSession, in_bin: list[DeletedSession], agent: str) -> bool:
+def _is_only_name_of(word: str, deleted: DeletedSession, all_deleted: list[DeletedSession], agent: str) -> bool:
     """Whether ``restore`` takes this word for exactly this session."""
-    matches = find_matching(in_bin, word, agent)
+    matches = find_deleted_matching(all_deleted, word, agent)
     is_one = all(
         (session.agent_folder, session.session_id) == (deleted.agent_folder, deleted.session_id) for session in matches
     )

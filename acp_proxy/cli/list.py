@@ -24,13 +24,13 @@ from acp_proxy.cli.common import (
 )
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.cli.session_filter import (
-    OPTIONS,
+    FILTER_PARAMETERS,
     BranchOption,
     CwdOption,
     HereOption,
     SinceOption,
     UntilOption,
-    explain_given,
+    explain_no_match,
     make_filter,
 )
 from acp_proxy.cli.wrapping import fit_to_stream
@@ -47,7 +47,7 @@ NOTHING_ARCHIVED = "No session is archived. To archive one: acp-proxy archive SE
 ROWS_TOGETHER = 100  # rows that decide the widths of a table: more than a screen
 
 
-def _show(store: CommandStore, rows: Iterator[ListedSession], *, is_long: bool) -> None:
+def _show_rows(store: CommandStore, rows: Iterator[ListedSession], *, is_long: bool) -> None:
     """Show the sessions to the user, or write them for another program."""
     target = find_screen()
     blocks = _format_table(store, rows, target, is_long) if target.is_terminal else _format_lines(store, rows, is_long)
@@ -61,12 +61,12 @@ def _format_table(store: CommandStore, rows: Iterator[ListedSession], target: Sc
 
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
     agents = name_agents(store.list_agents())
-    list_look = session_table.ListLook(target.width, target.colours, now, home, target.forms, agents)
+    look = session_table.ListLook(target.width, target.colours, now, home, target.forms, agents)
     table: Table | None = None
     while chunk := list(islice(rows, ROWS_TOGETHER)):
         ids, usage = shorten_ids(store, chunk), store.read_tokens_and_cost(chunk) if is_long else None
         if table is None:
-            table = session_table.make_table(chunk, ids, list_look, usage)
+            table = session_table.make_table(chunk, ids, look, usage)
             yield f"{table.format_heading()}\n"
         yield "".join(f"{text}\n" for text in table.format_rows(chunk, ids, usage))
 
@@ -76,14 +76,14 @@ def _format_lines(store: CommandStore, rows: Iterator[ListedSession], is_long: b
         usage = store.read_tokens_and_cost(chunk) if is_long else {}
         for row in chunk:
             figures = usage.get((row.agent_folder, row.name), TokensAndCost())
-            more = [str(figures.tokens or ""), formatting.format_amounts(figures.cost)] if is_long else []
-            yield "\t".join([format_tab_separated(row), *more]) + "\n"
+            extra_cells = [str(figures.tokens or ""), formatting.format_amounts(figures.cost)] if is_long else []
+            yield "\t".join([format_tab_separated(row), *extra_cells]) + "\n"
 
 
-_REPEATED = ("store", *OPTIONS, "archived", "pinned")
+_REPEATED = ("store", *FILTER_PARAMETERS, "archived", "pinned")
 """The options that another list repeats."""
 _Sort = Literal["newest", "oldest", "title", "agent", "directory", "turns", "size"]
-_KEYS: dict[str, Callable[[ListedSession], Any]] = {
+_SORT_KEYS: dict[str, Callable[[ListedSession], Any]] = {
     "oldest": lambda row: row.updated,
     "title": lambda row: (row.title or "").casefold(),
     "agent": lambda row: row.agent_folder,
@@ -136,27 +136,32 @@ def list_sessions(
     in full, separated by tabs; with --long, tokens and cost follow.
     """
     with report_errors():
-        wanted = make_filter(agent, cwd, here, since, until, branch, tuple(words or ()))
+        session_filter = make_filter(agent, cwd, here, since, until, branch, tuple(words or ()))
         opened = open_store(store)
-        newest = wanted.list_newest(opened, archived)
+        newest = session_filter.list_newest(opened, archived)
         if pinned:
             newest = (row for row in newest if row.is_pinned)
-        rows = islice(newest if sort == "newest" else iter(sorted(newest, key=_KEYS[sort])), limit)
+        rows = islice(newest if sort == "newest" else iter(sorted(newest, key=_SORT_KEYS[sort])), limit)
         first_rows = list(islice(rows, ROWS_TOGETHER))
-        is_narrow = wanted.is_narrow or pinned
+        is_narrow = session_filter.is_narrow or pinned
         if not first_rows and not as_json:
-            others = make_filter(words=tuple(words or ()))
+            words_alone = make_filter(words=tuple(words or ()))
             is_known = explain_unknown_agent(opened, agent) is None
-            if words and is_known and next(others.list_newest(opened, archived), None) is not None:
-                more = repeat_options(context, "store", "archived")
-                text = explain_given(
-                    context, sanitize.make_line(format_command("list", words, *more)), (*OPTIONS, "pinned")
+            if words and is_known and next(words_alone.list_newest(opened, archived), None) is not None:
+                repeated_options = repeat_options(context, "store", "archived")
+                text = explain_no_match(
+                    context,
+                    sanitize.make_line(format_command("list", words, *repeated_options)),
+                    (*FILTER_PARAMETERS, "pinned"),
                 )
             else:
-                known = (structs.replace(wanted, words=()) if words else wanted).list_newest(opened, archived)
-                corrected = _correct_words([row for row in known if row.is_pinned or not pinned], wanted.words)
+                filter_without_words = structs.replace(session_filter, words=()) if words else session_filter
+                rows_to_compare = filter_without_words.list_newest(opened, archived)
+                corrected = _correct_words(
+                    [row for row in rows_to_compare if row.is_pinned or not pinned], session_filter.words
+                )
                 near = format_command("list", corrected, *repeat_options(context, *_REPEATED)) if corrected else ""
-                options = repeat_options(context, "store", *OPTIONS)
+                options = repeat_options(context, "store", *FILTER_PARAMETERS)
                 text = explain_empty_list(
                     opened,
                     narrowed=is_narrow,
@@ -172,22 +177,25 @@ def list_sessions(
                 for block in _encode_json(_encode_rows(opened, chain(first_rows, rows), is_long=long)):
                     write(block)
         else:
-            _show(opened, chain(first_rows, rows), is_long=long)
+            _show_rows(opened, chain(first_rows, rows), is_long=long)
         if not first_rows and (is_narrow or archived):  # as for grep: what was asked for is not there
             raise typer.Exit(1)
 
 
-def list_candidates(
-    store: CommandStore, rows: Iterator[ListedSession], nothing: str, advice: str, agent: str = ""
+def show_sessions_or_advice(
+    store: CommandStore, rows: Iterator[ListedSession], empty_message: str, advice: str, agent: str = ""
 ) -> None:
-    """List what a command that got no SESSION could take. ``nothing``: the message if there is none. ``advice``: what
-    to type. Both go to stderr. ``agent``: which agents' sessions these are, as the user gives it."""
+    """Show the sessions that a command could take that was given no SESSION, and say what to type (``advice``); or that
+    there is none (``empty_message``). Both texts go to stderr.
+
+    ``agent``: the user's ``--agent``, if the rows are only of these agents. If it leaves none, exits with 1.
+    """
     first_rows = list(islice(rows, 1))
     if first_rows:
-        _show(store, chain(first_rows, rows), is_long=False)
-    unknown = explain_unknown_agent(store, agent)
-    nothing = f"{unknown[:1].upper()}{unknown[1:]}" if unknown else nothing
-    typer.echo(fit_to_stream(advice if first_rows else nothing, sys.stderr), err=True)
+        _show_rows(store, chain(first_rows, rows), is_long=False)
+    agent_problem = explain_unknown_agent(store, agent)
+    empty_message = f"{agent_problem[:1].upper()}{agent_problem[1:]}" if agent_problem else empty_message
+    typer.echo(fit_to_stream(advice if first_rows else empty_message, sys.stderr), err=True)
     if agent and not first_rows:
         raise typer.Exit(1)
 
@@ -251,8 +259,8 @@ def _encode_rows(store: CommandStore, rows: Iterator[ListedSession], *, is_long:
 
 def _encode_json(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """A JSON array, written while the rows are read."""
-    before = "["
+    separator = "["
     for row in rows:
-        yield before + "\n" + indent(sanitize.format_json(row, indent=2), "  ")
-        before = ","
-    yield "[]\n" if before == "[" else "\n]\n"
+        yield separator + "\n" + indent(sanitize.format_json(row, indent=2), "  ")
+        separator = ","
+    yield "[]\n" if separator == "[" else "\n]\n"

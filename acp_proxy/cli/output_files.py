@@ -22,18 +22,19 @@ def write_to_stdout(pieces: Iterable[bytes]) -> None:
 
 
 @contextmanager
-def report_output_errors(place: object) -> Iterator[None]:
-    """A stream for stdout alone. A reader who leaves raises BrokenPipeError. Raises NotWritable."""
+def report_output_errors(target: object) -> Iterator[None]:
+    """Turn an error of writing to ``target``, a path or a stream's name, into NotWritable. Leave alone BrokenPipeError,
+    which says that the reader has left, and FileExistsError."""
     try:
         yield
     except (BrokenPipeError, FileExistsError):
         raise
     except OSError as problem:
-        raise NotWritable(place, problem) from problem
+        raise NotWritable(target, problem) from problem
 
 
 def make_directory(path: Path) -> None:
-    """Raises NotWritable."""
+    """Create a directory and those above it. Raises NotWritable."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
@@ -41,29 +42,33 @@ def make_directory(path: Path) -> None:
 
 
 def write_file(path: Path, pieces: Iterable[bytes], *, force: bool) -> None:
-    """Raises AlreadyThere, NotWritable, and what the pieces raise."""
+    """Write a file: complete, or not at all. ``force``: replace an existing one.
+
+    Raises AlreadyThere, NotWritable, and what the pieces raise.
+    """
     if path.exists() and not path.is_file():  # a pipe, a terminal
         with path.open("wb", buffering=0) as file:
             _fill(path, file, pieces)
         return
-    with _claim_name(path, force=force), _open_beside(path) as file:
+    with _claim_name(path, force=force), _open_temporary(path) as file:
         _fill(path, file, pieces)
 
 
 def _fill(path: Path, file: IO[bytes], pieces: Iterable[bytes]) -> None:
-    """Write without a buffer, which would fail a second time when closed. Raises NotWritable, and what the pieces
-    raise.
+    """Write the pieces without a buffer, which would fail a second time when closed. Raises NotWritable, and what the
+    pieces raise.
     """
     for piece in pieces:
-        rest = memoryview(piece)
-        while rest:
+        remaining = memoryview(piece)
+        while remaining:
             with report_output_errors(path):
-                rest = rest[file.write(rest) :]
+                remaining = remaining[file.write(remaining) :]
 
 
 @contextmanager
 def _claim_name(path: Path, *, force: bool) -> Iterator[None]:
-    """Create the file under a name that no other file has."""
+    """Create an empty file at ``path``, and remove it if the block fails; with ``force``, do nothing. Raises
+    AlreadyThere, NotWritable."""
     if force:
         yield
         return
@@ -81,7 +86,7 @@ def _claim_name(path: Path, *, force: bool) -> Iterator[None]:
 
 
 @contextmanager
-def _open_beside(path: Path) -> Iterator[IO[bytes]]:
+def _open_temporary(path: Path) -> Iterator[IO[bytes]]:
     """A temporary file that gets its name when it is complete."""
     from tempfile import NamedTemporaryFile  # imported late: other commands write no files
 

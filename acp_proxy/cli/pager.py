@@ -19,30 +19,32 @@ from acp_proxy.cli.stdio import find_ascii_forms
 if TYPE_CHECKING:
     from subprocess import Popen
 
-Say = Callable[[str], None]
+WriteText = Callable[[str], None]
+"""Writes a part of a command's output."""
 
-_ESCAPES = 4
+_ESCAPE_MODE = 4
 """ENABLE_VIRTUAL_TERMINAL_PROCESSING, of a Windows console."""
-_LESS = "FRX"
+_LESS_OPTIONS = "FRX"
 """The options of git: quit if it fits one screen (F), show colours (R), leave the text on the screen (X)."""
 
 
 class Screen(Struct, frozen=True):
-    """``is_terminal``: a person reads the output. ``is_able``: the terminal can run a pager.
+    """What a command writes to.
 
-    ``is_dressed``: output for people may be formatted, with or without ``colours``. ``forms``: of marks that it cannot
-    show (``find_ascii_forms``).
+    ``is_terminal``: a person reads the output. ``can_page``: the terminal can run a pager. ``is_formatted``: output for
+    people may be formatted, with or without ``colours``. ``forms``: what to write in place of marks that it cannot show
+    (``find_ascii_forms``).
     """
 
     is_terminal: bool
-    is_able: bool
-    is_dressed: bool
+    can_page: bool
+    is_formatted: bool
     colours: bool
     width: int
     forms: Mapping[int, str]
 
     @property
-    def room(self) -> int:
+    def line_width(self) -> int:
         """The width of a line that may end with an ellipsis, which is written as ``…``."""
         return self.width + 1 - len("…".translate(self.forms))
 
@@ -50,12 +52,12 @@ class Screen(Struct, frozen=True):
 def find_screen() -> Screen:
     """The output of this command."""
     is_terminal = sys.stdout.isatty()
-    is_able = is_terminal and os.environ.get("TERM", "").lower() not in ("dumb", "unknown") and _can_show_escapes()
-    forced = bool(os.environ.get("FORCE_COLOR")) or os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0")
-    unwanted = bool(os.environ.get("NO_COLOR")) or (os.environ.get("CLICOLOR") == "0" and not forced)
-    is_dressed = is_able or forced
+    can_page = is_terminal and os.environ.get("TERM", "").lower() not in ("dumb", "unknown") and _can_show_escapes()
+    is_forced = bool(os.environ.get("FORCE_COLOR")) or os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0")
+    is_unwanted = bool(os.environ.get("NO_COLOR")) or (os.environ.get("CLICOLOR") == "0" and not is_forced)
+    is_formatted = can_page or is_forced
     width, forms = shutil.get_terminal_size().columns, find_ascii_forms(sys.stdout)
-    return Screen(is_terminal, is_able, is_dressed, is_dressed and not unwanted, width, forms)
+    return Screen(is_terminal, can_page, is_formatted, is_formatted and not is_unwanted, width, forms)
 
 
 def is_attended() -> bool:
@@ -75,35 +77,37 @@ def _can_show_escapes() -> bool:
         console = msvcrt.get_osfhandle(sys.stdout.fileno())
         if not kernel.GetConsoleMode(console, ctypes.byref(mode)):
             return False
-        return bool(kernel.SetConsoleMode(console, mode.value | _ESCAPES))
+        return bool(kernel.SetConsoleMode(console, mode.value | _ESCAPE_MODE))
     return True
 
 
 @contextmanager
-def open_pager(target: Screen, *, stays: bool = False, stops: str = "", first: int = 1) -> Iterator[Say]:
+def open_pager(
+    target: Screen, *, keeps_short_text: bool = False, line_pattern: str = "", first_line: int = 1
+) -> Iterator[WriteText]:
     """Write through a pager. An exception of the block is raised when the pager has ended.
 
-    ``stays``: something else appears afterwards, so a text that fits one screen stays until the user leaves it.
-    ``stops``: a regular expression. In less, n and N jump between the lines that match. ``first``: the line that less
-    shows first of a text that is longer than the screen.
+    ``keeps_short_text``: a text that fits one screen, too, stays until the user leaves it, because something else
+    appears afterwards. ``line_pattern``: a regular expression: in less, n and N jump between the lines that match.
+    ``first_line``: the line that less shows first of a text that is longer than the screen.
     """
-    command = _find_pager() if target.is_able else []
+    command = _find_pager() if target.can_page else []
     is_less = bool(command) and os.path.basename(command[0]) == "less" and shutil.which(command[0]) is not None
-    if is_less and stays:
+    if is_less and keeps_short_text:
         command += ["-+F", "-+X"]
     # Searches, and goes to the first line. A search keeps less from ending by itself with a short text; and without R,
     # it would look at the colours too.
-    can_search = is_less and stops and "R" in os.environ.get("LESS", _LESS)
-    begin = [f"+{first}g"] if is_less and (first > 1 or can_search) else []
-    pager = _Pager(command, target, [f"-p{stops}", *begin] if can_search else begin)
+    can_search = is_less and line_pattern and "R" in os.environ.get("LESS", _LESS_OPTIONS)
+    jump_words = [f"+{first_line}g"] if is_less and (first_line > 1 or can_search) else []
+    pager = _Pager(command, target, [f"-p{line_pattern}", *jump_words] if can_search else jump_words)
     try:
-        yield pager.say
+        yield pager.write
     except (BrokenPipeError, KeyboardInterrupt):  # the user left the pager; Ctrl-C belongs to the pager
         if not pager.is_started:
             raise
     finally:
         pager.close()
-    if stays and not is_less:
+    if keeps_short_text and not is_less:
         _print("\nPress Enter to go back.")
         sys.stdin.readline()
 
@@ -119,19 +123,19 @@ class _Pager:
         self._command = command
         self._target = target
         self._for_long_texts = for_long_texts
-        self._waiting = ""
+        self._held_text = ""
         self._process = None if for_long_texts else _start(command)
 
     @property
     def is_started(self) -> bool:
         return self._process is not None
 
-    def say(self, text: str) -> None:
+    def write(self, text: str) -> None:
         if not self._for_long_texts:
-            self._write(text)
+            self._write_now(text)
             return
-        self._waiting += text
-        if self._waiting.count("\n") >= shutil.get_terminal_size().lines:
+        self._held_text += text
+        if self._held_text.count("\n") >= shutil.get_terminal_size().lines:
             self._start_late(self._for_long_texts)
 
     def close(self) -> None:
@@ -147,12 +151,12 @@ class _Pager:
             with suppress(KeyboardInterrupt):
                 self._process.wait()
 
-    def _start_late(self, more: list[str]) -> None:
-        self._process = _start([*self._command, *more])
+    def _start_late(self, extra_words: list[str]) -> None:
+        self._process = _start([*self._command, *extra_words])
         self._for_long_texts = []
-        self._write(self._waiting)
+        self._write_now(self._held_text)
 
-    def _write(self, text: str) -> None:
+    def _write_now(self, text: str) -> None:
         if self._process is None:
             _print(text)
         else:
@@ -173,10 +177,10 @@ def _start(command: list[str]) -> "Popen[bytes] | None":
     from subprocess import PIPE, Popen  # slow to import
 
     try:
-        usual = {"LESS": _LESS, "LV": "-c"}
+        defaults = {"LESS": _LESS_OPTIONS, "LV": "-c"}
         if sys.stdout.encoding.lower() == "utf-8":  # as Python decides under LC_ALL=C, where less would show bytes
-            usual["LESSCHARSET"] = "utf-8"
-        return Popen(command, stdin=PIPE, env={**usual, **os.environ})
+            defaults["LESSCHARSET"] = "utf-8"
+        return Popen(command, stdin=PIPE, env={**defaults, **os.environ})
     except OSError:
         return None
 

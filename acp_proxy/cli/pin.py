@@ -12,7 +12,7 @@ from acp_proxy.cli.common import (
     open_store,
     report_errors,
 )
-from acp_proxy.cli.list import list_candidates
+from acp_proxy.cli.list import show_sessions_or_advice
 
 
 def pin(sessions: NamedSessionsArgument, store: StoreOption = "", agent: AgentOption = "") -> None:
@@ -35,7 +35,9 @@ def unpin(sessions: SomeSessionsArgument = None, store: StoreOption = "", agent:
         with report_errors():
             opened = open_store(store)
             pinned = (row for row in opened.list_newest(agent) if row.is_pinned)
-            list_candidates(opened, pinned, "No session is pinned.", "To unpin one: acp-proxy unpin SESSION", agent)
+            show_sessions_or_advice(
+                opened, pinned, "No session is pinned.", "To unpin one: acp-proxy unpin SESSION", agent
+            )
         return
     _set_pinned(sessions, store, agent, is_pinned=False)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-MOMENT = 0.5
-"""Seconds: a bar for shorter work would only flash."""
+PATIENCE_SECONDS = 0.5
+"""How long to wait for the end of the work before a bar appears: one for shorter work would only flash."""
 
 T = TypeVar("T")
 
@@ -20,9 +20,9 @@ def show_progress(items: Sequence[T], title: str) -> Iterator[T]:
     if len(items) < 2:
         yield from items
         return
-    with begin_progress(title) as tell:
+    with begin_progress(title) as report:
         for done, item in enumerate(items):
-            tell(done, len(items))
+            report(done, len(items))
             yield item
 
 
@@ -40,35 +40,35 @@ def begin_progress(title: str, patience: float = 0.0) -> Iterator["ProgressBar"]
 
 
 class ProgressBar:
-    """``has_begun``: the bar was shown."""
+    """A bar that is called with how much is done, and appears if work is left at a time. ``has_begun``: it appeared."""
 
     _is_one_shown: ClassVar[bool] = False
 
-    def __init__(self, title: str, begins: float) -> None:
+    def __init__(self, title: str, begins_at: float) -> None:
         self._title = title
-        self._begins = begins
-        self._shown: Progress | None = None
+        self._begins_at = begins_at
+        self._bar: Progress | None = None
         self.has_begun = False
 
     def __call__(self, done: int, total: int) -> None:
-        if self._shown is None and done < total and self._may_begin():
-            self._shown = _start(self._title, total)
+        if self._bar is None and done < total and self._may_begin():
+            self._bar = _start(self._title, total)
             ProgressBar._is_one_shown = self.has_begun = True
-        if self._shown is not None:
-            self._shown.update(self._shown.task_ids[0], completed=done, total=total)
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=done, total=total)
 
     def hide(self) -> None:
         """Remove the bar until the next progress."""
-        if self._shown is not None:
-            self._shown.stop()
-            self._shown, ProgressBar._is_one_shown = None, False
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar, ProgressBar._is_one_shown = None, False
 
     def _may_begin(self) -> bool:
-        return not ProgressBar._is_one_shown and time.monotonic() >= self._begins and sys.stderr.isatty()
+        return not ProgressBar._is_one_shown and time.monotonic() >= self._begins_at and sys.stderr.isatty()
 
 
 def _start(title: str, total: int) -> "Progress":
-    """Results printed in the meantime stay above the bar, and on stdout."""
+    """Show a bar. Results that are printed in the meantime stay above it, and on stdout."""
     from rich.console import Console
     from rich.progress import Progress
 

@@ -36,16 +36,16 @@ def rename(
     """
     with report_errors():
         title = " ".join(words) if words is not None else None
-        wanted = clean(title, AGENT_TITLE_LENGTH)
+        new_title = clean(title, AGENT_TITLE_LENGTH)
         if clear == (title is not None):
             raise UsageError("rename needs either a title or --clear. Give one of them.")
-        if wanted is None and not clear:
+        if new_title is None and not clear:
             raise UsageError("the title is empty. To remove your title, use --clear.")
-        if wanted == LAST:
+        if new_title == LAST:
             raise UsageError(f"commands take {LAST!r} for the newest session. Choose another title.")
         opened = open_store(store, for_writing=True)
         row = choose_session(opened, session, agent)
-        opened.set_listed_title(row, mask_title_as_recorded(wanted))
+        opened.set_listed_title(row, mask_title_as_recorded(new_title))
         title = _read_title(opened, row.agent_folder, row.name)
     typer.echo(sanitize.make_line(title or "(no title)"))
 

@@ -16,7 +16,7 @@ from acp_proxy.cli.common import (
     JsonOption,
     StoreOption,
     advise_on_several,
-    find_matching,
+    find_deleted_matching,
     format_candidates,
     open_store,
     report_errors,
@@ -64,15 +64,15 @@ def restore(
     with report_errors():
         opened = open_store(store, for_writing=bool(sessions) and not listing)
         if listing or not sessions:
-            deleted = find_matching(opened.list_deleted(), None, agent)
-            _list(opened, deleted, as_json)
+            deleted = find_deleted_matching(opened.list_deleted(), None, agent)
+            _show_deleted(opened, deleted, as_json)
             if agent and not deleted:  # as for list
                 raise typer.Exit(1)
             return
         chosen = {
             (session.agent_folder, session.name): session
-            for wanted in sessions
-            for session in [_choose_deleted(opened, wanted, agent)]
+            for selector in sessions
+            for session in [_choose_deleted(opened, selector, agent)]
         }
         restored = [_restore(opened, session) for session in chosen.values()]
     if as_json:
@@ -81,13 +81,14 @@ def restore(
 
 def _choose_deleted(store: CommandStore, selector: str, agent: str) -> DeletedSession:
     """The latest delete of exactly one session. Raises NoSuchSession."""
-    matches = find_matching(store.list_deleted(), None if selector == LAST else selector, agent)
+    matches = find_deleted_matching(store.list_deleted(), None if selector == LAST else selector, agent)
     if not matches:
         by_title = (
-            (session, row.title) for session, row in _read_each(store, find_matching(store.list_deleted(), None, agent))
+            (session, row.title)
+            for session, row in _summarize_each(store, find_deleted_matching(store.list_deleted(), None, agent))
         )
         matches = find_titled(by_title, selector)
-    if not matches and not find_matching(store.list_deleted(), None, agent):
+    if not matches and not find_deleted_matching(store.list_deleted(), None, agent):
         consequence = "" if selector == LAST else f", so none matches {selector!r}"
         raise NoSuchSession(f"{NOTHING_DELETED}{consequence}. To see all sessions: acp-proxy list")
     if not matches:
@@ -95,7 +96,7 @@ def _choose_deleted(store: CommandStore, selector: str, agent: str) -> DeletedSe
     if selector != LAST and len({(session.agent_folder, session.session_id) for session in matches}) > 1:
         raise NoSuchSession(
             f"{selector!r} matches several sessions:",
-            *format_candidates(store, *_read_rows(store, matches)),
+            *format_candidates(store, *_make_rows(store, matches)),
             *advise_on_several(store, matches),
         )
     return matches[0]
@@ -115,11 +116,11 @@ def _restore(store: CommandStore, deleted: DeletedSession) -> ListedSession:
     return row
 
 
-def _list(store: CommandStore, deleted_sessions: list[DeletedSession], as_json: bool) -> None:
+def _show_deleted(store: CommandStore, deleted_sessions: list[DeletedSession], as_json: bool) -> None:
     if as_json:
         values = [
             session_lines.encode_row(row) | {"deletedAt": session.deleted_at, "removedAt": session.removed_at or None}
-            for session, row in _read_each(store, deleted_sessions)
+            for session, row in _summarize_each(store, deleted_sessions)
         ]
         typer.echo(sanitize.format_json(values, indent=2))
     elif not deleted_sessions:
@@ -141,7 +142,7 @@ def _format_table(store: CommandStore, deleted_sessions: list[DeletedSession], t
     """As ``list`` shows sessions, with the times of the deletes."""
     from acp_proxy.views import session_table  # imported late, as list does
 
-    rows, ids = _read_rows(store, deleted_sessions)
+    rows, ids = _make_rows(store, deleted_sessions)
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
     agents = session_lines.name_agents({row.agent_folder for row in rows})
     look = session_table.ListLook(target.width, target.colours, now, home, target.forms, agents)
@@ -152,26 +153,26 @@ def _format_table(store: CommandStore, deleted_sessions: list[DeletedSession], t
 
 def _format_tab_separated(store: CommandStore, deleted_sessions: list[DeletedSession]) -> Iterator[str]:
     """As ``list`` writes sessions for programs, with the times of the deletes and without the state: none runs."""
-    for each, row in _read_each(store, deleted_sessions):
+    for session, row in _summarize_each(store, deleted_sessions):
         turns, size = str(row.prompt_count), str(row.size)
         yield session_lines.join_with_tabs(
-            each.selector, row.title or "", row.agent_folder, row.cwd or "", each.deleted_at, turns, size
+            session.selector, row.title or "", row.agent_folder, row.cwd or "", session.deleted_at, turns, size
         )
 
 
-def _read_rows(
+def _make_rows(
     store: CommandStore, deleted_sessions: list[DeletedSession]
 ) -> tuple[list[ListedSession], dict[str, str]]:
     """The sessions with the times of the deletes, and the displayed forms of their ids."""
-    short = session_lines.shorten_selectors(deleted_sessions, ())
+    short_ids = session_lines.shorten_selectors(deleted_sessions, ())
     rows, ids = list[ListedSession](), dict[str, str]()
-    for session, row in _read_each(store, deleted_sessions):
+    for session, row in _summarize_each(store, deleted_sessions):
         rows.append(replace(row, updated=session.deleted_at))
-        ids[row.selector] = short[session.selector]
+        ids[row.selector] = short_ids[session.selector]
     return rows, ids
 
 
-def _read_each(
+def _summarize_each(
     store: CommandStore, deleted_sessions: list[DeletedSession]
 ) -> Iterator[tuple[DeletedSession, ListedSession]]:
     for session in deleted_sessions:

@@ -14,7 +14,7 @@ from acp_proxy.config import options
 # ``--help`` leaves out the options that have a ``rich_help_panel``; ``--help-all`` shows them too, grouped by panel.
 
 
-_ALL = "acp_proxy.help_all"
+_SHOW_ALL_KEY = "acp_proxy.help_all"
 
 
 class CommandInFront(Command):
@@ -28,23 +28,23 @@ class CommandInFront(Command):
             if record := make_record(param, ctx):
                 panel = getattr(param, "rich_help_panel", None)
                 default = "Arguments" if param.param_type_name == "argument" else "Options"
-                if panel is None or _ALL in ctx.meta:
+                if panel is None or _SHOW_ALL_KEY in ctx.meta:
                     sections.setdefault(panel or default, []).append(record)
-        first = [name for name in ("Arguments", "Options") if name in sections]
-        for name in [*first, *(name for name in sections if name not in first)]:
+        first_names = [name for name in ("Arguments", "Options") if name in sections]
+        for name in [*first_names, *(name for name in sections if name not in first_names)]:
             with formatter.section(name):
                 formatter.write_dl(sections[name])
 
 
-def show_all(context: typer.Context, wanted: bool) -> None:
+def show_all(context: typer.Context, is_given: bool) -> None:
     """The callback of ``--help-all``."""
-    if wanted:
-        typer.echo(write_full_help(context))
+    if is_given:
+        typer.echo(format_full_help(context))
         raise typer.Exit
 
 
-def write_full_help(context: typer.Context) -> str:
-    context.meta[_ALL] = True
+def format_full_help(context: typer.Context) -> str:
+    context.meta[_SHOW_ALL_KEY] = True
     return context.get_help()
 
 
@@ -79,7 +79,7 @@ PANELS = {
     "Replay": ("replay", "replay-tool-limit", "record-size"),
     "Files and processes": ("fsync", "compress", "registry", "grace"),
 }
-"""The options that only --help-all shows."""
+"""The options that only --help-all shows, by their heading there."""
 
 
 def run(agent: list[str], **given: Any) -> None:
@@ -101,7 +101,7 @@ def _list_option_words(name: str, value: object) -> list[str]:
 
 
 def make_signature(*arguments: inspect.Parameter, without: tuple[str, ...] = ()) -> inspect.Signature:
-    """typer reads a command's options from its signature. This one is made from ``options.OPTIONS``.
+    """A signature with ``options.OPTIONS``, since typer reads a command's options from its signature.
 
     ``without``: the options that the command lacks.
     """
@@ -110,16 +110,16 @@ def make_signature(*arguments: inspect.Parameter, without: tuple[str, ...] = ())
     for panel, names in ((None, COMMON), *PANELS.items()):
         for name in (name for name in names if name not in without):
             option = options.OPTIONS[name]
-            shown = typer.Option(
+            option_info = typer.Option(
                 f"--{name}",
                 envvar=option.variable,
                 help=option.help_text,
                 metavar="|".join(option.choices) or METAVARS.get(name),
                 show_default=bool(option.default),
-                autocompletion=completion.complete_from(option.choices) if option.choices else None,
+                autocompletion=completion.make_word_completion(option.choices) if option.choices else None,
                 rich_help_panel=panel,
             )
-            annotation = Annotated[bool if option.is_flag else str, shown]  # type: ignore[valid-type]
+            annotation = Annotated[bool if option.is_flag else str, option_info]  # type: ignore[valid-type]
             default = False if option.is_flag else option.default
             parameters.append(inspect.Parameter(name.replace("-", "_"), kind, annotation=annotation, default=default))
     all_options = typer.Option("--help-all", is_eager=True, callback=show_all, help="Show all options and exit.")

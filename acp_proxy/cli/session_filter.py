@@ -71,18 +71,18 @@ class SessionFilter(Struct, frozen=True):
 
 
 ALL = SessionFilter()
-OPTIONS = ("agent", "cwd", "here", "since", "until", "branch")
+FILTER_PARAMETERS = ("agent", "cwd", "here", "since", "until", "branch")
 """The parameters of a command that leave out sessions."""
 
 
-def explain_given(context: typer.Context, command: str, parameters: Iterable[str] = OPTIONS) -> str:
-    """What to say if nothing matches, but something would without those of these parameters that were given.
+def explain_no_match(context: typer.Context, command: str, parameters: Iterable[str] = FILTER_PARAMETERS) -> str:
+    """What to say if nothing matches, but something would without the options of the filter that were given.
 
-    ``command``: the one without them.
+    ``command``: the command line without them. ``parameters``: those that leave out sessions.
     """
     names = [words[0] for name in parameters if (words := repeat_options(context, name))]
-    them = "it" if len(names) == 1 else "them"
-    return f"Nothing matches with {' and '.join(names)}. Without {them}, something does: {command}"
+    pronoun = "it" if len(names) == 1 else "them"
+    return f"Nothing matches with {' and '.join(names)}. Without {pronoun}, something does: {command}"
 
 
 def make_filter(

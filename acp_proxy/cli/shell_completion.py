@@ -27,7 +27,7 @@ else
   {_REGISTER}
 fi"""
 """zsh runs the file at the first Tab, which has to complete the word too."""
-_BASH = r"""_acp_proxy_completion() {
+_BASH_SCRIPT = r"""_acp_proxy_completion() {
     local typed=${COMP_LINE:0:COMP_POINT} line value word widest=0
     local -a lines
     mapfile -t lines < <(_ACP_PROXY_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args \
@@ -52,7 +52,7 @@ _BASH = r"""_acp_proxy_completion() {
 }
 complete -o default -o nosort -F _acp_proxy_completion acp-proxy"""
 _KEYS_OF_ALL_PROGRAMS = ("Import-Module PSReadLine", "Set-PSReadLineKeyHandler")
-_PROFILE = "[Console]::OutputEncoding = [Text.Encoding]::UTF8; $PROFILE; Get-ExecutionPolicy"
+_PROFILE_QUERY = "[Console]::OutputEncoding = [Text.Encoding]::UTF8; $PROFILE; Get-ExecutionPolicy"
 _POWERSHELL_LIMIT = 60.0
 
 
@@ -63,11 +63,13 @@ def install(context: typer.Context, parameter: Any, value: Any) -> Any:
     if context.resilient_parsing or shell not in ("bash", "zsh", "powershell", "pwsh"):
         return install_callback(context, parameter, value)
     if shell == "bash":
-        _write(path := Path.home() / ".bash_completions" / f"{_PROGRAM}.sh", _make_script(shell))
-        _add(Path.home() / ".bashrc", f"source '{path}'")
+        _write_script(path := Path.home() / ".bash_completions" / f"{_PROGRAM}.sh", _make_script(shell))
+        _add_to_settings(Path.home() / ".bashrc", f"source '{path}'")
     elif shell == "zsh":
-        _write(Path.home() / ".zfunc" / f"_{_PROGRAM}", _make_script(shell).replace(_REGISTER, _COMPLETE_OR_REGISTER))
-        _add(Path(os.environ.get("ZDOTDIR") or Path.home()) / ".zshrc", _ZSH_LINE)
+        _write_script(
+            Path.home() / ".zfunc" / f"_{_PROGRAM}", _make_script(shell).replace(_REGISTER, _COMPLETE_OR_REGISTER)
+        )
+        _add_to_settings(Path(os.environ.get("ZDOTDIR") or Path.home()) / ".zshrc", _ZSH_LINE)
     else:
         _install_powershell(shell)
     typer.echo("Completion works in new terminals.")
@@ -87,8 +89,8 @@ def show(context: typer.Context, parameter: Any, value: Any) -> Any:
 def _find_named_shell() -> str | None:
     """The shell that the user names behind the option, which is a flag for typer: it would find the one it runs in."""
     words = sys.argv[1:]
-    named = [word for before, word in pairwise(words) if before in ("--install-completion", "--show-completion")]
-    return named[0] if named and named[0] in _SHELLS else None
+    names = [word for option, word in pairwise(words) if option in ("--install-completion", "--show-completion")]
+    return names[0] if names and names[0] in _SHELLS else None
 
 
 def _find_shell(value: Any) -> str | None:
@@ -97,22 +99,22 @@ def _find_shell(value: Any) -> str | None:
 
 def _make_script(shell: str) -> str:
     if shell == "bash":
-        return _BASH
+        return _BASH_SCRIPT
     script = get_completion_script(prog_name=_PROGRAM, complete_var=COMPLETE_VARIABLE, shell=shell)
     return "\n".join(line for line in script.splitlines() if not line.startswith(_KEYS_OF_ALL_PROGRAMS))
 
 
 def _install_powershell(shell: str) -> None:
-    words = [shell, "-NoProfile", "-NonInteractive", "-Command", _PROFILE]
-    asked = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=_POWERSHELL_LIMIT)
-    profile, policy = [*asked.stdout.decode().strip("\ufeff\r\n").splitlines(), "", ""][:2]
-    if asked.returncode != 0 or not profile:
+    words = [shell, "-NoProfile", "-NonInteractive", "-Command", _PROFILE_QUERY]
+    answer = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=_POWERSHELL_LIMIT)
+    profile, policy = [*answer.stdout.decode().strip("\ufeff\r\n").splitlines(), "", ""][:2]
+    if answer.returncode != 0 or not profile:
         typer.echo(
             f"Error: {shell} does not say where its profile is. Add this to it:\n\n{_make_script(shell)}", err=True
         )
         raise typer.Exit(1)
     Path(profile).parent.mkdir(parents=True, exist_ok=True)
-    _add(Path(profile), _make_script(shell))
+    _add_to_settings(Path(profile), _make_script(shell))
     if policy in ("Restricted", "AllSigned"):
         typer.echo(
             f"PowerShell reads no profile while its execution policy is {policy}. To allow your own scripts, run: "
@@ -120,16 +122,16 @@ def _install_powershell(shell: str) -> None:
         )
 
 
-def _write(path: Path, script: str) -> None:
+def _write_script(path: Path, script: str) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_text(script + "\n", encoding="utf-8")
     typer.echo(f"Installed {path}.")
 
 
-def _add(settings: Path, text: str) -> None:
-    known = settings.read_bytes() if settings.is_file() else b""
-    if text.encode() in known.replace(b"\r\n", b"\n"):
+def _add_to_settings(settings: Path, text: str) -> None:
+    old_text = settings.read_bytes() if settings.is_file() else b""
+    if text.encode() in old_text.replace(b"\r\n", b"\n"):
         return
     with settings.open("ab") as file:
-        file.write(b"\n" * (bool(known) and not known.endswith(b"\n")) + f"{text}\n".encode())
+        file.write(b"\n" * (bool(old_text) and not old_text.endswith(b"\n")) + f"{text}\n".encode())
     typer.echo(f"Added to {settings}: {text}" if "\n" not in text else f"Added the completion to {settings}.")

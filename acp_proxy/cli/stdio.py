@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 # Other characters stay: a title is recorded text, and a terminal may show more than the locale says.
 
 
-_FORMS = {"…": "...", "→": "->", "←": "<-", "·": "-", "•": "*", "✓": "+", "✗": "x", "▸": ">", "○": "o"}
-_LINES = range(0x2500, 0x2580)
+_ASCII_FORMS = {"…": "...", "→": "->", "←": "<-", "·": "-", "•": "*", "✓": "+", "✗": "x", "▸": ">", "○": "o"}
+_BOX_CHARACTERS = range(0x2500, 0x2580)
 """The characters that draw boxes; of these, the ones that have another ASCII form than ``+``:"""
 _STRAIGHT = {"-": "─━┄┅┈┉╌╍═╴╶╸╺╼╾", "|": "│┃┆┇┊┋╎╏║╵╷╹╻╽╿▌"}
-_BARS = range(0x2580, 0x25A0)
+_BLOCK_CHARACTERS = range(0x2580, 0x25A0)
 
 
 def find_ascii_forms(stream: "TextIO") -> Mapping[int, str]:
@@ -38,21 +38,21 @@ def find_ascii_forms(stream: "TextIO") -> Mapping[int, str]:
     if charset.lower().replace("-", "").replace("_", "") == "utf8":
         return {}
     straight = {mark: form for form, marks in _STRAIGHT.items() for mark in marks}
-    drawn = dict.fromkeys(map(chr, _LINES), "+") | dict.fromkeys(map(chr, _BARS), "#") | straight
-    return {ord(mark): form for mark, form in (drawn | _FORMS).items() if not _has(charset, mark)}
+    drawn = dict.fromkeys(map(chr, _BOX_CHARACTERS), "+") | dict.fromkeys(map(chr, _BLOCK_CHARACTERS), "#") | straight
+    return {ord(mark): form for mark, form in (drawn | _ASCII_FORMS).items() if not _can_encode(charset, mark)}
 
 
 def _find_charset(stream: "TextIO") -> str:
     """A terminal's, and its pager's, is that of the locale: with LC_ALL=C, Python itself writes UTF-8."""
-    is_pythons = bool(sys.flags.utf8_mode) and not {"PYTHONUTF8", "PYTHONIOENCODING"} & os.environ.keys()
-    if is_pythons and sys.platform != "win32" and stream.isatty():
+    is_chosen_by_python = bool(sys.flags.utf8_mode) and not {"PYTHONUTF8", "PYTHONIOENCODING"} & os.environ.keys()
+    if is_chosen_by_python and sys.platform != "win32" and stream.isatty():
         import locale
 
         return locale.getencoding()
     return stream.encoding or "utf-8"
 
 
-def _has(charset: str, mark: str) -> bool:
+def _can_encode(charset: str, mark: str) -> bool:
     try:
         mark.encode(charset)
     except (UnicodeEncodeError, LookupError):
@@ -72,28 +72,36 @@ def prepare() -> None:
             os.open(os.devnull, os.O_RDONLY)  # read-only for stdout too, so that writes fail
     if sys.stdin is None:
         sys.stdin = io.StringIO()
-    global _output
-    _output = _Output(_STDOUT, "wb", closefd=False)
-    sys.stdout = _wrap(sys.stdout, _output, "replace")
-    sys.stderr = _wrap(sys.stderr, _Talk(_STDERR, "wb", closefd=False), "backslashreplace", _Messages)
+    global _raw_stdout
+    _raw_stdout = _RawStdout(_STDOUT, "wb", closefd=False)
+    sys.stdout = _wrap(sys.stdout, _raw_stdout, "replace")
+    sys.stderr = _wrap(sys.stderr, _RawStderr(_STDERR, "wb", closefd=False), "backslashreplace", _StderrText)
 
 
 def has_lost_reader() -> bool:
     """Whether the reader of stdout has gone before all was written."""
-    return _output is not None and _output.has_lost_reader
+    return _raw_stdout is not None and _raw_stdout.has_lost_reader
 
 
-def _wrap(before: "TextIO | None", raw: io.FileIO, errors: str, kind: "type[_Text] | None" = None) -> "TextIO":
-    """``errors``: how to write characters that the character set of a terminal or a file lacks."""
-    if isinstance(before, io.TextIOWrapper) and not isinstance(getattr(before.buffer, "raw", before.buffer), io.FileIO):
-        before.reconfigure(errors=errors)
-        return before  # a Windows console
-    encoding = before.encoding if before is not None else None
-    by_line = before is None or before.line_buffering or getattr(before, "write_through", False)
-    return (kind or _Text)(io.BufferedWriter(raw), encoding, errors, line_buffering=bool(by_line))
+def _wrap(
+    stream: "TextIO | None", raw: io.FileIO, errors: str, text_class: "type[_StandardText] | None" = None
+) -> "TextIO":
+    """A text stream on ``raw``, with the encoding of the ``stream`` that it replaces.
+
+    ``errors``: how to write characters that the character set of a terminal or a file lacks. ``text_class``: the class
+    of the result; None: ``_StandardText``.
+    """
+    if isinstance(stream, io.TextIOWrapper) and not isinstance(getattr(stream.buffer, "raw", stream.buffer), io.FileIO):
+        stream.reconfigure(errors=errors)
+        return stream  # a Windows console
+    encoding = stream.encoding if stream is not None else None
+    by_line = stream is None or stream.line_buffering or getattr(stream, "write_through", False)
+    return (text_class or _StandardText)(io.BufferedWriter(raw), encoding, errors, line_buffering=bool(by_line))
 
 
-class _Text(io.TextIOWrapper):
+class _StandardText(io.TextIOWrapper):
+    """Writes our own marks in ASCII where the output cannot show them."""
+
     forms: Mapping[int, str] | None = None
 
     def write(self, text: str) -> int:
@@ -102,12 +110,16 @@ class _Text(io.TextIOWrapper):
         return super().write(text.translate(self.forms) if self.forms else text)
 
 
-class _Messages(_Text):
+class _StderrText(_StandardText):
+    """Writes our own commands as the user types them."""
+
     def write(self, text: str) -> int:
         return super().write(own_command.write_as_typed(text))
 
 
-class _Talk(io.FileIO):
+class _RawStderr(io.FileIO):
+    """Ignores failed writes."""
+
     def write(self, data: "ReadableBuffer") -> int:
         try:
             return super().write(data)
@@ -115,7 +127,9 @@ class _Talk(io.FileIO):
             return memoryview(data).nbytes
 
 
-class _Output(io.FileIO):
+class _RawStdout(io.FileIO):
+    """Reports the first failed write as NotWritable or BrokenPipeError, and then writes nothing more."""
+
     has_failed = False
     has_lost_reader = False
 
@@ -135,5 +149,5 @@ class _Output(io.FileIO):
         return memoryview(data).nbytes  # already reported: the flush at exit must not fail again
 
 
-_output: _Output | None = None
+_raw_stdout: _RawStdout | None = None
 """What writes to stdout."""

@@ -12,11 +12,11 @@ from acp_proxy.views import formatting
 _SECONDS = {"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60, "w": 7 * 24 * 60 * 60}
 _UNIT = r"s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:ours?)?|d(?:ays?)?|w(?:eeks?)?"
 _PERIOD = re.compile(rf"([0-9]{{1,6}}) ?({_UNIT})(?: ago)?")
-_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_SIZE_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def parse_seconds(option: str, text: str) -> float:
-    """Raises UsageError."""
+    """``7d`` in seconds. Raises UsageError, which names the ``option``."""
     seconds = parse_period(text)
     if seconds is None:
         days = f". For days: {text}d" if text.isascii() and text.isdecimal() else ""
@@ -31,13 +31,14 @@ def parse_period(text: str) -> float | None:
 
 
 def parse_size(option: str, text: str) -> int:
-    """``5GB`` is 5,000,000,000 bytes; ``5G`` and ``5GiB`` are 5 times 1024 cubed. Raises UsageError."""
+    """``5GB`` in bytes: 5,000,000,000; ``5G`` and ``5GiB`` are 5 times 1024 cubed. Raises UsageError, which names the
+    ``option``."""
     match = re.fullmatch(r"([0-9]{1,12})([kmgt]?)(i?b)?", text.lower())
     if match is None:
         raise UsageError(
             f"{option} takes a number of bytes, or a number followed by K, M, G or T, such as 5GB, not {text!r}"
         )
-    base, power = 1000 if match[3] == "b" else 1024, _POWERS[match[2]]
+    base, power = 1000 if match[3] == "b" else 1024, _SIZE_POWERS[match[2]]
     return int(int(match[1]) * base**power)
 
 

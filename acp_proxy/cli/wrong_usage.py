@@ -13,9 +13,9 @@ import typer
 from acp_proxy import installation, own_command, shell_quote
 from acp_proxy.cli.wrapping import fit_to_stream
 
-_NEAR = 0.7
+_LEAST_LIKENESS = 0.7
 """How alike a wrong word and a command have to be: with less, `settings` is like `stats`."""
-_QUOTED = 20
+_MOST_QUOTED = 20
 """Characters of a wrong number in the message."""
 _NUMBERS = {
     r"(?P<given>'.*') is not a valid int( range)?\.": "write a whole number, such as 20",
@@ -24,7 +24,7 @@ _NUMBERS = {
     r"(?P<given>\S+) is not in the range (?P<least>[^\s<>]+)<=x<=(?P<most>[^\s<>]+)\.": "write {least} to {most}",
 }
 """What to write instead of a wrong number, by the parsing library's message."""
-INSTEAD = {
+INSTEAD_OF_OPTION = {
     ("list", "--all"): "acp-proxy list; for the archived ones: --archived",
     ("list", "--deleted"): "acp-proxy restore",
     ("export", "--html"): "--format html",
@@ -39,12 +39,12 @@ INSTEAD = {
     ("export", "--last"): "acp-proxy export last",
 }
 """What to write instead of a frequent wrong option, by command and option; "": instead of a word too many."""
-_OF_COMMANDS = ("--agent", "--here", "--json", "--store", "-a", "-H")
-"""Options of many commands, which some people write before the command."""
-_TAKES_VALUE = ("--agent", "--store", "-a")
-"""Those of them with a value."""
-_NO_COMMANDS = ("help", "sessions", "version")
-_TAKING_WORDS = ("list", "search")
+_SHARED_OPTIONS = ("--agent", "--here", "--json", "--store", "-a", "-H")
+"""Options of many commands; some people write them before the command."""
+_OPTIONS_WITH_VALUE = ("--agent", "--store", "-a")
+"""Those of ``_SHARED_OPTIONS`` that have a value."""
+_COMMANDS_WITHOUT_OPTIONS = ("help", "sessions", "version")
+_COMMANDS_WITH_WORDS = ("list", "search")
 """The commands with words of any kind behind them, which may begin with a hyphen."""
 _SYNONYMS = {
     "archive": "hide",
@@ -83,16 +83,16 @@ _SYNONYMS = {
     "web": "dashboard gui http serve server",
     "--install-completion": "completion completions",
 }
-"""Other words for commands."""
-ELSEWHERE = {word: f"acp-proxy {command}" for command, words in _SYNONYMS.items() for word in words.split()}
+"""By command: other words that people type for it."""
+COMMAND_BY_SYNONYM = {word: f"acp-proxy {command}" for command, words in _SYNONYMS.items() for word in words.split()}
 _AGENTS = ["codex-acp", "copilot", "gemini", "goose", "kimi", "npx", "opencode", "uvx", "vibe-acp"]
 """Programs that start an agent, which may be missing here."""
-_SPEAKS = frozenset({"acp", "--acp", "--experimental-acp"})
+_ACP_WORDS = frozenset({"acp", "--acp", "--experimental-acp"})
 """Arguments by which agents speak the protocol."""
-_UPGRADE = ("update", "upgrade")
+_UPGRADE_WORDS = ("update", "upgrade")
 
 
-def shorten(problem: Any) -> None:
+def shorten_error(problem: Any) -> None:
     """Make an error of the parsing library print what is wrong and what to write instead, in a line or two."""
     if getattr(problem, "is_short", False):
         return
@@ -109,22 +109,22 @@ def _explain(problem: Any) -> str:
         case "NoSuchOption":
             word = _find_word(problem.option_name)
             text = f"there is no option {word}."
-            if problem.ctx is not None and problem.ctx.parent is None and problem.option_name in _OF_COMMANDS:
+            if problem.ctx is not None and problem.ctx.parent is None and problem.option_name in _SHARED_OPTIONS:
                 return (
                     f"{text} It goes behind the command: acp-proxy {_find_command(problem.option_name)} "
                     f"{problem.option_name} …"
                 )
-            if instead := INSTEAD.get((command, problem.option_name)):
+            if instead := INSTEAD_OF_OPTION.get((command, problem.option_name)):
                 return f"{text} Instead: {instead}"
-            if near := _find_near(problem.option_name, problem.possibilities or []):
-                return f"{text} Did you mean {' or '.join(near)}?"
-            if command in _TAKING_WORDS:
-                text += f" As a word: {shell_quote.joined(['acp-proxy', command, '--', word])}."
+            if similar := _find_similar_options(problem.option_name, problem.possibilities or []):
+                return f"{text} Did you mean {' or '.join(similar)}?"
+            if command in _COMMANDS_WITH_WORDS:
+                text += f" As a word: {shell_quote.join(['acp-proxy', command, '--', word])}."
             return f"{text} {_advise_help(problem.ctx)}"
         case "BadParameter":
             text = _explain_number(problem.message) or problem.message
-            named = problem.format_message().removesuffix(problem.message)  # such as: … for '--limit' / '-n':
-            if hint := named.partition("'")[2].partition("'")[0]:
+            prefix = problem.format_message().removesuffix(problem.message)  # such as: … for '--limit' / '-n':
+            if hint := prefix.partition("'")[2].partition("'")[0]:
                 text = f"{hint}: {text}"
             return text if text.endswith((".", "?")) else f"{text}."
         case "BadOptionUsage":
@@ -132,7 +132,7 @@ def _explain(problem: Any) -> str:
     text = str(problem.message)
     if match := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text, re.DOTALL):
         text = f"{command} does not take: {match[1]}."
-        if instead := INSTEAD.get((command, "")):
+        if instead := INSTEAD_OF_OPTION.get((command, "")):
             return f"{text} Instead: {instead}"
         takes_words = any(param.param_type_name == "argument" for param in problem.ctx.command.params)
         return f"{text} {'Put a text of several words in quotes.' if takes_words else _advise_help(problem.ctx)}"
@@ -150,8 +150,11 @@ def _find_word(option: str) -> str:
 def _find_command(option: str) -> str:
     """The command before which this option was given; ``list`` if there is none."""
     words = list(own_command.words)
-    rest = words[2 if words[:1] == [option] and option in _TAKES_VALUE else 1 :]
-    return next((word for word in rest if word in own_command.commands and word not in _NO_COMMANDS), "list")
+    words_behind = words[2 if words[:1] == [option] and option in _OPTIONS_WITH_VALUE else 1 :]
+    return next(
+        (word for word in words_behind if word in own_command.commands and word not in _COMMANDS_WITHOUT_OPTIONS),
+        "list",
+    )
 
 
 def _advise_help(context: typer.Context | None) -> str:
@@ -159,42 +162,45 @@ def _advise_help(context: typer.Context | None) -> str:
 
 
 def explain_unknown_command(words: Sequence[str], path: str, commands: Iterable[str], elsewhere: dict[str, str]) -> str:
-    """``words``: the wrong word and what follows it. ``path``: the group's. ``commands``: its own. ``elsewhere``:
-    other words, and the whole command that each means."""
-    word, rest = words[0], list(words[1:])
+    """What is wrong with a word in the place of a command, and what to write instead.
+
+    ``words``: the wrong word and what follows it. ``path``: the words before it, such as ``acp-proxy sync``.
+    ``commands``: those of this group. ``elsewhere``: other words, each with the whole command that it means.
+    """
+    word, arguments = words[0], list(words[1:])
     program, *group = path.split()
     text = f"{group[-1]} has no command {word!r}." if group else f"there is no command {word!r}."
-    if word in _UPGRADE:
+    if word in _UPGRADE_WORDS:
         return f"{text} To upgrade: {installation.advise_upgrade()}"
-    known = {name: f"{path} {name}" for name in commands}
-    near = [] if word in elsewhere else get_close_matches(word, known, n=1, cutoff=_NEAR)
-    if whole := elsewhere.get(word) or known.get("".join(near)):
-        is_whole = not rest or ", or: " in whole
-        return f"{text} Did you mean: {whole if is_whole else f'{whole} {shell_quote.joined(rest)}'}?"
-    if shutil.which(word) is not None or word in _AGENTS or not _SPEAKS.isdisjoint(rest):
-        return f"{text} To start an agent: {shell_quote.joined([program, 'run', *words])}"
+    full_commands = {name: f"{path} {name}" for name in commands}
+    near = [] if word in elsewhere else get_close_matches(word, full_commands, n=1, cutoff=_LEAST_LIKENESS)
+    if suggestion := elsewhere.get(word) or full_commands.get("".join(near)):
+        is_complete = not arguments or ", or: " in suggestion
+        return f"{text} Did you mean: {suggestion if is_complete else f'{suggestion} {shell_quote.join(arguments)}'}?"
+    if shutil.which(word) is not None or word in _AGENTS or not _ACP_WORDS.isdisjoint(arguments):
+        return f"{text} To start an agent: {shell_quote.join([program, 'run', *words])}"
     return f"{text} To see all: {path} help"
 
 
-def _find_near(option: str, others: Sequence[str]) -> list[str]:
+def _find_similar_options(option: str, others: Sequence[str]) -> list[str]:
     """The options whose name is near. The library counts the dashes too, and finds --json near --long."""
     return [other for other in others if get_close_matches(option.strip("-"), [other.strip("-")])]
 
 
 def _explain_missing(problem: Any) -> str:
     """What a missing argument is, and the example in the command's help."""
-    about = getattr(problem.param, "help", None) or ""
+    help_text = getattr(problem.param, "help", None) or ""
     examples = [line.strip() for line in (problem.ctx.command.help or "").split("\n") if "Example:" in line]
     if problem.ctx.command.name == "editor" and (editor := problem.ctx.params.get("name")):
         examples = [example.replace("editor zed", f"editor {editor}") for example in examples]
     name = problem.format_message().split("'")[1] if problem.param is not None else "something"
-    return "\n".join([f"{name} is missing: {about[:1].lower()}{about[1:].rstrip('.')}.", *examples[:1]])
+    return "\n".join([f"{name} is missing: {help_text[:1].lower()}{help_text[1:].rstrip('.')}.", *examples[:1]])
 
 
 def _explain_number(message: str) -> str | None:
     """What to write instead of a wrong number, if the message is about one."""
     for pattern, advice in _NUMBERS.items():
         if match := re.fullmatch(pattern, message, re.DOTALL):
-            quoted = match["given"].strip("'")[:_QUOTED]
+            quoted = match["given"].strip("'")[:_MOST_QUOTED]
             return f"{advice.format(**match.groupdict())}, not {quoted!r}"
     return None

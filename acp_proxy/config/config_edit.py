@@ -19,32 +19,35 @@ def format_value(name: str, value: str) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def set_value(text: str, name: str, written: str | None) -> str:
-    """The text of the file with this value, as the file has it. None: without the line. Raises UsageError if the text
-    is not TOML, or has the value in a form that only a person can change."""
-    before = _parse(text)
+def set_value(text: str, name: str, value_text: str | None) -> str:
+    """The text of the file with another value of the option ``name``. Raises UsageError if ``text`` is not TOML, or has
+    the value in a form that only a person can change.
+
+    ``value_text``: the value in TOML (``format_value``); None: remove the line.
+    """
+    old_values = _parse(text)
     lines = text.splitlines(keepends=True)
-    first_table = next((at for at, line in enumerate(lines) if _TABLE.match(line)), len(lines))
-    indexes = [at for at in range(first_table) if re.match(rf"\s*([\"']?){re.escape(name)}\1\s*=", lines[at])]
-    if written is None:
-        lines = [line for at, line in enumerate(lines) if at not in indexes]
+    first_table = next((index for index, line in enumerate(lines) if _TABLE.match(line)), len(lines))
+    indexes = [index for index in range(first_table) if re.match(rf"\s*([\"']?){re.escape(name)}\1\s*=", lines[index])]
+    if value_text is None:
+        lines = [line for index, line in enumerate(lines) if index not in indexes]
     elif indexes:
-        at = indexes[0]
-        lines[at] = f"{name} = {written}{_find_comment(lines[at])}{_find_end(lines[at])}"
+        index = indexes[0]
+        lines[index] = f"{name} = {value_text}{_find_comment(lines[index])}{_find_end(lines[index])}"
     else:
         if first_table and not _find_end(lines[first_table - 1]):
             lines[first_table - 1] += "\n"
-        lines.insert(first_table, f"{name} = {written}\n")
-    after = "".join(lines)
-    expected = {key: value for key, value in before.items() if key != name}
-    expected |= tomllib.loads(f"{name} = {written}") if written is not None else {}
+        lines.insert(first_table, f"{name} = {value_text}\n")
+    new_text = "".join(lines)
+    expected = {key: value for key, value in old_values.items() if key != name}
+    expected |= tomllib.loads(f"{name} = {value_text}") if value_text is not None else {}
     try:
-        is_right = tomllib.loads(after) == expected
+        is_as_expected = tomllib.loads(new_text) == expected
     except ValueError:
-        is_right = False
-    if not is_right:
+        is_as_expected = False
+    if not is_as_expected:
         raise UsageError(f"the file has {name} in a form that is not changed by a command. Change it in an editor.")
-    return after
+    return new_text
 
 
 def _parse(text: str) -> dict[str, object]:

@@ -20,10 +20,11 @@ VARIABLE = "ACP_PROXY_CONFIG"
 NUMBERS = ("grace", "replay-tool-limit", "bin-days")
 """The options whose value may be a number, without quotes."""
 PATHS = ("store", "redact")
-OF_ONE_AGENT = "agent-id"
-_MUST_HOLD = ("redact", "no-record")
-"""If the user's wish for these is not known, nothing may be recorded: a secret in a transcript cannot be taken back."""
-_NOTHING = "Until it is correct, nothing is recorded."
+ONE_AGENT_OPTION = "agent-id"
+_DECIDE_RECORDING = ("redact", "no-record")
+"""The options that decide what is recorded. If the user's wish for one is not known, nothing may be: a secret in a
+transcript cannot be taken back."""
+_NOTHING_IS_RECORDED = "Until it is correct, nothing is recorded."
 
 
 def find_path(environment: "Mapping[str, str]" = os.environ, platform: str = sys.platform) -> str:
@@ -44,11 +45,14 @@ def find_path(environment: "Mapping[str, str]" = os.environ, platform: str = sys
     return os.path.join(folder, "acp-proxy", NAME)
 
 
-def read_own(environment: "Mapping[str, str]" = os.environ) -> tuple[dict[str, str], list[str]]:
-    """``read`` for this user's file. One that the variable names must exist."""
+def read_user_file(environment: "Mapping[str, str]" = os.environ) -> tuple[dict[str, str], list[str]]:
+    """The values in this user's file, and what is wrong in it, as ``read`` returns them. A file that ``VARIABLE`` names
+    must exist."""
     path = find_path(environment)
     if environment.get(VARIABLE) and not os.path.lexists(path):
-        return {"no-record": "1"}, [f"{VARIABLE} names {path}, which does not exist. Correct the variable. {_NOTHING}"]
+        return {"no-record": "1"}, [
+            f"{VARIABLE} names {path}, which does not exist. Correct the variable. {_NOTHING_IS_RECORDED}"
+        ]
     return read(path)
 
 
@@ -73,25 +77,27 @@ def read(path: str) -> tuple[dict[str, str], list[str]]:
         text = data.decode("utf-8-sig")  # Notepad may begin a file with a byte order mark
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as problem:
-        return {"no-record": "1"}, [f"{path}: {_explain(problem)}. Correct the file. {_NOTHING}"]
+        return {"no-record": "1"}, [f"{path}: {_explain(problem)}. Correct the file. {_NOTHING_IS_RECORDED}"]
     values: dict[str, str] = {}
-    wrong: list[str] = []
+    problems: list[str] = []
     is_clear = True
     for key, value in table.items():
         try:
             values[key] = encode_value(key, value, os.path.dirname(path))
         except UsageError as problem:
-            must_hold = _guess_key(key) in _MUST_HOLD  # a misspelt wish not to record must not be ignored
+            must_hold = _guess_key(key) in _DECIDE_RECORDING  # a misspelt wish not to record must not be ignored
             is_clear &= not must_hold
-            wrong.append(f"{path}, line {_find_line(text, key)}: {problem}{f' {_NOTHING}' if must_hold else ''}")
-    return values if is_clear else {**values, "no-record": "1"}, wrong
+            problems.append(
+                f"{path}, line {_find_line(text, key)}: {problem}{f' {_NOTHING_IS_RECORDED}' if must_hold else ''}"
+            )
+    return values if is_clear else {**values, "no-record": "1"}, problems
 
 
 def read_valid() -> dict[str, str]:
     """The values in this user's file. Raises UsageError with everything that is wrong in it."""
-    values, wrong = read_own()
-    if wrong:
-        raise UsageError(*wrong)
+    values, problems = read_user_file()
+    if problems:
+        raise UsageError(*problems)
     return values
 
 
@@ -102,7 +108,7 @@ def read_bin_days() -> int:
 
 def encode_value(key: str, value: object, folder: str) -> str:
     """The text of a value, with absolute paths. Raises UsageError."""
-    if key == OF_ONE_AGENT:
+    if key == ONE_AGENT_OPTION:
         raise UsageError(f"{key} cannot be set here, because it would be the same for every agent. Use --{key}.")
     if key not in options.OPTIONS:
         guessed = _guess_key(key)
@@ -128,7 +134,7 @@ def _guess_key(key: str) -> str | None:
     """The option that a wrong line probably means."""
     from difflib import get_close_matches  # few files have a mistake
 
-    names = [name for name in options.OPTIONS if name != OF_ONE_AGENT]
+    names = [name for name in options.OPTIONS if name != ONE_AGENT_OPTION]
     return next(iter(get_close_matches(key, names, n=1)), None)
 
 
@@ -140,8 +146,8 @@ def _format_value(value: object) -> str:
 def _find_line(text: str, key: str) -> int:
     """The line of a key at the top level. A table's line, if it is one."""
     for number, line in enumerate(text.split("\n"), 1):
-        begins = line.split("=")[0].strip().strip("[]").strip().strip("\"'")
-        if begins == key or begins.startswith(f"{key}."):
+        line_key = line.split("=")[0].strip().strip("[]").strip().strip("\"'")
+        if line_key == key or line_key.startswith(f"{key}."):
             return number
     return 1
 

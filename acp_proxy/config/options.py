@@ -24,14 +24,14 @@ class RunOption:
         *,
         default: str = "",
         choices: tuple[str, ...] = (),
-        renamed: "Mapping[str, str] | None" = None,
+        new_names: "Mapping[str, str] | None" = None,
         is_flag: bool = False,
     ) -> None:
-        """``choices``: the values that it takes; empty: any text, or what ``_READERS`` checks. ``renamed``: former
+        """``choices``: the values that it takes; empty: any text, or what ``_CHECKS`` checks. ``new_names``: former
         names of choices, which it still takes, and their names now. ``is_flag``: it has no value on the command line;
         its value is ``1`` or empty."""
         self.name, self.help_text, self.default = name, help_text, default
-        self.choices, self.renamed, self.is_flag = choices, renamed or {}, is_flag
+        self.choices, self.new_names, self.is_flag = choices, new_names or {}, is_flag
 
     @property
     def variable(self) -> str:
@@ -67,7 +67,7 @@ OPTIONS: "Mapping[str, RunOption]" = {
             "once, for good.",
             default="soft",
             choices=("permanent", "soft"),
-            renamed={"hard": "permanent"},
+            new_names={"hard": "permanent"},
         ),
         RunOption(
             "bin-days",
@@ -141,10 +141,10 @@ OPTIONS: "Mapping[str, RunOption]" = {
 }
 """By name, in the order in which ``acp-proxy config`` shows them."""
 
-_RENAMED = {"--compact": "--compress"}
+_NEW_OPTION_NAMES = {"--compact": "--compress"}
 """Former names of options, and their names now."""
 
-_HELP = ("-h", "--help", "--help-all")
+_HELP_WORDS = ("-h", "--help", "--help-all")
 
 _TRUE = ("1", "true", "t", "yes", "y", "on")
 _FALSE = ("", "0", "false", "f", "no", "n", "off")
@@ -176,16 +176,16 @@ def parse(
     for name, option in OPTIONS.items():
         if value_given := environment.get(option.variable):  # an empty variable counts as unset
             values[name] = _normalize(option.variable, option, value_given)
-    at = 0
-    while at < len(words) and words[at].startswith("-"):
-        word, equals, value = words[at].partition("=")
-        at += 1
+    position = 0
+    while position < len(words) and words[position].startswith("-"):
+        word, equals, value = words[position].partition("=")
+        position += 1
         if word == "--" and not equals:
             break
         if word not in table:
-            if word in _RENAMED:
-                raise UsageError(f"{subcommand} has no option {word}. It is called {_RENAMED[word]} now.")
-            if word in _HELP:
+            if word in _NEW_OPTION_NAMES:
+                raise UsageError(f"{subcommand} has no option {word}. It is called {_NEW_OPTION_NAMES[word]} now.")
+            if word in _HELP_WORDS:
                 raise UsageError(f"{word} must be the first option: acp-proxy {subcommand} {word}")
             advice = "Put the agent's own options after its command. " if subcommand == RUN else ""
             raise UsageError(
@@ -198,25 +198,27 @@ def parse(
                 raise UsageError(f"{word} takes no value. Remove the = and what follows it.")
             value = "1"
         elif not equals:
-            if at == len(words):
+            if position == len(words):
                 raise UsageError(f"{word} needs a value. To see which: acp-proxy {subcommand} --help-all")
-            value = words[at]
-            at += 1
+            value = words[position]
+            position += 1
         # A script's empty variable would mix the sessions of two accounts
         if option.name == "agent-id" and not value.strip():
             raise UsageError(f"{word} is empty. Give a name, or leave the option out.")
         values[option.name] = _normalize(word, option, value)
-    for name, read in _READERS.items():
-        read(values[name])
+    for name, check in _CHECKS.items():
+        check(values[name])
     if subcommand == CHAIN:
-        if at < len(words):
-            raise UsageError(f"chain takes no command, because the conductor starts the agent. Remove: {words[at]}")
+        if position < len(words):
+            raise UsageError(
+                f"chain takes no command, because the conductor starts the agent. Remove: {words[position]}"
+            )
         return values, []
-    if at == len(words):
+    if position == len(words):
         raise UsageError("run needs the agent's command: acp-proxy run AGENT [ARGS…]")
-    if not words[at]:
+    if not words[position]:
         raise UsageError("the agent's command is empty. Check the words after acp-proxy run in your editor's settings.")
-    return values, words[at:]
+    return values, words[position:]
 
 
 def find_value(name: str, environment: "Mapping[str, str]", file: "Mapping[str, str]") -> str:
@@ -228,8 +230,8 @@ def find_value(name: str, environment: "Mapping[str, str]", file: "Mapping[str, 
 def check_value(name: str, value: str) -> str:
     """The value of the option with this name, as ``parse`` has it. Raises UsageError."""
     value = _normalize(f"--{name}", OPTIONS[name], value)
-    if name in _READERS:
-        _READERS[name](value)
+    if name in _CHECKS:
+        _CHECKS[name](value)
     return value
 
 
@@ -289,7 +291,7 @@ def read_patterns(text: str) -> list[str] | None:
     return patterns
 
 
-_READERS: "Mapping[str, Callable[[str], object]]" = {
+_CHECKS: "Mapping[str, Callable[[str], object]]" = {
     "grace": parse_seconds,
     "replay-tool-limit": parse_size,
     "record-size": parse_record_size,
@@ -305,7 +307,7 @@ def _normalize(word: str, option: RunOption, value: str) -> str:
         if value.lower() not in (*_TRUE, *_FALSE):  # a misspelt wish not to record must not be ignored
             raise UsageError(f"{word} takes 1 or 0, not {value!r}")
         return "1" if value.lower() in _TRUE else ""
-    value = option.renamed.get(value, value)
+    value = option.new_names.get(value, value)
     if option.choices and value not in option.choices:
         raise UsageError(f"{word} takes one of {', '.join(option.choices)}, not {value!r}")
     return value

@@ -34,7 +34,7 @@ def cut_fields(fields: Members, limit: int) -> dict[str, int]:
 
 def make_notice(session_id: str, left_out: int) -> str:
     """The text that says how many bytes were cut, and which command shows them."""
-    command = f"acp-proxy show {shell_quote.quoted(session_id)} --json"
+    command = f"acp-proxy show {shell_quote.quote(session_id)} --json"
     return f"[{left_out} bytes are left out here. To see all of it: {command}]"
 
 

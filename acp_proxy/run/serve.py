@@ -210,7 +210,7 @@ def _find_recall(root: Path) -> tuple[str, ...]:
 
         warn(explain_no_mcp())
         return ()
-    return tuple(own_command.child_command("acp_proxy", "mcp", "--store", os.path.abspath(root)))
+    return tuple(own_command.make_child_command("acp_proxy", "mcp", "--store", os.path.abspath(root)))
 
 
 def _read_mask(values: dict[str, str]) -> Callable[[bytes], bytes] | None:

@@ -67,7 +67,7 @@ def read_options(name: str, words: list[str]) -> tuple[dict[str, str], list[str]
 
     Exits with 2 on wrong usage. Afterwards, all standard streams are open.
     """
-    file, config_problems = config_file.read_own()
+    file, config_problems = config_file.read_user_file()
     try:
         values, command = options.parse(words, os.environ, file, name)
     except UsageError as problem:

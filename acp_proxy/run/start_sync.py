@@ -61,7 +61,7 @@ def _is_waiting(folder: Path) -> bool:
 
 
 def _start_process(root: Path) -> None:
-    command = own_command.child_command("acp_proxy.tools.sync.background", os.path.abspath(root))
+    command = own_command.make_child_command("acp_proxy.tools.sync.background", os.path.abspath(root))
     if sys.platform == "win32":
         from subprocess import CREATE_BREAKAWAY_FROM_JOB, CREATE_NO_WINDOW, DEVNULL, IDLE_PRIORITY_CLASS, Popen
 

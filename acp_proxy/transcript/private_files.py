@@ -116,7 +116,7 @@ def _format_command(*words: object) -> str:
     """A command for the user to copy."""
     from acp_proxy import shell_quote  # imported late: only advice needs it
 
-    return shell_quote.joined(map(str, words))
+    return shell_quote.join(map(str, words))
 
 
 def _is_on_read_only_mount(path: Path) -> bool:

@@ -30,7 +30,7 @@ def main() -> None:
     from acp_proxy import own_command
 
     own_command.zipapp = archive
-    if sys.argv[1:2] == ["-m"]:  # a process of ours: own_command.child_command
+    if sys.argv[1:2] == ["-m"]:  # a process of ours: own_command.make_child_command
         import runpy
 
         module = sys.argv[2]

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from acp_proxy import __version__
 from acp_proxy.cli.app import GROUPS, OF_SESSIONS, Main, app
-from acp_proxy.cli.wrong_usage import ELSEWHERE, INSTEAD
+from acp_proxy.cli.wrong_usage import COMMAND_BY_SYNONYM, INSTEAD_OF_OPTION
 from acp_proxy.store.proxy_store import ProxyStore
 from tests import forked
 from tests.cli.commands import invoke
@@ -162,8 +162,8 @@ def test_a_command_in_the_wrong_place_or_by_another_name_is_answered_with_the_ri
 
 
 def test_other_words_for_commands_name_a_command() -> None:
-    assert not [word for word in ELSEWHERE if word in Main.table or word in Main.aliases]
-    for whole in ELSEWHERE.values():
+    assert not [word for word in COMMAND_BY_SYNONYM if word in Main.table or word in Main.aliases]
+    for whole in COMMAND_BY_SYNONYM.values():
         assert all(
             each.split()[1] in (*Main.table, *Main.aliases, "--install-completion") for each in whole.split(", or: ")
         )
@@ -188,14 +188,16 @@ def test_commands_on_many_sessions_have_the_same_filters_by_the_same_letters(com
     assert all(text in shown for text in ("-a, --agent", "-H, --here", "-S, --since", "-U, --until"))
 
 
-@pytest.mark.parametrize(("command", "wrong"), INSTEAD)
+@pytest.mark.parametrize(("command", "wrong"), INSTEAD_OF_OPTION)
 def test_a_frequent_wrong_option_is_answered_with_what_to_write(command: str, wrong: str) -> None:
     result = invoke(command, wrong or "word")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert f". Instead: {INSTEAD[command, wrong]}" in " ".join(result.stderr.split())
+    assert f". Instead: {INSTEAD_OF_OPTION[command, wrong]}" in " ".join(result.stderr.split())
 
 
-@pytest.mark.parametrize(("command", "advice"), [(command, advice) for (command, _), advice in INSTEAD.items()])
+@pytest.mark.parametrize(
+    ("command", "advice"), [(command, advice) for (command, _), advice in INSTEAD_OF_OPTION.items()]
+)
 def test_what_to_write_instead_exists(command: str, advice: str) -> None:
     shown = printed(command, "--help")
     assert all(option in shown for option in re.findall(r"--[a-z]+", advice))

@@ -265,7 +265,7 @@ def test_a_file_in_place_of_a_session_is_answered_with_what_reads_files(entitled
     file.write_text("{}")
     result = invoke("sessions", "export", str(file), "--store", str(entitled.root))
     assert result.exit_code == 1
-    name = shell_quote.quoted(str(file))
+    name = shell_quote.quote(str(file))
     said = f"is a file outside of the store. To show it: acp-proxy show {name}. To add it: acp-proxy import {name}\n"
     assert result.stderr.endswith(said)
 

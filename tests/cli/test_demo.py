@@ -15,7 +15,7 @@ from tests.cli.commands import invoke
 
 @pytest.fixture(autouse=True)
 def typed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_command, "typed_command", lambda: ["acp-proxy"])
+    monkeypatch.setattr(own_command, "make_typed_command", lambda: ["acp-proxy"])
 
 
 def test_the_demo_shows_every_step_and_the_next_command() -> None:

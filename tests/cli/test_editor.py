@@ -281,7 +281,7 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
 def test_options_in_the_wrong_place_are_refused_with_the_right_command(words: str, right: str) -> None:
     result = editor(*shlex.split(words))
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.endswith(f"Write: acp-proxy editor {shell_quote.joined(shlex.split(right))}\n")
+    assert result.stderr.endswith(f"Write: acp-proxy editor {shell_quote.join(shlex.split(right))}\n")
     assert editor(*shlex.split(right)).exit_code == 0
 
 
@@ -328,7 +328,7 @@ def test_emacs_is_in_the_list_of_editors() -> None:
 
 def test_recall_is_offered_with_the_command_of_its_server_until_it_is_chosen() -> None:
     assert (
-        f"give it this MCP server: {shell_quote.joined([os.path.abspath(COMMAND), 'mcp'])}\n"
+        f"give it this MCP server: {shell_quote.join([os.path.abspath(COMMAND), 'mcp'])}\n"
         in editor("zed", "opencode", "acp").stderr
     )
     chosen = editor("zed", "--recall", "opencode", "acp")

@@ -232,16 +232,16 @@ def test_words_that_only_a_filter_leaves_out_are_not_blamed(store: ProxyStore) -
 
 def test_a_misspelt_word_is_answered_with_the_one_that_is_there(store: ProxyStore) -> None:
     store_session(store, "s", ("Mend the login_page", []), agent="gemini", cwd="/work/infra")
-    again = shell_quote.joined(["--store", str(store.root)])
+    again = shell_quote.join(["--store", str(store.root)])
     for words, near in ((["lgoin"], ["login"]), (["Mend", "LOGON"], ["mend", "login"]), (["infar", "gemni"], None)):
         told = run(store, *words, "--cwd", "/work/infra").stderr.splitlines()
         command = ["acp-proxy", "list", *(near or ["infra", "gemini"])]
         assert told[:2] == [
             "No title, directory or agent has these words.",
-            f"Did you mean: {shell_quote.joined(command)} {again} --cwd /work/infra",
+            f"Did you mean: {shell_quote.join(command)} {again} --cwd /work/infra",
         ]
         search = ["acp-proxy", "search", *words, "--store", str(store.root), "--cwd", "/work/infra"]
-        assert told[2] == f"To look in what was said: {shell_quote.joined(search)}"
+        assert told[2] == f"To look in what was said: {shell_quote.join(search)}"
     for words in (["zebra"], ["lgoin", "zebra"], ["lgoin", "--pinned"], ["lgoin", "--archived"]):
         assert "Did you mean" not in run(store, *words).stderr
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from acp_proxy.cli.progress import MOMENT, begin_progress, show_progress
+from acp_proxy.cli.progress import PATIENCE_SECONDS, begin_progress, show_progress
 from tests.posix import pty
 
 
@@ -51,19 +51,19 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 def test_short_work_shows_no_bar(monkeypatch: pytest.MonkeyPatch, passes: Callable[[float], None]) -> None:
-    with looked_at(monkeypatch) as shown, begin_progress("Counting", MOMENT) as tell:
+    with looked_at(monkeypatch) as shown, begin_progress("Counting", PATIENCE_SECONDS) as tell:
         for done in range(10):
             tell(done, 10)
-            passes(MOMENT / 20)
+            passes(PATIENCE_SECONDS / 20)
     assert shown == []
 
 
 def test_long_work_shows_a_bar_that_disappears(
     monkeypatch: pytest.MonkeyPatch, passes: Callable[[float], None]
 ) -> None:
-    with looked_at(monkeypatch) as shown, begin_progress("Counting", MOMENT) as tell:
+    with looked_at(monkeypatch) as shown, begin_progress("Counting", PATIENCE_SECONDS) as tell:
         tell(0, 10)
-        passes(2 * MOMENT)
+        passes(2 * PATIENCE_SECONDS)
         tell(5, 10)
     assert "Counting" in shown[0]
     assert "50%" in shown[0]

@@ -161,7 +161,7 @@ def test_a_terminal_shows_progress_and_the_newest_results_while_transcripts_are_
 ) -> None:
     for number in range(12):
         store_session(store, f"s{number}", (f"word {number}", []), at=EPOCH + 60 * number)
-    monkeypatch.setattr(command, "MOMENT", 0.0)
+    monkeypatch.setattr(command, "PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr(search, "_FIRST_BATCH", 1)
     monkeypatch.setenv("PAGER", "cat")
     first, later = seen_in_process(store, monkeypatch), seen_in_process(store, monkeypatch)
@@ -354,7 +354,7 @@ def test_json_has_only_what_was_asked_for(store: WholeStore) -> None:
 def test_no_match_because_of_a_filter_says_so(store: WholeStore, words: tuple[str, ...], names: str, rest: str) -> None:
     two_sessions(store)
     told = run(store, *words).stderr
-    them, again = "them" if " and " in names else "it", shell_quote.joined(["--store", str(store.root)])
+    them, again = "them" if " and " in names else "it", shell_quote.join(["--store", str(store.root)])
     assert told.startswith(f"Nothing matches with {names}. Without {them}, something does: acp-proxy search {words[0]}")
     assert told.endswith(f"{rest} {again}\n")
     assert run(store, *shlex.split(told.partition(" search ")[2])).exit_code == 0
@@ -377,7 +377,7 @@ def test_no_match_says_what_was_tried(store: WholeStore) -> None:
 def test_no_match_says_how_to_search_output_if_a_tool_printed_the_words(store: WholeStore) -> None:
     printing_session(store)
     for words in (["wheel"], ["whee"], ["no flask", "flake8"]):
-        output = shell_quote.joined(["acp-proxy", "search", *words, "--in", "output", "--store", str(store.root)])
+        output = shell_quote.join(["acp-proxy", "search", *words, "--in", "output", "--store", str(store.root)])
         told = run(store, *words).stderr
         assert told.endswith(f"\nA tool printed it: {output}\n")
         assert run(store, *words, "--in", "output").exit_code == 0
@@ -386,7 +386,7 @@ def test_no_match_says_how_to_search_output_if_a_tool_printed_the_words(store: W
 def test_much_output_is_not_read_for_a_hint(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     printing_session(store)
     monkeypatch.setattr(nearby, "_READ_FOR_HINT", 10)
-    output = shell_quote.joined(["acp-proxy", "search", "wheel", "--in", "output", "--store", str(store.root)])
+    output = shell_quote.join(["acp-proxy", "search", "wheel", "--in", "output", "--store", str(store.root)])
     assert run(store, "wheel").stderr.endswith(f"\nTo search what tools printed: {output}\n")
     run(store, "wheel", "--in", "output")
     assert "\nA tool printed it: " in run(store, "wheel").stderr
@@ -396,9 +396,9 @@ def test_hints_repeat_the_options_that_were_given(store: WholeStore) -> None:
     two_sessions(store)
     words, options = ["zebra", "horse"], ["--agent", "one", "--failed", "--limit", "3"]
     output = ["acp-proxy", "search", *words, "--in", "output", "--store", str(store.root), *options[:3]]
-    assert f"{shell_quote.joined(output)}\n" in run(store, *words, *options).stderr
+    assert f"{shell_quote.join(output)}\n" in run(store, *words, *options).stderr
     near = ["acp-proxy", "search", "login", "--store", str(store.root), "--since", "90000d"]
-    assert f"Did you mean: {shell_quote.joined(near)}\n" in run(store, "logn", "--since", "90000d").stderr
+    assert f"Did you mean: {shell_quote.join(near)}\n" in run(store, "logn", "--since", "90000d").stderr
 
 
 def test_a_quote_that_is_not_closed_is_closed_and_mentioned(store: WholeStore) -> None:
@@ -406,7 +406,7 @@ def test_a_quote_that_is_not_closed_is_closed_and_mentioned(store: WholeStore) -
     printing_session(store)
     told = run(store, '"flake8 7').stderr
     assert told.startswith('A quote is not closed. Searched: "flake8 7"\nNothing matches.')
-    assert shell_quote.joined(["acp-proxy", "search", '"flake8 7"', "--in", "output"]) in told
+    assert shell_quote.join(["acp-proxy", "search", '"flake8 7"', "--in", "output"]) in told
     assert ids(store, '"login pag*') == ids(store, '"login pag"*')
 
 
@@ -415,7 +415,7 @@ def test_a_misspelt_word_is_answered_with_the_one_that_is_there(store: WholeStor
     with_store = ["--store", str(store.root)]
     for words, near in ((["logn"], ["login"]), (["cokie", "page"], ["cookie", "page"]), (["thnaks"], ["thanks"])):
         told = run(store, *words).stderr.splitlines()
-        assert told[1] == f"Did you mean: {shell_quote.joined(['acp-proxy', 'search', *near, *with_store])}"
+        assert told[1] == f"Did you mean: {shell_quote.join(['acp-proxy', 'search', *near, *with_store])}"
         assert "Nothing matches" in told[0]
         assert run(store, *near).exit_code == 0
     assert "Did you mean" not in run(store, "zebra").stderr
@@ -433,7 +433,7 @@ def test_operators_of_other_searches_are_said_to_be_words(store: WholeStore) -> 
 
 def test_no_match_in_a_part_says_what_is_found_without_it(store: WholeStore) -> None:
     two_sessions(store)
-    again = shell_quote.joined(["--store", str(store.root)])
+    again = shell_quote.join(["--store", str(store.root)])
     for words, without, rest in (
         (("logi", "--in", "output"), "with --in. Without it", "logi"),
         (("cookie", "--in", "user", "--agent", "one"), "with --in. Without it", "cookie"),
@@ -445,7 +445,7 @@ def test_no_match_in_a_part_says_what_is_found_without_it(store: WholeStore) -> 
         assert told.startswith(f"Nothing matches {without}, something does: acp-proxy search {rest} {again}"), words
         assert run(store, *shlex.split(told.partition(" search ")[2])).exit_code == 0
     assert run(store, "zebra", "--in", "output").stderr == "Nothing matches, not even as the beginning of a word.\n"
-    near = shell_quote.joined(["acp-proxy", "search", "login", "--in", "user", "--store", str(store.root)])
+    near = shell_quote.join(["acp-proxy", "search", "login", "--in", "user", "--store", str(store.root)])
     assert run(store, "logn", "--in", "user").stderr.endswith(f"\nDid you mean: {near}\n")
 
 
@@ -482,14 +482,14 @@ def test_words_in_different_turns_are_found_if_no_turn_has_all(store: WholeStore
 
 def test_a_misspelt_word_may_be_in_another_turn(store: WholeStore) -> None:
     renamed_and_read(store)
-    near = shell_quote.joined(["acp-proxy", "search", "readme", "Thanks", "--store", str(store.root)])
+    near = shell_quote.join(["acp-proxy", "search", "readme", "Thanks", "--store", str(store.root)])
     assert f"\nDid you mean: {near}\n" in run(store, "raedme", "Thanks").stderr
 
 
 def test_an_id_is_answered_with_the_command_that_shows_it(store: WholeStore) -> None:
     for name in ("db4d3d03-1", "db4d9999-2"):
         store_session(store, name, ("Hello", []))
-    again = shell_quote.joined(["--store", str(store.root)])
+    again = shell_quote.join(["--store", str(store.root)])
     assert (
         f"\nThis is the id of a session: acp-proxy show db4d3d03 {again}\n" in run(store, "db4d3d03", "-S", "1d").stderr
     )

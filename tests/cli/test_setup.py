@@ -94,7 +94,7 @@ class Home:
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     monkeypatch.setattr("sys.argv", [COMMAND])
-    monkeypatch.setattr("acp_proxy.own_command.typed_command", lambda: ["acp-proxy"])
+    monkeypatch.setattr("acp_proxy.own_command.make_typed_command", lambda: ["acp-proxy"])
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setattr("acp_proxy.tools.setup.command.try_agents", _say_tried)
     monkeypatch.setattr("acp_proxy.tools.setup.command.report_written", _say_written)

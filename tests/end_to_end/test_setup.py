@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.own_command import child_command
+from acp_proxy.own_command import make_child_command
 from acp_proxy.tools.demo.walkthrough import walk
 from acp_proxy.tools.editors import jsonc
 from acp_proxy.tools.editors.config_dirs import Machine
@@ -130,7 +130,7 @@ def test_from_an_editors_settings_to_a_kept_session_and_back(
     monkeypatch.setenv("APPDATA", str(home / "AppData" / "Roaming"))
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "PASEO_HOME"):
         monkeypatch.delenv(name, raising=False)
-    agent = [*child_command("acp_proxy.tools.demo.agent"), "--memory", str(tmp_path / "memory")]
+    agent = [*make_child_command("acp_proxy.tools.demo.agent"), "--memory", str(tmp_path / "memory")]
     path = place_of(settings.editor, home, os.environ)
     path.parent.mkdir(parents=True)
     (tmp_path / "memory").mkdir()
@@ -140,14 +140,14 @@ def test_from_an_editors_settings_to_a_kept_session_and_back(
     files = {each for each in home.rglob("*") if each.is_file()}
 
     def setup(*words: str) -> str:
-        command = [*child_command("acp_proxy"), "setup", "--yes", *words]
+        command = [*make_child_command("acp_proxy"), "setup", "--yes", *words]
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, encoding="utf-8")
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stderr
 
     assert re.search(r'^".+" answers\.$', setup(), re.MULTILINE)
     words, variables = command_in(path.read_bytes().decode(), settings.names)
-    assert words == [*child_command("acp_proxy"), "run", *agent]
+    assert words == [*make_child_command("acp_proxy"), "run", *agent]
     assert variables == {"OTTER_KEY": "sk-secret"}
     for name, value in variables.items():
         monkeypatch.setenv(name, value)

@@ -69,7 +69,7 @@ def test_a_few_archived_sessions_are_found_without_reading_the_others(
         return seen[-1]
 
     monkeypatch.setattr(newest_module, "decode_row", decode_row)
-    monkeypatch.setattr(command_store, "_LOOKED_UP_BY_NAME", few)
+    monkeypatch.setattr(command_store, "_MOST_LOOKED_UP", few)
     ids = fill(store, 25)
     for row in store.list_all()[-2:]:
         store.set_listed_archived(row, True)

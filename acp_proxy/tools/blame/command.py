@@ -25,7 +25,7 @@ from acp_proxy.cli.common import (
     shorten_ids,
 )
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
-from acp_proxy.cli.progress import MOMENT, begin_progress
+from acp_proxy.cli.progress import PATIENCE_SECONDS, begin_progress
 from acp_proxy.errors import AcpProxyError, NewerFormat
 from acp_proxy.store.command_store import CommandStore, ListedSession, Reading, name_agent
 from acp_proxy.store.same_directory import is_inside, resolve_directory
@@ -174,7 +174,7 @@ def _find_sessions(store: CommandStore, file: SameFile, agent: str, file_edits: 
         words = _COMMAND_WORD.findall(call.command) if name in call.command and call.result != "denied" else ()
         return any(os.path.basename(word) == name for word in words)
 
-    with begin_progress("Reading new transcripts", MOMENT) as bar:
+    with begin_progress("Reading new transcripts", PATIENCE_SECONDS) as bar:
         calls_found = find_calls(store, store.list_agents(agent), lambda call: may_edit(call) or is_naming(call), bar)
     if not calls_found:
         return []
@@ -330,12 +330,12 @@ def _fit_heading(about: str, prompt: str, target: Screen | None) -> Iterator[str
     if target is None:
         yield f"{about}  {prompt}".rstrip()
         return
-    beside = target.room - cell_len(about) - 2
+    beside = target.line_width - cell_len(about) - 2
     if beside >= min(cell_len(prompt), _LEAST_PROMPT):
         yield f"{about}  {_cut_end(prompt, beside)}".rstrip()
     else:
-        yield _cut_end(about, target.room)
-        yield f"  {_cut_end(prompt, target.room - 2)}"
+        yield _cut_end(about, target.line_width)
+        yield f"  {_cut_end(prompt, target.line_width - 2)}"
 
 
 def _cut_end(text: str, width: int) -> str:

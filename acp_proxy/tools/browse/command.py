@@ -91,12 +91,12 @@ def browse(
     Example: acp-proxy browse --here
     """
     with report_errors():
-        if is_attended() and find_screen().is_terminal and not find_screen().is_able:
+        if is_attended() and find_screen().is_terminal and not find_screen().can_page:
             raise UsageError(
                 f"browse needs a terminal that can move the cursor; TERM says {os.environ.get('TERM')!r}. Set TERM to "
                 "what your terminal is, such as xterm-256color, or use: acp-proxy list"
             )
-        if not (is_attended() and find_screen().is_able):
+        if not (is_attended() and find_screen().can_page):
             raise UsageError("browse needs a terminal. For other programs: acp-proxy list")
         wanted = make_filter(agent, cwd, here, since, until, branch)
         opened = open_store(store)

@@ -272,7 +272,7 @@ def _explain_no_rows(state: BrowseState, look: FrameLook) -> str:
     if state.is_searching:
         return "No title, directory or agent matches. Searching the words said."
     if state.typed:
-        search = _clean(shell_quote.joined(["acp-proxy", "search", *state.typed.split(), "--in", "output"]), look)
+        search = _clean(shell_quote.join(["acp-proxy", "search", *state.typed.split(), "--in", "output"]), look)
         return f"Nothing matches. Esc empties the filter.\nIn what tools printed: {search}"
     return "No session is archived. ^T shows the others." if state.archived else "No sessions. ^T shows archived ones."
 

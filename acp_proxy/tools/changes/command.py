@@ -95,7 +95,7 @@ def diff(
             _write(shown, Path(output), force=force)
         else:
             _print(shown, find_screen(), stat=stat)
-        _print_left_out(session_changes, _NOT_THESE.format(shell_quote.quoted(session)) if files else _NOTHING)
+        _print_left_out(session_changes, _NOT_THESE.format(shell_quote.quote(session)) if files else _NOTHING)
 
 
 def print_summary(session_changes: SessionChanges) -> None:
@@ -106,7 +106,7 @@ def print_summary(session_changes: SessionChanges) -> None:
 
 def print_patch(session_changes: SessionChanges, target: Screen) -> None:
     """Print the patch, and behind it what is not in it, for a user who then goes back to something else."""
-    with open_pager(target, stays=True) as say:
+    with open_pager(target, keeps_short_text=True) as say:
         for text in _format_diffs([change for change in session_changes.changes if change.trouble is None], target):
             say(text)
         for text in describe.format_left_out(session_changes.changes, session_changes.unclear):

@@ -37,11 +37,11 @@ def demo(
         print_line(f"The demo failed: {failure}")
         raise typer.Exit(1) from failure
     print_line("")
-    typed = own_command.typed_command()
+    typed = own_command.make_typed_command()
     print_line("Next, set up your editor and your agent:")
-    typer.echo(f"  {shell_quote.joined([*typed, 'setup'])}")
+    typer.echo(f"  {shell_quote.join([*typed, 'setup'])}")
     print_line("Or try the commands on three such sessions:")
-    typer.echo(f"  {shell_quote.joined([*typed, 'demo', '--keep'])}")
+    typer.echo(f"  {shell_quote.join([*typed, 'demo', '--keep'])}")
 
 
 def _show_kept(store: Path) -> None:
@@ -50,9 +50,9 @@ def _show_kept(store: Path) -> None:
     print_line("Three sessions of two demo agents are in a store of their own. Now try, in this terminal:")
     store_option = ["--store", str(store)] if shell_quote.ON_WINDOWS else []
     if not store_option:
-        typer.echo(f"  export {STORE_VARIABLE}={shell_quote.quoted(str(store))}")
+        typer.echo(f"  export {STORE_VARIABLE}={shell_quote.quote(str(store))}")
     for words in _list_to_try(store.parent):
-        typer.echo(f"  {shell_quote.joined([*own_command.typed_command(), *words, *store_option])}")
+        typer.echo(f"  {shell_quote.join([*own_command.make_typed_command(), *words, *store_option])}")
     done = "" if store_option else f"type: unset {STORE_VARIABLE}. Then "
     print_line(f"Your own sessions are not touched. When you are done, {done}remove {store.parent}")
 
@@ -82,4 +82,4 @@ def print_line(text: str) -> None:
     """Print without control sequences: the agent may write anything."""
     for line in text.split("\n"):
         shown = "".join(character if character.isprintable() else " " for character in line)
-        typer.echo(fit_to_stream(shown, sys.stdout, hanging=len(shown) - len(shown.lstrip())))
+        typer.echo(fit_to_stream(shown, sys.stdout, indent_columns=len(shown) - len(shown.lstrip())))

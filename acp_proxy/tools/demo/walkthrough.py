@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.own_command import child_command
+from acp_proxy.own_command import make_child_command
 from acp_proxy.tools.demo import sample
 from acp_proxy.tools.demo.client import Client, OutputEnded, RequestFailed
 from acp_proxy.tools.demo.display import ShownItem, keep_last_plan, list_items
@@ -33,8 +33,8 @@ class WalkFailed(Exception):
 
 def make_command(store: Path, memory: Path, name: str = sample.NAME) -> list[str]:
     """The command that an editor would start: acp-proxy in front of the agent."""
-    agent = child_command("acp_proxy.tools.demo.agent", "--memory", str(memory), "--name", name, "--edit")
-    return child_command("acp_proxy", "run", "--store", str(store), "--", *agent)
+    agent = make_child_command("acp_proxy.tools.demo.agent", "--memory", str(memory), "--name", name, "--edit")
+    return make_child_command("acp_proxy", "run", "--store", str(store), "--", *agent)
 
 
 def keep_sessions(base: Path) -> Path:

@@ -19,7 +19,7 @@ def folder_of(
     ``agent_id``: the user's own name for it. ``umask``: the user's own. Raises AcpProxyError.
     """
     command = agent.words
-    advice = f"To look into it: {shell_quote.joined(['acp-proxy', 'doctor', *command])}"
+    advice = f"To look into it: {shell_quote.join(['acp-proxy', 'doctor', *command])}"
     try:
         with Probe(command, umask, {**agent.variables, **os.environ}) as probe:
             answer = probe.initialize("acp-proxy", seconds)

@@ -30,7 +30,7 @@ def format_lines(diagnosis: Diagnosis, *, with_versions: bool) -> Iterator[str]:
     yield ""
     if diagnosis.agent is not None:  # what the user asked about comes before the rest
         yield from _format_section(
-            make_line(f"agent  {shell_quote.joined(diagnosis.agent.command)}"), _format_agent(diagnosis.agent)
+            make_line(f"agent  {shell_quote.join(diagnosis.agent.command)}"), _format_agent(diagnosis.agent)
         )
     yield from _format_section("store", _format_store(diagnosis.store))
     yield "editors"

@@ -54,7 +54,7 @@ def diagnose(
     store, of_store = store_report.examine(root)
     found_versions = versions()
     editors = find_configurations(machine)
-    todo = [Advice(text) for text in config_file.read_own()[1]]
+    todo = [Advice(text) for text in config_file.read_user_file()[1]]
     values, command = split_run_command(words or ["agent"], {})
     try:
         values, command = split_run_command(words or ["agent"], dict(machine.environment))
@@ -149,7 +149,7 @@ def split_run_command(words: list[str], environment: dict[str, str]) -> tuple[di
     if command_line.lacks_run(words):
         raise UsageError(command_line.MISSING_RUN)
     behind = command_line.find_words_behind_run(words)
-    file, _ = config_file.read_own()
+    file, _ = config_file.read_user_file()
     return options.parse(["--", *words] if behind is None else behind, environment, file)
 
 
@@ -162,7 +162,7 @@ def _advise_on_editors(editors: list[Configuration], root: Path) -> list[Advice]
         for agent in configuration.agents:
             todo += _advise_on_entry(configuration.editor.title, agent, name, root)
             if agent.way is Way.DIRECT and some_are_proxied:
-                command = shell_quote.joined(["acp-proxy", "setup", "--editor", str(name), "--agent", agent.name])
+                command = shell_quote.join(["acp-proxy", "setup", "--editor", str(name), "--agent", agent.name])
                 text = f'{configuration.editor.title} starts "{agent.name}" directly, so it is not recorded.'
                 todo.append(Advice(f"{text} To put acp-proxy in front of it: {command}", is_wrong=False))
     if not any(configuration.is_proxied or configuration.problem is not None for configuration in editors):
@@ -188,7 +188,7 @@ def _advise_on_entry(title: str, agent: ConfiguredAgent, editor: Name, root: Pat
         why = "because of --no-record, ACP_PROXY_NO_RECORD or the configuration file"
         yield Advice(f"{starts} through acp-proxy, which records nothing, {why}.", is_wrong=False)
     elif agent.store is not None and agent.is_kept_elsewhere(root):
-        at = f"acp-proxy doctor --store {shell_quote.quoted(agent.store)}"
+        at = f"acp-proxy doctor --store {shell_quote.quote(agent.store)}"
         yield Advice(f"{starts} with another store, which was not checked. To check it: {at}", is_wrong=False)
 
 

@@ -100,7 +100,7 @@ def _examine(root: Path) -> tuple[StoreReport, list[Advice]]:
         )
     mode = _read_mode(root)
     if mode is not None and mode & 0o077:
-        todo.append(Advice(f"Others can read {root}. Run: {shell_quote.joined(['chmod', '700', str(root)])}"))
+        todo.append(Advice(f"Others can read {root}. Run: {shell_quote.join(['chmod', '700', str(root)])}"))
     report = StoreReport(root, True, mode, files, size, len(store.list_agents()), sessions, unreadable, free)
     return replace(report, transcripts=transcripts, deleted=deleted), todo
 

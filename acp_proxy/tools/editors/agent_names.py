@@ -100,7 +100,7 @@ def name_agent(command: list[str], registry: Registry) -> NamedAgent:
 def open_registry(option: str, options_of_run: Sequence[str], say: Callable[[str], None]) -> Registry:
     """The registry in which ``run`` will look. ``option``: the value of a command's own ``--registry``, which goes
     before ``options_of_run``. ``say``: as for ``Registry``. Raises UsageError."""
-    file, _ = config_file.read_own()
+    file, _ = config_file.read_user_file()
     values, _ = options.parse([*options_of_run, "--", "agent"], dict(os.environ), file)
     return Registry(option or values["registry"], say=say)
 

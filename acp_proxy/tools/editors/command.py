@@ -12,7 +12,7 @@ import typer
 
 from acp_proxy import own_command, shell_quote
 from acp_proxy.cli.common import RegistryOption, report_errors, report_wrong_usage
-from acp_proxy.cli.completion import complete_from
+from acp_proxy.cli.completion import make_word_completion
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, UsageError
@@ -41,7 +41,7 @@ def read_name(word: str) -> Name:
     if editors:
         raise typer.BadParameter(f"{word!r} may be {' or '.join(editors)}.")
     near = find_near_editors(word)
-    begin = shell_quote.joined([*own_command.settings_command()[0], "run"])
+    begin = shell_quote.join([*own_command.make_settings_command()[0], "run"])
     any_other = f"In any other editor, use the agent's command with this in front of it: {begin}"
     advice = f"Did you mean {' or '.join(near)}?" if near else any_other
     raise typer.BadParameter(f"{word!r} is not one of {', '.join(map(repr, NAMES))}. {advice}")
@@ -56,7 +56,7 @@ def editor(
             help=f"One of: {', '.join(NAMES)}.",
             show_default=False,
             parser=read_name,
-            autocompletion=complete_from(NAMES),
+            autocompletion=make_word_completion(NAMES),
         ),
     ],
     agent: Annotated[
@@ -111,7 +111,7 @@ def editor(
         if is_missing and named.problem is not None and may_be_id:
             raise AcpProxyError(named.problem)
         run_options = [*write_registry_option(registry, command), *run_options]
-    own_words, advice = own_command.settings_command()
+    own_words, advice = own_command.make_settings_command()
     made = make_snippet(name, EditorEntry([*own_words, "run", *run_options, *command], variables, title))
     path, is_there = find_file(EDITORS[name], find_machine())
     existing = read_text(path) if is_there and path is not None else None
@@ -123,7 +123,7 @@ def editor(
     for text in (*placed.also, f"Then: {made.then}", "To check the setup: acp-proxy doctor"):
         _say(text)
     if "--recall" not in run_options:
-        server = shell_quote.joined([*own_words, "mcp"])
+        server = shell_quote.join([*own_words, "mcp"])
         _say(
             f"To let an agent look up earlier sessions: put --recall before its command, or give it this MCP server:"
             f" {server}"
@@ -193,7 +193,7 @@ def _split_command(begin: list[str], words: list[str]) -> tuple[list[str], dict[
         command = command[1:]
     if not command or not command[0]:
         raise UsageError(
-            f"the agent's command is missing. Put it after the variables: {shell_quote.joined(begin)} NAME=VALUE AGENT"
+            f"the agent's command is missing. Put it after the variables: {shell_quote.join(begin)} NAME=VALUE AGENT"
         )
     if variables and command[0].startswith("-"):
         late, command, is_late = _split_options(command)
@@ -201,7 +201,7 @@ def _split_command(begin: list[str], words: list[str]) -> tuple[list[str], dict[
     if late or is_whole:
         first = [_WHOLE] if is_whole and _WHOLE not in begin else []
         pairs = [f"{key}={value}" for key, value in variables.items()]
-        line = shell_quote.joined([*begin, *first, *_drop_dashes(run_options), *_drop_dashes(late), *pairs, *command])
+        line = shell_quote.join([*begin, *first, *_drop_dashes(run_options), *_drop_dashes(late), *pairs, *command])
         raise UsageError(f"{_WHOLE} comes first, then options of run, then variables, then the agent. Write: {line}")
     command = command_line.split_line(command)
     if command_line.lacks_run(command):

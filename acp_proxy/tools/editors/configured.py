@@ -155,7 +155,7 @@ def _read_agent(name: str, entry: object) -> ConfiguredAgent:
             return ConfiguredAgent(name, Way.REFUSED, program, command_line.MISSING_RUN)
         return ConfiguredAgent(name, Way.DIRECT, missing=_find_missing(words, environment))
     try:
-        file, _ = config_file.read_own({**os.environ, **environment})
+        file, _ = config_file.read_user_file({**os.environ, **environment})
         values, command = options.parse(behind, environment, file)
     except UsageError as problem:
         return ConfiguredAgent(name, Way.REFUSED, program, str(problem))

@@ -145,7 +145,7 @@ def _make_slug(agent: str) -> str:
 
 
 def _make_toad(agent_entry: EditorEntry, known: _Known) -> Snippet:
-    line = shell_quote.joined(["toad", "acp", shell_quote.joined(_list_words(agent_entry)), "."])
+    line = shell_quote.join(["toad", "acp", shell_quote.join(_list_words(agent_entry)), "."])
     return Snippet(line, known.title, (), "ctrl+r on Toad's start page lists your sessions with it.")
 
 
@@ -158,7 +158,7 @@ def _make_bb(agent_entry: EditorEntry, known: _Known) -> Snippet:
         "env": dict(agent_entry.variables),
     }
     agents = json.dumps([agent], ensure_ascii=False)
-    line = shell_quote.joined(["bb", "plugin", "config", "provider-acp", "set", "customAgents", agents])
+    line = shell_quote.join(["bb", "plugin", "config", "provider-acp", "set", "customAgents", agents])
     return Snippet(line, known.title, (), f'choose "{known.title} (recorded)" for a thread.')
 
 
@@ -213,13 +213,13 @@ _CLAUDES_PORT = 3017
 def _make_marimo(agent_entry: EditorEntry, known: _Known) -> Snippet:
     port = _MARIMOS_PORTS.get(known.title, _CLAUDES_PORT)
     agent = known.title if known.title in _MARIMOS_PORTS else "Claude"
-    command = shell_quote.joined(_list_words(agent_entry))
-    line = shell_quote.joined(["npx", "stdio-to-ws", command, "--port", str(port)])
+    command = shell_quote.join(_list_words(agent_entry))
+    line = shell_quote.join(["npx", "stdio-to-ws", command, "--port", str(port)])
     return Snippet(line, known.title, (), f"in marimo's panel of agents, choose {agent}: it looks at this port.")
 
 
 def _make_intelligent_terminal(agent_entry: EditorEntry, known: _Known) -> Snippet:
-    line = shell_quote.joined(_list_words(agent_entry))
+    line = shell_quote.join(_list_words(agent_entry))
     return Snippet(line, known.title, (), "open the agent pane.")
 
 

@@ -151,7 +151,7 @@ def export(
             raise UsageError("several sessions need a directory. Use --output DIR.")
         if several and not _is_directory(output) and (suffix := Path(output).suffix.lower()) in _SUFFIXES:
             options_for_all = (
-                f"--output {shell_quote.quoted(output[: -len(suffix)])}/ --format {form or _SUFFIXES[suffix]}"
+                f"--output {shell_quote.quote(output[: -len(suffix)])}/ --format {form or _SUFFIXES[suffix]}"
             )
             raise UsageError(
                 f"{output} names one file, but each session gets a file of its own. Name a directory: {options_for_all}"

@@ -214,7 +214,7 @@ def _compare(source: Source, into: Path, header: Header) -> None:
 
 def _quote_session(session_id: str) -> str:
     """The session as a command-line argument, whatever its id contains."""
-    return shell_quote.quoted(
+    return shell_quote.quote(
         session_id if shell_quote.is_typable(session_id) and not session_id.startswith("-") else file_name(session_id)
     )
 

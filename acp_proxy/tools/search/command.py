@@ -27,14 +27,14 @@ from acp_proxy.cli.common import (
 )
 from acp_proxy.cli.list import explain_empty_list
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
-from acp_proxy.cli.progress import MOMENT, ProgressBar, begin_progress
+from acp_proxy.cli.progress import PATIENCE_SECONDS, ProgressBar, begin_progress
 from acp_proxy.cli.session_filter import (
     BranchOption,
     CwdOption,
     HereOption,
     TurnsSinceOption,
     TurnsUntilOption,
-    explain_given,
+    explain_no_match,
     make_filter,
 )
 from acp_proxy.errors import AcpProxyError, Unreadable
@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # imported late: no other command needs them
 _NO_ROOM = ("ENOSPC", "EDQUOT")
 _PARTS = ("parts",)
 _OF_CALLS = ("file", "tool", "command", "failed")
-_NARROWING = ("store", *session_filter.OPTIONS, *_OF_CALLS)
+_NARROWING = ("store", *session_filter.FILTER_PARAMETERS, *_OF_CALLS)
 """The options that another search repeats."""
 _WITHOUT_FILTER: dict[str, Any] = {"cwd": None, "below": False, "since": None, "until": None, "branch": "", "limit": 1}
 _NO_CALL = "No tool call matches. Try fewer options."
@@ -154,7 +154,7 @@ def search(
         with (
             _handle_interrupt(opened),
             _explain_full_disk(opened),
-            begin_progress("Reading new transcripts", MOMENT) as bar,
+            begin_progress("Reading new transcripts", PATIENCE_SECONDS) as bar,
         ):
             early = _EarlyHits(bar, show)
             by_early = (early.report_progress, early.report_hit) if target.is_terminal and not as_json else (bar,)
@@ -170,9 +170,12 @@ def search(
                 everywhere = {**_WITHOUT_FILTER, "agents": opened.list_agents()} if wanted.is_narrow else {}
                 whole = {"parts": ()} if parts and fts_query else {}
                 for parameters, changes in (
-                    (session_filter.OPTIONS, everywhere),
+                    (session_filter.FILTER_PARAMETERS, everywhere),
                     (_PARTS, whole),
-                    ((*session_filter.OPTIONS, *_PARTS), {**everywhere, **whole} if everywhere and whole else {}),
+                    (
+                        (*session_filter.FILTER_PARAMETERS, *_PARTS),
+                        {**everywhere, **whole} if everywhere and whole else {},
+                    ),
                 ):
                     without = [replace(each, request=replace(each.request, **changes)) for each in tries]
                     if changes and any(look_up(each, bar)[0].hits for each in (without[:1] if as_json else without)):
@@ -202,7 +205,7 @@ def search(
                 kept = [*_repeat_parts(kept_parts), *(["--json"] if as_json else [])]
                 others = repeat_options(context, *(name for name in _NARROWING if name not in left_out))
                 command_text = sanitize.make_line(format_command("search", words, *kept, *others))
-                text = explain_given(context, command_text, left_out)
+                text = explain_no_match(context, command_text, left_out)
             else:
                 options = repeat_options(context, *_NARROWING)
                 in_output = None if as_json or wants_calls or parts else is_printed(opened, tries[-1].request)
@@ -271,7 +274,7 @@ def _format_hits(store: CommandStore, hits: "list[Hit]", target: Screen, options
         return
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
     agents = name_agents(store.list_agents())
-    look = results.SearchLook(target.width, target.is_dressed, target.colours, now, home, agents)
+    look = results.SearchLook(target.width, target.is_formatted, target.colours, now, home, agents)
     ids = shorten_ids(store, [hit.row for hit in hits])
     for hit in hits:
         yield results.format_hit(hit, _format_show_command(store, hit, ids[hit.row.selector], options), look)

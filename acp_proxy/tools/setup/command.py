@@ -14,7 +14,7 @@ import typer
 
 from acp_proxy import own_command, shell_quote
 from acp_proxy.cli.common import INTERRUPTED, RegistryOption, ask_to_confirm, report_errors, report_wrong_usage
-from acp_proxy.cli.completion import complete_from
+from acp_proxy.cli.completion import make_word_completion
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.errors import UsageError
 from acp_proxy.tools.editors import command_line
@@ -83,7 +83,7 @@ def setup(
             help="Only this editor. Repeat for more.",
             show_default=False,
             parser=_read_editor,
-            autocompletion=complete_from(
+            autocompletion=make_word_completion(
                 [name for name, editor in EDITORS.items() if isinstance(editor.configured, SettingsFiles)]
             ),
         ),
@@ -208,7 +208,7 @@ def _write_command(editors: Sequence[Name], agent: str, registry: str, *, undo: 
 
 def _write_typed(*words: str) -> str:
     """A command line with which a user starts this acp-proxy, which may not be installed (``uvx acp-proxy``)."""
-    return shell_quote.joined([*own_command.typed_command(), *words])
+    return shell_quote.join([*own_command.make_typed_command(), *words])
 
 
 def _choose(
@@ -281,7 +281,7 @@ def _has(registry: Registry, id: str) -> bool:
 
 
 def _own_words() -> list[str]:
-    words, advice = own_command.settings_command()
+    words, advice = own_command.make_settings_command()
     if advice is not None:
         _say(f"Note: {' '.join(words)}: {advice}")
     return [*words, "run"]

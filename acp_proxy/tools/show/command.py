@@ -73,7 +73,7 @@ def show(
         opened = open_store(store)
         is_outside = _is_outside(opened, session)
         if is_outside and follow:
-            watch = shell_quote.joined(["acp-proxy", "replay", session])
+            watch = shell_quote.join(["acp-proxy", "replay", session])
             raise UsageError(f"--follow needs a session of the store. To watch a file: {watch}")
         with (_open_outside if is_outside else _open_stored)(opened, session, agent) as (row, reading, child):
             if follow:
@@ -150,11 +150,11 @@ def print_conversation(
     turn: int = 1,
 ) -> None:
     """``stays``: see ``open_pager``. ``id``: the short one, for people. ``turn``: where the pager begins."""
-    when = formatting.format_local_time(row.updated) if target.is_dressed else None  # like the times of the turns
-    home = os.path.expanduser("~") if target.is_dressed else ""
-    title, _, rest = sanitize.format_heading(row, when, id if target.is_dressed else None, home).partition("\n")
+    when = formatting.format_local_time(row.updated) if target.is_formatted else None  # like the times of the turns
+    home = os.path.expanduser("~") if target.is_formatted else ""
+    title, _, rest = sanitize.format_heading(row, when, id if target.is_formatted else None, home).partition("\n")
     write, passages = _look(target, row.cwd), make_passages(shown, full=full)
-    texts = [f"\x1b[1m{title}\x1b[0m\n{rest}\n" if target.is_dressed else f"{title}\n{rest}\n"]
+    texts = [f"\x1b[1m{title}\x1b[0m\n{rest}\n" if target.is_formatted else f"{title}\n{rest}\n"]
     first = 1
     if turn > 1:
         for passage in passages:
@@ -164,7 +164,7 @@ def print_conversation(
             texts.append(printed)
             if first > 1:
                 break
-    with open_pager(target, stays=stays, stops=_TURNS, first=first) as say:
+    with open_pager(target, keeps_short_text=stays, line_pattern=_TURNS, first_line=first) as say:
         for text in texts:
             say(text)
         for passage in passages:
@@ -173,10 +173,10 @@ def print_conversation(
 
 
 def _look(target: Screen, cwd: str | None) -> Callable[[Passage], Iterator[str]]:
-    if target.is_dressed:
+    if target.is_formatted:
         from acp_proxy.views.rich_text import RichPrinter
 
-        return RichPrinter(target.room, colours=target.colours, cwd=cwd).print
+        return RichPrinter(target.line_width, colours=target.colours, cwd=cwd).print
     from acp_proxy.views.plain_text import PassagePrinter
 
     return PassagePrinter().print

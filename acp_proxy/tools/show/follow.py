@@ -30,7 +30,7 @@ class Following:
 
         self._console = Console(highlight=False)
         self._live: LiveText | None = None
-        room = find_screen().room
+        room = find_screen().line_width
         if self._console.is_terminal and not self._console.is_dumb_terminal:
             from acp_proxy.tools.show import live
 
@@ -85,7 +85,7 @@ class Following:
 
     def _draw(self) -> None:
         if self._live is not None:
-            self._live.resize(find_screen().room, self._console.height)
+            self._live.resize(find_screen().line_width, self._console.height)
             self._console.file.write(self._live.draw())
             sys.stdout.flush()
 

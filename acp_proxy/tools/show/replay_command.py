@@ -225,8 +225,8 @@ class _Show:
         if console.is_terminal and not console.is_dumb_terminal:
             from acp_proxy.tools.show import live
 
-            self._live = live.LiveText(target.room, console.height, colours=not console.no_color)
-        self._streaming = StreamPrinter(target.room if self._live is not None else None)
+            self._live = live.LiveText(target.line_width, console.height, colours=not console.no_color)
+        self._streaming = StreamPrinter(target.line_width if self._live is not None else None)
         self._count = _count(reading) if self._live is not None else 0
         self._last = self._count if span[1] is None else _count(reading, span[1])
         """The number of the last turn that is shown."""
@@ -331,7 +331,7 @@ class _Show:
     def _draw(self, status: str = "") -> None:
         if self._live is None:
             return
-        self._live.resize(find_screen().room, self._console.height)
+        self._live.resize(find_screen().line_width, self._console.height)
         if text := self._live.draw(status):
             self._console.file.write(text)
             sys.stdout.flush()

@@ -10,7 +10,7 @@ import typer
 from acp_proxy.cli.common import AgentOption, JsonOption, StoreOption, open_store, print_on_stderr, report_errors
 from acp_proxy.cli.list import explain_empty_list
 from acp_proxy.cli.pager import find_screen, open_pager
-from acp_proxy.cli.progress import MOMENT, begin_progress
+from acp_proxy.cli.progress import PATIENCE_SECONDS, begin_progress
 from acp_proxy.cli.session_filter import (
     BranchOption,
     CwdOption,
@@ -118,7 +118,7 @@ def _show_tokens(
     from acp_proxy.tools.stats.tokens import count_tokens
 
     prices = read_prices(file) if file is not None else None
-    with begin_progress("Reading sessions", MOMENT) as bar:
+    with begin_progress("Reading sessions", PATIENCE_SECONDS) as bar:
         report = count_tokens(store, session_filter, by, prices, bar)
     if as_json:
         typer.echo(sanitize.format_json(encode_report(report, by, prices), indent=2))

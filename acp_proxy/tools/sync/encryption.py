@@ -72,7 +72,7 @@ class HistoryKey:
                 "sync status shows its place there"
             ) from problem
         if sys.platform != "win32" and mode & 0o077:
-            raise AcpProxyError(f"other users can read {path}. Run: {shell_quote.joined(['chmod', '600', str(path)])}")
+            raise AcpProxyError(f"other users can read {path}. Run: {shell_quote.join(['chmod', '600', str(path)])}")
         try:
             first, history, key = lines
             values = history.removeprefix(b"history ").decode(), bytes.fromhex(key.removeprefix(b"key ").decode())
