@@ -113,7 +113,7 @@ def _make_turn(turn: conversation.ConversationTurn) -> Turn:
     calls = [item for item in turn.items if isinstance(item, ToolCall) and item.is_new]
     titles = tuple(acp.text(call.fields, "title") or "" for call in calls)
     user, agent = _join_messages(turn, "user"), _join_messages(turn, "agent")
-    return Turn(turn.number, _parse_time(turn.at), user, agent, titles, turn.stop, turn.error)
+    return Turn(turn.number, _parse_time(turn.started_at), user, agent, titles, turn.stop_reason, turn.error)
 
 
 def _join_messages(turn: conversation.ConversationTurn, speaker: conversation.Speaker) -> str:

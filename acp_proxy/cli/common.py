@@ -96,7 +96,7 @@ def choose_directory(cwd: str, *, here: bool) -> str | None:
 def shorten_ids(store: CommandStore, sessions: Sequence[session_lines.SelectableSession]) -> dict[str, str]:
     """By selector: the shortest form that names a session among those of the store, for display."""
     ids = [session.session_id for session in sessions]
-    return session_lines.shorten_selectors(sessions, store.find_ids_alike(ids, formatting.SHORTEST))
+    return session_lines.shorten_selectors(sessions, store.find_ids_alike(ids, formatting.SHORTEST_ID))
 
 
 def format_short_heading(store: CommandStore, row: ListedSession) -> str:

@@ -11,13 +11,13 @@ from acp_proxy.protocol import acp
 from acp_proxy.views import formatting
 from acp_proxy.views.conversation import Item, SpokenMessage, Subagent, ToolCall
 
-_ENDING = re.compile(r"\.[a-z0-9]{1,8}")  # it becomes part of a file name, so it must be harmless
-_COMMON = {"image/webp": ".webp", "audio/wav": ".wav", "audio/ogg": ".ogg", "image/avif": ".avif"}
+_SAFE_SUFFIX = re.compile(r"\.[a-z0-9]{1,8}")  # it becomes part of a file name, so it must be harmless
+_SUFFIXES = {"image/webp": ".webp", "audio/wav": ".wav", "audio/ogg": ".ogg", "image/avif": ".avif"}
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """``kind``: image, audio or resource. ``data``: the base64 as it came."""
+    """An image, a sound or a file. ``kind``: image, audio or resource. ``data``: the base64 as it came."""
 
     kind: str
     mime: str
@@ -25,14 +25,14 @@ class Attachment:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """How many bytes it has, decoded."""
         return len(self.data) * 3 // 4 - self.data[-2:].count("=")
 
     @property
-    def ending(self) -> str:
+    def suffix(self) -> str:
         """The suffix of a file name, with its dot."""
-        suffix = _COMMON.get(self.mime) or mimetypes.guess_extension(self.mime) or ".bin"
-        return suffix if _ENDING.fullmatch(suffix) else ".bin"
+        suffix = _SUFFIXES.get(self.mime) or mimetypes.guess_extension(self.mime) or ".bin"
+        return suffix if _SAFE_SUFFIX.fullmatch(suffix) else ".bin"
 
     def decode(self) -> bytes | None:
         """The decoded bytes; None if ``data`` is not base64."""
@@ -43,6 +43,7 @@ class Attachment:
 
 
 def find_attachments(item: Item) -> Iterator[Attachment]:
+    """The attachments of a message, a tool call or a subagent."""
     for block in list_blocks(item):
         if (attachment := read_attachment(block)) is not None:
             yield attachment
@@ -74,8 +75,8 @@ def describe_block(block: Mapping[str, object]) -> str:
     resource = acp.member(block, "resource")
     names = (acp.text(block, "name"), acp.text(block, "uri"), acp.text(resource, "uri"))
     parts = [name for name in dict.fromkeys(names) if name]
-    if (carried := read_attachment(block)) is not None:
-        parts += [carried.mime, formatting.format_size(carried.size)]
+    if (attachment := read_attachment(block)) is not None:
+        parts += [attachment.mime, formatting.format_size(attachment.size)]
     elif (text := acp.text(resource, "text")) is not None:
         parts.append(formatting.format_size(len(text.encode("utf-8", "replace"))))
     return f"{kind.replace('resource_link', 'link')}: {', '.join(parts)}" if parts else kind
@@ -86,12 +87,12 @@ def describe_block(block: Mapping[str, object]) -> str:
 # Only raster images: an SVG is a document, which can contain scripts and links.
 
 
-_BEGINNINGS = ((b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff", "jpeg"), (b"GIF87a", "gif"), (b"GIF89a", "gif"))
+_MAGIC_BYTES = ((b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff", "jpeg"), (b"GIF87a", "gif"), (b"GIF89a", "gif"))
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """``kind``: png, jpeg, gif, webp. ``data``: only base64."""
+    """An image that may be shown. ``kind``: png, jpeg, gif, webp. ``data``: in base64. ``size``: bytes, decoded."""
 
     kind: str
     data: str
@@ -116,6 +117,7 @@ def find_image(block: object) -> Image | None:
 
 
 def _detect_kind(raw: bytes) -> str | None:
+    """``png``, ``jpeg``, ``gif`` or ``webp``; None for anything else."""
     if raw[:4] == b"RIFF" and raw[8:12] == b"WEBP":
         return "webp"
-    return next((kind for beginning, kind in _BEGINNINGS if raw.startswith(beginning)), None)
+    return next((kind for beginning, kind in _MAGIC_BYTES if raw.startswith(beginning)), None)

@@ -90,13 +90,13 @@ Item = SpokenMessage | ToolCall | Plan | Note | OtherUpdate | Subagent
 class TurnBegin:
     """A turn begins.
 
-    ``number``: from 1. ``at``: the time, as text (``2026-11-20T09:15:02.123Z``). ``prompted``: a prompt began it.
-    ``model``: the name of the model that was chosen then; None: not known.
+    ``number``: from 1. ``started_at``: the time, as text (``2026-11-20T09:15:02.123Z``). ``is_prompted``: a prompt
+    began it. ``model``: the name of the model that was chosen then; None: not known.
     """
 
     number: int
-    at: str
-    prompted: bool
+    started_at: str
+    is_prompted: bool
     model: str | None = None
 
 
@@ -104,13 +104,13 @@ class TurnBegin:
 class TurnEnd:
     """A turn ends.
 
-    ``stop``: the protocol's stop reason, if known. ``error``: the error's text, if it failed. ``at``: the time of the
+    ``stop_reason``: the protocol's, if known. ``error``: the error's text, if it failed. ``ended_at``: the time of the
     answer; empty if there is none. ``model``: that the agent says it has used; None: it does not say.
     """
 
-    stop: str | None
+    stop_reason: str | None
     error: str | None
-    at: str = ""
+    ended_at: str = ""
     model: str | None = None
 
 
@@ -119,15 +119,15 @@ Part = TurnBegin | Item | TurnEnd
 
 @dataclass(slots=True)
 class ConversationTurn:
-    """A whole turn: ``number`` and ``at`` as in ``TurnBegin``, the others as in ``TurnEnd``. ``model``: that at its
-    end, else at its beginning."""
+    """A whole turn: ``number`` and ``started_at`` as in ``TurnBegin``, the others as in ``TurnEnd``. ``model``: that at
+    its end, else at its beginning."""
 
     number: int
-    at: str
+    started_at: str
     items: list[Item] = field(default_factory=list)
-    stop: str | None = None
+    stop_reason: str | None = None
     error: str | None = None
-    ended: str = ""
+    ended_at: str = ""
     model: str | None = None
 
 
@@ -138,27 +138,28 @@ OpenChild = Callable[[str], AbstractContextManager[Reading | None]]
 
 _MOST_DEPTH = 8
 """How deep subagents of subagents are read."""
-_PAGE = 4 * 1024 * 1024
-"""The bytes of a turn that ``read_parts`` reads at once: far more than most turns have."""
+_PAGE_BYTES = 4 * 1024 * 1024
+"""How much of a turn ``read_parts`` reads at once: far more than most turns have."""
 
 
 def _open_no_child(session_id: str) -> AbstractContextManager[None]:
+    """An ``OpenChild`` that finds none."""
     return nullcontext()
 
 
-def read_turns(reading: Reading, session_id: str, child: OpenChild = _open_no_child) -> Iterator[ConversationTurn]:
+def read_turns(reading: Reading, session_id: str, open_child: OpenChild = _open_no_child) -> Iterator[ConversationTurn]:
     """The turns of a transcript, oldest first. ``session_id``: the session's id. Raises OSError.
 
-    ``child``: opens the transcripts of subagents, which are then part of the conversation.
+    ``open_child``: opens the transcripts of subagents, which are then part of the conversation.
     """
     turn = ConversationTurn(0, "")
-    reader = _PartReader(session_id, reading.other_ids, child=child, handovers=_find_handovers(reading))
+    reader = _PartReader(session_id, reading.other_ids, open_child=open_child, handovers=_find_handovers(reading))
     for part in reader.read(read_as_v1(reading.read_alike())):
         match part:
             case TurnBegin():
-                turn = ConversationTurn(part.number, part.at, model=part.model)
+                turn = ConversationTurn(part.number, part.started_at, model=part.model)
             case TurnEnd():
-                turn.stop, turn.error, turn.ended = part.stop, part.error, part.at
+                turn.stop_reason, turn.error, turn.ended_at = part.stop_reason, part.error, part.ended_at
                 turn.model = part.model or turn.model
                 yield turn
             case _:
@@ -168,21 +169,22 @@ def read_turns(reading: Reading, session_id: str, child: OpenChild = _open_no_ch
 def read_parts(
     reading: Reading,
     session_id: str,
-    child: OpenChild = _open_no_child,
+    open_child: OpenChild = _open_no_child,
     lines: Iterable[Line | AlikeLines] | None = None,
-    page: int = _PAGE,
-    turns: int = 0,
+    page_bytes: int = _PAGE_BYTES,
+    earlier_turns: int = 0,
 ) -> Iterator[Part]:
     """The turns in parts: ``TurnBegin``, items, ``TurnEnd``. A message may come in several parts. Raises OSError.
 
-    ``child``: as for ``read_turns``. ``lines``: the reading's, of a caller who watches them or begins at a later turn;
-    ``turns``: how many turns are before them. ``page``: the bytes of a turn that are read before its first item comes.
+    ``open_child``: as for ``read_turns``. ``lines``: the lines to read, from a caller who watches them or begins at a
+    later turn; None: all of ``reading``. ``earlier_turns``: how many turns come before ``lines``. ``page_bytes``: how
+    many bytes of a turn are read before its first item comes.
     """
-    chosen = reading.read_alike() if lines is None else lines
+    all_lines = reading.read_alike() if lines is None else lines
     handovers = _find_handovers(reading)
-    return _PartReader(session_id, reading.other_ids, page, child, turns=turns, handovers=handovers).read(
-        read_as_v1(chosen)
-    )
+    return _PartReader(
+        session_id, reading.other_ids, page_bytes, open_child, earlier_turns=earlier_turns, handovers=handovers
+    ).read(read_as_v1(all_lines))
 
 
 def _find_handovers(reading: Reading) -> dict[int, str]:
@@ -221,93 +223,93 @@ class _PartReader:
         self,
         session_id: str,
         other_ids: frozenset[str],
-        page: int = 0,
-        child: OpenChild = _open_no_child,
-        known: set[str] | None = None,
+        page_bytes: int = 0,
+        open_child: OpenChild = _open_no_child,
+        seen_ids: set[str] | None = None,
         depth: int = 0,
-        turns: int = 0,
+        earlier_turns: int = 0,
         handovers: Mapping[int, str] | None = None,
     ) -> None:
-        """``known``: the sessions that were told already. ``depth``: how many sessions this one is inside. ``turns``:
-        how many come before what is read. ``handovers``: see ``_find_handovers``."""
+        """``seen_ids``: the sessions that were read already. ``depth``: how many sessions this one is inside.
+        ``earlier_turns``: how many come before what is read. ``handovers``: see ``_find_handovers``."""
         self._handovers = handovers or {}
-        self._child = child
-        self._known = known if known is not None else {session_id}
+        self._open_child = open_child
+        self._seen_ids = seen_ids if seen_ids is not None else {session_id}
         self._depth = depth
         self._replayer = Replayer(
             session_id,
             run_id="",
             tool_limit=0,
             other_ids=other_ids,
-            page_size=page,
+            page_size=page_bytes,
             kinds=update_kinds.OPTIONAL,
             at_once=True,
         )
-        self._count = turns
+        self._turn_number = earlier_turns
         self._is_open = False
         self._only_user = True  # this turn has only user messages so far
-        self._prompted: tuple[str, object] | None = None
+        self._prompt_key: tuple[str, object] | None = None
         """The run and the request id of the prompt that began the turn."""
         self._notes: list[Item] = []
-        self._stop: str | None = None
+        self._stop_reason: str | None = None
         self._error: str | None = None
         self._answered_at = ""
-        self._since = ""
-        """When the first update came that the telling still holds back."""
+        self._held_since = ""
+        """When the first of the updates came that the replayer still holds back."""
         self._model: str | None = None
         self._used_model: str | None = None
 
     def read(self, lines: Iterable[Line | AlikeLines]) -> Iterator[Part]:
-        at = ""
+        stamp = ""
         for line in lines:
             if isinstance(line, AlikeLines):
-                yield from self._take(self._replayer.add_chunks(line.number, line.chunks), at)
+                yield from self._take(self._replayer.add_chunks(line.number, line.chunks), stamp)
                 continue
             entry = line.entry
             if entry is None:
                 continue
-            at = entry.at
-            if not self._since and _is_update(entry):
-                self._since = at
+            stamp = entry.at
+            if not self._held_since and _is_update(entry):
+                self._held_since = stamp
             parts = self._replayer.add(line.number, entry)
-            yield from self._take(parts, self._since or at)
+            yield from self._take(parts, self._held_since or stamp)
             if parts:
-                self._since = ""
+                self._held_since = ""
             self._model = summary.find_chosen_model(entry) or self._model
             if rewinds.is_rewind(entry):
                 self._notes.append(Note(REWOUND, ""))
             if entry.note is not None:
-                self._note(entry.note, at)
+                self._take_note(entry.note, stamp)
             elif _is_prompt(entry):
                 yield from self._end_turn()
-                self._prompted = entry.run, acp.member(entry.value, "id")
-                yield from self._begin_turn(at)
-            elif entry.of == acp.PROMPT and self._prompted == (entry.run, acp.member(entry.value, "id")):
-                self._end_prompt(entry.value, at)
-        yield from self._take(self._replayer.end(is_live=True), self._since or at)
+                self._prompt_key = entry.run, acp.member(entry.value, "id")
+                yield from self._begin_turn(stamp)
+            elif entry.of == acp.PROMPT and self._prompt_key == (entry.run, acp.member(entry.value, "id")):
+                self._end_prompt(entry.value, stamp)
+        yield from self._take(self._replayer.end(is_live=True), self._held_since or stamp)
         yield from self._end_turn()
 
-    def _begin_turn(self, at: str) -> Iterator[Part]:
-        self._count += 1
+    def _begin_turn(self, stamp: str) -> Iterator[Part]:
+        self._turn_number += 1
         self._is_open = self._only_user = True
-        yield TurnBegin(self._count, at, self._prompted is not None, self._model)
-        if self._count in self._handovers:
-            yield Note(NoteType.HANDOVER, self._handovers[self._count])
+        yield TurnBegin(self._turn_number, stamp, self._prompt_key is not None, self._model)
+        if self._turn_number in self._handovers:
+            yield Note(NoteType.HANDOVER, self._handovers[self._turn_number])
 
     def _end_turn(self) -> Iterator[Part]:
         if self._is_open:
             yield from self._notes
-            yield TurnEnd(self._stop, self._error, self._answered_at, self._used_model)
-            self._is_open, self._notes, self._stop, self._error, self._answered_at = False, [], None, None, ""
+            yield TurnEnd(self._stop_reason, self._error, self._answered_at, self._used_model)
+            self._is_open, self._notes, self._stop_reason, self._error, self._answered_at = False, [], None, None, ""
             self._used_model = None
 
-    def _take(self, lines: list[bytes], at: str) -> Iterator[Part]:
+    def _take(self, lines: list[bytes], stamp: str) -> Iterator[Part]:
         for item in _read_items(lines):
             is_users = isinstance(item, SpokenMessage) and item.speaker == "user"
-            if self._prompted is None and is_users and not self._only_user:
+            if self._prompt_key is None and is_users and not self._only_user:
                 yield from self._end_turn()
             if not self._is_open:
-                yield from self._begin_turn(at)
+                yield from self._begin_turn(stamp)
             self._only_user &= is_users or isinstance(item, Plan)
             yield item
             if isinstance(item, OtherUpdate) and acp.update_kind(item.update) == update_kinds.SUBAGENT:
@@ -316,30 +318,30 @@ class _PartReader:
     def _read_subagent(self, update: Mapping[str, object]) -> Iterator[Subagent]:
         """The subagent that an update names for the first time."""
         id = acp.session_id(update)
-        if id is None or id in self._known or self._depth == _MOST_DEPTH:
+        if id is None or id in self._seen_ids or self._depth == _MOST_DEPTH:
             return
-        self._known.add(id)
+        self._seen_ids.add(id)
         items: list[Item] = []
-        with self._child(id) as reading:
+        with self._open_child(id) as reading:
             if reading is None:
                 return
-            inside = _PartReader(id, reading.other_ids, 0, self._child, self._known, self._depth + 1)
-            parts = (part for part in inside.read(reading.read_alike()) if not isinstance(part, TurnBegin | TurnEnd))
+            reader = _PartReader(id, reading.other_ids, 0, self._open_child, self._seen_ids, self._depth + 1)
+            parts = (part for part in reader.read(reading.read_alike()) if not isinstance(part, TurnBegin | TurnEnd))
             for item in _add_messages(parts, id):
                 add_item(items, item)
         yield Subagent(id, acp.text(update, "title") or id, items)
 
-    def _note(self, note: Mapping[str, object], at: str) -> None:
+    def _take_note(self, note: Mapping[str, object], stamp: str) -> None:
         kind = note.get("type")
         if kind == NoteType.FAILED and self._is_open:
-            self._error, self._answered_at = acp.text(note, "message") or "the agent ended", at
+            self._error, self._answered_at = acp.text(note, "message") or "the agent ended", stamp
         elif kind == NoteType.GAP:
             self._notes.append(Note(NoteType.GAP, acp.text(note, "reason") or ""))
 
-    def _end_prompt(self, answer: object, at: str) -> None:
-        error, self._answered_at = acp.member(answer, "error"), at
+    def _end_prompt(self, answer: object, stamp: str) -> None:
+        error, self._answered_at = acp.member(answer, "error"), stamp
         self._used_model = find_used_model(acp.member(answer, "result")) or None
-        self._stop = acp.text(acp.member(answer, "result"), "stopReason")
+        self._stop_reason = acp.text(acp.member(answer, "result"), "stopReason")
         if error is not None:
             self._error = acp.text(error, "message") or "the prompt failed"
 
@@ -386,7 +388,7 @@ def add_item(items: list[Item], item: Item) -> None:
 
 def _add_messages(items: Iterable[Item], session_id: str) -> Iterator[Item]:
     """The items of a subagent. Messages from other sessions are the user's, and those to others the agent's."""
-    sent: dict[str, bool] = {}
+    is_sent_by_id: dict[str, bool] = {}
     shown_ids: set[str] = set()
     for item in items:
         kind = acp.update_kind(item.update) if isinstance(item, OtherUpdate) else None
@@ -398,13 +400,13 @@ def _add_messages(items: Iterable[Item], session_id: str) -> Iterator[Item]:
             continue
         id, content = acp.text(item.update, "messageId") or "", item.update.get("content")
         if (sender := acp.text(item.update, "senderSessionId")) is not None:
-            sent[id] = sender == session_id
+            is_sent_by_id[id] = sender == session_id
         blocks = content if isinstance(content, list) else [content]
         content_blocks = [block for block in blocks if isinstance(block, Mapping)]
         # A whole message may repeat its chunks.
         if content_blocks and (kind == update_kinds.SESSION_MESSAGE_CHUNK or id not in shown_ids):
             shown_ids.add(id)
-            yield SpokenMessage("agent" if sent.get(id) else "user", content_blocks, id)
+            yield SpokenMessage("agent" if is_sent_by_id.get(id) else "user", content_blocks, id)
 
 
 def _read_items(lines: Iterable[bytes]) -> Iterator[Item]:
@@ -415,8 +417,8 @@ def _read_items(lines: Iterable[bytes]) -> Iterator[Item]:
         if not isinstance(update, Mapping):
             continue
         item = _read_item(update)
-        goes_on = isinstance(item, ToolCall) and not item.is_new and bool(calls) and calls[0].id == item.id
-        if not goes_on:
+        is_same_call = isinstance(item, ToolCall) and not item.is_new and bool(calls) and calls[0].id == item.id
+        if not is_same_call:
             yield from _join_calls(calls)
             calls = []
         if isinstance(item, ToolCall):

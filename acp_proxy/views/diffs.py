@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from typing import Literal, cast
 
 _CONTEXT = 3
-_COMPARED = 10_000
+_MOST_COMPARED_LINES = 10_000
 """Lines of both sides that are compared line by line: a second at worst."""
 
 
@@ -27,27 +27,29 @@ class DiffRow:
 
 
 def diff_texts(old: str | None, new: str) -> Iterator[DiffRow]:
-    """``old``: None where the file is new."""
-    before, after = _split_lines(old or ""), _split_lines(new)
-    for hunk in group_changes(before, after):
+    """The rows of a unified diff. ``old``: None if the file is new."""
+    old_lines, new_lines = _split_lines(old or ""), _split_lines(new)
+    for hunk in group_changes(old_lines, new_lines):
         yield DiffRow("@", format_hunk_heading(hunk))
         for tag, i1, i2, j1, j2 in hunk:
             if tag == "equal":
-                yield from (DiffRow(" ", line) for line in before[i1:i2])
+                yield from (DiffRow(" ", line) for line in old_lines[i1:i2])
             else:
-                yield from (DiffRow("-", line) for line in before[i1:i2])
-                yield from (DiffRow("+", line) for line in after[j1:j2])
+                yield from (DiffRow("-", line) for line in old_lines[i1:i2])
+                yield from (DiffRow("+", line) for line in new_lines[j1:j2])
 
 
-def group_changes(before: list[str], after: list[str]) -> Iterator[list[Change]]:
-    """The changes of lines with the lines around them, in groups."""
-    yield from cast(Iterator[list[Change]], _Compared(find_changes(before, after)).get_grouped_opcodes(_CONTEXT))
+def group_changes(old_lines: list[str], new_lines: list[str]) -> Iterator[list[Change]]:
+    """The hunks: changes of lines with the lines around them."""
+    yield from cast(
+        Iterator[list[Change]], _KnownChanges(find_changes(old_lines, new_lines)).get_grouped_opcodes(_CONTEXT)
+    )
 
 
 def format_hunk_heading(hunk: list[Change]) -> str:
     """The line with the places of a hunk: ``@@ -1,3 +1,4 @@``."""
-    (_, first, _, start, _), (_, _, last, _, end) = hunk[0], hunk[-1]
-    return f"@@ -{_format_span(first, last)} +{_format_span(start, end)} @@"
+    (_, old_start, _, new_start, _), (_, _, old_end, _, new_end) = hunk[0], hunk[-1]
+    return f"@@ -{_format_span(old_start, old_end)} +{_format_span(new_start, new_end)} @@"
 
 
 def count_rows(rows: list[DiffRow]) -> tuple[int, int]:
@@ -56,8 +58,8 @@ def count_rows(rows: list[DiffRow]) -> tuple[int, int]:
     return kinds.count("+"), kinds.count("-")
 
 
-class _Compared(SequenceMatcher[str]):
-    """Changes that are already known, to be grouped."""
+class _KnownChanges(SequenceMatcher[str]):
+    """Lets ``difflib`` group changes that are already known."""
 
     def __init__(self, changes: list[Change]) -> None:
         super().__init__()
@@ -67,19 +69,32 @@ class _Compared(SequenceMatcher[str]):
         return self._changes
 
 
-def find_changes(before: list[str], after: list[str]) -> list[Change]:
+def find_changes(old_lines: list[str], new_lines: list[str]) -> list[Change]:
     """What happened to each line. The common beginning and end are not compared further."""
-    least = min(len(before), len(after))
-    head = next((at for at in range(least) if before[at] != after[at]), least)
-    tail = next((at for at in range(least - head) if before[-1 - at] != after[-1 - at]), least - head)
-    left, right = before[head : len(before) - tail], after[head : len(after) - tail]
-    changed: list[Change] = [("replace", 0, len(left), 0, len(right))] if left or right else []
-    if left and right and len(left) + len(right) <= _COMPARED:
-        changed = list(SequenceMatcher(None, left, right).get_opcodes())
-    changes: list[Change] = [("equal", 0, head, 0, head)] if head else []
-    changes += [(tag, i1 + head, i2 + head, j1 + head, j2 + head) for tag, i1, i2, j1, j2 in changed]
-    if tail:
-        changes.append(("equal", len(before) - tail, len(before), len(after) - tail, len(after)))
+    shorter = min(len(old_lines), len(new_lines))
+    common_start = next((index for index in range(shorter) if old_lines[index] != new_lines[index]), shorter)
+    common_end = next(
+        (index for index in range(shorter - common_start) if old_lines[-1 - index] != new_lines[-1 - index]),
+        shorter - common_start,
+    )
+    old_middle, new_middle = (
+        old_lines[common_start : len(old_lines) - common_end],
+        new_lines[common_start : len(new_lines) - common_end],
+    )
+    middle_changes: list[Change] = (
+        [("replace", 0, len(old_middle), 0, len(new_middle))] if old_middle or new_middle else []
+    )
+    if old_middle and new_middle and len(old_middle) + len(new_middle) <= _MOST_COMPARED_LINES:
+        middle_changes = list(SequenceMatcher(None, old_middle, new_middle).get_opcodes())
+    changes: list[Change] = [("equal", 0, common_start, 0, common_start)] if common_start else []
+    changes += [
+        (tag, i1 + common_start, i2 + common_start, j1 + common_start, j2 + common_start)
+        for tag, i1, i2, j1, j2 in middle_changes
+    ]
+    if common_end:
+        changes.append(
+            ("equal", len(old_lines) - common_end, len(old_lines), len(new_lines) - common_end, len(new_lines))
+        )
     return changes
 
 

@@ -26,7 +26,7 @@ from acp_proxy.views.sanitize import clean_text, join_lines
 Tools = Literal["none", "summary", "full"]
 _LINE_LENGTH = 100
 _SCOPE = re.compile(r"^@[\w.-]+/")
-_STOPS = {
+_STOP_TEXTS = {
     "end_turn": None,
     "cancelled": "The turn was cancelled.",
     "refusal": "The agent refused to go on.",
@@ -62,9 +62,9 @@ class Head:
         name = clean(acp.text(self.agent, "name") or name_agent(acp.text(self.agent, "id") or ""), _LINE_LENGTH)
         return _SCOPE.sub("", name or "agent") or name or "agent"
 
-    def name_speaker(self, at: str) -> str:
+    def name_speaker(self, started_at: str) -> str:
         """The agent that spoke in a turn that began at this time: in a copy, first the one of the original."""
-        return self.copied_from if self.copied_from and at and at < self.created else self.name
+        return self.copied_from if self.copied_from and started_at and started_at < self.created else self.name
 
     @property
     def heading(self) -> str:
@@ -82,6 +82,7 @@ class Choices:
 
 
 def select_turns(turns: Iterable[ConversationTurn], choices: Choices) -> Iterator[ConversationTurn]:
+    """The turns that the reader has chosen, without the items that he has not."""
     for turn in turns:
         if choices.last is not None and turn.number > choices.last:
             return
@@ -90,23 +91,23 @@ def select_turns(turns: Iterable[ConversationTurn], choices: Choices) -> Iterato
 
 
 def _select_items(items: Iterable[Item], choices: Choices) -> list[Item]:
-    wanted = (item for item in items if _is_wanted(item, choices))
+    chosen_items = (item for item in items if _is_wanted(item, choices))
     return [
         replace(item, items=_select_items(item.items, choices)) if isinstance(item, Subagent) else item
-        for item in wanted
+        for item in chosen_items
     ]
 
 
 def name_calls(turns: Iterable[ConversationTurn]) -> Iterator[ConversationTurn]:
-    """Later changes of a call appear under the title of the call."""
-    known: dict[str, object] = {}
+    """The turns, in which a later change of a call has the title of the call."""
+    titles: dict[str, object] = {}
     for turn in turns:
-        for at, item in enumerate(turn.items):
+        for index, item in enumerate(turn.items):
             if isinstance(item, ToolCall):
-                if not item.is_new and "title" not in item.fields and item.id in known:
-                    turn.items[at] = replace(item, fields={"title": known[item.id], **item.fields})
+                if not item.is_new and "title" not in item.fields and item.id in titles:
+                    turn.items[index] = replace(item, fields={"title": titles[item.id], **item.fields})
                 elif "title" in item.fields:
-                    known[item.id] = item.fields["title"]
+                    titles[item.id] = item.fields["title"]
         yield turn
 
 
@@ -114,10 +115,15 @@ def explain_end(turn: ConversationTurn | TurnEnd) -> str | None:
     """Why a turn ended, if it did not end normally."""
     if turn.error is not None:
         return f"The turn failed: {join_lines(turn.error)}"
-    return _STOPS.get(turn.stop, f"The turn ended: {join_lines(turn.stop)}") if turn.stop is not None else None
+    return (
+        _STOP_TEXTS.get(turn.stop_reason, f"The turn ended: {join_lines(turn.stop_reason)}")
+        if turn.stop_reason is not None
+        else None
+    )
 
 
 def explain_note(item: Note) -> str:
+    """A note of the transcript in our own words."""
     if item.kind == NoteType.GAP:
         return (
             f"Something is missing here: the recording was interrupted ({join_lines(item.text) or 'unknown reason'})."

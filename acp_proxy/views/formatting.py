@@ -5,8 +5,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
-SHORTEST = 8
-"""Characters of an id: a usual length for copying."""
+SHORTEST_ID = 8
+"""The least characters that people see of an id: a usual length for copying."""
 
 PINNED, COPY = "pinned", "copy"
 """Marks before a title."""
@@ -94,7 +94,7 @@ def format_stamp(moment: datetime) -> str:
 
 
 def format_size(number: int) -> str:
-    """Bytes."""
+    """A number of bytes: ``12 kB``."""
     value, unit = float(number), "B"
     for unit in _SIZES:
         if value < 999.5 or unit == _SIZES[-1]:
@@ -111,7 +111,7 @@ def format_count(number: int) -> str:
 
 
 def format_amounts(amounts: Mapping[str, float]) -> str:
-    """Amounts by currency."""
+    """Amounts of money, by currency: ``1.20 USD + 3.00 EUR``."""
     return " + ".join(
         f"{amount:,.2f} {unit}" if amount >= 0.01 else f"{amount:.4f} {unit}"
         for unit, amount in sorted(amounts.items())
@@ -120,8 +120,8 @@ def format_amounts(amounts: Mapping[str, float]) -> str:
 
 def format_duration(begin: str, end: str) -> str:
     """The time between two times of a transcript: ``8 s``, ``1 min 24 s``, ``2 h 5 min``. Empty if it is not known."""
-    began, ended = _parse_time(begin), _parse_time(end)
-    seconds = round((ended - began).total_seconds()) if began is not None and ended is not None else -1
+    begin_time, end_time = _parse_time(begin), _parse_time(end)
+    seconds = round((end_time - begin_time).total_seconds()) if begin_time is not None and end_time is not None else -1
     if seconds < 0:
         return ""
     if seconds < _MINUTE:
@@ -131,22 +131,22 @@ def format_duration(begin: str, end: str) -> str:
     return f"{seconds // _HOUR} h {seconds % _HOUR // _MINUTE} min"
 
 
-def shorten_ids(ids: Iterable[str], known: Iterable[str]) -> dict[str, str]:
-    """The shortest beginning of each id that no other known id shares."""
-    wanted = list(ids)
-    order = sorted({*wanted, *known})
-    shown = {}
-    for id in wanted:
-        at = bisect_left(order, id)
-        beside = order[max(at - 1, 0) : at] + order[at + 1 : at + 2]
-        shown[id] = id[: max(SHORTEST, *(_count_common(id, other) + 1 for other in beside), 0)]
-    return shown
+def shorten_ids(ids: Iterable[str], other_ids: Iterable[str]) -> dict[str, str]:
+    """By id: its shortest beginning that none of the others shares, be it one of ``ids`` or of ``other_ids``."""
+    id_list = list(ids)
+    sorted_ids = sorted({*id_list, *other_ids})
+    shortened = {}
+    for id in id_list:
+        position = bisect_left(sorted_ids, id)
+        neighbours = sorted_ids[max(position - 1, 0) : position] + sorted_ids[position + 1 : position + 2]
+        shortened[id] = id[: max(SHORTEST_ID, *(_count_common(id, other) + 1 for other in neighbours), 0)]
+    return shortened
 
 
 def _count_common(one: str, other: str) -> int:
     """The length of the common beginning."""
-    least = min(len(one), len(other))
-    return next((at for at in range(least) if one[at] != other[at]), least)
+    shorter = min(len(one), len(other))
+    return next((index for index in range(shorter) if one[index] != other[index]), shorter)
 
 
 def _parse_time(stamp: str) -> datetime | None:
@@ -189,13 +189,14 @@ _UNCLOSED = re.compile(r"(?<!\S)\*\*(?=\w)|`")
 
 
 def strip_markdown(line: str) -> str:
+    """A line of Markdown as words."""
     words = _MARKED.sub(_strip_match, _HEADING.sub("", line, count=1) if line.startswith("#") else line)
     return (_UNCLOSED.sub("", words) if words.endswith("…") else words).strip()
 
 
 def _strip_match(match: re.Match[str]) -> str:
-    inside = match["bold"] or match["link"]
-    if inside:
-        return _MARKED.sub(_strip_match, inside)
+    content = match["bold"] or match["link"]
+    if content:
+        return _MARKED.sub(_strip_match, content)
     code = match["code"]  # CommonMark: a space is a mark, too, if there is one at both ends
     return code[1:-1] if code.startswith(" ") and code.endswith(" ") and code.strip() else code

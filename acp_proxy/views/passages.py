@@ -38,34 +38,35 @@ class Heading:
     """A turn: its number, and when it began, in the form of transcripts."""
 
     number: int
-    at: str
+    started_at: str
 
 
 @dataclass(frozen=True, slots=True)
 class SpokenText:
-    """A message; the agent writes Markdown. ``goes_on``: the previous speaker continues."""
+    """A message, or a part of one; the agent writes Markdown. ``continues``: the same speaker spoke just before."""
 
     speaker: Speaker
     text: str
-    goes_on: bool
+    continues: bool
 
 
 @dataclass(frozen=True, slots=True)
 class AttachmentLine:
-    """An attachment. ``speaker``: who shows it, if known. ``goes_on``: the same speaker or tool call continues."""
+    """An attachment. ``speaker``: who shows it, if known. ``continues``: the same speaker or tool call came just
+    before."""
 
     speaker: Speaker | None
     text: str
-    goes_on: bool
+    continues: bool
 
 
 @dataclass(frozen=True, slots=True)
 class CallHeading:
-    """A tool call. ``goes_on``: it appeared before, and this is its change."""
+    """A tool call. ``is_change``: it appeared in an earlier turn, and this is what changed."""
 
     title: str
     status: str | None
-    goes_on: bool
+    is_change: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +107,17 @@ Passage = Heading | SpokenText | AttachmentLine | CallHeading | ShownDiff | Call
 
 
 def make_passages(parts: Iterable[Part], *, full: bool = False) -> Iterator[Passage]:
-    """``full``: with all content of tool calls, and with unknown kinds of updates."""
+    """The passages of a conversation. ``full``: with all content of tool calls, and with unknown kinds of updates."""
     return _PassageBuilder(full).build(parts)
 
 
-def is_adjacent(before: Passage | None, passage: Passage) -> bool:
+def is_adjacent(previous: Passage | None, passage: Passage) -> bool:
     """Whether a passage follows the previous one without an empty line."""
     match passage:
         case SpokenText() | AttachmentLine():
-            return passage.goes_on
+            return passage.continues
         case CallHeading():
-            return isinstance(before, CallHeading)
+            return isinstance(previous, CallHeading)
         case ShownDiff() | CallText():
             return True
         case _:
@@ -129,7 +130,7 @@ class _PassageBuilder:
         self._turn = 0
         self._is_prompted = False
         self._speaker: tuple[Speaker, str | None] | None = None
-        self._goes_on = False
+        self._continues = False
         self._texts: list[str] = []
         self._size = 0
         self._titles: dict[str, str] = {}
@@ -140,8 +141,8 @@ class _PassageBuilder:
                 yield from self._end_message()
                 self._speaker = None
             if isinstance(part, TurnBegin):
-                self._turn, self._is_prompted = part.number, part.prompted
-                yield Heading(part.number, part.at)
+                self._turn, self._is_prompted = part.number, part.is_prompted
+                yield Heading(part.number, part.started_at)
             elif isinstance(part, TurnEnd):
                 yield from self._end_turn(part)
             elif isinstance(part, SpokenMessage):
@@ -153,16 +154,18 @@ class _PassageBuilder:
     def _add_item(self, item: Item) -> Iterator[Passage]:
         match item:
             case ToolCall():
-                yield from self._call(item)
+                yield from self._add_call(item)
             case Plan():
-                yield PlanSteps([(acp.text(e, "status") or "", acp.text(e, "content") or "") for e in item.entries])
+                yield PlanSteps(
+                    [(acp.text(entry, "status") or "", acp.text(entry, "content") or "") for entry in item.entries]
+                )
             case Note():
                 yield Remark(False, document.explain_note(item))
             case Subagent():
-                inside = _PassageBuilder(self._full)
-                inside._turn = self._turn
+                builder = _PassageBuilder(self._full)
+                builder._turn = self._turn
                 yield Remark(False, f"The subagent {item.title[:_TITLE_LENGTH]} begins.")
-                yield from inside.build(item.items)
+                yield from builder.build(item.items)
                 yield Remark(False, f"The subagent {item.title[:_TITLE_LENGTH]} ends.")
             case OtherUpdate() if self._full:
                 yield AttachmentLine(None, acp.update_kind(item.update) or "an update of no kind", False)
@@ -171,14 +174,14 @@ class _PassageBuilder:
     def _add_message(self, message: SpokenMessage) -> Iterator[Passage]:
         if (speaker := (message.speaker, message.id)) != self._speaker:
             yield from self._end_message()
-            self._speaker, self._goes_on = speaker, False
+            self._speaker, self._continues = speaker, False
         for block in message.blocks:
             if acp.text(block, "type") == "text":
                 yield from self._add_text(acp.text(block, "text") or "")
             else:
                 yield from self._end_message()
-                yield AttachmentLine(message.speaker, self._describe_attachment(block), self._goes_on)
-                self._goes_on = True
+                yield AttachmentLine(message.speaker, self._describe_attachment(block), self._continues)
+                self._continues = True
                 if self._full and (text := acp.text(acp.member(block, "resource"), "text")) is not None:
                     yield CallText("", text)
 
@@ -194,19 +197,19 @@ class _PassageBuilder:
 
     def _end_message(self) -> Iterator[Passage]:
         if self._speaker is not None and self._texts:
-            yield SpokenText(self._speaker[0], "".join(self._texts), self._goes_on)
-            self._texts, self._size, self._goes_on = [], 0, True
+            yield SpokenText(self._speaker[0], "".join(self._texts), self._continues)
+            self._texts, self._size, self._continues = [], 0, True
 
     def _describe_attachment(self, block: Mapping[str, object]) -> str:
-        how = f"; to save it: --turn {self._turn} --extract DIR" if read_attachment(block) is not None else ""
-        return f"{describe_block(block)}{how}"
+        advice = f"; to save it: --turn {self._turn} --extract DIR" if read_attachment(block) is not None else ""
+        return f"{describe_block(block)}{advice}"
 
-    def _call(self, call: ToolCall) -> Iterator[Passage]:
+    def _add_call(self, call: ToolCall) -> Iterator[Passage]:
         title = acp.text(call.fields, "title") or self._titles.get(call.id) or acp.text(call.fields, "name") or call.id
         self._titles[call.id] = title[:_TITLE_LENGTH]
         yield CallHeading(title[:_TITLE_LENGTH], acp.text(call.fields, "status"), not call.is_new)
         if self._full:
-            yield from (AttachmentLine(None, f"at {place}", True) for place in tool_calls.list_paths(call))
+            yield from (AttachmentLine(None, f"at {path}", True) for path in tool_calls.list_paths(call))
             if (raw_input := call.fields.get("rawInput")) is not None:
                 yield CallText("input", _format_json(raw_input))
         content = call.fields.get("content")
@@ -215,30 +218,30 @@ class _PassageBuilder:
         if self._full and (raw_output := call.fields.get("rawOutput")) is not None:
             yield CallText("output", _format_json(raw_output))
         if not self._full and (reason := tool_calls.find_reason(call)) is not None:
-            shown, is_cut = shorten_to_end(reason)
-            yield CallText("", f"(only its end: --full shows all)\n{shown}" if is_cut else shown)
+            end_of_reason, is_cut = shorten_to_end(reason)
+            yield CallText("", f"(only its end: --full shows all)\n{end_of_reason}" if is_cut else end_of_reason)
 
     def _add_content(self, item: object) -> Iterator[Passage]:
         block = acp.member(item, "content")
         if acp.text(item, "type") == "diff":
-            yield self._change(item)
+            yield self._make_diff(item)
         elif isinstance(block, Mapping) and acp.text(block, "type") != "text":
             yield AttachmentLine(None, self._describe_attachment(block), True)
         elif self._full:
             yield CallText("", text if (text := acp.text(block, "text")) is not None else _format_json(item))
 
-    def _change(self, item: object) -> ShownDiff:
+    def _make_diff(self, item: object) -> ShownDiff:
         old, new = acp.text(item, "oldText"), acp.text(item, "newText") or ""
         rows = diffs.diff_texts(old, new)
-        shown = list(islice(rows, None if self._full else _DIFF_ROWS))
-        return ShownDiff(acp.text(item, "path") or "", shown, sum(1 for _ in rows))
+        shown_rows = list(islice(rows, None if self._full else _DIFF_ROWS))
+        return ShownDiff(acp.text(item, "path") or "", shown_rows, sum(1 for _ in rows))
 
-    def _end_turn(self, ended: TurnEnd) -> Iterator[Passage]:
-        if ended.error is not None:
-            yield Remark(True, ended.error)
-        elif ended.stop is None and self._is_prompted:
+    def _end_turn(self, turn_end: TurnEnd) -> Iterator[Passage]:
+        if turn_end.error is not None:
+            yield Remark(True, turn_end.error)
+        elif turn_end.stop_reason is None and self._is_prompted:
             yield Remark(False, "This turn has no end: it is still running, or its process ended.")
-        elif (text := document.explain_end(ended)) is not None:
+        elif (text := document.explain_end(turn_end)) is not None:
             yield Remark(False, text)
 
 

@@ -40,16 +40,16 @@ if TYPE_CHECKING:
     from rich.markdown import Markdown
     from rich.table import Table
 
-_PIECE = 16 * 1024
+_PIECE_LENGTH = 16 * 1024
 """Characters of Markdown that are rendered together, if an empty line allows a cut."""
-_LONGEST = 64 * 1024
-"""A longer piece is not prose and is slow to lay out: it is shown unchanged."""
+_MOST_RENDERED = 64 * 1024
+"""Characters of a piece. A longer one is not prose and is slow to lay out: it is shown unchanged."""
 _THEME = Theme({"markdown.code": "bold cyan", "markdown.code_block": "none", "markdown.h1": "bold underline"})
-_AT_THE_END = re.compile(" +(?=\n)")  # copied lines should have no trailing spaces
-_NARROWEST, _UNLIMITED = 10, 100_000
-"""Columns of the terminal for each column of a table."""
-_SPEAKERS = {"user": "bold green", "agent": "bold blue", "thought": "dim italic"}
-_ROWS = {"@": "cyan", "+": "green", "-": "red"}
+_TRAILING_SPACES = re.compile(" +(?=\n)")  # copied lines should have no trailing spaces
+_LEAST_COLUMN_WIDTH, _UNLIMITED_WIDTH = 10, 100_000
+"""Columns of the terminal: the least for a column of a table, and enough for any table."""
+_SPEAKER_STYLES = {"user": "bold green", "agent": "bold blue", "thought": "dim italic"}
+_ROW_STYLES = {"@": "cyan", "+": "green", "-": "red"}
 
 
 class RichPrinter:
@@ -66,30 +66,30 @@ class RichPrinter:
             legacy_windows=False,
             theme=_THEME,
         )
-        self._last: Passage | None = None
-        self._title = ""
-        """Of the last tool call."""
-        self._inside = f"{cwd.rstrip('/')}/" if cwd and cwd.strip("/") else ""
+        self._previous: Passage | None = None
+        self._call_title = ""
+        """The title of the last tool call."""
+        self._cwd_prefix = f"{cwd.rstrip('/')}/" if cwd and cwd.strip("/") else ""
 
     def print(self, passage: Passage) -> Iterator[str]:
-        """Render piece by piece: rendering takes time."""
+        """The text to print, piece by piece, since rendering takes time."""
         passage = self._shorten_paths(passage)
-        if not is_adjacent(self._last, passage):
+        if not is_adjacent(self._previous, passage):
             yield "\n"
-        self._last = passage
+        self._previous = passage
         for renderable in _render(passage):
             yield self.render(renderable)
 
     def _shorten_paths(self, passage: Passage) -> Passage:
         """The passage with relative paths. A diff of a file that the call's title names has no path."""
         match passage:
-            case CallHeading() if self._inside:
-                passage = replace(passage, title=passage.title.replace(self._inside, ""))
-            case ShownDiff() if self._inside:
-                passage = replace(passage, path=passage.path.removeprefix(self._inside))
+            case CallHeading() if self._cwd_prefix:
+                passage = replace(passage, title=passage.title.replace(self._cwd_prefix, ""))
+            case ShownDiff() if self._cwd_prefix:
+                passage = replace(passage, path=passage.path.removeprefix(self._cwd_prefix))
         if isinstance(passage, CallHeading):
-            self._title = passage.title
-        elif isinstance(passage, ShownDiff) and passage.path in self._title.split():
+            self._call_title = passage.title
+        elif isinstance(passage, ShownDiff) and passage.path in self._call_title.split():
             passage = replace(passage, path="")
         return passage
 
@@ -97,7 +97,7 @@ class RichPrinter:
         """What the terminal shows, without anything that controls it."""
         with self._console.capture() as captured:
             self._console.print(_Printable(renderable), soft_wrap=isinstance(renderable, _Unwrapped))
-        return _AT_THE_END.sub("", captured.get())
+        return _TRAILING_SPACES.sub("", captured.get())
 
 
 class _Unwrapped(Text):
@@ -107,11 +107,11 @@ class _Unwrapped(Text):
 class _Printable:
     """Text without anything that controls a terminal."""
 
-    def __init__(self, inside: RenderableType) -> None:
-        self._inside = inside
+    def __init__(self, renderable: RenderableType) -> None:
+        self._renderable = renderable
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for segment in console.render(self._inside, options):
+        for segment in console.render(self._renderable, options):
             if not segment.control:
                 yield Segment(make_printable(segment.text), segment.style)
 
@@ -119,14 +119,14 @@ class _Printable:
 def _render(passage: Passage) -> Iterator[RenderableType]:
     match passage:
         case Heading():
-            yield Text(f"Turn {passage.number} · {formatting.format_local_time(passage.at)}", "bold reverse")
+            yield Text(f"Turn {passage.number} · {formatting.format_local_time(passage.started_at)}", "bold reverse")
         case SpokenText():
-            if not passage.goes_on:
-                yield Text(NAMES[passage.speaker], _SPEAKERS[passage.speaker])
+            if not passage.continues:
+                yield Text(NAMES[passage.speaker], _SPEAKER_STYLES[passage.speaker])
             yield from _render_message(passage)
         case AttachmentLine():
-            if not passage.goes_on and passage.speaker is not None:
-                yield Text(NAMES[passage.speaker], _SPEAKERS[passage.speaker])
+            if not passage.continues and passage.speaker is not None:
+                yield Text(NAMES[passage.speaker], _SPEAKER_STYLES[passage.speaker])
             yield Padding(Text(f"[{make_line(passage.text)}]", "magenta"), (0, 0, 0, 2))
         case CallHeading():
             yield _render_heading(passage)
@@ -147,22 +147,22 @@ def _render(passage: Passage) -> Iterator[RenderableType]:
             yield Text(f"Error: {text}", "bold red") if passage.is_error else Text(text, "yellow")
 
 
-def _render_heading(tool: CallHeading) -> Text:
-    """One line of any length: the end of the title is cut first."""
-    sign, style = choose_mark(tool.status)
+def _render_heading(heading: CallHeading) -> Text:
+    """The line of a tool call, of any length: rich cuts it to the terminal."""
+    sign, style = choose_mark(heading.status)
     text = Text(no_wrap=True, overflow="ellipsis").append(f"{sign} ", style)
-    if tool.goes_on:
+    if heading.is_change:
         text.append("later: ", "dim")
-    if tool.status not in (None, "completed"):
-        text.append(f"{make_line(tool.status or '')}: ", style)
-    return text.append(make_line(tool.title))
+    if heading.status not in (None, "completed"):
+        text.append(f"{make_line(heading.status or '')}: ", style)
+    return text.append(make_line(heading.title))
 
 
 def _render_diff(change: ShownDiff) -> Text:
     lines = [Text(make_line(change.path), "bold")] if change.path else []
     for row in change.rows:
         text = row.text if row.kind == "@" else row.kind + row.text
-        lines.append(Text(make_line(text), _ROWS.get(row.kind, "none")))
+        lines.append(Text(make_line(text), _ROW_STYLES.get(row.kind, "none")))
     if change.left_out:
         lines.append(Text(f"… {change.left_out} more rows: --full", "dim"))
     return Text("\n").join(lines)
@@ -170,9 +170,9 @@ def _render_diff(change: ShownDiff) -> Text:
 
 def _is_too_wide(table: "Table", console: Console, options: ConsoleOptions) -> bool:
     """Whether a column would be too narrow to read, or not be there at all."""
-    if options.max_width >= _NARROWEST * len(table.columns):
+    if options.max_width >= _LEAST_COLUMN_WIDTH * len(table.columns):
         return False
-    return console.measure(table, options=options.update(width=_UNLIMITED)).maximum > options.max_width
+    return console.measure(table, options=options.update(width=_UNLIMITED_WIDTH)).maximum > options.max_width
 
 
 def _render_rows(table: "Table") -> Iterator[Text]:
@@ -185,14 +185,14 @@ def _render_rows(table: "Table") -> Iterator[Text]:
                 yield Text.assemble(column.header, ": ", cell)
 
 
-def _render_message(words: SpokenText) -> Iterator[RenderableType]:
-    text = make_printable(words.text).strip("\n")
-    style = "dim italic" if words.speaker == "thought" else "none"
-    for piece in split_markdown(text, _PIECE):
-        if len(piece) > _LONGEST:
+def _render_message(message: SpokenText) -> Iterator[RenderableType]:
+    text = make_printable(message.text).strip("\n")
+    style = "dim italic" if message.speaker == "thought" else "none"
+    for piece in split_markdown(text, _PIECE_LENGTH):
+        if len(piece) > _MOST_RENDERED:
             yield _Unwrapped(indent(piece, "  "), style)
         else:
-            yield Padding(Text(piece) if words.speaker == "user" else _load_markdown()(piece, style), (0, 0, 0, 2))
+            yield Padding(Text(piece) if message.speaker == "user" else _load_markdown()(piece, style), (0, 0, 0, 2))
 
 
 def split_markdown(text: str, length: int) -> Iterator[str]:
@@ -203,10 +203,10 @@ def split_markdown(text: str, length: int) -> Iterator[str]:
     lines: list[str] = []
     size, fence = 0, ""
     for line in text.split("\n"):
-        bare = line.strip()
-        if bare.startswith(("```", "~~~")) and (not fence or bare.startswith(fence)):
-            fence = "" if fence else bare[:3]
-        if not bare and not fence and size >= length:
+        stripped = line.strip()
+        if stripped.startswith(("```", "~~~")) and (not fence or stripped.startswith(fence)):
+            fence = "" if fence else stripped[:3]
+        if not stripped and not fence and size >= length:
             yield "\n".join([*lines, ""])
             lines, size = [], 0
         lines.append(line)

@@ -1,7 +1,7 @@
 """Foreign text for a document, without anything that controls a terminal or reorders text.
 
 Terminal colours are removed completely. Any other control character, and any that is invisible or changes the direction
-of text, becomes U+FFFD (``_TABLE``). Terminals, recordings and documents show the same characters.
+of text, becomes U+FFFD (``_UNFIT_CHARACTERS``). Terminals, recordings and documents show the same characters.
 
 Patterns are compiled on first use: a list of sessions needs none.
 """
@@ -15,7 +15,7 @@ from acp_proxy.views.formatting import shorten_home
 
 # ECMA-48: control sequences (colours, cursor), operating system commands (titles, links), and other escapes.
 _SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]"
-_TABLE = (
+_UNFIT_CHARACTERS = (
     ("control characters", "\x00-\x08\x0b-\x1f\x7f-\x9f"),
     ("line and paragraph separators", "\u2028\u2029"),
     ("marks, overrides and isolates of the direction", "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"),
@@ -30,18 +30,19 @@ _TABLE = (
 cannot judge invisible text. What joins emoji and words stays (U+200C, U+200D)."""
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 """One after a character chooses its form; more than one are data that nobody sees."""
-_UNFIT = f"[{''.join(characters for _, characters in _TABLE)}]|(?<=[{_SELECTORS}])[{_SELECTORS}]"
+_UNFIT = f"[{''.join(characters for _, characters in _UNFIT_CHARACTERS)}]|(?<=[{_SELECTORS}])[{_SELECTORS}]"
 
 
 _SHORT_COMMIT = 8  # digits of a commit that people see
 
 
 def replace_unfit(text: str) -> str:
-    """The text with U+FFFD for each of these characters."""
+    """The text with U+FFFD for each of ``_UNFIT_CHARACTERS``."""
     return re.sub(_UNFIT, "\N{REPLACEMENT CHARACTER}", text)
 
 
 def clean_text(text: str) -> str:
+    """Foreign text for a document: without control sequences and unfit characters."""
     return replace_unfit(strip_sequences(text.replace("\r\n", "\n")))
 
 
@@ -51,6 +52,7 @@ def strip_sequences(text: str) -> str:
 
 
 def join_lines(text: str) -> str:
+    """Foreign text as one line of a document, with single spaces."""
     return " ".join(clean_text(text).split())
 
 
@@ -87,6 +89,7 @@ def clean_output(text: str) -> str:
 
 
 def make_line(text: str) -> str:
+    """Text that may be printed, as one line."""
     return make_printable(text).replace("\n", " ")
 
 
@@ -96,8 +99,11 @@ def format_json(value: object, indent: int | None = None) -> str:
 
 
 def format_heading(row: ListedSession, when: str | None = None, id: str | None = None, home: str = "") -> str:
-    """``when``, ``id``: the displayed forms; None: the time as in the transcript, and the whole id. ``home``: the
-    directory shown as ``~``."""
+    """A session's title, and a line about it.
+
+    ``when``, ``id``: the displayed forms; None: the time as in the transcript, and the whole id. ``home``: the
+    directory shown as ``~``.
+    """
     copy = [f"a copy from {name_agent(row.copy_of)}"] if row.copy_of else []
     commit = row.git.commit[:_SHORT_COMMIT]
     git = [" at ".join(filter(None, (f"branch {row.git.branch}" if row.git.branch else "", commit)))]

@@ -19,14 +19,14 @@ class SelectableSession(Protocol):
     def selector(self) -> str: ...
 
 
-def shorten_selectors(sessions: Sequence[SelectableSession], known: Iterable[str]) -> dict[str, str]:
+def shorten_selectors(sessions: Sequence[SelectableSession], other_ids: Iterable[str]) -> dict[str, str]:
     """By selector: the shortest form that shows a session, and that a command line takes. The short id of a copy stays.
 
-    ``known``: the ids of sessions from which they must differ.
+    ``other_ids``: the ids of sessions from which they must differ.
     """
-    short = formatting.shorten_ids([session.session_id for session in sessions], known)
+    short_ids = formatting.shorten_ids([session.session_id for session in sessions], other_ids)
     return {
-        session.selector: session.selector.replace(session.session_id, short[session.session_id], 1)
+        session.selector: session.selector.replace(session.session_id, short_ids[session.session_id], 1)
         for session in sessions
     }
 
@@ -78,14 +78,14 @@ _HASH_BEGIN = 4
 
 def name_agents(folders: Iterable[str]) -> dict[str, str]:
     """The name that people see for each agent's folder: short, unless two would be the same. ``--agent`` takes each."""
-    known = list(folders)
+    folder_list = list(folders)
     names: dict[str, str] = {}
     # Such as copilot, github-copilot, github-copilot-80f0, github-copilot-80f05657aff1454e
-    for ways in (name_agent, strip_hash, _name_with_hash, str):
-        left = {folder: ways(folder) for folder in known if folder not in names}
-        taken = Counter([*names.values(), *left.values()])
-        names |= {folder: name for folder, name in left.items() if taken[name] == 1}
-    return {folder: names[folder] for folder in known}
+    for make_name in (name_agent, strip_hash, _name_with_hash, str):
+        names_to_try = {folder: make_name(folder) for folder in folder_list if folder not in names}
+        counts = Counter([*names.values(), *names_to_try.values()])
+        names |= {folder: name for folder, name in names_to_try.items() if counts[name] == 1}
+    return {folder: names[folder] for folder in folder_list}
 
 
 def _name_with_hash(folder: str) -> str:

@@ -26,22 +26,22 @@ _HEADINGS = {
     "cost": "COST",
     "size": "SIZE",
 }
-_LONG = ("tokens", "cost", "size")
+_LONG_COLUMNS = ("tokens", "cost", "size")
 """The columns that only ``list --long`` has."""
-_TO_THE_RIGHT = ("turns", *_LONG)
+_RIGHT_ALIGNED = ("turns", *_LONG_COLUMNS)
 _GAP = "  "
 _ELLIPSIS = "…"
-_LEAST = {"title": 40, "agent": 16, "directory": 12, "when": 8, "tokens": 6, "cost": 8, "size": 7}
-_LEAST_LONG = _LEAST | {"title": 20, "agent": 10, "directory": 10}
+_LEAST_WIDTHS = {"title": 40, "agent": 16, "directory": 12, "when": 8, "tokens": 6, "cost": 8, "size": 7}
+_LEAST_WIDTHS_LONG = _LEAST_WIDTHS | {"title": 20, "agent": 10, "directory": 10}
 """The widths that these columns get before another column is shown; the title alone shrinks further. Where they
 fit, there are the same columns every time, whatever the rows have."""
-_MOST_ID = 16
+_MOST_ID_WIDTH = 16
 _AGENT_END = 5
 """Characters at the end of an agent's name that stay: as many as ``name_agents`` adds."""
-_FIRST_TO_GO = ("size", "turns", "agent", "directory")
-_WITH_SEVERAL_AGENTS = ("size", "turns", "directory", "agent")
-_SHRINK = ("title", "agent", "directory")
-_SHARED_OUT = (("agent", 20), ("title", 60), ("directory", 32), ("title", 1000), ("directory", 1000))
+_DROPPED_FIRST = ("size", "turns", "agent", "directory")
+_DROPPED_OF_SEVERAL_AGENTS = ("size", "turns", "directory", "agent")
+_SHRINKING = ("title", "agent", "directory")
+_GROWING = (("agent", 20), ("title", 60), ("directory", 32), ("title", 1000), ("directory", 1000))
 """The columns that grow if there is room, and their maximum widths."""
 _COLOURS = {"id": "33", "agent": "36", "when": "32", "heading": "1"}
 AMBIGUOUS = re.compile("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")  # joiners, variants, shades of skin
@@ -49,8 +49,8 @@ AMBIGUOUS = re.compile("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")  # joi
 
 @dataclass(frozen=True, slots=True)
 class ListLook:
-    """``home``: the directory shown as ``~``. ``forms``: what the terminal shows in place of some characters.
-    ``agents``: the names shown for agents' folders.
+    """How a list appears. ``width``: in columns. ``home``: the directory shown as ``~``. ``forms``: what the terminal
+    shows in place of some characters. ``agents``: the names shown for agents' folders.
     """
 
     width: int
@@ -69,38 +69,44 @@ def make_table(
     rows: Sequence[ListedSession],
     ids: Mapping[str, str],
     look: ListLook,
-    used: FiguresByRow | None = None,
+    usage: FiguresByRow | None = None,
     *,
     short_titles: bool = False,
     with_size: bool = False,
 ) -> "Table":
-    """A table with room for these rows; later rows adapt. ``ids``: the displayed forms. ``used``: None: not shown.
-    ``short_titles``: titles give room to the other columns. ``with_size``: the size stays in any width."""
-    values = [_format_values(row, ids, look, used) for row in rows]
-    wished = {name: max(cell_len(texts[name]) for texts in (_HEADINGS, *values)) for name in _HEADINGS}
+    """A table with room for these rows; later rows adapt. ``ids``: the displayed forms, by selector. ``usage``: for the
+    columns of tokens and cost; None: without them. ``short_titles``: titles give room to the other columns.
+    ``with_size``: the size stays in any width."""
+    values = [_format_values(row, ids, look, usage) for row in rows]
+    wished_widths = {name: max(cell_len(texts[name]) for texts in (_HEADINGS, *values)) for name in _HEADINGS}
     # An id that begins with another whole id is shown with one letter more than that. Only its own row makes room.
-    short = [wide for texts in values if (wide := cell_len(texts["id"])) <= _MOST_ID]
-    wished["id"] = max(short, default=wished["id"])
-    least = _LEAST_LONG if short_titles or used is not None else _LEAST
-    widths = {name: min(wide, least.get(name, wide)) if name in _SHRINK else wide for name, wide in wished.items()}
-    reserved = {name: least.get(name, wide) for name, wide in wished.items()}
-    staying = {"size"} if with_size else set[str]()
-    columns = [name for name in _HEADINGS if used is not None or name not in _LONG or name in staying]
-    for name in _FIRST_TO_GO if len({row.agent_folder for row in rows}) < 2 else _WITH_SEVERAL_AGENTS:
+    fitting_ids = [text_width for texts in values if (text_width := cell_len(texts["id"])) <= _MOST_ID_WIDTH]
+    wished_widths["id"] = max(fitting_ids, default=wished_widths["id"])
+    least_widths = _LEAST_WIDTHS_LONG if short_titles or usage is not None else _LEAST_WIDTHS
+    widths = {
+        name: min(text_width, least_widths.get(name, text_width)) if name in _SHRINKING else text_width
+        for name, text_width in wished_widths.items()
+    }
+    reserved = {name: least_widths.get(name, text_width) for name, text_width in wished_widths.items()}
+    fixed_columns = {"size"} if with_size else set[str]()
+    columns = [name for name in _HEADINGS if usage is not None or name not in _LONG_COLUMNS or name in fixed_columns]
+    for name in _DROPPED_FIRST if len({row.agent_folder for row in rows}) < 2 else _DROPPED_OF_SEVERAL_AGENTS:
         if (
             name in columns
-            and name not in staying
-            and max(_measure_room(columns, taken, look.width) for taken in (reserved, widths)) < 0
+            and name not in fixed_columns
+            and max(_count_free(columns, tried_widths, look.width) for tried_widths in (reserved, widths)) < 0
         ):
             columns.remove(name)
-    for name, most in _SHARED_OUT:
+    for name, most_width in _GROWING:
         if name in columns:
-            room = widths[name] + _measure_room(columns, widths, look.width)
-            widths[name] = max(min(wished[name], most, room), min(widths[name], room), 1)
+            room = widths[name] + _count_free(columns, widths, look.width)
+            widths[name] = max(min(wished_widths[name], most_width, room), min(widths[name], room), 1)
     return Table(columns, widths, look)
 
 
 class Table:
+    """The columns of a list and their widths (``make_table``)."""
+
     def __init__(self, columns: list[str], widths: Mapping[str, int], look: ListLook) -> None:
         self._columns = columns
         self._widths = widths
@@ -111,17 +117,17 @@ class Table:
         return f"\x1b[{_COLOURS['heading']}m{text}\x1b[0m" if self._look.colours else text
 
     def format_rows(
-        self, rows: Sequence[ListedSession], ids: Mapping[str, str], used: FiguresByRow | None = None
+        self, rows: Sequence[ListedSession], ids: Mapping[str, str], usage: FiguresByRow | None = None
     ) -> Iterator[str]:
         for row in rows:
-            values = _format_values(row, ids, self._look, used)
+            values = _format_values(row, ids, self._look, usage)
             yield self._format_line(values, _colour if self._look.colours else None)
 
     def _format_line(self, values: Mapping[str, str], paint: Callable[[str, str], str] | None = None) -> str:
         room = self._look.width
-        more = max(cell_len(values["id"]) - self._widths["id"], 0)  # ids are never cut: the title shrinks
-        lacks = max(more - max(_measure_room(self._columns, self._widths, room), 0), 0)
-        widths = {**self._widths, "id": self._widths["id"] + more, "title": max(self._widths["title"] - lacks, 1)}
+        excess = max(cell_len(values["id"]) - self._widths["id"], 0)  # ids are never cut: the title shrinks
+        missing = max(excess - max(_count_free(self._columns, self._widths, room), 0), 0)
+        widths = {**self._widths, "id": self._widths["id"] + excess, "title": max(self._widths["title"] - missing, 1)}
         cells = []
         for name in self._columns:
             cell = _fit(name, values[name], min(widths[name], room), _ELLIPSIS.translate(self._look.forms))
@@ -133,9 +139,9 @@ class Table:
 
 
 def _format_values(
-    row: ListedSession, ids: Mapping[str, str], look: ListLook, used: FiguresByRow | None = None
+    row: ListedSession, ids: Mapping[str, str], look: ListLook, usage: FiguresByRow | None = None
 ) -> dict[str, str]:
-    use = (used or {}).get((row.agent_folder, row.name), TokensAndCost())
+    figures = (usage or {}).get((row.agent_folder, row.name), TokensAndCost())
     texts = {
         "id": ids.get(row.selector, row.selector),
         "title": formatting.format_title(row.title, is_pinned=row.is_pinned, is_copy=row.copy_of is not None),
@@ -144,13 +150,14 @@ def _format_values(
         "when": RUNNING if row.is_running else formatting.format_short_time(row.updated, look.now),
         "turns": str(row.prompt_count),
         "size": formatting.format_size(row.size),
-        "tokens": formatting.format_count(use.tokens) if use.tokens is not None else "-",
-        "cost": formatting.format_amounts(use.cost) or "-",
+        "tokens": formatting.format_count(figures.tokens) if figures.tokens is not None else "-",
+        "cost": formatting.format_amounts(figures.cost) or "-",
     }
     return {name: AMBIGUOUS.sub("", make_line(text)).translate(look.forms) for name, text in texts.items()}
 
 
-def _measure_room(columns: Sequence[str], widths: Mapping[str, int], width: int) -> int:
+def _count_free(columns: Sequence[str], widths: Mapping[str, int], width: int) -> int:
+    """How many of the terminal's ``width`` these columns leave free; negative if they do not fit."""
     return width - sum(widths[name] for name in columns) - len(_GAP) * (len(columns) - 1)
 
 
@@ -167,7 +174,7 @@ def _fit(name: str, text: str, width: int, ellipsis: str) -> str:
         else:
             text = set_cell_size(text, room) + ellipsis if room > 0 else ellipsis[:width]
     space = " " * (width - cell_len(text))
-    return space + text if name in _TO_THE_RIGHT else text + space
+    return space + text if name in _RIGHT_ALIGNED else text + space
 
 
 def cut_directory(path: str, width: int, ellipsis: str) -> str:

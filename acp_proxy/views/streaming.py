@@ -29,15 +29,17 @@ _STYLES = {Role.USER: USER, Role.AGENT: PLAIN, Role.THOUGHT: QUIET}
 
 
 Block = tuple[str, ...] | tuple[str, str | None]
+"""What is written without an empty line in it, such as one message: its kind, and what tells it from others."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamedText:
-    """Text to write. ``again``: it replaces the last line, if the output can do that. ``is_prose``: it is Markdown."""
+    """Text to write. ``style``: in rich's words. ``replaces_line``: it replaces the last line, if the output can do
+    that. ``is_prose``: it is Markdown."""
 
     text: str
-    look: str = PLAIN
-    again: bool = False
+    style: str = PLAIN
+    replaces_line: bool = False
     is_prose: bool = False
 
 
@@ -55,7 +57,7 @@ class StreamPrinter:
         self._plan: dict[str, str] = {}
         self._echo = ""
         self._is_quiet = False  # this turn has only user messages so far
-        self._asked: dict[tuple[str, str], Mapping[str, str]] = {}
+        self._option_names: dict[tuple[str, str], Mapping[str, str]] = {}
 
     def rewind_to(self, turn: int) -> None:
         """The next prompt begins this turn, which was shown before."""
@@ -96,14 +98,14 @@ class StreamPrinter:
         elif entry.of in acp.REWINDS and rewinds.is_rewind(entry):
             yield from self._print_line(_REWOUND, QUIET)
 
-    def _print_prompt(self, at: str, blocks: object) -> Iterator[StreamedText]:
+    def _print_prompt(self, stamp: str, blocks: object) -> Iterator[StreamedText]:
         self._turn += 1
         text = _join_words(blocks)
         self._echo = "".join(text.split())
         self._is_quiet = True
         self._plan = {}
         yield from self._print_line(
-            f"Turn {self._turn} · {formatting.format_local_time(at)}", TURN, ("prompt",), apart=True
+            f"Turn {self._turn} · {formatting.format_local_time(stamp)}", TURN, ("prompt",), apart=True
         )
         yield from self._print_message(("prompt",), f"> {text}", USER)
 
@@ -132,37 +134,37 @@ class StreamPrinter:
         id = acp.text(update, "toolCallId")
         if id is None:
             return
-        known = self._calls.get(id)
-        changed = {name: acp.text(update, name) or (known or {}).get(name) for name in ("title", "status")}
+        previous = self._calls.get(id)
+        current = {name: acp.text(update, name) or (previous or {}).get(name) for name in ("title", "status")}
         if content := _read_list(acp.member(update, "content")):
             self._contents[id] = content
-        if changed == known:
+        if current == previous:
             return
-        self._calls[id] = changed
-        again = self._is_open and self._block == ("call", id)
-        if not again:
+        self._calls[id] = current
+        replaces_line = self._is_open and self._block == ("call", id)
+        if not replaces_line:
             yield from self._begin(("call", id), apart=not self._is_at("call", "asked", "reason"))
         counts = ""
-        if changed["status"] in ("completed", FAILED):
+        if current["status"] in ("completed", FAILED):
             content = self._contents.pop(id, [])
-            counts = _count_lines(content) if changed["status"] == "completed" else ""
-        sign, look = choose_mark(changed["status"])
-        state = "" if changed["status"] in (None, "completed") else f"{sanitize.make_line(changed['status'])}: "
-        title = f"{sign} {state}{sanitize.make_line(changed['title'] or id)}"
-        yield StreamedText(self._fit(title, cell_len(counts)) + counts, look, again)
+            counts = _count_lines(content) if current["status"] == "completed" else ""
+        sign, style = choose_mark(current["status"])
+        state = "" if current["status"] in (None, "completed") else f"{sanitize.make_line(current['status'])}: "
+        title = f"{sign} {state}{sanitize.make_line(current['title'] or id)}"
+        yield StreamedText(self._fit(title, cell_len(counts)) + counts, style, replaces_line)
         self._is_open = True
-        if changed["status"] == FAILED and isinstance(update, Mapping):
+        if current["status"] == FAILED and isinstance(update, Mapping):
             fields = {"content": content, **update}
             reason = find_shown_reason(conversation.ToolCall(id, fields, False))
             for line in sanitize.clean_output(reason).split("\n") if reason else ():
                 yield from self._print_line(f"    {line}", QUIET, ("reason",))
 
-    def _fit(self, text: str, kept: int = 0) -> str:
-        """Cut the end of the title first, with room for the columns ``kept``. The last one stays free: terminals differ
-        after it."""
-        if self._width is None or cell_len(text) + kept < self._width:
+    def _fit(self, text: str, reserved_columns: int = 0) -> str:
+        """The text, cut so that ``reserved_columns`` fit behind it. The last column of a line stays free: terminals
+        differ after it."""
+        if self._width is None or cell_len(text) + reserved_columns < self._width:
             return text
-        return set_cell_size(text, max(self._width - 2 - kept, 0)).rstrip() + "…"
+        return set_cell_size(text, max(self._width - 2 - reserved_columns, 0)).rstrip() + "…"
 
     def _print_plan(self, entries: object) -> Iterator[StreamedText]:
         steps = {acp.text(entry, "content") or "": acp.text(entry, "status") or "" for entry in _read_list(entries)}
@@ -176,14 +178,14 @@ class StreamPrinter:
     def _print_question(self, entry: Entry, params: object) -> Iterator[StreamedText]:
         options = _read_list(acp.member(params, "options"))
         names = {acp.text(option, "optionId") or "": acp.text(option, "name") or "" for option in options}
-        self._asked[_make_key(entry)] = names
+        self._option_names[_make_key(entry)] = names
         yield from self._print_call(acp.member(params, "toolCall"))
         yield from self._print_line(f"? {' / '.join(names.values())}", QUIET, ("asked",))
 
     def _print_decision(self, entry: Entry) -> Iterator[StreamedText]:
         outcome = acp.member(acp.member(entry.value, "result"), "outcome")
         option = acp.text(outcome, "optionId")
-        chosen = self._asked.get(_make_key(entry), {}).get(
+        chosen = self._option_names.get(_make_key(entry), {}).get(
             option or "", option or acp.text(outcome, "outcome") or "refused"
         )
         yield from self._print_line(f"→ {chosen}", QUIET, ("asked",))
@@ -214,26 +216,26 @@ class StreamPrinter:
 
     # Writing.
 
-    def _print_message(self, block: Block, words: str, look: str) -> Iterator[StreamedText]:
+    def _print_message(self, block: Block, words: str, style: str) -> Iterator[StreamedText]:
         if not words:
             return
         if self._block != block:
             yield from self._begin(block, apart=True)
         is_prose = block[0] in (Role.AGENT.name, Role.THOUGHT.name)
-        yield StreamedText(sanitize.make_printable(words), look, is_prose=is_prose)
+        yield StreamedText(sanitize.make_printable(words), style, is_prose=is_prose)
         self._is_open = not words.endswith("\n")
 
     def _print_line(
-        self, text: str, look: str, block: Block = ("line",), *, apart: bool = False
+        self, text: str, style: str, block: Block = ("line",), *, apart: bool = False
     ) -> Iterator[StreamedText]:
         yield from self._begin(block, apart=apart)
-        yield StreamedText(sanitize.make_line(text) + "\n", look)
+        yield StreamedText(sanitize.make_line(text) + "\n", style)
         self._is_open = False
 
     def _begin(self, block: Block, *, apart: bool) -> Iterator[StreamedText]:
         """Write on a new line; ``apart``: with an empty line before it, except at the start."""
-        if ends := "\n" * (self._is_open + (apart and self._block is not None)):
-            yield StreamedText(ends)
+        if line_ends := "\n" * (self._is_open + (apart and self._block is not None)):
+            yield StreamedText(line_ends)
         self._block, self._is_open = block, False
 
     def _is_at(self, *kinds: str) -> bool:
@@ -241,12 +243,14 @@ class StreamPrinter:
 
 
 def _count_lines(content: list[object]) -> str:
-    """How many lines the diffs of a call add and remove: ``  +5 -1``; empty if it has none."""
+    """How many lines the diffs of a call add and remove: ``  +5 -1``; empty if they change none."""
     added = removed = 0
     for item in content:
         if acp.text(item, "type") == "diff":
-            more, less = count_rows(list(diff_texts(acp.text(item, "oldText"), acp.text(item, "newText") or "")))
-            added, removed = added + more, removed + less
+            added_rows, removed_rows = count_rows(
+                list(diff_texts(acp.text(item, "oldText"), acp.text(item, "newText") or ""))
+            )
+            added, removed = added + added_rows, removed + removed_rows
     return f"  +{added} -{removed}" if added or removed else ""
 
 

@@ -17,9 +17,9 @@ KINDS = frozenset({"read", "edit", "delete", "move", "search", "execute", "think
 COMPLETED, FAILED = "completed", "failed"
 _STATUSES = frozenset({"pending", "in_progress", COMPLETED, FAILED})
 _TITLE_LENGTH = 300
-_OUTPUTS = ("formatted_output", "aggregated_output", "output", "stdout")
-"""The fields in which agents put the readable output of a program."""
-_ERRORS = ("error", "stderr", "message")
+_OUTPUT_FIELDS = ("formatted_output", "aggregated_output", "output", "stdout")
+"""The fields of ``rawOutput`` in which agents put the readable output of a program."""
+_ERROR_FIELDS = ("error", "stderr", "message")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +54,19 @@ _FENCE = re.compile(r"^ {0,3}(```|~~~)", re.MULTILINE)
 
 
 def read_title(call: ToolCall) -> str:
+    """The title of a call, else its name or id, as one line."""
     text = join_lines(acp.text(call.fields, "title") or acp.text(call.fields, "name") or call.id or "tool call")
     return text if len(text) <= _TITLE_LENGTH else text[: _TITLE_LENGTH - 1] + "…"
 
 
 def read_kind(call: ToolCall) -> str | None:
+    """The kind of a call; None if it is none of ``KINDS``."""
     kind = acp.text(call.fields, "kind")
     return kind if kind in KINDS else None
 
 
 def read_status(call: ToolCall) -> str | None:
+    """The status of a call; None if the protocol has no such."""
     status = acp.text(call.fields, "status")
     return status if status in _STATUSES else None
 
@@ -71,31 +74,33 @@ def read_status(call: ToolCall) -> str | None:
 def list_paths(call: ToolCall) -> list[str]:
     """The locations of the call, each once, with the line if there is one."""
     locations = call.fields.get("locations")
-    places = []
+    paths = []
     for item in locations if isinstance(locations, list) else []:
         path, line = acp.text(item, "path"), acp.member(item, "line")
         if path:
-            places.append(f"{path}:{line}" if type(line) is int and line > 0 else path)
-    return list(dict.fromkeys(places))
+            paths.append(f"{path}:{line}" if type(line) is int and line > 0 else path)
+    return list(dict.fromkeys(paths))
 
 
 def list_parts(call: ToolCall) -> list[Part]:
     """The contents of the call, input first. ``rawOutput`` counts only if there is no content."""
     content = list(_read_content(call.fields.get("content")))
-    before, behind = call.fields.get("rawInput"), call.fields.get("rawOutput")
-    is_told = before in (None, {}, [], "") or read_command(before) == read_title(call) or _is_place(before, call)
-    parts_in = [] if is_told else [_make_raw("input", before)]
-    gave = [] if content or behind in (None, {}, [], "") else [_make_raw("output", behind)]
-    return [*parts_in, *content, *gave]
+    raw_input, raw_output = call.fields.get("rawInput"), call.fields.get("rawOutput")
+    is_redundant = (
+        raw_input in (None, {}, [], "") or read_command(raw_input) == read_title(call) or _is_only_path(raw_input, call)
+    )
+    input_parts = [] if is_redundant else [_make_raw("input", raw_input)]
+    output_parts = [] if content or raw_output in (None, {}, [], "") else [_make_raw("output", raw_output)]
+    return [*input_parts, *content, *output_parts]
 
 
-def _is_place(value: object, call: ToolCall) -> bool:
+def _is_only_path(value: object, call: ToolCall) -> bool:
     """Whether an input only says which file it is, as the title or the locations do."""
     if not isinstance(value, Mapping) or not value:
         return False
     locations = call.fields.get("locations")
-    places = [acp.text(item, "path") for item in locations] if isinstance(locations, list) else []
-    return all(text in (*places, *read_title(call).split()) for text in value.values())
+    paths = [acp.text(item, "path") for item in locations] if isinstance(locations, list) else []
+    return all(text in (*paths, *read_title(call).split()) for text in value.values())
 
 
 def find_reason(call: ToolCall) -> str | None:
@@ -115,9 +120,9 @@ def strip_fence(text: str) -> str:
 
 def _find_error(output: object) -> str | None:
     """The message of an error, in the forms of the known agents."""
-    for key in _ERRORS:
-        held = acp.member(output, key)
-        if text := held if isinstance(held, str) else acp.text(held, "message"):
+    for key in _ERROR_FIELDS:
+        value = acp.member(output, key)
+        if text := value if isinstance(value, str) else acp.text(value, "message"):
             return text
     return None
 
@@ -154,7 +159,7 @@ def read_command(value: object) -> str | None:
 def _find_text(value: object) -> str | None:
     if isinstance(value, str):
         return value
-    return next((text for key in _OUTPUTS if (text := acp.text(value, key)) is not None), None)
+    return next((text for key in _OUTPUT_FIELDS if (text := acp.text(value, key)) is not None), None)
 
 
 # --- The look of the status of a tool call or of a plan's step: a mark, and rich's words for its colour.
@@ -164,4 +169,5 @@ _MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red"), "in_progress"
 
 
 def choose_mark(status: str | None) -> tuple[str, str]:
+    """The mark of a status, and its style."""
     return _MARKS.get(status or "", ("○", "none"))

@@ -26,7 +26,7 @@ LONG = "grep -rn 'login' src | sort | uniq -c | sort -rn | head -20 && a long co
 
 def make_all_parts() -> list[Part]:
     return [
-        TurnBegin(1, AT, prompted=True),
+        TurnBegin(1, AT, is_prompted=True),
         SpokenMessage("user", [{"type": "text", "text": "Fix [x](y)\nplease"}, IMAGE]),
         SpokenMessage("thought", [{"type": "text", "text": "**Hm**, a thought."}]),
         Plan(
@@ -49,13 +49,13 @@ def make_all_parts() -> list[Part]:
         SpokenMessage("agent", [{"type": "text", "text": "\n\nmore"}], "m1"),
         OtherUpdate({"sessionUpdate": "compaction_update", "before": 10}),
         TurnEnd("end_turn", None),
-        TurnBegin(2, AT, prompted=True),
+        TurnBegin(2, AT, is_prompted=True),
         Note(NoteType.HANDOVER, "new-1"),
         ToolCall("1", {"status": "failed", "rawOutput": "no"}, False),
         Note(NoteType.GAP, "ENOSPC"),
         TurnEnd("max_tokens", None),
-        TurnBegin(3, AT, prompted=True),
+        TurnBegin(3, AT, is_prompted=True),
         TurnEnd(None, "Authentication required"),
-        TurnBegin(4, AT, prompted=True),
+        TurnBegin(4, AT, is_prompted=True),
         TurnEnd(None, None),
     ]

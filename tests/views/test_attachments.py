@@ -52,7 +52,7 @@ def test_the_size_is_the_decoded_size(length: int) -> None:
     ],
 )
 def test_the_mime_type_decides_the_file_suffix(mime: str, ending: str) -> None:
-    assert Attachment("image", mime, "").ending == ending
+    assert Attachment("image", mime, "").suffix == ending
 
 
 @pytest.mark.parametrize(

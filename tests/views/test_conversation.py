@@ -55,7 +55,7 @@ def test_a_turn_has_each_message_once_and_in_order(tmp_path: Path) -> None:
             [chunk("hm", "agent_thought_chunk"), chunk("Look"), chunk("ing."), tool("1", title="read"), chunk("Done.")],
         ),
     )
-    assert (turn.number, turn.at, turn.stop, turn.error) == (1, STAMP, "end_turn", None)
+    assert (turn.number, turn.started_at, turn.stop_reason, turn.error) == (1, STAMP, "end_turn", None)
     assert [read_message(item) for item in turn.items if isinstance(item, SpokenMessage)] == [
         ("user", "Fix the login"),
         ("thought", "hm"),
@@ -93,13 +93,13 @@ def test_calls_of_an_unanswered_turn_keep_their_status(tmp_path: Path) -> None:
         file.write(message(STAMP, Peer.CLIENT, {"id": 1, "method": "session/prompt", "params": params}))
         file.write(message(STAMP, Peer.AGENT, {"method": "session/update", "params": running}))
     [turn] = read(store)
-    assert (turn.stop, turn.error) == (None, None)
+    assert (turn.stop_reason, turn.error) == (None, None)
     assert turn.items[1:] == [ToolCall("1", {"title": "Build", "status": "in_progress"}, is_new=True)]
 
 
 def test_a_failed_prompt_has_its_error(tmp_path: Path) -> None:
     [turn] = turns_of(tmp_path, ("go", []), error={"code": -32000, "message": "Authentication required"})
-    assert (turn.stop, turn.error) == (None, "Authentication required")
+    assert (turn.stop_reason, turn.error) == (None, "Authentication required")
 
 
 def test_a_gap_follows_its_turn_and_a_handover_begins_it(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_a_turn_knows_when_it_ended_and_the_model_it_began_with(tmp_path: Path) 
     changed = {"sessionUpdate": "config_option_update", **options}
     [one, two] = turns_of(tmp_path, ("one", [changed]), ("two", []), error={"code": 1, "message": "no"})
     assert (one.model, two.model) == (None, "small")
-    assert (one.ended, two.ended) == (STAMP, STAMP)
+    assert (one.ended_at, two.ended_at) == (STAMP, STAMP)
 
 
 def test_the_model_that_the_agent_says_it_used_counts_before_the_chosen_one(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_attachments_have_lines_of_their_own() -> None:
 
 def test_a_message_cannot_imitate_another_speaker() -> None:
     said = SpokenMessage("agent", [{"type": "text", "text": "a\n\nUser:\n  b\rError: c\u2028Note: d"}])
-    lines = rendered([TurnBegin(1, AT, prompted=True), said]).splitlines()
+    lines = rendered([TurnBegin(1, AT, is_prompted=True), said]).splitlines()
     assert [line for line in lines if line and not line.startswith(" ")] == [f"--- Turn 1, {AT} ---", "Agent:"]
 
 

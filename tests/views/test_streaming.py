@@ -20,11 +20,11 @@ def pieces(*lines: bytes, width: int | None = None) -> list[StreamedText]:
 
 def text(found: Iterable[StreamedText]) -> str:
     """The output of a terminal that cannot rewrite a line."""
-    return "".join(f"\n{piece.text}" if piece.again else piece.text for piece in found)
+    return "".join(f"\n{piece.text}" if piece.replaces_line else piece.text for piece in found)
 
 
 def looks(found: Iterable[StreamedText]) -> dict[str, str]:
-    return {piece.text.strip(): piece.look for piece in found if piece.text.strip()}
+    return {piece.text.strip(): piece.style for piece in found if piece.text.strip()}
 
 
 def thought(words: str) -> bytes:
@@ -70,9 +70,9 @@ def test_the_line_of_a_call_is_updated_with_its_status() -> None:
         call("completed"),
         transcript_lines.agent_chunk("Done"),
     )
-    assert [piece for piece in found if piece.again] == [
-        StreamedText("▸ in_progress: Edit", "yellow", again=True),
-        StreamedText("✓ Edit", "green", again=True),
+    assert [piece for piece in found if piece.replaces_line] == [
+        StreamedText("▸ in_progress: Edit", "yellow", replaces_line=True),
+        StreamedText("✓ Edit", "green", replaces_line=True),
     ]
     assert text(found) == "See\n\n○ pending: Edit\n▸ in_progress: Edit\n✓ Edit\n\nDone\n"
 
@@ -80,7 +80,7 @@ def test_the_line_of_a_call_is_updated_with_its_status() -> None:
 def test_a_call_whose_line_is_no_longer_last_gets_another() -> None:
     found = pieces(call("pending", "a"), call("pending", "b"), call("failed", "a"), call("failed", "a"))
     assert text(found) == "○ pending: a\n○ pending: b\n✗ failed: a\n"
-    assert not any(piece.again for piece in found)
+    assert not any(piece.replaces_line for piece in found)
     assert looks(found)["✗ failed: a"] == "red"
 
 

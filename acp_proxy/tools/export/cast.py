@@ -42,8 +42,8 @@ def _write_event(seconds: float, data: str) -> str:
 
 
 def _write_output(piece: StreamedText) -> str:
-    text = Style.parse(piece.look).render(piece.text, color_system=ColorSystem.STANDARD)
-    return ("\r\x1b[2K" if piece.again else "") + text.replace("\n", "\r\n")
+    text = Style.parse(piece.style).render(piece.text, color_system=ColorSystem.STANDARD)
+    return ("\r\x1b[2K" if piece.replaces_line else "") + text.replace("\n", "\r\n")
 
 
 def _hide_homes(entries: Iterable[Entry], hider: HomeHider) -> Iterator[Entry]:

@@ -33,7 +33,7 @@ from acp_proxy.store.command_store import CommandStore, file_name
 from acp_proxy.tools.redact.redact_files import mask_copy
 from acp_proxy.tools.stats.usage import measure_session
 from acp_proxy.views import sanitize
-from acp_proxy.views.formatting import SHORTEST
+from acp_proxy.views.formatting import SHORTEST_ID
 
 if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.redaction.masking import Masking
@@ -408,8 +408,8 @@ def _export_to_browser(source: _Source, row: "ListedSession") -> None:
 def _make_name(title: str, row: "ListedSession") -> str:
     """A file name made of the title's words, in any script, and of the id as lists show it; different for every
     session."""
-    id = row.selector if row.copy_of is not None else row.selector[:SHORTEST].rstrip("-")
-    unique = file_name(f"{title:<200}{row.agent_folder}/{row.name}").rpartition("-")[2][:SHORTEST]
+    id = row.selector if row.copy_of is not None else row.selector[:SHORTEST_ID].rstrip("-")
+    unique = file_name(f"{title:<200}{row.agent_folder}/{row.name}").rpartition("-")[2][:SHORTEST_ID]
     return "-".join([*(_list_words(title) or ["session"]), *([id] if _PLAIN_ID.fullmatch(id) else []), unique])
 
 

@@ -161,7 +161,7 @@ class TurnRenderer:
         """``continuation``: how many pieces of this turn were rendered before."""
         id, name = f"turn-{turn.number}", f"Turn {turn.number}"
         self._has_named = continuation > 0
-        self._agent = escape(self._head.name_speaker(turn.at))
+        self._agent = escape(self._head.name_speaker(turn.started_at))
         if continuation:
             id, name = f"{id}-{continuation}", f"{name}, continued"
         yield f'<section class="turn" id="{id}" aria-labelledby="{id}-head">\n<h2 id="{id}-head">'
@@ -174,7 +174,7 @@ class TurnRenderer:
     def _render_facts(self, turn: ConversationTurn) -> str:
         """The turn's model, how long it took, and when it began."""
         model = join_lines(turn.model) if turn.model and self._tells_models else ""
-        facts = [escape(model), format_duration(turn.at, turn.ended), self._render_time(turn.at)]
+        facts = [escape(model), format_duration(turn.started_at, turn.ended_at), self._render_time(turn.started_at)]
         text = " · ".join(filter(None, facts))
         return f" <span>{text}</span>" if text else ""
 

@@ -34,8 +34,8 @@ def document(head: Head, turns: Iterable[ConversationTurn], choices: Choices) ->
 def _turn(turn: ConversationTurn, choices: Choices) -> dict[str, object]:
     return {
         "number": turn.number,
-        "startedAt": turn.at or None,
-        "stopReason": turn.stop,
+        "startedAt": turn.started_at or None,
+        "stopReason": turn.stop_reason,
         "error": turn.error,
         "items": [_item(item, choices) for item in turn.items],
     }

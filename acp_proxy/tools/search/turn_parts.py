@@ -49,7 +49,7 @@ def divide_turns(conversation: Iterable[Part]) -> Iterator[TurnText]:
         match item:
             case TurnBegin():
                 yield from turn.finish()
-                turn = _DividedTurn(item.number, item.at)
+                turn = _DividedTurn(item.number, item.started_at)
             case SpokenMessage(speaker=("user" | "agent") as speaker):
                 goes_on = isinstance(last, SpokenMessage) and (last.speaker, last.id) == (speaker, item.id)
                 turn.add_message(TurnPart(speaker), item.blocks, goes_on=goes_on)

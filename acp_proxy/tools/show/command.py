@@ -210,7 +210,7 @@ def extract_attachments(shown: Iterator[Part], folder: Path) -> None:
             turn, number = part.number, 0
         for attachment in find_attachments(part) if not isinstance(part, TurnBegin | TurnEnd) else ():
             number += 1
-            path, data = folder / f"turn-{turn}-{number}{attachment.ending}", attachment.decode()
+            path, data = folder / f"turn-{turn}-{number}{attachment.suffix}", attachment.decode()
             if data is None:
                 typer.echo(f"Not saved: the {attachment.kind} {path.stem} is damaged", err=True)
                 continue

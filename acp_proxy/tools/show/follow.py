@@ -98,9 +98,9 @@ class Following:
         from rich.text import Text
 
         for piece in pieces:
-            if piece.again:
+            if piece.replaces_line:
                 self._console.file.write("\n")
-            self._console.print(Text(piece.text, piece.look), end="", soft_wrap=True)
+            self._console.print(Text(piece.text, piece.style), end="", soft_wrap=True)
         sys.stdout.flush()
 
 

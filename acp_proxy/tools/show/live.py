@@ -92,12 +92,12 @@ class LiveText:
         if len(before) // _PIECE != len(text) // _PIECE:  # not with each chunk: this reads the whole text
             *finished, text = split_markdown(text, _PIECE)
             for part in finished:
-                self._done += [*self._render_prose(piece.look, part), ""]
+                self._done += [*self._render_prose(piece.style, part), ""]
         if len(text) > _LONGEST:
             end = text.rfind("\n") + 1 or len(text)
-            self._done += self._render_prose(piece.look, text[:end])
+            self._done += self._render_prose(piece.style, text[:end])
             text = text[end:]
-        self._message = piece.look, text
+        self._message = piece.style, text
 
     def _put(self, piece: StreamedText) -> None:
         text = piece.text
@@ -107,14 +107,14 @@ class LiveText:
             self._message = None
             if not message.endswith("\n"):  # the piece begins with the end of the last line of the message
                 text = text.removeprefix("\n")
-        if piece.again:
+        if piece.replaces_line:
             self._line = []
         *lines, rest = text.split("\n")
         for line in lines:
-            self._line.append(StreamedText(line, piece.look))
+            self._line.append(StreamedText(line, piece.style))
             self._end_line()
         if rest:
-            self._line.append(StreamedText(rest, piece.look))
+            self._line.append(StreamedText(rest, piece.style))
 
     def _end_line(self) -> None:
         self._done += self._render(_join_pieces(self._line))
@@ -122,7 +122,7 @@ class LiveText:
 
     def _render_prose(self, look: str, text: str) -> list[str]:
         speaker: Speaker = "thought" if look == QUIET else "agent"
-        rendered = "".join(self._printer.print(SpokenText(speaker, text, goes_on=True))) if text.strip() else ""
+        rendered = "".join(self._printer.print(SpokenText(speaker, text, continues=True))) if text.strip() else ""
         lines = rendered.split("\n")
         while lines and not _STYLE.sub("", lines[-1]).strip():
             lines.pop()
@@ -133,4 +133,4 @@ class LiveText:
 
 
 def _join_pieces(line: Iterable[StreamedText]) -> Text:
-    return Text.assemble(*((piece.text, piece.look) for piece in line))
+    return Text.assemble(*((piece.text, piece.style) for piece in line))

@@ -345,9 +345,9 @@ class _Show:
         from rich.text import Text
 
         for piece in pieces:
-            if piece.again:
+            if piece.replaces_line:
                 self._console.file.write("\n")
-            self._console.print(Text(piece.text, piece.look), end="", soft_wrap=True)
+            self._console.print(Text(piece.text, piece.style), end="", soft_wrap=True)
         if pieces:
             sys.stdout.flush()
 

@@ -50,16 +50,16 @@ def cut_turns(parts: Iterable[Part]) -> Iterator[Piece]:
     for part in parts:
         match part:
             case TurnBegin():
-                turn, continuation, size = ConversationTurn(part.number, part.at, model=part.model), 0, 0
+                turn, continuation, size = ConversationTurn(part.number, part.started_at, model=part.model), 0, 0
             case TurnEnd():
-                turn.stop, turn.error, turn.ended = part.stop, part.error, part.at
+                turn.stop_reason, turn.error, turn.ended_at = part.stop_reason, part.error, part.ended_at
                 turn.model = part.model or turn.model
                 yield Piece(turn, continuation)
             case _:
                 if len(turn.items) >= _ITEMS or size >= _SIZE:
                     # Without an end: neither the reason why the turn ended nor how long it took is known yet.
                     yield Piece(turn, continuation)
-                    turn, continuation, size = replace(turn, at="", items=[]), continuation + 1, 0
+                    turn, continuation, size = replace(turn, started_at="", items=[]), continuation + 1, 0
                 add_item(turn.items, part)
                 size += _measure(part)
 

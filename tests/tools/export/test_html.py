@@ -138,7 +138,7 @@ def test_the_head_names_the_models_the_tokens_and_the_cost() -> None:
 
 
 def test_a_turn_tells_how_long_it_took_and_its_model_if_there_were_several() -> None:
-    one = replace(turn(message("user", "hello")), ended="2026-11-20T09:16:26.500Z", model="Small")
+    one = replace(turn(message("user", "hello")), ended_at="2026-11-20T09:16:26.500Z", model="Small")
     assert "Turn 1 1 min 24 s · 09:15 User:" in words(render_page(one, head=replace(HEAD, models=["Small"])))
     assert "Turn 1 Small · 1 min 24 s · 09:15 User:" in words(
         render_page(one, head=replace(HEAD, models=["Small", "Large"]))
@@ -164,7 +164,7 @@ def test_a_copy_names_both_agents_each_where_it_spoke() -> None:
     folder = file_name("other agent")
     head = replace(HEAD, agent={"id": folder, "name": None, "version": None}, copied_from="my-agent")
     told = render_page(
-        replace(turn(message("agent", "a")), at="2026-11-19T09:15:02.123Z"),
+        replace(turn(message("agent", "a")), started_at="2026-11-19T09:15:02.123Z"),
         turn(message("agent", "b"), number=2),
         head=head,
     )
@@ -175,7 +175,7 @@ def test_a_copy_names_both_agents_each_where_it_spoke() -> None:
 
 def test_times_are_local_with_the_zone_at_the_beginning(zone: Callable[[str], None]) -> None:
     zone("Asia/Kolkata")
-    told = words(render_page(replace(turn(message("user", "hello")), at="2026-11-20T20:15:02.123Z")))
+    told = words(render_page(replace(turn(message("user", "hello")), started_at="2026-11-20T20:15:02.123Z")))
     assert "Begun:2026-11-20 14:45 UTC+05:30" in told
     assert "Turn 1 2026-11-21 01:45 User:" in told
 

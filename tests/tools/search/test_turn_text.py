@@ -192,7 +192,10 @@ def test_a_conversation_can_be_read_from_each_turn_on(
             continue
         start = turn.start
         rest = conversation.read_parts(
-            reading, transcript_lines.SESSION, lines=reading.read_alike(start.offset, start.line), turns=start.turns
+            reading,
+            transcript_lines.SESSION,
+            lines=reading.read_alike(start.offset, start.line),
+            earlier_turns=start.turns,
         )
         found = [each for piece in cut_turns(rest) for each in describe_items(piece.turn) if each[0] >= turn.number]
         assert found == [each for each in whole if each[0] >= turn.number]
@@ -202,7 +205,7 @@ def test_a_conversation_can_be_read_from_each_turn_on(
 def describe_items(turn: conversation.ConversationTurn) -> list[tuple[int, str]]:
     items = [item for item in turn.items if not isinstance(item, conversation.ToolCall)]
     return [
-        (turn.number, f"{turn.at} {turn.stop} {turn.error}"),
+        (turn.number, f"{turn.started_at} {turn.stop_reason} {turn.error}"),
         *((turn.number, re.sub(r"acp-proxy-\w+-\d+", "id", repr(item))) for item in items),
     ]
 
@@ -267,7 +270,7 @@ def test_all_that_show_shows_is_searched(tmp_path_factory: pytest.TempPathFactor
     number, shown = 0, dict[int, set[str]]()
     for passage in make_passages(conversation.read_parts(reading, transcript_lines.SESSION)):
         number = passage.number if isinstance(passage, Heading) else number
-        if not (isinstance(passage, CallHeading) and passage.goes_on):  # its title was told in an earlier turn
+        if not (isinstance(passage, CallHeading) and passage.is_change):  # its title was told in an earlier turn
             shown.setdefault(number, set()).update(re.findall(r"w\d+w", repr(passage)))
     reading.close()
     found = {turn.number: set(re.findall(r"w\d+w", "".join(turn.texts))) for turn in turns(path)[0]}

@@ -94,7 +94,7 @@ def test_a_long_block_without_an_empty_line_is_complete() -> None:
 
 
 def test_the_line_of_a_call_is_replaced_while_it_is_the_last() -> None:
-    calls = [StreamedText("○ pending: Edit"), StreamedText("✓ Edit", "green", again=True)]
+    calls = [StreamedText("○ pending: Edit"), StreamedText("✓ Edit", "green", replaces_line=True)]
     assert show_on_screen(
         [*chunks("Now.", 2), StreamedText("\n\n"), *calls, StreamedText("\n\n"), *chunks("Done", 2)]
     ) == [

@@ -21,7 +21,7 @@ from tests.stored import WholeStore, chunk, store_session
 
 
 def begin(number: int) -> TurnBegin:
-    return TurnBegin(number, "2026-11-20T09:15:02.123Z", prompted=True)
+    return TurnBegin(number, "2026-11-20T09:15:02.123Z", is_prompted=True)
 
 
 def message(words: str, id: str = "") -> SpokenMessage:
@@ -41,14 +41,14 @@ def test_short_turns_stay_whole() -> None:
     parts: list[Part] = [begin(1), *calls(2), TurnEnd("end_turn", None), begin(2), *calls(1), TurnEnd(None, "failed")]
     first, second = cut_turns(parts)
     assert count_items([first, second]) == [(1, 0, 2), (2, 0, 1)]
-    assert (first.turn.stop, second.turn.error) == ("end_turn", "failed")
+    assert (first.turn.stop_reason, second.turn.error) == ("end_turn", "failed")
 
 
 def test_a_long_turn_comes_in_pieces_and_only_the_last_one_has_its_end() -> None:
     pieces = list(cut_turns([begin(1), *calls(500), TurnEnd("refusal", None, "later")]))
     assert count_items(pieces) == [(1, 0, 200), (1, 1, 200), (1, 2, 100)]
-    assert [piece.turn.stop for piece in pieces] == [None, None, "refusal"]
-    assert [bool(piece.turn.at) for piece in pieces] == [True, False, False]
+    assert [piece.turn.stop_reason for piece in pieces] == [None, None, "refusal"]
+    assert [bool(piece.turn.started_at) for piece in pieces] == [True, False, False]
     assert [item for piece in pieces for item in piece.turn.items] == calls(500)
 
 
