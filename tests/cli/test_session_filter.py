@@ -8,7 +8,7 @@ import pytest
 from acp_proxy.cli.session_filter import make_filter
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.tools.browse.store_worker import Library
+from acp_proxy.tools.browse.store_worker import BrowseStore
 from acp_proxy.transcript.file_format import GitHead
 from tests.cli.commands import parsed_json, printed, run
 from tests.cli.terminal import run_on_terminal
@@ -56,7 +56,7 @@ def test_the_same_options_leave_the_same_sessions_everywhere(
     names = ("--agent", "--cwd", "--since", "--until", "--branch")
     agent, cwd, since, until, branch = (given.get(name, "") for name in names)
     wanted = make_filter(agent, cwd, since=since, until=until, branch=branch)
-    assert [row.session_id for row in Library(store.root, wanted).list_rows(archived=False)] == left
+    assert [row.session_id for row in BrowseStore(store.root, wanted).list_rows(archived=False)] == left
 
 
 def test_the_branch_where_a_session_began_is_shown(store: WholeStore) -> None:
@@ -74,7 +74,9 @@ def test_here_means_this_directory_and_those_below_in_each_command(store: WholeS
     assert parsed_json(store, "stats", "--here")["total"]["sessions"] == 1
     printed(store, "export", "--here", "--output", f"{tmp_path / 'out'}/")
     assert len(list((tmp_path / "out").iterdir())) == 1
-    assert [row.session_id for row in Library(store.root, make_filter(here=True)).list_rows(archived=False)] == ["new"]
+    assert [row.session_id for row in BrowseStore(store.root, make_filter(here=True)).list_rows(archived=False)] == [
+        "new"
+    ]
 
 
 def test_a_list_has_the_sessions_whose_title_or_directory_has_all_words(store: WholeStore) -> None:

@@ -14,9 +14,9 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.store.command_names import may_run_others, name_command
 from acp_proxy.store.command_store import CommandStore
-from acp_proxy.tools.adopt.adopted import look_up, write_adopted
-from acp_proxy.tools.adopt.agent_loader import AgentLoader, CannotAdopt, LoadedSession, NotLoaded, StartWords
-from acp_proxy.tools.adopt.plan import Choice, OfferedSession, Wanted, choose_sessions, needs_restart
+from acp_proxy.tools.adopt.adopted import find_known, write_adopted
+from acp_proxy.tools.adopt.agent_loader import AgentLoader, AgentStart, CannotAdopt, LoadedSession, NotLoaded
+from acp_proxy.tools.adopt.plan import AdoptionFilter, Choice, OfferedSession, choose_sessions, needs_restart
 from acp_proxy.tools.adopt.transcript import compose_transcript, read_conversation, split_states
 from acp_proxy.tools.doctor.probe import NoAnswer
 from acp_proxy.tools.redact.redact_files import mask_bytes
@@ -34,34 +34,34 @@ class Result(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class AdoptionResult:
-    """``why``: what happened, if the session was not adopted; it goes on a sentence."""
+    """What became of one session. ``reason``: why it was not adopted, as the end of a sentence."""
 
-    listed: OfferedSession
+    offered: OfferedSession
     result: Result
-    why: str = ""
+    reason: str = ""
 
 
 class Adoption:
-    """Use it in a ``with``, which ends the agent."""
+    """The sessions of one agent, taken over. Use it in a ``with``, which ends the agent."""
 
     def __init__(
         self,
         store: CommandStore,
-        start: StartWords,
-        wanted: Wanted,
+        start: AgentStart,
+        session_filter: AdoptionFilter,
         masking: Masking | None,
         agent_id: str | None = None,
     ) -> None:
         """``agent_id``: the user's name for the agent."""
         self._store = store
         self._start = start
-        self._wanted = wanted
+        self._session_filter = session_filter
         self._masking = masking
         self._agent_id = agent_id
-        self._called: AgentLoader | None = None
+        self._loader: AgentLoader | None = None
         self.folder = ""
         """The folder of the agent's sessions, once it was asked."""
-        self._about: dict[str, object] = {}
+        self._agent_info: dict[str, object] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -73,75 +73,78 @@ class Adoption:
 
     def choose(self) -> Choice:
         """Start the agent, list its sessions, and choose. Raises AcpProxyError, OSError."""
-        called = self._start_agent()
+        loader = self._start_agent()
         name = name_command(self._start.command)
         self.folder = self._store.choose_agent(
-            self._agent_id, called.offer.name, name, may_run_others=may_run_others(self._start.command)
+            self._agent_id, loader.offer.name, name, may_run_others=may_run_others(self._start.command)
         )
-        self._about = {"id": self.folder, "name": called.offer.name, "version": called.offer.release}
+        self._agent_info = {"id": self.folder, "name": loader.offer.name, "version": loader.offer.release}
         return choose_sessions(
-            called.list_sessions(self._wanted.cwd),
-            lambda session_id: look_up(self._store, self.folder, session_id),
-            self._wanted,
+            loader.list_sessions(self._session_filter.cwd),
+            lambda session_id: find_known(self._store, self.folder, session_id),
+            self._session_filter,
         )
 
     def load(self, choice: Choice) -> Iterator[AdoptionResult]:
         """Adopt the chosen sessions, one after the other. Each is kept as soon as it was loaded.
 
-        Raises Unable if the agent cannot be started again, or needs a login; OSError if the store cannot be written.
+        Raises CannotAdopt if the agent cannot be started again, or needs a login; OSError if the store cannot be
+        written.
         """
-        for listed in choice.loads:
-            if self._called is not None and needs_restart(self._called.loaded):
+        for offered in choice.loads:
+            if self._loader is not None and needs_restart(self._loader.loaded):
                 self._end_agent()
             try:
-                replayed = self._start_agent().load(listed)
+                loaded = self._start_agent().load(offered)
             except NotLoaded as problem:
-                yield AdoptionResult(listed, Result.FAILED, str(problem))
+                yield AdoptionResult(offered, Result.FAILED, str(problem))
                 continue
             except NoAnswer as problem:
                 self._end_agent()
-                yield AdoptionResult(listed, Result.FAILED, f"the agent {problem}")
+                yield AdoptionResult(offered, Result.FAILED, f"the agent {problem}")
                 continue
-            if replayed.is_broken:
+            if loaded.is_broken:
                 self._end_agent()
-            yield self._keep(listed, replayed, is_known=listed.session_id in choice.again)
+            yield self._keep(offered, loaded, is_known=offered.session_id in choice.adopted_before)
 
-    def _keep(self, listed: OfferedSession, replayed: LoadedSession, *, is_known: bool) -> AdoptionResult:
-        conversation_lines, states = split_states(replayed.updates)
+    def _keep(self, offered: OfferedSession, loaded: LoadedSession, *, is_known: bool) -> AdoptionResult:
+        conversation_lines, states = split_states(loaded.updates)
         if not conversation_lines:
-            return AdoptionResult(listed, Result.EMPTY)
+            return AdoptionResult(offered, Result.EMPTY)
         try:
             now, run = timestamps.stamp(time.time()), os.urandom(3).hex()
-            made = compose_transcript(listed, self._about, conversation_lines, states, replayed.result, now, run)
+            transcript = compose_transcript(
+                offered, self._agent_info, conversation_lines, states, loaded.result, now, run
+            )
             if self._masking is not None:
-                made = mask_bytes(made, self._masking)
-            if is_known and not self._has_grown(listed.session_id, made):
-                return AdoptionResult(listed, Result.SAME)
-            taken = write_adopted(self._store, made)
+                transcript = mask_bytes(transcript, self._masking)
+            if is_known and not self._has_grown(offered.session_id, transcript):
+                return AdoptionResult(offered, Result.SAME)
+            imported = write_adopted(self._store, transcript)
         except (NotImported, NewerFormat) as problem:
-            return AdoptionResult(listed, Result.FAILED, str(problem))
-        return AdoptionResult(listed, Result.ADOPTED if taken.is_new else Result.GROWN)
+            return AdoptionResult(offered, Result.FAILED, str(problem))
+        return AdoptionResult(offered, Result.ADOPTED if imported.is_new else Result.GROWN)
 
-    def _has_grown(self, session_id: str, made: bytes) -> bool:
+    def _has_grown(self, session_id: str, transcript: bytes) -> bool:
         try:
             with self._store.open_session(self.folder, session_id) as reading:
-                before = b"".join(reading.read_bytes(0))
+                old_transcript = b"".join(reading.read_bytes(0))
         except FileNotFoundError:  # it was deleted meanwhile, as the store will say
             return True
-        return continues(read_conversation(before), read_conversation(made))
+        return continues(read_conversation(old_transcript), read_conversation(transcript))
 
     def _start_agent(self) -> AgentLoader:
-        """Raises Unable."""
-        if self._called is None:
+        """Start the agent if it does not run. Raises CannotAdopt."""
+        if self._loader is None:
             try:
-                self._called = AgentLoader(self._start)
+                self._loader = AgentLoader(self._start)
             except CannotAdopt:
-                if not self._about:
+                if not self._agent_info:
                     raise
-                self._called = AgentLoader(self._start)  # it has started before: a busy machine must not end it all
-        return self._called
+                self._loader = AgentLoader(self._start)  # it has started before: a busy machine must not end it all
+        return self._loader
 
     def _end_agent(self) -> None:
-        called, self._called = self._called, None
-        if called is not None:
-            called.__exit__(None, None, None)
+        loader, self._loader = self._loader, None
+        if loader is not None:
+            loader.__exit__(None, None, None)

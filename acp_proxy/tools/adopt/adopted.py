@@ -27,7 +27,7 @@ _LONGEST_NOTE = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class KnownHere:
+class KnownSession:
     """What the store knows of a session. ``is_here``: also if a session of ours continues in it, such as a copy.
     ``note``: the ``adopted`` note that its transcript ends with, if any."""
 
@@ -36,78 +36,78 @@ class KnownHere:
     note: Mapping[str, object] | None = None
 
 
-def look_up(store: CommandStore, agent_folder: str, session_id: str) -> KnownHere:
+def find_known(store: CommandStore, agent_folder: str, session_id: str) -> KnownSession:
     """What is known of a session that an agent lists. Raises OSError."""
     layout = store.layout
     deleted = store.read_deleted(agent_folder)
     if session_id in deleted:
-        return KnownHere(is_deleted=True)
+        return KnownSession(is_deleted=True)
     # A session that was handed to the agent continues in this one, which has its record and what followed.
     if (own_id := store.find_by_alias(agent_folder, session_id)) is not None:
-        return KnownHere(is_deleted=own_id in deleted, is_here=own_id not in deleted)
+        return KnownSession(is_deleted=own_id in deleted, is_here=own_id not in deleted)
     path = layout.transcript_path(agent_folder, file_names.file_name(session_id))
     try:
-        return KnownHere(is_here=True, note=_note(path))
+        return KnownSession(is_here=True, note=_read_adopted_note(path))
     except FileNotFoundError:
-        return KnownHere()
+        return KnownSession()
     except (OSError, NewerFormat):  # it cannot be read now, so it is left alone
-        return KnownHere(is_here=True)
+        return KnownSession(is_here=True)
 
 
 def write_adopted(store: CommandStore, transcript: bytes) -> ImportedFile:
     """Keep an agent's replay as an imported transcript, which ends with an ``adopted`` note. It replaces one that
     ends so too. Raises NotImported, NewerFormat, OSError."""
-    taken = _write(store.layout, transcript, store.layout.make_folder)
+    imported = _write_in_place(store.layout, transcript, store.layout.make_folder)
     with suppress(Unreadable):  # then its mark stays
-        store.index_transcript(taken.agent_folder, file_names.file_name(taken.session_id), can_wait=True)
-    return taken
+        store.index_transcript(imported.agent_folder, file_names.file_name(imported.session_id), can_wait=True)
+    return imported
 
 
-def _write(layout: Layout, data: bytes, prepare: Callable[[Path], None]) -> ImportedFile:
+def _write_in_place(layout: Layout, data: bytes, make_folder: Callable[[Path], None]) -> ImportedFile:
     """Write a transcript that ends with an ``adopted`` note, in place of an earlier one that does, if there is one.
 
-    ``data``: the transcript. ``prepare``: creates an agent's folder. Raises NotImported, NewerFormat, OSError.
+    ``data``: the transcript. ``make_folder``: creates an agent's folder. Raises NotImported, NewerFormat, OSError.
     """
     with TemporaryFile(dir=layout.root, buffering=0) as file:  # removed even if we are killed
         private_files.write_at(file.fileno(), data, 0)
         source = Source(file)
         header, prompts = import_file.examine(source)
         agent_folder, name = import_file.choose_folder(header), file_names.file_name(header.session_id)
-        into = layout.transcript_path(agent_folder, name)
-        prepare(into.parent)
-        known = layout.get_journal(agent_folder)
+        target = layout.transcript_path(agent_folder, name)
+        make_folder(target.parent)
+        its_journal = layout.get_journal(agent_folder)
         with (
-            private_files.lock_folder(into.parent, wait=True),
-            import_file.store_on_disk(into, source) as new,
-            known.lock(),
+            private_files.lock_folder(target.parent, wait=True),
+            import_file.store_on_disk(target, source) as unfinished,
+            its_journal.lock(),
         ):
-            if header.session_id in known.read_deleted():
+            if header.session_id in its_journal.read_deleted():
                 raise NotImported("it was deleted here")
             is_new = not layout.has_transcript(agent_folder, name)
             layout.mark(agent_folder, name)
             if is_new:
-                import_file.give_name(new, into)
+                import_file.give_name(unfinished, target)
             else:
-                _replace(into, new)
+                _replace(target, unfinished)
                 layout.mark(agent_folder, name)  # again: a process that read the old file may have removed the mark
     return ImportedFile(agent_folder, header.session_id, prompts, is_new)
 
 
-def _replace(into: Path, new: Path) -> None:
-    """Raises NotImported, OSError."""
-    with lock_unused(into) as is_unused:
+def _replace(target: Path, unfinished: Path) -> None:
+    """Replace an adopted transcript by a new file. Raises NotImported, OSError."""
+    with lock_unused(target) as is_unused:
         if not is_unused:
             raise NotImported("an editor has it open now")
-        if _note(into) is None:
+        if _read_adopted_note(target) is None:
             raise NotImported("something was recorded in it meanwhile")
         if sys.platform == "win32":  # it replaces no open file; the agent still has the session
-            remove_file(into)
-        new.replace(into)
-    if os.path.lexists(file_names.compressed_path(into)):
-        remove_file(file_names.compressed_path(into))
+            remove_file(target)
+        unfinished.replace(target)
+    if os.path.lexists(file_names.compressed_path(target)):
+        remove_file(file_names.compressed_path(target))
 
 
-def _note(path: Path) -> Mapping[str, object] | None:
+def _read_adopted_note(path: Path) -> Mapping[str, object] | None:
     """The ``adopted`` note that a transcript ends with. Raises OSError, NewerFormat."""
     with closing(Reading(path)) as reading:
         entry = file_format.decode_entry(reading.read_last_line(_LONGEST_NOTE))

@@ -23,13 +23,13 @@ from acp_proxy.tools.doctor.agent_report import (
 )
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
 
-_MANY_PAGES = 10_000
+_MOST_PAGES = 10_000
 _LONGEST_REPLAY = 256 * 1024 * 1024
 """Bytes: it is held in memory, to be compared and masked."""
 _QUIET_SECONDS = 0.5
 """Agents replay before or after their answer, in parts, or not at all; nothing says when a replay is over."""
 _SILENT_SECONDS = 2.0
-"""For the beginning of a replay that has not begun before the answer."""
+"""How long to wait for a replay that has not begun before the answer."""
 _LISTENING_SECONDS = 60.0
 _CLOSE_SECONDS = 10.0
 
@@ -43,8 +43,9 @@ class NotLoaded(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class StartWords:
-    """How to start an agent. ``environment``: None: ours. ``umask``: the user's own. ``seconds``: for each answer."""
+class AgentStart:
+    """How to start an agent. ``environment``: None: ours. ``umask``: the user's own. ``seconds``: how long each answer
+    may take."""
 
     command: list[str]
     environment: Mapping[str, str] | None = None
@@ -54,8 +55,8 @@ class StartWords:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSession:
-    """``updates``: the lines of the replay, without newlines. ``result``: of the load. ``is_broken``: the agent answers
-    no more."""
+    """What an agent replayed. ``updates``: the lines, without newlines. ``result``: the answer to ``session/load``.
+    ``is_broken``: the agent answers no more."""
 
     updates: list[bytes]
     result: object
@@ -63,10 +64,10 @@ class LoadedSession:
 
 
 class AgentLoader:
-    """Use it in a ``with``, which ends the agent."""
+    """A running agent that lists and loads its sessions. Use it in a ``with``, which ends the agent."""
 
-    def __init__(self, start: StartWords) -> None:
-        """Starts the agent, and asks what it offers. Raises Unable."""
+    def __init__(self, start: AgentStart) -> None:
+        """Start the agent, and ask what it offers. Raises CannotAdopt."""
         self._seconds = start.seconds
         self.loaded = 0
         """How many sessions it was asked to load."""
@@ -91,47 +92,49 @@ class AgentLoader:
 
     def list_sessions(self, cwd: str | None = None) -> list[OfferedSession]:
         """All pages of its list; with ``cwd``, also of its list for that directory: without one, some agents list only
-        the project in which they were started (opencode). Raises Unable.
+        the project in which they were started (opencode). Raises CannotAdopt.
         """
         return [*self._read_pages({}), *(self._read_pages({"cwd": cwd}) if cwd is not None else ())]
 
-    def _read_pages(self, choice: Mapping[str, object]) -> Iterator[OfferedSession]:
+    def _read_pages(self, list_params: Mapping[str, object]) -> Iterator[OfferedSession]:
         cursors: set[str] = set()
-        params = choice
-        while len(cursors) < _MANY_PAGES:
+        params = list_params
+        while len(cursors) < _MOST_PAGES:
             page, cursor = read_page(self._ask(acp.LIST, params).result)
             yield from page
             if cursor is None or cursor in cursors:
                 break
             cursors.add(cursor)
-            params = {**choice, "cursor": cursor}
+            params = {**list_params, "cursor": cursor}
 
-    def load(self, listed: OfferedSession) -> LoadedSession:
-        """Load a session, and close it if the agent can do that. Raises NotLoaded, Unable (a login), NoAnswer."""
+    def load(self, offered: OfferedSession) -> LoadedSession:
+        """Load a session, and close it if the agent can do that. Raises NotLoaded, CannotAdopt (a login), NoAnswer."""
         self.loaded += 1
-        heard = _ReplayCollector(listed.session_id)
-        params: dict[str, object] = {"sessionId": listed.session_id, "cwd": listed.cwd, "mcpServers": list[object]()}
-        if self.offer.supports_directories and listed.directories:
-            params["additionalDirectories"] = list(listed.directories)
-        answer = self._probe.ask(acp.LOAD, params, self._seconds, heard.take)
+        collector = _ReplayCollector(offered.session_id)
+        params: dict[str, object] = {"sessionId": offered.session_id, "cwd": offered.cwd, "mcpServers": list[object]()}
+        if self.offer.supports_directories and offered.directories:
+            params["additionalDirectories"] = list(offered.directories)
+        answer = self._probe.ask(acp.LOAD, params, self._seconds, collector.take)
         if answer.error is not None:
             if acp.member(answer.error, "code") == AUTHENTICATION_REQUIRED:
                 raise CannotAdopt(_LOGIN)
             raise NotLoaded(f"the agent refuses to load it: {read_error(answer.error)}")
-        self._probe.listen(_QUIET_SECONDS if heard.has_begun else _SILENT_SECONDS, _LISTENING_SECONDS, heard.take)
+        self._probe.listen(
+            _QUIET_SECONDS if collector.has_begun else _SILENT_SECONDS, _LISTENING_SECONDS, collector.take
+        )
         is_broken = False
         if CLOSE in self.offer.native:
             try:
-                self._probe.ask(acp.CLOSE, {"sessionId": listed.session_id}, _CLOSE_SECONDS, heard.take)
+                self._probe.ask(acp.CLOSE, {"sessionId": offered.session_id}, _CLOSE_SECONDS, collector.take)
             except NoAnswer:
                 is_broken = True
-        if heard.size > _LONGEST_REPLAY:
+        if collector.size > _LONGEST_REPLAY:
             raise NotLoaded("its replay is larger than 256 MiB")
-        return LoadedSession(heard.updates, answer.result, is_broken)
+        return LoadedSession(collector.updates, answer.result, is_broken)
 
     def _ask_offer(self) -> Offer:
-        about = {"name": "acp-proxy adopt", "version": __version__}
-        params = {"protocolVersion": acp.VERSION, "clientCapabilities": dict[str, object](), "clientInfo": about}
+        client_info = {"name": "acp-proxy adopt", "version": __version__}
+        params = {"protocolVersion": acp.VERSION, "clientCapabilities": dict[str, object](), "clientInfo": client_info}
         offer = read_offer(self._ask(acp.INITIALIZE, params).result)
         if offer.version != acp.VERSION:
             raise CannotAdopt(
@@ -144,7 +147,7 @@ class AgentLoader:
         return offer
 
     def _ask(self, method: str, params: object) -> Response:
-        """Raises Unable."""
+        """The agent's answer, which is no error. Raises CannotAdopt."""
         try:
             answer = self._probe.ask(method, params, self._seconds)
         except NoAnswer as problem:

@@ -11,12 +11,12 @@ from acp_proxy.tools.editors.launch_commands import StartedAgent
 from acp_proxy.tools.registry.agents import RegistryError
 from acp_proxy.tools.registry.resolve import ResolvedAgent
 
-_GIVE_IT = "To adopt its sessions, give its command: acp-proxy adopt -- AGENT"
+_GIVE_COMMAND = "To adopt its sessions, give its command: acp-proxy adopt -- AGENT"
 
 
 @dataclass(frozen=True, slots=True)
 class AskedAgent:
-    """An agent to ask. ``environment``: None: ours. ``redact``: as for ``run``."""
+    """An agent to ask. ``environment``: None: this process's. ``redact``: the value of ``--redact`` of ``run``."""
 
     name: str
     command: tuple[str, ...]
@@ -25,29 +25,29 @@ class AskedAgent:
     redact: str
 
 
-def list_asked(
+def choose_agents(
     agents: Sequence[StartedAgent],
     own_environment: Mapping[str, str],
     root: Path,
-    find: Callable[[list[str], str], ResolvedAgent],
+    find_program: Callable[[list[str], str], ResolvedAgent],
 ) -> tuple[list[AskedAgent], list[str]]:
-    """Each agent once, and a text for each one that is not asked.
+    """The agents to ask, each once, and a text for each one that is not asked. Raises RegistryError.
 
-    ``own_environment``: that of this process. ``root``: the store. ``find``: what to start for a command and the value
-    of ``--registry``. Raises RegistryError.
+    ``own_environment``: that of this process. ``root``: the store. ``find_program``: what to start for a command and
+    the value of ``--registry``.
     """
     asked: dict[tuple[object, ...], AskedAgent] = {}
     texts: list[str] = []
     for agent in agents:
         name = f"{agent.name} ({agent.editor})"
         if agent.words is None:
-            why = "the file is not valid JSON" if agent.is_damaged else "only the editor knows how to start it"
-            texts.append(f"{name}: {why}. {_GIVE_IT}")
+            reason = "the file is not valid JSON" if agent.is_damaged else "only the editor knows how to start it"
+            texts.append(f"{name}: {reason}. {_GIVE_COMMAND}")
             continue
         environment = dict(agent.environment)
         try:
             values, command = split_run_command(list(agent.words), {**own_environment, **environment})
-            resolved = find(command, values["registry"])
+            resolved = find_program(command, values["registry"])
         except (UsageError, RegistryError) as problem:
             texts.append(f"{name}: it cannot be started: {problem}")
             continue
@@ -61,7 +61,9 @@ def list_asked(
         elif values["store"] and os.path.abspath(os.path.expanduser(values["store"])) != os.path.abspath(root):
             texts.append(f"{name}: its sessions are in another store. Add: --store {values['store']}")
         else:
-            more = tuple({**own_environment, **environment}.items()) if environment else None
-            candidate = AskedAgent(name, tuple(command), more, values["agent-id"] or None, values["redact"])
+            whole_environment = tuple({**own_environment, **environment}.items()) if environment else None
+            candidate = AskedAgent(
+                name, tuple(command), whole_environment, values["agent-id"] or None, values["redact"]
+            )
             asked.setdefault((candidate.command, agent.environment, candidate.agent_id), candidate)
     return list(asked.values()), texts

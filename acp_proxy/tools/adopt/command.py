@@ -30,12 +30,14 @@ from acp_proxy.views import formatting, sanitize
 if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.tools.adopt.adopt import Adoption, AdoptionResult
     from acp_proxy.tools.adopt.candidates import AskedAgent
-    from acp_proxy.tools.adopt.plan import Choice, OfferedSession, Wanted
+    from acp_proxy.tools.adopt.plan import AdoptionFilter, Choice, OfferedSession
 
 _TIMEOUT_SECONDS = 60.0
 """For each answer of an agent: a long session takes a while to load."""
 _DAY = 24 * 60 * 60.0
-_ELSEWHERE = "Some agents list only those of the project in which they start: try it there, or with --cwd DIR"
+_LISTS_OTHERS_ELSEWHERE = (
+    "Some agents list only those of the project in which they start: try it there, or with --cwd DIR"
+)
 
 
 def adopt(
@@ -88,17 +90,17 @@ def adopt(
     Example: acp-proxy adopt --since 30d -- npx -y @agentclientprotocol/claude-agent-acp
     """
     from acp_proxy.cli.common import find_root
-    from acp_proxy.tools.adopt.plan import Wanted
+    from acp_proxy.tools.adopt.plan import AdoptionFilter
 
-    os.umask(own := os.umask(0))
+    os.umask(umask := os.umask(0))
     with report_errors():
-        place = choose_directory(cwd, here=False)
-        wanted = Wanted(_is_in(place), values.parse_since(since), limit, place)
+        directory = choose_directory(cwd, here=False)
+        session_filter = AdoptionFilter(_make_directory_test(directory), values.parse_since(since), limit, directory)
         asked, texts = _find_candidates(agent or [], find_root(store), registry)
         if redact:
             options.check_value("redact", redact)
         for text in texts:
-            _complain(text)
+            _print_problem(text)
         if not asked:
             raise UsageError(
                 "no editor on this machine has an agent that can be asked. Give its command: acp-proxy adopt -- AGENT"
@@ -107,27 +109,34 @@ def adopt(
             typer.echo(fit_to_stream(_describe_plan(asked), sys.stderr), err=True)
             ask_to_confirm("Continue?")
         opened = CommandStore(find_root(store), create=False) if dry_run else open_store(store, create=True)
-        work = _Work(opened, wanted, own, min(timeout, _DAY), redact, dry_run=dry_run)
+        adoption_run = _AdoptionRun(opened, session_filter, umask, min(timeout, _DAY), redact, dry_run=dry_run)
         try:
             for candidate in asked:
-                work.adopt_from(candidate)
+                adoption_run.adopt_from(candidate)
         except KeyboardInterrupt:
             typer.echo("Interrupted. What was adopted by then stays.", err=True)
             raise typer.Exit(INTERRUPTED) from None
-    if work.has_failed:
+    if adoption_run.has_failed:
         raise typer.Exit(1)
     if not cwd:
-        typer.echo(fit_to_stream(f"{_ELSEWHERE}.", sys.stderr), err=True)
+        typer.echo(fit_to_stream(f"{_LISTS_OTHERS_ELSEWHERE}.", sys.stderr), err=True)
 
 
-class _Work:
+class _AdoptionRun:
     """Adopts from one agent after the other, and prints what happens."""
 
     def __init__(
-        self, store: CommandStore, wanted: "Wanted", umask: int, seconds: float, redact: str, *, dry_run: bool
+        self,
+        store: CommandStore,
+        session_filter: "AdoptionFilter",
+        umask: int,
+        seconds: float,
+        redact: str,
+        *,
+        dry_run: bool,
     ) -> None:
         self._store = store
-        self._wanted = wanted
+        self._session_filter = session_filter
         self._umask = umask
         self._seconds = seconds
         self._redact = redact
@@ -137,15 +146,15 @@ class _Work:
     def adopt_from(self, candidate: "AskedAgent") -> None:
         from acp_proxy.redaction.masking import Masking
         from acp_proxy.tools.adopt.adopt import Adoption
-        from acp_proxy.tools.adopt.agent_loader import StartWords
+        from acp_proxy.tools.adopt.agent_loader import AgentStart
 
         patterns = options.read_patterns(self._redact or candidate.redact)
         masking = Masking(patterns) if patterns is not None else None
         environment = dict(candidate.environment) if candidate.environment is not None else None
-        start = StartWords(list(candidate.command), environment, self._umask, self._seconds)
-        with Adoption(self._store, start, self._wanted, masking, candidate.agent_id) as adoption:
+        start = AgentStart(list(candidate.command), environment, self._umask, self._seconds)
+        with Adoption(self._store, start, self._session_filter, masking, candidate.agent_id) as adoption:
             try:
-                _say(f"Asking {candidate.name} for its sessions")
+                _print_progress(f"Asking {candidate.name} for its sessions")
                 choice = adoption.choose()
                 name = name_agent(adoption.folder)
                 if self._dry_run:
@@ -154,7 +163,7 @@ class _Work:
                     self._load(name, adoption, choice)
             except AcpProxyError as problem:
                 self.has_failed = True
-                _complain(f"{candidate.name}: {problem}")
+                _print_problem(f"{candidate.name}: {problem}")
 
     def _show(self, name: str, choice: "Choice") -> None:
         for listed in choice.loads:
@@ -163,20 +172,20 @@ class _Work:
             )
             words = [when, listed.session_id, listed.title or "(no title)", listed.cwd or ""]
             typer.echo(sanitize.make_line("  ".join(words)))
-        typer.echo(_summarize(name, choice, {f"of {choice.listed} would be loaded": len(choice.loads)}))
+        typer.echo(_summarize(name, choice, {f"of {choice.listed_count} would be loaded": len(choice.loads)}))
 
     def _load(self, name: str, adoption: "Adoption", choice: "Choice") -> None:
         from acp_proxy.tools.adopt.adopt import Result
 
         results: Counter[Result] = Counter()
         try:
-            with begin_progress(f"Adopting from {sanitize.make_line(name)}") as tell:
-                tell(0, len(choice.loads))
+            with begin_progress(f"Adopting from {sanitize.make_line(name)}") as report:
+                report(0, len(choice.loads))
                 for outcome in adoption.load(choice):
                     results[outcome.result] += 1
                     if outcome.result is Result.FAILED:
-                        _complain(_describe_failure(outcome))
-                    tell(results.total(), len(choice.loads))
+                        _print_problem(_describe_failure(outcome))
+                    report(results.total(), len(choice.loads))
         finally:
             self.has_failed |= results.total() < len(choice.loads) or bool(results[Result.FAILED])
             counts = {result.value: results[result] for result in Result if results[result] or result is Result.ADOPTED}
@@ -193,7 +202,7 @@ def _find_candidates(words: list[str], root: "os.PathLike[str]", registry: str) 
     from pathlib import Path
 
     from acp_proxy.store.command_names import name_command
-    from acp_proxy.tools.adopt.candidates import AskedAgent, list_asked
+    from acp_proxy.tools.adopt.candidates import AskedAgent, choose_agents
     from acp_proxy.tools.doctor.report import split_run_command
     from acp_proxy.tools.editors.config_dirs import find_machine
     from acp_proxy.tools.editors.launch_commands import find_started_agents
@@ -204,7 +213,7 @@ def _find_candidates(words: list[str], root: "os.PathLike[str]", registry: str) 
         return resolve(command, Registry(registry or source, say=print_on_stderr), print_on_stderr, may_wait=True)
 
     if not words:
-        return list_asked(find_started_agents(find_machine()), os.environ, Path(root), find)
+        return choose_agents(find_started_agents(find_machine()), os.environ, Path(root), find)
     if words[0] == "run":  # copied from an editor's arguments
         words = ["acp-proxy", *words]
     values, command = split_run_command(words, dict(os.environ))
@@ -216,12 +225,12 @@ def _find_candidates(words: list[str], root: "os.PathLike[str]", registry: str) 
     return [AskedAgent(name, tuple(agent.words), environment, agent_id, values["redact"])], []
 
 
-def _is_in(cwd: str | None) -> "Callable[[str], bool]":
-    """Whether a directory is this one; every directory if it is None."""
+def _make_directory_test(cwd: str | None) -> "Callable[[str], bool]":
+    """A function that says whether a directory is ``cwd``; every directory is, if that is None."""
     if cwd is None:
-        return lambda other: True
-    place = os.path.realpath(cwd)
-    return lambda other: os.path.realpath(other) == place
+        return lambda directory: True
+    real_path = os.path.realpath(cwd)
+    return lambda directory: os.path.realpath(directory) == real_path
 
 
 def _describe_plan(asked: "Sequence[AskedAgent]") -> str:
@@ -233,26 +242,26 @@ def _describe_plan(asked: "Sequence[AskedAgent]") -> str:
 
 
 def _describe_failure(outcome: "AdoptionResult") -> str:
-    return f"not adopted: {_describe_session(outcome.listed)}: {outcome.why.removesuffix('.')}."
+    return f"not adopted: {_describe_session(outcome.offered)}: {outcome.reason.removesuffix('.')}."
 
 
 def _describe_session(listed: "OfferedSession") -> str:
     return f"{listed.session_id} ({listed.title})" if listed.title else listed.session_id
 
 
-def _summarize(name: str, choice: "Choice", done: dict[str, int]) -> str:
-    counts = {**done, **{why.value: count for why, count in choice.left_out.items()}}
-    counts |= {"left for another time by --limit": choice.over} if choice.over else {}
-    if not choice.listed:
+def _summarize(name: str, choice: "Choice", counts_of_loads: dict[str, int]) -> str:
+    counts = {**counts_of_loads, **{reason.value: count for reason, count in choice.left_out.items()}}
+    counts |= {"left for another time by --limit": choice.over_limit} if choice.over_limit else {}
+    if not choice.listed_count:
         return sanitize.make_line(f"{name}: the agent lists no sessions.")  # what to try is said once, at the end
     return sanitize.make_line(f"{name}: {', '.join(f'{count} {outcome}' for outcome, count in counts.items())}")
 
 
-def _say(text: str) -> None:
+def _print_progress(text: str) -> None:
     """Say on a terminal what the command is waiting for."""
     if sys.stderr.isatty():
         typer.echo(sanitize.make_line(f"{text} …"), err=True)
 
 
-def _complain(text: str) -> None:
+def _print_problem(text: str) -> None:
     typer.echo(fit_to_stream(f"acp-proxy: {sanitize.make_line(text)}", sys.stderr), err=True)

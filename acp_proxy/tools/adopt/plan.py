@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from acp_proxy.protocol import acp, timestamps
-from acp_proxy.tools.adopt.adopted import KnownHere
+from acp_proxy.tools.adopt.adopted import KnownSession
 
 SESSIONS_PER_PROCESS = 20
 """Loaded sessions take memory, and start MCP servers, and not every agent can close them."""
@@ -24,11 +24,12 @@ class OfferedSession:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the user wants of a list. ``is_wanted_place``: of a directory. ``since``: in transcript format, or empty.
-    ``limit``: at most so many sessions, the newest. ``cwd``: the directory that is wanted, if there is only one."""
+class AdoptionFilter:
+    """Which sessions of a list the user wants. ``is_wanted_directory``: whether those of a directory. ``since``: in
+    transcript format, or empty. ``limit``: at most so many sessions, the newest. ``cwd``: the directory that is wanted,
+    if there is only one."""
 
-    is_wanted_place: Callable[[str], bool] = lambda cwd: True
+    is_wanted_directory: Callable[[str], bool] = lambda cwd: True
     since: str = ""
     limit: int | None = None
     cwd: str | None = None
@@ -45,14 +46,14 @@ class LeftOut(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """``loads``: the sessions to load, in this order. ``again``: the ids of those that were adopted before.
-    ``left_out``: how many others there are, by reason. ``over``: how many the limit leaves for another time."""
+    """``loads``: the sessions to load, in this order. ``adopted_before``: the ids of those that were adopted before.
+    ``left_out``: how many others there are, by reason. ``over_limit``: how many the limit leaves for another time."""
 
     loads: tuple[OfferedSession, ...]
-    again: frozenset[str]
+    adopted_before: frozenset[str]
     left_out: Mapping[LeftOut, int]
-    listed: int
-    over: int = 0
+    listed_count: int
+    over_limit: int = 0
 
 
 def read_page(result: object) -> tuple[list[OfferedSession], str | None]:
@@ -71,51 +72,58 @@ def _read_entry(entry: object) -> OfferedSession | None:
     return OfferedSession(session_id, acp.text(entry, "cwd"), acp.text(entry, "title"), updated, directories)
 
 
-def choose_sessions(listed: Iterable[OfferedSession], find_known: Callable[[str], KnownHere], choice: Wanted) -> Choice:
-    """``find_known``: what the store knows of a session. The newest come first, then those without a time."""
-    loads, again, left_out = list[OfferedSession](), set[str](), Counter[LeftOut]()
-    once = {session.session_id: session for session in listed}
-    for session in once.values():
-        if session.cwd is not None and not choice.is_wanted_place(session.cwd):
+def choose_sessions(
+    offered: Iterable[OfferedSession], find_known: Callable[[str], KnownSession], session_filter: AdoptionFilter
+) -> Choice:
+    """Which of the offered sessions to load: the newest first, then those without a time.
+
+    ``find_known``: what the store knows of a session.
+    """
+    loads, adopted_before, left_out = list[OfferedSession](), set[str](), Counter[LeftOut]()
+    by_id = {session.session_id: session for session in offered}
+    for session in by_id.values():
+        if session.cwd is not None and not session_filter.is_wanted_directory(session.cwd):
             continue
-        if choice.since and session.updated is not None and session.updated < choice.since:
+        if session_filter.since and session.updated is not None and session.updated < session_filter.since:
             continue
-        known = find_known(session.session_id)
-        why = _find_reason(session, known, choice)
-        if why is not None:
-            left_out[why] += 1
+        known_session = find_known(session.session_id)
+        reason = _find_reason(session, known_session, session_filter)
+        if reason is not None:
+            left_out[reason] += 1
             continue
         loads.append(session)
-        if known.is_here:
-            again.add(session.session_id)
+        if known_session.is_here:
+            adopted_before.add(session.session_id)
     loads.sort(key=lambda session: session.updated or "", reverse=True)
-    kept = loads[: choice.limit]
+    chosen = loads[: session_filter.limit]
     return Choice(
-        tuple(kept),
-        frozenset(again & {session.session_id for session in kept}),
+        tuple(chosen),
+        frozenset(adopted_before & {session.session_id for session in chosen}),
         left_out,
-        len(once),
-        len(loads) - len(kept),
+        len(by_id),
+        len(loads) - len(chosen),
     )
 
 
-def _find_reason(listed: OfferedSession, known: KnownHere, choice: Wanted) -> LeftOut | None:
-    if known.is_deleted:
+def _find_reason(
+    offered: OfferedSession, known_session: KnownSession, session_filter: AdoptionFilter
+) -> LeftOut | None:
+    if known_session.is_deleted:
         return LeftOut.DELETED
-    if known.is_here and not _may_have_grown(listed, known):
+    if known_session.is_here and not _may_have_grown(offered, known_session):
         return LeftOut.HERE
-    if listed.cwd is None or not acp.is_absolute(listed.cwd):
+    if offered.cwd is None or not acp.is_absolute(offered.cwd):
         return LeftOut.NOWHERE
-    return LeftOut.UNTIMED if choice.since and listed.updated is None else None
+    return LeftOut.UNTIMED if session_filter.since and offered.updated is None else None
 
 
-def _may_have_grown(listed: OfferedSession, known: KnownHere) -> bool:
+def _may_have_grown(offered: OfferedSession, known_session: KnownSession) -> bool:
     """Whether the agent may have more of an adopted session. Without a time, only a load can tell."""
-    if known.note is None:
+    if known_session.note is None:
         return False
-    return listed.updated is None or listed.updated != acp.text(known.note, "updatedAt")
+    return offered.updated is None or offered.updated != acp.text(known_session.note, "updatedAt")
 
 
 def needs_restart(loaded: int) -> bool:
-    """Whether the agent should be started anew before the next load. ``loaded``: by this process, since it started."""
+    """Whether the agent should be started anew before the next load. ``loaded``: how many its process has loaded."""
     return loaded >= SESSIONS_PER_PROCESS

@@ -26,14 +26,14 @@ def split_states(updates: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
 
 
 def read_conversation(transcript: bytes) -> list[bytes]:
-    """The lines of conversation in such a transcript."""
+    """The lines of conversation in a transcript that ``compose_transcript`` made."""
     entries = (file_format.decode_entry(line) for line in transcript.split(b"\n")[1:])
     raws = (entry.raw for entry in entries if entry is not None and entry.raw is not None)
     return [raw for raw in raws if update_kinds.is_conversation(acp.update_kind(acp.read_update(raw)))]
 
 
 def compose_transcript(
-    listed: OfferedSession,
+    offered: OfferedSession,
     agent: Mapping[str, object],
     conversation: list[bytes],
     states: list[bytes],
@@ -41,23 +41,23 @@ def compose_transcript(
     now: str,
     run: str,
 ) -> bytes:
-    """The transcript.
+    """The bytes of the transcript.
 
-    ``agent``: as in a header. ``conversation``, ``states``: from ``split_states``. ``result``: of the load. ``now``: in
-    transcript format. ``run``: the id of the connection.
+    ``agent``: as in a header. ``conversation``, ``states``: from ``split_states``. ``result``: the answer to
+    ``session/load``. ``now``: in transcript format. ``run``: the id of the connection.
     """
-    at = min(listed.updated or now, now)
-    params = {"cwd": listed.cwd, "additionalDirectories": list(listed.directories), "mcpServers": list[object]()}
+    stamp = min(offered.updated or now, now)
+    params = {"cwd": offered.cwd, "additionalDirectories": list(offered.directories), "mcpServers": list[object]()}
     lines: list[bytes] = []
-    for effect in SessionLog(records=True).begin_imported(listed.session_id, params, result, conversation, states):
+    for effect in SessionLog(records=True).begin_imported(offered.session_id, params, result, conversation, states):
         match effect:
             case BeginTranscript(session_id, cwd, directories, origin):
-                lines.append(file_format.encode_header(Header(session_id, cwd, origin, at, directories, agent)))
+                lines.append(file_format.encode_header(Header(session_id, cwd, origin, stamp, directories, agent)))
             case RecordLine(_, peer, raw):
-                lines.append(file_format.encode_message(at, run, peer, raw, is_plain=jsonrpc.is_plain(raw)))
+                lines.append(file_format.encode_message(stamp, run, peer, raw, is_plain=jsonrpc.is_plain(raw)))
             case RecordNote(_, note):
-                lines.append(file_format.encode_note(at, run, note))
+                lines.append(file_format.encode_note(stamp, run, note))
     adopted: dict[str, object] = {"type": NoteType.ADOPTED}
-    adopted |= {"title": clean(listed.title, AGENT_TITLE_LENGTH), "updatedAt": listed.updated, "adoptedAt": now}
-    lines.append(file_format.encode_note(at, run, adopted))
+    adopted |= {"title": clean(offered.title, AGENT_TITLE_LENGTH), "updatedAt": offered.updated, "adoptedAt": now}
+    lines.append(file_format.encode_note(stamp, run, adopted))
     return b"".join(lines)

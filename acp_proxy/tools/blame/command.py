@@ -41,11 +41,11 @@ _LARGEST_FILE_BYTES = 16 * 1024 * 1024
 _PROMPT_CHARACTERS = 100
 _LEAST_PROMPT = 30
 """Columns of a prompt beside its turn: with fewer, it has a line of its own."""
-_SHOWN_COMMANDS = 3
+_MOST_COMMANDS = 3
 _COMMAND_WORD = re.compile(r"[^\s'\"`<>|;&()=]+")
 """A word of a command line, also one behind ``>`` without a space."""
 _GIT_SECONDS = 20
-_BLAMED = re.compile(r"([0-9a-f]{40,64}) \d+ (\d+)(?: \d+)?")
+_GIT_BLAME_LINE = re.compile(r"([0-9a-f]{40,64}) \d+ (\d+)(?: \d+)?")
 _MOST_TURNS = 1_000_000
 """More turns than a session has: so a turn has a number of its own among all sessions."""
 
@@ -55,7 +55,7 @@ class SessionTurn(Struct, frozen=True):
 
     row: ListedSession
     number: int
-    at: str
+    started_at: str
     prompt: str
 
 
@@ -65,7 +65,7 @@ class NamingCommand(Struct, frozen=True):
     row: ListedSession
     turn: int
     call: str
-    at: str
+    stamp: str
     command: str
 
 
@@ -94,7 +94,7 @@ def blame(
     Example: acp-proxy blame src/login.py:12
     """
     with report_errors():
-        path, line = _parse(file)
+        path, line = _parse_target(file)
         text = _read_text(path)
         opened = open_store(store)
         file_edits = _read_sessions(opened, path, agent)
@@ -108,12 +108,14 @@ def blame(
             file_edits.commands = []
         commits = _ask_git(path)
         if as_json:
-            typer.echo(sanitize.format_json(_encode(path, lines, file_edits, commits), indent=2))
+            typer.echo(sanitize.format_json(_encode_report(path, lines, file_edits, commits), indent=2))
         else:
             target = find_screen()
-            with open_pager(target) as say:
-                for row in _format(opened, path, lines, file_edits, commits, target if target.is_terminal else None):
-                    say(f"{row}\n")
+            with open_pager(target) as write:
+                for row in _format_lines(
+                    opened, path, lines, file_edits, commits, target if target.is_terminal else None
+                ):
+                    write(f"{row}\n")
         for session, call in file_edits.unclear:
             outcome = "edited it without a diff" if call.cause == "no-diff" else "did not finish an edit of it"
             print_on_stderr(f"Not known: {sanitize.make_line(session.selector)} turn {call.turn} {outcome}.")
@@ -123,7 +125,7 @@ def blame(
             print_on_stderr(f"{file_edits.unreadable} sessions could not be read. Run: acp-proxy verify")
 
 
-def _parse(target: str) -> tuple[str, int | None]:
+def _parse_target(target: str) -> tuple[str, int | None]:
     """The file's absolute path, and the number of the line."""
     name, mark, number = target.rpartition(":")
     if mark and number.isdecimal() and not os.path.lexists(target):
@@ -132,7 +134,7 @@ def _parse(target: str) -> tuple[str, int | None]:
 
 
 def _read_text(path: str) -> str:
-    """Raises AcpProxyError, OSError."""
+    """The text of the file. Raises AcpProxyError, OSError."""
     if os.path.isdir(path):
         raise AcpProxyError(f"{path} is a directory. Name a file.")
     if not os.path.exists(path):
@@ -186,28 +188,32 @@ def _find_sessions(store: CommandStore, file: SameFile, agent: str, file_edits: 
     }
     # The calls of a subagent are in a transcript of its own, which does not say whose it is.
     agents_with_others = {agent for agent, name in calls if (agent, name) not in rows}
-    where = resolve_directory(os.path.dirname(file.path))
+    directory = resolve_directory(os.path.dirname(file.path))
     file_edits.commands = sorted(
         (
-            NamingCommand(row, turn, call.call, call.at, call.command)
+            NamingCommand(row, turn, call.call, call.stamp, call.command)
             for key, turns in calls_found.items()
-            if (row := rows.get(key)) is not None and _is_above(row, where)
+            if (row := rows.get(key)) is not None and _is_above(row, directory)
             for turn, (_, its_calls) in turns.items()
             for call in its_calls
             if is_naming(call)
         ),
-        key=lambda command: (command.at, command.turn),
+        key=lambda command: (command.stamp, command.turn),
         reverse=True,
     )
     return [
         row
         for key, row in rows.items()
-        if key in calls or (row.agent_folder in agents_with_others and _is_above(row, where))
+        if key in calls or (row.agent_folder in agents_with_others and _is_above(row, directory))
     ][::-1]
 
 
-def _is_above(row: ListedSession, where: str) -> bool:
-    return any(is_inside(where, resolve_directory(directory)) for directory in (row.cwd, *row.directories) if directory)
+def _is_above(row: ListedSession, directory: str) -> bool:
+    return any(
+        is_inside(directory, resolve_directory(session_directory))
+        for session_directory in (row.cwd, *row.directories)
+        if session_directory
+    )
 
 
 def _read_session(
@@ -225,18 +231,21 @@ def _read_session(
 
     edits = []
     for edit in reversed(session_edits.edits):
-        if edit.at < since or not is_this_file(edit.path):
+        if edit.stamp < since or not is_this_file(edit.path):
             continue
         if edit.form == "move":  # what came before, it had another name
             names.add(os.path.normpath(os.path.join(row.cwd or "/", edit.source)))
         else:
             turn = SessionTurn(
-                row, edit.turn, session_edits.starts.get(edit.turn, edit.at), session_edits.prompts.get(edit.turn, "")
+                row,
+                edit.turn,
+                session_edits.starts.get(edit.turn, edit.stamp),
+                session_edits.prompts.get(edit.turn, ""),
             )
-            edits.append((edit.at, turn, replace(edit, path=file.path)))
+            edits.append((edit.stamp, turn, replace(edit, path=file.path)))
     yield from reversed(edits)
     file_edits.unclear += [
-        (row, call) for call in session_edits.unclear if call.at >= since and any(map(is_this_file, call.paths))
+        (row, call) for call in session_edits.unclear if call.stamp >= since and any(map(is_this_file, call.paths))
     ]
 
 
@@ -273,11 +282,11 @@ def _ask_git(path: str) -> Mapping[int, str]:
     words = [git, "-C", folder, "-c", "core.fsmonitor=false", "blame", "--porcelain", "--", name]
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:
-        done = subprocess.run(words, capture_output=True, timeout=_GIT_SECONDS, env=environment, check=False)
+        result = subprocess.run(words, capture_output=True, timeout=_GIT_SECONDS, env=environment, check=False)
     except (OSError, subprocess.SubprocessError):
         return {}
-    rows = done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else []
-    commits = {int(match[2]): match[1] for row in rows if (match := _BLAMED.fullmatch(row))}
+    rows = result.stdout.decode("utf-8", "replace").splitlines() if result.returncode == 0 else []
+    commits = {int(match[2]): match[1] for row in rows if (match := _GIT_BLAME_LINE.fullmatch(row))}
     return {line: commit for line, commit in commits.items() if commit.strip("0")}
 
 
@@ -286,7 +295,11 @@ def _group(lines: Sequence[WrittenLine], file_edits: FileEdits) -> list[tuple[Se
 
     def turn_of(line: WrittenLine) -> tuple[str, str, str, int]:
         turn = file_edits.turns[line.edit] if line.edit is not None else None
-        return (turn.at, turn.row.agent_folder, turn.row.name, turn.number) if turn is not None else ("", "", "", 0)
+        return (
+            (turn.started_at, turn.row.agent_folder, turn.row.name, turn.number)
+            if turn is not None
+            else ("", "", "", 0)
+        )
 
     ordered = sorted(lines, key=turn_of, reverse=True)
     groups = [list(group) for _, group in groupby(ordered, key=turn_of)]
@@ -299,7 +312,7 @@ def _group(lines: Sequence[WrittenLine], file_edits: FileEdits) -> list[tuple[Se
     ]
 
 
-def _format(
+def _format_lines(
     store: CommandStore,
     path: str,
     lines: Sequence[WrittenLine],
@@ -307,34 +320,35 @@ def _format(
     commits: Mapping[int, str],
     target: Screen | None,
 ) -> Iterator[str]:
-    """``target``: the terminal; None: other programs read the lines."""
+    """The lines to print, by turn. ``target``: the terminal; None: other programs read the lines."""
     ids = shorten_ids(store, list({turn.row.selector: turn.row for turn in file_edits.turns}.values()))
     width = max((len(str(line.number)) for line in lines), default=1)
-    where = resolve_directory(os.path.dirname(path))
+    directory = resolve_directory(os.path.dirname(path))
     for turn, group in _group(lines, file_edits):
         if turn is None:
             yield f"no session: {_format_ranges([line.number for line in group])}"
             continue
         prompt = sanitize.join_lines(turn.prompt)[: target.width if target is not None else _PROMPT_CHARACTERS]
-        place = "" if _is_above(turn.row, where) else f"in {sanitize.make_line(turn.row.cwd or '?')}  "
-        who = name_agent(sanitize.make_line(turn.row.agent_folder))
-        about = f"turn {turn.number}  {who}  {formatting.format_local_time(turn.at)}  {place}".rstrip()
-        yield from _fit_heading(f"{sanitize.make_line(ids[turn.row.selector])}  {about}", prompt, target)
+        other_directory = "" if _is_above(turn.row, directory) else f"in {sanitize.make_line(turn.row.cwd or '?')}  "
+        agent_name = name_agent(sanitize.make_line(turn.row.agent_folder))
+        when = formatting.format_local_time(turn.started_at)
+        turn_text = f"turn {turn.number}  {agent_name}  {when}  {other_directory}".rstrip()
+        yield from _fit_heading(f"{sanitize.make_line(ids[turn.row.selector])}  {turn_text}", prompt, target)
         for line in group:
             commit = f"{commits.get(line.number, '-')[:8]:<8}  " if commits else ""
             yield f"  {line.number:>{width}}  {commit}{sanitize.make_line(line.text.rstrip())}".rstrip()
 
 
-def _fit_heading(about: str, prompt: str, target: Screen | None) -> Iterator[str]:
+def _fit_heading(turn_text: str, prompt: str, target: Screen | None) -> Iterator[str]:
     """A turn and its prompt: on a line that a terminal need not wrap, or on two if that shows more of the prompt."""
     if target is None:
-        yield f"{about}  {prompt}".rstrip()
+        yield f"{turn_text}  {prompt}".rstrip()
         return
-    beside = target.line_width - cell_len(about) - 2
-    if beside >= min(cell_len(prompt), _LEAST_PROMPT):
-        yield f"{about}  {_cut_end(prompt, beside)}".rstrip()
+    room = target.line_width - cell_len(turn_text) - 2
+    if room >= min(cell_len(prompt), _LEAST_PROMPT):
+        yield f"{turn_text}  {_cut_end(prompt, room)}".rstrip()
     else:
-        yield _cut_end(about, target.line_width)
+        yield _cut_end(turn_text, target.line_width)
         yield f"  {_cut_end(prompt, target.line_width - 2)}"
 
 
@@ -343,7 +357,7 @@ def _cut_end(text: str, width: int) -> str:
 
 
 def _format_commands(store: CommandStore, commands: Sequence[NamingCommand]) -> Iterator[str]:
-    shown = commands[:_SHOWN_COMMANDS]
+    shown = commands[:_MOST_COMMANDS]
     ids = shorten_ids(store, [command.row for command in shown]) if shown else {}
     for command in shown:
         text = sanitize.join_lines(command.command)[:_PROMPT_CHARACTERS]
@@ -364,10 +378,10 @@ def _format_ranges(numbers: Sequence[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
-def _encode(
+def _encode_report(
     path: str, lines: Sequence[WrittenLine], file_edits: FileEdits, commits: Mapping[int, str]
 ) -> dict[str, Any]:
-    """docs/json.md describes it."""
+    """The lines for ``--json``; docs/json.md describes them."""
     return {
         "file": path,
         "lines": [_encode_line(line, file_edits, commits.get(line.number)) for line in lines],
@@ -404,7 +418,7 @@ def _encode_line(line: WrittenLine, file_edits: FileEdits, commit: str | None) -
         "transcript": turn.row.name if turn is not None else None,
         "cwd": turn.row.cwd if turn is not None else None,
         "turn": turn.number if turn is not None else None,
-        "at": turn.at if turn is not None else None,
+        "at": turn.started_at if turn is not None else None,
         "prompt": turn.prompt if turn is not None else None,
         "toolCallId": file_edits.edits[line.edit].call if line.edit is not None else None,
         "commit": commit,

@@ -23,8 +23,8 @@ class SameFile:
         self.path = path
         self._name = os.path.basename(path)
         self._real = os.path.realpath(path)
-        self._known = {path, self._real, *_find_in_work_trees(self._real)}
-        self._tail = _take_tail(self._real)
+        self._known_paths = {path, self._real, *_find_in_work_trees(self._real)}
+        self._last_names = _take_last_names(self._real)
         self._is_at_home: Callable[[str], bool] = make_path_test(path)
         self.may_be = cache(self._may_be)
 
@@ -37,10 +37,10 @@ class SameFile:
 
     def _may_be(self, full_path: str) -> bool:
         """Whether this absolute path may be the file, whatever the session's directory."""
-        return self._is_this_file(full_path) or _take_tail(full_path) == self._tail
+        return self._is_this_file(full_path) or _take_last_names(full_path) == self._last_names
 
     def _is_this_file(self, full_path: str) -> bool:
-        if full_path in self._known or self._is_at_home(full_path):
+        if full_path in self._known_paths or self._is_at_home(full_path):
             return True
         # Only a path with the file's own name is looked up: a session may name thousands.
         return os.path.basename(full_path) == self._name and os.path.realpath(full_path) == self._real
@@ -50,11 +50,11 @@ class SameFile:
         beginning = cwd.rstrip(os.sep) + os.sep
         if not full_path.startswith(beginning):
             return False
-        inside = os.path.join(os.path.basename(cwd), full_path.removeprefix(beginning))
-        return self._real.endswith(os.sep + inside) and not os.path.lexists(cwd)
+        path_in_project = os.path.join(os.path.basename(cwd), full_path.removeprefix(beginning))
+        return self._real.endswith(os.sep + path_in_project) and not os.path.lexists(cwd)
 
 
-def _take_tail(path: str) -> tuple[str, str]:
+def _take_last_names(path: str) -> tuple[str, str]:
     """The name of a file and of its directory."""
     folder, name = os.path.split(path)
     return os.path.basename(folder), name
@@ -71,14 +71,14 @@ def _find_in_work_trees(path: str) -> list[str]:
         command = [git, "-C", folder, *words]
         environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
         try:
-            done = subprocess.run(command, capture_output=True, timeout=_GIT_SECONDS, env=environment, check=False)
+            result = subprocess.run(command, capture_output=True, timeout=_GIT_SECONDS, env=environment, check=False)
         except (OSError, subprocess.SubprocessError):
             return []
-        return os.fsdecode(done.stdout).splitlines() if done.returncode == 0 else []
+        return os.fsdecode(result.stdout).splitlines() if result.returncode == 0 else []
 
     top = next(iter(ask("rev-parse", "--show-toplevel")), None)
     if top is None:
         return []
-    inside = os.path.relpath(path, top)
+    path_in_tree = os.path.relpath(path, top)
     trees = [line.removeprefix("worktree ") for line in ask("worktree", "list", "--porcelain")]
-    return [os.path.join(tree, inside) for tree in trees if os.path.isabs(tree)]
+    return [os.path.join(tree, path_in_tree) for tree in trees if os.path.isabs(tree)]

@@ -26,28 +26,27 @@ from acp_proxy.store.command_store import CommandStore, ListedSession
 _FIRST_ROWS = 64  # sessions: more than a screen
 
 
-def _show(
+def _browse_until_quit(
     store: CommandStore,
-    wanted: SessionFilter,
-    first: tuple[ListedSession, ...],
+    session_filter: SessionFilter,
+    first_rows: tuple[ListedSession, ...],
     *,
     archived: bool = False,
     typed: str = "",
 ) -> None:
-    """Browse until the user quits. ``first``: what the list shows at once. ``typed``: the filter at first."""
+    """Browse until the user quits. ``first_rows``: what the list shows at once. ``typed``: the filter at first."""
     from acp_proxy.tools.browse.state import BrowseState
-    from acp_proxy.tools.browse.store_worker import Library
+    from acp_proxy.tools.browse.store_worker import BrowseStore
     from acp_proxy.tools.browse.terminal import BrowseTerminal
 
-    library = Library(store.root, wanted)
-    with BrowseTerminal(
-        library, BrowseState(first, archived=archived, typed=typed, bin_days=library.bin_days)
-    ) as shown:
-        while (action := shown.run()) is not None and action.row is not None:
-            if action.act == "read":
-                shown.read(partial(_read, store, action.row, action.turn))
+    browse_store = BrowseStore(store.root, session_filter)
+    state = BrowseState(first_rows, archived=archived, typed=typed, bin_days=browse_store.bin_days)
+    with BrowseTerminal(browse_store, state) as terminal:
+        while (action := terminal.run()) is not None and action.row is not None:
+            if action.kind == "read":
+                terminal.read(partial(_read, store, action.row, action.turn))
             else:
-                shown.read(partial(_read_changes, store, action.row))
+                terminal.read(partial(_read_changes, store, action.row))
 
 
 def _read(store: CommandStore, row: ListedSession, turn: int) -> None:
@@ -98,10 +97,10 @@ def browse(
             )
         if not (is_attended() and find_screen().can_page):
             raise UsageError("browse needs a terminal. For other programs: acp-proxy list")
-        wanted = make_filter(agent, cwd, here, since, until, branch)
+        session_filter = make_filter(agent, cwd, here, since, until, branch)
         opened = open_store(store)
-        first = tuple(islice(wanted.list_newest(opened, archived), _FIRST_ROWS))
-        if not first and not archived:
-            print_on_stderr(explain_empty_list(opened, narrowed=wanted.is_narrow, agent=agent))
+        first_rows = tuple(islice(session_filter.list_newest(opened, archived), _FIRST_ROWS))
+        if not first_rows and not archived:
+            print_on_stderr(explain_empty_list(opened, narrowed=session_filter.is_narrow, agent=agent))
             return
-        _show(opened, wanted, first, archived=archived, typed=" ".join(words or ()))
+        _browse_until_quit(opened, session_filter, first_rows, archived=archived, typed=" ".join(words or ()))

@@ -21,14 +21,14 @@ from acp_proxy.views.session_table import AMBIGUOUS, cut_directory
 _BOLD, _QUIET, _SELECTED, _END = "\x1b[1m", "\x1b[2m", "\x1b[7m", "\x1b[0m"
 _UNSELECTED = "\x1b[27m"
 _STYLE = re.compile("(\x1b\\[[0-9;]*m)")
-_AROUND = 3  # the filter, the line between list and preview, the last line
+_OTHER_LINES = 3  # the filter, the line between list and preview, the last line
 _HEADINGS = ("TITLE", "AGENT", "DIRECTORY", "WHEN")  # as list has them
 _LEAST_HEIGHT_WITH_HEADINGS = 12
 _LEAST_TITLE = 30
 _LEAST_TITLE_ASKED = 48
 _GAP = "  "
 _LEAST_DIRECTORY, _MOST_DIRECTORY = 8, 30
-_MOST_AGENT, _MOST_AGENT_WIDE, _WIDE = 12, 20, 100
+_MOST_AGENT, _MOST_AGENT_WIDE, _WIDE_TERMINAL = 12, 20, 100
 """The columns of an agent's name, and those in a terminal of so many columns or more."""
 _KEYS = (
     "Enter read",
@@ -47,7 +47,7 @@ _KEYS = (
     "? keys",
     "Esc quit",
 )
-_KEPT = 2  # keys at the end that every terminal shows
+_ALWAYS_SHOWN_KEYS = 2  # keys at the end that every terminal shows
 _IN_ARCHIVE = {"^A archive": "^A unarchive", "^T archived": "^T others"}
 _WHEN_TYPED = {"? keys": "F1 keys", "Esc quit": "Esc clear"}
 _HELP = (
@@ -78,7 +78,7 @@ _DELETE = (
 )
 """The first that leaves room for the title is shown, else the last."""
 _DELETE_FOR_GOOD = " permanently? [y/n] "
-_ASKED: dict[Question, str] = {
+_QUESTIONS: dict[Question, str] = {
     "rename": "New title (empty: the agent's): ",
     "export": "Export to: ",
     "delete": "",
@@ -88,8 +88,8 @@ _ASKED: dict[Question, str] = {
 
 @dataclass(frozen=True, slots=True)
 class FrameLook:
-    """``home``: the directory shown as ``~``. ``forms``: what the terminal shows in place of some characters.
-    ``agents``: the names shown for agents' folders.
+    """The terminal, and how names appear on it. ``home``: the directory shown as ``~``. ``forms``: what the terminal
+    shows in place of some characters. ``agents``: the names shown for agents' folders.
     """
 
     width: int
@@ -105,14 +105,14 @@ class FrameLook:
         return self.height >= _LEAST_HEIGHT_WITH_HEADINGS
 
     @property
-    def listed(self) -> int:
+    def list_height(self) -> int:
         """The rows of the list."""
-        return max((self.height - _AROUND - self.has_headings) // 2, 1)
+        return max((self.height - _OTHER_LINES - self.has_headings) // 2, 1)
 
     @property
-    def previewed(self) -> int:
+    def preview_height(self) -> int:
         """The rows of the preview."""
-        return max(self.height - _AROUND - self.has_headings - self.listed, 0)
+        return max(self.height - _OTHER_LINES - self.has_headings - self.list_height, 0)
 
 
 def draw_frame(state: BrowseState, preview: Sequence[str], look: FrameLook) -> list[str]:
@@ -121,21 +121,24 @@ def draw_frame(state: BrowseState, preview: Sequence[str], look: FrameLook) -> l
         lines = _explain_keys(look)
         lines += [""] * (look.height - 1 - len(lines))
         return [*lines, f"{_QUIET}{_cut_end('Press any key to go back.', look.width)}{_END}"]
-    shown = state.shown[state.top : state.top + look.listed]
+    visible = state.matching_rows[state.top : state.top + look.list_height]
     lines = [_format_filter(state, look)]
-    columns = _measure_columns(shown, look)
-    if look.has_headings and shown:
+    columns = _measure_columns(visible, look)
+    if look.has_headings and visible:
         lines.append(f"{_QUIET}{_format_cells(_HEADINGS, look, columns)}{_END}")
-    lines += [_format_row(row, look, columns, is_chosen=state.top + at == state.at) for at, row in enumerate(shown)]
-    if not shown:
+    lines += [
+        _format_row(row, look, columns, is_chosen=state.top + index == state.selected)
+        for index, row in enumerate(visible)
+    ]
+    if not visible:
         lines += [f"{_QUIET}{line}{_END}" for line in _wrap_lines(_explain_no_rows(state, look), look.width)]
-    lines += [""] * (1 + look.has_headings + look.listed - len(lines))
+    lines += [""] * (1 + look.has_headings + look.list_height - len(lines))
     lines.append(_format_divider(state, look))
-    lines += [_mark_words(text.translate(look.forms), state.typed.split()) for text in preview[: look.previewed]]
+    lines += [_mark_words(text.translate(look.forms), state.typed.split()) for text in preview[: look.preview_height]]
     lines += [""] * (look.height - 1 - len(lines))
-    last = _wrap_message(state, look) if state.message else []
-    last += [] if last and state.asked is None else [_format_last_line(state, look)]
-    return [*lines[: max(look.height - len(last), 0)], *last][-max(look.height, 1) :]
+    last_lines = _wrap_message(state, look) if state.message else []
+    last_lines += [] if last_lines and state.question is None else [_format_last_line(state, look)]
+    return [*lines[: max(look.height - len(last_lines), 0)], *last_lines][-max(look.height, 1) :]
 
 
 def _mark_words(line: str, words: Sequence[str]) -> str:
@@ -159,7 +162,9 @@ def _explain_keys(look: FrameLook) -> list[str]:
 
 
 def _format_filter(state: BrowseState, look: FrameLook) -> str:
-    count = f"{len(state.shown)} of {len(state.rows)}" if state.is_complete or state.typed else str(len(state.rows))
+    count = (
+        f"{len(state.matching_rows)} of {len(state.rows)}" if state.is_complete or state.typed else str(len(state.rows))
+    )
     count += f"{' archived' if state.archived else ''}{'' if state.is_complete else ', reading…'}"
     count = f"{count}{', searching' if state.is_searching else ''}".translate(look.forms)
     label = "Filter: "
@@ -167,20 +172,22 @@ def _format_filter(state: BrowseState, look: FrameLook) -> str:
     room = look.width - len(label) - len(count) - len(_GAP) - 1
     typed = _cut_start(state.typed, room)
     space = " " * max(room - cell_len(typed), 0)
-    if state.asked is not None:
+    if state.question is not None:
         return f"{_QUIET}{label}{typed} {space}{_GAP}{count}{_END}"
     return f"{_BOLD}{label}{_END}{typed}{_SELECTED} {_END}{space}{_GAP}{_QUIET}{count}{_END}"
 
 
 def _measure_columns(rows: Sequence[ListedSession], look: FrameLook) -> tuple[int, int, int]:
     """The widths of titles, agents and directories. A narrow terminal does not show the last two: 0."""
-    _, of_agent, of_directory, of_when = (cell_len(name) if look.has_headings and rows else 0 for name in _HEADINGS)
-    widest = max(of_agent, *(cell_len(_format_agent(row, look)) for row in rows), 0)
-    agent = min(widest, _MOST_AGENT if look.width < _WIDE else _MOST_AGENT_WIDE)
-    room = look.width - 2 - max(of_when, *(len(_format_when(row, look)) for row in rows), 0) - len(_GAP)
+    _, agent_heading, directory_heading, when_heading = (
+        cell_len(name) if look.has_headings and rows else 0 for name in _HEADINGS
+    )
+    widest = max(agent_heading, *(cell_len(_format_agent(row, look)) for row in rows), 0)
+    agent = min(widest, _MOST_AGENT if look.width < _WIDE_TERMINAL else _MOST_AGENT_WIDE)
+    room = look.width - 2 - max(when_heading, *(len(_format_when(row, look)) for row in rows), 0) - len(_GAP)
     agent = agent if room - agent - len(_GAP) >= _LEAST_TITLE else 0
     room -= agent + len(_GAP) if agent else 0
-    widest = max(of_directory, *(cell_len(_format_directory(row, look)) for row in rows), 0)
+    widest = max(directory_heading, *(cell_len(_format_directory(row, look)) for row in rows), 0)
     directory = min(widest, _MOST_DIRECTORY, max(room - _LEAST_TITLE - len(_GAP), 0), max(room // 3, _LEAST_DIRECTORY))
     directory = directory if directory >= min(widest, _LEAST_DIRECTORY) else 0
     return room - (directory + len(_GAP) if directory else 0), agent, directory
@@ -210,13 +217,13 @@ def _format_cells(
     texts: tuple[str, str, str, str], look: FrameLook, columns: tuple[int, int, int], mark: str = " "
 ) -> str:
     """Title, agent, directory and time as a line. ``columns``: as of ``_measure_columns``."""
-    (title, agent, directory, when), (of_title, of_agent, of_directory) = texts, columns
+    (title, agent, directory, when), (title_width, agent_width, directory_width) = texts, columns
     ellipsis = "…".translate(look.forms)
-    cells = [_cut_end(title, of_title, ellipsis, pad=True)]
-    if of_agent:
-        cells.append(_cut_end(agent, of_agent, ellipsis, pad=True))
-    if of_directory:
-        cells.append(set_cell_size(cut_directory(directory, of_directory, ellipsis), of_directory))
+    cells = [_cut_end(title, title_width, ellipsis, pad=True)]
+    if agent_width:
+        cells.append(_cut_end(agent, agent_width, ellipsis, pad=True))
+    if directory_width:
+        cells.append(set_cell_size(cut_directory(directory, directory_width, ellipsis), directory_width))
     text = f"{mark} {_GAP.join(cells)}"
     return text + when.rjust(look.width - cell_len(text))
 
@@ -225,34 +232,34 @@ def _format_divider(state: BrowseState, look: FrameLook) -> str:
     row = state.chosen
     if row is None:
         return ""
-    about = (
-        [state.place]
-        if state.place
+    parts = (
+        [state.excerpt]
+        if state.excerpt
         else [_format_agent(row, look), row.selector, f"{row.prompt_count} turn{'' if row.prompt_count == 1 else 's'}"]
     )
-    text = _cut_end(_clean(" · ".join(about), look), look.width - 6)
-    rest = "─".translate(look.forms) * max(look.width - cell_len(text) - 6, 0)
-    return f"{_QUIET}{'─'.translate(look.forms) * 3} {_END}{text}{_QUIET} {rest}{_END}"
+    text = _cut_end(_clean(" · ".join(parts), look), look.width - 6)
+    line = "─".translate(look.forms) * max(look.width - cell_len(text) - 6, 0)
+    return f"{_QUIET}{'─'.translate(look.forms) * 3} {_END}{text}{_QUIET} {line}{_END}"
 
 
 def _format_last_line(state: BrowseState, look: FrameLook) -> str:
     room = look.width - 1
-    if state.asked in ("delete", "permanent delete") and state.chosen is not None:
+    if state.question in ("delete", "permanent delete") and state.chosen is not None:
         title = _clean(formatting.strip_markdown(state.chosen.title or "") or state.chosen.selector, look)
         room -= len('Delete ""')
         least = min(cell_len(title), _LEAST_TITLE_ASKED)
-        forms = _DELETE if state.asked == "delete" and state.bin_days else (_DELETE_FOR_GOOD,)
+        forms = _DELETE if state.question == "delete" and state.bin_days else (_DELETE_FOR_GOOD,)
         endings = [form.format(formatting.format_days(state.bin_days)) for form in forms]
         ending = next((text for text in endings if len(text) + least <= room), endings[-1])
         title = _cut_end(title, max(room - len(ending), 0), "…".translate(look.forms))
         return f'{_BOLD}Delete "{title}"{ending}{_END}{_SELECTED} {_END}'
-    if state.asked is not None:
-        label = _ASKED[state.asked]
+    if state.question is not None:
+        label = _QUESTIONS[state.question]
         return f"{_BOLD}{label}{_END}{_cut_start(_clean(state.answer, look), room - len(label))}{_SELECTED} {_END}"
-    other = (_IN_ARCHIVE if state.archived else {}) | (_WHEN_TYPED if state.typed else {})
-    keys = [other.get(key, key) for key in _KEYS]
+    other_keys = (_IN_ARCHIVE if state.archived else {}) | (_WHEN_TYPED if state.typed else {})
+    keys = [other_keys.get(key, key) for key in _KEYS]
     while len(keys) > 1 and len(_GAP.join(keys)) > room:
-        keys.pop(-1 - _KEPT if len(keys) > _KEPT else 0)
+        keys.pop(-1 - _ALWAYS_SHOWN_KEYS if len(keys) > _ALWAYS_SHOWN_KEYS else 0)
     return f"{_QUIET}{_cut_end(_GAP.join(keys), room)}{_END}"
 
 

@@ -14,7 +14,7 @@ from acp_proxy.cli.session_filter import SessionFilter
 from acp_proxy.config import config_file
 from acp_proxy.errors import AcpProxyError, AlreadyThere, NoSuchSession, Unreadable, UsageError
 from acp_proxy.store.command_store import CommandStore, DeletedSession, ListedSession, name_agent, name_before_delete
-from acp_proxy.tools.browse.state import RUNS, Action, TextHit, make_key
+from acp_proxy.tools.browse.state import TURN_IS_RUNNING, Action, TextHit, make_key
 from acp_proxy.tools.search.search import search_store
 from acp_proxy.views import formatting
 from acp_proxy.views.session_lines import find_words_elsewhere, name_agents
@@ -22,20 +22,20 @@ from acp_proxy.views.session_lines import find_words_elsewhere, name_agents
 if TYPE_CHECKING:  # imported late: no list needs it
     from acp_proxy.tools.search.fts_table import Excerpt
 
-_FIRST_FOUND = 100  # sessions: more than a screen
-_BEFORE_FOUND = 24
+_FIRST_HITS = 100  # sessions: more than a screen
+_CHARACTERS_BEFORE = 24
 """Characters of an excerpt before the words that were found, which a narrow screen shows."""
 
 HitsByKey = dict[tuple[str, str], TextHit]
 """By ``make_key`` of its session."""
 
 
-class Library:
+class BrowseStore:
     """The store as browse uses it. Each thread needs one of its own. ``wanted``: only these sessions."""
 
-    def __init__(self, root: Path, wanted: SessionFilter) -> None:
+    def __init__(self, root: Path, session_filter: SessionFilter) -> None:
         self._root = root
-        self._wanted = wanted
+        self._session_filter = session_filter
         self.bin_days = config_file.read_bin_days()
         self._store = CommandStore(root, create=False, bin_days=self.bin_days)
         self.agents = name_agents(self._store.list_agents())
@@ -45,14 +45,14 @@ class Library:
         self.brought_back: tuple[str, str] | None = None
         """The session that the last undo brought back: the agent, and the transcript's name."""
 
-    def reopen(self) -> "Library":
-        """Another one, for another thread."""
-        return Library(self._root, self._wanted)
+    def reopen(self) -> "BrowseStore":
+        """The same store, opened once more for another thread."""
+        return BrowseStore(self._root, self._session_filter)
 
     def list_rows(self, archived: bool) -> list[ListedSession]:
-        """Raises Unreadable."""
+        """All sessions of the list. Raises Unreadable."""
         self.agents = name_agents(self._store.list_agents())
-        return list(self._wanted.list_newest(self._store, archived))
+        return list(self._session_filter.list_newest(self._store, archived))
 
     def search(
         self, typed: str, archived: bool, show_hits: Callable[[list[TextHit]], None], is_wanted: Callable[[], bool]
@@ -65,80 +65,82 @@ class Library:
         """
         words = typed.split()
         words[-1] = words[-1].rstrip("*") + "*"
-        next_time = _FIRST_FOUND
+        next_count = _FIRST_HITS
 
-        def report(hits: HitsByKey) -> bool:
-            nonlocal next_time
-            if len(hits) >= next_time:
-                next_time *= 2  # so that drawing does not take longer than searching
+        def report_hits(hits: HitsByKey) -> bool:
+            nonlocal next_count
+            if len(hits) >= next_count:
+                next_count *= 2  # so that drawing does not take longer than searching
                 show_hits(list(hits.values()))
             return is_wanted()
 
-        hits = self._find_hits(words, archived, report)
+        hits = self._find_hits(words, archived, report_hits)
         if len(words) > 1 and hits is not None and is_wanted():
             show_hits(list(hits.values()))
             hits |= self._find_scattered(words, archived, hits, is_wanted)
         return list((hits or {}).values())
 
     def _find_scattered(
-        self, words: list[str], archived: bool, found: HitsByKey, is_wanted: Callable[[], bool]
+        self, words: list[str], archived: bool, known_hits: HitsByKey, is_wanted: Callable[[], bool]
     ) -> HitsByKey:
-        """The sessions, other than those that are ``found``, in which each word that is in no column of the list was
+        """The sessions without ``known_hits`` in which each word that is in no column of the list was
         said, in any turn: with the place of the first such word."""
-        folded = [word.rstrip("*").casefold() for word in words]
-        elsewhere = {
+        folded_words = [word.rstrip("*").casefold() for word in words]
+        missing_words = {
             make_key(row): missing
             for row in self.list_rows(archived)
-            if make_key(row) not in found and (missing := find_words_elsewhere(row, folded))
+            if make_key(row) not in known_hits and (missing := find_words_elsewhere(row, folded_words))
         }
-        said_by_word = dict[str, HitsByKey]()
-        for word, name in zip(words, folded, strict=True):
-            if any(name in missing for missing in elsewhere.values()):
+        hits_by_word = dict[str, HitsByKey]()
+        for word, folded in zip(words, folded_words, strict=True):
+            if any(folded in missing for missing in missing_words.values()):
                 hits = self._find_hits([word], archived, lambda hits: is_wanted())
                 if hits is not None:  # else it has no letter or digit: no search looks for it
-                    said_by_word[name] = hits
-                    elsewhere = {
-                        key: missing for key, missing in elsewhere.items() if name not in missing or key in hits
+                    hits_by_word[folded] = hits
+                    missing_words = {
+                        key: missing for key, missing in missing_words.items() if folded not in missing or key in hits
                     }
-        places = {
-            key: [said_by_word[name][key] for name in missing if name in said_by_word]
-            for key, missing in elsewhere.items()
+        hits_by_session = {
+            key: [hits_by_word[word][key] for word in missing if word in hits_by_word]
+            for key, missing in missing_words.items()
         }
-        return {key: hits[0] for key, hits in places.items() if hits} if is_wanted() else {}
+        return {key: hits[0] for key, hits in hits_by_session.items() if hits} if is_wanted() else {}
 
-    def _find_hits(self, words: Sequence[str], archived: bool, report: Callable[[HitsByKey], bool]) -> HitsByKey | None:
+    def _find_hits(
+        self, words: Sequence[str], archived: bool, report_hits: Callable[[HitsByKey], bool]
+    ) -> HitsByKey | None:
         """The sessions that have a turn with all of these words; None if no word has a letter or digit.
 
-        ``report`` gets those found so far after each one, and returns whether to go on.
+        ``report_hits`` gets those found so far after each one, and returns whether to go on.
         """
         from acp_proxy.tools.search.query import make_query
         from acp_proxy.tools.search.search import Hit, SearchRequest
 
         try:
-            asked = make_query(words)
+            query = make_query(words)
         except UsageError:
             return None
         hits: HitsByKey = {}
 
-        def add(hit: Hit) -> bool:
+        def add_hit(hit: Hit) -> bool:
             if hit.row.is_archived == archived:
-                place = "".join(_format_place(excerpt, hit.row.cwd) for excerpt in hit.excerpts if excerpt.turn)
-                hits[make_key(hit.row)] = TextHit(hit.row, place, hit.turns[0] if hit.turns else 1)
-            return report(hits)
+                text = "".join(_format_excerpt(excerpt, hit.row.cwd) for excerpt in hit.excerpts if excerpt.turn)
+                hits[make_key(hit.row)] = TextHit(hit.row, text, hit.turns[0] if hit.turns else 1)
+            return report_hits(hits)
 
-        wanted = self._wanted
+        session_filter = self._session_filter
         request = SearchRequest(
-            asked,
-            self._store.list_agents(wanted.agent),
-            wanted.cwd,
-            wanted.since or None,
+            query,
+            self._store.list_agents(session_filter.agent),
+            session_filter.cwd,
+            session_filter.since or None,
             limit=None,
             excerpts_per_session=1,
-            until=wanted.until or None,
-            below=wanted.below,
-            branch=wanted.branch,
+            until=session_filter.until or None,
+            below=session_filter.below,
+            branch=session_filter.branch,
         )
-        search_store(self._store, request, report_hit=add)
+        search_store(self._store, request, report_hit=add_hit)
         return hits
 
     def read_preview(self, row: ListedSession, turn: int, width: int, height: int) -> list[str]:
@@ -177,20 +179,20 @@ class Library:
 
     def do(self, action: Action) -> str:
         """Do what the user asked for. Returns a message. Raises AcpProxyError, OSError."""
-        if action.act == "undo":
+        if action.kind == "undo":
             self.brought_back = None
             if not self._undo:
                 return "There is nothing to undo. For earlier deletes: acp-proxy restore"
             message = self._undo.pop()()
             return f"{message} ^X undoes the one before." if self._undo else message
         row = self._find_now(action.row)
-        if action.act == "export":
+        if action.kind == "export":
             return _export(self._store, row, action.text)
-        if action.act == "continue":
-            return self._say_how_to_continue(row)
+        if action.kind == "continue":
+            return self._explain_continue(row)
         if self._store.read_only_reason is not None:
             raise self._store.read_only_reason
-        match action.act:
+        match action.kind:
             case "rename":
                 return self._rename(row, action.text)
             case "archive":
@@ -201,19 +203,21 @@ class Library:
                 self._store.set_listed_pinned(row, not row.is_pinned)
                 return "Unpinned." if row.is_pinned else "Pinned: prune leaves it alone."
             case "delete" if row.is_running:
-                raise AcpProxyError(RUNS)
+                raise AcpProxyError(TURN_IS_RUNNING)
             case "delete":
                 return self._delete(row, soft=action.is_soft)
         return ""
 
-    def _say_how_to_continue(self, row: ListedSession) -> str:
+    def _explain_continue(self, row: ListedSession) -> str:
         from acp_proxy.cli.common import format_command, repeat_agent_option, shorten_ids
 
-        of_agent = repeat_agent_option(self._store, row.agent_folder, row.session_id)
+        agent_option = repeat_agent_option(self._store, row.agent_folder, row.session_id)
         id = shorten_ids(self._store, [row])[row.selector]
-        other = format_command("continue", [id], "--with", "AGENT", *of_agent, *self._repeat_store_option())
-        where = f"the list of {name_agent(row.agent_folder)}'s sessions{f' in {row.cwd}' if row.cwd else ''}"
-        return f"In your editor, open it from {where}. With another agent: {other}"
+        continue_command = format_command(
+            "continue", [id], "--with", "AGENT", *agent_option, *self._repeat_store_option()
+        )
+        list_name = f"the list of {name_agent(row.agent_folder)}'s sessions{f' in {row.cwd}' if row.cwd else ''}"
+        return f"In your editor, open it from {list_name}. With another agent: {continue_command}"
 
     def _repeat_store_option(self) -> list[str]:
         return [] if is_default_store(self._root) else ["--store", str(self._root)]
@@ -221,10 +225,10 @@ class Library:
     def _find_now(self, row: ListedSession | None) -> ListedSession:
         """The session as it is now: another process may have changed it. Raises NoSuchSession, Unreadable."""
         matches = self._store.find_named(row.name) if row is not None else []
-        now = next((match for match in matches if row is not None and match.agent_folder == row.agent_folder), None)
-        if now is None:
+        found = next((match for match in matches if row is not None and match.agent_folder == row.agent_folder), None)
+        if found is None:
             raise NoSuchSession("The session does not exist any more.")
-        return now
+        return found
 
     def _rename(self, row: ListedSession, text: str) -> str:
         from acp_proxy.cli.common import mask_title_as_recorded
@@ -246,12 +250,12 @@ class Library:
             return "Deleted permanently."
         from acp_proxy.cli.delete import format_restore_command
 
-        of_row = [
+        deleted_rows = [
             deleted
             for deleted in self._store.list_deleted()
             if (deleted.agent_folder, name_before_delete(deleted.name)) == (row.agent_folder, row.name)
         ]
-        self._undo += [partial(self._restore, deleted) for deleted in of_row[:1]]
+        self._undo += [partial(self._restore, deleted) for deleted in deleted_rows[:1]]
         back = format_restore_command(self._store, [row], self._repeat_store_option()) or "acp-proxy restore"
         return f"Deleted. Undo: ^X, or within {formatting.format_days(self.bin_days)}: {back}"
 
@@ -271,15 +275,15 @@ def _say_is_back(row: ListedSession) -> str:
     return f'"{formatting.strip_markdown(row.title or "") or row.selector}" is back.'
 
 
-def _format_place(excerpt: "Excerpt", cwd: str | None) -> str:
+def _format_excerpt(excerpt: "Excerpt", cwd: str | None) -> str:
     """Where the words are, in a line that begins shortly before the first of them."""
     from acp_proxy.tools.search.results import split_excerpt
 
     pieces = list(split_excerpt(excerpt, cwd))
-    first = next((at for at, (_, is_found) in enumerate(pieces) if is_found), 0)
-    before, text = ("".join(piece for piece, _ in part) for part in (pieces[:first], pieces[first:]))
-    before = before if len(before) <= _BEFORE_FOUND else f"…{before[-_BEFORE_FOUND:]}"
-    return f"turn {excerpt.turn}: {before}{text}"
+    first_found = next((index for index, (_, is_found) in enumerate(pieces) if is_found), 0)
+    text_before, text = ("".join(piece for piece, _ in part) for part in (pieces[:first_found], pieces[first_found:]))
+    text_before = text_before if len(text_before) <= _CHARACTERS_BEFORE else f"…{text_before[-_CHARACTERS_BEFORE:]}"
+    return f"turn {excerpt.turn}: {text_before}{text}"
 
 
 def _export(store: CommandStore, row: ListedSession, text: str) -> str:

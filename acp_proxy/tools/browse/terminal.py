@@ -23,7 +23,7 @@ from acp_proxy.store.command_store import ListedSession
 from acp_proxy.tools.browse import state as browse_state
 from acp_proxy.tools.browse.frame import FrameLook, draw_frame
 from acp_proxy.tools.browse.state import Action, BrowseState, TextHit
-from acp_proxy.tools.browse.store_worker import Library, suggest_name
+from acp_proxy.tools.browse.store_worker import BrowseStore, suggest_name
 from acp_proxy.tools.show.replay_command import Keyboard
 
 if TYPE_CHECKING:  # imported late: see above
@@ -32,26 +32,26 @@ if TYPE_CHECKING:  # imported late: see above
     from prompt_toolkit.key_binding import KeyPressEvent
 
 _WHOLE_SCREEN, _AT_THE_TOP, _NO_CURSOR = "\x1b[?1049h", "\x1b[H", "\x1b[?25l"
-_AS_BEFORE = "\x1b[?1049l\x1b[?25h"
+_RESTORE_SCREEN = "\x1b[?1049l\x1b[?25h"
 _ESCAPE_SECONDS = 0.05
 """How long the bytes of a key may be apart, even over a slow connection."""
 
 T = TypeVar("T")
 Change = Callable[[BrowseState], BrowseState]
-Seen = tuple[tuple[str, str], str, int, int]
+PreviewKey = tuple[tuple[str, str], str, int, int]
 """A preview: of which session, when that was last active, from which turn on, and how wide."""
 
 
 class BrowseTerminal:
-    def __init__(self, library: Library, state: BrowseState) -> None:
+    def __init__(self, library: BrowseStore, state: BrowseState) -> None:
         self._library = library
         self._state = state
         self._changes: queue.SimpleQueue[Change] = queue.SimpleQueue()
-        self._previews: dict[Seen, list[str]] = {}
-        self._wanted: Seen | None = None
+        self._previews: dict[PreviewKey, list[str]] = {}
+        self._awaited_preview: PreviewKey | None = None
         self._reader = Worker(lambda text: self._put_change(partial(replace, message=text)))
         self._searcher = Worker(lambda text: self._put_change(partial(replace, message=text)))
-        self._searching = library.reopen()
+        self._search_store = library.reopen()
         self._application: Application[Action | None] | None = None
         self._stack = ExitStack()
         self._copied: tuple[tuple[str, str], list[str], int] | None = None
@@ -73,7 +73,7 @@ class BrowseTerminal:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._is_drawn:
-            sys.stdout.write(_AS_BEFORE)
+            sys.stdout.write(_RESTORE_SCREEN)
             sys.stdout.flush()
         self._stack.close()
 
@@ -88,9 +88,9 @@ class BrowseTerminal:
         bindings = KeyBindings()
         for name in (*browse_state.KEYS, Keys.Any, Keys.BracketedPaste):
             bindings.add(name, eager=name == "escape")(self._handle_key)
-        shown = FormattedTextControl(self._draw, show_cursor=False)
+        control = FormattedTextControl(self._draw, show_cursor=False)
         application: Application[Action | None] = Application(
-            Layout(Window(shown, always_hide_cursor=True)), key_bindings=bindings, full_screen=True
+            Layout(Window(control, always_hide_cursor=True)), key_bindings=bindings, full_screen=True
         )
         if not self._has_begun:
             application.after_render += self._begin
@@ -107,12 +107,12 @@ class BrowseTerminal:
         self._has_begun = True
         self._reader.start()
         self._searcher.start()
-        self._list()
+        self._read_list()
 
     def read(self, reading: Callable[[], None]) -> None:
         """Let the user read a session, on the screen that the list does not use; then read the list again."""
         self._try_work(reading)
-        self._list()
+        self._read_list()
 
     # --- drawing
 
@@ -124,7 +124,7 @@ class BrowseTerminal:
         look = self._measure(size.columns, size.rows)
         while not self._changes.empty():
             self._state = self._changes.get()(self._state)
-        self._state = browse_state.fit(self._state, look.listed)
+        self._state = browse_state.scroll_to_selected(self._state, look.list_height)
         return ANSI("\n".join(draw_frame(self._state, self._find_preview(look), look)))
 
     def _measure(self, width: int, height: int) -> FrameLook:
@@ -135,11 +135,11 @@ class BrowseTerminal:
         row = self._state.chosen
         if row is None:
             return []
-        wanted = browse_state.make_key(row), row.updated, self._state.turn, look.width
-        if self._wanted != wanted and wanted not in self._previews:
-            self._wanted = wanted
-            self._reader.put(partial(self._read, wanted, row, look))
-        return self._previews.get(wanted, [])
+        key = browse_state.make_key(row), row.updated, self._state.turn, look.width
+        if self._awaited_preview != key and key not in self._previews:
+            self._awaited_preview = key
+            self._reader.put(partial(self._read, key, row, look))
+        return self._previews.get(key, [])
 
     # --- keys
 
@@ -148,18 +148,18 @@ class BrowseTerminal:
         name = str(getattr(pressed.key, "value", pressed.key))
         name = _NAMES.get(name, name)
         look = self._measure(event.app.output.get_size().columns, event.app.output.get_size().rows)
-        before = self._state
+        old_state = self._state
         key = name if name in browse_state.KEYS else pressed.data
         if name not in browse_state.KEYS and name != "<bracketed-paste>" and not key.isprintable():
             return
-        self._state, action = browse_state.handle_key(before, key, look.listed, suggest_name)
-        if self._state.typed != before.typed and self._state.typed.strip():
+        self._state, action = browse_state.handle_key(old_state, key, look.list_height, suggest_name)
+        if self._state.typed != old_state.typed and self._state.typed.strip():
             self._search()
         if action is not None:
             self._do(action, event)
 
     def _do(self, action: Action, event: "KeyPressEvent") -> None:
-        match action.act:
+        match action.kind:
             case "quit":
                 event.app.exit(result=None)
             case "read" | "files":
@@ -168,7 +168,7 @@ class BrowseTerminal:
                 event.app.suspend_to_background()
             case "switch":
                 self._state = BrowseState(archived=not self._state.archived, bin_days=self._state.bin_days)
-                self._list()
+                self._read_list()
             case "copy":
                 assert action.row is not None
                 id = action.row.selector  # of a copy, its short id
@@ -182,11 +182,11 @@ class BrowseTerminal:
                 self._reader.put(partial(self._perform, action))
             case _:
                 self._reader.put(partial(self._perform, action))
-                self._list()
+                self._read_list()
 
     # --- the store's work, each method on a worker's thread
 
-    def _list(self) -> None:
+    def _read_list(self) -> None:
         archived = self._state.archived
 
         def read() -> None:
@@ -211,15 +211,15 @@ class BrowseTerminal:
 
         def search() -> None:
             if is_wanted():
-                hits = self._try_work(lambda: self._searching.search(typed, archived, show_hits, is_wanted))
+                hits = self._try_work(lambda: self._search_store.search(typed, archived, show_hits, is_wanted))
                 show_hits(hits or [], is_all=True)
 
         self._searcher.put(search)
 
-    def _read(self, wanted: Seen, row: ListedSession, look: FrameLook) -> None:
-        if self._wanted == wanted:  # else the user has gone on
-            lines = self._try_work(lambda: self._library.read_preview(row, wanted[2], look.width, look.height))
-            self._previews[wanted] = lines or []
+    def _read(self, key: PreviewKey, row: ListedSession, look: FrameLook) -> None:
+        if self._awaited_preview == key:  # else the user has gone on
+            lines = self._try_work(lambda: self._library.read_preview(row, key[2], look.width, look.height))
+            self._previews[key] = lines or []
             self._put_change(lambda state: state)
 
     def _copy_code(self, row: ListedSession, application: "Application[Action | None]") -> None:
@@ -244,18 +244,18 @@ class BrowseTerminal:
     def _perform(self, action: Action) -> None:
         message = self._try_work(lambda: self._library.do(action))
         if message is None:
-            if action.act == "export":  # such as a file that exists
+            if action.kind == "export":  # such as a file that exists
                 self._put_change(partial(browse_state.ask_again, failed=action))
             return
-        if action.act in ("archive", "delete") and action.row is not None:
-            self._put_change(partial(browse_state.remove_row, gone=action.row))
-        coming = self._library.brought_back if action.act == "undo" else None
-        self._put_change(partial(replace, message=message, coming=coming))
+        if action.kind in ("archive", "delete") and action.row is not None:
+            self._put_change(partial(browse_state.remove_row, removed_row=action.row))
+        awaited = self._library.brought_back if action.kind == "undo" else None
+        self._put_change(partial(replace, message=message, awaited=awaited))
 
-    def _try_work(self, doing: Callable[[], T]) -> T | None:
+    def _try_work(self, work: Callable[[], T]) -> T | None:
         """The result; None, and a message, if it failed."""
         try:
-            return doing()
+            return work()
         except AcpProxyError as problem:
             message = " ".join(map(str, problem.args))
         except OSError as problem:

@@ -33,7 +33,8 @@ T = TypeVar("T")
 
 
 class Junction:
-    """``from_client``, ``to_client``, ``from_agent``, ``to_agent``: the relay's ends of the pipes (descriptors)."""
+    """The pipes between the conductor's streams and the relay. ``from_client``, ``to_client``, ``from_agent``,
+    ``to_agent``: the relay's ends (descriptors)."""
 
     def __init__(
         self, from_conductor: int, to_conductor: int, warn: Callable[[str], None], on_gone: Callable[[], None]
@@ -45,7 +46,7 @@ class Junction:
         self._sides = {Peer.CLIENT: Output(client, lambda: None), Peer.AGENT: Output(agent, lambda: None)}
         self._warn = warn
         self._envelopes = Envelopes()
-        self._deciding = threading.Lock()
+        self._decision_lock = threading.Lock()
         for_client, self.to_client = os.pipe()
         for_agent, self.to_agent = os.pipe()
         self._writers = [
@@ -72,16 +73,16 @@ class Junction:
     def _read_conductor(self) -> None:
         framer = LineFramer()
         while data := output.read(self._from_conductor, READ_SIZE):
-            self._pass_in(framer.feed(data))
+            self._pass_to_relay(framer.feed(data))
         if rest := framer.take_unfinished():
-            self._pass_in([rest + b"\n"])
+            self._pass_to_relay([rest + b"\n"])
         self.stop()
 
-    def _pass_in(self, lines: list[bytes]) -> None:
+    def _pass_to_relay(self, lines: list[bytes]) -> None:
         sided_lines = [sided_line for line in lines for sided_line in self._decide(self._envelopes.open, line) or ()]
         for peer, side in self._sides.items():
-            side.write(b"".join(line for whose, line in sided_lines if whose is peer))
-        self._to_conductor.post(b"".join(line for whose, line in sided_lines if whose is None))
+            side.write(b"".join(line for owner, line in sided_lines if owner is peer))
+        self._to_conductor.post(b"".join(line for owner, line in sided_lines if owner is None))
 
     def _wrap_output(self, side: Peer, fd: int) -> None:
         framer = LineFramer()
@@ -90,7 +91,7 @@ class Junction:
             self._to_conductor.write(b"".join(self._decide(wrap, line) or b"" for line in framer.feed(data)))
 
     def _decide(self, decide: Callable[[bytes], T], line: bytes) -> T | None:
-        with self._deciding:
+        with self._decision_lock:
             try:
                 return decide(line)
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
@@ -101,12 +102,12 @@ class Junction:
 _HELD_SECONDS = 1.0
 """How long a conductor that does not read may hold up the end after a signal."""
 _WORK_SECONDS = 1.0
-"""For the store's remaining work at the end; marks tell the next process what was left."""
-_TICK = 0.05 if sys.platform == "win32" else None
+"""How long the store's remaining work may take at the end; marks tell the next process what was left."""
+_WAIT_SECONDS = 0.05 if sys.platform == "win32" else None
 """Seconds of a wait. On Windows, a signal does not end one."""
 
 
-class _News(enum.Enum):
+class _Event(enum.Enum):
     """What ends a wait, apart from a signal."""
 
     SIDE_ENDED = enum.auto()
@@ -117,9 +118,9 @@ class _News(enum.Enum):
 def serve_chain(values: dict[str, str]) -> int:
     """Relay between the conductor's two sides until the end. Returns the exit code. ``values``: the options' values."""
     signals.block()
-    news: queue.SimpleQueue[_News | signal.Signals] = queue.SimpleQueue()  # its put is safe in a signal handler
-    signals.report(lambda number: news.put(signal.Signals(number)) if number in signals.ENDING_SIGNALS else None)
-    junction = Junction(serve.STDIN, serve.STDOUT, serve.warn, lambda: news.put(_News.SIDE_ENDED))
+    events: queue.SimpleQueue[_Event | signal.Signals] = queue.SimpleQueue()  # its put is safe in a signal handler
+    signals.report(lambda number: events.put(signal.Signals(number)) if number in signals.ENDING_SIGNALS else None)
+    junction = Junction(serve.STDIN, serve.STDOUT, serve.warn, lambda: events.put(_Event.SIDE_ENDED))
     recorder, relay = serve.build(
         [],
         values,
@@ -129,35 +130,35 @@ def serve_chain(values: dict[str, str]) -> int:
         from_agent=junction.from_agent,
         to_agent=junction.to_agent,
     )
-    relay.notify = lambda: news.put(_News.SIDE_ENDED)
+    relay.notify = lambda: events.put(_Event.SIDE_ENDED)
     relay.start()
     junction.start()
     serve.finish_start(recorder, relay)
-    last = _wait_for_news(news)
-    is_signal = isinstance(last, signal.Signals)
-    why = f"acp-proxy was ended by {last.name}" if is_signal else "the conductor has ended the chain"
+    last_event = _wait_for_event(events)
+    is_signal = isinstance(last_event, signal.Signals)
+    reason = f"acp-proxy was ended by {last_event.name}" if is_signal else "the conductor has ended the chain"
 
     def end() -> None:
         junction.stop()
         relay.client.has_ended.wait()
         relay.agent.has_ended.wait()
-        relay.finish(f"agent is out of reach: {why}")
+        relay.finish(f"agent is out of reach: {reason}")
         relay.finish_work(_WORK_SECONDS)
         relay.close()
         junction.wait_for_delivery()
-        news.put(_News.DELIVERED)
+        events.put(_Event.DELIVERED)
 
     ending = threading.Thread(target=end, name="the end", daemon=True)
     ending.start()
-    while last is _News.SIDE_ENDED:
-        last = _wait_for_news(news)
-    if last is _News.DELIVERED:
+    while last_event is _Event.SIDE_ENDED:
+        last_event = _wait_for_event(events)
+    if last_event is _Event.DELIVERED:
         return 0
     ending.join(_HELD_SECONDS)
-    return 128 + last
+    return 128 + last_event
 
 
-def _wait_for_news(news: "queue.SimpleQueue[_News | signal.Signals]") -> _News | signal.Signals:
+def _wait_for_event(events: "queue.SimpleQueue[_Event | signal.Signals]") -> _Event | signal.Signals:
     while True:
         with suppress(queue.Empty):
-            return news.get(timeout=_TICK)
+            return events.get(timeout=_WAIT_SECONDS)

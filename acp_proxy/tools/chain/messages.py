@@ -31,10 +31,10 @@ class Envelopes:
     """The open requests of one connection to a conductor."""
 
     def __init__(self) -> None:
-        self._theirs = OpenRequests()
-        """The conductor's, by the side they come from."""
-        self._ours = OpenRequests()
-        """Ours, by the side that will answer."""
+        self._conductor_requests = OpenRequests()
+        """The conductor's requests, by the side they come from."""
+        self._own_requests = OpenRequests()
+        """Our requests, by the side that will answer."""
 
     def open(self, line: bytes) -> list[SidedLine]:
         """What a line from the conductor brings: usually one line, none if it means nothing."""
@@ -53,13 +53,13 @@ class Envelopes:
             return line
         match message := jsonrpc.read_message(line):
             case Response():
-                self._theirs.take(side, message.id)
+                self._conductor_requests.take(side, message.id)
                 return line
             case Notification(method=acp.CANCEL_REQUEST):
                 id = _find_cancelled(message)
-                return line if id is not None and self._ours.has_id(side, id) else b""
+                return line if id is not None and self._own_requests.has_id(side, id) else b""
             case Request():
-                self._ours.add(side, message, None)
+                self._own_requests.add(side, message, None)
             case Notification():
                 pass
             case Batch() | Opaque():  # from a conductor, these get no further than ``open``
@@ -72,17 +72,17 @@ class Envelopes:
     def _open(self, line: bytes, message: Message) -> list[SidedLine]:
         match message:
             case Request():
-                return self._request(line, message)
+                return self._open_request(line, message)
             case Notification(method=acp.CANCEL_REQUEST):
                 id = _find_cancelled(message)
-                return [(side, line) for side in Peer if id is not None and self._theirs.has_id(side, id)]
+                return [(side, line) for side in Peer if id is not None and self._conductor_requests.has_id(side, id)]
             case Notification():
                 if message.method != SUCCESSOR:
                     return [(Peer.CLIENT, line)]
                 inner = _unwrap(message)
                 return [(Peer.AGENT, inner)] if inner and _find_method(message) != acp.CANCEL_REQUEST else []
             case Response():
-                return [(side, line) for side in Peer if self._ours.take(side, message.id) is not None]
+                return [(side, line) for side in Peer if self._own_requests.take(side, message.id) is not None]
             case Batch():
                 return [
                     opened
@@ -92,7 +92,7 @@ class Envelopes:
             case Opaque():
                 return [(None, _refuse(_NULL, "this is not a JSON-RPC message"))] if line.strip() else []
 
-    def _request(self, line: bytes, request: Request) -> list[SidedLine]:
+    def _open_request(self, line: bytes, request: Request) -> list[SidedLine]:
         side = Peer.CLIENT
         if request.method == acp.INITIALIZE:
             return [(None, _refuse(request.id, _IS_NO_AGENT))]
@@ -102,7 +102,7 @@ class Envelopes:
                 return [(None, _refuse(request.id, f"{SUCCESSOR} must hold a message that the successor may send"))]
         elif request.method == PROXY_INITIALIZE:
             line = acp.with_method(request.raw, acp.INITIALIZE) + b"\n"
-        self._theirs.add(side, request, None)
+        self._conductor_requests.add(side, request, None)
         return [(side, line)]
 
 
@@ -132,8 +132,10 @@ def _unwrap(envelope: Request | Notification) -> bytes:
     if _find_method(envelope) in (None, SUCCESSOR, PROXY_INITIALIZE):
         return b""
     text = json_splice.decode(envelope.raw)
-    inner = json_splice.find_members(text, json_splice.find_members(text, json_splice.find_value(text)[0])["params"][0])
-    return _make_line(envelope, _make_body(text, inner))
+    inner_members = json_splice.find_members(
+        text, json_splice.find_members(text, json_splice.find_value(text)[0])["params"][0]
+    )
+    return _make_line(envelope, _make_body(text, inner_members))
 
 
 def _wrap(message: Request | Notification) -> bytes:

@@ -29,8 +29,10 @@ from acp_proxy.tools.changes.patch import make_diff, reverse
 from acp_proxy.tools.changes.session_changes import SessionChanges, check_file, read_changes
 from acp_proxy.views import sanitize
 
-_NOTHING = "No changed files: no tool call of these turns reported a change, or each change was taken back."
-_NOT_THESE = "No tool call reported a change of these files. To see which were changed: acp-proxy diff {} --name-only"
+_NOTHING_CHANGED = "No changed files: no tool call of these turns reported a change, or each change was taken back."
+_THESE_NOT_CHANGED = (
+    "No tool call reported a change of these files. To see which were changed: acp-proxy diff {} --name-only"
+)
 
 
 def diff(
@@ -73,29 +75,35 @@ def diff(
     if output and stat + name_only + check + as_json:
         raise typer.BadParameter("--output is for the patch. Leave out --stat, --name-only, --check or --json.")
     with report_errors():
-        wanted = values.parse_turns(turn)
+        turns = values.parse_turns(turn)
         opened = open_store(store)
         row = choose_session(opened, session, agent)
         with contextlib.closing(opened.open_listed(row)) as reading:
-            session_changes = read_changes(reading, row.cwd, partial(opened.open_child, row), wanted, files or ())
-        shown = [
+            session_changes = read_changes(reading, row.cwd, partial(opened.open_child, row), turns, files or ())
+        changes = [
             reverse(change) if is_reverse and change.trouble is None else change for change in session_changes.changes
         ]
         if as_json:
-            about = {"sessionId": row.session_id, "agent": row.agent_folder, "cwd": row.cwd}
-            typer.echo(sanitize.format_json(about | describe.encode_changes(shown, session_changes.unclear), indent=2))
+            session_members = {"sessionId": row.session_id, "agent": row.agent_folder, "cwd": row.cwd}
+            typer.echo(
+                sanitize.format_json(
+                    session_members | describe.encode_changes(changes, session_changes.unclear), indent=2
+                )
+            )
             return
         if check:
             _check(session_changes)
         elif name_only:
-            for change in shown:
-                if change.trouble not in describe.ELSEWHERE:
+            for change in changes:
+                if change.trouble not in describe.NOT_PATCHABLE:
                     typer.echo(sanitize.make_line(change.path))
         elif output and output != "-":
-            _write(shown, Path(output), force=force)
+            _write(changes, Path(output), force=force)
         else:
-            _print(shown, find_screen(), stat=stat)
-        _print_left_out(session_changes, _NOT_THESE.format(shell_quote.quote(session)) if files else _NOTHING)
+            _print(changes, find_screen(), stat=stat)
+        _print_left_out(
+            session_changes, _THESE_NOT_CHANGED.format(shell_quote.quote(session)) if files else _NOTHING_CHANGED
+        )
 
 
 def print_summary(session_changes: SessionChanges) -> None:
@@ -106,21 +114,21 @@ def print_summary(session_changes: SessionChanges) -> None:
 
 def print_patch(session_changes: SessionChanges, target: Screen) -> None:
     """Print the patch, and behind it what is not in it, for a user who then goes back to something else."""
-    with open_pager(target, keeps_short_text=True) as say:
+    with open_pager(target, keeps_short_text=True) as write:
         for text in _format_diffs([change for change in session_changes.changes if change.trouble is None], target):
-            say(text)
+            write(text)
         for text in describe.format_left_out(session_changes.changes, session_changes.unclear):
-            say(f"{fit_to_stream(text, sys.stdout)}\n")
+            write(f"{fit_to_stream(text, sys.stdout)}\n")
         if not session_changes.changes and not session_changes.unclear:
-            say(f"{_NOTHING}\n")
+            write(f"{_NOTHING_CHANGED}\n")
 
 
-def _print_left_out(session_changes: SessionChanges, nothing: str = _NOTHING) -> None:
-    """``nothing``: what to say if there is nothing at all."""
+def _print_left_out(session_changes: SessionChanges, empty_message: str = _NOTHING_CHANGED) -> None:
+    """Print what is not in the patch, or ``empty_message`` if nothing was changed."""
     for text in describe.format_left_out(session_changes.changes, session_changes.unclear):
         print_on_stderr(text)
     if not session_changes.changes and not session_changes.unclear:
-        print_on_stderr(nothing)
+        print_on_stderr(empty_message)
 
 
 def _check(session_changes: SessionChanges) -> None:
@@ -134,22 +142,22 @@ def _check(session_changes: SessionChanges) -> None:
 
 
 def _print(changes: Sequence[FileChange], target: Screen, *, stat: bool) -> None:
-    plain = [change for change in changes if change.trouble is None]
+    patched = [change for change in changes if change.trouble is None]
     if stat:
-        for line in describe.format_stat(plain, target.width if target.is_terminal else 80):
+        for line in describe.format_stat(patched, target.width if target.is_terminal else 80):
             typer.echo(line.translate(target.forms))
     elif not target.is_terminal and not target.colours:
-        output_files.write_to_stdout(make_diff(change).encode() for change in plain)
-    elif plain:
-        with open_pager(target) as say:
-            for text in _format_diffs(plain, target):
-                say(text)
+        output_files.write_to_stdout(make_diff(change).encode() for change in patched)
+    elif patched:
+        with open_pager(target) as write:
+            for text in _format_diffs(patched, target):
+                write(text)
 
 
 def _write(changes: Sequence[FileChange], path: Path, *, force: bool) -> None:
     """Write the patch, if there is one: git apply takes no empty file. Raises AlreadyThere, NotWritable."""
-    if plain := [change for change in changes if change.trouble is None]:
-        output_files.write_file(path, (make_diff(change).encode() for change in plain), force=force)
+    if patched := [change for change in changes if change.trouble is None]:
+        output_files.write_file(path, (make_diff(change).encode() for change in patched), force=force)
         typer.echo(sanitize.make_line(str(path)))  # as export does
 
 

@@ -11,7 +11,7 @@ from acp_proxy.tools.changes.patch import FileDiff, make_diff
 from acp_proxy.views import sanitize
 from acp_proxy.views.diffs import DiffRow
 
-ELSEWHERE: frozenset[Trouble | None] = frozenset({"outside", "git", "name"})
+NOT_PATCHABLE: frozenset[Trouble | None] = frozenset({"outside", "git", "name"})
 """The troubles of files that no patch may touch."""
 _CAUSES: dict[Cause, str] = {
     "no-diff": "reported without a diff",
@@ -21,11 +21,11 @@ _CAUSES: dict[Cause, str] = {
 _COLOURS = {"@": "\x1b[36m", "-": "\x1b[31m", "+": "\x1b[32m"}
 _BOLD, _RESET = "\x1b[1m", "\x1b[0m"
 _WIDEST_BAR = 40
-_LISTED_TURNS = 12
+_MOST_NAMED = 12
 """How many files or calls are named on stderr; ``--json`` has all."""
 _TITLE_CHARACTERS = 80
 _PATH_CHARACTERS = 200
-"""Characters of a path there: a hostile agent may name one that fills the screen."""
+"""Characters of a path on stderr: a hostile agent may name one that fills the screen."""
 
 
 def format_diff(diff: FileDiff, *, colours: bool) -> Iterator[str]:
@@ -40,53 +40,53 @@ def format_diff(diff: FileDiff, *, colours: bool) -> Iterator[str]:
 
 def format_stat(changes: Sequence[FileChange], width: int) -> Iterator[str]:
     """A line for each file with its added and removed lines, and their sum."""
-    rows = [(_name(change), *make_diff(change).counts) for change in changes]
-    longest = max((len(name) for name, _, _ in rows), default=0)
+    rows = [(_format_name(change), *make_diff(change).counts) for change in changes]
+    name_width = max((len(name) for name, _, _ in rows), default=0)
     digits = max((len(str(added + removed)) for _, added, removed in rows), default=0)
-    most = max((added + removed for _, added, removed in rows), default=0)
-    room = max(4, min(_WIDEST_BAR, width - longest - digits - len("  |  ")))
+    most_lines = max((added + removed for _, added, removed in rows), default=0)
+    bar_width = max(4, min(_WIDEST_BAR, width - name_width - digits - len("  |  ")))
     for name, added, removed in rows:
-        scale = min(1.0, room / most) if most else 1.0
+        scale = min(1.0, bar_width / most_lines) if most_lines else 1.0
         plus, minus = (max(1, round(count * scale)) if count else 0 for count in (added, removed))
-        yield f" {name:<{longest}} | {added + removed:>{digits}} {'+' * plus}{'-' * minus}".rstrip()
+        yield f" {name:<{name_width}} | {added + removed:>{digits}} {'+' * plus}{'-' * minus}".rstrip()
     if rows:
         added, removed = sum(row[1] for row in rows), sum(row[2] for row in rows)
-        yield f" {_count(len(rows), 'file')} changed, {added} added, {removed} removed"
+        yield f" {_format_count(len(rows), 'file')} changed, {added} added, {removed} removed"
 
 
 def format_left_out(changes: Sequence[FileChange], unclear: Sequence[Unclear]) -> Iterator[str]:
     """What no patch shows and why, and what is worth knowing of the rest."""
-    troubled = [change for change in changes if change.trouble is not None]
-    for change in troubled[:_LISTED_TURNS]:
+    changes_with_trouble = [change for change in changes if change.trouble is not None]
+    for change in changes_with_trouble[:_MOST_NAMED]:
         assert change.trouble is not None
         yield f"Not in the patch: {_shorten(change.path)}: {TROUBLES[change.trouble]} ({_format_turns(change)})."
-    if len(troubled) > _LISTED_TURNS:
-        yield f"Not in the patch: {len(troubled) - _LISTED_TURNS} more files. All of them: --json"
-    shown = [change for change in changes if change.trouble is None]
-    for change in [change for change in shown if change.was_changed_between][:_LISTED_TURNS]:
+    if len(changes_with_trouble) > _MOST_NAMED:
+        yield f"Not in the patch: {len(changes_with_trouble) - _MOST_NAMED} more files. All of them: --json"
+    patched = [change for change in changes if change.trouble is None]
+    for change in [change for change in patched if change.was_changed_between][:_MOST_NAMED]:
         yield f"{_shorten(change.path)}: something else changed it between the edits; the patch includes that."
-    for change in [change for change in shown if change.uses_current_file][:_LISTED_TURNS]:
+    for change in [change for change in patched if change.uses_current_file][:_MOST_NAMED]:
         yield f"{_shorten(change.path)}: only a part was recorded; the rest is from the file as it is now."
     commands = [call for call in unclear if call.cause == "command" and not call.paths]
     if commands:  # most sessions ran some, and a line for each would hide the rest
         turns_by_title: dict[str, list[int]] = {}
         for call in commands:
             turns_by_title.setdefault(_shorten_title(call), []).append(call.turn)
-        named = list(turns_by_title.items())[:_LISTED_TURNS]
-        titles = [f"{title!r} ({_count_turns(turns)})" for title, turns in named]
-        left_out = len(commands) - sum(len(turns) for _, turns in named)
-        more = f", and {left_out} more (all: --json)" if left_out else ""
+        named_titles = list(turns_by_title.items())[:_MOST_NAMED]
+        titles = [f"{title!r} ({_format_turn_range(turns)})" for title, turns in named_titles]
+        left_out = len(commands) - sum(len(turns) for _, turns in named_titles)
+        rest = f", and {left_out} more (all: --json)" if left_out else ""
         subject = "a command" if len(commands) == 1 else f"{len(commands)} commands"
-        yield f"Not in the patch: what {subject} changed, which is not recorded: {', '.join(titles)}{more}."
+        yield f"Not in the patch: what {subject} changed, which is not recorded: {', '.join(titles)}{rest}."
     others = [call for call in unclear if call not in commands]
-    for call in others[:_LISTED_TURNS]:
-        paths = ", ".join(map(_shorten, call.paths[:_LISTED_TURNS]))
-        if len(call.paths) > _LISTED_TURNS:
-            paths += f" and {len(call.paths) - _LISTED_TURNS} more files"
+    for call in others[:_MOST_NAMED]:
+        paths = ", ".join(map(_shorten, call.paths[:_MOST_NAMED]))
+        if len(call.paths) > _MOST_NAMED:
+            paths += f" and {len(call.paths) - _MOST_NAMED} more files"
         title = _shorten_title(call)
         yield f"Not in the patch: turn {call.turn}, {title!r}: {paths}{' ' if paths else ''}{_CAUSES[call.cause]}."
-    if len(others) > _LISTED_TURNS:
-        yield f"Not in the patch: {len(others) - _LISTED_TURNS} more calls. All of them: --json"
+    if len(others) > _MOST_NAMED:
+        yield f"Not in the patch: {len(others) - _MOST_NAMED} more calls. All of them: --json"
 
 
 def _shorten_title(call: Unclear) -> str:
@@ -122,13 +122,13 @@ def list_files(changes: Iterable[FileChange]) -> Iterator[ChangedFile]:
         name = f"{change.source} → {change.path}" if change.source else change.path
         # What is no line of the file is shown as the line with a hunk's place is.
         rows = [DiffRow("@" if row.kind == "\\" else row.kind, row.text) for row in diff.rows[:MOST_ROWS]]
-        if more := len(diff.rows) - len(rows):
-            rows.append(DiffRow("@", f"… {more} more rows"))
+        if hidden_count := len(diff.rows) - len(rows):
+            rows.append(DiffRow("@", f"… {hidden_count} more rows"))
         yield ChangedFile(name, describe_change(change), *diff.counts, rows)
 
 
 def encode_changes(changes: Iterable[FileChange], unclear: Iterable[Unclear]) -> dict[str, Any]:
-    """docs/json.md describes it."""
+    """The changes for ``--json``; docs/json.md describes them."""
     return {
         "files": [_encode_change(change) for change in changes],
         "unclear": [
@@ -136,7 +136,7 @@ def encode_changes(changes: Iterable[FileChange], unclear: Iterable[Unclear]) ->
                 "turn": call.turn,
                 "toolCallId": call.call,
                 "title": call.title,
-                "at": call.at,
+                "at": call.stamp,
                 "paths": list(call.paths),
                 "cause": call.cause,
             }
@@ -158,7 +158,7 @@ def _encode_change(change: FileChange) -> dict[str, Any]:
         "trouble": change.trouble,
         "wasChangedBetween": change.was_changed_between,
         "usesFileNow": change.uses_current_file,
-        "edits": [{"turn": edit.turn, "toolCallId": edit.call, "at": edit.at} for edit in change.edits],
+        "edits": [{"turn": edit.turn, "toolCallId": edit.call, "at": edit.stamp} for edit in change.edits],
     }
 
 
@@ -174,21 +174,21 @@ def _shorten(path: str) -> str:
     return text if len(text) <= _PATH_CHARACTERS else f"{text[:_PATH_CHARACTERS]}…"
 
 
-def _name(change: FileChange) -> str:
+def _format_name(change: FileChange) -> str:
     name = f"{change.source} => {change.path}" if change.source else change.path
     return sanitize.make_line(name)
 
 
 def _format_turns(change: FileChange) -> str:
     numbers = list(dict.fromkeys(edit.turn for edit in change.edits))
-    return f"turn {numbers[0]}" if len(numbers) == 1 else f"turns {', '.join(map(str, numbers[:_LISTED_TURNS]))}"
+    return f"turn {numbers[0]}" if len(numbers) == 1 else f"turns {', '.join(map(str, numbers[:_MOST_NAMED]))}"
 
 
-def _count_turns(turns: Sequence[int]) -> str:
+def _format_turn_range(turns: Sequence[int]) -> str:
     """How often, and in which turns, something was done: ``turn 2``, or ``60 times, turns 1-60``."""
     where = f"turn {turns[0]}" if len(set(turns)) == 1 else f"turns {min(turns)}-{max(turns)}"
     return where if len(turns) == 1 else f"{len(turns)} times, {where}"
 
 
-def _count(number: int, noun: str) -> str:
+def _format_count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"

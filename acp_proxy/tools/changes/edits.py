@@ -29,19 +29,19 @@ Result = Literal["completed", "failed", "denied", "unfinished"]
 OpenChild = Callable[[str], AbstractContextManager[Reading | None]]
 """Opens the transcript of a session that the agent began for its own work, by its id."""
 
-_EDITS = frozenset({"edit", "delete", "move"})
+_EDIT_KINDS = frozenset({"edit", "delete", "move"})
 """The kinds of calls that change files."""
 _ACTIONS: Mapping[Form, str] = {"whole": "edit", "part": "edit", "delete": "delete", "move": "move"}
 _REPLACES_ALL = re.compile(r"replace_?all|allow_?multiple", re.IGNORECASE)
 """The names under which edit tools take whether to replace every occurrence."""
-_WHOLE_BEFORE = ("previousContent", "originalFile", "originalContent")
+_MEMBERS_WITH_TEXT_BEFORE = ("previousContent", "originalFile", "originalContent")
 """The members, in a call's output or ``_meta``, in which agents send the whole file as it was before the edit."""
 _EXIT_CODE = re.compile(r"exit_?(code|status)?", re.IGNORECASE)
 """The members, in the same places, in which agents send a command's exit status: many call such a call completed."""
 _TOOL_NAMES = ("toolName", "tool_name")
 _GEMINIS_ID = re.compile(r"([A-Za-z]\w*?)(?:__\1)?[-_]\d{13}(?:[-_]\w+)?", re.ASCII)
 """The ids of Gemini's calls, which begin with the tool's name; it states it nowhere else."""
-_PATCH = "changes"
+_PATCH_MEMBER = "changes"
 """The member of a call's input and output with what Codex's patch does to each file; the diff does not say all."""
 _WORD = re.compile(r"[\w.-]+")
 _MOST_DEPTH = 4
@@ -51,7 +51,7 @@ _MOST_DEPTH = 4
 class Edit(Struct, frozen=True):
     """One change of one file by one call.
 
-    ``turn``: its number. ``call``, ``title``, ``at``: the call's id, title and time. ``path``: as the agent wrote it.
+    ``turn``: its number. ``call``, ``title``, ``stamp``: the call's id, title and time. ``path``: as the agent gave it.
     ``form``: ``whole``: ``old`` and ``new`` are the file's text (``old`` None: the file is new). ``part``: they are
     a part of it. ``delete``: the file is deleted; ``old`` is its text, if that is known. ``move``: it is moved from
     ``source``.
@@ -61,7 +61,7 @@ class Edit(Struct, frozen=True):
     turn: int
     call: str
     title: str
-    at: str
+    stamp: str
     path: str
     form: Form
     old: str | None = None
@@ -80,7 +80,7 @@ class Unclear(Struct, frozen=True):
     turn: int
     call: str
     title: str
-    at: str
+    stamp: str
     paths: tuple[str, ...]
     cause: Cause
 
@@ -96,7 +96,7 @@ class CallSummary(Struct, frozen=True):
 
     turn: int
     call: str
-    at: str
+    stamp: str
     title: str
     name: str
     kind: str
@@ -116,17 +116,21 @@ class SessionEdits(Struct, frozen=True):
     """When each turn began."""
 
 
-def read_edits(reading: Reading, child: OpenChild | None = None) -> SessionEdits:
-    """The edits of a transcript. ``child``: opens those of subagents, which belong to the turn. Raises OSError."""
+def read_edits(reading: Reading, open_child: OpenChild | None = None) -> SessionEdits:
+    """The edits of a transcript. ``open_child``: opens those of subagents, which belong to the turn. Raises OSError."""
     reader = EditReader()
-    _read_into(reader, reading, child, set())
+    _read_into(reader, reading, open_child, set())
     return reader.finish()
 
 
 def _read_into(
-    reader: "EditReader", reading: Reading, child: OpenChild | None, read_children: set[str], turn: int = 0
+    reader: "EditReader", reading: Reading, open_child: OpenChild | None, read_children: set[str], turn: int = 0
 ) -> None:
-    """``turn``: the turn of the parent to which everything belongs; 0: count turns here."""
+    """Add all entries of a transcript to ``reader``, and those of its subagents.
+
+    ``read_children``: the ids of subagents that were read already. ``turn``: the turn of the parent to which everything
+    belongs; 0: count turns here.
+    """
     lines = (line for line in read_as_v1(reading.read_alike()) if isinstance(line, Line))  # the others are only words
     for number, line in number_turns(lines):
         if line.entry is None:
@@ -134,11 +138,11 @@ def _read_into(
         subagent = reader.add(
             turn or number, line.entry, scope=reading.header.session_id if turn and reading.header else ""
         )
-        if subagent is not None and child is not None and subagent not in read_children:
+        if subagent is not None and open_child is not None and subagent not in read_children:
             read_children.add(subagent)
-            with child(subagent) as inner:
-                if inner is not None:
-                    _read_into(reader, inner, child, read_children, turn or number or 1)
+            with open_child(subagent) as inner_reading:
+                if inner_reading is not None:
+                    _read_into(reader, inner_reading, open_child, read_children, turn or number or 1)
 
 
 class EditReader:
@@ -165,7 +169,7 @@ class EditReader:
             if method == acp.PROMPT and not scope:
                 self._prompts[turn] = _join_texts(acp.member(params, "prompt"))
             elif entry.of == acp.REQUEST_PERMISSION:
-                self._note_permission(entry)
+                self._add_permission(entry)
         elif method == acp.REQUEST_PERMISSION:
             call = self._add_to_call(turn, entry.at, acp.member(params, "toolCall"), scope, is_start=False)
             if call is not None:
@@ -189,10 +193,10 @@ class EditReader:
         for call in sorted(self._calls_in_order, key=lambda call: call.completed_entry or call.first_entry):
             call_edits = call.list_edits()
             # A replay may repeat an old call in a later turn, with its id and the same words: that is no second edit.
-            stated = (call.key, *((edit.path, edit.form, edit.old, edit.new) for edit in call_edits))
-            if call_edits and stated in seen:
+            content = (call.key, *((edit.path, edit.form, edit.old, edit.new) for edit in call_edits))
+            if call_edits and content in seen:
                 continue
-            seen.add(stated)
+            seen.add(content)
             edits += call_edits
             if (unclear_call := call.find_unclear(call_edits)) is not None:
                 unclear.append(unclear_call)
@@ -206,24 +210,24 @@ class EditReader:
         """When a turn began; empty if it did not."""
         return self._starts.get(turn, "")
 
-    def _add_to_call(self, turn: int, at: str, stated: object, scope: str, *, is_start: bool) -> "_Call | None":
-        id = acp.text(stated, "toolCallId")
-        if id is None or not isinstance(stated, Mapping):
+    def _add_to_call(self, turn: int, stamp: str, statement: object, scope: str, *, is_start: bool) -> "_Call | None":
+        id = acp.text(statement, "toolCallId")
+        if id is None or not isinstance(statement, Mapping):
             return None
         key = f"{scope}\n{id}"
         call = self._calls.get(key)
         # Some agents begin to count their calls again in every turn: a call that has ended does not begin again.
         if call is None or (is_start and call.has_ended and call.turn != turn):
-            call = self._calls[key] = _Call(key, id, turn, at, self._entry_count)
+            call = self._calls[key] = _Call(key, id, turn, stamp, self._entry_count)
             self._calls_in_order.append(call)
-        call.add_statement(stated, at, self._entry_count)
+        call.add_statement(statement, stamp, self._entry_count)
         return call
 
-    def _note_permission(self, entry: Entry) -> None:
-        asked = self._permission_requests.pop(_request_key(entry), None)
-        if asked is None:
+    def _add_permission(self, entry: Entry) -> None:
+        open_request = self._permission_requests.pop(_request_key(entry), None)
+        if open_request is None:
             return
-        call, options = asked
+        call, options = open_request
         outcome = acp.member(acp.member(entry.value, "result"), "outcome")
         chosen = acp.text(outcome, "optionId")
         kinds = [
@@ -241,7 +245,7 @@ _Change = tuple[str | None, str | None]
 class _Call:
     """All that a transcript states about one tool call."""
 
-    def __init__(self, key: str, id: str, turn: int, at: str, first_entry: int) -> None:
+    def __init__(self, key: str, id: str, turn: int, stamp: str, first_entry: int) -> None:
         self.key = key
         self.turn = turn
         self.first_entry = first_entry
@@ -249,65 +253,66 @@ class _Call:
         """The number of the entry that completed it first."""
         self.is_denied = False
         self._id = id
-        self._at = at
+        self._stamp = stamp
         self._title = id
         self._first_title = ""
         self._name = match[1] if (match := _GEMINIS_ID.fullmatch(id)) else ""
         self._kind = self._status = ""
-        self._exit = 0
+        self._exit_code = 0
         self._paths: tuple[str, ...] = ()
         self._lines: dict[str, int] = {}
         """The last line of each file at which it states to be."""
         self._changes: dict[str, list[_Change]] = {}
-        self._parts: set[str] = set()
+        self._partly_sent: set[str] = set()
         """The files of which it has sent a part. What it sends later is perhaps more, with the lines around it."""
         self._deleted: set[str] = set()
-        self._moved: dict[str, str] = {}
+        self._moved_from: dict[str, str] = {}
         """The files that it edits after it has moved them, and where they were."""
         self._inputs: list[object] = []
-        self._before: str | None = None
+        self._text_before: str | None = None
         """The whole text of the only file that it edits, before that."""
 
     @property
     def has_ended(self) -> bool:
         return self._status in (COMPLETED, FAILED)
 
-    def add_statement(self, stated: Mapping[str, object], at: str, number: int) -> None:
+    def add_statement(self, statement: Mapping[str, object], stamp: str, number: int) -> None:
         """Add what an update or a request states. Absent and null members change nothing."""
-        self._title = acp.text(stated, "title") or self._title
+        self._title = acp.text(statement, "title") or self._title
         self._first_title = self._first_title or self._title
-        self._name = _read_name(stated) or self._name
-        self._kind = acp.text(stated, "kind") or self._kind
-        if (raw_input := stated.get("rawInput")) is not None:
+        self._name = _read_name(statement) or self._name
+        self._kind = acp.text(statement, "kind") or self._kind
+        if (raw_input := statement.get("rawInput")) is not None:
             self._inputs.append(raw_input)
-        for beside in (stated.get("rawOutput"), stated.get("_meta")):
-            self._before = next((text for text in _iterate_whole_before(beside, _MOST_DEPTH)), self._before)
-            self._exit = next(_iterate_exit_codes(beside, _MOST_DEPTH), self._exit)
-        for inside in (stated.get("rawInput"), stated.get("rawOutput")):
-            for file, is_deleted, target in _iterate_patch(inside):
+        for output in (statement.get("rawOutput"), statement.get("_meta")):
+            self._text_before = next((text for text in _iterate_whole_before(output, _MOST_DEPTH)), self._text_before)
+            self._exit_code = next(_iterate_exit_codes(output, _MOST_DEPTH), self._exit_code)
+        for input_or_output in (statement.get("rawInput"), statement.get("rawOutput")):
+            for file, is_deleted, target in _iterate_patch(input_or_output):
                 if is_deleted:
                     self._deleted.add(file)
                 elif target:
-                    self._moved[target] = file
-        if isinstance(places := stated.get("locations"), list):
+                    self._moved_from[target] = file
+        if isinstance(locations := statement.get("locations"), list):
             self._paths = (
-                tuple(dict.fromkeys(path for place in places if (path := acp.text(place, "path")))) or self._paths
+                tuple(dict.fromkeys(path for location in locations if (path := acp.text(location, "path"))))
+                or self._paths
             )
-            for place in places:
-                path, line = acp.text(place, "path"), acp.member(place, "line")
+            for location in locations:
+                path, line = acp.text(location, "path"), acp.member(location, "line")
                 if path and isinstance(line, int):
                     self._lines[path] = max(line, self._lines.get(path, 0))
-        changes = _read_diffs(stated.get("content"))
+        changes = _read_diffs(statement.get("content"))
         if changes:
             self._changes = {path: _merge_diffs(self._changes.get(path), diffs) for path, diffs in changes.items()}
         for path, diffs in self._changes.items():
             # What the model gave the tool to look for is what the tool replaced, not the file.
             if any(_has_both(call_input, old, new) for old, new in diffs for call_input in self._inputs):
-                self._parts.add(path)
-        if status := acp.text(stated, "status"):
+                self._partly_sent.add(path)
+        if status := acp.text(statement, "status"):
             self._status = status
         if status == COMPLETED and not self.completed_entry:
-            self.completed_entry, self._at = number, at
+            self.completed_entry, self._stamp = number, stamp
 
     def list_edits(self) -> list[Edit]:
         """What it changed; nothing if it failed, was denied, or has not ended."""
@@ -320,7 +325,7 @@ class _Call:
             return [self._make_edit(path, "delete", old=olds.get(path)) for path in olds or dict.fromkeys(self._paths)]
         edits = []
         for path, changes in self._changes.items():
-            if source := self._moved.get(path):
+            if source := self._moved_from.get(path):
                 edits.append(self._make_edit(path, "move", source=source))
             if (whole := self._find_whole_texts(changes)) is not None:
                 changes = [whole]
@@ -341,33 +346,33 @@ class _Call:
 
     def _find_whole_texts(self, changes: list[_Change]) -> _Change | None:
         """The whole text before and after, if the agent has sent the one before, and each change fits there once."""
-        if self._before is None or len(self._changes) != 1:
+        if self._text_before is None or len(self._changes) != 1:
             return None
-        after = self._before
+        after = self._text_before
         for old, new in changes:
             if not old or new is None:
-                return (self._before, new) if len(changes) == 1 else None
+                return (self._text_before, new) if len(changes) == 1 else None
             if after.count(old) != 1:
                 return None
             after = after.replace(old, new)
-        return self._before, after
+        return self._text_before, after
 
     def find_unclear(self, edits: list[Edit]) -> Unclear | None:
         """What it did without a diff, if it may have changed files."""
         if edits or self.is_denied:
             return None
         if self._kind == "execute" and not self._changes:  # also one that failed: it may have written before
-            return Unclear(self.turn, self._id, self._find_command(), self._at, (), "command")
-        if self._status == FAILED or (not self._changes and self._kind not in _EDITS):
+            return Unclear(self.turn, self._id, self._find_command(), self._stamp, (), "command")
+        if self._status == FAILED or (not self._changes and self._kind not in _EDIT_KINDS):
             return None
         cause: Cause = "no-diff" if self._status == COMPLETED else "unfinished"
-        return Unclear(self.turn, self._id, self._title, self._at, tuple(self._changes) or self._paths, cause)
+        return Unclear(self.turn, self._id, self._title, self._stamp, tuple(self._changes) or self._paths, cause)
 
     def summarize(self) -> CallSummary:
         result: Result = "unfinished"
         if self.is_denied:
             result = "denied"
-        elif self._status == FAILED or (self._status == COMPLETED and self._kind == "execute" and self._exit):
+        elif self._status == FAILED or (self._status == COMPLETED and self._kind == "execute" and self._exit_code):
             result = "failed"
         elif self._status == COMPLETED:
             result = "completed"
@@ -376,7 +381,7 @@ class _Call:
         name = self._name
         if not name and self._first_title != self._title and _WORD.fullmatch(self._first_title):
             name = self._first_title  # OpenCode begins a call under its tool's name, and says later what it does
-        return CallSummary(self.turn, self._id, self._at, self._title, name, self._kind, command, result, files)
+        return CallSummary(self.turn, self._id, self._stamp, self._title, name, self._kind, command, result, files)
 
     def _iterate_files(self) -> Iterator[tuple[str, str]]:
         edits = self.list_edits()
@@ -387,7 +392,7 @@ class _Call:
             if edit.source:
                 yield "move", edit.source
         if not edits:
-            action = self._kind if self._kind in _EDITS or self._kind == "read" else "use"
+            action = self._kind if self._kind in _EDIT_KINDS or self._kind == "read" else "use"
             yield from (("edit" if action == "use" else action, path) for path in self._changes)
             yield from ((action, path) for path in self._paths if path not in self._changes)
 
@@ -398,7 +403,7 @@ class _Call:
         self, path: str, form: Form, *, old: str | None = None, new: str | None = None, source: str = ""
     ) -> Edit:
         is_all = form == "part" and any(_asks_for_all(call_input) for call_input in self._inputs)
-        return Edit(self.turn, self._id, self._title, self._at, path, form, old, new, source, is_all)
+        return Edit(self.turn, self._id, self._title, self._stamp, path, form, old, new, source, is_all)
 
 
 def _read_name(stated: Mapping[str, object]) -> str | None:
@@ -424,8 +429,8 @@ def _read_diffs(content: object) -> dict[str, list[_Change]]:
 
 
 def _iterate_patch(raw: object) -> Iterator[tuple[str, bool, str]]:
-    """Of each file in ``_PATCH``: its path, whether it is deleted, and where it is moved; empty: nowhere."""
-    stated = acp.member(raw, _PATCH)
+    """Of each file in ``_PATCH_MEMBER``: its path, whether it is deleted, and where it is moved; empty: nowhere."""
+    stated = acp.member(raw, _PATCH_MEMBER)
     for path, change in stated.items() if isinstance(stated, Mapping) else ():
         yield path, acp.text(change, "type") == "delete", acp.text(change, "move_path") or ""
 
@@ -478,10 +483,10 @@ def _iterate_texts(value: object, depth: int) -> Iterator[list[object]]:
 
 
 def _iterate_whole_before(value: object, depth: int) -> Iterator[str]:
-    """The texts of ``_WHOLE_BEFORE`` in a value."""
+    """The texts of ``_MEMBERS_WITH_TEXT_BEFORE`` in a value."""
     if not isinstance(value, Mapping) or not depth:
         return
-    yield from (text for name in _WHOLE_BEFORE if isinstance(text := value.get(name), str))
+    yield from (text for name in _MEMBERS_WITH_TEXT_BEFORE if isinstance(text := value.get(name), str))
     for inner_value in value.values():
         yield from _iterate_whole_before(inner_value, depth - 1)
 

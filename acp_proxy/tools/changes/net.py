@@ -30,7 +30,7 @@ TROUBLES: dict[Trouble, str] = {
 """Why there is no patch for a file, for people."""
 
 
-_LINES, _SIZE = 500_000, 64 * 1024 * 1024
+_MOST_LINES, _MOST_CHARACTERS = 500_000, 64 * 1024 * 1024
 """Lines and characters of both texts that are compared: some seconds at worst. Else a hostile diff of 100 MB of short
 lines takes minutes and gigabytes."""
 
@@ -94,21 +94,21 @@ def sum_changes(
     edits: Sequence[Edit],
     cwd: str | None,
     find_current_text: FindCurrentText = lambda path: None,
-    wanted: Callable[[Edit], bool] = lambda edit: True,
+    is_wanted: Callable[[Edit], bool] = lambda edit: True,
 ) -> list[FileChange]:
     """The net changes, in the order in which the files were changed first.
 
-    ``cwd``: the session's directory. ``wanted``: which edits count; the others only say what was in the files.
+    ``cwd``: the session's directory. ``is_wanted``: which edits count; the others only say what was in the files.
     """
     steps = trace_edits(edits, cwd, find_current_text)
-    chosen = [step for step in steps if wanted(step.edit)]
+    wanted_steps = [step for step in steps if is_wanted(step.edit)]
     by_path: dict[str, list[TracedEdit]] = {}
-    for step in chosen:
+    for step in wanted_steps:
         for path in (step.source, step.path):
             if path:
                 by_path.setdefault(path, []).append(step)
     changes = {path: _sum_file(path, file_steps) for path, file_steps in by_path.items()}
-    for step in chosen:
+    for step in wanted_steps:
         if step.source:
             _merge_move(changes, step)
     return [change for change in changes.values() if not change.is_empty]
@@ -133,14 +133,14 @@ def make_relative(path: str, cwd: str | None) -> str:
     if cwd is None:
         return path
     if is_windows_path(cwd):
-        whole, base, mark = ntpath.normpath(ntpath.join(cwd, path)), ntpath.normpath(cwd), "\\"
-        is_inside = ntpath.normcase(whole).startswith(ntpath.normcase(base.rstrip(mark) + mark))
+        full_path, base, separator = ntpath.normpath(ntpath.join(cwd, path)), ntpath.normpath(cwd), "\\"
+        is_inside = ntpath.normcase(full_path).startswith(ntpath.normcase(base.rstrip(separator) + separator))
     elif is_windows_path(path):
         return path
     else:
-        whole, base, mark = _normalize(posixpath.join(cwd, path)), _normalize(cwd), "/"
-        is_inside = whole.startswith(base.rstrip(mark) + mark)
-    return whole[len(base.rstrip(mark)) + 1 :].replace(mark, "/") if is_inside else whole
+        full_path, base, separator = _normalize(posixpath.join(cwd, path)), _normalize(cwd), "/"
+        is_inside = full_path.startswith(base.rstrip(separator) + separator)
+    return full_path[len(base.rstrip(separator)) + 1 :].replace(separator, "/") if is_inside else full_path
 
 
 def _normalize(path: str) -> str:
@@ -159,38 +159,39 @@ def _order_chains(steps: list[TracedEdit]) -> list[TracedEdit]:
     Agents run calls at the same time, and report their ends in any order.
     """
     groups: dict[tuple[int, str], list[int]] = {}
-    for at, step in enumerate(steps):
+    for index, step in enumerate(steps):
         if step.edit.form == "whole":
-            groups.setdefault((step.edit.turn, step.path), []).append(at)
+            groups.setdefault((step.edit.turn, step.path), []).append(index)
     ordered = list(steps)
-    for places in groups.values():
-        chain = _find_chain([steps[at] for at in places])
-        for at, step in zip(places, chain, strict=True):
-            ordered[at] = step
+    for indexes in groups.values():
+        chain = _find_chain([steps[index] for index in indexes])
+        for index, step in zip(indexes, chain, strict=True):
+            ordered[index] = step
     return ordered
 
 
 def _find_chain(steps: list[TracedEdit]) -> list[TracedEdit]:
-    """In the order of their texts if there is exactly one, else as they are."""
+    """The steps in the order in which each begins where one ended, if there is exactly one such order; else as they
+    are."""
     news = {step.edit.new for step in steps}
-    first = [step for step in steps if step.edit.old not in news]
+    first_steps = [step for step in steps if step.edit.old not in news]
     by_old = {step.edit.old: step for step in steps}
-    if len(first) != 1 or len(by_old) != len(steps):
+    if len(first_steps) != 1 or len(by_old) != len(steps):
         return steps
-    chain = first
+    chain = first_steps
     while len(chain) < len(steps):
-        after = by_old.get(chain[-1].edit.new)
-        if after is None or after in chain:
+        next_step = by_old.get(chain[-1].edit.new)
+        if next_step is None or next_step in chain:
             return steps
-        chain.append(after)
+        chain.append(next_step)
     return chain
 
 
 def _trace_forward(steps: list[TracedEdit]) -> None:
     """Take what is known of a file to the edits behind it."""
-    known: dict[str, FileText] = {}
+    known_texts: dict[str, FileText] = {}
     for step in steps:
-        edit, before = step.edit, known.get(step.path)
+        edit, before = step.edit, known_texts.get(step.path)
         match edit.form:
             case "whole":
                 stated = FileText(edit.old)
@@ -200,8 +201,8 @@ def _trace_forward(steps: list[TracedEdit]) -> None:
                 if is_same and before is not None:
                     step.before = before
                 elif not is_same and before is not None:
-                    if (made := _replace_part(before, edit.old, edit.new)) is not None:
-                        step.before, step.after = before, made
+                    if (merged := _replace_part(before, edit.old, edit.new)) is not None:
+                        step.before, step.after = before, merged
                     else:
                         step.is_after_another = True
                 elif not edit.old:
@@ -211,33 +212,33 @@ def _trace_forward(steps: list[TracedEdit]) -> None:
             case "delete":
                 step.before, step.after = before or (FileText(edit.old) if edit.old is not None else None), ABSENT
             case "move":
-                step.before = step.after = known.get(step.source)
-                known[step.source] = ABSENT
+                step.before = step.after = known_texts.get(step.source)
+                known_texts[step.source] = ABSENT
         if step.after is not None:
-            known[step.path] = step.after
+            known_texts[step.path] = step.after
         else:
-            known.pop(step.path, None)
+            known_texts.pop(step.path, None)
 
 
 def _trace_back(steps: list[TracedEdit], find_current_text: FindCurrentText) -> None:
     """Take what is known of a file to the edits in front of it, from the file as it is now on."""
-    known: dict[str, tuple[FileText | None, bool]] = {}
+    known_texts: dict[str, tuple[FileText | None, bool]] = {}
     """The text behind the step, and whether it is the file's now."""
     for step in reversed(steps):
         edit = step.edit
         if step.after is None:
-            if step.path not in known:
-                known[step.path] = find_current_text(edit.path), True
-            text, is_now = known[step.path]
+            if step.path not in known_texts:
+                known_texts[step.path] = find_current_text(edit.path), True
+            text, is_current = known_texts[step.path]
             if edit.form == "part" and text is not None:
                 step.before = _replace_part(text, edit.new, edit.old)
                 step.after = text if step.before is not None else None
             elif edit.form == "move" and text is not None and text.text is not None:
                 step.before = step.after = text
-            step.uses_current_file = is_now and step.after is not None
-        known[step.path] = step.before if edit.form != "move" else ABSENT, step.uses_current_file
+            step.uses_current_file = is_current and step.after is not None
+        known_texts[step.path] = step.before if edit.form != "move" else ABSENT, step.uses_current_file
         if edit.form == "move":
-            known[step.source] = step.before, step.uses_current_file
+            known_texts[step.source] = step.before, step.uses_current_file
 
 
 def _replace_part(
@@ -258,9 +259,16 @@ def _sum_file(path: str, steps: list[TracedEdit]) -> FileChange:
     if first.edit.form == "move":
         old = first.before if first.source == path else ABSENT
     new = ABSENT if last.source == path else last.after
-    between = any(step.is_after_another for step in steps[1:])
+    was_changed_between = any(step.is_after_another for step in steps[1:])
     change = FileChange(
-        path, old, new, [step.edit for step in steps], "", None, between, any(s.uses_current_file for s in steps)
+        path,
+        old,
+        new,
+        [step.edit for step in steps],
+        "",
+        None,
+        was_changed_between,
+        any(step.uses_current_file for step in steps),
     )
     return replace(change, trouble=_find_trouble(change))
 
@@ -271,20 +279,21 @@ def _find_trouble(change: FileChange) -> Trouble | None:
         return "outside"
     if ".git" in path.lower().split("/"):
         return "git"
-    if not path or path == "." or "\0" in path or not _is_name(path):
+    if not path or path == "." or "\0" in path or not _is_possible_name(path):
         return "name"
     if change.new is None:
         return "moved" if change.edits[0].form == "move" else "part"
     if change.old is None:
         return "deleted" if change.new == ABSENT else "part"
     texts = (change.old.text or "", change.new.text or "")
-    if sum(map(len, texts)) > _SIZE or sum(text.count("\n") for text in texts) > _LINES:
+    if sum(map(len, texts)) > _MOST_CHARACTERS or sum(text.count("\n") for text in texts) > _MOST_LINES:
         return "large"
     return None if all(map(_is_encodable, texts)) else "text"
 
 
-def _is_name(path: str) -> bool:
-    """Whether git and file systems can have it: one file that they cannot write, and git applies nothing of a patch."""
+def _is_possible_name(path: str) -> bool:
+    """Whether git and file systems can have a file of this path: with one that they cannot write, git applies nothing
+    of a patch."""
     try:
         data = path.encode()
     except UnicodeEncodeError:
@@ -302,24 +311,31 @@ def _is_encodable(text: str) -> bool:
 
 def _merge_move(changes: dict[str, FileChange], step: TracedEdit) -> None:
     """Make one change of a file that went away and one that came, if nothing else happened to either."""
-    gone, come = changes.get(step.source), changes.get(step.path)
-    alone = ("outside", "git", "name", "text", "large")
-    if gone is None or come is None or gone.trouble in alone or come.trouble in alone:
+    old_change, new_change = changes.get(step.source), changes.get(step.path)
+    unmergeable = ("outside", "git", "name", "text", "large")
+    if (
+        old_change is None
+        or new_change is None
+        or old_change.trouble in unmergeable
+        or new_change.trouble in unmergeable
+    ):
         return
-    is_plain = gone.edits[-1] is step.edit and come.edits[0] is step.edit and gone.new == ABSENT
-    was_there = gone.old != ABSENT
-    if not is_plain or not was_there or come.new == ABSENT:
+    is_plain = old_change.edits[-1] is step.edit and new_change.edits[0] is step.edit and old_change.new == ABSENT
+    was_there = old_change.old != ABSENT
+    if not is_plain or not was_there or new_change.new == ABSENT:
         return
-    is_only_moved = len(gone.edits) == 1 and len(come.edits) == 1  # then its text does not matter
-    trouble: Trouble | None = None if is_only_moved or (gone.old is not None and come.new is not None) else "moved"
+    is_only_moved = len(old_change.edits) == 1 and len(new_change.edits) == 1  # then its text does not matter
+    trouble: Trouble | None = (
+        None if is_only_moved or (old_change.old is not None and new_change.new is not None) else "moved"
+    )
     changes[step.path] = replace(
-        come,
-        old=gone.old,
-        source=gone.source or gone.path,
+        new_change,
+        old=old_change.old,
+        source=old_change.source or old_change.path,
         trouble=trouble,
-        edits=list({id(edit): edit for edit in (*gone.edits, *come.edits)}.values()),
-        was_changed_between=gone.was_changed_between or come.was_changed_between,
-        uses_current_file=(gone.uses_current_file or come.uses_current_file) and not is_only_moved,
+        edits=list({id(edit): edit for edit in (*old_change.edits, *new_change.edits)}.values()),
+        was_changed_between=old_change.was_changed_between or new_change.was_changed_between,
+        uses_current_file=(old_change.uses_current_file or new_change.uses_current_file) and not is_only_moved,
     )
     del changes[step.source]
 
@@ -329,7 +345,7 @@ def restore_line_ends(edits: Sequence[Edit], find_current_text: FindCurrentText)
 
     Only if the file now has nothing but CRLF, and no edit of it has any.
     """
-    with_lf, with_cr = ({edit.path for edit in edits if _has(edit, mark)} for mark in "\n\r")
+    with_lf, with_cr = ({edit.path for edit in edits if _has_mark(edit, mark)} for mark in "\n\r")
     changed = {path for path in with_lf - with_cr if _has_crlf(find_current_text(path))}
     return [
         replace(edit, old=_restore_crlf(edit.old), new=_restore_crlf(edit.new)) if edit.path in changed else edit
@@ -348,27 +364,34 @@ def mark_parts(edits: Sequence[Edit], find_current_text: FindCurrentText) -> lis
     for edit in edits:
         by_path.setdefault(edit.path, []).append(edit)
     doubtful: set[int] = set()
-    does_it = False
+    sends_parts = False
     for path, file_edits in by_path.items():
-        now = find_current_text(path)
-        text = (now.text or "") if now is not None else ""
-        for at, edit in enumerate(file_edits):
-            follows = at > 0 and file_edits[at - 1].new == edit.old
-            goes_on = at + 1 < len(file_edits) and file_edits[at + 1].old == edit.new
-            if edit.form != "whole" or not edit.old or not edit.new or follows or goes_on or text == edit.new:
+        current_text = find_current_text(path)
+        text = (current_text.text or "") if current_text is not None else ""
+        for index, edit in enumerate(file_edits):
+            follows_previous = index > 0 and file_edits[index - 1].new == edit.old
+            is_followed = index + 1 < len(file_edits) and file_edits[index + 1].old == edit.new
+            if (
+                edit.form != "whole"
+                or not edit.old
+                or not edit.new
+                or follows_previous
+                or is_followed
+                or text == edit.new
+            ):
                 continue
             doubtful.add(id(edit))
             if text.count(edit.new) == 1 and not text.startswith(edit.new) and not text.endswith(edit.new):
-                does_it = True
-    return [replace(edit, form="part") if does_it and id(edit) in doubtful else edit for edit in edits]
+                sends_parts = True
+    return [replace(edit, form="part") if sends_parts and id(edit) in doubtful else edit for edit in edits]
 
 
-def _has(edit: Edit, mark: str) -> bool:
+def _has_mark(edit: Edit, mark: str) -> bool:
     return mark in (edit.old or "") or mark in (edit.new or "")
 
 
-def _has_crlf(now: FileText | None) -> bool:
-    text = (now.text or "") if now is not None else ""
+def _has_crlf(file_text: FileText | None) -> bool:
+    text = (file_text.text or "") if file_text is not None else ""
     return "\r\n" in text and text.count("\n") == text.count("\r\n")
 
 

@@ -15,7 +15,7 @@ from acp_proxy.views import diffs
 from acp_proxy.views.diffs import DiffRow
 
 _NO_NEWLINE = "\\ No newline at end of file"
-_NAMED = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
+_ESCAPE_LETTERS = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
 """The bytes that git writes as a letter behind a backslash; ``quote_path`` of its quote.c."""
 
 
@@ -48,10 +48,10 @@ def reverse(change: FileChange) -> FileChange:
 def make_diff(change: FileChange) -> FileDiff:
     """The change of a file without trouble."""
     old, new = change.old, change.new
-    before = quote(f"a/{change.source or change.path}")
-    after = quote(f"b/{change.path}")
+    old_name = quote(f"a/{change.source or change.path}")
+    new_name = quote(f"b/{change.path}")
     rows = list(_list_rows(old, new)) if old is not None and new is not None else []
-    head = [f"diff --git {before} {after}"]
+    head = [f"diff --git {old_name} {new_name}"]
     if old == ABSENT:
         head.append("new file mode 100644")
     elif new == ABSENT:
@@ -61,22 +61,22 @@ def make_diff(change: FileChange) -> FileDiff:
         head += [f"similarity index {100 if is_same else 50}%"]
         head += [f"rename from {quote(change.source)}", f"rename to {quote(change.path)}"]
     if rows:
-        head.append(f"--- {'/dev/null' if old == ABSENT else _end_name(before)}")
-        head.append(f"+++ {'/dev/null' if new == ABSENT else _end_name(after)}")
+        head.append(f"--- {'/dev/null' if old == ABSENT else _end_name(old_name)}")
+        head.append(f"+++ {'/dev/null' if new == ABSENT else _end_name(new_name)}")
     return FileDiff(head, rows)
 
 
 def quote(path: str) -> str:
     """A path as git writes it in patches."""
     data = path.encode()
-    if all(32 <= byte < 127 and byte not in _NAMED for byte in data):
+    if all(32 <= byte < 127 and byte not in _ESCAPE_LETTERS for byte in data):
         return path
     return '"' + "".join(_quote_byte(byte) for byte in data) + '"'
 
 
 def _quote_byte(byte: int) -> str:
-    if byte in _NAMED:
-        return f"\\{_NAMED[byte]}"
+    if byte in _ESCAPE_LETTERS:
+        return f"\\{_ESCAPE_LETTERS[byte]}"
     return chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}"
 
 
@@ -86,18 +86,18 @@ def _end_name(name: str) -> str:
 
 
 def _list_rows(old: FileText, new: FileText) -> Iterator[DiffRow]:
-    before, after = split_lines(old.text or ""), split_lines(new.text or "")
-    for hunk in diffs.group_changes(before, after):
+    old_lines, new_lines = split_lines(old.text or ""), split_lines(new.text or "")
+    for hunk in diffs.group_changes(old_lines, new_lines):
         yield DiffRow("@", diffs.format_hunk_heading(hunk))
         for tag, i1, i2, j1, j2 in hunk:
             if tag == "equal":
-                yield from _mark(" ", before[i1:i2])
+                yield from _make_rows(" ", old_lines[i1:i2])
             else:
-                yield from _mark("-", before[i1:i2])
-                yield from _mark("+", after[j1:j2])
+                yield from _make_rows("-", old_lines[i1:i2])
+                yield from _make_rows("+", new_lines[j1:j2])
 
 
-def _mark(kind: str, lines: list[str]) -> Iterator[DiffRow]:
+def _make_rows(kind: str, lines: list[str]) -> Iterator[DiffRow]:
     for line in lines:
         yield DiffRow(kind, line.removesuffix("\n"))
         if not line.endswith("\n"):

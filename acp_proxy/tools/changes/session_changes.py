@@ -27,7 +27,7 @@ _LARGEST_FILE_BYTES = 64 * 1024 * 1024
 """Bytes of a file that is read to find where a changed part was: nobody edits larger ones by hand."""
 
 
-State = Literal["applied", "changed since", "taken back", "gone", "unknown"]
+ChangeState = Literal["applied", "changed since", "taken back", "gone", "unknown"]
 """What became of a change: the file is as it left it, or something else, or as it was before it, or not there, or
 nobody can say."""
 
@@ -44,7 +44,7 @@ class SessionChanges(Struct, frozen=True):
 def read_changes(
     reading: Reading,
     cwd: str | None,
-    child: OpenChild | None = None,
+    open_child: OpenChild | None = None,
     turns: tuple[int, int | None] = (1, None),
     files: Sequence[str] = (),
     *,
@@ -55,10 +55,10 @@ def read_changes(
     ``looks_at_files``: the files as they are now may say where a changed part was. Raises OSError, NoSuchTurn.
     """
     header = reading.header
-    is_here = cwd is not None and looks_at_files and not (header is not None and header.machine)
-    find_current_text = make_reader(cwd) if is_here and cwd is not None else _find_nothing
-    session_edits = read_edits(reading, child)
-    edits = complete_edits(session_edits, cwd, find_current_text, follows_links=is_here)
+    may_read_files = cwd is not None and looks_at_files and not (header is not None and header.machine)
+    find_current_text = make_reader(cwd) if may_read_files and cwd is not None else _find_nothing
+    session_edits = read_edits(reading, open_child)
+    edits = complete_edits(session_edits, cwd, find_current_text, follows_links=may_read_files)
     count = max(session_edits.starts, default=0)
     first, last = _number_turns(turns, count)
 
@@ -97,33 +97,33 @@ def _follow_links(path: str, cwd: str, *, is_file: bool) -> str:
     Some agents resolve the links in the directory's own path. And git refuses a whole patch if a file in it is behind
     a link, which may lead out of the directory. ``is_file``: the last part, too, may be a link to what was edited.
     """
-    named = os.path.join(cwd, make_relative(path, cwd))
+    full_path = os.path.join(cwd, make_relative(path, cwd))
     try:
         real = os.path.realpath(cwd).rstrip("/")
-        full_path = os.path.join(os.path.realpath(os.path.dirname(named)), os.path.basename(named))
+        resolved = os.path.join(os.path.realpath(os.path.dirname(full_path)), os.path.basename(full_path))
         if is_file:
-            full_path = os.path.realpath(full_path)
+            resolved = os.path.realpath(resolved)
     except (OSError, ValueError):  # a NUL in the path, or a name that no file has
         return path
-    return cwd.rstrip("/") + full_path[len(real) :] if full_path.startswith(f"{real}/") else full_path
+    return cwd.rstrip("/") + resolved[len(real) :] if resolved.startswith(f"{real}/") else resolved
 
 
 def make_reader(cwd: str) -> Callable[[str], FileText | None]:
-    """Reads the files of a directory as they are now; never one outside of it, and each once."""
+    """A function that reads the files of a directory as they are now; never one outside of it, and each once."""
     real = os.path.realpath(cwd)
 
     @cache
     def find_current_text(path: str) -> FileText | None:
         relative = make_relative(path, cwd)
         try:
-            whole = os.path.realpath(os.path.join(cwd, relative))
-            if not whole.startswith(real.rstrip(os.sep) + os.sep):
+            full_path = os.path.realpath(os.path.join(cwd, relative))
+            if not full_path.startswith(real.rstrip(os.sep) + os.sep):
                 return None
             if not os.path.lexists(os.path.join(cwd, relative)):
                 return ABSENT if os.path.isdir(real) else None
-            if not os.path.isfile(whole) or os.path.getsize(whole) > _LARGEST_FILE_BYTES:
+            if not os.path.isfile(full_path) or os.path.getsize(full_path) > _LARGEST_FILE_BYTES:
                 return None
-            with open(whole, "rb") as file:
+            with open(full_path, "rb") as file:
                 return FileText(file.read(_LARGEST_FILE_BYTES + 1).decode())
         except (OSError, ValueError):  # also a NUL in the path, and what is not UTF-8
             return None
@@ -131,21 +131,24 @@ def make_reader(cwd: str) -> Callable[[str], FileText | None]:
     return find_current_text
 
 
-def check_file(change: FileChange, cwd: str | None) -> State:
-    """What became of a change."""
+def check_file(change: FileChange, cwd: str | None) -> ChangeState:
+    """What became of a change: compares it with the file as it is now."""
     if cwd is None or change.trouble is not None:
         return "unknown"
     find_current_text = make_reader(cwd)
-    now, before = find_current_text(change.path), find_current_text(change.source) if change.source else ABSENT
-    if now is None:
+    new_text, old_place_text = (
+        find_current_text(change.path),
+        find_current_text(change.source) if change.source else ABSENT,
+    )
+    if new_text is None:
         return "changed since" if os.path.lexists(os.path.join(cwd, change.path)) else "unknown"
     if change.new is None or change.old is None:  # it was only moved
-        return "gone" if now == ABSENT else "applied" if before == ABSENT else "changed since"
-    if now == change.new and before == ABSENT:
+        return "gone" if new_text == ABSENT else "applied" if old_place_text == ABSENT else "changed since"
+    if new_text == change.new and old_place_text == ABSENT:
         return "applied"
-    if (before if change.source else now) == change.old and (not change.source or now == ABSENT):
+    if (old_place_text if change.source else new_text) == change.old and (not change.source or new_text == ABSENT):
         return "taken back"
-    return "gone" if now == ABSENT else "changed since"
+    return "gone" if new_text == ABSENT else "changed since"
 
 
 def _find_nothing(path: str) -> None:
@@ -167,7 +170,7 @@ def _number_turns(turns: tuple[int, int | None], count: int) -> tuple[int, int]:
 def _is_named(path: str, files: Sequence[str], cwd: str | None) -> bool:
     """Whether a user means this path: relative to the session's directory, or to the current one."""
     for file in files:
-        for named in (make_relative(file, cwd), make_relative(os.path.abspath(file), cwd)):
-            if named in ("", path) or named == (cwd or "").rstrip("/") or path.startswith(named.rstrip("/") + "/"):
+        for meant in (make_relative(file, cwd), make_relative(os.path.abspath(file), cwd)):
+            if meant in ("", path) or meant == (cwd or "").rstrip("/") or path.startswith(meant.rstrip("/") + "/"):
                 return True
     return False

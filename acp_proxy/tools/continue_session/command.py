@@ -32,7 +32,7 @@ def continue_session(
         list[str] | None,
         typer.Argument(metavar="-- AGENT", help="Instead of --with: the other agent's command."),
     ] = None,
-    other: Annotated[
+    other_name: Annotated[
         str,
         typer.Option(
             "--with",
@@ -54,17 +54,17 @@ def continue_session(
 
     Example: acp-proxy continue last --with opencode
     """
-    os.umask(own := os.umask(0))
+    os.umask(umask := os.umask(0))
     with report_errors():
         opened = open_store(store, for_writing=True)
-        if bool(other) == bool(command):
-            either = "continue takes either --with NAME or -- AGENT [ARGS…]."
-            raise UsageError(f"{either} {_list_agents(opened)}")
+        if bool(other_name) == bool(command):
+            usage = "continue takes either --with NAME or -- AGENT [ARGS…]."
+            raise UsageError(f"{usage} {_list_agents(opened)}")
         row = choose_session(opened, session, agent)
         if command:
-            folder, about = _ask_agent(opened, command, own, registry)
+            folder, agent_info = _ask_agent(opened, command, umask, registry)
         else:
-            folder, about = _find_agent(opened, other, row.agent_folder, own, registry)
+            folder, agent_info = _find_agent(opened, other_name, row.agent_folder, umask, registry)
         name = name_agent(folder)
         if folder == row.agent_folder:
             raise AcpProxyError(f"the session is one of {name} already. Open it in your editor.")
@@ -72,16 +72,16 @@ def continue_session(
             raise AcpProxyError("the session's directory is not known, so no editor could open a copy of it.")
         earlier = [copy for copy in opened.find_copies_of(row, folder) if not copy.is_archived]
         unused = next((copy for copy in earlier if _is_as_copied(copy, row)), None)
-        id = unused.session_id if unused is not None else opened.copy_for_agent(row, folder, about)
-    shown = (make_copy_id(folder, file_name(id), id) if find_screen().is_terminal else None) or id  # as by list
-    typer.echo(sanitize.make_line(shown))
+        id = unused.session_id if unused is not None else opened.copy_for_agent(row, folder, agent_info)
+    displayed_id = (make_copy_id(folder, file_name(id), id) if find_screen().is_terminal else None) or id  # as by list
+    typer.echo(sanitize.make_line(displayed_id))
     if unused is not None:
         print_on_stderr(f"{sanitize.make_line(name)} has this copy already, and nothing was said since: it is enough.")
     elif earlier:
         other_copy = sanitize.make_line(earlier[0].selector)
         print_on_stderr(
             f"This is a new copy. {sanitize.make_line(name)} has an earlier one, {other_copy}, but something was said"
-            f" since, there or in the original. If you want that one, delete this: acp-proxy delete {shown}"
+            f" since, there or in the original. If you want that one, delete this: acp-proxy delete {displayed_id}"
         )
     typer.echo(sanitize.make_line(f"To continue, open it from the list of {name}'s sessions in your editor."), err=True)
 
@@ -91,27 +91,29 @@ def _is_as_copied(copy: ListedSession, original: ListedSession) -> bool:
     return (copy.updated, copy.prompt_count) == (original.updated, original.prompt_count) and not original.is_running
 
 
-def _find_agent(store: CommandStore, other: str, but: str, umask: int, registry: str) -> tuple[str, dict[str, object]]:
+def _find_agent(
+    store: CommandStore, other_name: str, own_folder: str, umask: int, registry: str
+) -> tuple[str, dict[str, object]]:
     """The folder, name and version of the agent that the user means. Raises AcpProxyError."""
     from acp_proxy.tools.editors.launch_commands import find_in_settings
 
-    folders = store.list_agents(other)
-    if len(folders) > 1 and but in folders:
-        folders.remove(but)
+    folders = store.list_agents(other_name)
+    if len(folders) > 1 and own_folder in folders:
+        folders.remove(own_folder)
     if len(folders) > 1:
         names = ", ".join(sorted(session_lines.name_agents(folders).values()))
-        raise UsageError(f"--with {other!r} matches several agents: {names}. Give one of these.")
+        raise UsageError(f"--with {other_name!r} matches several agents: {names}. Give one of these.")
     if folders:
         return folders[0], {"name": None, "version": None}
-    _, words, environment = find_in_settings(other) or (other, [other], {})
+    _, words, environment = find_in_settings(other_name) or (other_name, [other_name], {})
     os.environ.update(environment)
     try:
         return _ask_agent(store, words, umask, registry)
     except AcpProxyError as problem:
-        if words != [other]:
+        if words != [other_name]:
             raise
         raise AcpProxyError(
-            f"no agent called {other!r} is known here: none with a session, none in an editor's settings.",
+            f"no agent called {other_name!r} is known here: none with a session, none in an editor's settings.",
             f"Nor as a command: {problem}",
             _list_agents(store),
         ) from problem

@@ -68,14 +68,14 @@ class DemoAgent:
                 raise Refused(UNKNOWN_METHOD, f"Method not found: {method}")
 
     def _prompt(self, session_id: str, text: str) -> Any:
-        known = self._read_memory(session_id)
-        earlier: list[str] = list(known["prompts"])
-        known["prompts"].append(text)
-        self._write_memory(session_id, known)
+        session_memory = self._read_memory(session_id)
+        earlier: list[str] = list(session_memory["prompts"])
+        session_memory["prompts"].append(text)
+        self._write_memory(session_id, session_memory)
         names = {
             "prompt": text,
-            "cwd": known["cwd"],
-            "n": str(len(known["prompts"])),
+            "cwd": session_memory["cwd"],
+            "n": str(len(session_memory["prompts"])),
             "memory": describe_memory(earlier),
         }
         return {"stopReason": "end_turn", **self._play(session_id, TURNS.get(text, BUILT_IN_TURN), names)}
@@ -96,15 +96,15 @@ class DemoAgent:
 
     def _read_memory(self, session_id: str) -> dict[str, Any]:
         try:
-            known: dict[str, Any] = json.loads(self._find_path(session_id).read_text("utf-8"))
+            session_memory: dict[str, Any] = json.loads(self._find_path(session_id).read_text("utf-8"))
         except FileNotFoundError:
             raise Refused(NOT_FOUND, f"Session not found: {session_id}") from None
-        return known
+        return session_memory
 
-    def _write_memory(self, session_id: str, known: dict[str, Any]) -> None:
-        new = self._find_path(session_id).with_suffix(".new")
-        new.write_text(json.dumps(known), "utf-8")
-        os.replace(new, self._find_path(session_id))
+    def _write_memory(self, session_id: str, session_memory: dict[str, Any]) -> None:
+        unfinished = self._find_path(session_id).with_suffix(".new")
+        unfinished.write_text(json.dumps(session_memory), "utf-8")
+        os.replace(unfinished, self._find_path(session_id))
 
     def _find_path(self, session_id: str) -> Path:
         return self._memory / f"{session_id.encode('utf-8', 'surrogatepass').hex()}.json"
@@ -114,8 +114,8 @@ def make_edit(part: dict[str, Any]) -> None:
     """Change the file of a diff, if it is as the diff expects it."""
     if part["type"] == "diff":
         path = Path(part["path"])
-        now = path.read_bytes().decode() if path.exists() else None
-        if now == part["oldText"]:
+        current_text = path.read_bytes().decode() if path.exists() else None
+        if current_text == part["oldText"]:
             path.write_bytes(part["newText"].encode())
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR42mMwnpkGRAwQCgAgugTJIIFV5gAAAABJRU5ErkJggg=="
 CONTEXT_SIZE = 200_000  # tokens, as of the models that an editor usually meets
-_PLACE = re.compile(r"\{(\w+(?:\.\w+)?)\}")
+_PLACEHOLDER = re.compile(r"\{(\w+(?:\.\w+)?)\}")
 
 
 def make_chunk(kind: str, text: str, message_id: str | None = None) -> dict[str, Any]:
@@ -83,10 +83,10 @@ def fill(value: Any, names: dict[str, Any]) -> Any:
     """The value with every known {name} in its strings filled in; a string that is one name keeps the value's type."""
     match value:
         case str():
-            whole = _PLACE.fullmatch(value)
-            if whole and whole[1] in names:
-                return names[whole[1]]
-            return _PLACE.sub(lambda place: str(names.get(place[1], place[0])), value)
+            only_name = _PLACEHOLDER.fullmatch(value)
+            if only_name and only_name[1] in names:
+                return names[only_name[1]]
+            return _PLACEHOLDER.sub(lambda place: str(names.get(place[1], place[0])), value)
         case list():
             return [fill(item, names) for item in value]
         case dict():

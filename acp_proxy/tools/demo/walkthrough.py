@@ -20,7 +20,7 @@ from acp_proxy.views import formatting
 PROMPTS = (sample.WHY, sample.MEND)
 LAST_PROMPT = sample.REMEMBER
 TEXT_SHOWN = 90  # characters
-_BEFORE = len("  agent: ")
+_LABEL_WIDTH = len("  agent: ")
 SERVED = ("list", "load", "delete")
 
 PrintLine = Callable[[str], None]
@@ -139,10 +139,10 @@ class Walker:
         replayed = list_items(editor.list_updates(self._session_id, since, editor.find_answer(request_id)))
         self._print("It opens the old session:")
         for item in select_messages(replayed):
-            self._print(f"  {item.kind + ':':<{_BEFORE - 2}}{shorten(item.text)}")
+            self._print(f"  {item.kind + ':':<{_LABEL_WIDTH - 2}}{shorten(item.text)}")
         check(bool(replayed), "session/load replayed nothing")
-        for number, (before, after) in enumerate(zip(self._live, replayed, strict=False), 1):
-            check(before == after, f"item {number} was {before} and is now {after}")
+        for number, (live_item, replayed_item) in enumerate(zip(self._live, replayed, strict=False), 1):
+            check(live_item == replayed_item, f"item {number} was {live_item} and is now {replayed_item}")
         check(len(self._live) == len(replayed), f"{len(self._live)} items were live, {len(replayed)} came back")
         calls = sum(item.kind == "tool call" for item in replayed)
         self._print(f"All {len(replayed)} items, with {calls} tool calls, are as they were, in the same order.")
@@ -155,8 +155,8 @@ class Walker:
 
     def _delete(self, editor: Client) -> None:
         editor.request("session/delete", {"sessionId": self._session_id})
-        left = editor.request("session/list", {})["sessions"]
-        check(left == [], f"after session/delete the list still contains {left}")
+        remaining = editor.request("session/list", {})["sessions"]
+        check(remaining == [], f"after session/delete the list still contains {remaining}")
         self._print("It deletes the session: the list is empty.")
 
     def _begin(self, editor: Client) -> None:
@@ -168,8 +168,8 @@ class Walker:
         check(editor.wait() == 0, f"acp-proxy ended with status {editor.wait()} when the editor closed")
 
     def _initialize(self, editor: Client) -> Any:
-        about = {"name": "acp-proxy-demo", "version": "1.0.0"}
-        return editor.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": about})
+        client_info = {"name": "acp-proxy-demo", "version": "1.0.0"}
+        return editor.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": client_info})
 
     def _prompt(self, editor: Client, text: str) -> list[ShownItem]:
         since = editor.count_lines()
@@ -190,12 +190,12 @@ def select_messages(items: Sequence[ShownItem]) -> list[ShownItem]:
     ]
 
 
-def check(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise WalkFailed(otherwise)
+def check(condition: bool, failure: str) -> None:
+    if not condition:
+        raise WalkFailed(failure)
 
 
 def shorten(text: str) -> str:
     """A text as one line that fits the terminal: wrapped, it would break behind its own ellipsis."""
-    line, room = " ".join(text.split()), max(min(TEXT_SHOWN, shutil.get_terminal_size().columns - _BEFORE), 1)
+    line, room = " ".join(text.split()), max(min(TEXT_SHOWN, shutil.get_terminal_size().columns - _LABEL_WIDTH), 1)
     return line if len(line) <= room else line[: room - 1] + "…"

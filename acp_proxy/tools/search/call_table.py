@@ -75,7 +75,7 @@ def read_calls(key: Key, before: IndexedTranscript | None, reading: Reading) -> 
         if line.entry is not None:
             reader.add(turn, line.entry)
     calls = [
-        StoredCall(call.turn, timestamps.normalize(reader.find_start(call.turn) or call.at) or "", encoded)
+        StoredCall(call.turn, timestamps.normalize(reader.find_start(call.turn) or call.stamp) or "", encoded)
         for call in reader.list_calls()
         if (encoded := _encode(call, header.cwd or "/"))
     ]
@@ -88,7 +88,7 @@ def _encode(call: CallSummary, cwd: str) -> str:
     stored = msgspec.structs.replace(
         call,
         call=_clean(call.call),
-        at=_clean(call.at),
+        at=_clean(call.stamp),
         title=_clean(call.title[:_LONGEST_TEXT]),
         name=_clean(call.name[:_LONGEST_TEXT]),
         kind=_clean(call.kind),

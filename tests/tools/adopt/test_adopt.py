@@ -9,8 +9,8 @@ from acp_proxy.proxy.capabilities import Offer
 from acp_proxy.store.command_store import file_name
 from acp_proxy.tools.adopt import agent_loader
 from acp_proxy.tools.adopt.adopt import Adoption, Result
-from acp_proxy.tools.adopt.agent_loader import AgentLoader, CannotAdopt, StartWords
-from acp_proxy.tools.adopt.plan import Wanted
+from acp_proxy.tools.adopt.agent_loader import AgentLoader, AgentStart, CannotAdopt
+from acp_proxy.tools.adopt.plan import AdoptionFilter
 from tests.stored import WholeStore
 from tests.tools.adopt.listing_agent import ListingAgent, entry, replay_of
 
@@ -36,13 +36,13 @@ def test_a_session_that_hangs_is_given_up_and_the_next_one_gets_a_new_process(
         [entry("hangs", tmp_path, times[0]), entry("s1", tmp_path, times[1])],
         loads={"hangs": {"hangs": True}, "s1": HELLO},
     )
-    with Adoption(store, StartWords(agent.command), Wanted(), None) as adoption:
+    with Adoption(store, AgentStart(agent.command), AdoptionFilter(), None) as adoption:
         choice = adoption.choose()
-        assert adoption._called is not None
-        adoption._called._seconds = 0.3  # the agent has started: only the load waits
+        assert adoption._loader is not None
+        adoption._loader._seconds = 0.3  # the agent has started: only the load waits
         first, second = adoption.load(choice)
-    assert (first.result, first.why) == (Result.FAILED, "the agent does not answer within 0.3 s")
-    assert (second.listed.session_id, second.result) == ("s1", Result.ADOPTED)
+    assert (first.result, first.reason) == (Result.FAILED, "the agent does not answer within 0.3 s")
+    assert (second.offered.session_id, second.result) == ("s1", Result.ADOPTED)
     assert agent.starts == 2
 
 
@@ -50,13 +50,13 @@ def test_a_session_that_is_deleted_or_appears_meanwhile_is_not_adopted(
     store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
     agent.plan([entry("gone", tmp_path), entry("come", tmp_path)], loads={"gone": HELLO, "come": HELLO})
-    with Adoption(store, StartWords(agent.command), Wanted(), None) as adoption:
+    with Adoption(store, AgentStart(agent.command), AdoptionFilter(), None) as adoption:
         choice = adoption.choose()
         store.delete(adoption.folder, "gone", soft=False)
         path = store.root / "transcripts" / adoption.folder / f"{file_name('come')}.jsonl"
         path.write_bytes(b"")
         outcomes = [*adoption.load(choice)]
-    assert [(each.listed.session_id, each.result, each.why) for each in outcomes] == [
+    assert [(each.offered.session_id, each.result, each.reason) for each in outcomes] == [
         ("gone", Result.FAILED, "it was deleted here"),
         ("come", Result.FAILED, "something was recorded in it meanwhile"),
     ]
@@ -67,9 +67,9 @@ def test_a_replay_that_is_too_large_is_given_up(
 ) -> None:
     monkeypatch.setattr(agent_loader, "_LONGEST_REPLAY", 100)
     agent.plan([entry("s1", tmp_path)], loads={"s1": HELLO})
-    with Adoption(store, StartWords(agent.command), Wanted(), None) as adoption:
+    with Adoption(store, AgentStart(agent.command), AdoptionFilter(), None) as adoption:
         [outcome] = adoption.load(adoption.choose())
-    assert (outcome.result, outcome.why) == (Result.FAILED, "its replay is larger than 256 MiB")
+    assert (outcome.result, outcome.reason) == (Result.FAILED, "its replay is larger than 256 MiB")
 
 
 def test_an_agent_that_does_not_start_again_is_given_one_more_try(
@@ -85,7 +85,7 @@ def test_an_agent_that_does_not_start_again_is_given_one_more_try(
         return offered(self)
 
     monkeypatch.setattr(AgentLoader, "_ask_offer", flaky)
-    with Adoption(store, StartWords(agent.command), Wanted(), None) as adoption:
+    with Adoption(store, AgentStart(agent.command), AdoptionFilter(), None) as adoption:
         outcomes = [*adoption.load(adoption.choose())]
     assert [each.result for each in outcomes] == [Result.FAILED, Result.ADOPTED, Result.ADOPTED]
     assert fails == []

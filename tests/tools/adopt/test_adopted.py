@@ -9,7 +9,7 @@ import pytest
 
 from acp_proxy.errors import NotImported
 from acp_proxy.protocol.proxy_ids import make_id
-from acp_proxy.tools.adopt.adopted import KnownHere, look_up, write_adopted
+from acp_proxy.tools.adopt.adopted import KnownSession, find_known, write_adopted
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import Header, NoteType
@@ -49,16 +49,16 @@ def list_remaining(store: WholeStore) -> list[Path]:
 
 
 def test_a_session_is_unknown_then_adopted_then_recorded(store: WholeStore) -> None:
-    assert look_up(store, AGENT, transcript_lines.SESSION) == KnownHere()
+    assert find_known(store, AGENT, transcript_lines.SESSION) == KnownSession()
     assert write_adopted(store, replayed("hi")).is_new
-    assert look_up(store, AGENT, transcript_lines.SESSION) == KnownHere(is_here=True, note=NOTE)
+    assert find_known(store, AGENT, transcript_lines.SESSION) == KnownSession(is_here=True, note=NOTE)
     with closing(Transcript(path(store))) as opened:
         opened.append(transcript_lines.note(NoteType.CLOSED))
-    assert look_up(store, AGENT, transcript_lines.SESSION) == KnownHere(is_here=True)
+    assert find_known(store, AGENT, transcript_lines.SESSION) == KnownSession(is_here=True)
     with pytest.raises(NotImported, match="something was recorded in it"):
         write_adopted(store, replayed("hi", "ho"))
     store.delete(AGENT, transcript_lines.SESSION, soft=False)
-    assert look_up(store, AGENT, transcript_lines.SESSION) == KnownHere(is_deleted=True)
+    assert find_known(store, AGENT, transcript_lines.SESSION) == KnownSession(is_deleted=True)
     with pytest.raises(NotImported, match="it was deleted here"):
         write_adopted(store, replayed("hi", "ho"))
     assert list_remaining(store) == []
@@ -67,10 +67,10 @@ def test_a_session_is_unknown_then_adopted_then_recorded(store: WholeStore) -> N
 def test_a_session_in_which_a_copy_continues_is_here(store: WholeStore) -> None:
     copy = make_id(file_name("other"), "s1")
     store.add_alias(AGENT, copy, "agents-own")
-    assert look_up(store, AGENT, "agents-own") == KnownHere(is_here=True)
-    assert look_up(store, AGENT, "another") == KnownHere()
+    assert find_known(store, AGENT, "agents-own") == KnownSession(is_here=True)
+    assert find_known(store, AGENT, "another") == KnownSession()
     store.delete(AGENT, copy, soft=False)
-    assert look_up(store, AGENT, "agents-own") == KnownHere(is_deleted=True)
+    assert find_known(store, AGENT, "agents-own") == KnownSession(is_deleted=True)
 
 
 def test_a_newer_replay_replaces_the_older_one_in_lists_and_searches(store: WholeStore) -> None:
@@ -88,7 +88,7 @@ def test_an_empty_or_damaged_transcript_is_left_alone(store: WholeStore) -> None
     write_adopted(store, replayed("hi"))
     for data in (b"", b"\0" * 100, replayed("hi")[:-5]):
         path(store).write_bytes(data)
-        assert look_up(store, AGENT, transcript_lines.SESSION) == KnownHere(is_here=True)
+        assert find_known(store, AGENT, transcript_lines.SESSION) == KnownSession(is_here=True)
         with pytest.raises(NotImported, match="something was recorded in it"):
             write_adopted(store, replayed("hi", "ho"))
         assert path(store).read_bytes() == data

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.tools.adopt.candidates import AskedAgent, list_asked
+from acp_proxy.tools.adopt.candidates import AskedAgent, choose_agents
 from acp_proxy.tools.editors.launch_commands import StartedAgent
 from acp_proxy.tools.registry.agents import RegistryError
 from acp_proxy.tools.registry.resolve import ResolvedAgent
@@ -15,7 +15,7 @@ ROOT = Path("/store")
 
 
 def list_candidates(*agents: StartedAgent, ours: dict[str, str] | None = None) -> tuple[list[AskedAgent], list[str]]:
-    return list_asked(agents, ours or {}, ROOT, find)
+    return choose_agents(agents, ours or {}, ROOT, find)
 
 
 def find(command: list[str], source: str) -> ResolvedAgent:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from acp_proxy.tools.adopt.adopted import KnownHere
+from acp_proxy.tools.adopt.adopted import KnownSession
 from acp_proxy.tools.adopt.plan import (
     SESSIONS_PER_PROCESS,
+    AdoptionFilter,
     LeftOut,
     OfferedSession,
-    Wanted,
     choose_sessions,
     needs_restart,
     read_page,
@@ -21,19 +21,21 @@ def offered(session: str, updated: str | None = None, cwd: str | None = "/projec
     return OfferedSession(session, cwd, None, updated)
 
 
-def adopted_at(updated: str | None) -> KnownHere:
-    return KnownHere(is_here=True, note={"type": NoteType.ADOPTED, "updatedAt": updated})
+def adopted_at(updated: str | None) -> KnownSession:
+    return KnownSession(is_here=True, note={"type": NoteType.ADOPTED, "updatedAt": updated})
 
 
-def ids(*sessions: OfferedSession, known: KnownHere | None = None, wanted: Wanted | None = None) -> list[str]:
-    found = choose_sessions(sessions, lambda session: known or KnownHere(), wanted or Wanted())
+def ids(
+    *sessions: OfferedSession, known: KnownSession | None = None, wanted: AdoptionFilter | None = None
+) -> list[str]:
+    found = choose_sessions(sessions, lambda session: known or KnownSession(), wanted or AdoptionFilter())
     return [each.session_id for each in found.loads]
 
 
 def reason(
-    *sessions: OfferedSession, known: KnownHere | None = None, wanted: Wanted | None = None
+    *sessions: OfferedSession, known: KnownSession | None = None, wanted: AdoptionFilter | None = None
 ) -> dict[LeftOut, int]:
-    found = choose_sessions(sessions, lambda session: known or KnownHere(), wanted or Wanted())
+    found = choose_sessions(sessions, lambda session: known or KnownSession(), wanted or AdoptionFilter())
     assert not found.loads
     return dict(found.left_out)
 
@@ -65,27 +67,27 @@ def test_the_newest_come_first_and_those_without_a_time_last() -> None:
 
 
 def test_a_session_that_is_listed_twice_is_loaded_once() -> None:
-    found = choose_sessions([offered("s1"), offered("s1")], lambda session: KnownHere(), Wanted())
-    assert ([each.session_id for each in found.loads], found.listed) == (["s1"], 1)
+    found = choose_sessions([offered("s1"), offered("s1")], lambda session: KnownSession(), AdoptionFilter())
+    assert ([each.session_id for each in found.loads], found.listed_count) == (["s1"], 1)
 
 
 def test_a_limit_counts_only_sessions_to_load() -> None:
-    known = {"new": KnownHere(is_here=True)}
+    known = {"new": KnownSession(is_here=True)}
     sessions = [offered("old", OLD), offered("new", LATER), offered("older")]
-    found = choose_sessions(sessions, lambda session: known.get(session, KnownHere()), Wanted(limit=1))
-    assert ([each.session_id for each in found.loads], found.over) == (["old"], 1)
+    found = choose_sessions(sessions, lambda session: known.get(session, KnownSession()), AdoptionFilter(limit=1))
+    assert ([each.session_id for each in found.loads], found.over_limit) == (["old"], 1)
     assert found.left_out == {LeftOut.HERE: 1}
 
 
 @pytest.mark.parametrize(
     ("known", "why"),
     [
-        (KnownHere(is_deleted=True), LeftOut.DELETED),
-        (KnownHere(is_here=True), LeftOut.HERE),
+        (KnownSession(is_deleted=True), LeftOut.DELETED),
+        (KnownSession(is_here=True), LeftOut.HERE),
         (adopted_at(OLD), LeftOut.HERE),
     ],
 )
-def test_what_is_known_is_left_out(known: KnownHere, why: LeftOut) -> None:
+def test_what_is_known_is_left_out(known: KnownSession, why: LeftOut) -> None:
     assert reason(offered("s1", OLD), known=known) == {why: 1}
 
 
@@ -93,8 +95,8 @@ def test_what_is_known_is_left_out(known: KnownHere, why: LeftOut) -> None:
 def test_an_adopted_session_is_loaded_again_unless_the_list_has_the_same_time(
     updated: str | None, note: str | None
 ) -> None:
-    found = choose_sessions([offered("s1", updated)], lambda session: adopted_at(note), Wanted())
-    assert (len(found.loads), [*found.again]) == (1, ["s1"])
+    found = choose_sessions([offered("s1", updated)], lambda session: adopted_at(note), AdoptionFilter())
+    assert (len(found.loads), [*found.adopted_before]) == (1, ["s1"])
 
 
 @pytest.mark.parametrize("cwd", [None, "", "relative/path"])
@@ -103,7 +105,7 @@ def test_a_session_without_a_directory_cannot_be_loaded(cwd: str | None) -> None
 
 
 def test_a_filter_leaves_out_without_a_reason_except_for_a_missing_time() -> None:
-    wanted = Wanted(lambda cwd: cwd == "/here", LATER)
+    wanted = AdoptionFilter(lambda cwd: cwd == "/here", LATER)
     assert ids(offered("s1", LATER, "/here"), offered("s2", OLD, "/here"), offered("s3", LATER), wanted=wanted) == [
         "s1"
     ]

@@ -56,7 +56,7 @@ def test_agents_with_one_name_are_told_apart() -> None:
 @pytest.mark.parametrize("asked", [None, "rename", "delete", "export"])
 def test_it_fits_the_terminal(width: int, height: int, asked: str | None) -> None:
     odd = structs.replace(ROW, title="標題" * 60 + "\x1b[2J\n", cwd="/a/" + "long/" * 50)
-    state = BrowseState((odd,) * 40, typed="標" * 90, answer="a" * 300, asked=asked, message="m" * 300)  # type: ignore[arg-type]
+    state = BrowseState((odd,) * 40, typed="標" * 90, answer="a" * 300, question=asked, message="m" * 300)  # type: ignore[arg-type]
     drawn_lines(replace(state, typed=""), FrameLook(width, height, NOW))
     drawn_lines(state, FrameLook(width, height, NOW))
 
@@ -73,7 +73,7 @@ def test_no_text_of_a_session_controls_the_terminal() -> None:
     state = BrowseState(
         (structs.replace(ROW, title=bad, cwd=bad, session_id=bad, agent_folder=bad),), answer=bad, message=bad
     )
-    for each in (state, replace(state, asked="rename"), replace(state, asked="delete")):
+    for each in (state, replace(state, question="rename"), replace(state, question="delete")):
         assert not re.search("[\x00-\x1f\u202e]", "".join(drawn_lines(each)))
 
 
@@ -91,13 +91,13 @@ def test_no_text_of_a_session_controls_the_terminal() -> None:
         (BrowseState((ROW,), archived=True), "^A unarchive"),
         (BrowseState((ROW,), message="Renamed."), "Renamed."),
         (BrowseState((structs.replace(ROW, is_running=True),)), "running"),
-        (BrowseState((ROW,), asked="delete"), 'Delete "Fix the login" permanently? [y/n]'),
+        (BrowseState((ROW,), question="delete"), 'Delete "Fix the login" permanently? [y/n]'),
         (
-            BrowseState((ROW,), asked="delete", bin_days=30),
+            BrowseState((ROW,), question="delete", bin_days=30),
             'Delete "Fix the login"? [y: 30 days to restore it; p: permanently; n: no]',
         ),
-        (BrowseState((ROW,), asked="permanent delete", bin_days=30), 'Delete "Fix the login" permanently? [y/n]'),
-        (BrowseState((ROW,), asked="export", answer="x.md", message="It exists."), "It exists.\nExport to: x.md"),
+        (BrowseState((ROW,), question="permanent delete", bin_days=30), 'Delete "Fix the login" permanently? [y/n]'),
+        (BrowseState((ROW,), question="export", answer="x.md", message="It exists."), "It exists.\nExport to: x.md"),
         (BrowseState((ROW,), typed="said", searched="said", hits=(TextHit(ROW, "turn 2: said"),)), "turn 2: said"),
     ],
 )
@@ -173,9 +173,9 @@ def test_a_long_message_is_wrapped_and_ends_with_what_to_do() -> None:
 
 
 def test_the_answer_to_a_question_is_shown() -> None:
-    asked = BrowseState((ROW,), asked="rename", answer="Mine")
+    asked = BrowseState((ROW,), question="rename", answer="Mine")
     assert drawn_lines(asked)[-1] == "New title (empty: the agent's): Mine "
-    asked = BrowseState((ROW,), asked="delete", bin_days=30)
+    asked = BrowseState((ROW,), question="delete", bin_days=30)
     question = 'Delete "Fix the login"? [y: yes, can be restored for 30 days; p: permanently; n: no]'
     assert drawn_lines(asked, replace(LOOK, width=100))[-1].rstrip() == question
     assert drawn_lines(asked, replace(LOOK, width=50))[-1] == 'Delete "Fix the login"? [y/n; p: permanently]  '
@@ -183,7 +183,7 @@ def test_the_answer_to_a_question_is_shown() -> None:
 
 def test_a_question_shortens_its_own_words_before_the_title() -> None:
     row = structs.replace(ROW, title="Why are users signed out after a few hours?")
-    asked = BrowseState((row,), asked="delete", bin_days=30)
+    asked = BrowseState((row,), question="delete", bin_days=30)
     whole = 'Delete "Why are users signed out after a few hours?"? [y: 30 days to restore it; p: permanently; n: no]'
     assert drawn_lines(asked, replace(LOOK, width=110))[-1].rstrip() == whole
     assert drawn_lines(asked, replace(LOOK, width=50))[-1].rstrip().startswith('Delete "Why are users s…"? [y/n')

@@ -46,7 +46,7 @@ def after(state: BrowseState, *keys: str) -> BrowseState:
 )
 def test_keys_move_the_selection_and_the_view_follows(keys: tuple[str, ...], at: int, top: int) -> None:
     state = after(MANY, *keys)
-    assert (state.at, state.top) == (at, top)
+    assert (state.selected, state.top) == (at, top)
 
 
 @pytest.mark.parametrize(
@@ -69,18 +69,18 @@ def test_typing_edits_the_filter(keys: tuple[str, ...], typed: str) -> None:
 
 
 def test_the_filter_finds_words_of_titles_directories_and_agents_in_any_case_and_order() -> None:
-    assert after(STATE, "LOGIN").shown == (LOGIN, DEPLOY)
-    assert after(STATE, "login mend").shown == (LOGIN,)
-    assert after(STATE, "login mend AGENT").shown == (LOGIN,)
-    assert after(STATE, " ").shown == STATE.rows
-    assert after(STATE, "nobody").shown == ()
-    assert after(STATE, "end", "login").at == 0
+    assert after(STATE, "LOGIN").matching_rows == (LOGIN, DEPLOY)
+    assert after(STATE, "login mend").matching_rows == (LOGIN,)
+    assert after(STATE, "login mend AGENT").matching_rows == (LOGIN,)
+    assert after(STATE, " ").matching_rows == STATE.rows
+    assert after(STATE, "nobody").matching_rows == ()
+    assert after(STATE, "end", "login").selected == 0
 
 
 def test_the_filter_finds_the_marks_of_a_row() -> None:
     state = BrowseState((LOGIN, structs.replace(INDEX, is_pinned=True), row("4", running=True)))
-    assert [row.name for row in after(state, "pinned").shown] == ["2"]
-    assert [row.name for row in after(state, "running").shown] == ["4"]
+    assert [row.name for row in after(state, "pinned").matching_rows] == ["2"]
+    assert [row.name for row in after(state, "running").matching_rows] == ["4"]
 
 
 def test_sessions_in_which_the_words_were_said_follow_with_their_place() -> None:
@@ -90,11 +90,11 @@ def test_sessions_in_which_the_words_were_said_follow_with_their_place() -> None
         state, "login", [TextHit(LOGIN, "turn 1: login"), TextHit(INDEX, "turn 2: the login")]
     )
     assert not found.is_searching
-    assert found.shown == (LOGIN, DEPLOY, INDEX)
-    assert found.place == ""
-    assert after(found, "end").place == "turn 2: the login"
-    assert after(found, "x").shown == (LOGIN, INDEX)  # until the longer filter is searched
-    assert after(found, "backspace").shown == (LOGIN, DEPLOY)
+    assert found.matching_rows == (LOGIN, DEPLOY, INDEX)
+    assert found.excerpt == ""
+    assert after(found, "end").excerpt == "turn 2: the login"
+    assert after(found, "x").matching_rows == (LOGIN, INDEX)  # until the longer filter is searched
+    assert after(found, "backspace").matching_rows == (LOGIN, DEPLOY)
 
 
 def test_enter_reads_from_the_turn_that_was_found() -> None:
@@ -106,16 +106,16 @@ def test_a_search_that_began_before_a_delete_does_not_bring_the_session_back() -
     hits = [TextHit(INDEX, "turn 1: a lantern"), TextHit(DEPLOY, "turn 1: a lantern")]
     found = browse_state.replace_hits(after(STATE, "lantern"), "lantern", hits)
     late = browse_state.replace_hits(browse_state.remove_row(found, INDEX), "lantern", hits)
-    assert late.shown == (DEPLOY,)
+    assert late.matching_rows == (DEPLOY,)
     begun = browse_state.replace_hits(after(BrowseState((LOGIN,)), "lantern"), "lantern", hits)
-    assert begun.shown == (INDEX, DEPLOY)  # the list is not read yet
+    assert begun.matching_rows == (INDEX, DEPLOY)  # the list is not read yet
 
 
 def test_the_first_results_are_shown_while_more_are_searched() -> None:
     some = browse_state.replace_hits(after(STATE, "login"), "login", [], is_all=False)
     assert some.is_searching
     more = browse_state.replace_hits(some, "login", [TextHit(INDEX, "turn 1: login")], is_all=False)
-    assert (more.is_searching, INDEX in more.shown) == (True, True)
+    assert (more.is_searching, INDEX in more.matching_rows) == (True, True)
     assert not browse_state.replace_hits(more, "login", more.hits).is_searching
 
 
@@ -171,8 +171,8 @@ def test_without_a_session_these_keys_do_nothing(key: str) -> None:
 
 def test_a_running_session_is_not_deleted() -> None:
     state, action = pressed(BrowseState((row("1", running=True),)), "c-d", "y")
-    assert (state.asked, action) == (None, None)
-    assert after(BrowseState((row("1", running=True),)), "c-d").message == browse_state.RUNS
+    assert (state.question, action) == (None, None)
+    assert after(BrowseState((row("1", running=True),)), "c-d").message == browse_state.TURN_IS_RUNNING
 
 
 def test_without_a_bin_a_delete_is_permanent() -> None:
@@ -185,7 +185,7 @@ def test_a_delete_or_an_export_that_is_not_done_says_why() -> None:
     assert after(STATE, "c-d", "maybe").message == browse_state.NOT_DELETED
     assert after(STATE, "c-d", "n") == after(STATE, "c-d", "enter") == STATE
     asked = after(STATE, "c-e", "c-u", " ", "enter")
-    assert (asked.asked, asked.message) == ("export", browse_state.NO_NAME)
+    assert (asked.question, asked.message) == ("export", browse_state.NO_NAME)
     assert pressed(asked, "x.md", "enter")[1] == Action("export", LOGIN, "x.md")
 
 
@@ -193,9 +193,9 @@ def test_an_export_that_failed_is_asked_about_again() -> None:
     state, action = pressed(STATE, "c-e", "enter")
     assert action is not None
     again = browse_state.ask_again(replace(state, message="It exists."), action)
-    assert (again.asked, again.answer, again.message) == ("export", "1.md", "It exists.")
-    assert browse_state.ask_again(after(state, "down"), action).asked is None
-    assert browse_state.ask_again(after(state, "c-d"), action).asked == "delete"
+    assert (again.question, again.answer, again.message) == ("export", "1.md", "It exists.")
+    assert browse_state.ask_again(after(state, "down"), action).question is None
+    assert browse_state.ask_again(after(state, "c-d"), action).question == "delete"
 
 
 def test_f1_explains_the_keys_until_any_key() -> None:
@@ -226,18 +226,18 @@ def test_the_same_session_stays_selected_when_the_rows_are_read_again() -> None:
 
 
 def test_a_session_that_comes_back_is_selected_where_the_list_has_it_until_the_next_key() -> None:
-    coming = replace(after(STATE, "end"), coming=browse_state.make_key(INDEX))
+    coming = replace(after(STATE, "end"), awaited=browse_state.make_key(INDEX))
     some = browse_state.replace_rows(coming, [LOGIN, DEPLOY])
     assert some.chosen == DEPLOY
     back = browse_state.replace_rows(some, STATE.rows)
-    assert (back.chosen, back.coming) == (INDEX, None)
+    assert (back.chosen, back.awaited) == (INDEX, None)
     assert browse_state.replace_rows(after(some, "up"), STATE.rows).chosen == LOGIN
-    asked = replace(some, asked="delete")
+    asked = replace(some, question="delete")
     assert browse_state.replace_rows(asked, STATE.rows).chosen == DEPLOY
 
 
 def test_a_question_about_a_session_that_is_gone_is_not_asked_any_more() -> None:
     state = after(STATE, "c-d")
-    assert browse_state.replace_rows(state, [LOGIN, INDEX]).asked == "delete"
-    assert browse_state.replace_rows(state, [INDEX, DEPLOY]).asked is None
-    assert browse_state.replace_rows(state, []).asked is None
+    assert browse_state.replace_rows(state, [LOGIN, INDEX]).question == "delete"
+    assert browse_state.replace_rows(state, [INDEX, DEPLOY]).question is None
+    assert browse_state.replace_rows(state, []).question is None

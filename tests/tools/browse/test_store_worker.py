@@ -2,14 +2,14 @@
 
 from acp_proxy.cli.session_filter import make_filter
 from acp_proxy.tools.browse.state import Action
-from acp_proxy.tools.browse.store_worker import Library
+from acp_proxy.tools.browse.store_worker import BrowseStore
 from tests.stored import WholeStore, store_session
 
 
 def test_the_commands_to_copy_name_the_agent_of_an_id_that_several_have(store: WholeStore) -> None:
     for agent in ("codex", "gemini"):
         store_session(store, "mock-session-64", ("Mend it", []), agent=agent)
-    library = Library(store.root, make_filter())
+    library = BrowseStore(store.root, make_filter())
     row = next(row for row in library.list_rows(archived=False) if row.agent_folder.startswith("codex"))
     options = f"--agent codex --store {store.root}"
     assert library.do(Action("continue", row)).endswith(f" --with AGENT {options}")
@@ -20,7 +20,7 @@ def test_the_commands_to_copy_name_the_agent_of_an_id_that_several_have(store: W
 def test_each_word_may_be_in_a_column_or_in_any_turn(store: WholeStore) -> None:
     store_session(store, "s-site", ("Mend the login", []), ("Add a lantern", []), agent="codex", cwd="/work/site")
     store_session(store, "s-docs", ("Mend the login", []), ("Add a candle", []), agent="gemini", cwd="/work/docs")
-    library = Library(store.root, make_filter())
+    library = BrowseStore(store.root, make_filter())
 
     def find(typed: str) -> list[tuple[str, int]]:
         hits = library.search(typed, False, lambda hits: None, lambda: True)

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from acp_proxy.tools.adopt.candidates import list_asked
+from acp_proxy.tools.adopt.candidates import choose_agents
 from acp_proxy.tools.editors.config_dirs import Machine
 from acp_proxy.tools.editors.launch_commands import StartedAgent, find_started_agents
 from acp_proxy.tools.registry.resolve import ResolvedAgent
@@ -39,5 +39,5 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert (found.editor, found.words, found.is_damaged) == ("Zed", None, True)
     assert (
         "settings.json (Zed): the file is not valid JSON"
-        in list_asked([found], {}, tmp_path, lambda command, _: ResolvedAgent(command, {}))[1][0]
+        in choose_agents([found], {}, tmp_path, lambda command, _: ResolvedAgent(command, {}))[1][0]
     )
