@@ -11,7 +11,7 @@ import pytest
 from typer.testing import Result
 
 from acp_proxy import shell_quote
-from acp_proxy.tools.editors.known_editors import EDITORS, Name, Typed
+from acp_proxy.tools.editors.known_editors import EDITORS, Name, TypedByUser
 from tests.cli.commands import invoke
 
 COMMAND = "/home/user/.local/bin/acp-proxy"
@@ -97,7 +97,9 @@ def test_only_the_snippet_is_on_stdout(words: str, expected: str) -> None:
     assert (result.exit_code, result.stdout) == (0, expected)
 
 
-@pytest.mark.parametrize("name", [name for name, each in EDITORS.items() if not isinstance(each.configured, Typed)])
+@pytest.mark.parametrize(
+    "name", [name for name, each in EDITORS.items() if not isinstance(each.configured, TypedByUser)]
+)
 def test_a_missing_file_is_to_be_created(name: Name, home: Path) -> None:
     said = editor(name, sys.executable).stderr
     assert str(home) in said

@@ -104,7 +104,7 @@ REAL = [
 def place_of(editor: Name, home: Path, environment: Mapping[str, str]) -> Path:
     kind = EDITORS[editor].configured
     assert isinstance(kind, SettingsFiles)
-    return kind.files(Machine(sys.platform, home, environment))[0]
+    return kind.find_files(Machine(sys.platform, home, environment))[0]
 
 
 def command_in(text: str, names: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:

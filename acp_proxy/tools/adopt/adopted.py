@@ -86,7 +86,7 @@ def _write_in_place(layout: Layout, data: bytes, make_folder: Callable[[Path], N
             is_new = not layout.has_transcript(agent_folder, name)
             layout.mark(agent_folder, name)
             if is_new:
-                import_file.give_name(unfinished, target)
+                import_file.move_into_place(unfinished, target)
             else:
                 _replace(target, unfinished)
                 layout.mark(agent_folder, name)  # again: a process that read the old file may have removed the mark

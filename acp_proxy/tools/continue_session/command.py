@@ -128,7 +128,7 @@ def _list_agents(store: CommandStore) -> str:
 
 def _ask_agent(store: CommandStore, command: list[str], umask: int, registry: str) -> tuple[str, dict[str, object]]:
     """The folder, name and version of the agent with this command. Raises AcpProxyError."""
-    from acp_proxy.tools.doctor.ask_name import folder_of
+    from acp_proxy.tools.doctor.ask_name import ask_folder
     from acp_proxy.tools.doctor.report import split_run_command
     from acp_proxy.tools.registry.agents import Registry
     from acp_proxy.tools.registry.resolve import resolve
@@ -137,4 +137,4 @@ def _ask_agent(store: CommandStore, command: list[str], umask: int, registry: st
     agent = resolve(
         words, Registry(registry or values["registry"], say=print_on_stderr), print_on_stderr, may_wait=True
     )
-    return folder_of(store, agent, values["agent-id"] or None, _FIRST_ANSWER_SECONDS, umask)
+    return ask_folder(store, agent, values["agent-id"] or None, _FIRST_ANSWER_SECONDS, umask)

@@ -6,26 +6,28 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """``is_wrong`` False: nothing is broken; this is only advice. ``cause``: what several findings may have in common,
-    with what to do about it. ``where``: the agent of an editor that it was found for, or empty.
+    """What to do. ``is_wrong``: False if nothing is broken. ``cause``: what several findings may have in common,
+    with what to do about it. ``found_in``: the agent of an editor that it was found for, or empty.
     """
 
     text: str
     is_wrong: bool = True
     cause: str = ""
-    where: str = ""
+    found_in: str = ""
 
 
-def join_alike(pieces: Sequence[Advice]) -> list[Advice]:
+def join_alike(all_advice: Sequence[Advice]) -> list[Advice]:
     """The same advice, with one for all that have one cause, in the place of the first."""
     by_cause: dict[str, list[Advice]] = {}
-    for advice in pieces:
+    for advice in all_advice:
         by_cause.setdefault(advice.cause or advice.text, []).append(advice)
     joined = []
-    for first, *more in by_cause.values():
-        where = [advice.where for advice in (first, *more) if advice.where]
-        text = first.text
-        if more and where:
-            text = f"{(first.where and first.cause) or first.text} Used by: {', '.join(where)}."
-        joined.append(Advice(text, first.is_wrong, first.cause, ", ".join(where)))
+    for first_advice, *others in by_cause.values():
+        places = [advice.found_in for advice in (first_advice, *others) if advice.found_in]
+        text = first_advice.text
+        if others and places:
+            text = (
+                f"{(first_advice.found_in and first_advice.cause) or first_advice.text} Used by: {', '.join(places)}."
+            )
+        joined.append(Advice(text, first_advice.is_wrong, first_advice.cause, ", ".join(places)))
     return joined

@@ -25,22 +25,22 @@ from acp_proxy.tools.doctor.probe import NoAnswer, Probe
 
 AUTHENTICATION_REQUIRED = -32000
 _MESSAGE_LENGTH = 300
-_HEARD_BYTES = 64 * 1024 * 1024
+_MOST_REPLAY_BYTES = 64 * 1024 * 1024
 REFUSED, SILENT, UNTRIED = "refused", "no answer", "not tried"
 
 
 @dataclass(frozen=True, slots=True)
 class AgentStart:
-    """How ``run`` would start the agent. Without ``store``, or with ``off`` set, acp-proxy adds nothing, for the reason
-    in ``off``. ``variables``: added to its environment, where the
-    user has set no others.
+    """How ``run`` would start the agent. ``why_passive``: why acp-proxy adds nothing to its offer; None: it does.
+    ``seconds``: how long each answer may take. ``variables``: added to its environment, where the user has set no
+    others.
     """
 
     command: list[str]
     modes: Modes
     agent_id: str | None
     store: CommandStore | None
-    off: str | None
+    why_passive: str | None
     seconds: float
     umask: int = -1
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -53,14 +53,14 @@ class LoadResult:
     outcome: str
     text: str
     session_id: str | None = None
-    loses: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 class _ReplayCollector:
     """What the agent replays of one session, up to the size that the proxy would hold back to compare it."""
 
     def __init__(self, session_id: str) -> None:
-        self.told: list[bytes] = []
+        self.updates: list[bytes] = []
         self.size = 0
         self._session_id = session_id
 
@@ -72,31 +72,31 @@ class _ReplayCollector:
             and update_kinds.is_conversation(kind)
         ):
             self.size += len(message.raw)
-            if self.size <= _HEARD_BYTES:
-                self.told.append(message.raw)
+            if self.size <= _MOST_REPLAY_BYTES:
+                self.updates.append(message.raw)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """``problem``: why the agent gave no answer; the other fields are then empty. ``folder``: the folder of its
-    sessions.
+    """What was found of an agent. ``problem``: why the agent gave no answer; the other fields are then empty.
+    ``stray_lines``: of its stdout, those that are none of the protocol. ``folder``: the folder of its sessions.
     """
 
     command: list[str]
     problem: str | None = None
     stderr: tuple[str, ...] = ()
-    stray: tuple[str, ...] = ()
+    stray_lines: tuple[str, ...] = ()
     seconds: float | None = None
     offer: Offer | None = None
-    list_abilities: tuple[Ability, ...] = ()
+    abilities: tuple[Ability, ...] = ()
     folder: str | None = None
     sessions: int = 0
-    load: LoadResult | None = None
-    shown: tuple[replay_check.LastLoad, ...] = ()
+    load_result: LoadResult | None = None
+    last_loads: tuple[replay_check.LastLoad, ...] = ()
 
 
-def examine(agent_start: AgentStart, say: Callable[[str], None]) -> tuple[AgentReport, list[Advice]]:
-    """``say`` is called before each wait, with what it waits for."""
+def examine(agent_start: AgentStart, print_progress: Callable[[str], None]) -> tuple[AgentReport, list[Advice]]:
+    """Start the agent, and ask it. ``print_progress`` is called before each wait, with what is waited for."""
     try:
         probe = Probe(agent_start.command, agent_start.umask, {**agent_start.variables, **os.environ})
     except OSError as problem:
@@ -104,63 +104,74 @@ def examine(agent_start: AgentStart, say: Callable[[str], None]) -> tuple[AgentR
         return AgentReport(agent_start.command, text), [Advice(f"{text}. {advice}", cause=f"{text}. {advice}")]
     with probe:
         try:
-            report, todo = _ask(probe, agent_start, say)
+            report, advice_list = _ask(probe, agent_start, print_progress)
         except NoAnswer as problem:
             text = f"at initialize, the agent {problem}"
-            report, todo = (
+            report, advice_list = (
                 AgentReport(agent_start.command, text),
                 [Advice(_capitalize(f"{text}. {advise_on_silence(probe, problem.status)}"))],
             )
-    return replace(report, stderr=tuple(probe.stderr), stray=tuple(probe.stray)), todo
+    return replace(report, stderr=tuple(probe.stderr_lines), stray_lines=tuple(probe.stray_lines)), advice_list
 
 
-def _ask(probe: Probe, agent_start: AgentStart, say: Callable[[str], None]) -> tuple[AgentReport, list[Advice]]:
-    """Raises NoAnswer."""
-    say(f"Starting {agent_start.command[0]} and asking what it offers (at most {agent_start.seconds:g} s)")
-    began = time.monotonic()
+def _ask(
+    probe: Probe, agent_start: AgentStart, print_progress: Callable[[str], None]
+) -> tuple[AgentReport, list[Advice]]:
+    """Ask a started agent what it offers, and for an old session. Raises NoAnswer."""
+    print_progress(f"Starting {agent_start.command[0]} and asking what it offers (at most {agent_start.seconds:g} s)")
+    start = time.monotonic()
     answer = probe.initialize("acp-proxy doctor", agent_start.seconds)
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - start
     if answer.error is not None:
         text = f"the agent answered initialize with an error: {read_error(answer.error)}"
         advice = explain_exit(None, [acp.text(answer.error, "message") or ""]) or ARGUMENTS
         return AgentReport(agent_start.command, text, seconds=seconds), [Advice(f"{_capitalize(text)}. {advice}")]
     offer = read_offer(answer.result)
-    able = tuple(list_abilities(offer, agent_start.modes, agent_start.off))
-    folder, sessions, load, todo, shown = None, 0, None, list[Advice](), tuple[replay_check.LastLoad, ...]()
+    abilities = tuple(list_abilities(offer, agent_start.modes, agent_start.why_passive))
+    folder, sessions, load_result, todo, last_loads = None, 0, None, list[Advice](), tuple[replay_check.LastLoad, ...]()
     if agent_start.store is not None:
-        name, others = name_command(agent_start.command), may_run_others(agent_start.command)
-        folder = agent_start.store.choose_agent(agent_start.agent_id, offer.name, name, may_run_others=others)
+        name, may_be_others = name_command(agent_start.command), may_run_others(agent_start.command)
+        folder = agent_start.store.choose_agent(agent_start.agent_id, offer.name, name, may_run_others=may_be_others)
         try:
             sessions = sum(row.agent_folder == folder for row in agent_start.store.list_all())
-            shown = replay_check.find_last_loads(agent_start.store, folder)
+            last_loads = replay_check.find_last_loads(agent_start.store, folder)
             if LOAD in offer.native and offer.dialect is not None:
-                load, todo = _check_load(probe, offer.dialect, agent_start, agent_start.store, folder, say)
+                load_result, todo = _check_load(
+                    probe, offer.dialect, agent_start, agent_start.store, folder, print_progress
+                )
         except AcpProxyError:  # the report on the store says it
             pass
-    return AgentReport(agent_start.command, None, (), (), seconds, offer, able, folder, sessions, load, shown), todo
+    return AgentReport(
+        agent_start.command, None, (), (), seconds, offer, abilities, folder, sessions, load_result, last_loads
+    ), todo
 
 
 def _check_load(
-    probe: Probe, spoken: Dialect, agent_start: AgentStart, store: CommandStore, folder: str, say: Callable[[str], None]
+    probe: Probe,
+    dialect: Dialect,
+    agent_start: AgentStart,
+    store: CommandStore,
+    folder: str,
+    print_progress: Callable[[str], None],
 ) -> tuple[LoadResult, list[Advice]]:
-    """Raises AcpProxyError."""
+    """Ask the agent for its newest session, and compare the replay with the transcript. Raises AcpProxyError."""
     newest = replay_check.find_newest_session(store, folder)
     if newest is None:
         return LoadResult(UNTRIED, "not compared: no complete session of this agent is recorded yet"), []
     row, reading = newest
     try:
-        say(f"Asking it to load the session {row.session_id} (at most {agent_start.seconds:g} s)")
+        print_progress(f"Asking it to load the session {row.session_id} (at most {agent_start.seconds:g} s)")
         replay = _ReplayCollector(row.session_id)
         params: dict[str, object] = {"sessionId": row.session_id, "cwd": row.cwd, "mcpServers": list[object]()}
         method = acp.LOAD
-        if spoken is versions.V2:
+        if dialect is versions.V2:
             method, params["replayFrom"] = acp.RESUME, {"type": "start"}
         answer = probe.ask(method, params, agent_start.seconds, replay.take)
         if answer.error is not None:
             return _report_refusal(answer.error, row.session_id, agent_start)
-        if replay.size > _HEARD_BYTES:
+        if replay.size > _MOST_REPLAY_BYTES:
             return LoadResult(UNTRIED, "not compared: its replay is too large", row.session_id), []
-        compared = replay_check.compare(reading, replay.told)
+        comparison = replay_check.compare(reading, replay.updates)
     except NoAnswer as problem:
         return LoadResult(SILENT, f"at {method}, the agent {problem}", row.session_id), []
     except OSError as problem:
@@ -169,16 +180,16 @@ def _check_load(
         ), []
     finally:
         reading.close()
-    match compared.outcome:
+    match comparison.outcome:
         case replay_check.LOSES:
-            text = f"it leaves out: {', '.join(compared.loses)}"
-            if agent_start.off is None and agent_start.modes.load != AGENT:
+            text = f"it leaves out: {', '.join(comparison.left_out)}"
+            if agent_start.why_passive is None and agent_start.modes.load != AGENT:
                 text += "; acp-proxy shows the transcript instead"
         case replay_check.WHOLE:
             text = "it replays everything"
         case _:
             text = "it replays something else than the transcript: the session may have continued without acp-proxy"
-    return LoadResult(compared.outcome, text, row.session_id, compared.loses), []
+    return LoadResult(comparison.outcome, text, row.session_id, comparison.left_out), []
 
 
 def _report_refusal(error: object, session_id: str, agent_start: AgentStart) -> tuple[LoadResult, list[Advice]]:
@@ -188,7 +199,9 @@ def _report_refusal(error: object, session_id: str, agent_start: AgentStart) -> 
             Advice("The agent needs a login. Log in with its own command.", False)
         ]
     mode = agent_start.modes.handover
-    if agent_start.off is None and (mode == "always" or (mode == "auto" and handover_lines.says_unknown(error))):
+    if agent_start.why_passive is None and (
+        mode == "always" or (mode == "auto" and handover_lines.says_unknown(error))
+    ):
         text += "; acp-proxy shows the transcript instead"
         todo = (
             "The agent refuses to load an old session, but your editor can open it: acp-proxy shows the transcript, "
@@ -205,40 +218,41 @@ def _report_refusal(error: object, session_id: str, agent_start: AgentStart) -> 
 def explain_failed_start(program: str, problem: OSError) -> tuple[str, str]:
     """What happened, and what to do about it."""
     if not isinstance(problem, FileNotFoundError):
-        ends = "so it would not start"
+        consequence = "so it would not start"
         advice = "Check that it is a program, and that it is executable (chmod +x)."
         if os.name == "nt":
             advice = "Give the path of a program. For a script, start its interpreter with the script as its argument."
-        return f"{program} cannot be executed ({problem.strerror}), {ends}", advice
+        return f"{program} cannot be executed ({problem.strerror}), {consequence}", advice
     if shutil.which(program) is not None:
-        ends = "so it would not start"
-        return f"{program} exists, but the interpreter in its first line does not, {ends}", "Correct that line."
+        consequence = "so it would not start"
+        return f"{program} exists, but the interpreter in its first line does not, {consequence}", "Correct that line."
     return explain_missing_program(program)
 
 
 def explain_missing_program(program: str) -> tuple[str, str]:
     """What happens because a program does not exist, and what to do about it."""
-    ends = "so it would not start"
+    consequence = "so it would not start"
     if os.path.dirname(program):
-        return f"{program} does not exist, {ends}", "Correct the path."
-    return f"{program} is not in PATH, {ends}", "Install it, or give its absolute path."
+        return f"{program} does not exist, {consequence}", "Correct the path."
+    return f"{program} is not in PATH, {consequence}", "Install it, or give its absolute path."
 
 
 def advise_on_silence(probe: Probe, status: int | None, *, shows_messages: bool = True) -> str:
     """Why the agent may have given no answer, and what to do. ``status``: its exit status, if it has ended.
     ``shows_messages``: the user sees what it wrote to stderr."""
-    if cause := explain_exit(status, [*probe.stray, *probe.stderr]):
+    if cause := explain_exit(status, [*probe.stray_lines, *probe.stderr_lines]):
         return cause
-    if probe.stderr:
-        messages = "See its messages on stderr." if shows_messages else f'Its last message: "{probe.stderr[-1]}".'
+    if probe.stderr_lines:
+        messages = "See its messages on stderr." if shows_messages else f'Its last message: "{probe.stderr_lines[-1]}".'
         return f"{messages} {ARGUMENTS}"
-    if probe.stray:
+    if probe.stray_lines:
         return f"Its output is not the Agent Client Protocol. {ARGUMENTS}"
     slow = " If it is only slow, use --timeout 120." if status is None else ""
     return f"It wrote nothing. {ARGUMENTS}{slow}"
 
 
 def read_error(error: object) -> str:
+    """An error's message and code, for people."""
     message = (acp.text(error, "message") or "no message")[:_MESSAGE_LENGTH]
     return f"{message} ({acp.member(error, 'code')})"
 

@@ -11,7 +11,7 @@ from acp_proxy.tools.doctor.probe import NoAnswer, Probe
 from acp_proxy.tools.registry.resolve import ResolvedAgent
 
 
-def folder_of(
+def ask_folder(
     store: CommandStore, agent: ResolvedAgent, agent_id: str | None, seconds: float, umask: int = -1
 ) -> tuple[str, dict[str, object]]:
     """Start an agent once. Returns the folder of its sessions, and the name and version that it reports.
@@ -31,10 +31,10 @@ def folder_of(
         raise AcpProxyError(f"at initialize, the agent {problem}. {advice}") from problem
     offer = read_offer(answer.result)
     if answer.error is not None or offer.dialect is None:
-        answer_given = (
+        problem_text = (
             "answers initialize with an error" if answer.error is not None else "does not speak version 1 or 2 of ACP"
         )
-        raise AcpProxyError(f"the agent {answer_given}, so it cannot continue a session. {advice}")
-    name, others = name_command(command), may_run_others(command)
-    folder = store.choose_agent(agent_id, offer.name, name, may_run_others=others)
+        raise AcpProxyError(f"the agent {problem_text}, so it cannot continue a session. {advice}")
+    name, may_be_others = name_command(command), may_run_others(command)
+    folder = store.choose_agent(agent_id, offer.name, name, may_run_others=may_be_others)
     return folder, {"name": offer.name, "version": offer.release}

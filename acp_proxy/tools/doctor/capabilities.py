@@ -21,7 +21,7 @@ from acp_proxy.proxy.capabilities import (
     Offer,
 )
 
-OURS, THEIRS, NOBODY = "acp-proxy", "agent", "nobody"
+BY_PROXY, BY_AGENT, BY_NOBODY = "acp-proxy", "agent", "nobody"
 _ORDER = (LIST, LOAD, RESUME, DELETE)
 _DRAFTS = {TITLE: acp.SET_TITLE, ARCHIVE: acp.ARCHIVE, STATUS: acp.STATUS}
 
@@ -31,27 +31,32 @@ class Ability:
     """Who answers a request, and why."""
 
     name: str
-    by: str
-    why: str
+    answered_by: str
+    reason: str
 
 
-def list_abilities(offer: Offer, modes: Modes, off: str | None) -> list[Ability]:
-    """``off``: why acp-proxy adds nothing at all, or None."""
-    if off is None and offer.dialect is None:
-        off = f"the agent speaks version {offer.version} of the protocol; acp-proxy passes it through and adds nothing"
-    serves = capabilities.choose_served(offer, modes) if off is None else ()
+def list_abilities(offer: Offer, modes: Modes, why_passive: str | None) -> list[Ability]:
+    """Who answers each request that editors send about sessions. ``why_passive``: why acp-proxy adds nothing at all, or
+    None."""
+    if why_passive is None and offer.dialect is None:
+        why_passive = (
+            f"the agent speaks version {offer.version} of the protocol; acp-proxy passes it through and adds nothing"
+        )
+    added = capabilities.choose_served(offer, modes) if why_passive is None else ()
     return [
-        _find_ability(name, offer.native, modes, serves, off)
+        _find_ability(name, offer.native, modes, added, why_passive)
         for name in (*_ORDER, *(_DRAFTS if modes.unstable else ()))
     ]
 
 
-def _find_ability(name: str, native: frozenset[str], modes: Modes, serves: tuple[str, ...], off: str | None) -> Ability:
-    if name in serves:
-        return Ability(name, OURS, _explain_added(name, native, modes))
+def _find_ability(
+    name: str, native: frozenset[str], modes: Modes, added: tuple[str, ...], why_passive: str | None
+) -> Ability:
+    if name in added:
+        return Ability(name, BY_PROXY, _explain_added(name, native, modes))
     if name in native:
-        return Ability(name, THEIRS, _ADDITION[name](modes) if off is None else "the agent's own")
-    return Ability(name, NOBODY, off if off is not None else _explain_missing(name, native, modes))
+        return Ability(name, BY_AGENT, _EXPLAIN_NATIVE[name](modes) if why_passive is None else "the agent's own")
+    return Ability(name, BY_NOBODY, why_passive if why_passive is not None else _explain_missing(name, native, modes))
 
 
 def _explain_added(name: str, native: frozenset[str], modes: Modes) -> str:
@@ -74,8 +79,8 @@ def _explain_missing(name: str, native: frozenset[str], modes: Modes) -> str:
     if name in _DRAFTS:
         return f"the agent has none, and --{LIST} {AGENT} is set"
     if name == RESUME:
-        also = f"; --resume {STORE} adds it" if LOAD in native else ""
-        return f"the agent has none; editors use session/load instead{also}"
+        hint = f"; --resume {STORE} adds it" if LOAD in native else ""
+        return f"the agent has none; editors use session/load instead{hint}"
     if name == LOAD and getattr(modes, name) != AGENT and modes.handover == NEVER:
         return f"the agent can neither load nor resume, and --handover {NEVER} is set"
     return f"the agent has none, and --{name} {AGENT} is set"
@@ -86,12 +91,12 @@ def _explain_list(modes: Modes) -> str:
 
 
 def _explain_load(modes: Modes) -> str:
-    also = "; if the agent refuses, a new session continues" if modes.handover == ALWAYS else ""
+    hint = "; if the agent refuses, a new session continues" if modes.handover == ALWAYS else ""
     match modes.load:
         case "auto":
-            return f"the agent's own; if it leaves something out, acp-proxy shows the transcript{also}"
+            return f"the agent's own; if it leaves something out, acp-proxy shows the transcript{hint}"
         case "store":
-            return f"the agent's own; --load {STORE} shows the transcript instead, if it is complete{also}"
+            return f"the agent's own; --load {STORE} shows the transcript instead, if it is complete{hint}"
     return f"the agent's own, unchanged, because --load {AGENT} is set"
 
 
@@ -107,6 +112,6 @@ def _explain_delete(modes: Modes) -> str:
     )
 
 
-_ADDITION = {LIST: _explain_list, LOAD: _explain_load, DELETE: _explain_delete} | dict.fromkeys(
+_EXPLAIN_NATIVE = {LIST: _explain_list, LOAD: _explain_load, DELETE: _explain_delete} | dict.fromkeys(
     (RESUME, *_DRAFTS), _explain_own
 )

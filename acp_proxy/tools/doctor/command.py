@@ -48,15 +48,15 @@ def doctor(
 
     if agent and agent[0] == "run":  # copied from an editor's arguments
         agent = ["acp-proxy", *agent]
-    os.umask(own := os.umask(0))
+    os.umask(umask := os.umask(0))
     with report_wrong_usage():
-        agent, environment = _find_by_name(agent or [])
+        agent, environment = _find_command_by_name(agent or [])
         os.environ.update(environment)
         store_given = split_run_command(agent or ["agent"], {})[0]["store"]
         root = find_root(
             store or store_given or str(find_default_root())
         )  # a fault in the configuration file stops no check
-        diagnosis = diagnose(root, find_machine(), agent or [], min(timeout, _DAY), own, _say, registry)
+        diagnosis = diagnose(root, find_machine(), agent or [], min(timeout, _DAY), umask, _print_progress, registry)
     if as_json:
         typer.echo(sanitize.format_json(formatting.encode_json(diagnosis), indent=2))
     else:
@@ -66,7 +66,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _find_by_name(words: list[str]) -> tuple[list[str], dict[str, str]]:
+def _find_command_by_name(words: list[str]) -> tuple[list[str], dict[str, str]]:
     """The command and the environment of an agent that an editor's settings name so; else the words as they are.
 
     Raises UsageError if several names begin so.
@@ -79,7 +79,7 @@ def _find_by_name(words: list[str]) -> tuple[list[str], dict[str, str]]:
     return in_settings[1:] if in_settings is not None else (words, {})
 
 
-def _say(text: str) -> None:
+def _print_progress(text: str) -> None:
     """Say on a terminal what the command is waiting for."""
     if sys.stderr.isatty():
         typer.echo(f"{text} …", err=True)

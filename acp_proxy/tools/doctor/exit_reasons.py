@@ -12,14 +12,15 @@ ARGUMENTS = "Check its arguments: many agents speak the protocol only with --acp
 
 @dataclass(frozen=True, slots=True)
 class _Cause:
-    """``sign``: what a message contains; its group, if it has one, replaces ``{0}`` in the others."""
+    """Why an agent ended. ``pattern``: what a message contains then; its group, if it has one, replaces ``{0}`` in
+    ``meaning`` and ``advice``."""
 
-    sign: re.Pattern[str]
-    means: str
+    pattern: re.Pattern[str]
+    meaning: str
     advice: str
 
 
-def _explain_program(sign: str) -> _Cause:
+def _make_program_cause(sign: str) -> _Cause:
     return _Cause(
         re.compile(sign),
         "the program {0} was not found",
@@ -27,23 +28,23 @@ def _explain_program(sign: str) -> _Cause:
     )
 
 
-_LACKS = r"\b(?:not|no|missing|invalid|expired|failed|unset|undefined|requires?d?|needs?|must|please|set)\b"
-_KEY = re.compile(rf"(?i:(?=.*{_LACKS})).*?\b([A-Z][A-Z0-9_]*_(?:KEY|TOKEN))\b|^KeyError: '([A-Z][A-Z0-9_]*)'")
+_WORDS_OF_LACK = r"\b(?:not|no|missing|invalid|expired|failed|unset|undefined|requires?d?|needs?|must|please|set)\b"
+_KEY = re.compile(rf"(?i:(?=.*{_WORDS_OF_LACK})).*?\b([A-Z][A-Z0-9_]*_(?:KEY|TOKEN))\b|^KeyError: '([A-Z][A-Z0-9_]*)'")
 _LOGIN = re.compile(
-    rf"(?i)(?=.*{_LACKS}).*\b(?:api[ _-]?keys?|credentials?|auth|authenticat\w+|log(?:ged)?[ -]?in"
+    rf"(?i)(?=.*{_WORDS_OF_LACK}).*\b(?:api[ _-]?keys?|credentials?|auth|authenticat\w+|log(?:ged)?[ -]?in"
     r"|sign(?:ed)?[ -]?in)\b"
     r"|\b(?:unauthorized|unauthenticated)\b"
 )
 
 _CAUSES = (
-    _explain_program(
+    _make_program_cause(
         r"^(?:\S*/)?env: (?:can't execute )?['\u2018]?([^'\u2019:]+)['\u2019]?: No such file or directory"
     ),
-    _explain_program(r"(?:^|[ :])([^\s:]+): command not found$"),
-    _explain_program(r"(?:: (?:line )?\d+: |\bsh: )(?:exec: )?([^\s:]+): not found$"),
-    _explain_program(r"\bcommand not found: (\S+)$"),
-    _explain_program(r"^'([^']+)' is not recognized as an internal or external command"),
-    _explain_program(r"\bspawn (\S+) ENOENT"),
+    _make_program_cause(r"(?:^|[ :])([^\s:]+): command not found$"),
+    _make_program_cause(r"(?:: (?:line )?\d+: |\bsh: )(?:exec: )?([^\s:]+): not found$"),
+    _make_program_cause(r"\bcommand not found: (\S+)$"),
+    _make_program_cause(r"^'([^']+)' is not recognized as an internal or external command"),
+    _make_program_cause(r"\bspawn (\S+) ENOENT"),
     _Cause(
         _KEY,
         "a key is missing or not valid",
@@ -85,7 +86,7 @@ _CAUSES = (
     ),
 )
 
-_STATUSES = {
+_MEANING_BY_STATUS = {
     NOT_FOUND: ("a program that it needs was not found", "Install it, or add its directory to PATH."),
     NOT_EXECUTABLE: ("a program that it needs cannot be executed", "Check that program's rights, or install it again."),
     -signal.SIGSEGV: ("it crashed", "Update it, or install it again."),
@@ -93,7 +94,10 @@ _STATUSES = {
     -signal.SIGABRT: ("it crashed", "Update it, or install it again."),
 }
 if hasattr(signal, "SIGKILL"):
-    _STATUSES[-signal.SIGKILL] = ("another program or the system ended it", "Check whether memory has run out.")
+    _MEANING_BY_STATUS[-signal.SIGKILL] = (
+        "another program or the system ended it",
+        "Check whether memory has run out.",
+    )
 
 
 def explain_exit(status: int | None, messages: Iterable[str]) -> str | None:
@@ -103,10 +107,10 @@ def explain_exit(status: int | None, messages: Iterable[str]) -> str | None:
     lines = [line.strip() for line in messages][::-1]
     for cause in _CAUSES:
         for line in lines:
-            if match := cause.sign.search(line):
+            if match := cause.pattern.search(line):
                 name = match[match.lastindex or 0]
-                return f'The message "{line}" means: {cause.means.format(name)}. {cause.advice.format(name)}'
-    if status in _STATUSES:
-        means, advice = _STATUSES[status]
-        return f"This means: {means}. {advice}"
+                return f'The message "{line}" means: {cause.meaning.format(name)}. {cause.advice.format(name)}'
+    if status in _MEANING_BY_STATUS:
+        meaning, advice = _MEANING_BY_STATUS[status]
+        return f"This means: {meaning}. {advice}"
     return None

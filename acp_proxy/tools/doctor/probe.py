@@ -32,12 +32,12 @@ from acp_proxy.protocol.jsonrpc import (
 from acp_proxy.run import agent_process, process_tree
 
 GRACE_SECONDS = 1.0
-"""From the end of its input to SIGTERM: nothing is under way."""
-_TICK = 0.02
+"""How long an agent has from the end of its input to SIGTERM: nothing is under way."""
+_POLL_SECONDS = 0.02
 _LAST_WORDS_SECONDS = 5.0
-"""For the status and the last of stderr, once its output has ended; what ends takes a moment."""
-_HELD_SECONDS = 1.0
-"""For its streams, once it is gone: something that has left its tree may hold them."""
+"""How long to wait for the status and the last of stderr, once the output has ended; what ends takes a moment."""
+_STREAM_SECONDS = 1.0
+"""How long to wait for the streams of an agent that has gone: something that has left its tree may hold them."""
 _READ_BYTES = 64 * 1024
 _READS_AHEAD = 16
 _LINE_BYTES = 64 * 1024 * 1024  # of a line that does not end: more than any agent was seen to say
@@ -45,8 +45,9 @@ _KEPT_LINES = 20
 _KEPT_CHARACTERS = 300
 _METHOD_NOT_FOUND = -32601
 _UNSUPPORTED_VERSION = -32022
-_MANY_REQUESTS = 30
-"""For an agent that asks on and on and reads none of the answers: so many fit into any pipe."""
+_MOST_REFUSED = 30
+"""How many requests of the agent are refused while it is asked something: it may ask on and on and read none of the
+answers, and so many fit into any pipe."""
 
 
 class NoAnswer(Exception):
@@ -59,7 +60,7 @@ class NoAnswer(Exception):
 
 
 class Probe:
-    """Use it in a ``with``, which ends the agent."""
+    """An agent that is started and asked. Use it in a ``with``, which ends the agent."""
 
     def __init__(self, command: list[str], umask: int = -1, environment: Mapping[str, str] | None = None) -> None:
         """``umask``: the agent's, where ours is not the user's own. ``environment``: the agent's; None: ours.
@@ -83,14 +84,14 @@ class Probe:
             umask=umask,
             env=environment,
         )
-        self.stray: deque[str] = deque(maxlen=_KEPT_LINES)
+        self.stray_lines: deque[str] = deque(maxlen=_KEPT_LINES)
         """What it wrote to its stdout that is none of the protocol."""
-        self.stderr: deque[str] = deque(maxlen=_KEPT_LINES)
+        self.stderr_lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._framer = LineFramer()
         self._output: queue.Queue[bytes] = queue.Queue(_READS_AHEAD)
         self._unread: deque[bytes] = deque()
-        self._asked = 0
-        self._refused = 0
+        self._request_count = 0
+        self._refused_count = 0
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read, self._read_stderr)]
         for thread in self._threads:
             thread.start()
@@ -111,45 +112,45 @@ class Probe:
         on_notification: Callable[[Notification], None] = lambda notification: None,
     ) -> Response:
         """The answer; ``on_notification`` gets each notification that comes before it. Raises NoAnswer."""
-        self._asked += 1
-        self._refused = 0
-        self._write({"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params})
-        until = time.monotonic() + seconds
+        self._request_count += 1
+        self._refused_count = 0
+        self._write({"jsonrpc": "2.0", "id": self._request_count, "method": method, "params": params})
+        deadline = time.monotonic() + seconds
         while True:
             while self._unread:
                 message = read_message(self._unread.popleft())
                 match message:
-                    case Response() if message.id == str(self._asked):
+                    case Response() if message.id == str(self._request_count):
                         return message
                     case _:
                         self._dispatch(message, on_notification)
-            self._read_more(until, seconds)
+            self._read_more(deadline, seconds)
 
     def initialize(self, client: str, seconds: float) -> Response:
         """The answer to ``initialize``: in version 2 if the agent refuses version 1. Raises NoAnswer.
 
         ``client``: the name of this client.
         """
-        about = {"name": client, "version": __version__}
-        first = {"protocolVersion": acp.VERSION, "clientCapabilities": {}, "clientInfo": about}
-        answer = self.ask(acp.INITIALIZE, first, seconds)
+        client_info = {"name": client, "version": __version__}
+        v1_params = {"protocolVersion": acp.VERSION, "clientCapabilities": {}, "clientInfo": client_info}
+        answer = self.ask(acp.INITIALIZE, v1_params, seconds)
         if acp.member(answer.error, "code") != _UNSUPPORTED_VERSION:
             return answer
-        second = {"protocolVersion": versions.V2.version, "capabilities": {}, "info": about}
-        return self.ask(acp.INITIALIZE, second, seconds)
+        v2_params = {"protocolVersion": versions.V2.version, "capabilities": {}, "info": client_info}
+        return self.ask(acp.INITIALIZE, v2_params, seconds)
 
-    def listen(self, quiet: float, seconds: float, on_notification: Callable[[Notification], None]) -> None:
-        """Read what comes until nothing has come for ``quiet`` seconds, or until it ends; at most ``seconds`` long.
+    def listen(self, quiet_seconds: float, seconds: float, on_notification: Callable[[Notification], None]) -> None:
+        """Read what comes until nothing has come for ``quiet_seconds``, or until it ends; at most for ``seconds``.
 
         Raises NoAnswer if it writes a line that does not end.
         """
-        until = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         while True:
             while self._unread:
                 self._dispatch(read_message(self._unread.popleft()), on_notification)
             now = time.monotonic()
             try:
-                data = self._output.get(timeout=max(0.0, min(quiet, until - now)))
+                data = self._output.get(timeout=max(0.0, min(quiet_seconds, deadline - now)))
             except queue.Empty:
                 return
             if not data:
@@ -157,7 +158,7 @@ class Probe:
                 return
             self._unread.extend(self._framer.feed(data))
             self._check_line()
-            if now > until:
+            if now > deadline:
                 return
 
     def _dispatch(self, message: Message, on_notification: Callable[[Notification], None]) -> None:
@@ -167,20 +168,20 @@ class Probe:
             case Notification():
                 on_notification(message)
             case Opaque(is_json=False) if message.raw.strip():
-                self.stray.append(_shorten(message.raw))
+                self.stray_lines.append(_shorten(message.raw))
 
-    def _read_more(self, until: float, seconds: float) -> None:
-        """Wait for more output. ``until``: by the clock; ``seconds``: what the message says. Raises NoAnswer."""
+    def _read_more(self, deadline: float, seconds: float) -> None:
+        """Wait for more output until the ``deadline``. Raises NoAnswer, whose text says ``seconds``."""
         try:
-            data = self._output.get(timeout=max(0.0, until - time.monotonic()))
+            data = self._output.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
             data = None
-        if data is None or time.monotonic() > until:
+        if data is None or time.monotonic() > deadline:
             raise NoAnswer(f"does not answer within {seconds:g} s")
         if data:
             self._unread.extend(self._framer.feed(data))
-        elif rest := self._framer.take_unfinished():
-            self._unread.append(rest)
+        elif last_line := self._framer.take_unfinished():
+            self._unread.append(last_line)
             self._output.put(b"")  # it is over, as we shall see again
         else:
             raise self._explain_end()
@@ -191,8 +192,8 @@ class Probe:
             raise NoAnswer("writes a line that does not end")
 
     def _refuse(self, request: Request) -> None:
-        self._refused += 1
-        if self._refused <= _MANY_REQUESTS:
+        self._refused_count += 1
+        if self._refused_count <= _MOST_REFUSED:
             refusal = {"code": _METHOD_NOT_FOUND, "message": "Method not found"}
             self._write({"jsonrpc": "2.0", "id": json.loads(request.id), "error": refusal})
 
@@ -202,33 +203,35 @@ class Probe:
             self._process.stdin.write(dump(message) + b"\n")
 
     def _explain_end(self) -> NoAnswer:
-        until = time.monotonic() + _LAST_WORDS_SECONDS
-        while self._process.poll() is None and time.monotonic() < until:
-            time.sleep(_TICK)
-        self._threads[1].join(max(0.0, until - time.monotonic()))
+        deadline = time.monotonic() + _LAST_WORDS_SECONDS
+        while self._process.poll() is None and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+        self._threads[1].join(max(0.0, deadline - time.monotonic()))
         status = self._process.returncode
         text = "closes its output without an answer" if status is None else agent_process.describe_end(status)
         return NoAnswer(text, status)
 
     def _end(self) -> None:
-        """Bounded: the agent and its tree are gone when this returns."""
-        family = process_tree.find_tree(self._process.pid)
+        """End the agent and its tree, in bounded time."""
+        processes = process_tree.find_tree(self._process.pid)
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
         for number, seconds in agent_process.find_end_steps(sys.platform, GRACE_SECONDS):
             if number is not None:
-                process_tree.send_signal(process_tree.find_running(family), number)
-            until = time.monotonic() + seconds
-            while (self._process.poll() is None or process_tree.find_running(family)) and time.monotonic() < until:
-                self._drop()
-                time.sleep(_TICK)
-            if self._process.returncode is not None and not process_tree.find_running(family):
+                process_tree.send_signal(process_tree.find_running(processes), number)
+            deadline = time.monotonic() + seconds
+            while (
+                self._process.poll() is None or process_tree.find_running(processes)
+            ) and time.monotonic() < deadline:
+                self._drop_output()
+                time.sleep(_POLL_SECONDS)
+            if self._process.returncode is not None and not process_tree.find_running(processes):
                 break
         self._close()
 
-    def _drop(self) -> None:
-        """It may be writing, and see its end of file only then."""
+    def _drop_output(self) -> None:
+        """Read and forget what the agent has written: it may see its end of file only then."""
         while True:
             try:
                 self._output.get_nowait()
@@ -236,11 +239,11 @@ class Probe:
                 return
 
     def _close(self) -> None:
-        until = time.monotonic() + _HELD_SECONDS
+        deadline = time.monotonic() + _STREAM_SECONDS
         for thread, stream in zip(self._threads, (self._process.stdout, self._process.stderr), strict=True):
-            while thread.is_alive() and time.monotonic() < until:
-                self._drop()
-                thread.join(_TICK)
+            while thread.is_alive() and time.monotonic() < deadline:
+                self._drop_output()
+                thread.join(_POLL_SECONDS)
             if stream is not None and not thread.is_alive():
                 stream.close()
 
@@ -256,11 +259,11 @@ class Probe:
         assert self._process.stderr is not None
         framer = LineFramer()
         while data := self._process.stderr.read(_READ_BYTES):
-            self.stderr.extend(_shorten(line) for line in framer.feed(data) if line.strip())
+            self.stderr_lines.extend(_shorten(line) for line in framer.feed(data) if line.strip())
             if framer.unfinished_size > _LINE_BYTES:
                 framer.take_unfinished()
-        if rest := framer.take_unfinished():
-            self.stderr.append(_shorten(rest))
+        if last_line := framer.take_unfinished():
+            self.stderr_lines.append(_shorten(last_line))
 
 
 def _shorten(line: bytes) -> str:

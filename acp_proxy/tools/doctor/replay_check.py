@@ -22,8 +22,8 @@ from acp_proxy.transcript.file_format import NoteType
 
 _MAX_BYTES = 16 * 1024 * 1024
 """Bytes of a transcript: the user waits while it is read."""
-_LOOKED_AT = 20
-_TOLD_OF = 5
+_MOST_EXAMINED = 20
+_MOST_REPORTED = 5
 """The number of newest sessions to report: enough to show a pattern of the agent."""
 
 WHOLE, LOSES, OTHER = "whole", "loses", "other"
@@ -31,10 +31,10 @@ WHOLE, LOSES, OTHER = "whole", "loses", "other"
 
 @dataclass(frozen=True, slots=True)
 class ReplayComparison:
-    """``loses``: what the agent's replay leaves out, in words."""
+    """``outcome``: ``WHOLE``, ``LOSES`` or ``OTHER``. ``left_out``: what the agent's replay leaves out, in words."""
 
     outcome: str
-    loses: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +42,19 @@ class LastLoad:
     """Whose replay the last load of a session showed, ``transcript`` or ``agent``, and why."""
 
     session_id: str
-    shown: str
-    why: str
+    shown_replay: str
+    reason: str
 
 
 def find_last_loads(store: CommandStore, agent_folder: str) -> tuple[LastLoad, ...]:
     """What the last loads of the agent's newest sessions showed, and by which rule. Raises AcpProxyError."""
     rows = (row for row in store.list_all() if row.agent_folder == agent_folder and row.size <= _MAX_BYTES)
     loads: list[LastLoad] = []
-    for row in islice(rows, _LOOKED_AT):
+    for row in islice(rows, _MOST_EXAMINED):
         with suppress(OSError, AcpProxyError):
             note = _read_last_replay(store.open_listed(row))
             rule = Rule.find(note.get("rule"))
-            if rule is not None and len(loads) < _TOLD_OF:
+            if rule is not None and len(loads) < _MOST_REPORTED:
                 loads.append(
                     LastLoad(row.session_id, acp.text(note, "shown") or "", f"rule {rule.number}: {rule.reason}")
                 )
@@ -62,21 +62,21 @@ def find_last_loads(store: CommandStore, agent_folder: str) -> tuple[LastLoad, .
 
 
 def _read_last_replay(reading: Reading) -> Mapping[str, object]:
-    """Raises OSError."""
-    last: Mapping[str, object] = {}
+    """The last note about a replay in a transcript; empty if there is none. Closes it. Raises OSError."""
+    last_note: Mapping[str, object] = {}
     try:
         for _, _, raw in reading.read_raw_lines():
             for _, note in file_format.find_notes(raw, (NoteType.REPLAY,)):
-                last = note
+                last_note = note
     finally:
         reading.close()
-    return last
+    return last_note
 
 
 def find_newest_session(store: CommandStore, agent_folder: str) -> tuple[ListedSession, Reading] | None:
     """The newest session that can test the agent's load, opened. Raises AcpProxyError."""
     rows = (row for row in store.list_all() if row.agent_folder == agent_folder and _is_suitable(row))
-    for row in islice(rows, _LOOKED_AT):
+    for row in islice(rows, _MOST_EXAMINED):
         try:
             reading = store.open_listed(row)
         except (OSError, AcpProxyError):
@@ -110,13 +110,13 @@ def compare(reading: Reading, lines: list[bytes]) -> ReplayComparison:
 
 
 def _list_losses(facts: ReplayFacts) -> Iterator[str]:
-    text, known = facts.text, sum(end - start for start, end in facts.known_spans)
+    text, known_length = facts.text, sum(end - start for start, end in facts.known_spans)
     if facts.user_count < len(text.users):
         yield "some of the user's words" if facts.user_count else "the user's words"
-    if known < len(text.words):
-        yield "some of the agent's words" if known else "the agent's words"
-    lost = len(text.calls) - len(facts.known_calls)
-    if lost > 0:
-        yield f"{lost} of {len(text.calls)} tool call{'s' if len(text.calls) > 1 else ''}"
+    if known_length < len(text.words):
+        yield "some of the agent's words" if known_length else "the agent's words"
+    missing_calls = len(text.calls) - len(facts.known_calls)
+    if missing_calls > 0:
+        yield f"{missing_calls} of {len(text.calls)} tool call{'s' if len(text.calls) > 1 else ''}"
     if text.thoughts and not facts.has_thoughts:
         yield "the agent's thoughts"

@@ -30,13 +30,13 @@ from acp_proxy.tools.registry.resolve import resolve
 class Diagnosis:
     store: StoreReport
     versions: dict[str, str | None]
-    editors: list[Configuration]
+    configurations: list[Configuration]
     agent: AgentReport | None
-    todo: list[Advice]
+    advice: list[Advice]
 
     @property
     def is_well(self) -> bool:
-        return not any(todo.is_wrong for todo in self.todo)
+        return not any(todo.is_wrong for todo in self.advice)
 
 
 def diagnose(
@@ -45,49 +45,53 @@ def diagnose(
     words: list[str],
     seconds: float,
     umask: int,
-    say: Callable[[str], None],
+    print_progress: Callable[[str], None],
     registry: str = "",
 ) -> Diagnosis:
-    """``words``: an agent's command, as ``split_run_command`` takes it, or none. ``umask``: the user's own umask.
-    ``registry``: goes before that of the command. Raises UsageError.
+    """Check everything. Raises UsageError.
+
+    ``words``: an agent's command, as ``split_run_command`` takes it, or none. ``seconds``: how long each answer of the
+    agent may take. ``umask``: the user's own umask. ``registry``: goes before that of the command.
     """
-    store, of_store = store_report.examine(root)
+    store, store_advice = store_report.examine(root)
     found_versions = versions()
     editors = find_configurations(machine)
-    todo = [Advice(text) for text in config_file.read_user_file()[1]]
+    advice = [Advice(text) for text in config_file.read_user_file()[1]]
     values, command = split_run_command(words or ["agent"], {})
     try:
         values, command = split_run_command(words or ["agent"], dict(machine.environment))
     except UsageError as problem:
-        todo.append(Advice(f"run exits immediately with status 2: {problem}"))
+        advice.append(Advice(f"run exits immediately with status 2: {problem}"))
     if values["no-record"]:
-        todo.append(
+        advice.append(
             Advice(
                 "run records nothing, because of --no-record, ACP_PROXY_NO_RECORD or the configuration file. "
                 "To see which: acp-proxy config",
                 is_wrong=False,
             )
         )
-    examined, of_agent = None, list[Advice]()
+    agent_result, agent_advice = None, list[Advice]()
     if words:
-        examined, of_agent = _examine_agent(root, store, values, command, seconds, umask, say, registry)
-    todo = [  # the worst first: nothing is recorded; what the user asked about; some agents do not start
-        *(of_store if store.off is not None else ()),
-        *of_agent,
+        agent_result, agent_advice = _examine_agent(
+            root, store, values, command, seconds, umask, print_progress, registry
+        )
+    advice = [  # the worst first: nothing is recorded; what the user asked about; some agents do not start
+        *(store_advice if store.why_not_recording is not None else ()),
+        *agent_advice,
         *(
             Advice(f"{name} is missing. Install acp-proxy again.")
             for name, version in found_versions.items()
             if version is None
         ),
-        *todo,
+        *advice,
         *_advise_on_editors(editors, root),
-        *(of_store if store.off is None else ()),
+        *(store_advice if store.why_not_recording is None else ()),
     ]
-    return Diagnosis(store, found_versions, editors, examined, join_alike(todo))
+    return Diagnosis(store, found_versions, editors, agent_result, join_alike(advice))
 
 
 def diagnose_agent(
-    root: Path, words: list[str], seconds: float, umask: int, say: Callable[[str], None]
+    root: Path, words: list[str], seconds: float, umask: int, print_progress: Callable[[str], None]
 ) -> tuple[AgentReport, list[Advice]]:
     """An agent alone, as this process' environment has it. The arguments are those of ``diagnose``."""
     store, _ = store_report.examine(root)
@@ -96,7 +100,7 @@ def diagnose_agent(
     except UsageError as problem:
         text = f"run exits immediately with status 2: {problem}"
         return AgentReport(words, text), [Advice(text)]
-    return _examine_agent(root, store, values, command, seconds, umask, say)
+    return _examine_agent(root, store, values, command, seconds, umask, print_progress)
 
 
 def _examine_agent(
@@ -106,20 +110,22 @@ def _examine_agent(
     command: list[str],
     seconds: float,
     umask: int,
-    say: Callable[[str], None],
+    print_progress: Callable[[str], None],
     registry: str = "",
 ) -> tuple[AgentReport, list[Advice]]:
     try:
-        agent = resolve(command, Registry(registry or values["registry"], say=say), say, may_wait=True)
+        agent = resolve(
+            command, Registry(registry or values["registry"], say=print_progress), print_progress, may_wait=True
+        )
     except RegistryError as problem:
         text = str(problem)
         return AgentReport(command, text), [Advice(text[:1].upper() + text[1:])]
     agent_start = _make_start(root, store, values, agent.words, seconds, umask)
-    report, todo = agent_report.examine(replace(agent_start, variables=agent.variables), say)
-    if agent.problem is not None and todo:  # it is no id of the registry either
-        why = agent.problem.removeprefix(f"{command[0]} is not in PATH. ")
-        todo[0] = replace(todo[0], text=f"{todo[0].text} {why}")
-    return report, todo
+    report, advice = agent_report.examine(replace(agent_start, variables=agent.variables), print_progress)
+    if agent.problem is not None and advice:  # it is no id of the registry either
+        reason = agent.problem.removeprefix(f"{command[0]} is not in PATH. ")
+        advice[0] = replace(advice[0], text=f"{advice[0].text} {reason}")
+    return report, advice
 
 
 def _make_start(
@@ -127,18 +133,18 @@ def _make_start(
 ) -> AgentStart:
     answerers = {name: values[name] for name in ("list", "load", "delete", "resume", "handover")}
     modes = Modes(**answerers, unstable=bool(values["unstable"]))
-    opened = None
-    if store.is_there and store.off is None:
+    opened_store = None
+    if store.exists and store.why_not_recording is None:
         with contextlib.suppress(StoreRefused):  # it changed since the check
-            opened = CommandStore(root, create=False)
-    off = None
+            opened_store = CommandStore(root, create=False)
+    why_passive = None
     if values["no-record"]:
-        off = "acp-proxy adds nothing, because it records nothing"
+        why_passive = "acp-proxy adds nothing, because it records nothing"
     elif values["no-synthesize"]:
-        off = "acp-proxy adds nothing, because --no-synthesize is set"
-    elif store.off is not None:
-        off = "acp-proxy adds nothing, because it cannot record"
-    return AgentStart(command, modes, values["agent-id"] or None, opened, off, seconds, umask)
+        why_passive = "acp-proxy adds nothing, because --no-synthesize is set"
+    elif store.why_not_recording is not None:
+        why_passive = "acp-proxy adds nothing, because it cannot record"
+    return AgentStart(command, modes, values["agent-id"] or None, opened_store, why_passive, seconds, umask)
 
 
 def split_run_command(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str], list[str]]:
@@ -148,48 +154,49 @@ def split_run_command(words: list[str], environment: dict[str, str]) -> tuple[di
     words = command_line.split_line(words)
     if command_line.lacks_run(words):
         raise UsageError(command_line.MISSING_RUN)
-    behind = command_line.find_words_behind_run(words)
+    words_behind_run = command_line.find_words_behind_run(words)
     file, _ = config_file.read_user_file()
-    return options.parse(["--", *words] if behind is None else behind, environment, file)
+    return options.parse(["--", *words] if words_behind_run is None else words_behind_run, environment, file)
 
 
 def _advise_on_editors(editors: list[Configuration], root: Path) -> list[Advice]:
-    todo, some_are_proxied = [], any(configuration.is_proxied for configuration in editors)
+    advice, some_are_proxied = [], any(configuration.is_proxied for configuration in editors)
     for configuration in editors:
         name = configuration.editor.name
         if configuration.problem is not None:
-            todo.append(Advice(f"{configuration.path} cannot be read: {configuration.problem}. Correct the file."))
+            advice.append(Advice(f"{configuration.path} cannot be read: {configuration.problem}. Correct the file."))
         for agent in configuration.agents:
-            todo += _advise_on_entry(configuration.editor.title, agent, name, root)
+            advice += _advise_on_entry(configuration.editor.title, agent, name, root)
             if agent.way is Way.DIRECT and some_are_proxied:
                 command = shell_quote.join(["acp-proxy", "setup", "--editor", str(name), "--agent", agent.name])
                 text = f'{configuration.editor.title} starts "{agent.name}" directly, so it is not recorded.'
-                todo.append(Advice(f"{text} To put acp-proxy in front of it: {command}", is_wrong=False))
+                advice.append(Advice(f"{text} To put acp-proxy in front of it: {command}", is_wrong=False))
     if not any(configuration.is_proxied or configuration.problem is not None for configuration in editors):
         text = "No editor on this machine starts an agent through acp-proxy. To set them up:"
-        todo.append(Advice(f"{text} acp-proxy setup", is_wrong=False))
-    return todo
+        advice.append(Advice(f"{text} acp-proxy setup", is_wrong=False))
+    return advice
 
 
 def _advise_on_entry(title: str, agent: ConfiguredAgent, editor: Name, root: Path) -> Iterator[Advice]:
-    starts, where = f'{title} starts "{agent.name}"', f'"{agent.name}" in {title}'
+    beginning, found_in = f'{title} starts "{agent.name}"', f'"{agent.name}" in {title}'
     if agent.program is not None and not _is_there(agent.program):
-        text = f"{starts} with {agent.program}, which does not exist."
-        yield Advice(f"{text} To write the present path there: acp-proxy setup --editor {editor}", where=where)
-    if agent.missing is not None:
-        cause = ". ".join(agent_report.explain_missing_program(agent.missing))
-        yield Advice(f"{starts} {agent.way.value}, but {cause}", cause=cause, where=where)
+        text = f"{beginning} with {agent.program}, which does not exist."
+        yield Advice(f"{text} To write the present path there: acp-proxy setup --editor {editor}", found_in=found_in)
+    if agent.missing_program is not None:
+        cause = ". ".join(agent_report.explain_missing_program(agent.missing_program))
+        yield Advice(f"{beginning} {agent.way.value}, but {cause}", cause=cause, found_in=found_in)
     if agent.problem is not None:
         mend = f". To write it there: acp-proxy setup --editor {editor}" if agent.problem == MISSING_RUN else ""
         yield Advice(
-            f"{starts} through acp-proxy, which exits immediately with status 2: {agent.problem}{mend}", where=where
+            f"{beginning} through acp-proxy, which exits immediately with status 2: {agent.problem}{mend}",
+            found_in=found_in,
         )
     elif agent.way is Way.PROXIED and not agent.is_recorded:
-        why = "because of --no-record, ACP_PROXY_NO_RECORD or the configuration file"
-        yield Advice(f"{starts} through acp-proxy, which records nothing, {why}.", is_wrong=False)
+        reason = "because of --no-record, ACP_PROXY_NO_RECORD or the configuration file"
+        yield Advice(f"{beginning} through acp-proxy, which records nothing, {reason}.", is_wrong=False)
     elif agent.store is not None and agent.is_kept_elsewhere(root):
-        at = f"acp-proxy doctor --store {shell_quote.quote(agent.store)}"
-        yield Advice(f"{starts} with another store, which was not checked. To check it: {at}", is_wrong=False)
+        command = f"acp-proxy doctor --store {shell_quote.quote(agent.store)}"
+        yield Advice(f"{beginning} with another store, which was not checked. To check it: {command}", is_wrong=False)
 
 
 def _is_there(program: str) -> bool:

@@ -22,7 +22,7 @@ from acp_proxy.tools.doctor.advice import Advice
 from acp_proxy.transcript.private_files import JOURNAL_FILE
 
 ANSWER_SECONDS = 20.0
-"""Seconds. Rebuilding the index of a large store takes several."""
+"""How long the store may take to answer: rebuilding the index of a large one takes several seconds."""
 _LITTLE_SPACE = 256 * 1024 * 1024
 _BLOCK = 4096
 
@@ -31,19 +31,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """``size``: of all files, in bytes; ``transcripts``, ``deleted``: of the transcripts, and of those that can be
-    restored. ``sessions``: None if they cannot be counted. ``off``: why nothing can be recorded now."""
+    """What was found of a store. ``size``: bytes of all files; ``transcripts``, ``deleted``: bytes of the transcripts,
+    and of those that can be restored. ``sessions``: how many there are; None if they cannot be counted.
+    ``why_not_recording``: why nothing can be recorded now; None: something can."""
 
-    place: Path
-    is_there: bool
+    root: Path
+    exists: bool
     mode: int | None = None
     files: int = 0
     size: int = 0
     agents: int = 0
     sessions: int | None = None
     unreadable: tuple[tuple[Path, str], ...] = ()
-    free: int | None = None
-    off: str | None = None
+    free_bytes: int | None = None
+    why_not_recording: str | None = None
     transcripts: int = 0
     deleted: int = 0
 
@@ -51,24 +52,26 @@ class StoreReport:
 def examine(root: Path) -> tuple[StoreReport, list[Advice]]:
     report = run_in_time(lambda: _examine(root))
     if report is None:
-        why = "it does not answer"
-        return StoreReport(root, True, off=why), [Advice(f"{root} does not answer. Choose another place with --store.")]
+        reason = "it does not answer"
+        return StoreReport(root, True, why_not_recording=reason), [
+            Advice(f"{root} does not answer. Choose another place with --store.")
+        ]
     return report
 
 
-def run_in_time(look: Callable[[], T]) -> T | None:
+def run_in_time(check: Callable[[], T]) -> T | None:
     """The result; None after a timeout, when the thread is left alone."""
     results: list[T] = []
-    looking = threading.Thread(target=lambda: results.append(look()), daemon=True)
-    looking.start()
-    looking.join(ANSWER_SECONDS)
+    thread = threading.Thread(target=lambda: results.append(check()), daemon=True)
+    thread.start()
+    thread.join(ANSWER_SECONDS)
     return results[0] if results else None
 
 
 def _examine(root: Path) -> tuple[StoreReport, list[Advice]]:
     if not os.path.lexists(root):
-        off = _explain_unmakeable(root)
-        return StoreReport(root, False, off=off), [Advice(off)] if off else []
+        reason = _explain_unmakeable(root)
+        return StoreReport(root, False, why_not_recording=reason), [Advice(reason)] if reason else []
     try:
         store = CommandStore(root, create=False)
         store.check_writable()  # raises StoreRefused, also before a store is created
@@ -84,29 +87,31 @@ def _examine(root: Path) -> tuple[StoreReport, list[Advice]]:
     files, size = _measure(root)
     transcripts, deleted = (_measure(folder)[1] for folder in (store.layout.transcripts, store.layout.deleted))
     transcripts -= _measure(store.layout.transcripts, JOURNAL_FILE)[1]
-    free = shutil.disk_usage(root).free
-    todo = []
+    free_bytes = shutil.disk_usage(root).free
+    advice = []
     sessions = None
     try:
         sessions = len(store.list_all())
     except Unreadable as problem:
-        todo.append(Advice(f"The index cannot be read ({problem.name}). Run: acp-proxy verify"))
+        advice.append(Advice(f"The index cannot be read ({problem.name}). Run: acp-proxy verify"))
     unreadable_files = list(store.find_unreadable())
-    todo += [Advice(f"{path} cannot be read: {why}. {what_to_do}.") for path, why, what_to_do in unreadable_files]
-    unreadable = tuple((path, why) for path, why, _ in unreadable_files)
-    if free < _LITTLE_SPACE:
-        todo.append(
+    advice += [
+        Advice(f"{path} cannot be read: {reason}. {what_to_do}.") for path, reason, what_to_do in unreadable_files
+    ]
+    unreadable = tuple((path, reason) for path, reason, _ in unreadable_files)
+    if free_bytes < _LITTLE_SPACE:
+        advice.append(
             Advice(f"The disk of {root} is nearly full. Free some space, or move the store with --store.", False)
         )
     mode = _read_mode(root)
     if mode is not None and mode & 0o077:
-        todo.append(Advice(f"Others can read {root}. Run: {shell_quote.join(['chmod', '700', str(root)])}"))
-    report = StoreReport(root, True, mode, files, size, len(store.list_agents()), sessions, unreadable, free)
-    return replace(report, transcripts=transcripts, deleted=deleted), todo
+        advice.append(Advice(f"Others can read {root}. Run: {shell_quote.join(['chmod', '700', str(root)])}"))
+    report = StoreReport(root, True, mode, files, size, len(store.list_agents()), sessions, unreadable, free_bytes)
+    return replace(report, transcripts=transcripts, deleted=deleted), advice
 
 
-def _report_refusal(root: Path, why: str) -> tuple[StoreReport, list[Advice]]:
-    return StoreReport(root, True, _read_mode(root), off=why), [Advice(why)]
+def _report_refusal(root: Path, reason: str) -> tuple[StoreReport, list[Advice]]:
+    return StoreReport(root, True, _read_mode(root), why_not_recording=reason), [Advice(reason)]
 
 
 def _read_mode(root: Path) -> int | None:

@@ -27,8 +27,10 @@ _ADAPTER_COMMANDS = {"claude": "npx -y @agentclientprotocol/claude-agent-acp"}
 
 def find_name(names: Iterable[str], word: str) -> list[str]:
     """The names that are this word, as it is written, else in other cases."""
-    known = list(dict.fromkeys(names))
-    return [name for name in known if name == word] or [name for name in known if name.casefold() == word.casefold()]
+    all_names = list(dict.fromkeys(names))
+    return [name for name in all_names if name == word] or [
+        name for name in all_names if name.casefold() == word.casefold()
+    ]
 
 
 def find_beginning(names: Iterable[str], word: str) -> list[str]:
@@ -40,13 +42,13 @@ def find_beginning(names: Iterable[str], word: str) -> list[str]:
 class NamedAgent:
     """An agent that a user names. ``title``: the name of its entry. ``command``: what acp-proxy is to start.
 
-    ``given``: the command as the user gives it. ``names``: how commands may name it, in lowercase. ``problem``: what
-    to say of a program that is not here, where the registry could not say whether it is an id.
+    ``given_command``: the command as the user gives it. ``names``: how commands may name it, in lowercase.
+    ``problem``: what to say of a program that is not here, where the registry could not say whether it is an id.
     """
 
     title: str
     command: list[str]
-    given: list[str]
+    given_command: list[str]
     names: frozenset[str]
     problem: str | None = None
 
@@ -55,16 +57,20 @@ class NamedAgent:
 
         Arguments count if the user gives some. A program given by its path is no other one of the same name.
         """
-        if (behind := command_line.find_words_behind_run([*words])) is not None:
+        if (words_behind_run := command_line.find_words_behind_run([*words])) is not None:
             try:
-                _, words = options.parse(behind, {})
+                _, words = options.parse(words_behind_run, {})
             except UsageError:
-                words = behind
-        if list(words) in (self.command, self.given):
+                words = words_behind_run
+        if list(words) in (self.command, self.given_command):
             return True
-        own = _arguments(self.given)
-        is_path = any(os.path.isabs(word) for word in self.given)
-        return not is_path and not self.names.isdisjoint(_names(words)) and own in ([], _arguments(words))
+        given_arguments = _find_arguments(self.given_command)
+        is_path = any(os.path.isabs(word) for word in self.given_command)
+        return (
+            not is_path
+            and not self.names.isdisjoint(_list_names(words))
+            and given_arguments in ([], _find_arguments(words))
+        )
 
 
 def name_agent(command: list[str], registry: Registry) -> NamedAgent:
@@ -76,36 +82,40 @@ def name_agent(command: list[str], registry: Registry) -> NamedAgent:
     """
     word = command[0]
     registered: RegisteredAgent | None = None
-    unread: str | None = None
+    problem_of_word: str | None = None
     if names_an_id(command) or (len(command) == 1 and is_id(word)):
         try:
             registered = registry.find(word.removeprefix(PREFIX), may_download=may_download(command))
         except RegistryError as problem:
             if word.startswith(PREFIX):
                 raise
-            unread = None if isinstance(problem, NotInRegistry) else explain_missing(word, problem)
+            problem_of_word = None if isinstance(problem, NotInRegistry) else explain_missing(word, problem)
     if registered is None:
-        return NamedAgent(name_command(command), command, command, _names(command), unread)
-    started = [registered.archive.program, *registered.words] if registered.archive is not None else [*registered.words]
-    names = _names(started) | {registered.id}
+        return NamedAgent(name_command(command), command, command, _list_names(command), problem_of_word)
+    started_words = (
+        [registered.archive.program, *registered.words] if registered.archive is not None else [*registered.words]
+    )
+    names = _list_names(started_words) | {registered.id}
     if not names_an_id(command):
-        if registered.archive is not None and name_command(started) != word:  # another program of that name
-            return NamedAgent(name_command(command), command, command, _names(command))
-        return NamedAgent(name_command(command), [word, *_arguments(started)], command, names | _names(command))
-    by_command = registered.id if registered.archive is not None else name_command(started)
-    title = by_command if by_command in KNOWN_AGENTS else registered.name
-    return NamedAgent(title, [f"{PREFIX}{registered.id}", *list_words_behind(started, command)], command, names)
+        if registered.archive is not None and name_command(started_words) != word:  # another program of that name
+            return NamedAgent(name_command(command), command, command, _list_names(command))
+        return NamedAgent(
+            name_command(command), [word, *_find_arguments(started_words)], command, names | _list_names(command)
+        )
+    name_by_command = registered.id if registered.archive is not None else name_command(started_words)
+    title = name_by_command if name_by_command in KNOWN_AGENTS else registered.name
+    return NamedAgent(title, [f"{PREFIX}{registered.id}", *list_words_behind(started_words, command)], command, names)
 
 
-def open_registry(option: str, options_of_run: Sequence[str], say: Callable[[str], None]) -> Registry:
+def open_registry(option: str, options_of_run: Sequence[str], print_line: Callable[[str], None]) -> Registry:
     """The registry in which ``run`` will look. ``option``: the value of a command's own ``--registry``, which goes
-    before ``options_of_run``. ``say``: as for ``Registry``. Raises UsageError."""
+    before ``options_of_run``. ``print_line``: as for ``Registry``. Raises UsageError."""
     file, _ = config_file.read_user_file()
     values, _ = options.parse([*options_of_run, "--", "agent"], dict(os.environ), file)
-    return Registry(option or values["registry"], say=say)
+    return Registry(option or values["registry"], say=print_line)
 
 
-def write_registry_option(option: str, command: Sequence[str]) -> list[str]:
+def make_registry_option(option: str, command: Sequence[str]) -> list[str]:
     """The options that make ``run`` look in the same registry, whatever its directory, if the command is an id."""
     if not option or not command[0].startswith(PREFIX):
         return []
@@ -124,17 +134,21 @@ def advise_adapter(command: Sequence[str]) -> list[str]:
     ]
 
 
-def _names(command: Sequence[str]) -> frozenset[str]:
+def _list_names(command: Sequence[str]) -> frozenset[str]:
     """How the agent of a command is called: by its program or package, and by others of the same agent."""
     if not command:
         return frozenset()
     name = command[0].removeprefix(PREFIX) if command[0].startswith(PREFIX) else name_command([*command])
-    known = KNOWN_AGENTS.get(name.lower())
-    return frozenset({name.lower(), *(known_name for known_name, agent in KNOWN_AGENTS.items() if agent is known)})
+    known_agent = KNOWN_AGENTS.get(name.lower())
+    return frozenset(
+        {name.lower(), *(known_name for known_name, agent in KNOWN_AGENTS.items() if agent is known_agent)}
+    )
 
 
-def _arguments(command: Sequence[str]) -> list[str]:
+def _find_arguments(command: Sequence[str]) -> list[str]:
     """The words behind the one that names the agent."""
     name = name_command([*command])
-    first = next(at for at in range(1, len(command) + 1) if name_command([*command[:at]]) == name)
-    return [*command[first:]]
+    count = next(
+        count_to_try for count_to_try in range(1, len(command) + 1) if name_command([*command[:count_to_try]]) == name
+    )
+    return [*command[count:]]

@@ -17,11 +17,11 @@ from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.installation import explain_no_mcp
-from acp_proxy.tools.editors.known_editors import OF_NEOVIM, Name, find_editors, find_near_editors
+from acp_proxy.tools.editors.known_editors import NEOVIM_PLUGINS, Name, find_editors, find_near_editors
 from acp_proxy.tools.registry import PREFIX
 
 _WHOLE = "--whole"
-_WITH_PATH = ("--store", "--registry", "--redact")
+_OPTIONS_WITH_PATH = ("--store", "--registry", "--redact")
 """Options of ``run`` whose value may be a path."""
 NAMES = [word for name in Name for word in (str(name), *(["emacs"] if name is Name.AGENT_SHELL else []))]
 """What to give for an editor. Emacs, unlike Neovim, has one plugin, and its users may not know that by name."""
@@ -33,17 +33,17 @@ def read_name(word: str) -> Name:
     editors = find_editors(word)
     if len(editors) == 1:
         return editors[0]
-    if editors == list(OF_NEOVIM):
+    if editors == list(NEOVIM_PLUGINS):
         raise typer.BadParameter(
-            f"give the name of your Neovim plugin instead, such as: acp-proxy editor {OF_NEOVIM[0]} opencode acp "
-            f"(or {', '.join(OF_NEOVIM[1:])})."
+            f"give the name of your Neovim plugin instead, such as: acp-proxy editor {NEOVIM_PLUGINS[0]} opencode acp "
+            f"(or {', '.join(NEOVIM_PLUGINS[1:])})."
         )
     if editors:
         raise typer.BadParameter(f"{word!r} may be {' or '.join(editors)}.")
-    near = find_near_editors(word)
-    begin = shell_quote.join([*own_command.make_settings_command()[0], "run"])
-    any_other = f"In any other editor, use the agent's command with this in front of it: {begin}"
-    advice = f"Did you mean {' or '.join(near)}?" if near else any_other
+    near_names = find_near_editors(word)
+    our_words = shell_quote.join([*own_command.make_settings_command()[0], "run"])
+    advice_for_others = f"In any other editor, use the agent's command with this in front of it: {our_words}"
+    advice = f"Did you mean {' or '.join(near_names)}?" if near_names else advice_for_others
     raise typer.BadParameter(f"{word!r} is not one of {', '.join(map(repr, NAMES))}. {advice}")
 
 
@@ -81,9 +81,9 @@ def editor(
     from acp_proxy.tools.editors.advice import place_snippet
     from acp_proxy.tools.editors.agent_names import (
         advise_adapter,
+        make_registry_option,
         name_agent,
         open_registry,
-        write_registry_option,
     )
     from acp_proxy.tools.editors.config_dirs import find_machine
     from acp_proxy.tools.editors.configured import find_file, read_text  # imported late: no other command needs these
@@ -102,60 +102,60 @@ def editor(
         is_word = shutil.which(command[0]) is None and not command[0].startswith(PREFIX)
         in_settings = find_in_settings(" ".join(command)) if is_word else None  # as for doctor and continue
         if in_settings is not None:
-            before, _, command = read_agent(begin, in_settings[1])
-            run_options = [*before, *run_options]  # the later ones win
-        named = name_agent(command, open_registry(registry, run_options, _say))
-        command, title = named.command, in_settings[0] if in_settings is not None else named.title
+            settings_options, _, command = read_agent(begin, in_settings[1])
+            run_options = [*settings_options, *run_options]  # the later ones win
+        named_agent = name_agent(command, open_registry(registry, run_options, _print_on_stderr))
+        command, title = named_agent.command, in_settings[0] if in_settings is not None else named_agent.title
         is_missing = shutil.which(command[0]) is None and not command[0].startswith(PREFIX)
         may_be_id = len(command) == 1 and not advise_adapter(command)  # then only the registry knows the whole command
-        if is_missing and named.problem is not None and may_be_id:
-            raise AcpProxyError(named.problem)
-        run_options = [*write_registry_option(registry, command), *run_options]
+        if is_missing and named_agent.problem is not None and may_be_id:
+            raise AcpProxyError(named_agent.problem)
+        run_options = [*make_registry_option(registry, command), *run_options]
     own_words, advice = own_command.make_settings_command()
-    made = make_snippet(name, EditorEntry([*own_words, "run", *run_options, *command], variables, title))
+    snippet = make_snippet(name, EditorEntry([*own_words, "run", *run_options, *command], variables, title))
     path, is_there = find_file(EDITORS[name], find_machine())
     existing = read_text(path) if is_there and path is not None else None
-    placed = place_snippet(EDITORS[name], made, path, existing, whole=whole)
-    _say(f"{placed.where}:")
-    _say("")
+    placed = place_snippet(EDITORS[name], snippet, path, existing, is_whole=whole)
+    _print_on_stderr(f"{placed.instruction}:")
+    _print_on_stderr("")
     typer.echo(placed.text)
-    _say("")
-    for text in (*placed.also, f"Then: {made.then}", "To check the setup: acp-proxy doctor"):
-        _say(text)
+    _print_on_stderr("")
+    for text in (*placed.more_advice, f"Then: {snippet.next_step}", "To check the setup: acp-proxy doctor"):
+        _print_on_stderr(text)
     if "--recall" not in run_options:
         server = shell_quote.join([*own_words, "mcp"])
-        _say(
+        _print_on_stderr(
             f"To let an agent look up earlier sessions: put --recall before its command, or give it this MCP server:"
             f" {server}"
         )
     elif find_spec("mcp") is None:
-        _say(f"Note: {explain_no_mcp()}")
+        _print_on_stderr(f"Note: {explain_no_mcp()}")
     if advice is not None:
-        _say(f"Note: {' '.join(own_words)}: {advice}")
+        _print_on_stderr(f"Note: {' '.join(own_words)}: {advice}")
     for text in advise_adapter(command):
-        _say(text)
+        _print_on_stderr(text)
     if in_settings is not None:
-        _say(f'Note: {" ".join(agent)} is taken as "{in_settings[0]}" in the settings of an editor here.')
+        _print_on_stderr(f'Note: {" ".join(agent)} is taken as "{in_settings[0]}" in the settings of an editor here.')
         if missing := [
             variable for variable in in_settings[2] if variable not in variables
         ]:  # their values may be secrets
-            _say(f"Copy its variables from there, too: {', '.join(missing)}.")
+            _print_on_stderr(f"Copy its variables from there, too: {', '.join(missing)}.")
     if is_missing:
         unknown = f"{command[0]} was not found on this machine, nor in the registry. Check the agent's command."
-        _say(f"Note: {named.problem or unknown}")
+        _print_on_stderr(f"Note: {named_agent.problem or unknown}")
 
 
-def _say(text: str) -> None:
+def _print_on_stderr(text: str) -> None:
     typer.echo(fit_to_stream(text, sys.stderr), err=True)
 
 
-def read_agent(begin: list[str], words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
-    """Options of ``run``, the agent's variables, its command. ``begin``: the words of the command line in front of
-    them, for error messages. Raises UsageError.
+def read_agent(words_before: list[str], words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
+    """Options of ``run``, the agent's variables, its command. ``words_before``: the words of the command line in front
+    of ``words``, for error messages. Raises UsageError.
     """
     if any(not word.isprintable() for word in words):
         raise UsageError("a word of the command contains a control character. Remove it.")
-    run_options, variables, command = _split_command(begin, words)
+    run_options, variables, command = _split_command(words_before, words)
     run_options = [*_make_absolute(run_options)]
     if os.path.dirname(command[0]):
         command = [os.path.abspath(command[0]), *command[1:]]  # the editor starts it in another directory
@@ -164,71 +164,73 @@ def read_agent(begin: list[str], words: list[str]) -> tuple[list[str], dict[str,
 
 def _make_absolute(words: list[str]) -> Iterator[str]:
     """Options of ``run`` with absolute paths: the editor starts acp-proxy in another directory."""
-    before = ""
+    option = ""
     for word in words:
         name, equals, value = word.partition("=")
-        if before in _WITH_PATH:
-            yield _make_path_absolute(before, word)
-        elif equals and name in _WITH_PATH:
+        if option in _OPTIONS_WITH_PATH:
+            yield _make_path_absolute(option, word)
+        elif equals and name in _OPTIONS_WITH_PATH:
             yield f"{name}={_make_path_absolute(name, value)}"
         else:
             yield word
-        before = "" if before in _WITH_PATH else word
+        option = "" if option in _OPTIONS_WITH_PATH else word
 
 
 def _make_path_absolute(option: str, value: str) -> str:
-    """A value of ``_WITH_PATH``; what is no path (a URL, or ``keys``) stays, and so does what begins with ``~``."""
+    """A value of one of ``_OPTIONS_WITH_PATH``, absolute. What is no path (a URL, or ``keys``) stays, and so does what
+    begins with ``~``."""
     is_path = not value.startswith("~") if option == "--store" else os.path.lexists(value)
     return os.path.abspath(value) if is_path and value else value
 
 
-def _split_command(begin: list[str], words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
+def _split_command(words_before: list[str], words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
     """The parts of a command. If acp-proxy already precedes it, the result has acp-proxy once. Raises UsageError."""
     from acp_proxy.tools.editors import command_line
 
-    run_options, command, is_whole = _split_options(words)
-    variables, late = {}, list[str]()
+    run_options, command, has_whole = _split_options(words)
+    variables, late_options = {}, list[str]()
     while command and (match := _VARIABLE.fullmatch(command[0])):
         variables[match[1]] = match[2]
         command = command[1:]
     if not command or not command[0]:
-        raise UsageError(
-            f"the agent's command is missing. Put it after the variables: {shell_quote.join(begin)} NAME=VALUE AGENT"
-        )
+        line = f"{shell_quote.join(words_before)} NAME=VALUE AGENT"
+        raise UsageError(f"the agent's command is missing. Put it after the variables: {line}")
     if variables and command[0].startswith("-"):
-        late, command, is_late = _split_options(command)
-        is_whole |= is_late
-    if late or is_whole:
-        first = [_WHOLE] if is_whole and _WHOLE not in begin else []
+        late_options, command, has_late_whole = _split_options(command)
+        has_whole |= has_late_whole
+    if late_options or has_whole:
+        whole_option = [_WHOLE] if has_whole and _WHOLE not in words_before else []
         pairs = [f"{key}={value}" for key, value in variables.items()]
-        line = shell_quote.join([*begin, *first, *_drop_dashes(run_options), *_drop_dashes(late), *pairs, *command])
+        line = shell_quote.join(
+            [*words_before, *whole_option, *_drop_dashes(run_options), *_drop_dashes(late_options), *pairs, *command]
+        )
         raise UsageError(f"{_WHOLE} comes first, then options of run, then variables, then the agent. Write: {line}")
     command = command_line.split_line(command)
     if command_line.lacks_run(command):
         raise UsageError(command_line.MISSING_RUN)
-    if (behind := command_line.find_words_behind_run(command)) is None:
+    if (words_behind_run := command_line.find_words_behind_run(command)) is None:
         return run_options, variables, command
-    for word in command[: len(command) - len(behind)]:
+    for word in command[: len(command) - len(words_behind_run)]:
         if match := _VARIABLE.fullmatch(word):  # variables behind env
             variables[match[1]] = match[2]
-    more, others, command = _split_command(begin, behind)
-    return [*_drop_dashes(run_options), *more], variables | others, command
+    inner_options, inner_variables, command = _split_command(words_before, words_behind_run)
+    return [*_drop_dashes(run_options), *inner_options], variables | inner_variables, command
 
 
 def _split_options(words: list[str]) -> tuple[list[str], list[str], bool]:
     """The options of ``run``, the words behind them, and whether ``--whole``, now removed, was among them. Raises
     UsageError.
     """
-    is_whole = False
+    has_whole = False
     try:
-        _, rest = options.parse(words, {})
+        _, command = options.parse(words, {})
     except UsageError:
-        others = [word for word in words if word != _WHOLE]
-        if others == words:
+        words_without_whole = [word for word in words if word != _WHOLE]
+        if words_without_whole == words:
             raise
-        words, is_whole = others, True
-        _, rest = options.parse(words, {})
-    return words[: len(words) - len(rest)], rest, is_whole
+        words, has_whole = words_without_whole, True
+        _, command = options.parse(words, {})
+    return words[: len(words) - len(command)], command, has_whole
 
 
 def _drop_dashes(words: list[str]) -> list[str]:

@@ -12,8 +12,8 @@ from acp_proxy.tools.registry import PREFIX
 _PROXY = re.compile(own_command.NAME + r"((@|==).*)?", re.IGNORECASE)
 _RUNNER = re.compile(r"(uvx?|pipx|py|python[\d.]*|env|nice|nohup)(\.exe)?", re.IGNORECASE)
 _RUNNER_VERBS = frozenset({"run", "tool"})
-_AGENT_OF_OURS = "mock-agent"
-_OTHERS = ("chain", "mcp")
+_OWN_AGENT = "mock-agent"
+_OTHER_COMMANDS = ("chain", "mcp")
 """Other commands that programs start."""
 
 MISSING_RUN = "run is missing. Write: acp-proxy run, then the agent's command"
@@ -32,22 +32,26 @@ def split_line(words: list[str]) -> list[str]:
 
 def find_words_behind_run(words: list[str]) -> list[str] | None:
     """The words behind ``run``, if this command starts an agent through acp-proxy."""
-    for at, (word, after) in enumerate(pairwise(words)):
-        if after == "run" and _is_proxy(word):
-            return words[at + 2 :]
+    for index, (word, next_word) in enumerate(pairwise(words)):
+        if next_word == "run" and _is_proxy(word):
+            return words[index + 2 :]
     return None
 
 
 def lacks_run(words: list[str]) -> bool:
     """Whether the command starts acp-proxy, directly or by a runner, with neither ``run`` nor ``mock-agent``."""
-    at = _find_proxy(words)
-    return at is not None and words[at + 1 : at + 2] not in (["run"], [_AGENT_OF_OURS])
+    index = _find_proxy(words)
+    return index is not None and words[index + 1 : index + 2] not in (["run"], [_OWN_AGENT])
 
 
 def find_missing_run(words: list[str]) -> int | None:
     """The position where ``run`` is missing in front of an agent's command; None if it is not, or no agent follows."""
-    at = _find_proxy(words) if lacks_run(words) else None
-    return at + 1 if at is not None and words[at + 1 : at + 2] not in ([], *([other] for other in _OTHERS)) else None
+    index = _find_proxy(words) if lacks_run(words) else None
+    return (
+        index + 1
+        if index is not None and words[index + 1 : index + 2] not in ([], *([other] for other in _OTHER_COMMANDS))
+        else None
+    )
 
 
 def find_own_program(words: list[str]) -> str:
@@ -77,10 +81,10 @@ def _find_proxy(words: list[str]) -> int | None:
         return 0
     if not _RUNNER.fullmatch(_read_base_name(words[0])):
         return None
-    for at, word in enumerate(words[1:], 1):
+    for index, word in enumerate(words[1:], 1):
         if not (word.startswith("-") or "=" in word.partition("==")[0] or word in _RUNNER_VERBS):
-            is_value = words[at - 1].startswith("-") and words[at - 1] != "-m"
-            return at if _PROXY.fullmatch(word) and not is_value else None
+            is_value = words[index - 1].startswith("-") and words[index - 1] != "-m"
+            return index if _PROXY.fullmatch(word) and not is_value else None
     return None
 
 

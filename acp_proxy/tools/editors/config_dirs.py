@@ -40,9 +40,9 @@ class Machine:
         """Windows' directory of configuration of this machine."""
         return self._find_directory("LOCALAPPDATA", "AppData", "Local")
 
-    def _find_directory(self, variable: str, *otherwise: str) -> Path:
+    def _find_directory(self, variable: str, *default_parts: str) -> Path:
         value = self.environment.get(variable)
-        return Path(value) if value and Path(value).is_absolute() else self.home.joinpath(*otherwise)
+        return Path(value) if value and Path(value).is_absolute() else self.home.joinpath(*default_parts)
 
 
 def find_machine() -> Machine:

@@ -18,12 +18,14 @@ from acp_proxy.errors import UsageError
 from acp_proxy.protocol import acp
 from acp_proxy.tools.editors import command_line, jsonc
 from acp_proxy.tools.editors.config_dirs import Machine
-from acp_proxy.tools.editors.known_editors import EDITORS, Editor, SettingsFiles, Sources, Typed
+from acp_proxy.tools.editors.known_editors import EDITORS, Editor, SettingsFiles, Sources, TypedByUser
 
-_MANY_FILES = 2000
-"""Per editor: nobody writes more by hand."""
-_LARGE = 16 * 1024 * 1024  # bytes of a file
-_NOT_THEIRS = frozenset({"elpa", "straight", "eln-cache", "elpaca", "node_modules", "undo", "sessions", "snippets"})
+_MOST_FILES = 2000
+"""How many files of an editor are looked at: nobody writes more by hand."""
+_MOST_BYTES = 16 * 1024 * 1024  # bytes of a file
+_PLUGIN_DIRECTORIES = frozenset(
+    {"elpa", "straight", "eln-cache", "elpaca", "node_modules", "undo", "sessions", "snippets"}
+)
 """Directories of plugins that other people wrote."""
 
 _PROXY_IN_TEXT = re.compile(r"acp[-_]proxy")
@@ -41,7 +43,7 @@ class Way(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class ConfiguredAgent:
     """``program``: the program, if it is acp-proxy. ``problem``: why acp-proxy refuses the entry. ``store``: its value
-    of --store. ``missing``: the agent's program, if it does not exist.
+    of --store. ``missing_program``: the agent's program, if it does not exist.
     """
 
     name: str
@@ -50,7 +52,7 @@ class ConfiguredAgent:
     problem: str | None = None
     store: str | None = None
     is_recorded: bool = True
-    missing: str | None = None
+    missing_program: str | None = None
 
     def is_kept_elsewhere(self, root: Path) -> bool:
         """Whether its sessions go to another store than the one at ``root``."""
@@ -59,56 +61,56 @@ class ConfiguredAgent:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A file, and its agents. ``mentions``: whether a program without named agents mentions acp-proxy. ``problem``: why
-    the file cannot be read.
+    """A file, and its agents. ``mentions_proxy``: whether a program without named agents mentions acp-proxy.
+    ``problem``: why the file cannot be read.
     """
 
     editor: Editor
     path: Path
     agents: tuple[ConfiguredAgent, ...] = ()
-    mentions: bool | None = None
+    mentions_proxy: bool | None = None
     problem: str | None = None
 
     @property
     def is_proxied(self) -> bool:
         """Whether anything in the file starts acp-proxy."""
-        return bool(self.mentions) or any(agent.program is not None for agent in self.agents)
+        return bool(self.mentions_proxy) or any(agent.program is not None for agent in self.agents)
 
 
 def find_configurations(machine: Machine) -> list[Configuration]:
     """The configuration of every editor found here."""
-    return [configuration for editor in EDITORS.values() for configuration in _find_of(editor, machine)]
+    return [configuration for editor in EDITORS.values() for configuration in _find_configurations_of(editor, machine)]
 
 
 def find_file(editor: Editor, machine: Machine) -> tuple[Path | None, bool]:
     """The file for an agent's entry (one with agents, else the usual one; None: the user gives the command to the
     editor itself), and whether it exists."""
-    paths = [configuration.path for configuration in _find_of(editor, machine)]
+    paths = [configuration.path for configuration in _find_configurations_of(editor, machine)]
     kind = editor.configured
-    if isinstance(kind, Typed):
+    if isinstance(kind, TypedByUser):
         return None, False
-    usual = kind.files(machine) if isinstance(kind, SettingsFiles) else kind.places(machine)
+    usual = kind.find_files(machine) if isinstance(kind, SettingsFiles) else kind.find_places(machine)
     existing = [*paths, *(path for path in usual if path.is_file())]
     return (existing[0], True) if existing else (usual[0], False)
 
 
-def _find_of(editor: Editor, machine: Machine) -> Iterator[Configuration]:
+def _find_configurations_of(editor: Editor, machine: Machine) -> Iterator[Configuration]:
     kind = editor.configured
     if isinstance(kind, SettingsFiles):
-        for path in kind.files(machine):
+        for path in kind.find_files(machine):
             if path.exists():
                 yield _read_settings(editor, kind, path)
         return
-    if isinstance(kind, Typed):  # it keeps the command where we do not look
+    if isinstance(kind, TypedByUser):  # it keeps the command where we do not look
         return
     for path in _list_sources(kind, machine):
         text = read_text(path)
         if (
             isinstance(text, str)
             and (text_without_comments := strip_comments(text, kind.comment))
-            and re.search(kind.mark, text_without_comments)
+            and re.search(kind.plugin_pattern, text_without_comments)
         ):
-            yield Configuration(editor, path, mentions=_PROXY_IN_TEXT.search(text_without_comments) is not None)
+            yield Configuration(editor, path, mentions_proxy=_PROXY_IN_TEXT.search(text_without_comments) is not None)
 
 
 def _read_settings(editor: Editor, kind: SettingsFiles, path: Path) -> Configuration:
@@ -148,19 +150,21 @@ def _read_agent(name: str, entry: object) -> ConfiguredAgent:
     if not words:
         return ConfiguredAgent(name, Way.REGISTRY)
     program = command_line.find_own_program(words)
-    behind = command_line.find_words_behind_run(words)
+    words_behind_run = command_line.find_words_behind_run(words)
     environment = read_texts(acp.member(entry, "env"))
-    if behind is None:
+    if words_behind_run is None:
         if command_line.lacks_run(words):
             return ConfiguredAgent(name, Way.REFUSED, program, command_line.MISSING_RUN)
-        return ConfiguredAgent(name, Way.DIRECT, missing=_find_missing(words, environment))
+        return ConfiguredAgent(name, Way.DIRECT, missing_program=_find_missing(words, environment))
     try:
         file, _ = config_file.read_user_file({**os.environ, **environment})
-        values, command = options.parse(behind, environment, file)
+        values, command = options.parse(words_behind_run, environment, file)
     except UsageError as problem:
         return ConfiguredAgent(name, Way.REFUSED, program, str(problem))
-    missing = _find_missing(command, environment)
-    return ConfiguredAgent(name, Way.PROXIED, program, None, values["store"] or None, not values["no-record"], missing)
+    missing_program = _find_missing(command, environment)
+    return ConfiguredAgent(
+        name, Way.PROXIED, program, None, values["store"] or None, not values["no-record"], missing_program
+    )
 
 
 def _find_missing(command: list[str], environment: dict[str, str]) -> str | None:
@@ -173,18 +177,18 @@ def read_texts(value: object) -> dict[str, str]:
 
 
 def _list_sources(kind: Sources, machine: Machine) -> list[Path]:
-    """Each file once, in the order of the places."""
+    """The files of a program's configuration, each once, in the order of the places."""
     sources: dict[Path, None] = {}
-    for place in kind.places(machine):
+    for place in kind.find_places(machine):
         for path in _list_below(place, kind.suffix) if place.is_dir() else [place] if place.is_file() else []:
-            if len(sources) < _MANY_FILES:
+            if len(sources) < _MOST_FILES:
                 sources.setdefault(path)
     return list(sources)
 
 
 def _list_below(directory: Path, suffix: str) -> Iterator[Path]:
     for folder, folders, files in os.walk(directory):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _NOT_THEIRS)
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _PLUGIN_DIRECTORIES)
         yield from (Path(folder, name) for name in sorted(files) if name.endswith(suffix))
 
 
@@ -192,10 +196,12 @@ def read_text(path: Path) -> str | OSError:
     """A file's content, or why it cannot be read."""
     try:
         with path.open("rb") as file:
-            data = file.read(_LARGE + 1)
+            data = file.read(_MOST_BYTES + 1)
     except OSError as problem:
         return problem
-    return data.decode("utf-8", "replace") if len(data) <= _LARGE else OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    return (
+        data.decode("utf-8", "replace") if len(data) <= _MOST_BYTES else OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    )
 
 
 def strip_comments(text: str, comment: str) -> str:

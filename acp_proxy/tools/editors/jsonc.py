@@ -19,14 +19,15 @@ _MISTAKES = {
 
 
 def read(text: str) -> object:
-    """Raises ValueError, which says what is wrong and where, for text that is not JSON or that is nested too deeply."""
+    """The value of a text. Raises ValueError, which says what is wrong and where, for text that is not JSON or that is
+    nested too deeply."""
     text = _LAST_COMMAS.sub(lambda match: match[1] or " ", blank_comments(text.removeprefix("\ufeff")))
     try:
         return json.loads(text, strict=False) if text.strip() else {}
     except json.JSONDecodeError as problem:
         mistake = _MISTAKES.get(problem.msg) or problem.msg[:1].lower() + problem.msg[1:]
-        at = f"line {problem.lineno}, column {problem.colno}"
-        raise ValueError(f"it is not valid JSON at {at}: {mistake}") from problem
+        place = f"line {problem.lineno}, column {problem.colno}"
+        raise ValueError(f"it is not valid JSON at {place}: {mistake}") from problem
     except RecursionError as problem:
         raise ValueError("its brackets are nested too deeply") from problem
     except ValueError as problem:

@@ -35,17 +35,19 @@ class Name(StrEnum):
 class SettingsFiles:
     """JSON files: their possible places, the usual one first, and the members that lead to the agents.
 
-    ``only``: a member and its value, which an entry has if it is an agent of this protocol; None: all are. Such an
-    entry's ``command`` is a list, with the arguments in it.
+    ``agent_member``: a member and its value, which an entry has if it is an agent of this protocol; None: all are. Such
+    an entry's ``command`` is a list, with the arguments in it.
     """
 
-    files: Callable[[Machine], list[Path]]
+    find_files: Callable[[Machine], list[Path]]
     members: tuple[str, ...]
-    only: tuple[str, str] | None = None
+    agent_member: tuple[str, str] | None = None
 
     def lists_agent(self, entry: object) -> bool:
         """Whether an entry is an agent of this protocol."""
-        return self.only is None or (isinstance(entry, dict) and entry.get(self.only[0]) == self.only[1])
+        return self.agent_member is None or (
+            isinstance(entry, dict) and entry.get(self.agent_member[0]) == self.agent_member[1]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +56,17 @@ class Sources:
     its files, the sign of a comment, and a pattern for the plugin's name.
     """
 
-    places: Callable[[Machine], list[Path]]
+    find_places: Callable[[Machine], list[Path]]
     suffix: str
     comment: str
-    mark: str
+    plugin_pattern: str
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
-    """The user gives the command to the client itself. ``where``: in which way."""
+class TypedByUser:
+    """A client to which the user gives the command by hand. ``instruction``: in which way."""
 
-    where: str
+    instruction: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class Editor:
 
     name: Name
     title: str
-    configured: SettingsFiles | Sources | Typed
+    configured: SettingsFiles | Sources | TypedByUser
 
 
 def _find_zed_files(machine: Machine) -> list[Path]:
@@ -137,39 +139,45 @@ EDITORS = {
         # getpaseo/paseo: docs/custom-providers.md, packages/server/src/server/paseo-home.ts
         Editor(Name.PASEO, "Paseo", SettingsFiles(_find_paseo_files, ("agents", "providers"), ("extends", "acp"))),
         # batrachianai/toad: src/toad/cli.py; src/toad/agents.py reads no agents of the user
-        Editor(Name.TOAD, "Toad", Typed("Start Toad with this command, in the project's directory")),
+        Editor(Name.TOAD, "Toad", TypedByUser("Start Toad with this command, in the project's directory")),
         # ymichael/bb: the section "Custom ACP Agents" of its configuration guide
-        Editor(Name.BB, "bb", Typed("Run this command; it sets the whole list, so add the agents that you have there")),
+        Editor(
+            Name.BB,
+            "bb",
+            TypedByUser("Run this command; it sets the whole list, so add the agents that you have there"),
+        ),
         # RAIT-09/obsidian-agent-client: docs/agent-setup/custom-agents.md
         Editor(
             Name.OBSIDIAN,
             "Obsidian",
-            Typed("In Obsidian: Settings, Agent Client, Custom Agents, Add custom agent. Fill in"),
+            TypedByUser("In Obsidian: Settings, Agent Client, Custom Agents, Add custom agent. Fill in"),
         ),
         # jupyter-ai-contrib/jupyter-ai-acp-client: README.md, acp_personas/claude.py;
         # jupyter-ai-contrib/jupyter-ai-persona-manager: README.md
         Editor(
             Name.JUPYTER_AI,
             "Jupyter AI",
-            Typed("Put this into .jupyter/personas/acp_proxy_persona.py, in the directory that JupyterLab serves"),
+            TypedByUser(
+                "Put this into .jupyter/personas/acp_proxy_persona.py, in the directory that JupyterLab serves"
+            ),
         ),
         # marimo-team/marimo: frontend/src/components/chat/acp/state.ts
-        Editor(Name.MARIMO, "marimo", Typed("Run this command, and leave it running while you use marimo")),
+        Editor(Name.MARIMO, "marimo", TypedByUser("Run this command, and leave it running while you use marimo")),
         # microsoft/intelligent-terminal: src/cascadia/TerminalSettingsEditor/AIAgentsViewModel.cpp
         Editor(
             Name.INTELLIGENT_TERMINAL,
             "Intelligent Terminal",
-            Typed("In Intelligent Terminal: Settings, Agent, the agent's list, Add New. Give this command"),
+            TypedByUser("In Intelligent Terminal: Settings, Agent, the agent's list, Add New. Give this command"),
         ),
     )
 }
 
-OF_NEOVIM = (Name.CODECOMPANION, Name.AVANTE, Name.AGENTIC)
+NEOVIM_PLUGINS = (Name.CODECOMPANION, Name.AVANTE, Name.AGENTIC)
 _JETBRAINS_IDES = (
     "idea intellij pycharm webstorm goland clion rider phpstorm rubymine rustrover datagrip android-studio"
 )
 _OTHER_NAMES: dict[str, tuple[Name, ...]] = {
-    **dict.fromkeys(("nvim", "neovim", "vim", "lazyvim"), OF_NEOVIM),
+    **dict.fromkeys(("nvim", "neovim", "vim", "lazyvim"), NEOVIM_PLUGINS),
     **dict.fromkeys(_JETBRAINS_IDES.split(), (Name.JETBRAINS,)),
     **dict.fromkeys(("code", "vs-code", "code-insiders", "vscodium", "codium", "cursor"), (Name.VSCODE,)),
     **dict.fromkeys(("emacs", "doom", "spacemacs", "agent_shell"), (Name.AGENT_SHELL,)),

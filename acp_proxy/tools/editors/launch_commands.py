@@ -16,7 +16,8 @@ from acp_proxy.tools.editors.known_editors import SettingsFiles
 
 @dataclass(frozen=True, slots=True)
 class StartedAgent:
-    """``editor``: its title. ``words``: the command, without ``environment``; None if the editor alone knows it."""
+    """An agent as an editor starts it. ``editor``: the editor's title. ``words``: the command, without ``environment``;
+    None if the editor alone knows it."""
 
     editor: str
     name: str

@@ -25,20 +25,20 @@ class EditorEntry:
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """``entry``: the agent's entry, under ``title``. ``members``: its enclosing members, outermost first. ``into``:
-    their container, if it is not the file. ``beside``: text next to the outermost member. ``then``: how to choose the
-    agent.
+    """What to put into a configuration. ``entry``: the agent's entry, under ``title``. ``members``: its enclosing
+    members, outermost first. ``container``: what these are in, if that is not the file. ``text_beside``: text next to
+    the outermost member. ``next_step``: how to choose the agent.
     """
 
     entry: str
     title: str
     members: tuple[str, ...]
-    then: str
-    into: str | None = None
-    beside: str | None = None
+    next_step: str
+    container: str | None = None
+    text_beside: str | None = None
     is_json: bool = False
 
-    def within(self, depth: int) -> str:
+    def make_text(self, depth: int) -> str:
         """The text inside the innermost of so many existing members."""
         text = self.entry
         for member in reversed(self.members[depth:]):
@@ -49,17 +49,17 @@ class Snippet:
     @property
     def whole(self) -> str:
         """The text for a file without any of it."""
-        text = self.within(0)
+        text = self.make_text(0)
         if self.is_json:
             return f"{{\n{indent(text, _INDENT)}\n}}"
-        return f"{self.beside}\n{text}" if self.beside is not None else text
+        return f"{self.text_beside}\n{text}" if self.text_beside is not None else text
 
 
 _INDENT = "  "
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _AgentNames:
     """An agent's display name, and its name in editors. None: the editor does not know it."""
 
     title: str
@@ -69,21 +69,21 @@ class _Known:
     agent_shell: str | None = None
 
 
-_CLAUDE = _Known("Claude", "claude_code", "claude-code", "claude-agent-acp", "anthropic-claude")
-_GEMINI = _Known("Gemini", "gemini_cli", "gemini-cli", "gemini-acp", "google-gemini")
-_OPENCODE = _Known("OpenCode", "opencode", "opencode", "opencode-acp", "opencode")
-_VIBE = _Known("Mistral Vibe", "mistral_vibe", None, "mistral-vibe-acp", "mistral")
+_CLAUDE = _AgentNames("Claude", "claude_code", "claude-code", "claude-agent-acp", "anthropic-claude")
+_GEMINI = _AgentNames("Gemini", "gemini_cli", "gemini-cli", "gemini-acp", "google-gemini")
+_OPENCODE = _AgentNames("OpenCode", "opencode", "opencode", "opencode-acp", "opencode")
+_VIBE = _AgentNames("Mistral Vibe", "mistral_vibe", None, "mistral-vibe-acp", "mistral")
 KNOWN_AGENTS = {
     "claude-agent-acp": _CLAUDE,
     "claude-code-acp": _CLAUDE,
     "gemini": _GEMINI,
     "gemini-cli": _GEMINI,
-    "codex-acp": _Known("Codex", "codex", "codex", "codex-acp", "openai-codex"),
+    "codex-acp": _AgentNames("Codex", "codex", "codex", "codex-acp", "openai-codex"),
     "opencode": _OPENCODE,
     "opencode-ai": _OPENCODE,
-    "copilot": _Known("Copilot", "copilot_acp", None, "copilot-acp", "github"),
-    "goose": _Known("Goose", "goose", "goose", "goose-acp", "goose"),
-    "kimi": _Known("Kimi", "kimi_cli", "kimi-cli", None, "kimi"),
+    "copilot": _AgentNames("Copilot", "copilot_acp", None, "copilot-acp", "github"),
+    "goose": _AgentNames("Goose", "goose", "goose", "goose-acp", "goose"),
+    "kimi": _AgentNames("Kimi", "kimi_cli", "kimi-cli", None, "kimi"),
     "vibe-acp": _VIBE,
     "mistral-vibe": _VIBE,
 }
@@ -91,39 +91,46 @@ KNOWN_AGENTS = {
 
 def make_snippet(editor: Name, agent_entry: EditorEntry) -> Snippet:
     """What to put into an editor's configuration to start this agent through acp-proxy."""
-    known = KNOWN_AGENTS.get(agent_entry.agent, _Known(agent_entry.agent))
-    return _MAKERS[editor](agent_entry, known)
+    agent_names = KNOWN_AGENTS.get(agent_entry.agent, _AgentNames(agent_entry.agent))
+    return _MAKERS[editor](agent_entry, agent_names)
 
 
-def _make_zed(agent_entry: EditorEntry, known: _Known) -> Snippet:
+def _make_zed(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
     title = f"{known.title} (recorded)"
     then = f'in the agent panel, begin a thread with "{title}". Agents from Zed\'s registry allow no prefix.'
     return _make_json("agent_servers", title, {"type": "custom"}, agent_entry, then)
 
 
-def _make_jetbrains(agent_entry: EditorEntry, known: _Known) -> Snippet:
+def _make_jetbrains(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
     title = f"{known.title} (recorded)"
     then = f'in AI Chat, choose "{title}".'
     return _make_json("agent_servers", title, {}, agent_entry, then)
 
 
-def _make_vscode(agent_entry: EditorEntry, known: _Known) -> Snippet:
+def _make_vscode(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
     title = f"{known.title} (recorded)"
     then = f'in the panel of the extension "ACP Client" (formulahendry.acp-client), choose "{title}".'
     return _make_json("acp.agents", title, {}, agent_entry, then)
 
 
-def _make_json(member: str, title: str, more: dict[str, object], agent_entry: EditorEntry, then: str) -> Snippet:
-    value = {**more, "command": agent_entry.words[0], "args": agent_entry.words[1:], "env": dict(agent_entry.variables)}
+def _make_json(
+    member: str, title: str, first_members: dict[str, object], agent_entry: EditorEntry, next_step: str
+) -> Snippet:
+    value = {
+        **first_members,
+        "command": agent_entry.words[0],
+        "args": agent_entry.words[1:],
+        "env": dict(agent_entry.variables),
+    }
     entry = f"{_quote(title)}: {json.dumps(value, indent=_INDENT, ensure_ascii=False)}"
-    return Snippet(entry, title, (member,), then, is_json=True)
+    return Snippet(entry, title, (member,), next_step, is_json=True)
 
 
 def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _make_paseo(agent_entry: EditorEntry, known: _Known) -> Snippet:
+def _make_paseo(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
     title = f"{_make_slug(agent_entry.agent)}-kept"
     value = {
         "extends": "acp",
@@ -144,12 +151,12 @@ def _make_slug(agent: str) -> str:
 # --- Clients to which the user gives the command
 
 
-def _make_toad(agent_entry: EditorEntry, known: _Known) -> Snippet:
+def _make_toad(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
     line = shell_quote.join(["toad", "acp", shell_quote.join(_list_words(agent_entry)), "."])
     return Snippet(line, known.title, (), "ctrl+r on Toad's start page lists your sessions with it.")
 
 
-def _make_bb(agent_entry: EditorEntry, known: _Known) -> Snippet:
+def _make_bb(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
     agent = {
         "id": f"{_make_slug(agent_entry.agent)}-kept",
         "displayName": f"{known.title} (recorded)",
@@ -162,7 +169,7 @@ def _make_bb(agent_entry: EditorEntry, known: _Known) -> Snippet:
     return Snippet(line, known.title, (), f'choose "{known.title} (recorded)" for a thread.')
 
 
-def _make_obsidian(agent_entry: EditorEntry, known: _Known) -> Snippet:
+def _make_obsidian(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
     lines = [
         f"Agent ID: {_make_slug(agent_entry.agent)}-kept",
         f"Display name: {known.title} (recorded)",
@@ -199,7 +206,7 @@ class KeptPersona(BaseAcpPersona):
         )"""
 
 
-def _make_jupyter_ai(agent_entry: EditorEntry, known: _Known) -> Snippet:
+def _make_jupyter_ai(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
     name = f"{known.title}-kept".replace(" ", "-")  # it is mentioned by its name
     command = json.dumps(_list_words(agent_entry), ensure_ascii=False)
     text = _PERSONA.format(command=command, title=_quote(name))
@@ -210,7 +217,7 @@ _MARIMOS_PORTS = {"Gemini": 3019, "Codex": 3021, "OpenCode": 3023}
 _CLAUDES_PORT = 3017
 
 
-def _make_marimo(agent_entry: EditorEntry, known: _Known) -> Snippet:
+def _make_marimo(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
     port = _MARIMOS_PORTS.get(known.title, _CLAUDES_PORT)
     agent = known.title if known.title in _MARIMOS_PORTS else "Claude"
     command = shell_quote.join(_list_words(agent_entry))
@@ -218,7 +225,7 @@ def _make_marimo(agent_entry: EditorEntry, known: _Known) -> Snippet:
     return Snippet(line, known.title, (), f"in marimo's panel of agents, choose {agent}: it looks at this port.")
 
 
-def _make_intelligent_terminal(agent_entry: EditorEntry, known: _Known) -> Snippet:
+def _make_intelligent_terminal(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
     line = shell_quote.join(_list_words(agent_entry))
     return Snippet(line, known.title, (), "open the agent pane.")
 
@@ -237,7 +244,7 @@ _CODECOMPANION = """\
 end,"""
 
 
-def _make_codecompanion(agent_entry: EditorEntry, known: _Known) -> Snippet:
+def _make_codecompanion(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
     name, more, env = known.codecompanion, "", ""
     if name is None:
         name = re.sub(r"\W", "_", agent_entry.agent, flags=re.ASCII)
@@ -268,12 +275,12 @@ _PROVIDER = """\
 }},"""
 
 
-def _make_avante(agent_entry: EditorEntry, known: _Known) -> Snippet:
+def _make_avante(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
     name = known.avante or agent_entry.agent
     return _make_provider("avante", name, "", agent_entry, ":AvanteToggle")
 
 
-def _make_agentic(agent_entry: EditorEntry, known: _Known) -> Snippet:
+def _make_agentic(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
     name = known.agentic or agent_entry.agent
     more = f"  name = {_quote_lua(f'{known.title} (recorded)')},\n"
     return _make_provider("agentic", name, more, agent_entry, ':lua require("agentic").toggle()')
@@ -319,7 +326,7 @@ _AGENT_SHELL = """\
        :context-buffer buffer)))))"""
 
 
-def _make_agent_shell(agent_entry: EditorEntry, known: _Known) -> Snippet:
+def _make_agent_shell(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
     title = known.title if known.agent_shell is not None else f"{known.title} (recorded)"
     variables = _format_elisp_list(f"{key}={value}" for key, value in agent_entry.variables.items())
     if known.agent_shell is not None:

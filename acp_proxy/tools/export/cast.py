@@ -25,16 +25,16 @@ def write_recording(head: Head, entries: Iterable[Entry], hider: HomeHider) -> I
     """The lines of the file. ``head``, and with ``hider`` the entries, are shown without home directories."""
     header: dict[str, object] = {"version": 2, "width": _COLUMNS, "height": _LINES, "idle_time_limit": _MOST_SECONDS}
     header |= {"title": head.heading, "env": {"TERM": "xterm-256color"}}
-    begun = timestamps.parse_seconds(head.created)
-    yield json.dumps(header if begun is None else header | {"timestamp": int(begun)}) + "\n"
-    streaming, first, passed = StreamPrinter(_COLUMNS), "", 0.0
+    started_at = timestamps.parse_seconds(head.created)
+    yield json.dumps(header if started_at is None else header | {"timestamp": int(started_at)}) + "\n"
+    streaming, first_stamp, seconds = StreamPrinter(_COLUMNS), "", 0.0
     for entry in _hide_homes(entries, hider):
         if data := "".join(map(_write_output, streaming.take(entry))):
-            first = first or entry.at
-            passed = max(passed, timestamps.measure_between(first, entry.at))
-            yield _write_event(passed, data)
+            first_stamp = first_stamp or entry.at
+            seconds = max(seconds, timestamps.measure_between(first_stamp, entry.at))
+            yield _write_event(seconds, data)
     if data := "".join(map(_write_output, streaming.end())):
-        yield _write_event(passed, data)
+        yield _write_event(seconds, data)
 
 
 def _write_event(seconds: float, data: str) -> str:
@@ -48,15 +48,15 @@ def _write_output(piece: StreamedText) -> str:
 
 def _hide_homes(entries: Iterable[Entry], hider: HomeHider) -> Iterator[Entry]:
     """The entries without home directories. A path across chunks of a message is hidden as in one text."""
-    for kind, near in groupby(entries, _find_chunk):
+    for kind, adjacent in groupby(entries, _find_chunk):
         if kind is None:
-            for entry in near:
+            for entry in adjacent:
                 note = entry.note if entry.note is None else hider.hide_in_members(entry.note)
                 yield _replace_value(entry, hider.hide_in_value(entry.value), note)
             continue
-        alike = list(near)
-        texts = hider.hide_in_adjacent([_read_words(entry) for entry in alike])
-        for entry, text in zip(alike, texts, strict=True):
+        chunks = list(adjacent)
+        texts = hider.hide_in_adjacent([_read_words(entry) for entry in chunks])
+        for entry, text in zip(chunks, texts, strict=True):
             update = acp.member(acp.member(entry.value, "params"), "update")
             hidden = {"sessionUpdate": kind[0], "messageId": kind[1], "content": {"type": "text", "text": text}}
             if acp.text(acp.member(update, "content"), "type") == "text":

@@ -46,10 +46,10 @@ _Format = Literal["md", "html", "json", "cast", "jsonl"]
 _Tools = Literal["none", "summary", "full"]
 _JSONL: _Format = "jsonl"
 _INDEX = "index.html"
-_LISTED = 10
+_MOST_LISTED = 10
 """More files than these are not listed on a terminal, nor more that could not be written."""
 _PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_SLUG, _IN_WORDS = 40, "LMN"
+_SLUG_LENGTH, _WORD_CATEGORIES = 40, "LMN"
 """The characters of a title in a file name, and Unicode's categories of those that belong to a word."""
 _SUFFIXES: dict[str, _Format] = {
     ".md": "md",
@@ -131,7 +131,7 @@ def export(
     for byte, for acp-proxy import.
     """
     is_narrow = bool(cwd or here or since or until or branch)
-    several = all_sessions or is_narrow or len(sessions or ()) > 1
+    is_several = all_sessions or is_narrow or len(sessions or ()) > 1
     output = "" if output == "-" else output
     with report_wrong_usage():
         if sessions and all_sessions:
@@ -140,52 +140,54 @@ def export(
             raise UsageError(
                 "SESSION and --cwd, --here, --since, --until or --branch exclude each other. Leave out one of them."
             )
-        if not several and not sessions:
+        if not is_several and not sessions:
             raise UsageError("no session is given. Name sessions, as in: acp-proxy export last. Or use --all.")
-        if turn and several:
+        if turn and is_several:
             raise UsageError("--turn is for one session. Leave it out, or name one session.")
-        filtered = make_filter(agent, cwd, here, since, until, branch)
-        if web and (several or output or force or form not in (None, "html")):
+        session_filter = make_filter(agent, cwd, here, since, until, branch)
+        if web and (is_several or output or force or form not in (None, "html")):
             raise UsageError("--web shows one session as HTML. Leave out --all, --output, --force and --format.")
-        if several and not output:
+        if is_several and not output:
             raise UsageError("several sessions need a directory. Use --output DIR.")
-        if several and not _is_directory(output) and (suffix := Path(output).suffix.lower()) in _SUFFIXES:
+        if is_several and not _is_directory(output) and (suffix := Path(output).suffix.lower()) in _SUFFIXES:
             options_for_all = (
                 f"--output {shell_quote.quote(output[: -len(suffix)])}/ --format {form or _SUFFIXES[suffix]}"
             )
             raise UsageError(
                 f"{output} names one file, but each session gets a file of its own. Name a directory: {options_for_all}"
             )
-        usual_format = _SUFFIXES.get(Path(output).suffix.lower())
-        if form and usual_format and form != usual_format and not several and not _is_directory(output):
+        format_of_name = _SUFFIXES.get(Path(output).suffix.lower())
+        if form and format_of_name and form != format_of_name and not is_several and not _is_directory(output):
             raise UsageError(f"--format {form} does not fit {output}. Leave out --format, or end the name in .{form}.")
-        chosen_form = "html" if web else form or _choose_format(output, is_directory=several or _is_directory(output))
+        chosen_form = (
+            "html" if web else form or _choose_format(output, is_directory=is_several or _is_directory(output))
+        )
         choices = _make_choices(chosen_form, tools, thoughts, values.parse_turns(turn))
         masking = _make_masking(redact)
     with report_errors(), ExitStack() as stack:
         opened = open_store(store)
-        everything = filtered.list_newest(opened) if several and not sessions else ()
-        chosen = [*everything, *(choose_session(opened, selector, agent) for selector in sessions or ())]
+        all_rows = session_filter.list_newest(opened) if is_several and not sessions else ()
+        named_rows = [*all_rows, *(choose_session(opened, selector, agent) for selector in sessions or ())]
         # A session given twice is written once.
-        rows = list({(row.agent_folder, row.name): row for row in chosen}.values())
+        rows = list({(row.agent_folder, row.name): row for row in named_rows}.values())
         if not rows:
             unknown = explain_unknown_agent(opened, agent)
             text = f"{unknown[:1].upper()}{unknown[1:]}" if unknown else "There is no session to export."
             print_on_stderr(text if unknown else f"{text} To see all sessions: acp-proxy list")
-            raise typer.Exit(1 if filtered.is_narrow else 0)  # as for list
-        source, into = _Source(opened, chosen_form, choices, masking), Path(output).expanduser()
+            raise typer.Exit(1 if session_filter.is_narrow else 0)  # as for list
+        source, target = _Source(opened, chosen_form, choices, masking), Path(output).expanduser()
         stack.callback(source.warn)
         if web:
             _export_to_browser(source, rows[0])
         elif not output:
             with source.open_session(rows[0]) as exported:
                 output_files.write_to_stdout(exported.pieces)
-        elif several or _is_directory(output):
-            _export_to_directory(source, rows, into, force=force, with_index=several and chosen_form == "html")
+        elif is_several or _is_directory(output):
+            _export_to_directory(source, rows, target, force=force, with_index=is_several and chosen_form == "html")
         else:
             with source.open_session(rows[0]) as exported:
-                output_files.write_file(into, exported.pieces, force=force)
-            typer.echo(sanitize.make_line(str(into)))
+                output_files.write_file(target, exported.pieces, force=force)
+            typer.echo(sanitize.make_line(str(target)))
 
 
 def export_to_named_file(store: CommandStore, row: "ListedSession", output: Path) -> None:
@@ -221,7 +223,8 @@ def _is_directory(output: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _ExportedSession:
-    """``title``, ``cwd``: as the document shows them. ``collect_words``: reads what the search will find."""
+    """A session as it is exported. ``title``, ``cwd``: as the document shows them. ``collect_words``: reads what the
+    search of the page of all sessions will find."""
 
     title: str
     cwd: str
@@ -251,7 +254,7 @@ class _Source:
 
     @contextmanager
     def open_session(self, row: "ListedSession") -> Iterator[_ExportedSession]:
-        """Raises OSError, NewerFormat."""
+        """Yields a session, ready to be written. Raises OSError, NewerFormat."""
         from acp_proxy.tools.export.hide_home import HomeHider
 
         hider = HomeHider(row.cwd, os.path.expanduser("~"))
@@ -263,13 +266,13 @@ class _Source:
                 reading, title = stack.enter_context(mask_copy(self.store, row, reading, self.masking))
 
             @contextmanager
-            def child(session_id: str) -> Iterator["Reading | None"]:
+            def open_child(session_id: str) -> Iterator["Reading | None"]:
                 with self.store.open_child(row, session_id) as child_reading:
                     if child_reading is None or self.masking is None:
                         yield child_reading
                         return
-                    with mask_copy(self.store, row, child_reading, self.masking) as (copy, _):
-                        yield copy
+                    with mask_copy(self.store, row, child_reading, self.masking) as (masked_copy, _):
+                        yield masked_copy
 
             def collect_words() -> set[str]:
                 from acp_proxy.tools.export.index_page import collect_words
@@ -277,24 +280,26 @@ class _Source:
 
                 return collect_words(hider.hide_in_turns(read_turns(reading, row.session_id)), self.choices)
 
-            pieces = self._make_pieces(self._make_head(row, title, reading), reading, hider, child)
+            pieces = self._make_pieces(self._make_head(row, title, reading), reading, hider, open_child)
             yield _ExportedSession(hider.hide(title or ""), hider.hide(row.cwd or ""), pieces, collect_words)
 
-    def _make_pieces(self, head: "Head", reading: "Reading", hider: "HomeHider", child: "OpenChild") -> Iterable[bytes]:
+    def _make_pieces(
+        self, head: "Head", reading: "Reading", hider: "HomeHider", open_child: "OpenChild"
+    ) -> Iterable[bytes]:
         if self.form == _JSONL:
             return reading.read_bytes(0)
         from acp_proxy.tools.export.formats import choose_turns, export_turns
 
         choices = choose_turns(self.choices, reading, head.session_id)
-        return map(str.encode, self._note_secrets(export_turns(self.form, head, reading, choices, hider, child)))
+        return map(str.encode, self._count_secrets(export_turns(self.form, head, reading, choices, hider, open_child)))
 
-    def _note_secrets(self, pieces: Iterable[str]) -> Iterator[str]:
+    def _count_secrets(self, pieces: Iterable[str]) -> Iterator[str]:
         from acp_proxy.redaction.masking import Masking
 
-        known = Masking()
+        masking = Masking()
         for piece in pieces:
             text = piece.replace("\\", "") if self.form == "md" else piece  # a user's words are escaped in Markdown
-            self.secrets.update(span.rule.name for span in known.find(text))
+            self.secrets.update(span.rule.name for span in masking.find(text))
             yield piece
 
     def _make_head(self, row: "ListedSession", title: str | None, reading: "Reading") -> "Head":
@@ -303,59 +308,62 @@ class _Source:
         head = make_head(row, title, reading)
         if self.form != "html":
             return head
-        used = measure_session(self.store, row)
-        return replace(head, tokens=used.count_tokens(used.total), cost=used.total.cost)
+        usage = measure_session(self.store, row)
+        return replace(head, tokens=usage.count_tokens(usage.total), cost=usage.total.cost)
 
 
 def _export_to_directory(
-    source: _Source, rows: "list[ListedSession]", into: Path, *, force: bool, with_index: bool
+    source: _Source, rows: "list[ListedSession]", directory: Path, *, force: bool, with_index: bool
 ) -> None:
     """Write each session to its own file, and a page of them all. If one cannot be written, go on with the others."""
-    output_files.make_directory(into)
-    written, failed, existing, count = [], [], 0, 0
+    output_files.make_directory(directory)
+    written_paths, failures, existing_count, session_count = [], [], 0, 0
     index = _Index(rows) if with_index else None
     if with_index:
         rows = sorted(rows, key=lambda row: row.updated, reverse=True)
     for row in show_progress(rows, "Exporting"):
         try:
             with source.open_session(row) as exported:
-                path = into / f"{_make_name(exported.title or row.session_id, row)}.{source.form}"
+                path = directory / f"{_make_name(exported.title or row.session_id, row)}.{source.form}"
                 output_files.write_file(path, exported.pieces, force=force)
-                written.append(path)
-                count += 1
+                written_paths.append(path)
+                session_count += 1
                 if index is not None:
                     index.add(row, exported, path)
         except AlreadyThere:
-            existing += 1
+            existing_count += 1
         except (AcpProxyError, OSError) as problem:
-            failed.append(f"{row.selector}: {_explain(problem)}")
-    if index is not None and written:
-        path = into / _INDEX
+            failures.append(f"{row.selector}: {_explain(problem)}")
+    if index is not None and written_paths:
+        path = directory / _INDEX
         try:
             output_files.write_file(path, index.make_pieces(), force=force)
-            written.append(path)
+            written_paths.append(path)
         except AlreadyThere:
-            existing += 1
+            existing_count += 1
         except (AcpProxyError, OSError) as problem:
-            failed.append(f"{_INDEX}: {_explain(problem)}")
-    shown = written
-    if find_screen().is_terminal and len(written) > _LISTED:  # a person wants to know where, a program each path
-        shown = written[-1:] if index is not None else []
-    for path in shown:
+            failures.append(f"{_INDEX}: {_explain(problem)}")
+    shown_paths = written_paths
+    if (
+        find_screen().is_terminal and len(written_paths) > _MOST_LISTED
+    ):  # a person wants to know where, a program each path
+        shown_paths = written_paths[-1:] if index is not None else []
+    for path in shown_paths:
         typer.echo(sanitize.make_line(str(path)))
-    if count:
-        sessions = "1 session" if count == 1 else f"{count:,} sessions"
-        typer.echo(sanitize.make_line(f"Exported {sessions} to {into}"), err=True)  # not wrapped: a path to copy
-    for text in failed[:_LISTED]:
+    if session_count:
+        sessions = "1 session" if session_count == 1 else f"{session_count:,} sessions"
+        typer.echo(sanitize.make_line(f"Exported {sessions} to {directory}"), err=True)  # not wrapped: a path to copy
+    for text in failures[:_MOST_LISTED]:
         typer.echo(f"acp-proxy: not exported: {sanitize.make_line(text)}", err=True)
-    if len(failed) > _LISTED:
-        typer.echo(f"acp-proxy: not exported: {len(failed) - _LISTED:,} more", err=True)
-    if existing:
-        files = "1 file" if existing == 1 else f"{existing:,} files"
+    if len(failures) > _MOST_LISTED:
+        typer.echo(f"acp-proxy: not exported: {len(failures) - _MOST_LISTED:,} more", err=True)
+    if existing_count:
+        files = "1 file" if existing_count == 1 else f"{existing_count:,} files"
         print_on_stderr(
-            f"acp-proxy: not replaced: {files} in {sanitize.make_line(str(into))}. To replace what is there: --force"
+            f"acp-proxy: not replaced: {files} in {sanitize.make_line(str(directory))}."
+            " To replace what is there: --force"
         )
-    if failed or existing:
+    if failures or existing_count:
         raise typer.Exit(1)
 
 
@@ -375,7 +383,7 @@ class _Index:
         self._entries: list[IndexEntry] = []
 
     def add(self, row: "ListedSession", exported: _ExportedSession, path: Path) -> None:
-        """Raises OSError."""
+        """Add an exported session. ``path``: its file. Raises OSError."""
         from acp_proxy.tools.export.index_page import IndexEntry
 
         if self._words.has_room:
@@ -393,7 +401,8 @@ class _Index:
 
 
 def _export_to_browser(source: _Source, row: "ListedSession") -> None:
-    """The file stays: a browser reads it when it wants to. Raises AcpProxyError, OSError."""
+    """Write a page, and open it in the browser. The file stays: a browser reads it when it wants to. Raises
+    AcpProxyError, OSError."""
     import tempfile
     import webbrowser
 
@@ -415,18 +424,18 @@ def _make_name(title: str, row: "ListedSession") -> str:
 
 def _list_words(title: str) -> list[str]:
     """The first words of a title, in any script."""
-    shown = title[: _SLUG + 1]
-    lowered = unicodedata.normalize("NFC", shown).lower()
+    beginning = title[: _SLUG_LENGTH + 1]
+    lowered = unicodedata.normalize("NFC", beginning).lower()
     words = "".join(
-        character if unicodedata.category(character)[0] in _IN_WORDS else " " for character in lowered
+        character if unicodedata.category(character)[0] in _WORD_CATEGORIES else " " for character in lowered
     ).split(" ")
-    if len(shown) < len(title) and len(words) > 1:
+    if len(beginning) < len(title) and len(words) > 1:
         words.pop()  # it may be a part of a word
-    return [word[:_SLUG] for word in words if word]
+    return [word[:_SLUG_LENGTH] for word in words if word]
 
 
 def _make_choices(form: _Format, tools: _Tools | None, thoughts: bool | None, turns: values.Turns) -> "Choices":
-    """Raises UsageError."""
+    """The reader's choices, with the defaults of the format. Raises UsageError."""
     from acp_proxy.views.document import Choices
 
     if form in (_JSONL, "cast") and (tools is not None or thoughts is not None or turns != (1, None)):
@@ -434,12 +443,12 @@ def _make_choices(form: _Format, tools: _Tools | None, thoughts: bool | None, tu
             f"{form} exports the complete conversation. Use --turn, --tools and --thoughts with md, html or json."
         )
     is_markdown = form == "md"  # for reviewers: a pull request takes 64 KiB
-    usual: _Tools = "summary" if is_markdown else "full"
-    return Choices(tools or usual, not is_markdown if thoughts is None else thoughts, *turns)
+    default_tools: _Tools = "summary" if is_markdown else "full"
+    return Choices(tools or default_tools, not is_markdown if thoughts is None else thoughts, *turns)
 
 
 def _make_masking(redact: str) -> "Masking | None":
-    """Raises UsageError."""
+    """The masking that ``--redact`` means; None: mask nothing. Raises UsageError."""
     patterns = options.read_patterns(redact)
     if patterns is None:
         return None

@@ -53,15 +53,16 @@ def make_head(row: ListedSession, title: str | None, reading: Reading) -> Head:
 
 
 def export_turns(
-    form: str, head: Head, reading: Reading, choices: Choices, hider: HomeHider, child: OpenChild
+    form: str, head: Head, reading: Reading, choices: Choices, hider: HomeHider, open_child: OpenChild
 ) -> Iterator[str]:
-    """``hider``: the home directories to hide. ``child``: opens the transcripts of subagents. Raises OSError."""
+    """The document, piece by piece. ``form``: md, html, json or cast. ``hider``: hides home directories.
+    ``open_child``: opens the transcripts of subagents. Raises OSError."""
 
     def read_hidden_turns() -> Iterator[ConversationTurn]:
-        return hider.hide_in_turns(document.select_turns(read_turns(reading, head.session_id, child), choices))
+        return hider.hide_in_turns(document.select_turns(read_turns(reading, head.session_id, open_child), choices))
 
     def read_files() -> Iterator[ChangedFile]:
-        return read_changed_files(reading, cwd, choices, hider, child)
+        return read_changed_files(reading, cwd, choices, hider, open_child)
 
     cwd, head = head.cwd, hider.hide_in_head(head)
 
@@ -89,13 +90,13 @@ def export_turns(
 
 
 def read_changed_files(
-    reading: Reading, cwd: str | None, choices: Choices, hider: HomeHider, child: OpenChild
+    reading: Reading, cwd: str | None, choices: Choices, hider: HomeHider, open_child: OpenChild
 ) -> Iterator[ChangedFile]:
     """The files that the session changed, in printable words. A document has only what the transcript has: the files as
     they are now are not read."""
     if choices.tools == "none":
         return
-    changes = read_changes(reading, cwd, child, (choices.first, choices.last), looks_at_files=False)
+    changes = read_changes(reading, cwd, open_child, (choices.first, choices.last), looks_at_files=False)
     for file in list_files(changes.changes):
         texts = hider.hide_in_adjacent([row.text for row in file.rows])
         rows = [DiffRow(row.kind, clean_text(text)) for row, text in zip(file.rows, texts, strict=True)]

@@ -24,32 +24,36 @@ from acp_proxy.views.conversation import (
 )
 from acp_proxy.views.document import Head
 
-_OF_PATH = re.compile(r"(?:/var|/usr|/export)?/home/[^/]+|/Users/[^/]+|/root(?![^/])|[A-Za-z]:[\\/]Users[\\/][^\\/]+")
+_HOME_OF_PATH = re.compile(
+    r"(?:/var|/usr|/export)?/home/[^/]+|/Users/[^/]+|/root(?![^/])|[A-Za-z]:[\\/]Users[\\/][^\\/]+"
+)
 """The home directory that a complete path begins with."""
 _DRIVE = r"/?[A-Za-z](?::|%3[Aa])"
-_FIRST, _SEPARATOR = r"(?:/|\\{1,4}/?)", r"[\\/]{1,4}"  # JSON and programs within a text escape their strings
+_FIRST_SEPARATOR, _SEPARATOR = r"(?:/|\\{1,4}/?)", r"[\\/]{1,4}"  # JSON and programs within a text escape their strings
 _NAME = r"\w(?:[\w.@+%$-]{0,63}\w)?"
-_ABOVE = r"(?:[\\/]{2,8}wsl[\w.$]{0,20}[\\/]{1,4}[\w.-]{1,64}|/var|/usr|/export|/mnt/[a-z]|/[a-z])?"
-_USUAL = rf"(?:{_ABOVE}{_FIRST}(?:home|Users)|{_DRIVE}{_SEPARATOR}(?i:users)){_SEPARATOR}{_NAME}"
-_BEFORE = r"(?:(?<![\w.~%+/\\)\]}>-])|(?<=[\s\"'=]-[A-Z]))"
+_ABOVE_HOMES = r"(?:[\\/]{2,8}wsl[\w.$]{0,20}[\\/]{1,4}[\w.-]{1,64}|/var|/usr|/export|/mnt/[a-z]|/[a-z])?"
+_USUAL_HOME = rf"(?:{_ABOVE_HOMES}{_FIRST_SEPARATOR}(?:home|Users)|{_DRIVE}{_SEPARATOR}(?i:users)){_SEPARATOR}{_NAME}"
+_NOT_BEFORE_PATH = r"(?:(?<![\w.~%+/\\)\]}>-])|(?<=[\s\"'=]-[A-Z]))"
 """What precedes a path: nothing that makes it part of a longer path or address, but perhaps an option such as -I."""
 _DATA = re.compile(r"[A-Za-z0-9+/]{1000,}={0,2}")
 """Base64, such as an image, which would take seconds."""
-_BEHIND = r"(?![\w-]|\.\w)"
+_NOT_BEHIND_HOME = r"(?![\w-]|\.\w)"
 
 
 class HomeHider:
-    def __init__(self, cwd: str | None, own: str) -> None:
-        """``cwd``: the session's directory. ``own``: the home directory of the user who exports."""
-        begun = _OF_PATH.match(cwd or "")
-        known = sorted({begun[0] if begun else "", own.rstrip("/\\")} - {""}, key=len, reverse=True)
-        long = [_spell(home) for home in known if len(_split_path(home)) > 1]
-        short = [_spell(home) for home in known if len(_split_path(home)) == 1]
-        bounded = "|".join([*(f"{home}{_BEHIND}" for home in short), _USUAL])
-        anywhere = "".join(f"(?<!/){home}{_BEHIND}|" for home in long)
-        all_homes = "|".join([*(f"{home}{_BEHIND}" for home in long), bounded])
-        self._words = ["home", "sers", "SERS", *(_split_path(home)[-1] for home in known)]
-        self._pattern = re.compile(rf"(file://[\w.-]{{0,255}})(?:{all_homes})|{anywhere}{_BEFORE}(?:{bounded})")
+    def __init__(self, cwd: str | None, own_home: str) -> None:
+        """``cwd``: the session's directory. ``own_home``: the home directory of the user who exports."""
+        session_home = _HOME_OF_PATH.match(cwd or "")
+        homes = sorted({session_home[0] if session_home else "", own_home.rstrip("/\\")} - {""}, key=len, reverse=True)
+        long_homes = [_spell(home) for home in homes if len(_split_path(home)) > 1]
+        short_homes = [_spell(home) for home in homes if len(_split_path(home)) == 1]
+        bounded_homes = "|".join([*(f"{home}{_NOT_BEHIND_HOME}" for home in short_homes), _USUAL_HOME])
+        anywhere = "".join(f"(?<!/){home}{_NOT_BEHIND_HOME}|" for home in long_homes)
+        all_homes = "|".join([*(f"{home}{_NOT_BEHIND_HOME}" for home in long_homes), bounded_homes])
+        self._words = ["home", "sers", "SERS", *(_split_path(home)[-1] for home in homes)]
+        self._pattern = re.compile(
+            rf"(file://[\w.-]{{0,255}})(?:{all_homes})|{anywhere}{_NOT_BEFORE_PATH}(?:{bounded_homes})"
+        )
 
     def hide(self, text: str) -> str:
         """The text with ``~`` for each home directory; as it is if it is data."""
@@ -100,12 +104,14 @@ class HomeHider:
 
     def _hide_in_blocks(self, blocks: Sequence[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
         """The blocks of a message. A path across adjacent texts is hidden in the text in which it begins."""
-        for is_text, near in groupby(blocks, lambda block: acp.text(block, "type") == "text"):
-            alike = list(near)
+        for is_text, adjacent in groupby(blocks, lambda block: acp.text(block, "type") == "text"):
+            adjacent_blocks = list(adjacent)
             texts = (
-                self.hide_in_adjacent([acp.text(block, "text") or "" for block in alike]) if is_text else repeat(None)
+                self.hide_in_adjacent([acp.text(block, "text") or "" for block in adjacent_blocks])
+                if is_text
+                else repeat(None)
             )
-            for block, text in zip(alike, texts, strict=False):
+            for block, text in zip(adjacent_blocks, texts, strict=False):
                 others = self.hide_in_members(
                     {name: value for name, value in block.items() if text is None or name != "text"}
                 )
@@ -115,22 +121,22 @@ class HomeHider:
         """The parts of one text. A path across them is hidden in the part in which it begins."""
         if len(texts) == 1:
             return [self.hide(texts[0])]
-        whole, start = "".join(texts), 0
-        out: list[str] = []
-        homes = deque((*match.span(), _write_tilde(match)) for match in self._pattern.finditer(whole))
+        all_text, start = "".join(texts), 0
+        hidden_texts: list[str] = []
+        homes = deque((*match.span(), _write_tilde(match)) for match in self._pattern.finditer(all_text))
         for text in texts:
-            at, end = start, start + len(text)
+            position, end = start, start + len(text)
             pieces: list[str] = []
             while homes and homes[0][0] < end:
-                first, last, instead = homes[0]
-                pieces += [whole[at : max(first, at)], instead if first >= start else ""]
-                at = min(last, end)
-                if last > end:  # the next text continues the path
+                match_start, match_end, replacement = homes[0]
+                pieces += [all_text[position : max(match_start, position)], replacement if match_start >= start else ""]
+                position = min(match_end, end)
+                if match_end > end:  # the next text continues the path
                     break
                 homes.popleft()
-            out.append("".join([*pieces, whole[at:end]]))
+            hidden_texts.append("".join([*pieces, all_text[position:end]]))
             start = end
-        return out
+        return hidden_texts
 
 
 def _write_tilde(match: re.Match[str]) -> str:
@@ -147,4 +153,4 @@ def _spell(home: str) -> str:
     is_windows = parts[0][1:] == ":"
     names = [f"(?:{re.escape(part)}|{re.escape(quote(part))})" for part in (parts[1:] if is_windows else parts)]
     path = _SEPARATOR.join(names)
-    return f"{_DRIVE}{_SEPARATOR}(?i:{path})" if is_windows else f"{_FIRST}{path}"
+    return f"{_DRIVE}{_SEPARATOR}(?i:{path})" if is_windows else f"{_FIRST_SEPARATOR}{path}"

@@ -18,10 +18,10 @@ from pygments.token import _TokenType
 from pygments.util import ClassNotFound
 
 LIMIT = 32 * 1024
-"""Characters with colours: nobody reads more of it."""
+"""Characters of code that is coloured: nobody reads more of it."""
 _LONGEST_LINE = 1000
 """Characters of a line. People write no longer ones, and generated code needs no colours."""
-_PATIENCE = 1.0
+_MOST_SECONDS = 1.0
 """Seconds of work: a thousand times the usual time for code of this length."""
 COPY_BUTTON = '<button type="button" class="copy">Copy</button>'
 """Beside an element of code, it copies that. ``copy.js`` shows it, and does it."""
@@ -34,41 +34,41 @@ class _TooSlow(Exception):
     pass
 
 
-def highlighted(code: str, language: str) -> str:
+def highlight(code: str, language: str) -> str:
     """A code block. ``language``: its name in a fence."""
-    return _render_block(_coloured(code, _lexer(language)))
+    return _render_block(_colour(code, _find_lexer(language)))
 
 
-def highlighted_file(code: str, path: str) -> str:
+def highlight_file(code: str, path: str) -> str:
     """The content of a file as a code block."""
-    return _render_block(_coloured(code, _lexer_for(path)))
+    return _render_block(_colour(code, _find_lexer_for_file(path)))
 
 
 def _render_block(code: str) -> str:
-    """``code``: HTML."""
+    """A code block with this code, which is HTML."""
     return f'<div class="code"><pre tabindex="0"><code>{code}</code></pre>{COPY_BUTTON}</div>\n'
 
 
-def _coloured(code: str, lexer: Lexer | None) -> str:
+def _colour(code: str, lexer: Lexer | None) -> str:
     if lexer is None or type(lexer) in _slow or len(code) > LIMIT or max(map(len, code.split("\n"))) > _LONGEST_LINE:
         return escape(code)
     try:
-        return str(pygments.format(_in_time(lexer.get_tokens(code)), _formatter()))
+        return str(pygments.format(_check_time(lexer.get_tokens(code)), _make_formatter()))
     except _TooSlow:
         _slow.add(type(lexer))
         return escape(code)
 
 
-def _in_time(tokens: Iterable[tuple[_TokenType, str]]) -> Iterator[tuple[_TokenType, str]]:
-    until = time.process_time() + _PATIENCE
+def _check_time(tokens: Iterable[tuple[_TokenType, str]]) -> Iterator[tuple[_TokenType, str]]:
+    deadline = time.process_time() + _MOST_SECONDS
     for token in tokens:
-        if time.process_time() > until:
+        if time.process_time() > deadline:
             raise _TooSlow
         yield token
 
 
 @cache
-def _lexer(language: str) -> Lexer | None:
+def _find_lexer(language: str) -> Lexer | None:
     if not _NAME.fullmatch(language):
         return None
     try:
@@ -77,7 +77,7 @@ def _lexer(language: str) -> Lexer | None:
         return None
 
 
-def _lexer_for(path: str) -> Lexer | None:
+def _find_lexer_for_file(path: str) -> Lexer | None:
     name = re.split(r"[/\\]", path)[-1][-200:]
     try:
         lexer_class = find_lexer_class_for_filename(name)
@@ -87,5 +87,5 @@ def _lexer_for(path: str) -> Lexer | None:
 
 
 @cache
-def _formatter() -> HtmlFormatter[str]:
+def _make_formatter() -> HtmlFormatter[str]:
     return HtmlFormatter(nowrap=True)

@@ -15,8 +15,8 @@ from pathlib import Path
 from acp_proxy import __version__
 from acp_proxy.protocol import acp
 from acp_proxy.tools.changes.describe import ChangedFile
-from acp_proxy.tools.export.highlighting import highlighted, highlighted_file
-from acp_proxy.tools.export.markdown_html import html_of, link, words_of
+from acp_proxy.tools.export.highlighting import highlight, highlight_file
+from acp_proxy.tools.export.markdown_html import render_line, render_link, render_markdown
 from acp_proxy.views import diffs, document, tool_calls
 from acp_proxy.views.attachments import find_image
 from acp_proxy.views.conversation import (
@@ -47,27 +47,28 @@ _OPEN_ROWS = 30
 """Rows of a diff that are visible at first: readers look at changes first, but not at pages of them."""
 _MARKS = {tool_calls.COMPLETED: "✓", tool_calls.FAILED: "✗", None: "·"}
 _STEPS = {"completed": "✓", "in_progress": "▸"}
-_IN_WORDS = tool_calls.KINDS - {"execute"}
+_KINDS_WITH_WORDS = tool_calls.KINDS - {"execute"}
 _CODE = re.compile("`[^`]+`")
 _POLICY = "default-src 'none'; img-src data:; style-src {styles}; base-uri 'none'; form-action 'none'"
 
 
 def render_page(
     head: Head,
-    lines: list[tuple[int, str]],
+    topics: list[tuple[int, str]],
     turns: Iterable[ConversationTurn],
     choices: Choices,
     files: Iterable[ChangedFile] = (),
 ) -> Iterator[str]:
-    """``lines``: the numbers and the topics of the turns. ``files``: what the session changed, shown at the end."""
-    yield render_beginning(head.heading, make_policy(scripts=[read_script()]), has_contents=len(lines) > 1)
-    yield render_head(head, len(lines))
-    if len(lines) > 1:
-        yield from _render_contents(lines)
+    """The page of a conversation, piece by piece. ``topics``: the numbers and the topics of the turns. ``files``: what
+    the session changed, shown at the end."""
+    yield render_beginning(head.heading, make_policy(scripts=[read_script()]), has_contents=len(topics) > 1)
+    yield render_head(head, len(topics))
+    if len(topics) > 1:
+        yield from _render_contents(topics)
     yield "<main>\n"
-    paper = TurnRenderer(head, choices)
+    renderer = TurnRenderer(head, choices)
     for turn in document.name_calls(turns):
-        yield from paper.render(turn)
+        yield from renderer.render(turn)
     yield from render_files(files)
     yield f'</main>\n<footer class="foot">Exported from its transcript by acp-proxy {__version__}.</footer>\n'
     yield f"</div>\n<script>{read_script()}</script>\n</body>\n</html>\n"
@@ -80,7 +81,7 @@ def read_style() -> str:
 
 @cache
 def read_script() -> str:
-    """What copies a block of code."""
+    """The script that copies a block of code."""
     return Path(__file__).with_name("copy.js").read_text(encoding="utf-8")
 
 
@@ -94,8 +95,8 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def render_beginning(title: str, policy: str, *, has_contents: bool, more: str = "") -> str:
-    """A page up to the first element of its frame. ``more``: HTML at the end of its head."""
+def render_beginning(title: str, policy: str, *, has_contents: bool, extra_head: str = "") -> str:
+    """A page up to the first element of its frame. ``extra_head``: HTML at the end of its head."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -104,19 +105,21 @@ def render_beginning(title: str, policy: str, *, has_contents: bool, more: str =
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n'
-        f'<style>{read_style()}</style>\n{more}</head>\n<body>\n<div class="frame{" two" if has_contents else ""}">\n'
+        f"<style>{read_style()}</style>\n{extra_head}</head>\n<body>\n"
+        f'<div class="frame{" two" if has_contents else ""}">\n'
     )
 
 
 def render_head(head: Head, count: int, *, is_shared: bool = True) -> str:
-    """``is_shared``: others read it, perhaps in another time zone."""
-    begun = format_minute(head.created)
+    """The head of a page: title and facts. ``count``: the number of turns. ``is_shared``: others read it, perhaps in
+    another time zone."""
+    started_at = format_minute(head.created)
     version = join_lines(acp.text(head.agent, "version") or "")[:40]
     facts = {
         "Agent": f"{head.name} {version}".strip(),
         "Original": f"copy from {head.copied_from}" if head.copied_from else "",
         "Directory": join_lines(head.cwd or ""),
-        "Begun": begun if is_shared else begun.partition(" UTC")[0],
+        "Begun": started_at if is_shared else started_at.partition(" UTC")[0],
         "Turns": f"{count} turn{'' if count == 1 else 's'}",
         "Model": ", ".join(map(join_lines, head.models)),
         "Tokens": f"{format_count(head.tokens)} tokens" if head.tokens is not None else "",
@@ -133,13 +136,13 @@ def render_head(head: Head, count: int, *, is_shared: bool = True) -> str:
 
 def render_facts(facts: Iterable[str]) -> str:
     """Facts on one line, or more where the screen is narrow. ``facts``: HTML; what is empty is left out."""
-    shown = " ".join(f"<span>{fact}</span>" for fact in facts if fact)
-    return f'<p class="facts">{shown}</p>\n' if shown else ""
+    spans = " ".join(f"<span>{fact}</span>" for fact in facts if fact)
+    return f'<p class="facts">{spans}</p>\n' if spans else ""
 
 
-def _render_contents(lines: list[tuple[int, str]]) -> Iterator[str]:
+def _render_contents(topics: list[tuple[int, str]]) -> Iterator[str]:
     yield '<nav class="contents" aria-label="Contents">\n<details open><summary>Contents</summary>\n<ol>\n'
-    for number, line in lines:
+    for number, line in topics:
         yield f'<li><a href="#turn-{number}"><span>{number}</span><bdi>{escape(line)}</bdi></a></li>\n'
     yield "</ol>\n</details>\n</nav>\n"
 
@@ -155,10 +158,10 @@ class TurnRenderer:
         self._day = format_day(head.created)
         self._tells_models = len(head.models) > 1
         self._has_named = False
-        """The agent is named in the turn."""
+        """Whether the agent is named in the turn already."""
 
     def render(self, turn: ConversationTurn, continuation: int = 0) -> Iterator[str]:
-        """``continuation``: how many pieces of this turn were rendered before."""
+        """A turn as HTML. ``continuation``: how many pieces of this turn were rendered before."""
         id, name = f"turn-{turn.number}", f"Turn {turn.number}"
         self._has_named = continuation > 0
         self._agent = escape(self._head.name_speaker(turn.started_at))
@@ -201,11 +204,11 @@ class TurnRenderer:
         words = _render_blocks(item.blocks, breaks=item.speaker == "user")
         if item.speaker == "thought":
             return f'<details class="thought"><summary>Thought</summary><div class="said">{words}</div></details>\n'
-        who = "User" if item.speaker == "user" else self._agent
+        speaker = "User" if item.speaker == "user" else self._agent
         # The colour tells the user's messages. The agent's name stands once above those of a turn.
         name = "hidden" if item.speaker == "user" or self._has_named else "who"
         self._has_named |= name == "who"
-        return f'<div class="said {item.speaker}"><div class="{name}">{who}:</div>\n{words}</div>\n'
+        return f'<div class="said {item.speaker}"><div class="{name}">{speaker}:</div>\n{words}</div>\n'
 
     def _render_call(self, call: ToolCall) -> str:
         status = tool_calls.read_status(call)
@@ -233,14 +236,14 @@ class TurnRenderer:
             tool_calls.read_kind(call),
             self._shorten(_render_title(call)),
         )
-        places = [
-            place for place in map(self._shorten, tool_calls.list_paths(call)[:3]) if place.split(":")[0] not in title
+        paths = [
+            path for path in map(self._shorten, tool_calls.list_paths(call)[:3]) if path.split(":")[0] not in title
         ]
-        out = _render_mark(_MARKS.get(status, "…"), (status or "unknown").replace("_", " "), "mark")
+        line = _render_mark(_MARKS.get(status, "…"), (status or "unknown").replace("_", " "), "mark")
         if kind is not None and not title.lower().startswith(kind.replace("_", " ")):
-            out += f'<span class="kind">{kind.replace("_", " ")}</span> '
-        out += f'<span class="what" dir="auto">{escape(" ".join([title, *places]))}</span>'
-        return f"{out} {_count_rows(changes)}" if changes else out
+            line += f'<span class="kind">{kind.replace("_", " ")}</span> '
+        line += f'<span class="what" dir="auto">{escape(" ".join([title, *paths]))}</span>'
+        return f"{line} {_count_rows(changes)}" if changes else line
 
     def _render_call_part(self, part: tool_calls.Part, title: str) -> str:
         if isinstance(part, Diff):
@@ -249,26 +252,26 @@ class TurnRenderer:
             return label + _render_diff(part)
         if isinstance(part, Raw):
             label = f'<p class="label">{part.name}</p>\n' if part.name == "input" else ""
-            return label + highlighted(part.text, part.language)
+            return label + highlight(part.text, part.language)
         return _render_blocks([part.block])
 
     def _shorten(self, text: str) -> str:
-        """Paths relative to the session's directory."""
+        """A text with paths relative to the session's directory."""
         text = join_lines(text)
-        inside = f"{self._cwd.rstrip('/')}/" if self._cwd and self._cwd.rstrip("/") else None
-        return text.replace(inside, "") if inside else text
+        cwd_prefix = f"{self._cwd.rstrip('/')}/" if self._cwd and self._cwd.rstrip("/") else None
+        return text.replace(cwd_prefix, "") if cwd_prefix else text
 
 
 def _render_title(call: ToolCall) -> str:
-    """Its title in words. A command keeps the marks of the shell."""
+    """A call's title in words. A command keeps the marks of the shell."""
     title = tool_calls.read_title(call)
-    is_words = tool_calls.read_kind(call) in _IN_WORDS or _CODE.fullmatch(title) is not None
+    is_words = tool_calls.read_kind(call) in _KINDS_WITH_WORDS or _CODE.fullmatch(title) is not None
     return strip_markdown(title) if is_words else title
 
 
 def _render_blocks(blocks: Iterable[Mapping[str, object]], *, breaks: bool = False) -> str:
     return "".join(
-        html_of(part, breaks=breaks) if isinstance(part, str) else _render_block(part)
+        render_markdown(part, breaks=breaks) if isinstance(part, str) else _render_block(part)
         for part in document.join_texts(blocks)
     )
 
@@ -282,10 +285,10 @@ def _render_block(block: Mapping[str, object]) -> str:
         alt = escape(name or f"image, {format_size(image.size)}")
         return f'<img src="data:image/{image.kind};base64,{image.data}" alt="{alt}">\n'
     if kind == "resource" and (text := acp.text(resource, "text")) is not None:
-        words = highlighted_file(clean_text(text), address)
+        words = highlight_file(clean_text(text), address)
         return _fold(name, words)
     if kind == "resource_link":
-        return f'<p class="thing" dir="auto">{link(address, name or "link")}</p>\n'
+        return f'<p class="thing" dir="auto">{render_link(address, name or "link")}</p>\n'
     data = acp.text(block, "data") or acp.text(resource, "blob") or ""
     details = ", ".join(
         filter(None, (name, join_lines(acp.text(block, "mimeType") or ""), format_size(len(data) * 3 // 4)))
@@ -294,11 +297,11 @@ def _render_block(block: Mapping[str, object]) -> str:
 
 
 def render_files(files: Iterable[ChangedFile]) -> Iterator[str]:
-    shown = [_render_file(file) for file in files]
-    if shown:
+    rendered = [_render_file(file) for file in files]
+    if rendered:
         yield '<section class="turn" id="files" aria-labelledby="files-head">\n<h2 id="files-head">'
         yield '<a href="#files">Changed files</a></h2>\n'
-        yield from shown
+        yield from rendered
         yield "</section>\n"
 
 
@@ -325,10 +328,11 @@ def _render_plan(plan: Plan) -> str:
     steps = ""
     for entry in plan.entries:
         status = acp.text(entry, "status") or "pending"
-        shown = status if status in ("completed", "in_progress") else "pending"
+        step_status = status if status in ("completed", "in_progress") else "pending"
         steps += (
-            f'<li class="{shown}">{_render_mark(_STEPS.get(shown, "○"), shown.replace("_", " "), "mark")}'
-            f'<span dir="auto">{words_of(join_lines(acp.text(entry, "content") or ""))}</span></li>'
+            f'<li class="{step_status}">'
+            f"{_render_mark(_STEPS.get(step_status, '○'), step_status.replace('_', ' '), 'mark')}"
+            f'<span dir="auto">{render_line(join_lines(acp.text(entry, "content") or ""))}</span></li>'
         )
     return f'<div class="plan"><p>Plan</p><ul>{steps}</ul></div>\n'
 
@@ -339,11 +343,11 @@ def _render_notice(words: str) -> str:
 
 def _render_other(item: OtherUpdate) -> str:
     kind = join_lines(acp.update_kind(item.update) or "update")
-    return _fold(kind, highlighted(format_json(dict(item.update), indent=2), "json"))
+    return _fold(kind, highlight(format_json(dict(item.update), indent=2), "json"))
 
 
 def _fold(name: str, body: str) -> str:
-    """``body`` is HTML."""
+    """An element that opens to show ``body``, which is HTML. ``name``: its line."""
     line = f'<span class="what" dir="auto">{escape(name)}</span>'
     return f'<details class="call"><summary class="line">{line}</summary>\n<div class="body">{body}</div></details>\n'
 
@@ -355,7 +359,7 @@ def _render_mark(sign: str, words: str, name: str) -> str:
 
 def _count_rows(changes: list[Diff]) -> str:
     """The number of added and of removed lines."""
-    counted = [diffs.count_rows(change.rows) for change in changes]
-    added, removed = sum(plus for plus, _ in counted), sum(minus for _, minus in counted)
+    counts = [diffs.count_rows(change.rows) for change in changes]
+    added, removed = sum(plus for plus, _ in counts), sum(minus for _, minus in counts)
     minus = "\N{MINUS SIGN}"
     return f'<span class="count"><span class="plus">+{added}</span> <span class="minus">{minus}{removed}</span></span>'

@@ -15,8 +15,8 @@ from acp_proxy.tools.export.import_file import import_transcript
 from acp_proxy.views import sanitize
 
 _STDIN = "-"
-_MANY = 10
-"""With more files than these, their number is said."""
+_NUMBER_SHOWN_FROM = 10
+"""With more files than these, the command says how many were imported."""
 
 
 def import_sessions(
@@ -46,7 +46,7 @@ def import_sessions(
         opened = open_store(store, create=True)
         for file in show_progress(files, "Importing"):
             try:
-                imported = import_transcript(opened, _open_source(file), damaged=damaged)
+                imported = import_transcript(opened, _open_source(file), accepts_damaged=damaged)
             except (AcpProxyError, OSError) as problem:
                 reason = _explain(problem, opened.root) if isinstance(problem, OSError) else problem
                 refused.append(f"{'stdin' if file == _STDIN else file}: {str(reason).removesuffix('.')}.")
@@ -57,9 +57,11 @@ def import_sessions(
                 unlisted.append(imported.session_id)
     for text in lines:
         typer.echo(sanitize.make_line(text))
-    if len(files) > _MANY:
-        new = sum(text.endswith("  imported") for text in lines)
-        print_on_stderr(f"{new:,} imported, {len(lines) - new:,} here already, {len(refused):,} not imported.")
+    if len(files) > _NUMBER_SHOWN_FROM:
+        new_count = sum(text.endswith("  imported") for text in lines)
+        print_on_stderr(
+            f"{new_count:,} imported, {len(lines) - new_count:,} here already, {len(refused):,} not imported."
+        )
     for text in unlisted:
         typer.echo(f"{sanitize.make_line(text)} contains no conversation. Lists do not show it.", err=True)
     for text in refused:
@@ -80,6 +82,6 @@ def _open_source(file: str) -> Path | IO[bytes]:
 def _explain(problem: OSError, root: Path) -> str:
     if os.path.isdir(problem.filename or ""):  # Windows reports it as a refusal
         return "it is a directory. Name the files in it"
-    full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
-    todo = f"Free some space in {root}" if full else "Check the file's name and permissions"
-    return f"{problem.strerror}. {todo}"
+    is_full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
+    advice = f"Free some space in {root}" if is_full else "Check the file's name and permissions"
+    return f"{problem.strerror}. {advice}"

@@ -42,7 +42,7 @@ _LONGEST_HEADER = 1024 * 1024
 """Bytes: a header has a few ids, paths and names. A first line longer than this is not a header."""
 _LONGEST_NAME = 100
 """Characters of a folder's name: more than any name made here has."""
-_AT_ONCE = _LONGEST_HEADER
+_READ_BYTES = _LONGEST_HEADER
 """Bytes read from a stream at a time; the first read contains the header."""
 _IMPORT_RUN = "import"
 """The ``run`` of the note at the end."""
@@ -87,58 +87,69 @@ class Source:
         return self._compressed is not None and self._compressed.is_damaged
 
 
-def import_transcript(store: CommandStore, file_or_stream: Path | IO[bytes], *, damaged: bool = False) -> ImportedFile:
+def import_transcript(
+    store: CommandStore, file_or_stream: Path | IO[bytes], *, accepts_damaged: bool = False
+) -> ImportedFile:
     """Import an exported transcript from a file or a stream.
 
-    ``damaged``: accept it even if some of its lines cannot be read. Raises NotImported, NewerFormat, OSError.
+    ``accepts_damaged``: accept it even if some of its lines cannot be read. Raises NotImported, NewerFormat, OSError.
     """
-    taken = _import_or_find(
-        store.layout, file_or_stream, store.layout.make_folder, timestamps.stamp(time.time()), damaged=damaged
+    imported = _import_or_find(
+        store.layout,
+        file_or_stream,
+        store.layout.make_folder,
+        timestamps.stamp(time.time()),
+        accepts_damaged=accepts_damaged,
     )
-    if taken.is_new:
+    if imported.is_new:
         with suppress(Unreadable):  # then its mark stays
-            store.index_transcript(taken.agent_folder, file_name(taken.session_id), can_wait=True)
-    return taken
+            store.index_transcript(imported.agent_folder, file_name(imported.session_id), can_wait=True)
+    return imported
 
 
 def _import_or_find(
-    layout: Layout, file_or_stream: Path | IO[bytes], prepare: Callable[[Path], None], stamp: str, *, damaged: bool
+    layout: Layout,
+    file_or_stream: Path | IO[bytes],
+    make_folder: Callable[[Path], None],
+    stamp: str,
+    *,
+    accepts_damaged: bool,
 ) -> ImportedFile:
-    """Import a transcript.
+    """Import a transcript, or find that it is there already. Raises NotImported, NewerFormat, OSError.
 
-    ``prepare``: creates an agent's folder. ``stamp``: the time of the import.
-    ``damaged``: accept it even if some of its lines cannot be read.
-
-    Raises NotImported, NewerFormat, OSError.
+    ``make_folder``: creates an agent's folder. ``stamp``: the time of the import. ``accepts_damaged``: as for
+    ``import_transcript``.
     """
     with _open(layout, file_or_stream) as file:
         source = Source(file)
         header = _read_header(source)
-        prompts, names_ids = _check_entries(source, header, damaged=damaged)
+        prompts, names_ids = _check_entries(source, header, accepts_damaged=accepts_damaged)
         agent_folder, name = choose_folder(header), file_name(header.session_id)
-        into = layout.transcript_path(agent_folder, name)
-        prepare(into.parent)
-        with private_files.lock_folder(into.parent, wait=True):  # nobody removes the unfinished file, or compresses it
-            known = layout.get_journal(agent_folder)
-            if header.session_id in known.read_deleted():
-                with known.lock():
-                    if header.session_id in known.read_deleted():
+        target = layout.transcript_path(agent_folder, name)
+        make_folder(target.parent)
+        with private_files.lock_folder(
+            target.parent, wait=True
+        ):  # nobody removes the unfinished file, or compresses it
+            its_journal = layout.get_journal(agent_folder)
+            if header.session_id in its_journal.read_deleted():
+                with its_journal.lock():
+                    if header.session_id in its_journal.read_deleted():
                         # A crash may have interrupted the delete.
                         delete.finish_delete(layout, agent_folder, header.session_id)
             elif layout.has_transcript(agent_folder, name):
-                _compare(source, into, header)
+                _compare(source, target, header)
                 return ImportedFile(agent_folder, header.session_id, prompts, is_new=False)
-            _write(layout, agent_folder, into, header, source, stamp, names_ids=names_ids)
+            _write(layout, agent_folder, target, header, source, stamp, names_ids=names_ids)
     return ImportedFile(agent_folder, header.session_id, prompts, is_new=True)
 
 
 def choose_folder(header: Header) -> str:
     """The agent's folder: the one the session came from, if acp-proxy made that name; else named after the agent."""
-    reported = acp.text(header.agent, "id") or acp.text(header.agent, "name") or "agent"
+    reported_id = acp.text(header.agent, "id") or acp.text(header.agent, "name") or "agent"
     return (
-        reported
-        if is_ours(reported) and ASIDE not in reported and len(reported) <= _LONGEST_NAME
-        else file_name(reported)
+        reported_id
+        if is_ours(reported_id) and ASIDE not in reported_id and len(reported_id) <= _LONGEST_NAME
+        else file_name(reported_id)
     )
 
 
@@ -154,23 +165,23 @@ def _open(layout: Layout, file_or_stream: Path | IO[bytes]) -> Iterator[IO[bytes
         yield file
 
 
-def _copy(stream: IO[bytes], into: IO[bytes]) -> None:
-    at = 0
-    while data := stream.read(_AT_ONCE):
-        private_files.write_at(into.fileno(), data, at)
-        if not at:
-            _read_header(Source(into))  # refuse early: another stream may never end
-        at += len(data)
+def _copy(stream: IO[bytes], target: IO[bytes]) -> None:
+    offset = 0
+    while data := stream.read(_READ_BYTES):
+        private_files.write_at(target.fileno(), data, offset)
+        if not offset:
+            _read_header(Source(target))  # refuse early: another stream may never end
+        offset += len(data)
 
 
 def examine(source: Source) -> tuple[Header, int]:
     """A transcript's header and its number of turns. Raises NotImported, NewerFormat."""
     header = _read_header(source)
-    return header, _check_entries(source, header, damaged=False)[0]
+    return header, _check_entries(source, header, accepts_damaged=False)[0]
 
 
 def _read_header(source: Source) -> Header:
-    """Raises NotImported, NewerFormat."""
+    """A transcript's header. Raises NotImported, NewerFormat."""
     line, newline, _ = source.read(min(source.size, _LONGEST_HEADER), 0).partition(b"\n")
     header = file_format.decode_header(line)
     if header is None or not newline:
@@ -181,13 +192,13 @@ def _read_header(source: Source) -> Header:
     return header
 
 
-def _check_entries(source: Source, header: Header, *, damaged: bool) -> tuple[int, bool]:
+def _check_entries(source: Source, header: Header, *, accepts_damaged: bool) -> tuple[int, bool]:
     """The number of turns, and whether notes may name other ids of the session. Raises NotImported if the compression
-    is damaged, or a line unless ``damaged``: what is left in such lines may be notes."""
+    is damaged, or a line unless ``accepts_damaged``: what is left in such lines may be notes."""
     summary, names_ids = Summary.begin(header), False
     for number, line in enumerate(read_shortened(source.read, source.size), 1):
         entry = file_format.decode_entry(line, header.version) if number > 1 and line is not None else None
-        if entry is None and number > 1 and not damaged and (line is None or not line.isspace()):
+        if entry is None and number > 1 and not accepts_damaged and (line is None or not line.isspace()):
             raise NotImported(f"line {number} is not an entry of a transcript. To import the file anyway: --damaged")
         if entry is not None:
             summary.add(entry)
@@ -199,9 +210,9 @@ def _check_entries(source: Source, header: Header, *, damaged: bool) -> tuple[in
     return summary.prompts, names_ids
 
 
-def _compare(source: Source, into: Path, header: Header) -> None:
+def _compare(source: Source, stored_path: Path, header: Header) -> None:
     """Check that the existing transcript equals the source, or continues it. Raises NotImported, OSError."""
-    stored = Reading(into)
+    stored = Reading(stored_path)
     try:
         if not all(_compare_lines(source, stored.read_bytes(0))):
             raise NotImported(
@@ -221,65 +232,65 @@ def _quote_session(session_id: str) -> str:
 
 def _compare_lines(source: Source, stored: Iterator[bytes]) -> Iterator[bool]:
     """Compares piece by piece; the source may end first."""
-    at = 0
+    offset = 0
     for data in stored:
-        other = source.read(min(len(data), source.size - at), at)
-        yield data.startswith(other)
-        at += len(other)
-        if at >= source.size:
+        source_data = source.read(min(len(data), source.size - offset), offset)
+        yield data.startswith(source_data)
+        offset += len(source_data)
+        if offset >= source.size:
             return
-    yield at == source.size
+    yield offset == source.size
 
 
 def _write(
-    layout: Layout, agent_folder: str, into: Path, header: Header, source: Source, stamp: str, *, names_ids: bool
+    layout: Layout, agent_folder: str, target: Path, header: Header, source: Source, stamp: str, *, names_ids: bool
 ) -> None:
     """Write the file and give it its name. Raises NotImported, OSError."""
-    known = layout.get_journal(agent_folder)
+    its_journal = layout.get_journal(agent_folder)
     note = {"type": NoteType.CONTINUED, "agent": agent_folder, "session": header.session_id}
-    end = file_format.encode_note(stamp, _IMPORT_RUN, note) if names_ids else b""
-    with store_on_disk(into, source, end) as new, known.lock():
-        if header.session_id in known.read_deleted():
-            known.append(journal.LIFTED, header.session_id, stamp)
-        layout.mark(agent_folder, into.stem)
-        give_name(new, into)
+    last_line = file_format.encode_note(stamp, _IMPORT_RUN, note) if names_ids else b""
+    with store_on_disk(target, source, last_line) as unfinished, its_journal.lock():
+        if header.session_id in its_journal.read_deleted():
+            its_journal.append(journal.LIFTED, header.session_id, stamp)
+        layout.mark(agent_folder, target.stem)
+        move_into_place(unfinished, target)
 
 
 @contextmanager
-def store_on_disk(into: Path, source: Source, end: bytes = b"") -> Iterator[Path]:
-    """Yields a new file with the source's content, which can get the name ``into``; else it is removed afterwards.
-    ``end``: a line that follows.
+def store_on_disk(target: Path, source: Source, last_line: bytes = b"") -> Iterator[Path]:
+    """Yields a new file with the source's content, which can get the name ``target``; else it is removed afterwards.
+    ``last_line``: a line to write behind it.
 
     Call it only while holding the lock on its folder. Raises NotImported, OSError.
     """
-    new = unfinished_path(into)
-    fd = private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    unfinished = unfinished_path(target)
+    fd = private_files.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:
         try:
-            if end and source.read(1, source.size - 1) != b"\n":
-                end = b"\n" + end
-            size = write_chunks(fd, chain(read_pieces(source.read, source.size), [end] if end else []))
+            if last_line and source.read(1, source.size - 1) != b"\n":
+                last_line = b"\n" + last_line
+            size = write_chunks(fd, chain(read_pieces(source.read, source.size), [last_line] if last_line else []))
         finally:
             os.close(fd)  # Windows cannot rename an open file
-        if size != source.size + len(end):
+        if size != source.size + len(last_line):
             raise NotImported("it became shorter while it was being read. Try again")
-        yield new
+        yield unfinished
     finally:
-        new.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
 
 
-def give_name(new: Path, into: Path) -> None:
+def move_into_place(unfinished: Path, target: Path) -> None:
     """Give the file its name if that is free. Raises NotImported, OSError.
 
     Without hard links, another process may still take the name between the check and the rename.
     """
     try:
-        os.link(new, into)
+        os.link(unfinished, target)
     except FileExistsError as problem:
         raise NotImported("the session has just been started here. Try again") from problem
     except FileNotFoundError as problem:
         raise NotImported("the session was deleted in the meantime. Try again") from problem
     except OSError as problem:
-        if problem.errno not in _NO_LINKS or os.path.lexists(into):
+        if problem.errno not in _NO_LINKS or os.path.lexists(target):
             raise
-        new.replace(into)
+        unfinished.replace(target)

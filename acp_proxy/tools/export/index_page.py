@@ -34,7 +34,7 @@ _MOST_WORDS = 8 * 1024 * 1024
 """Characters of words in a page: a browser opens that from a disk in a moment. A session in which 20 kB were said adds
 1.6 kB, so these are some 5,000. Older sessions are then found by their titles alone, and the page says so."""
 _LONGEST_WORD = 40
-"""Characters. What is longer is data: base64, or a line of punctuation."""
+"""Characters of a word. What is longer is data: base64, or a line of punctuation."""
 _WORD = re.compile(rf"(?<!\w)\w{{2,{_LONGEST_WORD}}}(?!\w)")
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _UNSAFE = {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026"}
@@ -56,16 +56,16 @@ class IndexEntry(Struct, frozen=True):
 class WordIndex:
     """The words of sessions, each with the sessions that contain it. ``count``: the sessions that were added."""
 
-    def __init__(self, most: int = _MOST_WORDS) -> None:
-        """``most``: characters of words in the page; no session is added beyond that."""
+    def __init__(self, most_characters: int = _MOST_WORDS) -> None:
+        """``most_characters``: of words in the page; no session is added beyond that."""
         self.count = 0
-        self._most = most
+        self._most_characters = most_characters
         self._size = 0
         self._sessions: dict[str, list[int]] = {}
 
     @property
     def has_room(self) -> bool:
-        return self._size < self._most
+        return self._size < self._most_characters
 
     def add(self, words: Iterable[str]) -> None:
         """Add the words of the next session."""
@@ -106,14 +106,14 @@ def _list_texts(item: Item, choices: Choices) -> Iterator[str]:
 
 
 def render_index(entries: Sequence[IndexEntry], words: WordIndex) -> Iterator[str]:
-    """``entries``: newest first. ``words``: of the first of them, in this order."""
+    """The page, piece by piece. ``entries``: newest first. ``words``: the words of the first of them, in this order."""
     numbers = {entry.file: number for number, entry in enumerate(entries)}
     projects: dict[str, list[IndexEntry]] = {}
     for entry in entries:
         projects.setdefault(entry.cwd, []).append(entry)
     policy = make_policy(styles=(html.read_style(), read_style()), scripts=(_read("index.js"),))
     style = f"<style>{read_style()}</style>\n"
-    yield render_beginning("Conversations", policy, has_contents=len(projects) > 1, more=style)
+    yield render_beginning("Conversations", policy, has_contents=len(projects) > 1, extra_head=style)
     yield _render_head(entries, projects, words)
     if len(projects) > 1:
         yield '<nav class="contents" aria-label="Projects">\n<details open><summary>Projects</summary>\n<ol>\n'
@@ -125,13 +125,13 @@ def render_index(entries: Sequence[IndexEntry], words: WordIndex) -> Iterator[st
         id = f"project-{number}"
         yield f'<section class="project" id="{id}" aria-labelledby="{id}-head">\n'
         yield f'<h2 id="{id}-head"><bdi>{_name_project(cwd)}</bdi></h2>\n'
-        for date, of_day in groupby(group, lambda entry: format_day(entry.updated)):
+        for date, entries_of_day in groupby(group, lambda entry: format_day(entry.updated)):
             yield f'<div class="day"><h3>{date or "At an unknown time"}</h3>\n<ul class="sessions">\n'
-            yield from (_render_entry(entry, numbers[entry.file]) for entry in of_day)
+            yield from (_render_entry(entry, numbers[entry.file]) for entry in entries_of_day)
             yield "</ul></div>\n"
         yield "</section>\n"
-    about = f"Exported by acp-proxy {__version__}. Times are those of the machine that exported this."
-    yield f'</main>\n<footer class="foot">{about}</footer>\n</div>\n'
+    footer = f"Exported by acp-proxy {__version__}. Times are those of the machine that exported this."
+    yield f'</main>\n<footer class="foot">{footer}</footer>\n</div>\n'
     yield f'<script type="application/json" id="words">{words.encode()}</script>\n'
     yield f"<script>{_read('index.js')}</script>\n</body>\n</html>\n"
 
@@ -180,14 +180,14 @@ def _encode_json(value: object) -> str:
 
 
 def _list_gaps(numbers: Sequence[int]) -> Iterator[int]:
-    return (number - before for before, number in zip((0, *numbers), numbers, strict=False))
+    return (number - previous for previous, number in zip((0, *numbers), numbers, strict=False))
 
 
 def _encode_number(number: int) -> str:
     digits = ""
     while number >= len(_DIGITS):
-        number, last = divmod(number, len(_DIGITS))
-        digits = _DIGITS[last] + digits
+        number, remainder = divmod(number, len(_DIGITS))
+        digits = _DIGITS[remainder] + digits
     return _DIGITS[number] + digits
 
 

@@ -14,7 +14,7 @@ _SUMMARY = frozenset({"title", "kind", "status", "locations"})
 
 
 def document(head: Head, turns: Iterable[ConversationTurn], choices: Choices) -> Iterator[str]:
-    session_id = {
+    session_members = {
         "sessionId": head.session_id,
         "agent": dict(head.agent),
         "title": head.title,
@@ -23,36 +23,36 @@ def document(head: Head, turns: Iterable[ConversationTurn], choices: Choices) ->
         "updatedAt": head.updated or None,
         "origin": head.origin,
     }
-    yield f'{{"acp-conversation":{VERSION},\n"session":{format_json(session_id)},\n"turns":['
+    yield f'{{"acp-conversation":{VERSION},\n"session":{format_json(session_members)},\n"turns":['
     separator = "\n"
     for turn in turns:
-        yield separator + format_json(_turn(turn, choices))
+        yield separator + format_json(_encode_turn(turn, choices))
         separator = ",\n"
     yield "\n]}\n"
 
 
-def _turn(turn: ConversationTurn, choices: Choices) -> dict[str, object]:
+def _encode_turn(turn: ConversationTurn, choices: Choices) -> dict[str, object]:
     return {
         "number": turn.number,
         "startedAt": turn.started_at or None,
         "stopReason": turn.stop_reason,
         "error": turn.error,
-        "items": [_item(item, choices) for item in turn.items],
+        "items": [_encode_item(item, choices) for item in turn.items],
     }
 
 
-def _item(item: Item, choices: Choices) -> dict[str, object]:
+def _encode_item(item: Item, choices: Choices) -> dict[str, object]:
     if isinstance(item, SpokenMessage):
         return {"type": item.speaker, "messageId": item.id, "content": [dict(block) for block in item.blocks]}
     if isinstance(item, ToolCall):
-        whole = choices.tools == "full"
-        fields = {name: value for name, value in item.fields.items() if whole or name in _SUMMARY}
+        is_full = choices.tools == "full"
+        fields = {name: value for name, value in item.fields.items() if is_full or name in _SUMMARY}
         return {**fields, "type": "tool_call" if item.is_new else "tool_call_update", "toolCallId": item.id}
     if isinstance(item, Plan):
         return {"type": "plan", "entries": item.entries}
     if isinstance(item, Note):
         return {"type": "note", "kind": item.kind, "text": item.text}
     if isinstance(item, Subagent):
-        items = [_item(part, choices) for part in item.items]
+        items = [_encode_item(part, choices) for part in item.items]
         return {"type": "subagent", "sessionId": item.id, "title": item.title, "items": items}
     return {"type": "update", "update": dict(item.update)}

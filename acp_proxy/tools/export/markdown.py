@@ -49,7 +49,7 @@ _TOP_LEVEL = 2  # of headings: those of the turns
 def write_document(
     head: Head, turns: Iterable[ConversationTurn], choices: Choices, files: Iterable[ChangedFile] = ()
 ) -> Iterator[str]:
-    """``files``: what the session changed, shown at the end."""
+    """The document, piece by piece. ``files``: what the session changed, shown at the end."""
     yield f"# {_escape(head.heading)}\n\n"
     version = join_lines(acp.text(head.agent, "version") or "")[:40]
     facts = [_escape(f"{head.name} {version}".strip())]
@@ -77,22 +77,25 @@ def _write_file(file: ChangedFile) -> str:
 
 
 def _write_turn(turn: ConversationTurn, head: Head, choices: Choices) -> Iterator[str]:
-    about = document.find_topic(turn)
-    yield f"\n## {turn.number}. {_escape(about)}\n"
-    was_line = False
+    topic = document.find_topic(turn)
+    yield f"\n## {turn.number}. {_escape(topic)}\n"
+    was_one_line = False
     for item in turn.items:
-        text, is_line = _write_item(item, about, head, choices), isinstance(item, ToolCall) and choices.tools != "full"
+        text, is_one_line = (
+            _write_item(item, topic, head, choices),
+            isinstance(item, ToolCall) and choices.tools != "full",
+        )
         if text:
-            yield text if is_line and was_line else f"\n{text}"
-            was_line = is_line
+            yield text if is_one_line and was_one_line else f"\n{text}"
+            was_one_line = is_one_line
     if (ending := document.explain_end(turn)) is not None:
         yield f"\n> **{_escape(ending)}**\n"
 
 
-def _write_item(item: Item, about: str, head: Head, choices: Choices) -> str:
+def _write_item(item: Item, topic: str, head: Head, choices: Choices) -> str:
     if isinstance(item, SpokenMessage):
         words = _write_blocks(item.blocks)
-        if words.strip() == about or (item.speaker == "user" and _is_topic(item, about)):
+        if words.strip() == topic or (item.speaker == "user" and _is_topic(item, topic)):
             return ""
         if item.speaker == "agent":
             return words
@@ -108,10 +111,10 @@ def _write_item(item: Item, about: str, head: Head, choices: Choices) -> str:
     return f"> **{_escape(document.explain_note(item))}**\n" if isinstance(item, Note) else ""
 
 
-def _is_topic(item: SpokenMessage, about: str) -> bool:
+def _is_topic(item: SpokenMessage, topic: str) -> bool:
     """Whether a prompt is no more than the heading of its turn, which has no marks of Markdown."""
     words = "".join(map(read_words, item.blocks)).strip()
-    return "\n" not in words and strip_markdown(words) == about
+    return "\n" not in words and strip_markdown(words) == topic
 
 
 def _write_call(call: ToolCall, head: Head, choices: Choices) -> str:
@@ -124,19 +127,19 @@ def _write_call(call: ToolCall, head: Head, choices: Choices) -> str:
     )
     kind = tool_calls.read_kind(call)
     words = [_MARKS.get(status or "", "…"), *([kind] if kind and not title.lower().startswith(kind) else [])]
-    counted = [f"+{added} -{removed}" for added, removed in (diffs.count_rows(change.rows) for change in changes)]
+    counts = [f"+{added} -{removed}" for added, removed in (diffs.count_rows(change.rows) for change in changes)]
     if choices.tools != "full" or not parts:
-        return f"* {' '.join([*words, _write_code(title), *counted])}\n"
-    summary = " ".join([*words, f"<code>{_write_html(title)}</code>", *counted])
+        return f"* {' '.join([*words, _write_code(title), *counts])}\n"
+    summary = " ".join([*words, f"<code>{_write_html(title)}</code>", *counts])
     body = "\n".join(_write_call_part(part, head) for part in parts)
     return f"<details><summary>{summary}</summary>\n\n{body}\n</details>\n"
 
 
 def _write_call_part(part: tool_calls.Part, head: Head) -> str:
     if isinstance(part, Diff):
-        new = " (new)" if part.is_new else ""
+        new_mark = " (new)" if part.is_new else ""
         rows = "\n".join(row.text if row.kind == "@" else row.kind + row.text for row in part.rows)
-        return f"{_write_code(shorten_path(part.path, head.cwd))}{new}\n\n{_fence(rows, 'diff')}"
+        return f"{_write_code(shorten_path(part.path, head.cwd))}{new_mark}\n\n{_fence(rows, 'diff')}"
     if isinstance(part, Raw):
         return _fence(part.text, part.language)
     return _write_blocks([part.block])
@@ -167,45 +170,46 @@ def _write_block(block: Mapping[str, object]) -> str:
 
 
 def _contain(text: str) -> str:
-    """A message's Markdown, closed at its end."""
+    """A message's Markdown, changed so that it cannot leave its place."""
     text = text.rstrip().lstrip("\n")
     if len(text) > LIMIT:
         return _fence(text, "")
     lines = text.split("\n")
     for _ in range(_PASSES):
         tokens = _make_parser().parse("\n".join(lines))
-        without = _remove_html_blocks(lines, tokens)
-        if without == lines:
+        lines_without_html = _remove_html_blocks(lines, tokens)
+        if lines_without_html == lines:
             return "\n".join(_rewrite_lines(lines, tokens)) + "\n"
-        lines = without
+        lines = lines_without_html
     return _fence(text, "")
 
 
 def _remove_html_blocks(lines: list[str], tokens: list[Token]) -> list[str]:
-    """Escaped HTML may become other markup, so it is read once more. Tabs are shorter in quotes."""
-    out = [line.expandtabs(4) for line in lines]
+    """The lines with HTML as text. They must be parsed once more, since escaped HTML may become other markup. Tabs are
+    shorter in quotes."""
+    escaped_lines = [line.expandtabs(4) for line in lines]
     for token in tokens:
         start, end = token.map or (0, 0)
         if token.type == "fence":
-            out[start:end] = lines[start:end]
+            escaped_lines[start:end] = lines[start:end]
         elif token.type == "html_block":
-            out[start:end] = _remove_tags("\n".join(out[start:end])).split("\n")
-    return out
+            escaped_lines[start:end] = _remove_tags("\n".join(escaped_lines[start:end])).split("\n")
+    return escaped_lines
 
 
 def _rewrite_lines(lines: list[str], tokens: list[Token]) -> list[str]:
-    out = list(lines)
+    rewritten = list(lines)
     for token in tokens:
         start, end = token.map or (0, 0)
         if token.type == "fence" and token.level == 0 and not _is_closed(lines[start:end], token):
-            out.append(token.markup)
+            rewritten.append(token.markup)
         elif token.type == "heading_open" and token.level == 0:
-            out[start:end] = _lower_heading(lines[start:end], token)
+            rewritten[start:end] = _lower_heading(lines[start:end], token)
         elif token.type == "tr_open":
-            out[start] = "".join(_remove_tags(cell) for cell in _CELL_ENDS.split(out[start]))
+            rewritten[start] = "".join(_remove_tags(cell) for cell in _CELL_ENDS.split(rewritten[start]))
         elif token.type == "inline":
-            out[start:end] = _remove_tags("\n".join(out[start:end])).split("\n")
-    return out
+            rewritten[start:end] = _remove_tags("\n".join(rewritten[start:end])).split("\n")
+    return rewritten
 
 
 @cache
@@ -214,8 +218,8 @@ def _make_parser() -> MarkdownIt:
 
 
 def _is_closed(lines: list[str], fence: Token) -> bool:
-    last = re.sub("^ {1,3}", "", lines[-1]).rstrip()
-    return len(lines) > 1 and set(last) == {fence.markup[0]} and len(last) >= len(fence.markup)
+    last_line = re.sub("^ {1,3}", "", lines[-1]).rstrip()
+    return len(lines) > 1 and set(last_line) == {fence.markup[0]} and len(last_line) >= len(fence.markup)
 
 
 def _lower_heading(lines: list[str], heading: Token) -> list[str]:

@@ -17,7 +17,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
-from acp_proxy.tools.export.highlighting import highlighted
+from acp_proxy.tools.export.highlighting import highlight
 
 LIMIT = 64 * 1024
 """Characters of a message that are parsed as Markdown: some texts need quadratic time."""
@@ -26,7 +26,7 @@ _ADDRESS = re.compile(r"""(https?://[^\s<>"'`]*[^\s<>"'`.,;:!?*_~()\[\]{}])""")
 _TOP_LEVEL = 3  # of headings in a message: the page and the turns use the first two
 _LOWEST_LEVEL = 6
 _REL = 'rel="noopener noreferrer"'
-_DIRECTED = frozenset(
+_BLOCKS_WITH_DIRECTION = frozenset(
     f"{name}_open" for name in ("paragraph", "heading", "bullet_list", "ordered_list", "blockquote", "table")
 )
 _TASK = re.compile(r"\[([ xX])\]\s+")
@@ -34,19 +34,19 @@ _LONG_CELL = 20
 """Characters of a cell that give its column a least width on a narrow screen: it would be a word wide."""
 
 
-def html_of(text: str, *, breaks: bool = False) -> str:
-    """``breaks``: a newline is a line break, as where people type."""
+def render_markdown(text: str, *, breaks: bool = False) -> str:
+    """Markdown as HTML. ``breaks``: a newline is a line break, as where people type."""
     if len(text) > LIMIT:
         return f'<pre class="long" dir="auto" tabindex="0">{escape(text)}</pre>\n'
-    return str(_markdown(breaks).render(text))
+    return str(_make_parser(breaks).render(text))
 
 
-def words_of(line: str) -> str:
+def render_line(line: str) -> str:
     """One line of Markdown, as HTML without a block around it."""
-    return str(_markdown(False).renderInline(line))
+    return str(_make_parser(False).renderInline(line))
 
 
-def link(address: str, words: str) -> str:
+def render_link(address: str, words: str) -> str:
     """Words that link to a web page. Both are foreign text."""
     if _WEB.match(address) is None:
         return f"<span>{escape(words)}</span>"
@@ -54,18 +54,18 @@ def link(address: str, words: str) -> str:
 
 
 @cache
-def _markdown(breaks: bool) -> MarkdownIt:
+def _make_parser(breaks: bool) -> MarkdownIt:
     markdown = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False, "breaks": breaks}, renderer_cls=_Renderer)
     # The parser accepts every link, so that the renderer can show the words of those that are not web addresses.
     markdown.validateLink = lambda url: True  # type: ignore[method-assign]
-    markdown.core.ruler.push("linked", _say_what_is_linked)
-    for rule in (_direct, _order_headings, _find_tasks, _measure_cells):
+    markdown.core.ruler.push("linked", _mark_linked)
+    for rule in (_set_directions, _order_headings, _mark_tasks, _mark_cells):
         markdown.core.ruler.push(rule.__name__, rule)
     return markdown.enable(["table", "strikethrough"])
 
 
-def _say_what_is_linked(state: StateCore) -> None:
-    """Words and images inside a link: they are not links themselves."""
+def _mark_linked(state: StateCore) -> None:
+    """Mark words and images inside a link: they are not links themselves."""
     for token in state.tokens:
         depth = 0
         for child in token.children or ():
@@ -74,15 +74,16 @@ def _say_what_is_linked(state: StateCore) -> None:
                 child.meta["linked"] = True
 
 
-def _direct(state: StateCore) -> None:
-    """Not the blocks inside: a browser ignores them when it looks for the direction of the outer one."""
+def _set_directions(state: StateCore) -> None:
+    """Let each top block have the direction of its text. Not the blocks inside: a browser ignores them when it looks
+    for the direction of the outer one."""
     for token in state.tokens:
-        if token.level == 0 and token.type in _DIRECTED:
+        if token.level == 0 and token.type in _BLOCKS_WITH_DIRECTION:
             token.attrSet("dir", "auto")
 
 
 def _order_headings(state: StateCore) -> None:
-    """Levels by depth: a heading is one below the last one that was higher."""
+    """Give headings levels by depth: each is one below the last one that was higher."""
     above: list[int] = []
     for token in state.tokens:
         if token.type == "heading_open":
@@ -93,8 +94,8 @@ def _order_headings(state: StateCore) -> None:
             token.tag = f"h{min(_TOP_LEVEL + len(above) - 1, _LOWEST_LEVEL)}"
 
 
-def _find_tasks(state: StateCore) -> None:
-    """Items of GitHub's task lists: the mark becomes a token of its own."""
+def _mark_tasks(state: StateCore) -> None:
+    """Mark the items of GitHub's task lists: the box becomes a token of its own."""
     for item, _, inline in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
         first = inline.children[0] if item.type == "list_item_open" and inline.children else None
         match = _TASK.match(first.content) if first is not None and first.type == "text" else None
@@ -104,8 +105,8 @@ def _find_tasks(state: StateCore) -> None:
             inline.children.insert(0, Token("task", "", 0, meta={"done": match[1] != " "}))
 
 
-def _measure_cells(state: StateCore) -> None:
-    """The head of a column with a long cell is marked, and so is each cell of a single word, such as a date."""
+def _mark_cells(state: StateCore) -> None:
+    """Mark the head of a column with a long cell, and each cell of a single word, such as a date."""
     heads: list[Token] = []
     column = 0
     for token, inline, end in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
@@ -125,59 +126,71 @@ def _measure_cells(state: StateCore) -> None:
 
 
 class _Renderer(RendererHTML):
-    def text(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
-        content = tokens[at].content
-        if "linked" in tokens[at].meta:
+    def text(self, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
+        content = tokens[index].content
+        if "linked" in tokens[index].meta:
             return escape(content)
         parts = _ADDRESS.split(content)  # every second part is an address
-        return "".join(link(part, part) if number % 2 else escape(part) for number, part in enumerate(parts))
+        return "".join(render_link(part, part) if number % 2 else escape(part) for number, part in enumerate(parts))
 
-    def link_open(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
-        address = str(tokens[at].attrGet("href") or "")
+    def link_open(
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]
+    ) -> str:
+        address = str(tokens[index].attrGet("href") or "")
         if _WEB.match(address) is None:
             return f'<span class="place" title="{escape(address)}">'
         return f'<a href="{escape(address)}" {_REL}>'
 
-    def link_close(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
-        opening = next(t for t in reversed(tokens[:at]) if t.type == "link_open" and t.level == tokens[at].level)
+    def link_close(
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]
+    ) -> str:
+        opening = next(t for t in reversed(tokens[:index]) if t.type == "link_open" and t.level == tokens[index].level)
         return "</a>" if _WEB.match(str(opening.attrGet("href") or "")) else "</span>"
 
-    def image(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
-        address = str(tokens[at].attrGet("src") or "")
-        words = f"[image: {tokens[at].content or 'unnamed'}]"
-        return f"<span>{escape(words)}</span>" if "linked" in tokens[at].meta else link(address, words)
+    def image(self, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
+        address = str(tokens[index].attrGet("src") or "")
+        words = f"[image: {tokens[index].content or 'unnamed'}]"
+        return f"<span>{escape(words)}</span>" if "linked" in tokens[index].meta else render_link(address, words)
 
-    def fence(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
-        language, *_ = [*tokens[at].info.split(maxsplit=1), ""]
-        code = highlighted(tokens[at].content, language)
+    def fence(self, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
+        language, *_ = [*tokens[index].info.split(maxsplit=1), ""]
+        code = highlight(tokens[index].content, language)
         return f'<div class="fence"><p class="language">{escape(language)}</p>\n{code}</div>\n' if language else code
 
-    def code_block(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
-        return highlighted(tokens[at].content, "")
+    def code_block(
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]
+    ) -> str:
+        return highlight(tokens[index].content, "")
 
-    def code_inline(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
-        return f'<code dir="ltr">{escape(tokens[at].content)}</code>'
+    def code_inline(
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]
+    ) -> str:
+        return f'<code dir="ltr">{escape(tokens[index].content)}</code>'
 
-    def task(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
-        done = bool(tokens[at].meta["done"])
+    def task(self, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
+        done = bool(tokens[index].meta["done"])
         box = f'<span class="box{" done" if done else ""}" aria-hidden="true">{"✓" if done else ""}</span>'
         return f'{box}<span class="hidden" dir="ltr">{"done" if done else "to do"}: </span>'
 
-    def table_open(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
-        direction = ' dir="auto"' if tokens[at].attrGet("dir") else ""
+    def table_open(
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]
+    ) -> str:
+        direction = ' dir="auto"' if tokens[index].attrGet("dir") else ""
         return f'<div class="wide"{direction} tabindex="0"><table>\n'
 
-    def table_close(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
+    def table_close(
+        self, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]
+    ) -> str:
         return "</table></div>\n"
 
-    def th_open(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
-        return _cell(tokens[at])
+    def th_open(self, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
+        return _render_cell_start(tokens[index])
 
-    def td_open(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
-        return _cell(tokens[at])
+    def td_open(self, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
+        return _render_cell_start(tokens[index])
 
 
-def _cell(token: Token) -> str:
+def _render_cell_start(token: Token) -> str:
     """Alignment and width by classes: the page allows only its own styles."""
     align = str(token.attrGet("style") or "").removeprefix("text-align:")
     names = [align] if align in ("left", "center", "right") else []

@@ -22,16 +22,16 @@ from acp_proxy.tools.editors.agent_names import (
     advise_adapter,
     find_beginning,
     find_name,
+    make_registry_option,
     name_agent,
     open_registry,
-    write_registry_option,
 )
 from acp_proxy.tools.editors.command import read_agent, read_name
 from acp_proxy.tools.editors.config_dirs import Machine, find_machine
 from acp_proxy.tools.editors.configured import find_configurations, read_agents
 from acp_proxy.tools.editors.known_editors import (
     EDITORS,
-    OF_NEOVIM,
+    NEOVIM_PLUGINS,
     Name,
     SettingsFiles,
     Sources,
@@ -58,10 +58,10 @@ NEXT = {
 
 
 def _read_editor(word: str) -> Name:
-    if find_editors(word) == list(OF_NEOVIM):
+    if find_editors(word) == list(NEOVIM_PLUGINS):
         raise typer.BadParameter(
             "Neovim's configuration is a program, which setup leaves to you. To print what to put there: "
-            f"acp-proxy editor PLUGIN AGENT, with your plugin: {', '.join(OF_NEOVIM)}."
+            f"acp-proxy editor PLUGIN AGENT, with your plugin: {', '.join(NEOVIM_PLUGINS)}."
         )
     if not find_editors(word):
         names = [str(name) for name, editor in EDITORS.items() if isinstance(editor.configured, SettingsFiles)]
@@ -225,7 +225,7 @@ def _choose(
         return [entry for entry in entries if entry.name in called], None
     run_options, variables, command = read_agent(["acp-proxy", "setup", "--agent"], command_line.split_line([agent]))
     named = name_agent(command, open_registry(registry, run_options, _say) if run_options else known)
-    wanted = WantedAgent(named, [*write_registry_option(registry, named.command), *run_options], variables)
+    wanted = WantedAgent(named, [*make_registry_option(registry, named.command), *run_options], variables)
     if started := [entry for entry in entries if wanted.agent.is_started_by(entry.words)]:
         return started, wanted
     begun = find_beginning(names, agent)
@@ -353,8 +353,8 @@ def _say_what_starts(changes: Sequence[FileChange]) -> None:
         kind, names = EDITORS[change.editor].configured, {entry.name for entry in change.entries}
         assert isinstance(kind, SettingsFiles)
         for agent in read_agents(kind, (change.after or b"").decode()):
-            if agent.name in names and agent.missing is not None:
-                _say(f'"{agent.name}": {explain_missing_program(agent.missing)[0]}.')
+            if agent.name in names and agent.missing_program is not None:
+                _say(f'"{agent.name}": {explain_missing_program(agent.missing_program)[0]}.')
 
 
 def _show(changes: Sequence[FileChange]) -> None:
@@ -442,15 +442,17 @@ def report_written(machine: Machine, done: Sequence[FileChange], tried: TriedAge
     diagnosis = diagnose(find_root(str(find_default_root())), machine, [], _ANSWER_SECONDS, own, lambda _: None)
     wrong = [
         advice
-        for advice in diagnosis.todo
+        for advice in diagnosis.advice
         if advice.is_wrong and not any(text in advice.text for text in tried.problems)
     ]
     written_places = {
         f'"{entry.name}" in {EDITORS[change.editor].title}' for change in done for entry in change.entries
     }
-    todo += [advice.text for advice in wrong if any(where in advice.where for where in written_places)]
+    todo += [advice.text for advice in wrong if any(where in advice.found_in for where in written_places)]
     is_well = not todo
-    todo += [advice.text for advice in wrong if not advice.where]  # of the store, or of acp-proxy's own configuration
+    todo += [
+        advice.text for advice in wrong if not advice.found_in
+    ]  # of the store, or of acp-proxy's own configuration
     for text in (advice.text for advice in wrong if advice.text not in todo):
         _say(f"Note: {text}")
     if todo:
@@ -479,7 +481,7 @@ def _say_about_programs(machine: Machine, wanted: Sequence[Name]) -> None:
     """Name the configurations that are programs and do not mention acp-proxy."""
     for configuration in find_configurations(machine):
         name = configuration.editor.name
-        if configuration.mentions is False and (not wanted or name in wanted):
+        if configuration.mentions_proxy is False and (not wanted or name in wanted):
             _say(
                 f"{configuration.editor.title} is configured by a program, {configuration.path}, which stays as it is. "
                 f"To print what to put there: {_write_typed('editor', str(name), 'AGENT')}"

@@ -20,7 +20,7 @@ from acp_proxy.config import config_file, options
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.protocol import acp
 from acp_proxy.tools.editors import command_line, jsonc
-from acp_proxy.tools.editors.agent_names import NamedAgent, write_registry_option
+from acp_proxy.tools.editors.agent_names import NamedAgent, make_registry_option
 from acp_proxy.tools.editors.config_dirs import Machine, find_machine
 from acp_proxy.tools.editors.configured import find_agents, read_words
 from acp_proxy.tools.editors.known_editors import EDITORS, Editor, Name, SettingsFiles
@@ -108,7 +108,7 @@ def find_settings(machine: Machine, wanted: Sequence[Name]) -> list[tuple[Editor
         kind = editor.configured
         if not isinstance(kind, SettingsFiles) or (wanted and editor.name not in wanted):
             continue
-        files = kind.files(machine)
+        files = kind.find_files(machine)
         existing = [path for path in files if os.path.lexists(path)]
         at_home = [path for path in files if path.parent.is_dir()]  # the editor is here, and has no settings yet
         settings += [(editor, path) for path in existing or at_home[:1] or (files[:1] if wanted else [])]
@@ -201,7 +201,7 @@ def _plan_entry(
     if words == [f"{PREFIX}{name}"]:
         if "command" in settings.members(entry) or not has_id(name):
             return None
-        more = options_of_run or write_registry_option(registry, words)
+        more = options_of_run or make_registry_option(registry, words)
         return EntryChange(name, NAMED), settings_text.name_command(settings, entry, [*own_words, *more, *words])
     if not words:
         return None
@@ -392,7 +392,7 @@ def plan_undo(path: Path, known: FileRecord) -> FileChange:
 
 def _is_file_of(editor: Editor, path: Path) -> bool:
     kind = editor.configured
-    return isinstance(kind, SettingsFiles) and path in kind.files(find_machine())
+    return isinstance(kind, SettingsFiles) and path in kind.find_files(find_machine())
 
 
 def _undo_entry(settings: Settings, members: Sequence[str], done: EntryChange) -> list[settings_text.Edit]:

@@ -10,7 +10,7 @@ from acp_proxy.protocol import proxy_ids
 from acp_proxy.proxy.capabilities import Modes
 from acp_proxy.tools.doctor.advice import Advice
 from acp_proxy.tools.doctor.agent_report import AgentReport, AgentStart, examine
-from acp_proxy.tools.doctor.capabilities import OURS
+from acp_proxy.tools.doctor.capabilities import BY_PROXY
 from acp_proxy.tools.doctor.replay_check import LastLoad, find_newest_session
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
@@ -54,8 +54,8 @@ def loaded(
 
 
 def outcome(found: AgentReport) -> tuple[str, tuple[str, ...]]:
-    assert found.load is not None
-    return found.load.outcome, found.load.loses
+    assert found.load_result is not None
+    return found.load_result.outcome, found.load_result.left_out
 
 
 def test_the_offer_and_the_additions_are_reported(tmp_path: Path, store: WholeStore) -> None:
@@ -65,9 +65,9 @@ def test_the_offer_and_the_additions_are_reported(tmp_path: Path, store: WholeSt
     )
     assert found.offer is not None
     assert (found.offer.name, found.offer.release) == ("scripted", "1.2.3")
-    assert [one.name for one in found.list_abilities if one.by == OURS] == ["list", "load", "delete"]
+    assert [one.name for one in found.abilities if one.answered_by == BY_PROXY] == ["list", "load", "delete"]
     assert (found.folder, found.sessions) == (store.choose_agent(None, "scripted", ""), 1)
-    assert found.load is None
+    assert found.load_result is None
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_an_agent_that_only_speaks_version_2_is_checked(
     found, todo = looked_at(python_command(SECOND, said), store)
     assert found.offer is not None
     assert (found.problem, found.offer.version, found.folder is not None, todo) == (None, 2, True, [])
-    assert [one.name for one in found.list_abilities if one.by == OURS] == ["delete"]
+    assert [one.name for one in found.abilities if one.answered_by == BY_PROXY] == ["delete"]
     assert outcome(found)[0] == expected
 
 
@@ -175,8 +175,8 @@ def test_a_load_without_a_result_is_reported(tmp_path: Path, store: WholeStore) 
     unknown = {**LOADS, "session/load": {"error": {"code": -32603, "message": "No previous sessions found"}}}
     found, [todo] = looked_at(answering_agent(tmp_path / "notes", unknown), store)
     assert (todo.is_wrong, "your editor can open it: acp-proxy shows the transcript" in todo.text) == (False, True)
-    assert found.load is not None
-    assert found.load.text.endswith("acp-proxy shows the transcript instead")
+    assert found.load_result is not None
+    assert found.load_result.text.endswith("acp-proxy shows the transcript instead")
     wants_login = {**LOADS, "session/load": {"error": {"code": -32000, "message": "Log in"}}}
     assert "login" in looked_at(answering_agent(tmp_path / "notes", wants_login), store)[1][0].text
     source = """
@@ -199,7 +199,7 @@ def test_the_last_loads_of_the_newest_sessions_are_reported(tmp_path: Path, stor
     store_session(store, "never", turn, agent="scripted", at=EPOCH + 2)
     store_session(store, "later", turn, agent="scripted", at=EPOCH + 3, notes=[replay_note("agent", 99)])
     store_session(store, "foreign", turn, agent="other", at=EPOCH + 4, notes=[replay_note("agent", 5)])
-    assert loaded(tmp_path, store, []).shown == (
+    assert loaded(tmp_path, store, []).last_loads == (
         LastLoad("new", "agent", "rule 2: the agent's replay has something that the transcript lacks"),
         LastLoad("old", "transcript", "rule 4: the agent's replay lacks something"),
     )
@@ -208,13 +208,13 @@ def test_the_last_loads_of_the_newest_sessions_are_reported(tmp_path: Path, stor
 def test_other_notes_are_not_reported_as_loads(tmp_path: Path, store: WholeStore) -> None:
     words = f'"from":"proxy",{file_format.NOTE_BYTES.decode()}replay"' + ',"shown":"agent","rule":5}'
     store_session(store, "s", (words, [chunk(words)]), agent="scripted", cwd=str(tmp_path))
-    assert loaded(tmp_path, store, []).shown == ()
+    assert loaded(tmp_path, store, []).last_loads == ()
 
 
 def test_the_offer_is_reported_without_a_store(tmp_path: Path) -> None:
     found, todo = looked_at(answering_agent(tmp_path / "notes", LOADS), None, off="no room")
-    assert (found.problem, found.load, todo) == (None, None, [])
-    assert not [one for one in found.list_abilities if one.by == OURS]
+    assert (found.problem, found.load_result, todo) == (None, None, [])
+    assert not [one for one in found.abilities if one.answered_by == BY_PROXY]
 
 
 def problem(command: list[str], seconds: float = SECONDS) -> str:
@@ -245,7 +245,7 @@ def test_a_missing_interpreter_is_explained(tmp_path: Path) -> None:
 
 def test_a_silent_agent_is_reported_with_its_stderr() -> None:
     found, _ = looked_at(python_command("import sys; print('Usage: agent'); sys.exit('no key')"))
-    assert (found.stray, found.stderr) == (("Usage: agent",), ("no key",))
+    assert (found.stray_lines, found.stderr) == (("Usage: agent",), ("no key",))
     assert found.problem == "at initialize, the agent exited with status 1"
     assert "does not answer" in problem(python_command("import time; time.sleep(1000)"), 0.3)
     refuses = """print('{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"not you"}}', flush=True)\ninput()"""

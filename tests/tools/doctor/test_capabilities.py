@@ -5,7 +5,7 @@ from itertools import chain, combinations, product
 import pytest
 
 from acp_proxy.proxy.capabilities import Modes, Offer, choose_served
-from acp_proxy.tools.doctor.capabilities import NOBODY, OURS, THEIRS, Ability, list_abilities
+from acp_proxy.tools.doctor.capabilities import BY_AGENT, BY_NOBODY, BY_PROXY, Ability, list_abilities
 
 NAMES = ("list", "load", "resume", "delete")
 DRAFTS = ("title", "archive", "status")
@@ -35,8 +35,8 @@ def test_abilities_follow_the_decision_of_the_core_and_have_reasons(native: froz
     for modes in SETTINGS:
         served = choose_served(offer(native), modes)
         for one in list_abilities(offer(native), modes, None):
-            by = OURS if one.name in served else THEIRS if one.name in native else NOBODY
-            assert (one.by, bool(one.why)) == (by, True), (one, modes)
+            by = BY_PROXY if one.name in served else BY_AGENT if one.name in native else BY_NOBODY
+            assert (one.answered_by, bool(one.reason)) == (by, True), (one, modes)
 
 
 @pytest.mark.parametrize("native", [frozenset(), frozenset(DRAFTS), frozenset({"archive", "list", "load"})])
@@ -46,35 +46,35 @@ def test_drafts_are_told_if_they_are_wanted(native: frozenset[str]) -> None:
         if modes.unstable:
             served = choose_served(offer(native), modes)
             told = [one for one in list_abilities(offer(native), modes, None) if one.name in DRAFTS]
-            assert [one.by for one in told] == [
-                OURS if name in served else THEIRS if name in native else NOBODY for name in DRAFTS
+            assert [one.answered_by for one in told] == [
+                BY_PROXY if name in served else BY_AGENT if name in native else BY_NOBODY for name in DRAFTS
             ]
 
 
 def test_each_reason_names_the_deciding_fact() -> None:
-    assert "can neither load nor resume" in list_by_name(set())["load"].why
-    assert "can resume" in list_by_name({"resume"})["load"].why
-    assert "leaves something out" in list_by_name({"load"})["load"].why
-    assert "--load store" in list_by_name({"load"}, Modes(load="store"))["load"].why
-    assert "--load agent" in list_by_name({"load"}, Modes(load="agent"))["load"].why
-    assert "--load agent" in list_by_name(set(), Modes(load="agent"))["load"].why
-    assert "--handover never" in list_by_name(set(), Modes(handover="never"))["load"].why
-    assert "new session" in list_by_name({"load"}, Modes(handover="always"))["load"].why
-    assert "--list store" in list_by_name({"list"}, Modes(list="store"))["list"].why
-    assert "--list agent" in list_by_name(set(), Modes(list="agent"))["list"].why
-    assert "--delete agent" in list_by_name({"delete"}, Modes(delete="agent"))["delete"].why
-    assert "--resume store" in list_by_name({"load"}, Modes(resume="store"))["resume"].why
-    assert "--resume store" in list_by_name({"load"})["resume"].why
-    assert "--resume store" not in list_by_name(set())["resume"].why
+    assert "can neither load nor resume" in list_by_name(set())["load"].reason
+    assert "can resume" in list_by_name({"resume"})["load"].reason
+    assert "leaves something out" in list_by_name({"load"})["load"].reason
+    assert "--load store" in list_by_name({"load"}, Modes(load="store"))["load"].reason
+    assert "--load agent" in list_by_name({"load"}, Modes(load="agent"))["load"].reason
+    assert "--load agent" in list_by_name(set(), Modes(load="agent"))["load"].reason
+    assert "--handover never" in list_by_name(set(), Modes(handover="never"))["load"].reason
+    assert "new session" in list_by_name({"load"}, Modes(handover="always"))["load"].reason
+    assert "--list store" in list_by_name({"list"}, Modes(list="store"))["list"].reason
+    assert "--list agent" in list_by_name(set(), Modes(list="agent"))["list"].reason
+    assert "--delete agent" in list_by_name({"delete"}, Modes(delete="agent"))["delete"].reason
+    assert "--resume store" in list_by_name({"load"}, Modes(resume="store"))["resume"].reason
+    assert "--resume store" in list_by_name({"load"})["resume"].reason
+    assert "--resume store" not in list_by_name(set())["resume"].reason
 
 
 def test_if_nothing_is_added_every_reason_says_why() -> None:
     for one in list_by_name({"load"}, off="no room").values():
-        assert one.by != OURS
-        assert "no room" in one.why or one.name == "load"
+        assert one.answered_by != BY_PROXY
+        assert "no room" in one.reason or one.name == "load"
 
 
 @pytest.mark.parametrize("version", [3, None, True])
 def test_nothing_is_added_to_another_version_of_the_protocol(version: object) -> None:
-    assert {one.by for one in list_by_name(set(), version=version).values()} == {NOBODY}
-    assert f"version {version}" in list_by_name(set(), version=version)["list"].why
+    assert {one.answered_by for one in list_by_name(set(), version=version).values()} == {BY_NOBODY}
+    assert f"version {version}" in list_by_name(set(), version=version)["list"].reason

@@ -110,9 +110,9 @@ def test_the_last_lines_of_stderr_and_other_output_are_kept() -> None:
     source = "import sys\nfor n in range(100): print(f'out {n}\\x1b[2J'); sys.stderr.write(f'err {n}\\n')"
     with Probe(python_command(source)) as probe, pytest.raises(NoAnswer):
         probe.ask("initialize", {}, SECONDS)
-    assert [words.split()[1] for words in probe.stderr] == [str(number) for number in range(80, 100)]
-    assert probe.stray[-1] == "out 99\ufffd[2J"
-    assert len(probe.stray) == 20
+    assert [words.split()[1] for words in probe.stderr_lines] == [str(number) for number in range(80, 100)]
+    assert probe.stray_lines[-1] == "out 99\ufffd[2J"
+    assert len(probe.stray_lines) == 20
 
 
 def test_every_process_of_the_agent_ends_even_if_it_ignores_sigterm(tmp_path: Path) -> None:

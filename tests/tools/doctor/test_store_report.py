@@ -21,7 +21,7 @@ def wrong(todo: list[Advice]) -> list[str]:
 
 def test_a_missing_store_is_not_created(root: Path) -> None:
     found, todo = examine(root)
-    assert (found.is_there, found.off, wrong(todo)) == (False, None, [])
+    assert (found.exists, found.why_not_recording, wrong(todo)) == (False, None, [])
     assert not root.exists()
 
 
@@ -30,15 +30,17 @@ def test_a_store_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     file.write_text("")
     for root in (file / "store", file / "below" / "store"):
         found, todo = examine(root)
-        assert found.is_there is False
-        assert wrong(todo) == [found.off]
-        assert str(found.off).startswith(f"{root} cannot be created: {file} cannot be written (it is a file). ")
+        assert found.exists is False
+        assert wrong(todo) == [found.why_not_recording]
+        assert str(found.why_not_recording).startswith(
+            f"{root} cannot be created: {file} cannot be written (it is a file). "
+        )
 
 
 def test_the_check_tries_to_write_because_modes_do_not_say_enough() -> None:
     found, todo = examine(Path("/proc/x"))
-    assert wrong(todo) == [found.off]
-    assert str(found.off).startswith("/proc/x cannot be created: ")
+    assert wrong(todo) == [found.why_not_recording]
+    assert str(found.why_not_recording).startswith("/proc/x cannot be created: ")
 
 
 def test_a_store_in_order_is_measured(root: Path) -> None:
@@ -47,14 +49,20 @@ def test_a_store_in_order_is_measured(root: Path) -> None:
     opened.list_all()
     found, todo = examine(root)
     assert wrong(todo) == []
-    assert (found.mode, found.agents, found.sessions, found.unreadable, found.off) == (0o700, 2, 2, (), None)
+    assert (found.mode, found.agents, found.sessions, found.unreadable, found.why_not_recording) == (
+        0o700,
+        2,
+        2,
+        (),
+        None,
+    )
     assert found.transcripts == sum(path.stat().st_size for path in paths)
     assert (found.size > found.transcripts, found.deleted) == (True, 0)
     [deleted] = [row for row in opened.list_all() if row.session_id == "b"]
     opened.delete_listed(deleted, soft=True)
     again = examine(root)[0]
     assert (again.transcripts, again.transcripts + again.deleted) == (paths[0].stat().st_size, found.transcripts)
-    assert found.free is not None
+    assert found.free_bytes is not None
     assert found.files >= 4
 
 
@@ -112,17 +120,17 @@ def test_a_full_disk_is_the_reason_for_no_recording(root: Path, monkeypatch: pyt
 
     monkeypatch.setattr(os, "fsync", full)
     found, todo = examine(root)
-    assert found.off is not None
-    assert "No space left on device" in found.off
-    assert wrong(todo) == [found.off]
+    assert found.why_not_recording is not None
+    assert "No space left on device" in found.why_not_recording
+    assert wrong(todo) == [found.why_not_recording]
 
 
 def test_an_unwritable_store_is_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     WholeStore(root)
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     found, todo = examine(root)
-    assert f"{root} cannot be written to" in str(found.off)
-    assert wrong(todo) == [found.off]
+    assert f"{root} cannot be written to" in str(found.why_not_recording)
+    assert wrong(todo) == [found.why_not_recording]
 
 
 def test_a_store_that_others_can_read_is_reported(root: Path) -> None:
@@ -139,14 +147,14 @@ def test_a_store_that_does_not_answer_is_reported_after_a_bounded_time(
     monkeypatch.setattr(os.path, "lexists", lambda path: free.wait(20))
     found, todo = examine(root)
     free.set()
-    assert found.off == "it does not answer"
+    assert found.why_not_recording == "it does not answer"
     assert len(wrong(todo)) == 1
 
 
 def test_a_directory_without_a_store_gets_none(root: Path) -> None:
     root.mkdir(mode=0o700)
     found, todo = examine(root)
-    assert (found.is_there, found.off, wrong(todo)) == (False, None, [])
+    assert (found.exists, found.why_not_recording, wrong(todo)) == (False, None, [])
     assert list(root.iterdir()) == []
 
 
@@ -154,7 +162,7 @@ def test_a_directory_that_allows_no_store_is_reported(root: Path) -> None:
     root.mkdir()
     root.chmod(0o777)
     found, todo = examine(root)
-    assert found.off is not None
-    assert wrong(todo) == [found.off]
-    assert f"chmod 700 {root}" in found.off
+    assert found.why_not_recording is not None
+    assert wrong(todo) == [found.why_not_recording]
+    assert f"chmod 700 {root}" in found.why_not_recording
     assert list(root.iterdir()) == []

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from acp_proxy.tools.editors import jsonc
-from acp_proxy.tools.editors.advice import Placed, place_snippet
-from acp_proxy.tools.editors.known_editors import EDITORS, Name, Typed
+from acp_proxy.tools.editors.advice import PlacedSnippet, place_snippet
+from acp_proxy.tools.editors.known_editors import EDITORS, Name, TypedByUser
 from acp_proxy.tools.editors.snippets import EditorEntry, Snippet, make_snippet
 
 PATH = Path("/home/user/settings")
@@ -24,26 +24,26 @@ def make_entry(editor: Name) -> Snippet:
     return make_snippet(editor, EditorEntry(COMMAND, {"KEY": "v"}, "opencode"))
 
 
-def place(editor: Name, there: str | OSError | None, *, whole: bool = False) -> Placed:
-    return place_snippet(EDITORS[editor], make_entry(editor), PATH, there, whole=whole)
+def place(editor: Name, there: str | OSError | None, *, whole: bool = False) -> PlacedSnippet:
+    return place_snippet(EDITORS[editor], make_entry(editor), PATH, there, is_whole=whole)
 
 
 def member_of(editor: Name) -> str:
     return make_entry(editor).members[0]
 
 
-def follow_advice(there: str, told: Placed, member: str) -> Any:
+def follow_advice(there: str, told: PlacedSnippet, member: str) -> Any:
     """The settings after following the advice, which must be strict JSON."""
-    if told.where.endswith("which is empty"):
+    if told.instruction.endswith("which is empty"):
         return json.loads(told.text)
-    if told.where.endswith("right behind its outermost {"):
+    if told.instruction.endswith("right behind its outermost {"):
         at = there.index("{") + 1
-    elif told.where.endswith(f'right behind the {{ of its "{member}"'):
+    elif told.instruction.endswith(f'right behind the {{ of its "{member}"'):
         at = there.index("{", there.index(f'"{member}"')) + 1
     else:
-        assert "in place of" in told.where
+        assert "in place of" in told.instruction
         name = told.text[: told.text.index(": ")]
-        assert name in told.where
+        assert name in told.instruction
         begin = there.index(name)
         end = there.index(f'"{REPLACED}"') + len(REPLACED) + 2
         return json.loads(there[:begin] + told.text + there[end:])
@@ -67,7 +67,7 @@ def test_existing_settings_get_the_entry_and_keep_the_rest(editor: Name, there: 
     member = member_of(editor)
     there = there.replace("MEMBER", member)
     told = place(editor, there)
-    assert told.where.startswith(f"Put this into {PATH}, ")
+    assert told.instruction.startswith(f"Put this into {PATH}, ")
     after = follow_advice(there, told, member)
     entry = after[member].pop(TITLE)
     assert (entry["command"], entry["args"], entry["env"]) == (COMMAND[0], COMMAND[1:], {"KEY": "v"})
@@ -80,12 +80,12 @@ def test_existing_settings_get_the_entry_and_keep_the_rest(editor: Name, there: 
 @pytest.mark.parametrize("editor", JSON_EDITORS)
 def test_settings_with_only_comments_get_everything(editor: Name) -> None:
     told = place(editor, "// a { to come\n")
-    assert (told.text, told.where) == (make_entry(editor).whole, f"Put this into {PATH}, which is empty")
+    assert (told.text, told.instruction) == (make_entry(editor).whole, f"Put this into {PATH}, which is empty")
 
 
 def test_comments_in_empty_settings_stay() -> None:
     told = place(Name.ZED, "{ // mine\n}")
-    assert told.where.endswith(", right behind its outermost {")
+    assert told.instruction.endswith(", right behind its outermost {")
     assert jsonc.read("{" + told.text + "// mine\n}") == json.loads(make_entry(Name.ZED).whole)
 
 
@@ -93,10 +93,10 @@ def test_comments_in_empty_settings_stay() -> None:
 def test_unreadable_settings_get_everything(there: str | OSError) -> None:
     told = place(Name.ZED, there)
     assert told.text == make_entry(Name.ZED).whole
-    assert told.where.startswith(f"Add this to the content of {PATH} (it ")
+    assert told.instruction.startswith(f"Add this to the content of {PATH} (it ")
 
 
-WITH_FILES = [name for name, each in EDITORS.items() if not isinstance(each.configured, Typed)]
+WITH_FILES = [name for name, each in EDITORS.items() if not isinstance(each.configured, TypedByUser)]
 
 
 @pytest.mark.parametrize("editor", WITH_FILES)
@@ -105,26 +105,26 @@ def test_a_missing_file_or_whole_gets_everything(editor: Name) -> None:
     if editor not in JSON_EDITORS:
         there = f'"{editor}" agent-shell adapters = {{ acp = {{ acp_providers = {{ provider = 1'
     assert place(editor, None).text == place(editor, there, whole=True).text == make_entry(editor).whole
-    assert place(editor, None).where.startswith(f"Create {PATH} ")
-    assert not place(editor, there, whole=True).where.startswith("Create")
+    assert place(editor, None).instruction.startswith(f"Create {PATH} ")
+    assert not place(editor, there, whole=True).instruction.startswith("Create")
 
 
 @pytest.mark.parametrize("editor", [each for each in Name if each not in WITH_FILES])
 def test_a_client_to_which_the_user_gives_the_command_has_no_file(editor: Name) -> None:
-    told = place_snippet(EDITORS[editor], make_entry(editor), None, None, whole=False)
+    told = place_snippet(EDITORS[editor], make_entry(editor), None, None, is_whole=False)
     assert told.text == make_entry(editor).whole
-    assert str(PATH) not in told.where
+    assert str(PATH) not in told.instruction
 
 
 def test_the_place_is_named_however_much_of_it_is_there() -> None:
     """Paseo's agents are two members deep."""
-    assert place(Name.PASEO, '{"version": 1}').where == f"Put this into {PATH}, right behind its outermost {{"
+    assert place(Name.PASEO, '{"version": 1}').instruction == f"Put this into {PATH}, right behind its outermost {{"
     inner = place(Name.PASEO, '{"agents": {"x": 1}}')
-    assert inner.where == f'Put this into {PATH}, right behind the {{ of its "agents"'
+    assert inner.instruction == f'Put this into {PATH}, right behind the {{ of its "agents"'
     assert inner.text.startswith('"providers": {')
-    assert place(Name.PASEO, '{"agents": {"providers": 3}}').where.endswith('in place of its "agents.providers"')
+    assert place(Name.PASEO, '{"agents": {"providers": 3}}').instruction.endswith('in place of its "agents.providers"')
     last = place(Name.PASEO, '{"agents": {"providers": {"opencode-kept": {}}}}')
-    assert last.where.endswith('in place of "opencode-kept" in its "agents.providers"')
+    assert last.instruction.endswith('in place of "opencode-kept" in its "agents.providers"')
 
 
 ALL_OF_IT = 'into what you give to require("PLUGIN").setup (with lazy.nvim: its opts), next to the existing entries'
@@ -144,8 +144,8 @@ ALL_OF_IT = 'into what you give to require("PLUGIN").setup (with lazy.nvim: its 
 def test_a_program_without_the_members_gets_everything(editor: Name, there: str) -> None:
     told = place(editor, there.replace("PLUGIN", editor))
     assert told.text == make_entry(editor).whole
-    assert told.where.endswith(ALL_OF_IT.replace("PLUGIN", editor))
-    assert told.also == ()
+    assert told.instruction.endswith(ALL_OF_IT.replace("PLUGIN", editor))
+    assert told.more_advice == ()
 
 
 @pytest.mark.parametrize(
@@ -180,11 +180,11 @@ def test_a_program_with_the_members_gets_their_content(
     editor: Name, there: str, into: str, begins: str, also: list[str]
 ) -> None:
     told = place(editor, f'require("{editor}").setup({{ {there} }})')
-    assert told.where.startswith(f"Put this into {PATH}, ")
-    assert into in told.where
+    assert told.instruction.startswith(f"Put this into {PATH}, ")
+    assert into in told.instruction
     assert told.text.startswith(begins)
     assert told.text != make_entry(editor).whole
-    assert [text in said for text, said in zip(also, told.also, strict=True)] == [True] * len(also)
+    assert [text in said for text, said in zip(also, told.more_advice, strict=True)] == [True] * len(also)
 
 
 @pytest.mark.parametrize("editor", LUA_EDITORS)
@@ -192,10 +192,10 @@ def test_the_content_of_the_members_is_part_of_everything(editor: Name) -> None:
     snippet = make_entry(editor)
     bare = [line.strip() for line in snippet.whole.split("\n")]
     for depth in range(len(snippet.members) + 1):
-        part = [line.strip() for line in snippet.within(depth).split("\n")]
+        part = [line.strip() for line in snippet.make_text(depth).split("\n")]
         assert bare[len(bare) - len(part) - depth : len(bare) - depth] == part
 
 
 def test_the_snippet_for_emacs_goes_to_the_end() -> None:
     told = place(Name.AGENT_SHELL, "(require 'agent-shell)")
-    assert (told.where, told.text) == (f"Put this into {PATH}, at its end", make_entry(Name.AGENT_SHELL).whole)
+    assert (told.instruction, told.text) == (f"Put this into {PATH}, at its end", make_entry(Name.AGENT_SHELL).whole)

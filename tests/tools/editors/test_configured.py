@@ -120,7 +120,7 @@ def test_an_agent_that_does_not_exist_is_named_without_its_arguments(home: Path)
     agents = {"x": {"command": "acp-proxy", "args": ["run", "no-such-agent", "secret"], "env": {"KEY": "secret"}}}
     write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": agents}))
     [agent] = only(linux(home)).agents
-    assert (agent.way, agent.missing, "secret" in repr(agent)) == (Way.PROXIED, "no-such-agent", False)
+    assert (agent.way, agent.missing_program, "secret" in repr(agent)) == (Way.PROXIED, "no-such-agent", False)
 
 
 def test_an_agent_is_looked_for_in_the_path_of_its_entry(home: Path) -> None:
@@ -128,7 +128,7 @@ def test_an_agent_is_looked_for_in_the_path_of_its_entry(home: Path) -> None:
     environments = {"there": {"PATH": folder}, "elsewhere": {"PATH": str(home)}}
     agents = {key: {"command": "acp-proxy", "args": ["run", name], "env": value} for key, value in environments.items()}
     write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": agents}))
-    assert [agent.missing for agent in only(linux(home)).agents] == [None, name]
+    assert [agent.missing_program for agent in only(linux(home)).agents] == [None, name]
 
 
 def test_an_unknown_option_of_run_is_named(home: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_program_is_searched_for_the_plugin_and_for_the_proxy(home: Path) -> N
     old = write(home / ".config/nvim/lua/plugins/old.lua", '{ "yetone/avante.nvim" } \n  -- acp-proxy some day')
     write(home / ".config/nvim/init.lua", "-- codecompanion\n")
     write(home / ".config/nvim/.git/x.lua", "codecompanion")
-    found = [(each.editor.name, each.path, each.mentions) for each in find_configurations(linux(home))]
+    found = [(each.editor.name, each.path, each.mentions_proxy) for each in find_configurations(linux(home))]
     assert found == [(Name.CODECOMPANION, ai, True), (Name.AVANTE, old, False)]
 
 

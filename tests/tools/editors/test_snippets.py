@@ -49,7 +49,7 @@ def test_every_editor_has_a_snippet() -> None:
     assert list(EDITORS) == list(Name)
     for editor in Name:
         found = make_snippet(editor, EditorEntry(WORDS, VARIABLES, "some-agent"))
-        assert all((found.whole, found.title, found.then)), editor
+        assert all((found.whole, found.title, found.next_step)), editor
 
 
 @pytest.mark.parametrize("editor", JSON_EDITORS)
@@ -165,8 +165,8 @@ def test_the_name_says_that_sessions_are_recorded_where_the_editor_takes_one() -
     for agent in ("claude-agent-acp", "some-agent"):
         assert ' (recorded)",\n        commands' in make_whole(Name.CODECOMPANION, agent)
     assert ':buffer-name "some-agent (recorded)"' in make_whole(Name.AGENT_SHELL)
-    then = make_snippet(Name.AGENT_SHELL, EditorEntry(WORDS, VARIABLES, "some-agent")).then
-    assert then.endswith("choose some-agent (recorded).")
+    next_step = make_snippet(Name.AGENT_SHELL, EditorEntry(WORDS, VARIABLES, "some-agent")).next_step
+    assert next_step.endswith("choose some-agent (recorded).")
 
 
 def test_codecompanion_gets_the_value_of_a_variable_unchanged() -> None:

@@ -50,7 +50,7 @@ def files(store: WholeStore) -> list[Path]:
 def refused(store: WholeStore, path: Path, *, damaged: bool = False) -> str:
     before = {file: file.read_bytes() for file in files(store)}
     with pytest.raises(NotImported) as problem:
-        import_transcript(store, path, damaged=damaged)
+        import_transcript(store, path, accepts_damaged=damaged)
     assert {file: file.read_bytes() for file in files(store)} == before
     return str(problem.value)
 
@@ -95,8 +95,8 @@ def test_an_imported_file_does_not_say_for_which_session_the_agent_is_asked(
         transcript_lines.agent_chunk("hi"),
         transcript_lines.answer() + end,
     )
-    assert import_transcript(store, path, damaged=True).is_new
-    assert not import_transcript(store, path, damaged=True).is_new
+    assert import_transcript(store, path, accepts_damaged=True).is_new
+    assert not import_transcript(store, path, accepts_damaged=True).is_new
     with closing(store.read(AGENT, transcript_lines.SESSION)) as reading:
         while reading.search():
             pass
@@ -224,7 +224,7 @@ def test_a_long_stream_is_imported_compressed_or_not(store: WholeStore, tmp_path
     said = [transcript_lines.agent_chunk(chance.randbytes(50_000).hex()) for _ in range(40)]
     data = exported(tmp_path, transcript_lines.prompt("hello"), *said).read_bytes()
     given = b"".join(compress_chunks(iter([data]), len(data))) if compress else data
-    assert len(given) > import_file._AT_ONCE
+    assert len(given) > import_file._READ_BYTES
     assert import_transcript(store, BytesIO(given)).is_new
     assert files(store)[0].read_bytes() == data
 
@@ -296,7 +296,7 @@ def test_a_transcript_of_a_later_version_is_refused(store: WholeStore) -> None:
 def test_a_damaged_transcript_is_imported_only_on_request(store: WholeStore, sample: str) -> None:
     path = SAMPLES / f"{sample}.jsonl"
     assert "--damaged" in refused(store, path)
-    assert import_transcript(store, path, damaged=True).is_new
+    assert import_transcript(store, path, accepts_damaged=True).is_new
     assert files(store)[0].read_bytes() == path.read_bytes()
 
 
@@ -389,7 +389,7 @@ def test_a_session_that_begins_during_its_import_is_kept(store: WholeStore, tmp_
 
     with pytest.raises(NotImported):
         import_file._import_or_find(
-            Late(store.root), path, lambda folder: folder.mkdir(), transcript_lines.time(0), damaged=False
+            Late(store.root), path, lambda folder: folder.mkdir(), transcript_lines.time(0), accepts_damaged=False
         )
     assert [imported.read_bytes() for imported in files(store)] == begun
 

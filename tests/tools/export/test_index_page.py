@@ -59,7 +59,7 @@ def test_the_page_has_each_word_once_with_its_sessions() -> None:
 
 
 def test_beyond_the_limit_the_page_says_which_sessions_are_found_by_title() -> None:
-    words = WordIndex(most=100)
+    words = WordIndex(most_characters=100)
     for number in range(10):
         if words.has_room:
             words.add({f"{number}{'x' * 37}"})

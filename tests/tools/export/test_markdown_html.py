@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.tools.export import markdown_html
-from acp_proxy.tools.export.highlighting import highlighted
-from acp_proxy.tools.export.markdown_html import html_of
+from acp_proxy.tools.export.highlighting import highlight
+from acp_proxy.tools.export.markdown_html import render_markdown
 
 TAGS = frozenset(
     {
@@ -62,8 +62,8 @@ def check(html: str) -> None:
     ],
 )
 def test_html_in_text_stays_text(text: str) -> None:
-    check(html_of(text))
-    check(html_of(text, breaks=True))
+    check(render_markdown(text))
+    check(render_markdown(text, breaks=True))
 
 
 PIECES = ["<script>", "[", "](", ")", "javascript:x", "https://x", "`", "```", "\n", "|", "-|", "*", "!", '"', "'"]
@@ -72,32 +72,34 @@ PIECES += ["<", ">", "&", " ", "a", "\\", "#", "~~", "    "]
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40))
 def test_any_mix_of_markdown_is_safe(pieces: list[str]) -> None:
-    check(html_of("".join(pieces)))
+    check(render_markdown("".join(pieces)))
 
 
 def test_web_links_send_no_referrer() -> None:
-    assert html_of("[x](https://example.org/?a=1&b=2)") == (
+    assert render_markdown("[x](https://example.org/?a=1&b=2)") == (
         '<p dir="auto"><a href="https://example.org/?a=1&amp;b=2" rel="noopener noreferrer">x</a></p>\n'
     )
-    assert 'href="mailto:a@example.org"' in html_of("<a@example.org>")
+    assert 'href="mailto:a@example.org"' in render_markdown("<a@example.org>")
 
 
 def test_a_bare_address_becomes_a_link() -> None:
     linked = '<a href="https://example.org/a?b=1&amp;c" rel="noopener noreferrer">https://example.org/a?b=1&amp;c</a>'
-    assert html_of("See (https://example.org/a?b=1&c).") == f'<p dir="auto">See ({linked}).</p>\n'
-    assert "<a" not in html_of("`https://example.org/`")
-    assert html_of("[**https://example.org/**](https://example.com/)").count("<a ") == 1
-    assert html_of("xhttps:// http://. javascript://x") == '<p dir="auto">xhttps:// http://. javascript://x</p>\n'
+    assert render_markdown("See (https://example.org/a?b=1&c).") == f'<p dir="auto">See ({linked}).</p>\n'
+    assert "<a" not in render_markdown("`https://example.org/`")
+    assert render_markdown("[**https://example.org/**](https://example.com/)").count("<a ") == 1
+    assert (
+        render_markdown("xhttps:// http://. javascript://x") == '<p dir="auto">xhttps:// http://. javascript://x</p>\n'
+    )
 
 
 def test_an_address_outside_the_web_becomes_text() -> None:
-    html = html_of("see [the file](/home/a/b.py#L3) and [x](javascript:alert(1))")
+    html = render_markdown("see [the file](/home/a/b.py#L3) and [x](javascript:alert(1))")
     assert "href" not in html
     assert re.sub("<[^>]*>", "", html) == "see the file and x\n"
 
 
 def test_images_become_links() -> None:
-    html = html_of("![a cat](https://example.org/cat.png) ![b](c.png)")
+    html = render_markdown("![a cat](https://example.org/cat.png) ![b](c.png)")
     assert "<img" not in html
     assert '<a href="https://example.org/cat.png" rel="noopener noreferrer">[image: a cat]</a>' in html
     assert "[image: b]" in html
@@ -115,41 +117,44 @@ def test_headings_skip_no_level() -> None:
 
 
 def levels(text: str) -> list[int]:
-    html = html_of(text)
+    html = render_markdown(text)
     found = re.findall(r"<h(\d)", html)
     assert found == re.findall(r"</h(\d)", html)
     return list(map(int, found))
 
 
 def test_each_top_block_has_the_direction_of_its_text() -> None:
-    html = html_of("سلام\n\n# سلام\n\n- سلام\n\n  - a\n\n> سلام\n\n|سلام|\n|-|\n")
+    html = render_markdown("سلام\n\n# سلام\n\n- سلام\n\n  - a\n\n> سلام\n\n|سلام|\n|-|\n")
     assert re.findall(r'<([a-z0-9]+)[^>]* dir="auto"', html) == ["p", "h3", "ul", "blockquote", "div"]
-    assert '<code dir="ltr">a</code>' in html_of("`a`")
+    assert '<code dir="ltr">a</code>' in render_markdown("`a`")
 
 
 def test_task_lists_have_boxes() -> None:
-    html = html_of("- [x] one\n- [ ] **two**\n- [x]three\n- [x](https://example.org)\n\n1. [X] four")
+    html = render_markdown("- [x] one\n- [ ] **two**\n- [x]three\n- [x](https://example.org)\n\n1. [X] four")
     assert html.count('<li class="task">') == 3
     words = " ".join(re.sub("<[^>]*>", "", html).split())
     assert words == "✓done: one to do: two [x]three x ✓done: four"
 
 
 def test_code_in_known_languages_is_coloured() -> None:
-    assert '<span class="k">def</span>' in html_of("```python\ndef f(): ...\n```")
-    plain = highlighted("def\n", "")
-    assert html_of("```\ndef\n```") == plain
-    assert html_of("```nonsense x\ndef\n```") == f'<div class="fence"><p class="language">nonsense</p>\n{plain}</div>\n'
+    assert '<span class="k">def</span>' in render_markdown("```python\ndef f(): ...\n```")
+    plain = highlight("def\n", "")
+    assert render_markdown("```\ndef\n```") == plain
+    assert (
+        render_markdown("```nonsense x\ndef\n```")
+        == f'<div class="fence"><p class="language">nonsense</p>\n{plain}</div>\n'
+    )
 
 
 def test_tables_scroll_and_are_aligned_without_styles() -> None:
-    html = html_of("|a|b|\n|--:|---|\n|1|2|")
+    html = render_markdown("|a|b|\n|--:|---|\n|1|2|")
     assert html.startswith('<div class="wide" dir="auto" tabindex="0"><table>')
     assert '<td class="right word">1</td>' in html
     assert "style" not in html
 
 
 def test_a_column_with_a_long_cell_is_marked() -> None:
-    html = html_of("|a|b|\n|---|---|\n|1|2|\n|3 4|a cell that needs several lines on a phone|")
+    html = render_markdown("|a|b|\n|---|---|\n|1|2|\n|3 4|a cell that needs several lines on a phone|")
     assert re.findall(r'<(t[hd])(?: class="(.*?)")?>', html) == [
         *(("th", "word"), ("th", "long word")),
         *(("td", "word"), ("td", "word"), ("td", ""), ("td", "")),
@@ -157,18 +162,18 @@ def test_a_column_with_a_long_cell_is_marked() -> None:
 
 
 def test_an_empty_head_is_an_ordinary_cell() -> None:
-    html = html_of("||b|\n|---|---|\n|1|2|")
+    html = render_markdown("||b|\n|---|---|\n|1|2|")
     assert re.findall(r"</?t[hd]\b", html)[:4] == ["<td", "</td", "<th", "</th"]
 
 
 def test_breaks_keeps_the_lines_of_a_prompt() -> None:
-    assert "<br" in html_of("one\ntwo", breaks=True)
-    assert "<br" not in html_of("one\ntwo")
+    assert "<br" in render_markdown("one\ntwo", breaks=True)
+    assert "<br" not in render_markdown("one\ntwo")
 
 
 def test_a_very_long_text_is_not_read_as_markdown() -> None:
     text = "*a* <b> " * (markdown_html.LIMIT // 8 + 1)
     assert (
-        html_of(text)
+        render_markdown(text)
         == f'<pre class="long" dir="auto" tabindex="0">{text.replace("<", "&lt;").replace(">", "&gt;")}</pre>\n'
     )
