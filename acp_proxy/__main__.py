@@ -69,7 +69,7 @@ def _find_agent(command: list[str], source: str) -> list[str]:
     from acp_proxy.tools.registry.resolve import resolve
 
     try:
-        agent = resolve(command, Registry(source, say=say), say, may_wait=False)
+        agent = resolve(command, Registry(source, print_line=say), say, may_wait=False)
     except RegistryError as problem:
         say(str(problem))
         os._exit(127)

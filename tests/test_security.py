@@ -13,7 +13,7 @@ from acp_proxy.config import options
 from acp_proxy.errors import NoSuchSession
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.tools.recall.lookup import ANSWER_CHARACTERS, INTRODUCTION, RecallAnswers
-from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, Scope, find_scope
+from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, RecallScope, find_scope
 from acp_proxy.tools.redact.redact_files import redact_stored
 from tests import agents
 from tests.client import Client
@@ -64,7 +64,7 @@ def store_heron_turn(store: WholeStore, session: str, cwd: Path) -> None:
     store_session(store, session, ("the heron", [chunk("lands")]), cwd=str(cwd))
 
 
-def reads(store: WholeStore, scope: Scope, *sessions: str) -> set[str]:
+def reads(store: WholeStore, scope: RecallScope, *sessions: str) -> set[str]:
     """Those of these sessions that an agent can find, list and read; it must be able to do all or nothing."""
     lookup = RecallAnswers(store.root, scope)
     found, listed = lookup.answer_search("heron", "", 20), lookup.answer_list("", 20)

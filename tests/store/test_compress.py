@@ -326,7 +326,7 @@ def test_an_unreadable_compression_is_left_to_the_user(store: WholeStore) -> Non
     frame = compress_now(store)
     frame.write_bytes(b"no frame")
     [finding] = [one for one in verify_store(store) if one.path == frame]
-    assert (finding.kind, finding.todo) == ("damaged compression", "by hand")
+    assert (finding.kind, finding.remedy) == ("damaged compression", "by hand")
 
 
 def test_compressed_transcripts_are_redacted_and_without_a_secret_stay_compressed(store: WholeStore) -> None:

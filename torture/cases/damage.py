@@ -209,7 +209,7 @@ def examine(store: WholeStore, agent: str, one: Damaged, count: Count) -> None:
         check(not over, f"said to be damaged: {stretch}, and intact at {over[:3]}")
 
     before, held = os.stat(path), Transcript(path)  # a proxy that has it open meanwhile
-    to_mend = [finding for finding in findings if finding.todo == REPAIR]
+    to_mend = [finding for finding in findings if finding.remedy == REPAIR]
     if to_mend:
         check(to_mend[0].path == path, f"{to_mend[0].kind}: {to_mend[0].text}")
         copy = repair_finding(store, to_mend[0])
@@ -222,7 +222,7 @@ def examine(store: WholeStore, agent: str, one: Damaged, count: Count) -> None:
     os.utime(path, OLD)
     changed = [line for at, line in one.lines if is_kept(line, stretches, at) and data[at : at + len(line)] != line]
     check(not changed, f"changed by the repair: {changed[:2]}")
-    left = [finding for finding in verify_store(store, (agent, NAME)) if finding.todo == REPAIR]
+    left = [finding for finding in verify_store(store, (agent, NAME)) if finding.remedy == REPAIR]
     check(not left, f"left after the repair: {left[:2]}")
     serve("after the repair", [*one.entries, GOING_ON[:-1]])
     if any(stretch.kinds != (SECOND_HEADER,) for stretch in stretches):
@@ -300,7 +300,7 @@ def journals(scale: Scale) -> Outcome:
                 for finding in findings[:1]:
                     count.mended += 1
                     repair_finding(store, finding)
-        if any(finding.todo == REPAIR for finding in verify_store(store)):
+        if any(finding.remedy == REPAIR for finding in verify_store(store)):
             count.trouble.append(f"{agent}: {how} at {at}: damage is left")
         count.tried += 1
         shutil.rmtree(store.root)
@@ -340,13 +340,13 @@ def indexes(scale: Scale) -> Outcome:
                 count.trouble.append(f"{how} ({number}): the list is wrong, and nobody says so: {first}")
             count.named += any(finding.is_damage for finding in findings)
             for finding in findings:
-                if finding.todo == REPAIR:
+                if finding.remedy == REPAIR:
                     count.mended += 1
                     repair_finding(opened, finding)
             again = opened.list_all()
             count.checked += len(rows)
             count.lost += len(rows) - sum(1 for row in rows if row in again)
-            left = [finding for finding in verify_store(opened) if finding.todo == REPAIR]
+            left = [finding for finding in verify_store(opened) if finding.remedy == REPAIR]
             if left:
                 count.trouble.append(f"{how} ({number}): left after the repair: {left[:2]}")
         except Exception as problem:  # noqa: BLE001 - whatever it is, it must not happen
@@ -453,7 +453,7 @@ def no_files(scale: Scale) -> Outcome:
         NO_FILES[what](path)
         try:
             findings = [finding for finding in verify_store(store) if finding.path == path]
-            if not findings or any(finding.todo == REPAIR for finding in findings):
+            if not findings or any(finding.remedy == REPAIR for finding in findings):
                 count.trouble.append(f"{what} in the place of the {place}: {findings}")
             count.named += bool(findings)
             listed = store.list_page(AGENT, None, None, "").rows

@@ -210,7 +210,9 @@ def _find_candidates(words: list[str], root: "os.PathLike[str]", registry: str) 
     from acp_proxy.tools.registry.resolve import ResolvedAgent, resolve
 
     def find(command: list[str], source: str) -> ResolvedAgent:
-        return resolve(command, Registry(registry or source, say=print_on_stderr), print_on_stderr, may_wait=True)
+        return resolve(
+            command, Registry(registry or source, print_line=print_on_stderr), print_on_stderr, may_wait=True
+        )
 
     if not words:
         return choose_agents(find_started_agents(find_machine()), os.environ, Path(root), find)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
@@ -96,7 +96,7 @@ class CallSummary(Struct, frozen=True):
 
     turn: int
     call: str
-    stamp: str
+    stamp: str = field(name="at")  # as the tables of calls have it
     title: str
     name: str
     kind: str

@@ -135,6 +135,6 @@ def _ask_agent(store: CommandStore, command: list[str], umask: int, registry: st
 
     values, words = split_run_command(command, dict(os.environ))
     agent = resolve(
-        words, Registry(registry or values["registry"], say=print_on_stderr), print_on_stderr, may_wait=True
+        words, Registry(registry or values["registry"], print_line=print_on_stderr), print_on_stderr, may_wait=True
     )
     return ask_folder(store, agent, values["agent-id"] or None, _FIRST_ANSWER_SECONDS, umask)

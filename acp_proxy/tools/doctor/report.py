@@ -115,7 +115,7 @@ def _examine_agent(
 ) -> tuple[AgentReport, list[Advice]]:
     try:
         agent = resolve(
-            command, Registry(registry or values["registry"], say=print_progress), print_progress, may_wait=True
+            command, Registry(registry or values["registry"], print_line=print_progress), print_progress, may_wait=True
         )
     except RegistryError as problem:
         text = str(problem)

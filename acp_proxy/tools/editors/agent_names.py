@@ -112,7 +112,7 @@ def open_registry(option: str, options_of_run: Sequence[str], print_line: Callab
     before ``options_of_run``. ``print_line``: as for ``Registry``. Raises UsageError."""
     file, _ = config_file.read_user_file()
     values, _ = options.parse([*options_of_run, "--", "agent"], dict(os.environ), file)
-    return Registry(option or values["registry"], say=print_line)
+    return Registry(option or values["registry"], print_line=print_line)
 
 
 def make_registry_option(option: str, command: Sequence[str]) -> list[str]:

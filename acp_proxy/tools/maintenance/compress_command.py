@@ -47,8 +47,8 @@ def compress(
     """
     from acp_proxy.store.command_store import CompressionOptions
 
-    made: list[CompressionResult] = []
-    failed: list[str] = []
+    results: list[CompressionResult] = []
+    failures: list[str] = []
     with report_errors():
         options = CompressionOptions(
             min_size=cli_values.parse_size("--min-size", min_size),
@@ -63,12 +63,17 @@ def compress(
             try:
                 result = opened.compress(folder, name, options)
             except OSError as problem:
-                failed.append(f"{folder}/{name}: {problem.strerror}")
+                failures.append(f"{folder}/{name}: {problem.strerror}")
                 continue
             if result is not None:
-                made.append(result)
-        known = {(row.agent_folder, row.name): row for row in opened.list_all()} if made and not as_json else {}
-    before, after = sum(result.size for result in made), sum(result.compressed_size for result in made)
+                results.append(result)
+        rows_by_key = (
+            {(row.agent_folder, row.name): row for row in opened.list_all()} if results and not as_json else {}
+        )
+    total_size, total_compressed = (
+        sum(result.size for result in results),
+        sum(result.compressed_size for result in results),
+    )
     if as_json:
         values = [
             {
@@ -77,27 +82,30 @@ def compress(
                 "bytesBefore": result.size,
                 "bytes": result.compressed_size,
             }
-            for result in made
+            for result in results
         ]
-        report = {"dryRun": dry_run, "transcripts": values, "bytesBefore": before, "bytes": after}
+        report = {"dryRun": dry_run, "transcripts": values, "bytesBefore": total_size, "bytes": total_compressed}
         typer.echo(json.dumps(report, indent=2))
     else:
-        for result in made:  # after the progress bar
-            row = known.get((result.agent_folder, result.name))
-            shown = (
+        for result in results:  # after the progress bar
+            row = rows_by_key.get((result.agent_folder, result.name))
+            session = (
                 f"{row.selector}  {row.title or '(no title)'}"
                 if row is not None
                 else f"{result.agent_folder}/{result.name}"
             )
-            typer.echo(sanitize.make_line(f"{shown}: {_format_figures(result.size, result.compressed_size)}"))
+            typer.echo(sanitize.make_line(f"{session}: {_format_figures(result.size, result.compressed_size)}"))
         outcome = "would be compressed" if dry_run else "compressed"
-        nothing = f"Nothing to compress: no transcript of {min_size} or more was unused for {older_than}."
-        typer.echo(f"{len(made)} {outcome}: {_format_figures(before, after)}" if made else nothing)
-    for text in failed:
+        empty_message = f"Nothing to compress: no transcript of {min_size} or more was unused for {older_than}."
+        typer.echo(
+            f"{len(results)} {outcome}: {_format_figures(total_size, total_compressed)}" if results else empty_message
+        )
+    for text in failures:
         typer.echo(f"acp-proxy: not compressed: {text}. Fix this problem, then run the command again.", err=True)
-    if failed:
+    if failures:
         raise typer.Exit(1)
 
 
-def _format_figures(before: int, after: int) -> str:
-    return f"{formatting.format_size(before)} to {formatting.format_size(after)}, {before / after:.1f} times smaller"
+def _format_figures(size: int, compressed_size: int) -> str:
+    sizes = f"{formatting.format_size(size)} to {formatting.format_size(compressed_size)}"
+    return f"{sizes}, {size / compressed_size:.1f} times smaller"

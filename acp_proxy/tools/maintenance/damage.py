@@ -19,7 +19,7 @@ TORN_END = "torn end"
 TORN = "torn entry"
 NUL = "NUL bytes"
 NO_ENTRY = "not an entry"
-ANOTHERS = "line of another program"
+OF_ANOTHER_PROGRAM = "line of another program"
 UNKNOWN = "unknown entry"
 SECOND_HEADER = "second header"
 BROKEN_HEADER = "broken header"
@@ -27,7 +27,8 @@ BROKEN_HEADER = "broken header"
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """An intact entry next to damage. ``line``: counted from 1. ``at``: its time. ``what``: a description."""
+    """An intact entry next to damage. ``line``: counted from 1. ``at``: its time. ``what``: a description. Named as in
+    the JSON of ``verify``."""
 
     line: int
     at: str
@@ -38,9 +39,10 @@ class Neighbour:
 class DamagedStretch:
     """Damaged bytes, without the final newline.
 
-    ``line``: of its beginning, counted from 1. ``offset``, ``length``: in bytes. ``kinds``: of damage, in order.
-    ``behind``: an intact entry precedes it on the same line. ``before``: one follows it on the same line.
-    ``begins``: the file begins with it, where the header should be. ``ends``: the file ends with it, without a newline.
+    The names are those in the JSON of ``verify``. ``line``: where it begins, counted from 1. ``offset``, ``length``: in
+    bytes. ``kinds``: of damage, in order. ``behind``: it is behind an intact entry on the same line. ``before``: it is
+    before one on the same line. ``begins``: the file begins with it, where the header should be. ``ends``: the file
+    ends with it, without a newline.
     """
 
     line: int
@@ -58,7 +60,7 @@ class DamagedStretch:
 
     @property
     def end(self) -> int:
-        """The offset after it."""
+        """The offset of its end."""
         return self.offset + self.length
 
 
@@ -88,30 +90,36 @@ class DamageScan:
     def _scan_line(self, number: int, offset: int, line: bytes) -> Iterator[DamagedStretch]:
         if line.isspace():
             return
-        size, at, intact = len(line.rstrip(b"\n")), 0, number == 0 and offset > 0  # the header comes before it
+        size, position, follows_intact = (
+            len(line.rstrip(b"\n")),
+            0,
+            number == 0 and offset > 0,
+        )  # the header comes before it
         for piece in self.find_intact(line):
-            if line[at : piece.start].strip():
-                self._add_stretch(number, offset, line, at, piece.start, intact, before=True)
-            beside = self.describe(number, piece.value)
+            if line[position : piece.start].strip():
+                self._add_stretch(number, offset, line, position, piece.start, follows_intact, precedes_intact=True)
+            neighbour = self.describe(number, piece.value)
             if self._open is not None:
-                yield replace(self._open, next=beside)
+                yield replace(self._open, next=neighbour)
                 self._open = None
-            self._last, at, intact = beside, piece.end, True
-        if line[at:size].strip():
-            self._add_stretch(number, offset, line, at, size, intact, before=False)
+            self._last, position, follows_intact = neighbour, piece.end, True
+        if line[position:size].strip():
+            self._add_stretch(number, offset, line, position, size, follows_intact, precedes_intact=False)
 
     def _add_stretch(
-        self, number: int, offset: int, line: bytes, start: int, end: int, behind: bool, before: bool
+        self, number: int, offset: int, line: bytes, start: int, end: int, follows_intact: bool, precedes_intact: bool
     ) -> None:
-        ends = not before and not line.endswith(b"\n")
-        kind = TORN_END if ends and line[start:end].strip(b"\0") else _classify(line[start:end])
+        ends_file = not precedes_intact and not line.endswith(b"\n")
+        kind = TORN_END if ends_file and line[start:end].strip(b"\0") else _classify(line[start:end])
         if self._open is None:
-            begins = offset + start == 0
+            begins_file = offset + start == 0
             self._open = DamagedStretch(
-                number + 1, offset + start, end - start, (kind,), behind, begins=begins, last=self._last
+                number + 1, offset + start, end - start, (kind,), follows_intact, begins=begins_file, last=self._last
             )
         kinds = self._open.kinds if kind in self._open.kinds else (*self._open.kinds, kind)
-        self._open = replace(self._open, length=offset + end - self._open.offset, kinds=kinds, before=before, ends=ends)
+        self._open = replace(
+            self._open, length=offset + end - self._open.offset, kinds=kinds, before=precedes_intact, ends=ends_file
+        )
 
 
 def find_in_transcript(reading: Reading) -> Iterator[DamagedStretch]:
@@ -132,11 +140,11 @@ def describe_entry(entry: Entry) -> str:
     """What an entry is, in a few words."""
     if entry.note is not None:
         return f"note {acp.text(entry.note, 'type') or ''}".rstrip()
-    who = entry.peer.value if entry.peer is not None else ""
+    peer_name = entry.peer.value if entry.peer is not None else ""
     if entry.of is not None:
-        return f"{who} answers {entry.of}"
+        return f"{peer_name} answers {entry.of}"
     update = acp.member(acp.member(entry.value, "params"), "update")
-    return f"{who} {acp.update_kind(update) or acp.text(entry.value, 'method') or 'message'}"
+    return f"{peer_name} {acp.update_kind(update) or acp.text(entry.value, 'method') or 'message'}"
 
 
 def _describe_neighbour(number: int, entry: Entry) -> Neighbour:
@@ -152,4 +160,4 @@ def _classify(data: bytes) -> str:
         return TORN if data.lstrip().startswith(b'{"at":"') else NO_ENTRY
     if isinstance(value, dict) and "acp-transcript" in value:
         return SECOND_HEADER
-    return UNKNOWN if isinstance(value, dict) and {"at", "run", "from"} <= value.keys() else ANOTHERS
+    return UNKNOWN if isinstance(value, dict) and {"at", "run", "from"} <= value.keys() else OF_ANOTHER_PROGRAM

@@ -28,30 +28,29 @@ IN_USE = "in use"
 class Limits:
     """What may remain.
 
-    ``before``: nothing last used before this time. ``keep``: at most so many sessions. ``size``: at most so many bytes.
+    ``older_than``: nothing that was last used before this time. ``most_sessions``, ``most_bytes``: not more than that.
     """
 
-    before: str | None = None
-    keep: int | None = None
-    size: int | None = None
+    older_than: str | None = None
+    most_sessions: int | None = None
+    most_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A session that may be pruned.
 
-    ``at``: when it was last used, or soft-deleted. ``size``: bytes on disk. ``has_turn``: it has a turn.
+    ``last_used``: when it was last used, or soft-deleted. ``size``: bytes on disk.
     """
 
     agent_folder: str
     name: str
     session_id: str
-    at: str
+    last_used: str
     size: int
     title: str | None
     has_turn: bool = True
-    is_in_bin: bool = False
-    """It is soft-deleted."""
+    is_soft_deleted: bool = False
     parent_id: str | None = None
     """The id of the session whose subagent this is."""
     is_pinned: bool = False
@@ -63,43 +62,49 @@ class Candidate:
     @property
     def selector(self) -> str:
         """What selects it on a command line."""
-        name = name_before_delete(self.name) if self.is_in_bin else self.name
+        name = name_before_delete(self.name) if self.is_soft_deleted else self.name
         return make_selector(self.agent_folder, name, self.session_id)
 
 
-def select_beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candidate]:
+def select_exceeding(limits: Limits, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Those of the candidates, given newest first, that exceed the limits; in the same order.
 
     The session of a subagent is a part of the one that it worked for: it stays and goes with that, whatever its own
     age. Its place is behind that one. What is pinned stays, and does not count.
     """
     count = size = 0
-    gone = []
+    exceeding = []
     for group in _group_with_subagents(candidates):
         if any(member.is_pinned for member in group):
             continue
         candidate = group[0]
         count += candidate.has_turn
         size += sum(member.size for member in group)
-        is_old = limits.before is not None and candidate.at < limits.before
-        is_many = limits.keep is not None and (count > limits.keep or (count == limits.keep and not candidate.has_turn))
-        is_much = limits.size is not None and size > limits.size
+        is_old = limits.older_than is not None and candidate.last_used < limits.older_than
+        is_many = limits.most_sessions is not None and (
+            count > limits.most_sessions or (count == limits.most_sessions and not candidate.has_turn)
+        )
+        is_much = limits.most_bytes is not None and size > limits.most_bytes
         if is_old or is_many or is_much:
-            gone += group
-    return gone
+            exceeding += group
+    return exceeding
 
 
 def _group_with_subagents(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
     """Each candidate, followed by those of its subagents and of their subagents."""
-    known = {(candidate.agent_folder, candidate.session_id): candidate for candidate in reversed(candidates)}
+    by_id = {(candidate.agent_folder, candidate.session_id): candidate for candidate in reversed(candidates)}
     groups: dict[int, list[Candidate]] = {id(candidate): [candidate] for candidate in candidates}
     for candidate in candidates:
-        top, seen = candidate, {candidate.session_id}
-        while top.parent_id is not None and (top.agent_folder, top.parent_id) in known and top.parent_id not in seen:
-            seen.add(top.parent_id)
-            top = known[top.agent_folder, top.parent_id]
-        if top is not candidate and top.parent_id not in seen:  # sessions that name each other belong to nobody
-            groups[id(top)].append(candidate)
+        root, ids_seen = candidate, {candidate.session_id}
+        while (
+            root.parent_id is not None
+            and (root.agent_folder, root.parent_id) in by_id
+            and root.parent_id not in ids_seen
+        ):
+            ids_seen.add(root.parent_id)
+            root = by_id[root.agent_folder, root.parent_id]
+        if root is not candidate and root.parent_id not in ids_seen:  # sessions that name each other belong to nobody
+            groups[id(root)].append(candidate)
             del groups[id(candidate)]
     return list(groups.values())
 
@@ -161,7 +166,7 @@ def _find_soft_deleted(layout: Layout, store_index: StoreIndex) -> list[Candidat
             session.deleted_at,
             size,
             row.title if (row := _find_deleted_row(layout, session)) is not None else session.title,
-            is_in_bin=True,
+            is_soft_deleted=True,
             row=row,
         )
         for session in list_deleted(layout)
@@ -186,20 +191,20 @@ def prune_sessions(
     Unreadable if that fails; the next list then does it.
     """
     layout = store.layout
-    gone: dict[str, list[str]] = {}
-    left: dict[tuple[str, str], str] = {}
+    deleted_names: dict[str, list[str]] = {}
+    kept_reasons: dict[tuple[str, str], str] = {}
     try:
         for candidate in candidates:
-            trouble = left.get((candidate.agent_folder, candidate.parent_id or "")) or _delete(
+            reason = kept_reasons.get((candidate.agent_folder, candidate.parent_id or "")) or _delete(
                 layout, candidate, soft=soft, only_on_this_machine=only_on_this_machine
             )
-            if trouble is None:
-                gone.setdefault(candidate.agent_folder, []).append(candidate.name)
+            if reason is None:
+                deleted_names.setdefault(candidate.agent_folder, []).append(candidate.name)
             else:
-                left[candidate.agent_folder, candidate.session_id] = trouble
-            yield candidate, trouble
+                kept_reasons[candidate.agent_folder, candidate.session_id] = reason
+            yield candidate, reason
     finally:
-        for agent_folder, names in gone.items():
+        for agent_folder, names in deleted_names.items():
             layout.get_journal(agent_folder).fsync()
             store.index.remove(agent_folder, names)
 
@@ -209,7 +214,7 @@ def _delete(layout: Layout, candidate: Candidate, *, soft: bool, only_on_this_ma
     agent_folder, session_id, name = candidate.agent_folder, candidate.session_id, candidate.name
     path = (
         layout.soft_deleted_path(agent_folder, name)
-        if candidate.is_in_bin
+        if candidate.is_soft_deleted
         else layout.transcript_path(agent_folder, name)
     )
     try:
@@ -217,7 +222,7 @@ def _delete(layout: Layout, candidate: Candidate, *, soft: bool, only_on_this_ma
         with layout.get_journal(agent_folder).lock(), lock_unused(path) as is_unused:
             if not is_unused or (candidate.file_version is not None and _read_version(path) != candidate.file_version):
                 return IN_USE
-            if candidate.is_in_bin:
+            if candidate.is_soft_deleted:
                 delete.delete_permanently(
                     layout, agent_folder, session_id, name, only_on_this_machine=only_on_this_machine
                 )

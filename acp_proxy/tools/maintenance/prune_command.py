@@ -25,7 +25,14 @@ from acp_proxy.cli.progress import show_progress
 from acp_proxy.errors import Unreadable, UsageError
 from acp_proxy.protocol import timestamps
 from acp_proxy.store.command_store import CommandStore, ListedSession, match_agents, name_agent
-from acp_proxy.tools.maintenance.prune import IN_USE, Candidate, Limits, find_candidates, prune_sessions, select_beyond
+from acp_proxy.tools.maintenance.prune import (
+    IN_USE,
+    Candidate,
+    Limits,
+    find_candidates,
+    prune_sessions,
+    select_exceeding,
+)
 from acp_proxy.views import formatting, sanitize
 
 
@@ -82,7 +89,7 @@ def prune(
             typer.echo("This store is not synchronized: --everywhere changes nothing.", err=True)
         candidates = find_candidates(opened, deleted=deleted)
         agents = match_agents({*opened.list_agents(), *(candidate.agent_folder for candidate in candidates)}, agent)
-        chosen = select_beyond(limits, [candidate for candidate in candidates if candidate.agent_folder in agents])
+        chosen = select_exceeding(limits, [candidate for candidate in candidates if candidate.agent_folder in agents])
         if dry_run or not chosen:
             if dry_run and not as_json:
                 _show(opened, chosen)
@@ -91,14 +98,14 @@ def prune(
         if not as_json:
             _show(opened, chosen, err=True)
         if not yes:
-            which = "this" if len(chosen) == 1 else "these"
-            how = f"? Restorable for {formatting.format_days(opened.bin_days)}." if soft else " permanently?"
-            ask_to_confirm(f"Delete {which} {_format_total(chosen)}{how}")
-        trouble = _prune_all(opened, chosen, soft=soft, only_on_this_machine=not everywhere)
-    _report(chosen, trouble, as_json, dry_run=False)
+            pronoun = "this" if len(chosen) == 1 else "these"
+            ending = f"? Restorable for {formatting.format_days(opened.bin_days)}." if soft else " permanently?"
+            ask_to_confirm(f"Delete {pronoun} {_format_total(chosen)}{ending}")
+        reasons = _prune_all(opened, chosen, soft=soft, only_on_this_machine=not everywhere)
+    _report(chosen, reasons, as_json, dry_run=False)
     if soft and not as_json:
         typer.echo("To bring one back: acp-proxy restore", err=True)
-    if set(trouble.values()) - {IN_USE}:
+    if set(reasons.values()) - {IN_USE}:
         raise typer.Exit(1)
 
 
@@ -109,50 +116,54 @@ def _is_synchronized(store: CommandStore) -> bool:
 
 
 def _parse_limits(older_than: str | None, keep: int | None, max_size: str | None) -> Limits:
-    """An empty value is an error, not a missing option. Raises UsageError."""
+    """The limits that these options mean; an empty value is an error, not a missing option. Raises UsageError."""
     if older_than is None and keep is None and max_size is None:
         raise UsageError(
             "prune needs a limit. Give --older-than, --keep or --max-size (or --deleted, which needs none)."
         )
     age = values.parse_seconds("--older-than", older_than) if older_than is not None else None
-    before = timestamps.stamp(max(time.time() - age, 0.0)) if age is not None else None
-    return Limits(before, keep, values.parse_size("--max-size", max_size) if max_size is not None else None)
+    older_than_stamp = timestamps.stamp(max(time.time() - age, 0.0)) if age is not None else None
+    return Limits(older_than_stamp, keep, values.parse_size("--max-size", max_size) if max_size is not None else None)
 
 
 def _prune_all(
     store: CommandStore, chosen: Sequence[Candidate], *, soft: bool, only_on_this_machine: bool
 ) -> dict[tuple[str, str], str]:
     """The sessions that were not deleted, by agent and name, with the reason."""
-    trouble: dict[tuple[str, str], str] = {}
+    reasons: dict[tuple[str, str], str] = {}
     try:
-        for candidate, why in prune_sessions(
+        for candidate, reason in prune_sessions(
             store, show_progress(chosen, "Deleting"), soft=soft, only_on_this_machine=only_on_this_machine
         ):
-            if why is not None:
-                trouble[candidate.agent_folder, candidate.name] = why
+            if reason is not None:
+                reasons[candidate.agent_folder, candidate.name] = reason
     except Unreadable:
         typer.echo("The index cannot be written now. The next list removes the sessions from it.", err=True)
-    return trouble
+    return reasons
 
 
-def _report(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as_json: bool, *, dry_run: bool) -> None:
-    done = [candidate for candidate in chosen if (candidate.agent_folder, candidate.name) not in trouble]
+def _report(chosen: Sequence[Candidate], reasons: dict[tuple[str, str], str], as_json: bool, *, dry_run: bool) -> None:
+    deleted = [candidate for candidate in chosen if (candidate.agent_folder, candidate.name) not in reasons]
     if as_json:
-        left = [
-            _encode_candidate(candidate) | {"reason": trouble[candidate.agent_folder, candidate.name]}
+        not_deleted = [
+            _encode_candidate(candidate) | {"reason": reasons[candidate.agent_folder, candidate.name]}
             for candidate in chosen
-            if candidate not in done
+            if candidate not in deleted
         ]
-        value = {"dryRun": dry_run, "sessions": [_encode_candidate(candidate) for candidate in done], "left": left}
-        typer.echo(sanitize.format_json(value | {"bytes": sum(candidate.size for candidate in done)}, indent=2))
+        value = {
+            "dryRun": dry_run,
+            "sessions": [_encode_candidate(candidate) for candidate in deleted],
+            "left": not_deleted,
+        }
+        typer.echo(sanitize.format_json(value | {"bytes": sum(candidate.size for candidate in deleted)}, indent=2))
         return
-    done_text = "would be deleted" if dry_run else "deleted"
+    outcome_of_deleted = "would be deleted" if dry_run else "deleted"
     # A program that reads what --dry-run lists gets lines of one form.
-    typer.echo(f"{_format_total(done)} {done_text}.", err=dry_run and not find_screen().is_terminal)
+    typer.echo(f"{_format_total(deleted)} {outcome_of_deleted}.", err=dry_run and not find_screen().is_terminal)
     for candidate in chosen:
-        why = trouble.get((candidate.agent_folder, candidate.name))
-        if why is not None:
-            outcome = "is in use; not deleted" if why == IN_USE else f"not deleted ({why}). Run: acp-proxy doctor"
+        reason = reasons.get((candidate.agent_folder, candidate.name))
+        if reason is not None:
+            outcome = "is in use; not deleted" if reason == IN_USE else f"not deleted ({reason}). Run: acp-proxy doctor"
             typer.echo(sanitize.make_line(f"acp-proxy: {candidate.selector}: {outcome}"), err=True)
 
 
@@ -164,13 +175,17 @@ def _show(store: CommandStore, chosen: Sequence[Candidate], *, err: bool = False
         for candidate in chosen:
             typer.echo(
                 join_with_tabs(
-                    candidate.selector, candidate.title or "", candidate.agent_folder, candidate.at, str(candidate.size)
+                    candidate.selector,
+                    candidate.title or "",
+                    candidate.agent_folder,
+                    candidate.last_used,
+                    str(candidate.size),
                 )
             )
         return
-    short = shorten_ids(store, chosen)
+    short_ids = shorten_ids(store, chosen)
     rows = [_make_row(candidate) for candidate in chosen]
-    ids = {row.selector: short[candidate.selector] for row, candidate in zip(rows, chosen, strict=True)}
+    ids = {row.selector: short_ids[candidate.selector] for row, candidate in zip(rows, chosen, strict=True)}
     for text in format_table(store, rows, ids, sys.stderr if err else sys.stdout, with_size=True) if rows else ():
         typer.echo(text, err=err)
 
@@ -183,7 +198,7 @@ def _make_row(candidate: Candidate) -> ListedSession:
         session_id=candidate.session_id,
         cwd=None,
         title=candidate.title,
-        updated=candidate.at,
+        updated=candidate.last_used,
         prompt_count=0,
         reply_count=0,
         has_failed=False,
@@ -193,7 +208,7 @@ def _make_row(candidate: Candidate) -> ListedSession:
         size=0,
         created="",
     )
-    return replace(row, updated=candidate.at, size=candidate.size)
+    return replace(row, updated=candidate.last_used, size=candidate.size)
 
 
 def _format_total(chosen: Sequence[Candidate]) -> str:
@@ -207,8 +222,8 @@ def _encode_candidate(candidate: Candidate) -> dict[str, Any]:
         "agent": candidate.agent_folder,
         "agentName": name_agent(candidate.agent_folder),
         "title": candidate.title,
-        "updatedAt": None if candidate.is_in_bin else candidate.at,
-        "deletedAt": candidate.at if candidate.is_in_bin else None,
+        "updatedAt": None if candidate.is_soft_deleted else candidate.last_used,
+        "deletedAt": candidate.last_used if candidate.is_soft_deleted else None,
         "bytes": candidate.size,
         "transcript": candidate.name,
     }

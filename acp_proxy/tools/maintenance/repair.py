@@ -31,7 +31,7 @@ REPAIR = "repair"
 
 _CHUNK_BYTES = 1024 * 1024
 _SPACES = bytes(10 if byte == 10 else 32 for byte in range(256))
-_NEVER_SAID = {damage.SECOND_HEADER}
+_HARMLESS_KINDS = {damage.SECOND_HEADER}
 """Kinds of damage that lose nothing of the conversation."""
 
 
@@ -39,7 +39,8 @@ _NEVER_SAID = {damage.SECOND_HEADER}
 class Patch:
     """What to write over a stretch.
 
-    ``header``: at its beginning. ``note``: where it has a line of its own. Everything else becomes spaces.
+    ``header``: to be written at its beginning. ``note``: to be written where it has a line of its own. Everything else
+    becomes spaces.
     """
 
     stretch: DamagedStretch
@@ -48,16 +49,16 @@ class Patch:
 
     def apply(self, data: bytes, start: int) -> bytes:
         """The new bytes for one piece of the stretch; ``start``: the piece's offset in the file."""
-        new = bytearray(data.translate(_SPACES))
+        patched = bytearray(data.translate(_SPACES))
         if self.stretch.behind and start == self.stretch.offset:
-            new[0] = 10
+            patched[0] = 10
         if (self.stretch.before or self.stretch.ends) and start + len(data) == self.stretch.end:
-            new[-1] = 10
-        if self.note and (at := new.find(b" " * len(self.note))) >= 0:
-            new[at : at + len(self.note)] = self.note
+            patched[-1] = 10
+        if self.note and (position := patched.find(b" " * len(self.note))) >= 0:
+            patched[position : position + len(self.note)] = self.note
         if start == self.stretch.offset:
-            new[: len(self.header)] = self.header
-        return bytes(new)
+            patched[: len(self.header)] = self.header
+        return bytes(patched)
 
 
 def make_patches(stretches: Iterator[DamagedStretch], header: Header | None) -> Iterator[Patch]:
@@ -66,7 +67,7 @@ def make_patches(stretches: Iterator[DamagedStretch], header: Header | None) -> 
         if stretch.begins and header is not None:
             if text := fit_header(header, stretch):
                 yield Patch(stretch, header=text)
-        elif set(stretch.kinds) <= _NEVER_SAID:
+        elif set(stretch.kinds) <= _HARMLESS_KINDS:
             yield Patch(stretch)
         else:
             yield Patch(stretch, note=_encode_gap(stretch.last or stretch.next))
@@ -84,17 +85,19 @@ def rebuild_header(reading: Reading) -> Header | None:
     header = reading.rebuild_header()
     if header is None:
         return None
-    began = header.created_at or next((line.entry.at for line in reading.read_lines() if line.entry is not None), "")
+    created_at = header.created_at or next(
+        (line.entry.at for line in reading.read_lines() if line.entry is not None), ""
+    )
     parents = header.forked_from or sorted(reading.other_ids - {header.session_id})
-    return structs.replace(header, created_at=began, forked_from=parents)
+    return structs.replace(header, created_at=created_at, forked_from=parents)
 
 
-def repair_transcript(path: Path, copy: Path) -> int:
-    """Repair a plain transcript; if it is damaged, first copy it to ``copy``. Returns the number of stretches.
+def repair_transcript(path: Path, backup: Path) -> int:
+    """Repair a plain transcript; if it is damaged, first copy it to ``backup``. Returns the number of stretches.
 
     Raises OSError, NewerFormat, Unmendable.
     """
-    with _lock_alone(path) as fd:
+    with _open_locked(path) as fd:
         reading = Reading(path)
         try:
             reading.wait_for_last_line()
@@ -103,34 +106,34 @@ def repair_transcript(path: Path, copy: Path) -> int:
                 raise Unmendable(f"{path}: it does not contain its session's id. It was not changed.")
             if next(make_patches(damage.find_in_transcript(reading), header), None) is None:
                 return 0
-            _back_up(path, fd, reading.size, copy)
-            done, lost = 0, False
+            _back_up(path, fd, reading.size, backup)
+            count, has_lost_words = 0, False
             for patch in make_patches(damage.find_in_transcript(reading), header):
-                _write(fd, patch)
-                done, lost = done + 1, lost or bool(patch.note)
+                _write_patch(fd, patch)
+                count, has_lost_words = count + 1, has_lost_words or bool(patch.note)
             private_files.sync(fd)
-            if lost and reading.is_complete:  # no note fitted in the place of the damage
+            if has_lost_words and reading.is_complete:  # no note fitted in the place of the damage
                 _append_note(path, reading)
-            return done
+            return count
         finally:
             reading.close()
 
 
-def repair_journal(path: Path, copy: Path) -> int:
+def repair_journal(path: Path, backup: Path) -> int:
     """Repair a journal, without gap notes. Returns the number of damaged stretches. Raises OSError, Unmendable."""
-    with _lock_alone(path) as fd:
+    with _open_locked(path) as fd:
         size = os.fstat(fd).st_size
-        lines = list(damage.find_in_journal(cut(partial(private_files.read_at, fd), 0, size)))
-        if lines:
-            _back_up(path, fd, size, copy)
-        for stretch in lines:
-            _write(fd, Patch(stretch))
+        stretches = list(damage.find_in_journal(cut(partial(private_files.read_at, fd), 0, size)))
+        if stretches:
+            _back_up(path, fd, size, backup)
+        for stretch in stretches:
+            _write_patch(fd, Patch(stretch))
         private_files.sync(fd)
-        return len(lines)
+        return len(stretches)
 
 
 @contextmanager
-def _lock_alone(path: Path) -> Iterator[int]:
+def _open_locked(path: Path) -> Iterator[int]:
     """Open a file to overwrite it, under its folder's lock. Raises OSError, Unmendable."""
     with ExitStack() as stack:
         try:
@@ -144,49 +147,51 @@ def _lock_alone(path: Path) -> Iterator[int]:
         yield fd
 
 
-def _write(fd: int, patch: Patch) -> None:
-    at, end = patch.stretch.offset, patch.stretch.end
-    while at < end:
-        data = private_files.read_at(fd, min(_CHUNK_BYTES, end - at), at)
-        new = patch.apply(data, at)
-        private_files.write_at(fd, new, at)
-        at += len(data)
-        if patch.note in new:
+def _write_patch(fd: int, patch: Patch) -> None:
+    offset, end = patch.stretch.offset, patch.stretch.end
+    while offset < end:
+        data = private_files.read_at(fd, min(_CHUNK_BYTES, end - offset), offset)
+        patched = patch.apply(data, offset)
+        private_files.write_at(fd, patched, offset)
+        offset += len(data)
+        if patch.note in patched:
             patch = replace(patch, note=b"")
 
 
-def _encode_gap(beside: damage.Neighbour | None) -> bytes:
-    at = beside.at if beside is not None else timestamps.stamp(time.time())
-    return file_format.encode_note(at, REPAIR, {"type": NoteType.GAP, "reason": GapReason.REPAIRED})[:-1]
+def _encode_gap(neighbour: damage.Neighbour | None) -> bytes:
+    stamp = neighbour.at if neighbour is not None else timestamps.stamp(time.time())
+    return file_format.encode_note(stamp, REPAIR, {"type": NoteType.GAP, "reason": GapReason.REPAIRED})[:-1]
 
 
 def _append_note(path: Path, reading: Reading) -> None:
-    last = None
+    last_entry = None
     for line in reading.read_lines():
-        last = line.entry or last
+        last_entry = line.entry or last_entry
     transcript = Transcript(path)
     try:
-        transcript.append(_encode_gap(damage.Neighbour(0, last.at, "") if last is not None else None) + b"\n")
+        transcript.append(
+            _encode_gap(damage.Neighbour(0, last_entry.at, "") if last_entry is not None else None) + b"\n"
+        )
         transcript.sync()
     finally:
         transcript.close()
 
 
-def _back_up(path: Path, fd: int, size: int, copy: Path) -> None:
+def _back_up(path: Path, fd: int, size: int, backup: Path) -> None:
     """Copy a file to disk before it is changed. Raises OSError; then there is no copy."""
-    private_files.make_directory(copy.parent)
-    out = private_files.open_private(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    private_files.make_directory(backup.parent)
+    out = private_files.open_private(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         with os.fdopen(out, "wb") as file:
-            at = 0
-            while at < size and (data := private_files.read_at(fd, min(_CHUNK_BYTES, size - at), at)):
+            offset = 0
+            while offset < size and (data := private_files.read_at(fd, min(_CHUNK_BYTES, size - offset), offset)):
                 file.write(data)
-                at += len(data)
+                offset += len(data)
             file.flush()
             private_files.sync(out)
         if os.stat(path).st_ino != os.fstat(fd).st_ino:
             raise FileNotFoundError(2, "it was deleted in the meantime", str(path))
     except BaseException:
         with contextlib.suppress(OSError):
-            copy.unlink(missing_ok=True)
+            backup.unlink(missing_ok=True)
         raise

@@ -47,35 +47,35 @@ def matches_index(index: Index, agent_folder: str, name: str, reading: Reading) 
     """
     columns = "session, listed, updated, info, open, created, size, lines, state, usage"
     query = f"SELECT {columns} FROM transcripts WHERE agent = ? AND name = ?"
-    row_found = next(iter(index.select(query, (agent_folder, name))), None)
+    stored_row = next(iter(index.select(query, (agent_folder, name))), None)
     header = reading.header or reading.rebuild_header()
-    if header is None or row_found is None:
-        return header is None and row_found is None
+    if header is None or stored_row is None:
+        return header is None and stored_row is None
     with check_values():
-        size = parse_json(row_found[3])["size"]
-    summary, lines, upto = Summary.begin(header), 0, row_found[6]
+        size = parse_json(stored_row[3])["size"]
+    summary, lines, read_size = Summary.begin(header), 0, stored_row[6]
 
-    def is_so(shown: Summary) -> bool:
-        row = encode_row(name, header, summary, shown, reading.inode, size, upto, lines)
-        return tuple(row[key] for key in columns.split(", ")) == tuple(row_found)
+    def matches(end_summary: Summary) -> bool:
+        row = encode_row(name, header, summary, end_summary, reading.inode, size, read_size, lines)
+        return tuple(row[key] for key in columns.split(", ")) == tuple(stored_row)
 
-    first, shown, agrees, lacks_turn = 0, summary, False, False
+    first_unread, end_summary, is_equal, lacks_turn = 0, summary, False, False
     for line in reading.read_lines():
-        if line.end <= upto:
+        if line.end <= read_size:
             lines = line.number + 1
             if line.entry is not None:
                 summary.add(line.entry)
             continue
-        if shown is summary:
-            first, shown, agrees = line.number, deepcopy(summary), is_so(summary)
+        if end_summary is summary:
+            first_unread, end_summary, is_equal = line.number, deepcopy(summary), matches(summary)
         if line.entry is None:
             continue
         lacks_turn |= line.is_whole and _is_prompt(line.entry)
-        if line.number == first:  # the row may include it from before its newline was written
-            shown.add(line.entry)
-            if is_so(shown):
-                agrees, lacks_turn = True, False
-    return not lacks_turn and (agrees or (shown is summary and is_so(summary)))
+        if line.number == first_unread:  # the row may include it from before its newline was written
+            end_summary.add(line.entry)
+            if matches(end_summary):
+                is_equal, lacks_turn = True, False
+    return not lacks_turn and (is_equal or (end_summary is summary and matches(summary)))
 
 
 def _is_prompt(entry: Entry) -> bool:
@@ -92,10 +92,10 @@ NO_HEADER, EMPTY, JOURNAL_DAMAGE = "missing header", "empty", "damaged journal"
 COMPRESSED_DAMAGE, UNFINISHED_FORK = "damaged compression", "unfinished fork"
 INDEX_MISSING, INDEX_BROKEN, INDEX_BEHIND = "missing index", "broken index", "index behind"
 WORDS_BROKEN, WORDS_BEHIND = "broken search table", "search table behind"
-UNSEEN = "not looked at"
+NOT_EXAMINED = "not looked at"
 
-_FOR_OTHERS = 0o077
-_OUR_NAMES = frozenset(
+_MODE_OF_OTHERS = 0o077
+_STORE_FILES = frozenset(
     {"transcripts", "unindexed", "backups", "deleted", "format", "compressed", "index.sqlite3", "search", "sync"}
 )
 _SIDE_FILES = frozenset({"index.sqlite3-wal", "index.sqlite3-shm"})
@@ -105,14 +105,14 @@ _SIDE_FILES = frozenset({"index.sqlite3-wal", "index.sqlite3-shm"})
 class Finding:
     """One thing that is not as it should be.
 
-    ``kind``: one of the kinds above, or a stretch's. ``text``: what that means, for the user. ``todo``: what to do.
+    ``kind``: one of the kinds above, or a stretch's. ``text``: what that means, for the user. ``remedy``: what to do.
     ``name``: of the transcript, if it is about one. ``stretch``: the damaged bytes.
     """
 
     path: Path
     kind: str
     text: str
-    todo: str = REPAIR
+    remedy: str = REPAIR
     agent_folder: str = ""
     name: str = ""
     stretch: DamagedStretch | None = None
@@ -120,37 +120,37 @@ class Finding:
     @property
     def is_damage(self) -> bool:
         """Whether something has to be done about it."""
-        return self.todo != NOTHING
+        return self.remedy != NOTHING
 
 
-class Advancing(Protocol):
-    """Passes the items on one by one, and may report progress; ``title``: a label."""
+class WrapItems(Protocol):
+    """A function that passes items on one by one, and may report progress. ``title``: a label."""
 
     def __call__(self, items: Sequence[T], title: str, /) -> Iterable[T]: ...
 
 
 def iterate_silently(items: Sequence[T], title: str) -> Iterable[T]:
-    """An ``Advancing`` that reports nothing."""
+    """A ``WrapItems`` that reports nothing."""
     return items
 
 
 def verify_store(
-    store: CommandStore, *transcripts: tuple[str, str], advancing: Advancing | None = None
+    store: CommandStore, *transcripts: tuple[str, str], wrap_items: WrapItems | None = None
 ) -> Iterator[Finding]:
     """Problems in these transcripts (agent, name), or in the whole store if none are given. Changes nothing.
 
-    ``advancing`` wraps the items to report progress. Raises OSError.
+    ``wrap_items`` wraps the items to report progress. Raises OSError.
     """
-    inspection = Inspection(store.layout, advancing or iterate_silently)
+    inspection = Inspection(store.layout, wrap_items or iterate_silently)
     return inspection.inspect_some(transcripts) if transcripts else inspection.inspect_all()
 
 
 class Inspection:
     """Checks one store."""
 
-    def __init__(self, layout: Layout, advancing: Advancing = iterate_silently) -> None:
+    def __init__(self, layout: Layout, wrap_items: WrapItems = iterate_silently) -> None:
         self._layout = layout
-        self._advancing = advancing
+        self._wrap_items = wrap_items
 
     def inspect_all(self) -> Iterator[Finding]:
         """Findings in the whole store. Raises OSError if the store's own directories cannot be read."""
@@ -160,26 +160,26 @@ class Inspection:
         for agent_folder in self._layout.list_agents():
             folder = self._layout.transcripts / agent_folder
             yield from _check_mode(folder)
-            for path in self._advancing(sorted(folder.iterdir()), "Reading transcripts"):
+            for path in self._wrap_items(sorted(folder.iterdir()), "Reading transcripts"):
                 yield from self._inspect_file(agent_folder, path)
             yield from self._inspect_marks(agent_folder)
             yield from self._inspect_soft_deleted(agent_folder)
         if not self._layout.can_use_sqlite:
-            yield from self._report_unseen()
+            yield from self._report_not_examined()
             return
         yield from self._inspect_index(self._layout.list_all_names())
         yield from self._inspect_search()
 
-    def _inspect_other_table(self, path: Path, removed: set[tuple[str, str]]) -> Iterator[Finding]:
-        """Checks a table of tool calls or of parts of turns. ``removed``: gets the transcripts that were removed
-        since."""
+    def _inspect_other_table(self, path: Path, removed_transcripts: set[tuple[str, str]]) -> Iterator[Finding]:
+        """Check a table of tool calls or of parts of turns. ``removed_transcripts``: gets those that were removed since
+        the last search."""
         from acp_proxy.tools.search.call_table import CallTable
         from acp_proxy.tools.search.fts_table import PartTable
 
         try:
             with closing(CallTable(path) if CallTable.KIND in path.name else PartTable(path)) as table:
                 table.check()
-                removed.update(
+                removed_transcripts.update(
                     (agent_folder, name)
                     for agent_folder, name, *_ in table.list_extents()
                     if not self._layout.has_transcript(agent_folder, name)
@@ -193,13 +193,13 @@ class Inspection:
 
     def inspect_some(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
         """Findings in these transcripts, and in the index and search tables about them."""
-        for agent_folder, name in self._advancing(transcripts, "Reading transcripts"):
+        for agent_folder, name in self._wrap_items(transcripts, "Reading transcripts"):
             path = self._layout.transcript_path(agent_folder, name)
             yield from self._inspect_file(
                 agent_folder, path if os.path.lexists(path) else file_names.compressed_path(path)
             )
         if not self._layout.can_use_sqlite:
-            yield from self._report_unseen()
+            yield from self._report_not_examined()
             return
         yield from self._inspect_index(transcripts)
         for digit in sorted({file_names.find_table_digit(name) for _, name in transcripts}):
@@ -210,7 +210,7 @@ class Inspection:
 
     def _inspect_root(self) -> Iterator[Finding]:
         for path in sorted(self._layout.root.iterdir()):
-            if path.name in _OUR_NAMES or (path.name in _SIDE_FILES and self._layout.index.exists()):
+            if path.name in _STORE_FILES or (path.name in _SIDE_FILES and self._layout.index.exists()):
                 if path != self._layout.index or path.is_file():
                     yield from _check_mode(path)
             elif path.name in _SIDE_FILES:
@@ -286,7 +286,7 @@ class Inspection:
                 return
             for stretch in damage.find_in_transcript(reading):
                 begun = begun or stretch.begins
-                text, todo = _MEANING.get(stretch.kinds[0], "cannot be read, and is left out"), REPAIR
+                text, todo = _MEANING_BY_KIND.get(stretch.kinds[0], "cannot be read, and is left out"), REPAIR
                 if not is_known:
                     text, todo = "the file does not contain its session's id. Delete the file, or keep it", BY_HAND
                 elif stretch.begins and header is not None and not fit_header(header, stretch):
@@ -320,11 +320,11 @@ class Inspection:
         finally:
             private_files.close(fd)
 
-    def _report_unseen(self) -> Iterator[Finding]:
+    def _report_not_examined(self) -> Iterator[Finding]:
         """Reports what cannot be checked: SQLite needs to lock files, and to write, at least side files."""
         for path in (self._layout.index, self._layout.search):
             if os.path.lexists(path):
-                yield Finding(path, UNSEEN, _UNUSED, NOTHING)
+                yield Finding(path, NOT_EXAMINED, _UNUSED, NOTHING)
 
     # --- the index
 
@@ -348,7 +348,7 @@ class Inspection:
                     else None
                 )
                 stale = 0
-                for agent_folder, name in self._advancing(transcripts, "Comparing the list"):
+                for agent_folder, name in self._wrap_items(transcripts, "Comparing the list"):
                     if self._matches_index(index, agent_folder, name) or self._matches_index(index, agent_folder, name):
                         continue
                     if behind is None or (agent_folder, name) in behind:
@@ -395,53 +395,54 @@ class Inspection:
             yield Finding(self._layout.search, FOREIGN, "is where a directory must be. Move it away", BY_HAND)
             return
         tables = {path for digit in "0123456789abcdef" for path in self._layout.list_search_tables(digit)}
-        others = {
+        other_tables = {
             path
             for digit in "0123456789abcdef"
             for kind in (".calls", ".parts")
             for path in self._layout.list_search_tables(digit, kind)
         }
-        gone = set[tuple[str, str]]()
+        removed_transcripts = set[tuple[str, str]]()
         for path in files:
-            if path in tables | others and is_emptied(path):
+            if path in tables | other_tables and is_emptied(path):
                 continue  # the next search removes it
             if path in tables:
                 yield from _check_mode(path)
-                yield from self._inspect_search_table(path, None, gone)
-            elif path in others:
+                yield from self._inspect_search_table(path, None, removed_transcripts)
+            elif path in other_tables:
                 yield from _check_mode(path)
-                yield from self._inspect_other_table(path, gone)
-            elif path.with_name(path.name.removesuffix("-wal").removesuffix("-shm")) in tables | others:
+                yield from self._inspect_other_table(path, removed_transcripts)
+            elif path.with_name(path.name.removesuffix("-wal").removesuffix("-shm")) in tables | other_tables:
                 yield from _check_mode(path)
             else:
                 yield _describe_foreign(path)
-        if gone:
-            text = f"{_count_transcripts(len(gone))} removed since the last search; the next one rebuilds its tables"
+        if removed_transcripts:
+            count = _count_transcripts(len(removed_transcripts))
+            text = f"{count} removed since the last search; the next one rebuilds its tables"
             yield Finding(self._layout.search, WORDS_BEHIND, text, NOTHING)
 
     def _inspect_search_table(
-        self, path: Path, chosen: frozenset[tuple[str, str]] | None, gone: set[tuple[str, str]]
+        self, path: Path, chosen: frozenset[tuple[str, str]] | None, removed_transcripts: set[tuple[str, str]]
     ) -> Iterator[Finding]:
-        """Checks a search table, for the chosen transcripts or for all in it. ``gone``: gets those that were removed
-        since."""
+        """Check a search table, for the chosen transcripts or for all in it. ``removed_transcripts``: gets those that
+        were removed since the last search."""
         from acp_proxy.tools.search.fts_table import SearchTable, matches_transcript
 
         try:
-            words = SearchTable(path)
+            table = SearchTable(path)
             try:
-                words.check()
-                for agent_folder, name, *_ in list(words.list_extents()):
-                    is_meant = chosen is None or (agent_folder, name) in chosen
-                    if not is_meant or matches_transcript(
-                        words, (agent_folder, name), self._layout.transcript_path(agent_folder, name)
+                table.check()
+                for agent_folder, name, *_ in list(table.list_extents()):
+                    is_chosen = chosen is None or (agent_folder, name) in chosen
+                    if not is_chosen or matches_transcript(
+                        table, (agent_folder, name), self._layout.transcript_path(agent_folder, name)
                     ):
                         continue
                     if self._layout.has_transcript(agent_folder, name):
                         yield Finding(path, WORDS_BEHIND, _OTHER_WORDS, REPAIR, agent_folder, name)
                     else:
-                        gone.add((agent_folder, name))
+                        removed_transcripts.add((agent_folder, name))
             finally:
-                words.close()
+                table.close()
         except sqlite3.DatabaseError as problem:
             yield _report_database(path, problem, WORDS_BROKEN, f"delete it: {_REBUILT_BY_SEARCH}", _REBUILT_BY_SEARCH)
         except FileNotFoundError:
@@ -450,7 +451,7 @@ class Inspection:
             yield Finding(path, FOREIGN, f"{errno_name(problem)}: delete it; {_REBUILT_BY_SEARCH}", BY_HAND)
 
 
-_MEANING = {
+_MEANING_BY_KIND = {
     damage.TORN_END: "the last line was not completely written, and is left out",
     damage.TORN: "was not completely written, and is left out",
     damage.SECOND_HEADER: "has no content of its own, and is left out",
@@ -460,18 +461,18 @@ _REBUILT_BY_SEARCH = "the next search rebuilds it"
 _OTHER_WORDS = f"its text differs from the transcript's; {_REBUILT_BY_SEARCH}"
 _UNUSED = "is not used while the store cannot be written, or its file system has no locks"
 _LEFT_BY_CRASH = "a crash left it; the next acp-proxy compress removes it"
-_COPYING = "its past is being copied, or a crash interrupted that; listing or opening the session completes it"
+_FORK_UNFINISHED = "its past is being copied, or a crash interrupted that; listing or opening the session completes it"
 _PARTIAL = "the session is read without it, as an incomplete one"
 
 
 def _report_database(
-    path: Path, problem: sqlite3.DatabaseError, broken: str, if_it_persists: str, rebuilt: str
+    path: Path, problem: sqlite3.DatabaseError, kind_if_broken: str, advice: str, remedy_text: str
 ) -> Finding:
-    """A finding about a database that cannot be used now, or is broken: then ``broken`` is its kind."""
+    """A finding about a database that cannot be used now, or is broken: then ``kind_if_broken`` is its kind."""
     text = str(problem).partition(" with text ")[0]  # what follows quotes the user's words
     if is_temporary(problem):
-        return Finding(path, UNREADABLE, f"{text}. If this persists, {if_it_persists}", BY_HAND)
-    return Finding(path, broken, f"{text}: {rebuilt}")
+        return Finding(path, UNREADABLE, f"{text}. If this persists, {advice}", BY_HAND)
+    return Finding(path, kind_if_broken, f"{text}: {remedy_text}")
 
 
 def _count_transcripts(count: int) -> str:
@@ -485,7 +486,7 @@ def _describe_unfinished(agent_folder: str, path: Path) -> Finding:
     if path.name.endswith(file_names.FORKED_SUFFIX) and file_names.is_ours(
         path.name.removesuffix(file_names.FORKED_SUFFIX)
     ):
-        return Finding(path, UNFINISHED_FORK, _COPYING, NOTHING, agent_folder)
+        return Finding(path, UNFINISHED_FORK, _FORK_UNFINISHED, NOTHING, agent_folder)
     return _describe_foreign(path)
 
 
@@ -495,7 +496,7 @@ def _describe_foreign(path: Path) -> Finding:
 
 def _check_mode(path: Path) -> Iterator[Finding]:
     mode = os.lstat(path).st_mode
-    if sys.platform != "win32" and mode & _FOR_OTHERS and not stat.S_ISLNK(mode):
+    if sys.platform != "win32" and mode & _MODE_OF_OTHERS and not stat.S_ISLNK(mode):
         yield Finding(path, MODE, f"others may use it ({stat.S_IMODE(mode):04o})")
 
 
@@ -519,16 +520,16 @@ def repair_finding(store: CommandStore, finding: Finding) -> Path | None:
     elif finding.name:
         return _repair_transcript(layout, store_index, finding, stamp)
     else:
-        copy = layout.backup_path(finding.agent_folder, finding.path.stem, stamp)
-        return copy if repair.repair_journal(finding.path, copy) else None
+        backup = layout.backup_path(finding.agent_folder, finding.path.stem, stamp)
+        return backup if repair.repair_journal(finding.path, backup) else None
     return None
 
 
 def _repair_transcript(layout: Layout, store_index: StoreIndex, finding: Finding, stamp: str) -> Path | None:
     path = plain_path(finding.path)
     decompressed = open_session.decompress(layout, finding.agent_folder, path)
-    copy = layout.backup_path(finding.agent_folder, finding.name, stamp)
-    is_repaired = repair.repair_transcript(path, copy) > 0
+    backup = layout.backup_path(finding.agent_folder, finding.name, stamp)
+    is_repaired = repair.repair_transcript(path, backup) > 0
     if is_repaired or decompressed:
         store_index.reindex(finding.agent_folder, [finding.name])
-    return copy if is_repaired else None
+    return backup if is_repaired else None

@@ -37,7 +37,7 @@ def verify(
     damaged = 0
     with report_errors():
         opened = open_store(store)
-        for finding in verify_store(opened, *_choose(opened, sessions, agent), advancing=show_progress):
+        for finding in verify_store(opened, *_choose(opened, sessions, agent), wrap_items=show_progress):
             damaged += finding.is_damage
             if as_json:
                 typer.echo(json.dumps(_encode_finding(finding)))
@@ -54,7 +54,7 @@ def repair(
     sessions: SessionsArgument = None,
     store: StoreOption = "",
     agent: AgentOption = "",
-    dry: Annotated[bool, typer.Option("--dry-run", help="Show what would be repaired; change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be repaired; change nothing.")] = False,
 ) -> None:
     """Repair damaged files. It copies each file first, and keeps every intact byte of it.
 
@@ -64,30 +64,30 @@ def repair(
     """
     from acp_proxy.tools.maintenance.verify import BY_HAND, REPAIR
 
-    left = mended = 0
+    unrepaired = repaired = 0
     with report_errors():
-        opened = open_store(store, for_writing=not dry)
+        opened = open_store(store, for_writing=not dry_run)
         for _, findings in groupby(
-            verify_store(opened, *_choose(opened, sessions, agent), advancing=show_progress), _repair_at_once
+            verify_store(opened, *_choose(opened, sessions, agent), wrap_items=show_progress), _group_for_repair
         ):
-            first: Finding | None = None
+            first_to_repair: Finding | None = None
             for finding in findings:
                 if finding.is_damage:
                     _print_finding(opened, finding)
-                left += finding.todo == BY_HAND
-                first = first or (finding if finding.todo == REPAIR else None)
-            if first is not None:
-                done = dry or _repair(opened, first)
-                left, mended = left + (not done), mended + done
-    done_so_far = f"{mended} can be repaired. Nothing was changed." if dry else f"{mended} repaired."
-    typer.echo(done_so_far if mended or left else "Nothing to repair.")
-    if left:
-        typer.echo(f"{left} cannot be repaired automatically. The lines above say what to do.", err=True)
+                unrepaired += finding.remedy == BY_HAND
+                first_to_repair = first_to_repair or (finding if finding.remedy == REPAIR else None)
+            if first_to_repair is not None:
+                is_repaired = dry_run or _repair(opened, first_to_repair)
+                unrepaired, repaired = unrepaired + (not is_repaired), repaired + is_repaired
+    summary = f"{repaired} can be repaired. Nothing was changed." if dry_run else f"{repaired} repaired."
+    typer.echo(summary if repaired or unrepaired else "Nothing to repair.")
+    if unrepaired:
+        typer.echo(f"{unrepaired} cannot be repaired automatically. The lines above say what to do.", err=True)
         raise typer.Exit(1)
 
 
-def _repair_at_once(finding: "Finding") -> tuple[Path, str, str, bool]:
-    """What one repair mends: two agents may have a session with the same id."""
+def _group_for_repair(finding: "Finding") -> tuple[Path, str, str, bool]:
+    """The key of the findings that one repair mends. Two agents may have a session with the same id."""
     from acp_proxy.tools.maintenance.verify import MODE
 
     return finding.path, finding.agent_folder, finding.name, finding.kind == MODE
@@ -112,23 +112,25 @@ def _repair(store: CommandStore, finding: "Finding") -> bool:
 
 def _print_finding(store: CommandStore, finding: "Finding") -> None:
     path = finding.path.relative_to(store.root) if finding.path.is_relative_to(store.root) else finding.path
-    about = f" ({finding.agent_folder}/{finding.name})" if finding.name and finding.path.stem != finding.name else ""
-    typer.echo(sanitize.make_line(f"{path}{about}: {finding.kind}: {finding.text}"))
+    transcript = (
+        f" ({finding.agent_folder}/{finding.name})" if finding.name and finding.path.stem != finding.name else ""
+    )
+    typer.echo(sanitize.make_line(f"{path}{transcript}: {finding.kind}: {finding.text}"))
     stretch = finding.stretch
     if stretch is not None:
         kinds = ", ".join(stretch.kinds)
         typer.echo(f"  line {stretch.line}, byte {stretch.offset}, {stretch.length} bytes: {kinds}")
-        last = _format_neighbour(stretch.last, "the beginning")
-        after = _format_neighbour(stretch.next, "the end")
-        typer.echo(sanitize.make_line(f"  between {last} and {after}"))
+        before = _format_neighbour(stretch.last, "the beginning")
+        behind = _format_neighbour(stretch.next, "the end")
+        typer.echo(sanitize.make_line(f"  between {before} and {behind}"))
 
 
-def _format_neighbour(entry: "Neighbour | None", otherwise: str) -> str:
-    return f"line {entry.line} ({entry.at} {entry.what})" if entry is not None else otherwise
+def _format_neighbour(entry: "Neighbour | None", edge: str) -> str:
+    return f"line {entry.line} ({entry.at} {entry.what})" if entry is not None else edge
 
 
 def _encode_finding(finding: "Finding") -> dict[str, Any]:
-    """One object per line: the list of damage may not fit into memory."""
+    """A finding as JSON. Each has a line of its own, since the list of damage may not fit into memory."""
     return {
         "file": str(finding.path),
         "agent": finding.agent_folder or None,
@@ -136,6 +138,6 @@ def _encode_finding(finding: "Finding") -> dict[str, Any]:
         "kind": finding.kind,
         "text": finding.text,
         "isDamage": finding.is_damage,
-        "mend": finding.todo,
+        "mend": finding.remedy,
         "where": asdict(finding.stretch) if finding.stretch is not None else None,
     }

@@ -32,8 +32,10 @@ def run(sessions: Sequence[PlayedSession], *, match: Match, speed: float, capabi
     """
 
     async def serve() -> None:
-        played = PlayedSessions(sessions)
-        await MockAgent(RequestHandlers(played, capabilities), TurnMatcher(played.turns, match), speed).serve()
+        played_sessions = PlayedSessions(sessions)
+        await MockAgent(
+            RequestHandlers(played_sessions, capabilities), TurnMatcher(played_sessions.turns, match), speed
+        ).serve()
 
     try:
         anyio.run(serve)
@@ -50,17 +52,17 @@ class MockAgent:
         self._handlers = handlers
         self._matcher = matcher
         self._speed = speed
-        self._playing: list[PromptPlayer] = []
-        self._turns: dict[str, anyio.Lock] = {}
+        self._players: list[PromptPlayer] = []
+        self._session_locks: dict[str, anyio.Lock] = {}
 
     async def serve(self) -> None:
         """Serve the input. Raises BrokenPipeError, in a group."""
         async with anyio.create_task_group() as tasks:
             async for line in self._connection.read_lines():
                 await self._take(jsonrpc.read_message(line), tasks)
-            late = threading.Timer(_GRACE_SECONDS, os._exit, [0])
-            late.daemon = True
-            late.start()
+            deadline_timer = threading.Timer(_GRACE_SECONDS, os._exit, [0])
+            deadline_timer.daemon = True
+            deadline_timer.start()
 
     async def _take(self, message: Message, tasks: TaskGroup) -> None:
         match message:
@@ -86,10 +88,10 @@ class MockAgent:
                 id = jsonrpc.dump(acp.member(message.params, "requestId"))
                 self._cancel(lambda playing: playing.request.id.encode() == id)
 
-    def _cancel(self, chosen: Callable[[PromptPlayer], bool]) -> None:
-        for playing in self._playing:
-            if chosen(playing):
-                playing.scope.cancel()
+    def _cancel(self, is_chosen: Callable[[PromptPlayer], bool]) -> None:
+        for player in self._players:
+            if is_chosen(player):
+                player.scope.cancel()
 
     async def _handle_request(self, request: Request, tasks: TaskGroup) -> None:
         try:
@@ -105,26 +107,26 @@ class MockAgent:
             if request.method == acp.DELETE:
                 self._cancel(lambda playing: playing.session.id == acp.session_id(request.params))
             await self._connection.write(
-                b"".join([*reply.before, jsonrpc.encode_result(request.id, reply.result), *reply.behind])
+                b"".join([*reply.lines_before, jsonrpc.encode_result(request.id, reply.result), *reply.lines_behind])
             )
 
     def _start_turn(self, request: Request, tasks: TaskGroup) -> None:
         session = self._handlers.find_prompted(request.params)
-        play = PromptPlayerV2 if self._handlers.is_second else PromptPlayer
-        playing = play(self._connection, session, request, self._speed)
-        self._playing.append(playing)
-        tasks.start_soon(self._play, playing)
+        player_class = PromptPlayerV2 if self._handlers.speaks_v2 else PromptPlayer
+        player = player_class(self._connection, session, request, self._speed)
+        self._players.append(player)
+        tasks.start_soon(self._play, player)
 
-    async def _play(self, playing: PromptPlayer) -> None:
+    async def _play(self, player: PromptPlayer) -> None:
         try:
-            async with self._turns.setdefault(playing.session.id, anyio.Lock()):
-                turn = self._matcher.find(acp.member(playing.request.params, "prompt"), playing.session.id)
+            async with self._session_locks.setdefault(player.session.id, anyio.Lock()):
+                turn = self._matcher.find(acp.member(player.request.params, "prompt"), player.session.id)
                 if turn is not None:
-                    await playing.play(turn)
+                    await player.play(turn)
                 else:
-                    await playing.send_text(self._matcher.explain_no_match())
+                    await player.send_text(self._matcher.explain_no_match())
         finally:
-            self._playing.remove(playing)
+            self._players.remove(player)
 
     async def _refuse(self, id: RequestId, code: int, message: str) -> None:
         await self._connection.write(jsonrpc.encode_error(id, code, message))

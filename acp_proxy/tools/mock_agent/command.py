@@ -39,14 +39,14 @@ def mock_agent(
     from acp_proxy.tools.mock_agent import sessions
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    played = []
+    played_sessions = []
     with report_errors():
         for file in files:
             with recordings.open_recording(file, store, agent) as (reading, header, _):
                 entries = (line.entry for line in reading.read_lines() if line.entry is not None)
-                played.append(sessions.read_session(header, entries))
-            if len({session.id for session in played}) < len(played):
+                played_sessions.append(sessions.read_session(header, entries))
+            if len({session.id for session in played_sessions}) < len(played_sessions):
                 raise NoTranscript(f"{file}: this session was already given. Name each session once.")
     if is_attended():
         typer.echo("mock-agent waits for an editor on stdin. To end it: Ctrl-C", err=True)
-    mock.run(played, match=match, speed=speed, capabilities=capabilities)
+    mock.run(played_sessions, match=match, speed=speed, capabilities=capabilities)

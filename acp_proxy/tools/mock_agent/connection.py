@@ -15,7 +15,7 @@ from acp_proxy.protocol.jsonrpc import RequestId, Response
 
 _STDIN, _STDOUT = 0, 1
 _READ_SIZE = 64 * 1024
-_GONE: object = {"outcome": {"outcome": "cancelled"}}
+_CANCELLED: object = {"outcome": {"outcome": "cancelled"}}
 
 
 class _Question:
@@ -43,7 +43,7 @@ class Connection:
             yield rest
         self._ended.set()
         for question in self._questions.values():
-            self._settle(question, _GONE)
+            self._settle(question, _CANCELLED)
 
     async def write(self, lines: bytes) -> None:
         """Write complete lines. Raises BrokenPipeError."""
@@ -56,7 +56,7 @@ class Connection:
         self._count += 1
         question = self._questions[id] = _Question()
         if self._ended.is_set():
-            self._settle(question, _GONE)
+            self._settle(question, _CANCELLED)
         return id
 
     async def await_answer(self, id: RequestId) -> object:

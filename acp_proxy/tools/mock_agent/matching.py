@@ -2,7 +2,7 @@
 
 ``exact``: the same words, except for white space.
 ``nearest``: the same words; else, ignoring case, turns whose prompt begins with these words or is their beginning; else
-the most similar prompt (difflib's ratio, at least ``_NEAR``).
+the most similar prompt (difflib's ratio, at least ``_LEAST_LIKENESS``).
 ``next``: the turns in order, whatever the prompt says.
 
 The session's own turns come first. If several turns have the same words, each prompt gets the next one of them.
@@ -19,9 +19,9 @@ from acp_proxy.tools.mock_agent.steps import RecordedTurn
 
 Match = Literal["exact", "nearest", "next"]
 
-_NEAR = 0.6  # the cutoff of difflib.get_close_matches
-_COMPARED = 2000  # characters: the comparison is quadratic, and prompts differ earlier
-_SHOWN, _SHOWN_WIDTH = 20, 100
+_LEAST_LIKENESS = 0.6  # the cutoff of difflib.get_close_matches
+_MOST_COMPARED = 2000  # characters: the comparison is quadratic, and prompts differ earlier
+_MOST_SHOWN, _SHOWN_WIDTH = 20, 100
 
 
 class TurnMatcher:
@@ -38,11 +38,17 @@ class TurnMatcher:
 
     def find(self, prompt: object, session_id: str) -> RecordedTurn | None:
         """The turn to play now in this session; None if there is none."""
-        own = sorted(range(len(self._turns)), key=lambda number: self._turns[number].session_id != session_id)
+        own_turns_first = sorted(
+            range(len(self._turns)), key=lambda number: self._turns[number].session_id != session_id
+        )
         words = "" if self._match == "next" else self._find_known(read_text(prompt))
         if words is None:
             return None
-        numbers = own if self._match == "next" else [number for number in own if self._texts[number] == words]
+        numbers = (
+            own_turns_first
+            if self._match == "next"
+            else [number for number in own_turns_first if self._texts[number] == words]
+        )
         count = self._played[session_id, words]
         if self._match == "next" and count >= len(numbers):
             return None
@@ -55,11 +61,11 @@ class TurnMatcher:
             return "There is nothing to play: these files contain no prompt. Start mock-agent with other files."
         if self._match == "next":
             return f"This session has played all {len(self._turns)} recorded turns. Start a new session."
-        known = list(dict.fromkeys(self._texts))
-        shown = [f"- {_shorten(text)}" for text in known[:_SHOWN]]
-        more = [f"- and {len(known) - _SHOWN} more"] if len(known) > _SHOWN else []
+        texts = list(dict.fromkeys(self._texts))
+        shown_lines = [f"- {_shorten(text)}" for text in texts[:_MOST_SHOWN]]
+        omission = [f"- and {len(texts) - _MOST_SHOWN} more"] if len(texts) > _MOST_SHOWN else []
         return "\n".join(
-            [f"No recorded prompt matches this one (--match {self._match}). Use one of these:", *shown, *more]
+            [f"No recorded prompt matches this one (--match {self._match}). Use one of these:", *shown_lines, *omission]
         )
 
     def _find_known(self, text: str) -> str | None:
@@ -68,14 +74,17 @@ class TurnMatcher:
             return text
         if self._match == "exact":
             return None
-        words, alike = _cut_compared(text), {_cut_compared(known): known for known in reversed(self._texts)}
-        near = [
-            known
-            for known in reversed(alike)
-            if words and known and (known.startswith(words) or words.startswith(known))
+        words, text_by_words = (
+            _cut_compared(text),
+            {_cut_compared(recorded): recorded for recorded in reversed(self._texts)},
+        )
+        near_words = [
+            recorded
+            for recorded in reversed(text_by_words)
+            if words and recorded and (recorded.startswith(words) or words.startswith(recorded))
         ]
-        near = near or get_close_matches(words, alike, n=1, cutoff=_NEAR)
-        return alike[near[0]] if near else None
+        near_words = near_words or get_close_matches(words, text_by_words, n=1, cutoff=_LEAST_LIKENESS)
+        return text_by_words[near_words[0]] if near_words else None
 
 
 def read_text(prompt: object) -> str:
@@ -90,7 +99,7 @@ def read_text(prompt: object) -> str:
 
 
 def _cut_compared(text: str) -> str:
-    return text[:_COMPARED].casefold()
+    return text[:_MOST_COMPARED].casefold()
 
 
 def _shorten(text: str) -> str:

@@ -31,9 +31,9 @@ class PromptPlayer:
         self._connection = connection
         self._speed = speed
         self._turn_lines = TurnLines(session.id)
-        self._out: list[tuple[bytes, Entry]] = []
-        self._asked: dict[int, tuple[Ask, RequestId]] = {}
-        self._answered = False
+        self._unsent: list[tuple[bytes, Entry]] = []
+        self._open_questions: dict[int, tuple[Ask, RequestId]] = {}
+        self._is_answered = False
 
     async def play(self, turn: RecordedTurn) -> None:
         """Play a turn. If ``scope`` is cancelled, the turn ends with the stop reason ``cancelled``."""
@@ -42,17 +42,17 @@ class PromptPlayer:
             for step in turn.steps:
                 await self._play_step(step)
             await self._flush()
-        if not self._answered:
-            self._out.clear()
+        if not self._is_answered:
+            self._unsent.clear()
             await self._answer(jsonrpc.encode_result(self.request.id, {"stopReason": "cancelled"}), turn.at)
 
     async def send_text(self, text: str) -> None:
         """Answer with this text."""
-        at = self.session.summary.last or ""
-        self._begin(at)
+        stamp = self.session.summary.last or ""
+        self._begin(stamp)
         update = {"sessionUpdate": update_kinds.AGENT_CHUNK, "content": {"type": "text", "text": text}}
-        self._send(jsonrpc.encode_notification(acp.UPDATE, {"sessionId": self.session.id, "update": update}), at)
-        await self._answer(jsonrpc.encode_result(self.request.id, {"stopReason": "end_turn"}), at)
+        self._send(jsonrpc.encode_notification(acp.UPDATE, {"sessionId": self.session.id, "update": update}), stamp)
+        await self._answer(jsonrpc.encode_result(self.request.id, {"stopReason": "end_turn"}), stamp)
 
     async def _play_step(self, step: Send | Keep | Ask | Await | Answer) -> None:
         match step:
@@ -60,7 +60,7 @@ class PromptPlayer:
                 await self._pause(step.wait)
                 self._play_entry(step.entry, self._turn_lines.encode_line(step))
             case Keep():
-                self._out.append((b"", step.entry))
+                self._unsent.append((b"", step.entry))
             case Ask():
                 await self._pause(step.wait)
                 self._ask(step)
@@ -68,17 +68,17 @@ class PromptPlayer:
                 await self._await_answer(step)
             case Answer():
                 await self._pause(step.wait)
-                at = step.entry.at if step.entry is not None else self.session.summary.last or ""
-                await self._answer(self._encode_ending(step), at)
-        if sum(len(line) for line, _ in self._out) > _BATCH:
+                stamp = step.entry.at if step.entry is not None else self.session.summary.last or ""
+                await self._answer(self._encode_ending(step), stamp)
+        if sum(len(line) for line, _ in self._unsent) > _BATCH:
             await self._flush()
 
     def _ask(self, step: Ask) -> None:
         id = self._connection.begin_question()
         line = self._encode_question(step, id)
         if line is not None:
-            self._asked[step.number] = step, id
-            self._out.append((line, replace_line(step.entry, line)))
+            self._open_questions[step.number] = step, id
+            self._unsent.append((line, replace_line(step.entry, line)))
 
     def _encode_question(self, step: Ask, id: RequestId) -> bytes | None:
         return self._turn_lines.encode_question(step, id)
@@ -87,49 +87,49 @@ class PromptPlayer:
         return self._turn_lines.encode_answer(step, self.request.id)
 
     async def _await_answer(self, step: Await) -> None:
-        asked = self._asked.pop(step.number, None)
-        if asked is None:
+        question = self._open_questions.pop(step.number, None)
+        if question is None:
             return
         await self._flush()
-        verdict = self._turn_lines.judge_answer(asked[0], step, await self._connection.await_answer(asked[1]))
+        verdict = self._turn_lines.judge_answer(question[0], step, await self._connection.await_answer(question[1]))
         if verdict is Verdict.CANCELLED:
             self.scope.cancel()
             await anyio.lowlevel.checkpoint()
-        elif verdict is Verdict.REFUSED and (line := self._turn_lines.fail_call(asked[0])) is not None:
-            self._send(line, asked[0].entry.at)
+        elif verdict is Verdict.REFUSED and (line := self._turn_lines.fail_call(question[0])) is not None:
+            self._send(line, question[0].entry.at)
 
     # Sending.
 
-    def _begin(self, at: str) -> None:
+    def _begin(self, stamp: str) -> None:
         raw = self.request.raw
-        self.session.take(Entry(at, RUN, Peer.CLIENT, None, raw, jsonrpc.parse_leniently(raw)))
+        self.session.take(Entry(stamp, RUN, Peer.CLIENT, None, raw, jsonrpc.parse_leniently(raw)))
 
     def _play_entry(self, entry: Entry, line: bytes | None) -> None:
         if line is not None:
-            self._out.append((line, replace_line(entry, line)))
+            self._unsent.append((line, replace_line(entry, line)))
 
-    def _send(self, line: bytes, at: str, of: str | None = None) -> None:
+    def _send(self, line: bytes, stamp: str, of: str | None = None) -> None:
         """Send a line of our own."""
-        self._out.append((line, replace_line(Entry(at, RUN, Peer.AGENT, of), line)))
+        self._unsent.append((line, replace_line(Entry(stamp, RUN, Peer.AGENT, of), line)))
 
-    async def _answer(self, line: bytes, at: str) -> None:
-        self._send(line, at, acp.PROMPT)
+    async def _answer(self, line: bytes, stamp: str) -> None:
+        self._send(line, stamp, acp.PROMPT)
         await self._flush()
-        self._answered = True
+        self._is_answered = True
 
     async def _pause(self, seconds: float) -> None:
-        """There is no pause after the answer: late updates follow at once, however late they came."""
-        if self._speed and not self._answered and (seconds := seconds / self._speed) > 0:
+        """Wait before a step, but not after the answer: late updates follow at once, however late they came."""
+        if self._speed and not self._is_answered and (seconds := seconds / self._speed) > 0:
             await self._flush()
             await self._connection.pause(seconds)
 
     async def _flush(self) -> None:
         """Write complete lines, even if the turn is cancelled meanwhile. They become part of the session."""
         await anyio.lowlevel.checkpoint()
-        out, self._out = self._out, []
-        for _, entry in out:
+        sent, self._unsent = self._unsent, []
+        for _, entry in sent:
             self.session.take(entry)
-        if lines := b"".join(line for line, _ in out):
+        if lines := b"".join(line for line, _ in sent):
             with anyio.CancelScope(shield=True):
                 await self._connection.write(lines)
 
@@ -149,29 +149,32 @@ class PromptPlayerV2(PromptPlayer):
     def __init__(self, connection: Connection, session: PlayedSession, request: Request, speed: float) -> None:
         super().__init__(connection, session, request, speed)
         self._v1_as_v2 = V1AsV2(session.id)
-        self._name = ""
+        self._message_id = ""
 
-    def _begin(self, at: str) -> None:
-        self.session.played += 1
-        self._name = f"mock-{self.session.played}"
+    def _begin(self, stamp: str) -> None:
+        self.session.played_prompts += 1
+        self._message_id = f"mock-{self.session.played_prompts}"
         raw, blocks = self.request.raw, acp.member(self.request.params, "prompt")
-        self.session.take(Entry(at, RUN, Peer.CLIENT, None, raw, jsonrpc.parse_leniently(raw), protocol=V2))
-        accepted = jsonrpc.encode_result(self.request.id, {"messageId": self._name})
-        self._put(self._update({"sessionUpdate": update_kinds.STATE, "state": "running"}), at)
-        self._put(accepted, at, acp.PROMPT)
+        self.session.take(Entry(stamp, RUN, Peer.CLIENT, None, raw, jsonrpc.parse_leniently(raw), protocol=V2))
+        accepted = jsonrpc.encode_result(self.request.id, {"messageId": self._message_id})
+        self._put(self._update({"sessionUpdate": update_kinds.STATE, "state": "running"}), stamp)
+        self._put(accepted, stamp, acp.PROMPT)
         self._put(
-            self._update({"sessionUpdate": update_kinds.USER_MESSAGE, "messageId": self._name, "content": blocks}), at
+            self._update(
+                {"sessionUpdate": update_kinds.USER_MESSAGE, "messageId": self._message_id, "content": blocks}
+            ),
+            stamp,
         )
 
     def _play_entry(self, entry: Entry, line: bytes | None) -> None:
         if line is None or acp.update_kind(acp.read_update(line)) == update_kinds.CURRENT_MODE:
             return
         lines = [line] if entry.protocol == V2 else self._v1_as_v2.convert([line])
-        [renamed] = prefix_ids(lines, f"{self._name}-")
-        self._out.append((renamed, replace_line(replace(entry, protocol=V2), renamed)))
+        [renamed] = prefix_ids(lines, f"{self._message_id}-")
+        self._unsent.append((renamed, replace_line(replace(entry, protocol=V2), renamed)))
 
-    def _send(self, line: bytes, at: str, of: str | None = None) -> None:
-        self._play_entry(Entry(at, RUN, Peer.AGENT, of), line)
+    def _send(self, line: bytes, stamp: str, of: str | None = None) -> None:
+        self._play_entry(Entry(stamp, RUN, Peer.AGENT, of), line)
 
     def _encode_question(self, step: Ask, id: RequestId) -> bytes | None:
         line = super()._encode_question(step, id)
@@ -181,18 +184,18 @@ class PromptPlayerV2(PromptPlayer):
         call = acp.member(params, "toolCall" if step.entry.protocol == V1 else "subject")
         if step.entry.protocol != V1:
             call = acp.member(call, "toolCall")
-        asked: dict[str, object] = {"sessionId": self.session.id, "options": acp.member(params, "options")}
-        asked["title"] = acp.text(params, "title") or acp.text(call, "title") or "May I go on?"
+        question_params: dict[str, object] = {"sessionId": self.session.id, "options": acp.member(params, "options")}
+        question_params["title"] = acp.text(params, "title") or acp.text(call, "title") or "May I go on?"
         if isinstance(call, dict):
-            asked["subject"] = {
+            question_params["subject"] = {
                 "type": "tool_call",
-                "toolCall": self._describe_call(call, is_first=step.entry.protocol == V1),
+                "toolCall": self._describe_call(call, is_v1=step.entry.protocol == V1),
             }
-        return jsonrpc.encode_request(id, acp.REQUEST_PERMISSION, asked)
+        return jsonrpc.encode_request(id, acp.REQUEST_PERMISSION, question_params)
 
-    def _describe_call(self, call: dict[str, object], *, is_first: bool) -> object:
+    def _describe_call(self, call: dict[str, object], *, is_v1: bool) -> object:
         line = self._update({"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, **call})
-        [renamed] = prefix_ids(V1AsV2(self.session.id).convert([line]) if is_first else [line], f"{self._name}-")
+        [renamed] = prefix_ids(V1AsV2(self.session.id).convert([line]) if is_v1 else [line], f"{self._message_id}-")
         update = acp.read_update(renamed)
         return (
             {name: value for name, value in update.items() if name != "sessionUpdate"}
@@ -205,25 +208,25 @@ class PromptPlayerV2(PromptPlayer):
             return self._turn_lines.encode_entry(step.entry) or self._encode_idle({})
         return super()._encode_ending(step)
 
-    async def _answer(self, line: bytes, at: str) -> None:
+    async def _answer(self, line: bytes, stamp: str) -> None:
         message = jsonrpc.parse_leniently(line)
         if acp.text(message, "method") is None:
             error, result = acp.member(message, "error"), acp.member(message, "result")
-            more = (
+            end_members = (
                 {"stopReason": acp.text(result, "stopReason")}
                 if error is None
                 else {"stopReason": "error", "error": error}
             )
-            line = self._encode_idle({name: value for name, value in more.items() if value is not None})
-        self._put(line, at)
+            line = self._encode_idle({name: value for name, value in end_members.items() if value is not None})
+        self._put(line, stamp)
         await self._flush()
         self._answered = True
 
-    def _put(self, line: bytes, at: str, of: str | None = None) -> None:
-        self._out.append((line, replace_line(Entry(at, RUN, Peer.AGENT, of, protocol=V2), line)))
+    def _put(self, line: bytes, stamp: str, of: str | None = None) -> None:
+        self._unsent.append((line, replace_line(Entry(stamp, RUN, Peer.AGENT, of, protocol=V2), line)))
 
     def _update(self, update: dict[str, object]) -> bytes:
         return jsonrpc.encode_notification(acp.UPDATE, {"sessionId": self.session.id, "update": update})
 
-    def _encode_idle(self, more: dict[str, object]) -> bytes:
-        return self._update({"sessionUpdate": update_kinds.STATE, "state": "idle", **more})
+    def _encode_idle(self, members: dict[str, object]) -> bytes:
+        return self._update({"sessionUpdate": update_kinds.STATE, "state": "idle", **members})

@@ -20,7 +20,7 @@ Capabilities = Literal["resume-only", "none", "full"]
 NAME = "acp-proxy-mock-agent"
 METHOD_NOT_FOUND = -32601
 
-_OFFERED: dict[Capabilities, tuple[str, ...]] = {
+_OFFERED_METHODS: dict[Capabilities, tuple[str, ...]] = {
     "full": (acp.LOAD, acp.LIST, acp.RESUME, acp.DELETE),
     "resume-only": (acp.RESUME,),
     "none": (),
@@ -40,11 +40,11 @@ class RequestRefused(Exception):
 
 @dataclass
 class Reply:
-    """A result, and the lines to send before and after it."""
+    """The result of a request, and the lines to send before and after it."""
 
     result: dict[str, object]
-    before: list[bytes] = field(default_factory=list)
-    behind: list[bytes] = field(default_factory=list)
+    lines_before: list[bytes] = field(default_factory=list)
+    lines_behind: list[bytes] = field(default_factory=list)
 
 
 class RequestHandlers:
@@ -52,29 +52,36 @@ class RequestHandlers:
 
     def __init__(self, sessions: PlayedSessions, capabilities: Capabilities) -> None:
         self._sessions = sessions
-        self._offered = _OFFERED[capabilities]
+        self._offered = _OFFERED_METHODS[capabilities]
         self._kinds: frozenset[str] = frozenset()
-        self.is_second = False
+        self.speaks_v2 = False
         """Whether the client speaks version 2."""
-        always: dict[str, Callable[[object], Reply]] = {
+        required_handlers: dict[str, Callable[[object], Reply]] = {
             acp.INITIALIZE: self._answer_initialize,
-            acp.NEW: self._begin,
+            acp.NEW: self._answer_new,
             acp.SET_MODE: self._set_mode,
             acp.SET_CONFIG_OPTION: self._set_config_option,
         }
-        optional = {acp.LIST: self._list, acp.LOAD: self._load, acp.RESUME: self._resume, acp.DELETE: self._delete}
-        self._all = always | {method: serve for method, serve in optional.items() if method in self._offered}
+        optional_handlers = {
+            acp.LIST: self._list,
+            acp.LOAD: self._load,
+            acp.RESUME: self._resume,
+            acp.DELETE: self._delete,
+        }
+        self._handlers = required_handlers | {
+            method: handler for method, handler in optional_handlers.items() if method in self._offered
+        }
 
     def answer(self, request: Request) -> Reply:
-        """The answer to a request. Raises Refused, InvalidParams."""
-        as_v1 = versions.V2.read_as_v1(request) if self.is_second else request
-        serve = self._all.get(as_v1.method) if isinstance(as_v1, Request) else None
-        if serve is None or (self.is_second and request.method == acp.LOAD):
+        """The answer to a request. Raises RequestRefused, InvalidParams."""
+        as_v1 = versions.V2.read_as_v1(request) if self.speaks_v2 else request
+        handler = self._handlers.get(as_v1.method) if isinstance(as_v1, Request) else None
+        if handler is None or (self.speaks_v2 and request.method == acp.LOAD):
             raise RequestRefused(METHOD_NOT_FOUND, f"Method not found: {request.method}")
-        return serve(request.params)
+        return handler(request.params)
 
     def find_prompted(self, params: object) -> PlayedSession:
-        """The session of a prompt, which must be open. Raises Refused, InvalidParams."""
+        """The session of a prompt, which must be open. Raises RequestRefused, InvalidParams."""
         session = self._find_open(params)
         blocks = acp.member(params, "prompt")
         if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
@@ -85,9 +92,9 @@ class RequestHandlers:
         version = acp.member(params, "protocolVersion")
         if type(version) is not int:
             raise InvalidParams("protocolVersion must be an integer")
-        about = {"name": NAME, "title": "Mock agent", "version": __version__}
+        agent_info = {"name": NAME, "title": "Mock agent", "version": __version__}
         if version >= versions.V2.version:
-            return self._answer_initialize_v2(about)
+            return self._answer_initialize_v2(agent_info)
         self._kinds = update_kinds.find_allowed(acp.member(params, "clientCapabilities"))
         capabilities = {
             "loadSession": acp.LOAD in self._offered,
@@ -96,25 +103,25 @@ class RequestHandlers:
             "sessionCapabilities": {method.split("/")[1]: {} for method in self._offered if method != acp.LOAD},
         }
         result = {"protocolVersion": acp.VERSION, "agentCapabilities": capabilities}
-        return Reply({**result, "agentInfo": about, "authMethods": []})
+        return Reply({**result, "agentInfo": agent_info, "authMethods": []})
 
-    def _answer_initialize_v2(self, about: object) -> Reply:
-        self.is_second = True
+    def _answer_initialize_v2(self, agent_info: object) -> Reply:
+        self.speaks_v2 = True
         self._sessions.use_v2()
-        del self._all[acp.SET_MODE]
-        self._all |= {acp.LIST: self._list, acp.LOAD: self._load, acp.RESUME: self._resume, acp.CLOSE: self._close}
+        del self._handlers[acp.SET_MODE]
+        self._handlers |= {acp.LIST: self._list, acp.LOAD: self._load, acp.RESUME: self._resume, acp.CLOSE: self._close}
         deletes: dict[str, object] = {"delete": {}} if acp.DELETE in self._offered else {}
         session = {"prompt": {name: {} for name in _ANY_PROMPT}, **deletes}
-        return Reply({"protocolVersion": versions.V2.version, "info": about, "capabilities": {"session": session}})
+        return Reply({"protocolVersion": versions.V2.version, "info": agent_info, "capabilities": {"session": session}})
 
-    def _begin(self, params: object) -> Reply:
+    def _answer_new(self, params: object) -> Reply:
         session = self._sessions.begin(_read_directory(params), acp.strings(params, "additionalDirectories"))
-        course, behind = TurnLines(session.id), []
-        for entry in self._sessions.announced:
-            if (line := course.encode_entry(entry)) is not None and not (self.is_second and _is_mode(entry)):
+        turn_lines, behind = TurnLines(session.id), []
+        for entry in self._sessions.first_updates:
+            if (line := turn_lines.encode_entry(entry)) is not None and not (self.speaks_v2 and _is_mode(entry)):
                 behind.append(line)
                 session.take(replace_line(entry, line))
-        return Reply({"sessionId": session.id} | self._describe_state(session), behind=behind)
+        return Reply({"sessionId": session.id} | self._describe_state(session), lines_behind=behind)
 
     def _list(self, params: object) -> Reply:
         cwd = acp.optional_text(params, "cwd")
@@ -126,13 +133,13 @@ class RequestHandlers:
 
     def _load(self, params: object) -> Reply:
         session = self._open(params)
-        before, behind = session.make_replay_v2() if self.is_second else session.make_replay(self._kinds)
+        before, behind = session.make_replay_v2() if self.speaks_v2 else session.make_replay(self._kinds)
         return Reply(self._describe_state(session), before, behind)
 
     def _resume(self, params: object) -> Reply:
         session = self._open(params)
-        idle = versions.V2.encode_state(session.id, is_busy=False) if self.is_second else None
-        behind = session.make_replay_v2()[1] if self.is_second else session.make_replay()[1]
+        idle = versions.V2.encode_state(session.id, is_busy=False) if self.speaks_v2 else None
+        behind = session.make_replay_v2()[1] if self.speaks_v2 else session.make_replay()[1]
         return Reply(self._describe_state(session), [idle] if idle is not None else [], behind)
 
     def _close(self, params: object) -> Reply:
@@ -142,7 +149,7 @@ class RequestHandlers:
     def _describe_state(self, session: PlayedSession) -> dict[str, object]:
         """What an answer says about modes, which version 2 does not have, and options."""
         state = session.state.describe()
-        return {name: value for name, value in state.items() if not (self.is_second and name == "modes")}
+        return {name: value for name, value in state.items() if not (self.speaks_v2 and name == "modes")}
 
     def _delete(self, params: object) -> Reply:
         self._sessions.delete(acp.required_text(params, "sessionId"))

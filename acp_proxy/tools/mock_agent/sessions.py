@@ -20,7 +20,7 @@ from acp_proxy.transcript.v2_entries import V2AsV1
 
 RUN = "mock00"
 """The run of this connection's entries, among the recorded runs."""
-_NEW = "mock-session-"
+_NEW_ID_PREFIX = "mock-session-"
 
 
 @dataclass
@@ -31,15 +31,15 @@ class PlayedSession:
     summary: Summary
     state: PlayedState = field(default_factory=PlayedState)
     entries: list[Entry] = field(default_factory=list)
-    recorded: list[Entry] = field(default_factory=list)
+    recorded_entries: list[Entry] = field(default_factory=list)
     """The entries of the transcript; those of version 2 are retold in ``entries``, unless a client speaks that."""
-    played: int = 0
+    played_prompts: int = 0
     """How many prompts were played."""
     is_open: bool = False
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The session's id."""
         return self.header.session_id
 
     def take(self, entry: Entry) -> None:
@@ -51,26 +51,26 @@ class PlayedSession:
     def describe(self) -> dict[str, object]:
         """The entry of a list."""
         optional: dict[str, object] = {"title": self.summary.title, "updatedAt": self.summary.updated}
-        known = {name: value for name, value in optional.items() if value is not None}
-        return {"sessionId": self.id, "cwd": self.summary.cwd or "/", **known}
+        known_members = {name: value for name, value in optional.items() if value is not None}
+        return {"sessionId": self.id, "cwd": self.summary.cwd or "/", **known_members}
 
     def make_replay(self, kinds: frozenset[str] = frozenset()) -> tuple[list[bytes], list[bytes]]:
         """The replay for a load: the lines before the answer, and those after it.
 
         ``kinds``: the optional kinds of updates that the client supports.
         """
-        telling = Replayer(self.id, run_id=RUN, other_ids=frozenset(self.header.forked_from), kinds=kinds)
-        lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
-        return [*lines, *telling.end()], [*telling.list_states(), *self._encode_title()]
+        replayer = Replayer(self.id, run_id=RUN, other_ids=frozenset(self.header.forked_from), kinds=kinds)
+        lines = [line for number, entry in enumerate(self.entries, 1) for line in replayer.add(number, entry)]
+        return [*lines, *replayer.end()], [*replayer.list_states(), *self._encode_title()]
 
     def make_replay_v2(self) -> tuple[list[bytes], list[bytes]]:
         """As ``make_replay``, for a client of version 2."""
         other_ids = frozenset(self.header.forked_from)
-        first = Replayer(self.id, run_id=RUN, other_ids=other_ids, kinds=update_kinds.OPTIONAL)
-        telling = V2ClientReplayer(self.id, first, V2Replayer(self.id, run_id=RUN, other_ids=other_ids))
-        telling.total_handovers = count_handovers(self.entries)
-        lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
-        return [*lines, *telling.end(), versions.V2.encode_state(self.id, is_busy=False) or b""], self._encode_title()
+        v1_replayer = Replayer(self.id, run_id=RUN, other_ids=other_ids, kinds=update_kinds.OPTIONAL)
+        replayer = V2ClientReplayer(self.id, v1_replayer, V2Replayer(self.id, run_id=RUN, other_ids=other_ids))
+        replayer.total_handovers = count_handovers(self.entries)
+        lines = [line for number, entry in enumerate(self.entries, 1) for line in replayer.add(number, entry)]
+        return [*lines, *replayer.end(), versions.V2.encode_state(self.id, is_busy=False) or b""], self._encode_title()
 
     def _encode_title(self) -> list[bytes]:
         if not (info := self.summary.make_info()):
@@ -83,7 +83,7 @@ def read_session(header: Header, entries: Iterable[Entry]) -> PlayedSession:
     """The session of a transcript. Turns of version 2 are also read as turns of version 1, for clients of that."""
     session, as_v1 = PlayedSession(header, Summary.begin(header)), V2AsV1(at_once=True)
     for entry in entries:
-        session.recorded.append(entry)
+        session.recorded_entries.append(entry)
         is_first = entry.protocol == file_format.V1 and as_v1.is_idle
         for entry_as_v1 in [entry] if is_first else as_v1.add(entry):
             session.take(entry_as_v1)
@@ -94,44 +94,46 @@ class PlayedSessions:
     """All sessions of the agent."""
 
     def __init__(self, recorded: Sequence[PlayedSession]) -> None:
-        self._all = {session.id: session for session in recorded}
-        self._recorded = frozenset(self._all)
-        self._made = 0
+        self._by_id = {session.id: session for session in recorded}
+        self._recorded = frozenset(self._by_id)
+        self._new_count = 0
         self.turns: list[RecordedTurn] = [turn for session in recorded for turn in cut(session.id, session.entries)]
-        self.announced: list[Entry] = [*_select_announced(recorded[0].entries)] if recorded else []
+        self.first_updates: list[Entry] = [*_select_announced(recorded[0].entries)] if recorded else []
         """The first updates of a new session, such as commands: those of the first transcript."""
         self._state = next(
             (state for session in recorded if (state := _read_state(session.entries)).is_known), PlayedState()
         )
 
     def use_v2(self) -> None:
-        """The client speaks version 2: play what was recorded in it as it came."""
-        for session in self._all.values():
-            session.entries = list(session.recorded)
-        self.turns[:] = [turn for session in self._all.values() for turn in cut(session.id, session.entries)]
+        """Play what was recorded in version 2 as it came, since the client speaks that."""
+        for session in self._by_id.values():
+            session.entries = list(session.recorded_entries)
+        self.turns[:] = [turn for session in self._by_id.values() for turn in cut(session.id, session.entries)]
 
     def begin(self, cwd: str, directories: list[str]) -> PlayedSession:
-        """A session with the modes and options of the first recorded session that had any."""
-        self._made += 1
-        while (id := f"{_NEW}{self._made}") in self._all:
-            self._made += 1
+        """Begin a session, with the modes and options of the first recorded session that had any."""
+        self._new_count += 1
+        while (id := f"{_NEW_ID_PREFIX}{self._new_count}") in self._by_id:
+            self._new_count += 1
         header = Header(id, cwd, file_format.RECORDED, "", directories)
-        self._all[id] = PlayedSession(header, Summary.begin(header), self._state.copy(), is_open=True)
-        return self._all[id]
+        self._by_id[id] = PlayedSession(header, Summary.begin(header), self._state.copy(), is_open=True)
+        return self._by_id[id]
 
     def find(self, id: str) -> PlayedSession | None:
         """The session with this id, or None."""
-        return self._all.get(id)
+        return self._by_id.get(id)
 
     def delete(self, id: str) -> None:
         """Delete a session, if it exists."""
-        self._all.pop(id, None)
+        self._by_id.pop(id, None)
 
     def list_as_acp(self, cwd: str | None) -> list[dict[str, object]]:
         """The recorded and the prompted sessions, newest first; ``cwd``: only those of this directory."""
-        shown = [session for session in self._all.values() if session.summary.prompts or session.id in self._recorded]
-        shown.sort(key=lambda session: session.summary.updated or "", reverse=True)
-        rows = [session.describe() for session in shown]
+        listed = [
+            session for session in self._by_id.values() if session.summary.prompts or session.id in self._recorded
+        ]
+        listed.sort(key=lambda session: session.summary.updated or "", reverse=True)
+        rows = [session.describe() for session in listed]
         return [row for row in rows if cwd is None or _is_same(str(row["cwd"]), cwd)]
 
 

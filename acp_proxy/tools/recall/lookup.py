@@ -15,7 +15,7 @@ from acp_proxy.cli import values
 from acp_proxy.errors import NoSuchSession, NoSuchTurn
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.store.command_store import CommandStore, ListedSession, name_agent
-from acp_proxy.tools.recall.visible_sessions import Scope
+from acp_proxy.tools.recall.visible_sessions import RecallScope
 from acp_proxy.tools.search.nearby import list_near_searches
 from acp_proxy.tools.search.query import limit_to_said, make_query, widen_query
 from acp_proxy.tools.search.search import Hit, SearchRequest, search_store
@@ -41,7 +41,7 @@ MOST_EXCERPTS = 3
 class RecallAnswers:
     """Answers from the store at ``root``, within ``scope``. Opens the store for each answer, so any thread may ask."""
 
-    def __init__(self, root: Path, scope: Scope) -> None:
+    def __init__(self, root: Path, scope: RecallScope) -> None:
         self._root = root
         self._scope = scope
 
@@ -130,7 +130,7 @@ class RecallAnswers:
         return [row for row in named if self._is_visible(row)]
 
     def _is_visible(self, row: ListedSession) -> bool:
-        return self._scope.has(row.cwd) and not row.is_running
+        return self._scope.includes(row.cwd) and not row.is_running
 
 
 def _fit_turns(turns: list[Turn]) -> Iterator[str]:

@@ -25,7 +25,7 @@ Since = Annotated[str, Field(description=_WHEN)]
 
 def make_server(lookup: RecallAnswers) -> MCPServer:
     """The server with its three tools."""
-    made = MCPServer("acp-proxy", instructions=_ABOUT, version=__version__, log_level="ERROR")
+    server = MCPServer("acp-proxy", instructions=_ABOUT, version=__version__, log_level="ERROR")
 
     def search_history(
         query: Annotated[str, Field(description='Words that occur in one turn, begin*, or "a phrase".')],
@@ -54,8 +54,8 @@ def make_server(lookup: RecallAnswers) -> MCPServer:
         return lookup.answer_list(since, limit)
 
     for tool in (search_history, read_session, list_sessions):
-        made.add_tool(_report_errors(tool), annotations=_READ_ONLY, structured_output=False)
-    return made
+        server.add_tool(_report_errors(tool), annotations=_READ_ONLY, structured_output=False)
+    return server
 
 
 def _report_errors(tool: Callable[..., str]) -> Callable[..., str]:

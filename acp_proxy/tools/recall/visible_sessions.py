@@ -13,26 +13,27 @@ from acp_proxy.store.command_store import is_inside, resolve_directory
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """``root``: a directory, or None for everywhere. ``is_tree``: the directories below it count, too."""
+class RecallScope:
+    """The directories whose sessions may be shown. ``root``: a directory, or None for everywhere. ``is_tree``: the
+    directories below it count, too."""
 
     root: str | None
     is_tree: bool = False
 
-    def has(self, cwd: str | None) -> bool:
+    def includes(self, cwd: str | None) -> bool:
         """Whether a session of this directory may be shown."""
         if self.root is None:
             return True
         if cwd is None or not acp.is_absolute(cwd):
             return False
-        place = resolve_directory(cwd)
-        return place == self.root or (self.is_tree and is_inside(place, self.root))
+        directory = resolve_directory(cwd)
+        return directory == self.root or (self.is_tree and is_inside(directory, self.root))
 
 
-EVERYWHERE = Scope(None)
+EVERYWHERE = RecallScope(None)
 
 
-def find_scope(cwd: str) -> Scope:
+def find_scope(cwd: str) -> RecallScope:
     """The work tree around a directory: the nearest one above that contains ``.git``, which is not read. Without one,
     the directory alone.
 
@@ -42,12 +43,12 @@ def find_scope(cwd: str) -> Scope:
     homes = [resolve_directory(home) for home in _list_homes()]
     while not (any(is_inside(home, folder) for home in homes) or _is_shared(folder)):
         if os.path.lexists(os.path.join(folder, ".git")):
-            return Scope(folder, is_tree=True)
-        above = os.path.dirname(folder)
-        if above in ("", folder):
+            return RecallScope(folder, is_tree=True)
+        parent = os.path.dirname(folder)
+        if parent in ("", folder):
             break
-        folder = above
-    return Scope(start)
+        folder = parent
+    return RecallScope(start)
 
 
 def _list_homes() -> list[str]:

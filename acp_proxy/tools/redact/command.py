@@ -33,7 +33,7 @@ from acp_proxy.views import sanitize, session_lines
 if TYPE_CHECKING:  # imported late: no other command needs it
     from acp_proxy.redaction.masking import Masking
 
-_SHOWN = 20
+_MOST_SHOWN = 20
 """Sessions listed before the question. --dry-run shows all."""
 
 Counts = dict[Path, Counter[str]]
@@ -73,8 +73,8 @@ def redact(
     from acp_proxy.redaction.masking import Masking  # imported late: no other command needs it
 
     with report_errors():
-        wanted = patterns or config_file.read_valid().get("redact", "keys")
-        masking = Masking(options.read_patterns(wanted) or [])
+        patterns_value = patterns or config_file.read_valid().get("redact", "keys")
+        masking = Masking(options.read_patterns(patterns_value) or [])
         if as_json and not (dry_run or yes):
             raise UsageError("--json cannot ask. Add --dry-run or --yes.")
         opened = open_store(store, for_writing=not dry_run)
@@ -84,73 +84,83 @@ def redact(
         originals = _check_directory(backup, opened.root) if backup and not dry_run else None
         relatives = opened.find_relatives(chosen_rows) if chosen_rows is not None else set()
         paths = opened.find_redactable(chosen_rows, relatives)
-        redacting = _Redacting(opened, masking)
+        redaction = _Redaction(opened, masking)
         if yes and not dry_run:
-            counts = redacting.mask(paths, originals)
+            counts = redaction.mask(paths, originals)
         else:
-            counts = redacting.count(paths)
+            counts = redaction.count(paths)
             if counts and not dry_run:
                 _ask(
-                    redacting.format_lines(counts), _format_total(counts, redacting.looked_at, is_done=False), originals
+                    redaction.format_lines(counts),
+                    _format_total(counts, redaction.searched_count, is_done=False),
+                    originals,
                 )
-                counts = redacting.mask(list(counts), originals)
+                counts = redaction.mask(list(counts), originals)
         if not dry_run:
             # Even if nothing was found: an earlier run may have been interrupted here.
             opened.reindex(chosen_rows, relatives)
-        total = _format_total(counts, redacting.looked_at, is_done=not dry_run)
+        total = _format_total(counts, redaction.searched_count, is_done=not dry_run)
         if as_json:
-            files = redacting.encode_files(counts)
-            kept_in = str(originals) if originals is not None else None
-            typer.echo(json.dumps({"dryRun": dry_run, "files": files, "backup": kept_in}, indent=2))
+            files = redaction.encode_files(counts)
+            backup_directory = str(originals) if originals is not None else None
+            typer.echo(json.dumps({"dryRun": dry_run, "files": files, "backup": backup_directory}, indent=2))
         else:
-            for text in [*(redacting.format_lines(counts) if dry_run or yes else ()), total]:
+            for text in [*(redaction.format_lines(counts) if dry_run or yes else ()), total]:
                 typer.echo(text)
             if originals is not None and counts:
                 typer.echo(sanitize.make_line(f"The originals are in {originals}. They contain the secrets."))
-    for text in redacting.failed:
+    for text in redaction.failures:
         typer.echo(f"acp-proxy: not redacted: {text}. Fix this problem, then run the command again.", err=True)
-    if redacting.failed:
+    if redaction.failures:
         raise typer.Exit(1)
 
 
-class _Redacting:
-    """Counts and masks secrets, file by file. ``failed``: a line for each file with a problem."""
+class _Redaction:
+    """Counts and masks secrets, file by file. ``failures``: a line for each file with a problem."""
 
     def __init__(self, store: CommandStore, masking: "Masking") -> None:
         self._store = store
         self._masking = masking
-        self.looked_at = 0
-        self.failed: list[str] = []
+        self.searched_count = 0
+        self.failures: list[str] = []
 
     def count(self, paths: Sequence[Path]) -> Counts:
         """The secrets in these files; those without any are left out."""
-        return self._redact_each(paths, "Searching", dry=True)
+        return self._redact_each(paths, "Searching", dry_run=True)
 
     def mask(self, paths: Sequence[Path], originals: Path | None) -> Counts:
         """Mask the secrets. ``originals``: a directory for the files as they were. Raises NotWritable."""
         if originals is not None:
             make_directory(originals)
-        return self._redact_each(paths, "Masking", dry=False, originals=originals)
+        return self._redact_each(paths, "Masking", dry_run=False, originals=originals)
 
-    def _redact_each(self, paths: Sequence[Path], doing: str, *, dry: bool, originals: Path | None = None) -> Counts:
+    def _redact_each(
+        self, paths: Sequence[Path], title: str, *, dry_run: bool, originals: Path | None = None
+    ) -> Counts:
         counts_by_path: Counts = {}
-        for path in show_progress(paths, doing):
+        for path in show_progress(paths, title):
             try:
-                counts_by_path[path] = redact_stored(self._store, path, self._masking, dry_run=dry, backup=originals)
+                counts_by_path[path] = redact_stored(
+                    self._store, path, self._masking, dry_run=dry_run, backup=originals
+                )
             except FileNotFoundError:
                 continue  # deleted meanwhile
             except (OSError, NewerFormat) as problem:
                 reason = problem.strerror if isinstance(problem, OSError) else str(problem).removesuffix(".")
-                self.failed.append(f"{path.relative_to(self._store.root)}: {reason}")
-        self.looked_at = max(self.looked_at, len(counts_by_path))
+                self.failures.append(f"{path.relative_to(self._store.root)}: {reason}")
+        self.searched_count = max(self.searched_count, len(counts_by_path))
         return {path: counts for path, counts in counts_by_path.items() if counts}
 
     def format_lines(self, redacted_files: Counts) -> list[str]:
         """For each file: its session, without secrets in the title, or the file's name; and the counts by kind."""
-        listed = {path: self._mask_title(row) for path, row in self._find_rows(redacted_files).items()}
-        ids = shorten_ids(self._store, list(listed.values())) if listed else {}
+        rows_by_path = {path: self._mask_title(row) for path, row in self._find_rows(redacted_files).items()}
+        ids = shorten_ids(self._store, list(rows_by_path.values())) if rows_by_path else {}
         names = dict(
-            zip(listed, session_lines.format_short_lines(list(listed.values()), ids) if listed else (), strict=True)
+            zip(
+                rows_by_path,
+                session_lines.format_short_lines(list(rows_by_path.values()), ids) if rows_by_path else (),
+                strict=True,
+            )
         )
         return [
             f"{names.get(path) or sanitize.make_line(str(path.relative_to(self._store.root)))}: "
@@ -159,11 +169,11 @@ class _Redacting:
         ]
 
     def encode_files(self, redacted_files: Counts) -> list[dict[str, Any]]:
-        listed = self._find_rows(redacted_files)
+        rows_by_path = self._find_rows(redacted_files)
         return [
             {
                 "file": str(path),
-                "sessionId": listed[path].session_id if path in listed else None,
+                "sessionId": rows_by_path[path].session_id if path in rows_by_path else None,
                 "masked": dict(counts),
             }
             for path, counts in redacted_files.items()
@@ -175,8 +185,10 @@ class _Redacting:
             return {}
         with suppress(Unreadable):  # files are then called by their names
             transcripts = self._store.root / "transcripts"
-            known = {transcripts / row.agent_folder / f"{row.name}{SUFFIX}": row for row in self._store.list_newest()}
-            return {path: known[path] for path in counts if path in known}
+            rows_by_path = {
+                transcripts / row.agent_folder / f"{row.name}{SUFFIX}": row for row in self._store.list_newest()
+            }
+            return {path: rows_by_path[path] for path in counts if path in rows_by_path}
         return {}
 
     def _mask_title(self, row: ListedSession) -> ListedSession:
@@ -203,10 +215,10 @@ def _check_directory(directory: str, root: Path) -> Path:
 
 def _ask(lines: Sequence[str], total: str, originals: Path | None) -> None:
     """Show what was found, and ask whether to mask it."""
-    for text in lines[:_SHOWN]:
+    for text in lines[:_MOST_SHOWN]:
         typer.echo(text, err=True)
-    if len(lines) > _SHOWN:
-        typer.echo(f"and {len(lines) - _SHOWN} more, which --dry-run shows", err=True)
+    if len(lines) > _MOST_SHOWN:
+        typer.echo(f"and {len(lines) - _MOST_SHOWN} more, which --dry-run shows", err=True)
     typer.echo(total, err=True)
     backup_text = (
         f"The originals will be in {originals}." if originals else "There will be no backup; --backup DIR makes one."
@@ -215,6 +227,6 @@ def _ask(lines: Sequence[str], total: str, originals: Path | None) -> None:
     ask_to_confirm("Mask these secrets permanently?")
 
 
-def _format_total(redacted_files: Counts, looked_at: int, *, is_done: bool) -> str:
+def _format_total(redacted_files: Counts, searched_count: int, *, is_done: bool) -> str:
     total = sum(counts.total() for counts in redacted_files.values())
-    return f"{total} {'masked' if is_done else 'would be masked'}, in {len(redacted_files)} of {looked_at} files."
+    return f"{total} {'masked' if is_done else 'would be masked'}, in {len(redacted_files)} of {searched_count} files."

@@ -76,14 +76,14 @@ def redact_file(path: Path, masking: Masking, *, dry_run: bool, original: Path |
     ``original``: a new file for the content before the first change. Raises OSError, NewerFormat.
     """
     counts: Counter[str] = Counter()
-    kept = 0
+    backed_up_size = 0
     fd, compressed = open_to_read(path) if dry_run else (open_private(path, os.O_RDWR), None)
     try:
         for change in _find_changes(compressed.read if compressed is not None else partial(read_at, fd), masking):
             counts[change.rule] += change.match_count
             if not dry_run:
-                if original is not None and kept < change.offset + len(change.mask):
-                    kept = _back_up_from(fd, original, kept)
+                if original is not None and backed_up_size < change.offset + len(change.mask):
+                    backed_up_size = _back_up_from(fd, original, backed_up_size)
                 write_at(fd, change.mask, change.offset)
         if counts and not dry_run:
             private_files.sync(fd)
@@ -100,21 +100,21 @@ def _back_up(path: Path, original: Path) -> None:
         private_files.close(fd)
 
 
-def _back_up_from(fd: int, original: Path, since: int) -> int:
-    """Copy what a file has after the offset ``since``, up to its end; on disk when this returns the end's offset.
+def _back_up_from(fd: int, original: Path, offset: int) -> int:
+    """Copy what a file has after the offset ``offset``, up to its end; on disk when this returns the end's offset.
 
     So a line that is appended while the file is being masked is kept, too, before it changes. Raises OSError.
     """
     make_directory(original.parent)
-    out = open_private(original, os.O_WRONLY | (0 if since else os.O_CREAT | os.O_EXCL))
+    out = open_private(original, os.O_WRONLY | (0 if offset else os.O_CREAT | os.O_EXCL))
     try:
-        while data := read_at(fd, _READ_SIZE, since):
-            write_at(out, data, since)
-            since += len(data)
+        while data := read_at(fd, _READ_SIZE, offset):
+            write_at(out, data, offset)
+            offset += len(data)
         private_files.sync(out)
     finally:
         os.close(out)
-    return since
+    return offset
 
 
 @contextmanager
@@ -141,7 +141,7 @@ def mask_copy(
 
 def mask_bytes(data: bytes, masking: Masking) -> bytes:
     """A whole transcript with secrets masked."""
-    return apply_changes(data, _find_changes(lambda size, at: data[at : at + size], masking))
+    return apply_changes(data, _find_changes(lambda size, offset: data[offset : offset + size], masking))
 
 
 def _read_title(reading: Reading) -> str | None:
@@ -157,15 +157,15 @@ def _read_title(reading: Reading) -> str | None:
 
 
 def _find_changes(read: Callable[[int, int], bytes], masking: Masking) -> Iterator[MaskedSpan]:
-    spread, at = SplitSecretFinder(masking), 0
+    split_finder, offset = SplitSecretFinder(masking), 0
     for line in _read_lines(read):
-        if not at:
+        if not offset:
             file_format.decode_header(line)  # raises NewerFormat: it is unknown which values a later version needs
         changes = _keep_events(line, masking.find_changes(line))
-        yield from (replace(change, offset=at + change.offset) for change in changes)
-        yield from spread.add(apply_changes(line, changes), at)
-        at += len(line)
-    yield from spread.end()
+        yield from (replace(change, offset=offset + change.offset) for change in changes)
+        yield from split_finder.add(apply_changes(line, changes), offset)
+        offset += len(line)
+    yield from split_finder.end()
 
 
 def _keep_events(line: bytes, changes: list[MaskedSpan]) -> list[MaskedSpan]:
@@ -177,15 +177,15 @@ def _keep_events(line: bytes, changes: list[MaskedSpan]) -> list[MaskedSpan]:
     def read_events(data: bytes) -> list[Event]:
         return [structs.replace(piece.value, title=None) for piece in find_events(data)]
 
-    if not changes or not (before := read_events(line)):
+    if not changes or not (events := read_events(line)):
         return changes
-    return [change for change in changes if read_events(apply_changes(line, [change])) == before]
+    return [change for change in changes if read_events(apply_changes(line, [change])) == events]
 
 
 def _read_lines(read: Callable[[int, int], bytes]) -> Iterator[bytes]:
-    framer, at = LineFramer(), 0
-    while data := read(_READ_SIZE, at):
-        at += len(data)
+    framer, offset = LineFramer(), 0
+    while data := read(_READ_SIZE, offset):
+        offset += len(data)
         yield from framer.feed(data)
-    if rest := framer.take_unfinished():
-        yield rest
+    if last_line := framer.take_unfinished():
+        yield last_line

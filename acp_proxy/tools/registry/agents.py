@@ -30,7 +30,7 @@ _ID = re.compile(r"[a-z][a-z0-9-]{0,99}", re.ASCII)
 _DAY_SECONDS = 24 * 60 * 60.0  # seconds
 _LARGEST_BYTES = 16 * 1024 * 1024  # bytes of a registry
 _TIMEOUT_SECONDS = 10.0
-"""For a registry's server to answer."""
+"""How long a registry's server may take to answer."""
 _MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64"}
 _SYSTEMS = {"linux": "linux", "darwin": "darwin", "win32": "windows"}
 
@@ -40,11 +40,12 @@ class RegistryError(AcpProxyError):
 
 
 class NotAsked(RegistryError):
-    """The registry was not downloaded. ``brief``: why, for a word that may be no id at all; empty: it was not tried."""
+    """The registry was not downloaded. ``short_reason``: why, for a word that may be no id at all; empty: nobody has
+    tried."""
 
-    def __init__(self, text: str, brief: str) -> None:
+    def __init__(self, text: str, short_reason: str) -> None:
         super().__init__(text)
-        self.brief = brief
+        self.short_reason = short_reason
 
 
 class NotInRegistry(RegistryError):
@@ -79,10 +80,10 @@ def is_id(word: str) -> bool:
 
 def explain_missing(word: str, problem: RegistryError) -> str:
     """Why a word is neither a program here nor an id of the registry. ``problem``: what the registry says."""
-    why = str(problem)
+    reason = str(problem)
     if isinstance(problem, NotAsked):
-        why = problem.brief or f"If you mean an id of the registry of agents: {PREFIX}{word}"
-    return f"{word} is not in PATH. {why[:1].upper()}{why[1:]}"
+        reason = problem.short_reason or f"If you mean an id of the registry of agents: {PREFIX}{word}"
+    return f"{word} is not in PATH. {reason[:1].upper()}{reason[1:]}"
 
 
 def find_platform() -> str:
@@ -95,13 +96,13 @@ class Registry:
     """The registry, from a URL or a file."""
 
     def __init__(
-        self, source: str = "", cache: Path | None = None, say: Callable[[str], None] = lambda text: None
+        self, source: str = "", cache: Path | None = None, print_line: Callable[[str], None] = lambda text: None
     ) -> None:
-        """``source``: a URL or a file; empty: the one of the environment, else the protocol's own. ``say``: called with
-        a sentence if what is used is older than it should be."""
+        """``source``: a URL or a file; empty: the one of the environment, else the protocol's own. ``print_line``:
+        called with a sentence if what is used is older than it should be."""
         self._source = source or os.environ.get(VARIABLE, "") or URL
         self._cache = cache or Path(platformdirs.user_cache_dir("acp-proxy", appauthor=False))
-        self._say = say
+        self._print_line = print_line
         self._agents: Mapping[str, object] | None = None
 
     @property
@@ -137,15 +138,15 @@ class Registry:
             if self._source == URL
             else f"registry-{hashlib.sha256(self._source.encode()).hexdigest()[:16]}.json"
         )
-        kept = self._cache / name
+        cache_path = self._cache / name
         try:
-            age = time.time() - kept.stat().st_mtime
+            age = time.time() - cache_path.stat().st_mtime
         except OSError:
             age = None
         if age is None and not may_download:
             raise NotAsked("the registry of agents is not here.", "")
         if age is not None and (not may_wait or not may_download or 0 <= age < _DAY_SECONDS):
-            self._agents = _parse(_read_file(kept), str(kept))
+            self._agents = _parse(_read_file(cache_path), str(cache_path))
             return self._agents
         try:
             data = download.fetch(self._source, _LARGEST_BYTES, _TIMEOUT_SECONDS)
@@ -159,10 +160,12 @@ class Registry:
                     f"the registry of agents cannot be read ({self._source}: {reason}). {advice}",
                     f"The registry of agents could not be asked for this id ({reason}). {advice}",
                 ) from problem
-            self._say(f"The registry of agents cannot be read now; this uses what was read {_format_days(age)} ago.")
-            agents = _parse(_read_file(kept), str(kept))
+            self._print_line(
+                f"The registry of agents cannot be read now; this uses what was read {_format_days(age)} ago."
+            )
+            agents = _parse(_read_file(cache_path), str(cache_path))
         else:
-            download.write_atomically(kept, data)
+            download.write_atomically(cache_path, data)
         self._agents = agents
         return agents
 
@@ -170,15 +173,19 @@ class Registry:
 def read_agent(id: str, entry: object, machine: str) -> RegisteredAgent:
     """How an agent is started on this machine: a package, else a binary. Raises NotInRegistry."""
     name, version = acp.text(entry, "name") or id, acp.text(entry, "version") or ""
-    ways = acp.member(entry, "distribution")
-    for way, front in (("npx", ("npx", "-y")), ("uvx", ("uvx",))):
-        package = acp.text(acp.member(ways, way), "package")
+    distributions = acp.member(entry, "distribution")
+    for runner, runner_words in (("npx", ("npx", "-y")), ("uvx", ("uvx",))):
+        package = acp.text(acp.member(distributions, runner), "package")
         if package and not package.startswith("-"):
-            package_value = acp.member(ways, way)
+            package_value = acp.member(distributions, runner)
             return RegisteredAgent(
-                id, name, version, (*front, package, *_read_arguments(package_value)), _read_variables(package_value)
+                id,
+                name,
+                version,
+                (*runner_words, package, *_read_arguments(package_value)),
+                _read_variables(package_value),
             )
-    target = acp.member(acp.member(ways, "binary"), machine)
+    target = acp.member(acp.member(distributions, "binary"), machine)
     url, program = acp.text(target, "archive"), acp.text(target, "cmd")
     if url and program:
         archive = Archive(url, program, acp.text(target, "sha256"))

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 _PIECE_BYTES = 1024 * 1024  # bytes
 
 
-class _OnlyWeb(urllib.request.HTTPRedirectHandler):
+class _SafeRedirects(urllib.request.HTTPRedirectHandler):
     """Follows a redirect only to a safe address."""
 
     def redirect_request(self, req, fp, code, msg, headers, newurl):  # type: ignore[no-untyped-def]
@@ -28,8 +28,8 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def check_url(url: str) -> None:
-    """Raises ValueError for what is no safe address of the web: a download must not read the user's own files, and what
-    is started later must not come from whoever is on the way."""
+    """Check that an address is a safe one of the web. Raises ValueError: a download must not read the user's own files,
+    and what is started later must not come from whoever is on the way."""
     parts = urlsplit(url)
     if parts.scheme not in ("https", "http"):
         raise ValueError(f"{url} is no address of the web")
@@ -37,19 +37,20 @@ def check_url(url: str) -> None:
         raise ValueError(f"{url} has no https, so anybody on the way could change it")
 
 
-def fetch(url: str, limit: int, seconds: float) -> bytes:
-    """What is there, at most ``limit`` bytes. Raises OSError (URLError), ValueError."""
-    with _open(url, seconds) as answer:
+def fetch(url: str, limit: int, timeout_seconds: float) -> bytes:
+    """The content at an address, of at most ``limit`` bytes. ``timeout_seconds``: for each wait. Raises OSError
+    (URLError), ValueError."""
+    with _open(url, timeout_seconds) as answer:
         data = answer.read(limit + 1)
     if len(data) > limit:
         raise ValueError(f"it has more than {limit:,} bytes")
     return bytes(data)
 
 
-def fetch_into(url: str, file: IO[bytes], limit: int, seconds: float) -> None:
-    """Write what is there into a file. ``seconds``: for each wait. Raises OSError (URLError), ValueError."""
+def fetch_into(url: str, file: IO[bytes], limit: int, timeout_seconds: float) -> None:
+    """As ``fetch``, into a file."""
     size = 0
-    with _open(url, seconds) as answer:
+    with _open(url, timeout_seconds) as answer:
         while piece := answer.read(_PIECE_BYTES):
             size += len(piece)
             if size > limit:
@@ -57,12 +58,12 @@ def fetch_into(url: str, file: IO[bytes], limit: int, seconds: float) -> None:
             file.write(piece)
 
 
-def _open(url: str, seconds: float) -> IO[bytes]:
+def _open(url: str, timeout_seconds: float) -> IO[bytes]:
     check_url(url)
     request = urllib.request.Request(url, headers={"User-Agent": "acp-proxy"})
-    opener = urllib.request.build_opener(_OnlyWeb)
+    opener = urllib.request.build_opener(_SafeRedirects)
     try:
-        return opener.open(request, timeout=seconds)  # type: ignore[no-any-return]
+        return opener.open(request, timeout=timeout_seconds)  # type: ignore[no-any-return]
     except HTTPError as problem:
         problem.close()
         raise URLError(f"{problem.code} {problem.msg}") from problem

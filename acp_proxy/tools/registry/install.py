@@ -22,23 +22,23 @@ from acp_proxy.tools.registry.agents import Archive, RegisteredAgent, RegistryEr
 _LARGEST_BYTES = 2 * 1024**3  # bytes of an archive, and of what is in it
 _MOST_FILES = 100_000
 _TIMEOUT_SECONDS = 30.0
-"""For each wait for the server."""
+"""How long each wait for the server may take."""
 
 
-def install(agent: RegisteredAgent, programs: Path, say: Callable[[str], None] = lambda text: None) -> list[str]:
+def install(agent: RegisteredAgent, programs: Path, print_line: Callable[[str], None] = lambda text: None) -> list[str]:
     """The command of an agent, whose program is downloaded if it is not there. ``programs``: the directory for all.
 
-    ``say``: called with a sentence before a download. Raises RegistryError.
+    ``print_line``: called with a sentence before a download. Raises RegistryError.
     """
     if agent.archive is None:
         return list(agent.words)
-    mark = hashlib.sha256(f"{agent.archive.url}\n{agent.archive.sha256}".encode()).hexdigest()[:16]
-    place = programs / agent.id / mark
-    program = place / _check_program(agent.archive.program)
+    directory_name = hashlib.sha256(f"{agent.archive.url}\n{agent.archive.sha256}".encode()).hexdigest()[:16]
+    directory = programs / agent.id / directory_name
+    program = directory / _check_program(agent.archive.program)
     if not program.is_file():
-        say(f"Downloading {agent.name} {agent.version} …")
+        print_line(f"Downloading {agent.name} {agent.version} …")
         try:
-            _unpack(agent.archive, place)
+            _unpack(agent.archive, directory)
         except (URLError, OSError, ValueError, EOFError, RuntimeError, tarfile.TarError, zipfile.BadZipFile) as problem:
             reason = getattr(problem, "reason", None) or getattr(problem, "strerror", None) or problem
             raise RegistryError(f"{agent.name} cannot be installed from {agent.archive.url}: {reason}.") from problem
@@ -53,9 +53,9 @@ def _check_program(name: str) -> Path:
     return Path(*path.parts)
 
 
-def _unpack(archive: Archive, place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryFile() as file, TemporaryDirectory(dir=place.parent, prefix=".new-") as new:
+def _unpack(archive: Archive, directory: Path) -> None:
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile() as file, TemporaryDirectory(dir=directory.parent, prefix=".new-") as temporary:
         download.fetch_into(archive.url, file, _LARGEST_BYTES, _TIMEOUT_SECONDS)
         if archive.sha256 is not None:
             file.seek(0)
@@ -63,24 +63,24 @@ def _unpack(archive: Archive, place: Path) -> None:
             if digest != archive.sha256.lower():
                 raise ValueError(f"its SHA-256 is {digest}, not {archive.sha256}, as the registry says")
         file.seek(0)
-        inner = Path(new, "content")
-        inner.mkdir()
-        _extract(archive, file, inner)
-        program = inner / _check_program(archive.program)
+        content = Path(temporary, "content")
+        content.mkdir()
+        _extract(archive, file, content)
+        program = content / _check_program(archive.program)
         if not program.is_file():
             raise ValueError(f"it does not contain {archive.program}, which the registry names")
         program.chmod(program.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
         try:
-            os.rename(inner, place)
+            os.rename(content, directory)
         except OSError:
-            if not place.is_dir():  # else another process was quicker
+            if not directory.is_dir():  # else another process was quicker
                 raise
 
 
-def _extract(archive: Archive, file: IO[bytes], into: Path) -> None:
-    """Raises ValueError, OSError, and the errors of tarfile and zipfile."""
+def _extract(archive: Archive, file: IO[bytes], target: Path) -> None:
+    """Unpack an archive into a directory. Raises ValueError, OSError, and the errors of tarfile and zipfile."""
     if zipfile.is_zipfile(file):
-        _extract_zip(file, into)
+        _extract_zip(file, target)
         return
     file.seek(0)
     try:
@@ -89,7 +89,7 @@ def _extract(archive: Archive, file: IO[bytes], into: Path) -> None:
         if archive.url.lower().endswith((".tar", ".gz", ".tgz", ".bz2", ".xz", ".zip")):
             raise ValueError("it is no archive that can be read") from None
         file.seek(0)
-        program = into / _check_program(archive.program)  # the program itself
+        program = target / _check_program(archive.program)  # the program itself
         program.parent.mkdir(parents=True, exist_ok=True)
         with program.open("xb") as out:
             shutil.copyfileobj(file, out)
@@ -103,28 +103,28 @@ def _extract(archive: Archive, file: IO[bytes], into: Path) -> None:
             if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
                 continue  # a device or a pipe: no program needs one
             if hasattr(tarfile, "data_filter"):
-                tar.extract(member, into, filter="data")
+                tar.extract(member, target, filter="data")
             else:  # Python 3.11 before 3.11.4, as in Debian 12
-                _extract_member(tar, member, into)
+                _extract_member(tar, member, target)
 
 
-def _extract_member(tar: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> None:
+def _extract_member(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
     """Write a file or make a directory. A link is refused: where it leads is not checked here."""
-    place = into / _check_entry(member.name)
+    path = target / _check_entry(member.name)
     if member.isdir():
-        place.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
         return
     source = tar.extractfile(member) if member.isfile() else None
     if source is None:
         raise ValueError(f"it has a link, {member.name!r}, which only Python 3.11.4 or newer unpacks safely")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with source, place.open("xb") as out:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with source, path.open("xb") as out:
         shutil.copyfileobj(source, out)
     if member.mode & stat.S_IXUSR:
-        place.chmod(0o755)
+        path.chmod(0o755)
 
 
-def _extract_zip(file: IO[bytes], into: Path) -> None:
+def _extract_zip(file: IO[bytes], target: Path) -> None:
     with zipfile.ZipFile(file) as opened:
         entries = opened.infolist()
         if len(entries) > _MOST_FILES or sum(entry.file_size for entry in entries) > _LARGEST_BYTES:
@@ -133,15 +133,15 @@ def _extract_zip(file: IO[bytes], into: Path) -> None:
             mode = entry.external_attr >> 16
             if stat.S_ISLNK(mode):
                 raise ValueError(f"it has a link: {entry.filename!r}")
-            place = into / _check_entry(entry.filename)
+            path = target / _check_entry(entry.filename)
             if entry.is_dir():
-                place.mkdir(parents=True, exist_ok=True)
+                path.mkdir(parents=True, exist_ok=True)
                 continue
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with opened.open(entry) as source, place.open("xb") as out:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with opened.open(entry) as source, path.open("xb") as out:
                 shutil.copyfileobj(source, out)
             if mode & stat.S_IXUSR:
-                place.chmod(0o755)
+                path.chmod(0o755)
 
 
 def _check_entry(name: str) -> Path:

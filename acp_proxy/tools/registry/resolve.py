@@ -11,8 +11,9 @@ from acp_proxy.tools.registry.install import install
 
 @dataclass(frozen=True, slots=True)
 class ResolvedAgent:
-    """``words``: the command to start. ``variables``: what the registry adds to its environment, where the user has set
-    nothing else. ``problem``: why the command is neither a program here nor an id that the registry knows."""
+    """What to start for a command. ``words``: the command to start. ``variables``: what the registry adds to its
+    environment, where the user has set nothing else. ``problem``: why the command is neither a program here nor an id
+    that the registry knows."""
 
     words: list[str]
     variables: dict[str, str]
@@ -33,7 +34,9 @@ def may_download(command: Sequence[str]) -> bool:
     return len(command) == 1 or command[0].startswith(PREFIX)
 
 
-def resolve(command: Sequence[str], registry: Registry, say: Callable[[str], None], *, may_wait: bool) -> ResolvedAgent:
+def resolve(
+    command: Sequence[str], registry: Registry, print_line: Callable[[str], None], *, may_wait: bool
+) -> ResolvedAgent:
     """What to start for a command; words behind an id follow the agent's own, if these do not end with them.
 
     A word without the prefix that the registry does not know is a program, which is not there: see ``problem``. For a
@@ -43,9 +46,9 @@ def resolve(command: Sequence[str], registry: Registry, say: Callable[[str], Non
     if not names_an_id(command):
         return ResolvedAgent([*command], {})
     try:
-        is_meant = may_download(command)
-        agent = registry.find(command[0].removeprefix(PREFIX), may_wait=may_wait, may_download=is_meant)
-        words = install(agent, registry.programs, say)
+        downloads = may_download(command)
+        agent = registry.find(command[0].removeprefix(PREFIX), may_wait=may_wait, may_download=downloads)
+        words = install(agent, registry.programs, print_line)
         return ResolvedAgent([*words, *list_words_behind(words, command)], dict(agent.variables))
     except RegistryError as problem:
         if command[0].startswith(PREFIX):
@@ -53,7 +56,7 @@ def resolve(command: Sequence[str], registry: Registry, say: Callable[[str], Non
         return ResolvedAgent([*command], {}, explain_missing(command[0], problem))
 
 
-def list_words_behind(own: Sequence[str], command: Sequence[str]) -> list[str]:
+def list_words_behind(agent_words: Sequence[str], command: Sequence[str]) -> list[str]:
     """The words of a command that follow the agent's own: none for ``opencode acp``, if the id stands for that."""
-    more = [*command[1:]]
-    return [] if more and [*own[-len(more) :]] == more else more
+    words_behind = [*command[1:]]
+    return [] if words_behind and [*agent_words[-len(words_behind) :]] == words_behind else words_behind

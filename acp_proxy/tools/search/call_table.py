@@ -88,7 +88,7 @@ def _encode(call: CallSummary, cwd: str) -> str:
     stored = msgspec.structs.replace(
         call,
         call=_clean(call.call),
-        at=_clean(call.stamp),
+        stamp=_clean(call.stamp),
         title=_clean(call.title[:_LONGEST_TEXT]),
         name=_clean(call.name[:_LONGEST_TEXT]),
         kind=_clean(call.kind),

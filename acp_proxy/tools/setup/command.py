@@ -254,7 +254,7 @@ def _check_program(added: WantedAgent, names: Sequence[str], registry: Registry)
     try:
         ids = registry.list_ids()
     except RegistryError as problem:
-        why = problem.brief if isinstance(problem, NotAsked) else str(problem)
+        why = problem.short_reason if isinstance(problem, NotAsked) else str(problem)
         raise UsageError(f"{is_none}. {why[:1].upper()}{why[1:]}", force) from problem
     near = _find_near(program, [*names, *ids])
     raise UsageError(

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from acp_proxy.protocol import update_kinds
 from acp_proxy.store.journal import Journal
 from acp_proxy.store.layout import Layout
-from acp_proxy.tools.maintenance.prune import IN_USE, Candidate, Limits, find_candidates, prune_sessions, select_beyond
+from acp_proxy.tools.maintenance.prune import (
+    IN_USE,
+    Candidate,
+    Limits,
+    find_candidates,
+    prune_sessions,
+    select_exceeding,
+)
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_names import file_name
 from tests.store import compressible, transcript_lines
@@ -29,22 +36,22 @@ FOUR = [session("d", 4), session("c", 3), session("b", 2), session("a", 1)]
 
 
 def gone(limits: Limits, candidates: list[Candidate] = FOUR) -> str:
-    return "".join(each.name for each in select_beyond(limits, candidates))
+    return "".join(each.name for each in select_exceeding(limits, candidates))
 
 
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [
         (Limits(), ""),
-        (Limits(before=transcript_lines.time(3)), "ba"),
-        (Limits(keep=1), "cba"),
-        (Limits(keep=0), "dcba"),
-        (Limits(keep=9), ""),
-        (Limits(size=40), ""),
-        (Limits(size=39), "a"),
-        (Limits(size=0), "dcba"),
-        (Limits(before=transcript_lines.time(2), keep=3), "a"),
-        (Limits(before=transcript_lines.time(2), keep=2, size=10), "cba"),
+        (Limits(older_than=transcript_lines.time(3)), "ba"),
+        (Limits(most_sessions=1), "cba"),
+        (Limits(most_sessions=0), "dcba"),
+        (Limits(most_sessions=9), ""),
+        (Limits(most_bytes=40), ""),
+        (Limits(most_bytes=39), "a"),
+        (Limits(most_bytes=0), "dcba"),
+        (Limits(older_than=transcript_lines.time(2), most_sessions=3), "a"),
+        (Limits(older_than=transcript_lines.time(2), most_sessions=2, most_bytes=10), "cba"),
     ],
 )
 def test_limits_select_the_oldest_sessions(limits: Limits, expected: str) -> None:
@@ -53,16 +60,16 @@ def test_limits_select_the_oldest_sessions(limits: Limits, expected: str) -> Non
 
 def test_sessions_without_a_prompt_do_not_count() -> None:
     mixed = [session("d", 4, has_turn=False), session("c", 3), session("b", 2, has_turn=False), session("a", 1)]
-    assert gone(Limits(keep=2), mixed) == ""
-    assert gone(Limits(keep=1), mixed) == "ba"
-    assert gone(Limits(keep=0), mixed) == "dcba"
+    assert gone(Limits(most_sessions=2), mixed) == ""
+    assert gone(Limits(most_sessions=1), mixed) == "ba"
+    assert gone(Limits(most_sessions=0), mixed) == "dcba"
 
 
 sessions = st.lists(
     st.tuples(st.integers(0, 50), st.integers(0, 50), st.booleans()).map(
         lambda one: session("x", one[0], one[1], has_turn=one[2])
     )
-).map(lambda found: sorted(found, key=lambda each: each.at, reverse=True))
+).map(lambda found: sorted(found, key=lambda each: each.last_used, reverse=True))
 numbers = st.none() | st.integers(0, 60)
 
 
@@ -71,13 +78,13 @@ def test_the_remaining_sessions_are_within_the_limits_and_the_newest(
     found: list[Candidate], second: int | None, keep: int | None, size: int | None
 ) -> None:
     limits = Limits(transcript_lines.time(second) if second is not None else None, keep, size)
-    count = len(found) - len(select_beyond(limits, found))
+    count = len(found) - len(select_exceeding(limits, found))
     left = found[:count]
-    assert select_beyond(limits, found) == found[count:]
-    assert all(limits.before is None or each.at >= limits.before for each in left)
+    assert select_exceeding(limits, found) == found[count:]
+    assert all(limits.older_than is None or each.last_used >= limits.older_than for each in left)
     assert keep is None or sum(each.has_turn for each in left) <= keep
     assert size is None or sum(each.size for each in left) <= size
-    assert select_beyond(limits, left) == []
+    assert select_exceeding(limits, left) == []
 
 
 @pytest.fixture
@@ -172,9 +179,10 @@ def test_the_age_of_a_session_ignores_the_agents_time(store: WholeStore) -> None
     )
     assert [row.session_id for row in store.list_all()][-1] == transcript_lines.SESSION
     [first, *_] = find_candidates(store)
-    assert (first.session_id, first.at) == (transcript_lines.SESSION, transcript_lines.time(60))
+    assert (first.session_id, first.last_used) == (transcript_lines.SESSION, transcript_lines.time(60))
     assert transcript_lines.SESSION not in {
-        each.session_id for each in select_beyond(Limits(before=transcript_lines.time(30)), find_candidates(store))
+        each.session_id
+        for each in select_exceeding(Limits(older_than=transcript_lines.time(30)), find_candidates(store))
     }
 
 
@@ -201,8 +209,8 @@ def test_a_subagents_session_stays_and_goes_with_the_one_it_worked_for(store: Wh
     transcript_lines.store_lines(store, AGENT, "c", *named, fresh=False)
     candidates = find_candidates(store)
     assert {each.session_id: each.parent_id for each in candidates} == {"a": None, "b": None, "c": None, "part": "c"}
-    assert [each.session_id for each in select_beyond(Limits(keep=1), candidates)] == ["b", "a"]
-    assert [each.session_id for each in select_beyond(Limits(size=0), candidates)] == ["c", "part", "b", "a"]
+    assert [each.session_id for each in select_exceeding(Limits(most_sessions=1), candidates)] == ["b", "a"]
+    assert [each.session_id for each in select_exceeding(Limits(most_bytes=0), candidates)] == ["c", "part", "b", "a"]
 
 
 def test_a_subagents_session_stays_if_the_one_it_worked_for_is_open(store: WholeStore) -> None:
@@ -210,7 +218,7 @@ def test_a_subagents_session_stays_if_the_one_it_worked_for_is_open(store: Whole
         store, AGENT, "b", transcript_lines.update(update_kinds.SUBAGENT, sessionId="a", session="b"), fresh=False
     )
     transcript = Transcript(Layout(store.root).transcript_path(AGENT, file_name("b")))
-    chosen = select_beyond(Limits(keep=0), find_candidates(store))
+    chosen = select_exceeding(Limits(most_sessions=0), find_candidates(store))
     left = {
         candidate.session_id: trouble
         for candidate, trouble in prune_sessions(store, chosen, soft=False, only_on_this_machine=True)
@@ -221,13 +229,13 @@ def test_a_subagents_session_stays_if_the_one_it_worked_for_is_open(store: Whole
 
 def test_the_subagents_of_a_pinned_session_stay_too() -> None:
     pinned = replace(session("b", 2), is_pinned=True)
-    assert gone(Limits(keep=0), [session("c", 3), pinned, replace(session("a", 1), parent_id="b")]) == "c"
+    assert gone(Limits(most_sessions=0), [session("c", 3), pinned, replace(session("a", 1), parent_id="b")]) == "c"
 
 
 def test_subagents_that_name_each_other_belong_to_nobody() -> None:
     first, second = session("b", 2), session("a", 1)
     both = [replace(first, parent_id="a"), replace(second, parent_id="b")]
-    assert gone(Limits(keep=1), both) == "a"
+    assert gone(Limits(most_sessions=1), both) == "a"
     nested = [session("c", 3), replace(first, parent_id="c"), replace(second, parent_id="b")]
-    assert gone(Limits(before=transcript_lines.time(3)), nested) == ""
-    assert gone(Limits(before=transcript_lines.time(4)), nested) == "cba"
+    assert gone(Limits(older_than=transcript_lines.time(3)), nested) == ""
+    assert gone(Limits(older_than=transcript_lines.time(4)), nested) == "cba"

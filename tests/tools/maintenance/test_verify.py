@@ -44,7 +44,7 @@ def path_of(root: Path, session: str) -> Path:
 
 
 def kinds(found: Iterator[Finding]) -> list[tuple[str, str]]:
-    return [(one.kind, one.todo) for one in found]
+    return [(one.kind, one.remedy) for one in found]
 
 
 def damage(path: Path, more: bytes = b"\0" * 200 + b"\n") -> None:
@@ -55,7 +55,7 @@ def damage(path: Path, more: bytes = b"\0" * 200 + b"\n") -> None:
 
 def mend(store: WholeStore) -> None:
     for finding in list(verify_store(store)):
-        if finding.todo == REPAIR:
+        if finding.remedy == REPAIR:
             repair_finding(store, finding)
 
 
@@ -77,7 +77,7 @@ def test_a_damaged_transcript_is_reported_with_its_session_and_repaired(store: W
     damage(path_of(store.root, "a"))
     [found] = verify_store(store)
     assert (found.path, found.agent_folder, found.name) == (path_of(store.root, "a"), AGENT, file_name("a"))
-    assert (found.kind, found.todo) == ("NUL bytes", REPAIR)
+    assert (found.kind, found.remedy) == ("NUL bytes", REPAIR)
     assert list(verify_store(store, (AGENT, file_name("a")))) == [found]
     assert list(verify_store(store, (AGENT, file_name("b")))) == []
     copy = repair_finding(store, found)

@@ -68,7 +68,7 @@ def test_optional_updates_are_sent_only_to_clients_that_support_them() -> None:
         params = {"protocolVersion": 1, "clientCapabilities": capabilities}
         methods.answer(Request(b"", RequestId("0"), acp.INITIALIZE, params))
         load = {"sessionId": transcript_lines.SESSION, "cwd": transcript_lines.CWD, "mcpServers": []}
-        assert len(methods.answer(Request(b"", RequestId("1"), acp.LOAD, load)).before) == count
+        assert len(methods.answer(Request(b"", RequestId("1"), acp.LOAD, load)).lines_before) == count
 
 
 def test_a_new_session_begins_with_the_state_of_the_first_recorded_one() -> None:
@@ -83,7 +83,7 @@ def test_a_new_session_begins_with_the_state_of_the_first_recorded_one() -> None
     )
     sessions = PlayedSessions([first])
     assert sessions.begin("/x", []).state.describe() == {"modes": MODES}
-    assert [acp.update_kind(update_of(entry)) for entry in sessions.announced] == [update_kinds.AVAILABLE_COMMANDS]
+    assert [acp.update_kind(update_of(entry)) for entry in sessions.first_updates] == [update_kinds.AVAILABLE_COMMANDS]
     assert first.state.describe() == {"modes": later}
 
 

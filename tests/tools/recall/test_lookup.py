@@ -7,7 +7,7 @@ import pytest
 from acp_proxy.errors import AcpProxyError, NoSuchSession, NoSuchTurn, UsageError
 from acp_proxy.protocol import timestamps
 from acp_proxy.tools.recall.lookup import ANSWER_CHARACTERS, INTRODUCTION, RecallAnswers
-from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, Scope, find_scope
+from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, RecallScope, find_scope
 from tests.stored import EPOCH, WholeStore, chunk, store_running_session, store_session
 
 DAY = 24 * 60 * 60.0
@@ -27,7 +27,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-def lookup(store: WholeStore, scope: Scope = EVERYWHERE) -> RecallAnswers:
+def lookup(store: WholeStore, scope: RecallScope = EVERYWHERE) -> RecallAnswers:
     return RecallAnswers(store.root, scope)
 
 

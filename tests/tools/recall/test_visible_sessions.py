@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.store.command_store import resolve_directory
-from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, Scope, find_scope
+from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, RecallScope, find_scope
 
 
 def tree(path: Path) -> Path:
@@ -17,9 +17,9 @@ def tree(path: Path) -> Path:
 
 def test_a_directory_outside_a_work_tree_is_alone(tmp_path: Path) -> None:
     scope = find_scope(str(tmp_path))
-    assert scope == Scope(resolve_directory(str(tmp_path)))
-    assert scope.has(f"{tmp_path}/")
-    assert not any(map(scope.has, (str(tmp_path / "inner"), str(tmp_path.parent), None, "")))
+    assert scope == RecallScope(resolve_directory(str(tmp_path)))
+    assert scope.includes(f"{tmp_path}/")
+    assert not any(map(scope.includes, (str(tmp_path / "inner"), str(tmp_path.parent), None, "")))
 
 
 @pytest.mark.parametrize("start", ["", "inner", "inner/deep", "missing/deep"])
@@ -27,9 +27,9 @@ def test_the_work_tree_around_a_directory_counts_whole(tmp_path: Path, start: st
     root = tree(tmp_path / "work")
     (root / "inner" / "deep").mkdir(parents=True)
     scope = find_scope(str(root / start))
-    assert scope == Scope(resolve_directory(str(root)), is_tree=True)
-    assert all(map(scope.has, (str(root), str(root / "inner"), str(root / "gone" / "since"))))
-    assert not any(map(scope.has, (str(tmp_path), f"{root}-other", str(root / ".." / "other"))))
+    assert scope == RecallScope(resolve_directory(str(root)), is_tree=True)
+    assert all(map(scope.includes, (str(root), str(root / "inner"), str(root / "gone" / "since"))))
+    assert not any(map(scope.includes, (str(tmp_path), f"{root}-other", str(root / ".." / "other"))))
 
 
 def test_the_nearest_git_decides_file_or_directory(tmp_path: Path) -> None:
@@ -38,9 +38,9 @@ def test_the_nearest_git_decides_file_or_directory(tmp_path: Path) -> None:
     inner.mkdir()
     (inner / ".git").write_text(f"gitdir: {tmp_path / 'elsewhere'}\n")
     scope = find_scope(str(inner))
-    assert scope == Scope(resolve_directory(str(inner)), is_tree=True)
-    assert not scope.has(str(outer))
-    assert find_scope(str(outer)).has(str(inner))
+    assert scope == RecallScope(resolve_directory(str(inner)), is_tree=True)
+    assert not scope.includes(str(outer))
+    assert find_scope(str(outer)).includes(str(inner))
 
 
 def test_git_is_not_read(tmp_path: Path) -> None:
@@ -58,14 +58,14 @@ def test_a_home_directory_and_those_above_are_no_work_trees(tmp_path: Path, monk
     monkeypatch.setenv("USERPROFILE", str(home))
     for start in (tmp_path, home, home / "project"):
         scope = find_scope(str(start))
-        assert scope == Scope(resolve_directory(str(start)))
-        assert not scope.has(str(start / "inner"))
+        assert scope == RecallScope(resolve_directory(str(start)))
+        assert not scope.includes(str(start / "inner"))
 
 
 def test_a_directory_that_users_share_is_no_work_tree(tmp_path: Path) -> None:
     shared = tree(tmp_path / "shared")
     shared.chmod(0o1777)
-    assert find_scope(str(shared / "mine")) == Scope(resolve_directory(str(shared / "mine")))
+    assert find_scope(str(shared / "mine")) == RecallScope(resolve_directory(str(shared / "mine")))
 
 
 def test_a_link_counts_by_where_it_leads(tmp_path: Path) -> None:
@@ -73,9 +73,9 @@ def test_a_link_counts_by_where_it_leads(tmp_path: Path) -> None:
     os.symlink(secret, root / "link")
     os.symlink(root, tmp_path / "to-work")
     assert find_scope(str(tmp_path / "to-work")).root == resolve_directory(str(root))
-    assert find_scope(str(tmp_path / "to-work")).has(str(root))
-    assert find_scope(str(root)).has(str(tmp_path / "to-work"))
-    assert not find_scope(str(root)).has(str(root / "link"))
+    assert find_scope(str(tmp_path / "to-work")).includes(str(root))
+    assert find_scope(str(root)).includes(str(tmp_path / "to-work"))
+    assert not find_scope(str(root)).includes(str(root / "link"))
     assert find_scope(str(root / "link")).root == resolve_directory(str(secret))
 
 
@@ -85,8 +85,8 @@ def test_a_session_whose_directory_is_no_path_here_is_outside(
 ) -> None:
     root = tree(tmp_path / "work")
     monkeypatch.chdir(root)
-    assert not find_scope(str(root)).has(cwd)
+    assert not find_scope(str(root)).includes(cwd)
 
 
 def test_everywhere_has_every_session() -> None:
-    assert all(map(EVERYWHERE.has, ("/", "/elsewhere", None)))
+    assert all(map(EVERYWHERE.includes, ("/", "/elsewhere", None)))
