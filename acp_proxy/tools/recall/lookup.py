@@ -157,7 +157,7 @@ def _format_turn(turn: Turn) -> str:
 def _format_hit(hit: Hit) -> str:
     parts = [_format_row(hit.row)]
     for excerpt in hit.excerpts:
-        where = f"Turn {excerpt.turn} · {_format_time(_parse_stamp(excerpt.at))}" if excerpt.turn else "Title"
+        where = f"Turn {excerpt.turn} · {_format_time(_parse_stamp(excerpt.stamp))}" if excerpt.turn else "Title"
         parts += [where, _quote_line(excerpt.text, MESSAGE_CHARACTERS)]
     if more := hit.turns[MOST_EXCERPTS:]:
         parts.append(f"and {len(more)} more turns, the last one: {more[-1]}")

@@ -37,7 +37,7 @@ _LONGEST_DESCRIPTION = 240
 
 @dataclass(frozen=True, slots=True)
 class CallQuery:
-    """Which calls to find: those that are all of this; empty and None leave out nothing.
+    """Which calls to find: those to which all of this applies; an empty value applies to all.
 
     ``file``: an absolute path, of a file or a directory above it. Below the user's home, the same path below another
     home counts, too. ``tool``: its name, kind or title. ``command``: a part of the command. ``only_failed``: only
@@ -83,11 +83,11 @@ def search_calls(
         *request.agents,
     )
     if has_words:
-        every = search_store(store, replace(request, limit=None, excerpts_per_session=0), progress)
-        hits = [kept for hit in every.hits if (kept := _keep_turns(hit, calls, request)) is not None]
-    hits.sort(key=lambda hit: hit.at, reverse=True)
-    shown = hits[: request.limit]
-    return SearchResult(shown, is_all=len(shown) == len(hits)), calls
+        all_hits = search_store(store, replace(request, limit=None, excerpts_per_session=0), progress)
+        hits = [narrowed for hit in all_hits.hits if (narrowed := _narrow_hit(hit, calls, request)) is not None]
+    hits.sort(key=lambda hit: hit.last_match_at, reverse=True)
+    shown_hits = hits[: request.limit]
+    return SearchResult(shown_hits, is_all=len(shown_hits) == len(hits)), calls
 
 
 def find_calls(
@@ -116,20 +116,20 @@ class _CallTables(TranscriptTables[StoredCall, CallTable]):
                 calls += table.list_calls()
         return calls
 
-    def _read(self, key: Key, before: IndexedTranscript | None, reading: Reading) -> Addition[StoredCall] | None:
-        return read_calls(key, before, reading)
+    def _read(self, key: Key, table_state: IndexedTranscript | None, reading: Reading) -> Addition[StoredCall] | None:
+        return read_calls(key, table_state, reading)
 
 
 def _search(
     layout: Layout,
     index: Index,
     request: SearchRequest,
-    matches: Callable[[CallSummary], bool],
+    is_match: Callable[[CallSummary], bool],
     progress: Progress,
     *,
     lists_hits: bool,
 ) -> tuple[FoundCalls, list[Hit]]:
-    """Brings the tables of calls up to date. Returns the calls that match, and if wanted their sessions."""
+    """Bring the tables of calls up to date. Returns the calls that match; and if ``lists_hits``, their sessions."""
     if not request.agents:  # do not create tables
         return {}, []
     for _ in range(TRIES):
@@ -140,33 +140,38 @@ def _search(
                     pass
                 calls: FoundCalls = {}
                 for key, stored in tables.list_calls():
-                    if key[0] in request.agents and matches(call := decode_call(stored.text)):
-                        calls.setdefault(key, {}).setdefault(stored.turn, (stored.at, []))[1].append(call)
+                    if key[0] in request.agents and is_match(call := decode_call(stored.text)):
+                        calls.setdefault(key, {}).setdefault(stored.turn, (stored.turn_started_at, []))[1].append(call)
                 return calls, _list_hits(tables, calls, request) if lists_hits else []
             except OSError as problem:
                 raise Unreadable(errno_name(problem)) from problem
     raise Unreadable("EBUSY")
 
 
-def _keep_turns(hit: Hit, calls: FoundCalls, request: SearchRequest) -> Hit | None:
+def _narrow_hit(hit: Hit, calls: FoundCalls, request: SearchRequest) -> Hit | None:
     """The hit with only the turns in which calls match; None: there are none."""
-    known = calls.get((hit.row.agent_folder, hit.row.name), {})
-    turns = [turn for turn in hit.turns if turn in known]
+    calls_by_turn = calls.get((hit.row.agent_folder, hit.row.name), {})
+    turns = [turn for turn in hit.turns if turn in calls_by_turn]
     if not turns:
         return None
-    excerpts = [excerpt for excerpt in hit.excerpts if excerpt.turn in known]
-    return replace(hit, at=known[turns[-1]][0], turns=turns, excerpts=excerpts[: request.excerpts_per_session or None])
+    excerpts = [excerpt for excerpt in hit.excerpts if excerpt.turn in calls_by_turn]
+    return replace(
+        hit,
+        last_match_at=calls_by_turn[turns[-1]][0],
+        turns=turns,
+        excerpts=excerpts[: request.excerpts_per_session or None],
+    )
 
 
 def _list_hits(tables: _CallTables, calls: FoundCalls, request: SearchRequest) -> list[Hit]:
     """The sessions of these calls; of a session and its copy, the original."""
-    within = tables.find_within(request)
+    allowed_keys = tables.find_keys_in_scope(request)
     rows = [
-        (row, between)
+        (row, turns_in_range)
         for key, by_turn in calls.items()
-        if (within is None or key in within)
+        if (allowed_keys is None or key in allowed_keys)
         and (
-            between := {
+            turns_in_range := {
                 turn: dated_calls for turn, dated_calls in by_turn.items() if _is_between(dated_calls[0], request)
             }
         )
@@ -175,18 +180,18 @@ def _list_hits(tables: _CallTables, calls: FoundCalls, request: SearchRequest) -
     ]
     hits, seen = list[Hit](), SeenHits()
     for row, by_turn in sorted(rows, key=lambda row_and_turns: row_and_turns[0].copy_of is not None):
-        excerpts = [Excerpt(turn, at, _describe(turn_calls), []) for turn, (at, turn_calls) in by_turn.items()]
+        excerpts = [Excerpt(turn, stamp, _describe(turn_calls), []) for turn, (stamp, turn_calls) in by_turn.items()]
         excerpts.sort(key=lambda excerpt: excerpt.turn)
         turns = [excerpt.turn for excerpt in excerpts if excerpt.turn]
-        hit = Hit(row, max(excerpt.at for excerpt in excerpts), turns, excerpts)
-        if not seen.has(hit, {count_seconds(excerpt.at) for excerpt in excerpts}):
+        hit = Hit(row, max(excerpt.stamp for excerpt in excerpts), turns, excerpts)
+        if not seen.has(hit, {count_seconds(excerpt.stamp) for excerpt in excerpts}):
             hits.append(replace(hit, excerpts=excerpts[: request.excerpts_per_session or None]))
     return hits
 
 
-def _is_between(at: str, request: SearchRequest) -> bool:
+def _is_between(stamp: str, request: SearchRequest) -> bool:
     since, until = (timestamps.normalize(bound or "") for bound in (request.since, request.until))
-    return (since is None or at >= since) and (until is None or at < until)
+    return (since is None or stamp >= since) and (until is None or stamp < until)
 
 
 def _describe(calls: Sequence[CallSummary]) -> str:
@@ -196,14 +201,15 @@ def _describe(calls: Sequence[CallSummary]) -> str:
         files = ", ".join(f"{action} {path}" for action, path in call.files)
         text = " ".join((call.command or files or call.title).split())
         texts.append(text if call.result == "completed" else f"{text} ({call.result})")
-    every = shorten_masks("; ".join(texts))
-    return every if len(every) <= _LONGEST_DESCRIPTION else f"{every[: _LONGEST_DESCRIPTION - 1]}…"
+    text_of_all = shorten_masks("; ".join(texts))
+    return text_of_all if len(text_of_all) <= _LONGEST_DESCRIPTION else f"{text_of_all[: _LONGEST_DESCRIPTION - 1]}…"
 
 
 def make_path_test(file: str) -> Callable[[str], bool]:
+    """A function that says whether a path is ``file``, or below it, here or below another home (``CallQuery.file``)."""
     pattern = re.escape(file.rstrip("/\\")) if file else ""
     relative = os.path.relpath(file, os.path.expanduser("~")) if file else ""
     if file and not relative.startswith("..") and relative != ".":
         pattern = rf"(?:{pattern}|{_HOMES}[\\/]{re.escape(relative)})"
-    inside = re.compile(rf"{pattern}(?:[\\/].*)?", re.DOTALL)
-    return lambda path: inside.fullmatch(path) is not None
+    pattern_of_path = re.compile(rf"{pattern}(?:[\\/].*)?", re.DOTALL)
+    return lambda path: pattern_of_path.fullmatch(path) is not None

@@ -31,10 +31,10 @@ _LONGEST_TEXT = 4096
 
 @dataclass(frozen=True, slots=True)
 class StoredCall:
-    """A call as the table has it. ``at``: when its turn began. ``text``: its ``CallSummary`` as JSON."""
+    """A call as the table has it. ``turn_started_at``: when its turn began. ``text``: its ``CallSummary`` as JSON."""
 
     turn: int
-    at: str
+    turn_started_at: str
     text: str
 
 
@@ -54,18 +54,22 @@ PRAGMA user_version = {_SCHEMA};
         rows = self._database.execute(
             "SELECT agent, name, turn, at, summary FROM calls JOIN transcripts ON transcript = id ORDER BY calls.rowid"
         )
-        return (((agent, name), StoredCall(turn, at, text)) for agent, name, turn, at, text in rows)
+        return (
+            ((agent, name), StoredCall(turn, turn_started_at, text))
+            for agent, name, turn, turn_started_at, text in rows
+        )
 
-    def _remove(self, transcript: int, kept: int) -> None:
-        self._database.execute("DELETE FROM calls WHERE transcript = ? AND turn > ?", (transcript, kept))
+    def _remove(self, transcript: int, kept_turns: int) -> None:
+        self._database.execute("DELETE FROM calls WHERE transcript = ? AND turn > ?", (transcript, kept_turns))
 
     def _add(self, transcript: int, turns: list[StoredCall]) -> None:
         self._database.executemany(
-            "INSERT INTO calls VALUES (?, ?, ?, ?)", [(transcript, call.turn, call.at, call.text) for call in turns]
+            "INSERT INTO calls VALUES (?, ?, ?, ?)",
+            [(transcript, call.turn, call.turn_started_at, call.text) for call in turns],
         )
 
 
-def read_calls(key: Key, before: IndexedTranscript | None, reading: Reading) -> Addition[StoredCall] | None:
+def read_calls(key: Key, table_state: IndexedTranscript | None, reading: Reading) -> Addition[StoredCall] | None:
     """What to add for a transcript. Raises OSError."""
     header = reading.header or reading.rebuild_header()
     if header is None:
@@ -77,13 +81,15 @@ def read_calls(key: Key, before: IndexedTranscript | None, reading: Reading) -> 
     calls = [
         StoredCall(call.turn, timestamps.normalize(reader.find_start(call.turn) or call.stamp) or "", encoded)
         for call in reader.list_calls()
-        if (encoded := _encode(call, header.cwd or "/"))
+        if (encoded := _encode_call(call, header.cwd or "/"))
     ]
-    seen = IndexedTranscript(header.created_at, reading.inode, lines.size)
-    return Addition(key, before, seen, -1, calls)  # -1: nothing of before stays, not even calls before the first turn
+    new_state = IndexedTranscript(header.created_at, reading.inode, lines.size)
+    return Addition(
+        key, table_state, new_state, -1, calls
+    )  # -1: nothing of before stays, not even calls before the first turn
 
 
-def _encode(call: CallSummary, cwd: str) -> str:
+def _encode_call(call: CallSummary, cwd: str) -> str:
     files = tuple((action, _clean(os.path.normpath(os.path.join(cwd, path)))) for action, path in call.files)
     stored = msgspec.structs.replace(
         call,

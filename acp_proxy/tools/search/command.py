@@ -47,12 +47,12 @@ if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.tools.search.call_search import CallQuery, FoundCalls
     from acp_proxy.tools.search.search import Hit, SearchRequest, SearchResult
 
-_NO_ROOM = ("ENOSPC", "EDQUOT")
-_PARTS = ("parts",)
-_OF_CALLS = ("file", "tool", "command", "failed")
-_NARROWING = ("store", *session_filter.FILTER_PARAMETERS, *_OF_CALLS)
+_DISK_FULL = ("ENOSPC", "EDQUOT")
+_PART_OPTIONS = ("parts",)
+_CALL_OPTIONS = ("file", "tool", "command", "failed")
+_REPEATED_OPTIONS = ("store", *session_filter.FILTER_PARAMETERS, *_CALL_OPTIONS)
 """The options that another search repeats."""
-_WITHOUT_FILTER: dict[str, Any] = {"cwd": None, "below": False, "since": None, "until": None, "branch": "", "limit": 1}
+_FILTER_DEFAULTS: dict[str, Any] = {"cwd": None, "below": False, "since": None, "until": None, "branch": "", "limit": 1}
 _NO_CALL = "No tool call matches. Try fewer options."
 
 
@@ -106,46 +106,46 @@ def search(
     from acp_proxy.tools.search.call_search import CallQuery, search_calls
     from acp_proxy.tools.search.nearby import is_printed, list_near_searches
     from acp_proxy.tools.search.query import close_quotes
-    from acp_proxy.tools.search.query import make_query as asked
+    from acp_proxy.tools.search.query import make_query as make_fts_query
     from acp_proxy.tools.search.search import SearchRequest
 
     words_given, words = words or [], close_quotes(words or [])
     wants_calls = bool(file or tool or command or failed)
     with report_wrong_usage():
-        fts_query = asked(words) if words or parts or not wants_calls else ""
+        fts_query = make_fts_query(words) if words or parts or not wants_calls else ""
     with report_errors():
-        wanted = make_filter(agent, cwd, here, since, until, branch)
+        row_filter = make_filter(agent, cwd, here, since, until, branch)
         opened = open_store(store)
         target, options = find_screen(), repeat_store_option(context, store)
         request = SearchRequest(
             fts_query,
-            opened.list_agents(wanted.agent),
-            wanted.cwd,
-            wanted.since or None,
+            opened.list_agents(row_filter.agent),
+            row_filter.cwd,
+            row_filter.since or None,
             limit,
             excerpts_per_session=3 if target.is_terminal and not as_json else 0,
-            until=wanted.until or None,
-            below=wanted.below,
-            branch=wanted.branch,
+            until=row_filter.until or None,
+            below=row_filter.below,
+            branch=row_filter.branch,
             parts=tuple(dict.fromkeys(parts or ())),
         )
 
         path = os.path.abspath(file) if file else ""
         calls = CallQuery(path, tool, command, failed)
-        tries = [_Try(request, calls)]
+        attempts = [_Attempt(request, calls)]
         if (name := file.rstrip("/\\")) and os.path.basename(name) == name and name not in (".", ".."):
-            about = f"No call on {path}; these are on another of that name:"
-            tries.append(_Try(request, replace(calls, file="", name=name), about))
-        tries += [
-            _Try(near.request, calls, near.about)
-            for near in (list_near_searches(request, words) if fts_query else ())
-            if not (wants_calls and near.request.session_queries)  # a turn has the words and the call
+            explanation = f"No call on {path}; these are on another of that name:"
+            attempts.append(_Attempt(request, replace(calls, file="", name=name), explanation))
+        attempts += [
+            _Attempt(near_search.request, calls, near_search.about)
+            for near_search in (list_near_searches(request, words) if fts_query else ())
+            if not (wants_calls and near_search.request.session_queries)  # a turn has the words and the call
         ]
 
-        def look_up(wanted: _Try, *reports: Any) -> "tuple[SearchResult, FoundCalls | None]":
+        def run_attempt(attempt: _Attempt, *reports: Any) -> "tuple[SearchResult, FoundCalls | None]":
             if wants_calls:
-                return search_calls(opened, wanted.request, wanted.calls, bar)
-            return search_store(opened, wanted.request, *reports), None
+                return search_calls(opened, attempt.request, attempt.calls, bar)
+            return search_store(opened, attempt.request, *reports), None
 
         def show(hits: "list[Hit]") -> None:
             sys.stdout.writelines(_format_hits(open_store(store), hits, target, options))
@@ -156,66 +156,75 @@ def search(
             _explain_full_disk(opened),
             begin_progress("Reading new transcripts", PATIENCE_SECONDS) as bar,
         ):
-            early = _EarlyHits(bar, show)
-            by_early = (early.report_progress, early.report_hit) if target.is_terminal and not as_json else (bar,)
-            result, matching_calls = look_up(tries[0], *by_early)
-            about = ""
-            for near in [] if result.hits else tries[1:]:
-                nearby = look_up(near, bar)
+            early_hits = _EarlyHits(bar, show)
+            callbacks = (
+                (early_hits.report_progress, early_hits.report_hit) if target.is_terminal and not as_json else (bar,)
+            )
+            result, matching_calls = run_attempt(attempts[0], *callbacks)
+            explanation = ""
+            for attempt in [] if result.hits else attempts[1:]:
+                nearby = run_attempt(attempt, bar)
                 if nearby[0].hits:
-                    about = near.about
+                    explanation = attempt.explanation
                     break
-            left_out: Sequence[str] = ()  # the parameters without which something matches
-            if not (result.hits or about):
-                everywhere = {**_WITHOUT_FILTER, "agents": opened.list_agents()} if wanted.is_narrow else {}
-                whole = {"parts": ()} if parts and fts_query else {}
-                for parameters, changes in (
+            left_out_parameters: Sequence[str] = ()  # the parameters without which something matches
+            if not (result.hits or explanation):
+                everywhere = {**_FILTER_DEFAULTS, "agents": opened.list_agents()} if row_filter.is_narrow else {}
+                in_all_parts = {"parts": ()} if parts and fts_query else {}
+                for parameters, request_changes in (
                     (session_filter.FILTER_PARAMETERS, everywhere),
-                    (_PARTS, whole),
+                    (_PART_OPTIONS, in_all_parts),
                     (
-                        (*session_filter.FILTER_PARAMETERS, *_PARTS),
-                        {**everywhere, **whole} if everywhere and whole else {},
+                        (*session_filter.FILTER_PARAMETERS, *_PART_OPTIONS),
+                        {**everywhere, **in_all_parts} if everywhere and in_all_parts else {},
                     ),
                 ):
-                    without = [replace(each, request=replace(each.request, **changes)) for each in tries]
-                    if changes and any(look_up(each, bar)[0].hits for each in (without[:1] if as_json else without)):
-                        left_out = parameters
+                    wider_attempts = [
+                        replace(attempt, request=replace(attempt.request, **request_changes)) for attempt in attempts
+                    ]
+                    if request_changes and any(
+                        run_attempt(attempt, bar)[0].hits
+                        for attempt in (wider_attempts[:1] if as_json else wider_attempts)
+                    ):
+                        left_out_parameters = parameters
                         break
-        if about and not as_json:  # programs get what they asked for
+        if explanation and not as_json:  # programs get what they asked for
             result, matching_calls = nearby
             if not target.is_terminal:
-                print_on_stderr(sanitize.make_line(about))
+                print_on_stderr(sanitize.make_line(explanation))
         if as_json:
-            typer.echo(sanitize.format_json([_encode(hit, matching_calls) for hit in result.hits], indent=2))
-        elif early.has_shown:
-            show(early.waiting)
+            typer.echo(sanitize.format_json([_encode_hit(hit, matching_calls) for hit in result.hits], indent=2))
+        elif early_hits.has_shown:
+            show(early_hits.unshown)
         elif result.hits:
-            with open_pager(target) as say:
-                if about and target.is_terminal:
-                    say(f"{sanitize.make_line(about)}\n\n")
+            with open_pager(target) as write:
+                if explanation and target.is_terminal:
+                    write(f"{sanitize.make_line(explanation)}\n\n")
                 for text in _format_hits(opened, result.hits, target, options):
-                    say(text)
+                    write(text)
         if not result.hits:
             if next(opened.list_newest(agent), None) is None:
                 text = explain_empty_list(opened, narrowed=bool(agent), agent=agent)
-            elif about:
+            elif explanation:
                 text = "Nothing matches as it is. Without --json, what comes near is shown."
-            elif left_out:
-                kept_parts = () if set(_PARTS) <= set(left_out) else parts or ()
-                kept = [*_repeat_parts(kept_parts), *(["--json"] if as_json else [])]
-                others = repeat_options(context, *(name for name in _NARROWING if name not in left_out))
-                command_text = sanitize.make_line(format_command("search", words, *kept, *others))
-                text = explain_no_match(context, command_text, left_out)
+            elif left_out_parameters:
+                kept_parts = () if set(_PART_OPTIONS) <= set(left_out_parameters) else parts or ()
+                repeated = [*_repeat_parts(kept_parts), *(["--json"] if as_json else [])]
+                other_options = repeat_options(
+                    context, *(name for name in _REPEATED_OPTIONS if name not in left_out_parameters)
+                )
+                command_text = sanitize.make_line(format_command("search", words, *repeated, *other_options))
+                text = explain_no_match(context, command_text, left_out_parameters)
             else:
-                options = repeat_options(context, *_NARROWING)
-                in_output = None if as_json or wants_calls or parts else is_printed(opened, tries[-1].request)
-                text = _explain_no_hits(words, tries, path, parts, options, in_output=in_output)
+                options = repeat_options(context, *_REPEATED_OPTIONS)
+                in_output = None if as_json or wants_calls or parts else is_printed(opened, attempts[-1].request)
+                text = _explain_no_hits(words, attempts, path, parts, options, in_output=in_output)
                 if words != words_given:
                     text = f"A quote is not closed. Searched: {sanitize.make_line(' '.join(words))}\n{text}"
                 if words and not (wants_calls or as_json):
-                    first, *rest = text.split("\n")
+                    first_line, *other_lines = text.split("\n")
                     suggestion = _suggest_words(opened, request, words, options, repeat_store_option(context, store))
-                    text = "\n".join(filter(None, [first, suggestion, *rest]))
+                    text = "\n".join(filter(None, [first_line, suggestion, *other_lines]))
             print_on_stderr(text)
             raise typer.Exit(1)
         if not result.is_all and not as_json:
@@ -223,7 +232,7 @@ def search(
             print_on_stderr(f"{count_text} To see more: -n {2 * limit}. Or give more words.")
 
 
-def _encode(hit: "Hit", calls: "FoundCalls | None") -> dict[str, object]:
+def _encode_hit(hit: "Hit", calls: "FoundCalls | None") -> dict[str, object]:
     from acp_proxy.tools.search import results
 
     if calls is None:
@@ -235,15 +244,15 @@ def _encode(hit: "Hit", calls: "FoundCalls | None") -> dict[str, object]:
 class _EarlyHits:
     """Shows results while transcripts are still read, if that takes more than a moment.
 
-    ``waiting``: those that were not shown.
+    ``unshown``: those that were not shown.
     """
 
     def __init__(self, bar: ProgressBar, show: "Callable[[list[Hit]], None]") -> None:
-        self.waiting: list[Hit] = []
+        self.unshown: list[Hit] = []
         self.has_shown = False
         self._bar = bar
         self._show = show
-        self._known = set[tuple[str, str]]()
+        self._seen_keys = set[tuple[str, str]]()
 
     def report_progress(self, done: int, total: int) -> None:
         self._bar(done, total)
@@ -251,17 +260,17 @@ class _EarlyHits:
 
     def report_hit(self, hit: "Hit") -> bool:
         key = hit.row.agent_folder, hit.row.name
-        if key not in self._known:  # else the search began again
-            self._known.add(key)
-            self.waiting.append(hit)
+        if key not in self._seen_keys:  # else the search began again
+            self._seen_keys.add(key)
+            self.unshown.append(hit)
             self._show_waiting()
         return True
 
     def _show_waiting(self) -> None:
-        if self._bar.has_begun and self.waiting:
+        if self._bar.has_begun and self.unshown:
             self._bar.hide()
-            self._show(self.waiting)
-            self.waiting, self.has_shown = [], True
+            self._show(self.unshown)
+            self.unshown, self.has_shown = [], True
 
 
 def _format_hits(store: CommandStore, hits: "list[Hit]", target: Screen, options: list[str]) -> Iterator[str]:
@@ -281,17 +290,17 @@ def _format_hits(store: CommandStore, hits: "list[Hit]", target: Screen, options
 
 
 @dataclass(frozen=True, slots=True)
-class _Try:
-    """A search. ``about``: how it differs from what was asked, if it does."""
+class _Attempt:
+    """A search. ``explanation``: how it differs from what was asked, if it does."""
 
     request: "SearchRequest"
     calls: "CallQuery"
-    about: str = ""
+    explanation: str = ""
 
 
 def _explain_no_hits(
     words: list[str],
-    tries: list[_Try],
+    attempts: list[_Attempt],
     path: str,
     parts: list[TurnPart] | None,
     options: list[str],
@@ -302,18 +311,18 @@ def _explain_no_hits(
     it; None: nobody has looked."""
     from acp_proxy.tools.search.query import widen_query
 
-    single = " ".join(words).split()
-    place = sanitize.make_line(path)
-    if not single:
-        other = ", nor on another of that name" if len(tries) > 1 else ""
-        return f"No tool call on {place} matches{other}. Try fewer options." if path else _NO_CALL
+    single_words = " ".join(words).split()
+    shown_path = sanitize.make_line(path)
+    if not single_words:
+        more_text = ", nor on another of that name" if len(attempts) > 1 else ""
+        return f"No tool call on {shown_path} matches{more_text}. Try fewer options." if path else _NO_CALL
     text = "Nothing matches"
     if widen_query(words) is not None:
         text += ", not even as the beginning of a word"
     if in_output is False:
         text += ", nor in what tools printed"
-    text += f" (--file is {place})." if path else "."
-    if len(single) > 1:
+    text += f" (--file is {shown_path})." if path else "."
+    if len(single_words) > 1:
         text += " Try fewer words."
     if parts or in_output is False:
         return text
@@ -322,21 +331,27 @@ def _explain_no_hits(
 
 
 def _suggest_words(
-    store: CommandStore, request: "SearchRequest", words: list[str], options: list[str], of_store: list[str]
+    store: CommandStore, request: "SearchRequest", words: list[str], options: list[str], store_option: list[str]
 ) -> str:
     """A line about what the user may have meant; empty if nothing is near. ``options``: for another search;
-    ``of_store``: for any command."""
+    ``store_option``: for any command."""
     from acp_proxy.tools.search.nearby import correct_words, explain_operators, find_by_id
 
-    single = " ".join(words).split()
-    if operators := explain_operators(single):
+    single_words = " ".join(words).split()
+    if operators := explain_operators(single_words):
         return operators
-    if rows := find_by_id(store, single):
-        name, other = ("the id of a session", "show") if len(rows) == 1 else ("the beginning of several ids", "list")
-        return f"This is {name}: {sanitize.make_line(format_command(other, single, *of_store))}"
-    near = correct_words(store, request, single)
-    kept = [*_repeat_parts(request.parts), *options]
-    return f"Did you mean: {sanitize.make_line(format_command('search', near, *kept))}" if near is not None else ""
+    if rows := find_by_id(store, single_words):
+        id_kind, command = (
+            ("the id of a session", "show") if len(rows) == 1 else ("the beginning of several ids", "list")
+        )
+        return f"This is {id_kind}: {sanitize.make_line(format_command(command, single_words, *store_option))}"
+    corrected = correct_words(store, request, single_words)
+    repeated = [*_repeat_parts(request.parts), *options]
+    return (
+        f"Did you mean: {sanitize.make_line(format_command('search', corrected, *repeated))}"
+        if corrected is not None
+        else ""
+    )
 
 
 def _repeat_parts(parts: Sequence[TurnPart]) -> list[str]:
@@ -357,7 +372,7 @@ def _explain_full_disk(store: CommandStore) -> Iterator[None]:
     try:
         yield
     except Unreadable as problem:
-        if problem.name not in _NO_ROOM:
+        if problem.name not in _DISK_FULL:
             raise
         raise AcpProxyError(
             f"the disk of {store.root} is too full for the search tables. Free some space and search again; "
@@ -370,6 +385,6 @@ def _handle_interrupt(store: CommandStore) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        kept = " The next search continues where this one stopped." if store.read_only_reason is None else ""
-        typer.echo(f"Interrupted.{kept}", err=True)
+        hint = " The next search continues where this one stopped." if store.read_only_reason is None else ""
+        typer.echo(f"Interrupted.{hint}", err=True)
         raise typer.Exit(INTERRUPTED) from None

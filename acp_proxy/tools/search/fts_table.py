@@ -33,9 +33,9 @@ from acp_proxy.transcript.titles import shorten_masks
 SCHEMA = 3
 _BUSY_SECONDS = 5.0
 _TRANSCRIPT_BITS = 24
-_TRANSCRIPT = (1 << _TRANSCRIPT_BITS) - 1
+_TRANSCRIPT_MASK = (1 << _TRANSCRIPT_BITS) - 1
 """A turn is numbered by the second in which it began and its transcript's id: 16 million ids per table are enough."""
-_LATEST = (1 << 63) - 1  # above every such number
+_MOST_DOC = (1 << 63) - 1  # above every such number
 
 TRANSCRIPTS = """
 CREATE TABLE transcripts(
@@ -95,12 +95,12 @@ class TurnText:
     """A turn's text in each column of a table. Number 0 is the session's title."""
 
     number: int
-    at: str
+    started_at: str
     texts: tuple[str, ...]
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The text of all columns."""
         return "".join(self.texts)
 
 
@@ -108,13 +108,13 @@ class TurnText:
 class Addition(Generic[Row]):
     """What to add for a transcript: its title and the ``turns`` after the first ``kept_turns`` ones.
 
-    ``before``: what the table had when the transcript was read; None: nothing. ``after``: what it has with the
+    ``old_state``: what the table had when the transcript was read; None: nothing. ``new_state``: what it has with the
     addition.
     """
 
     key: Key
-    before: IndexedTranscript | None
-    after: IndexedTranscript
+    old_state: IndexedTranscript | None
+    new_state: IndexedTranscript
     kept_turns: int
     turns: list[Row]
 
@@ -124,7 +124,7 @@ class Excerpt:
     """A part of a matching turn. ``turn``: its number. ``marks``: start and end of each match in ``text``."""
 
     turn: int
-    at: str
+    stamp: str
     text: str
     marks: list[tuple[int, int]]
 
@@ -155,7 +155,7 @@ class TranscriptTable(ABC, Generic[Row]):
     TABLES: ClassVar[str]
 
     def __init__(self, path: Path | None) -> None:
-        """Raises FileNotFoundError if the file is removed at this moment; ``sqlite3.Error``, OSError."""
+        """Raises FileNotFoundError if the file is removed at this moment, ``sqlite3.Error``, OSError."""
         self.path = path
         if path is None:
             self._database = sqlite3.connect(":memory:", isolation_level=None)
@@ -196,25 +196,25 @@ class TranscriptTable(ABC, Generic[Row]):
         """Add to transcripts in one transaction; skips those that another process has changed in the meantime."""
         self._database.execute("BEGIN IMMEDIATE")
         try:
-            for work in batch:
-                self._put(work)
+            for addition in batch:
+                self._put(addition)
         except BaseException:
             self._database.execute("ROLLBACK")
             raise
         self._database.execute("COMMIT")
 
     def check(self) -> None:
-        """Raises ``sqlite3.DatabaseError`` if SQLite finds the table damaged."""
+        """Check the table. Raises ``sqlite3.DatabaseError`` if SQLite finds it damaged."""
         if self._database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
             raise sqlite3.DatabaseError("it is damaged")
 
-    def _put(self, work: Addition[Row]) -> None:
-        if self.find_transcript(work.key) != work.before:
+    def _put(self, addition: Addition[Row]) -> None:
+        if self.find_transcript(addition.key) != addition.old_state:
             return
-        seen, place = work.after, work.after.last_turn
-        extent = seen.created, seen.inode, seen.size, place.offset, place.line, place.turns
-        if work.before is None:
-            values = (None, *work.key, *extent)
+        new_state, last_turn = addition.new_state, addition.new_state.last_turn
+        extent = new_state.created, new_state.inode, new_state.size, last_turn.offset, last_turn.line, last_turn.turns
+        if addition.old_state is None:
+            values = (None, *addition.key, *extent)
             id = (
                 self._database.execute(
                     f"INSERT INTO transcripts VALUES ({_format_placeholders(values)})", values
@@ -222,18 +222,18 @@ class TranscriptTable(ABC, Generic[Row]):
                 or 0
             )
         else:
-            id = work.before.id
+            id = addition.old_state.id
             self._database.execute(
                 "UPDATE transcripts SET created = ?, inode = ?, size = ?, place_offset = ?, place_line = ?,"
                 " place_turns = ? WHERE id = ?",
                 (*extent, id),
             )
-        self._remove(id, work.kept_turns)
-        self._add(id, work.turns)
+        self._remove(id, addition.kept_turns)
+        self._add(id, addition.turns)
 
     @abstractmethod
-    def _remove(self, transcript: int, kept: int) -> None:
-        """Remove what is not of the first ``kept`` turns."""
+    def _remove(self, transcript: int, kept_turns: int) -> None:
+        """Remove what is not of the first ``kept_turns`` turns."""
 
     @abstractmethod
     def _add(self, transcript: int, turns: list[Row]) -> None: ...
@@ -247,13 +247,13 @@ class SearchTable(TranscriptTable[TurnText]):
 
     KIND = ""
     SCHEMA = SCHEMA
-    COLUMNS: ClassVar[tuple[str, ...]] = (query.SAID, query.ASIDE)
+    COLUMNS: ClassVar[tuple[str, ...]] = (query.SAID_COLUMN, query.ASIDE_COLUMN)
     TABLES = make_tables(COLUMNS, SCHEMA)
 
     def find_turns(self, fts_query: str, since: str | None, until: str | None) -> list[int]:
         """The numbers of the turns that match, newest first; ``decode_transcript`` gives a turn's transcript."""
         earliest = count_seconds(since) << _TRANSCRIPT_BITS if since is not None else 0
-        latest = count_seconds(until) << _TRANSCRIPT_BITS if until is not None else _LATEST
+        latest = count_seconds(until) << _TRANSCRIPT_BITS if until is not None else _MOST_DOC
         rows = self._database.execute(
             "SELECT rowid FROM said WHERE said MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC",
             (fts_query, earliest, latest),
@@ -277,16 +277,16 @@ class SearchTable(TranscriptTable[TurnText]):
 
     def make_excerpt(self, fts_query: str, doc: int) -> Excerpt | None:
         """An excerpt of a turn that ``find_turns`` returned; None if the turn has changed."""
-        marked = ", ".join(f"highlight(said, {column}, ?1, ?2)" for column in range(len(self.COLUMNS)))
+        marked_columns = ", ".join(f"highlight(said, {column}, ?1, ?2)" for column in range(len(self.COLUMNS)))
         row = self._database.execute(
-            f"SELECT number, at, {marked} FROM said JOIN turns ON doc = said.rowid"
+            f"SELECT number, at, {marked_columns} FROM said JOIN turns ON doc = said.rowid"
             " WHERE said MATCH ?3 AND said.rowid = ?4 AND transcript = ?5",
             (query.BEGIN, query.END, fts_query, doc, decode_transcript(doc)),
         ).fetchone()
         if row is None:
             return None
-        number, at, *texts = row
-        return Excerpt(number, at, *make_excerpt_text(zip(self.COLUMNS, texts, strict=True)))
+        number, stamp, *texts = row
+        return Excerpt(number, stamp, *make_excerpt_text(zip(self.COLUMNS, texts, strict=True)))
 
     def list_words(self, beginning: str, lengths: range) -> Iterator[str]:
         """The words that begin so and have so many letters, as the table has them: in lower case, without accents."""
@@ -305,33 +305,37 @@ class SearchTable(TranscriptTable[TurnText]):
             " WHERE agent = ? AND name = ? ORDER BY number",
             key,
         )
-        return [TurnText(number, at, tuple(texts)) for number, at, *texts in rows]
+        return [TurnText(number, stamp, tuple(texts)) for number, stamp, *texts in rows]
 
     def check(self) -> None:
         super().check()
         self._database.execute("INSERT INTO said(said) VALUES ('integrity-check')")
 
-    def _remove(self, transcript: int, kept: int) -> None:
-        """Remove the title, and all turns after the first ``kept``."""
+    def _remove(self, transcript: int, kept_turns: int) -> None:
+        """Remove the title, and all turns after the first ``kept_turns``."""
         docs = self._database.execute(
-            "SELECT doc FROM turns WHERE transcript = ? AND (number > ? OR number = 0)", (transcript, kept)
+            "SELECT doc FROM turns WHERE transcript = ? AND (number > ? OR number = 0)", (transcript, kept_turns)
         ).fetchall()
         self._database.executemany("DELETE FROM said WHERE rowid = ?", docs)
         self._database.execute(
-            "DELETE FROM turns WHERE transcript = ? AND (number > ? OR number = 0)", (transcript, kept)
+            "DELETE FROM turns WHERE transcript = ? AND (number > ? OR number = 0)", (transcript, kept_turns)
         )
 
     def _add(self, transcript: int, turns: list[TurnText]) -> None:
         """Add turns. Their numbers order them by time, so that a query finds the newest first without other data."""
-        taken = {doc for (doc,) in self._database.execute("SELECT doc FROM turns WHERE transcript = ?", (transcript,))}
+        docs_taken = {
+            doc for (doc,) in self._database.execute("SELECT doc FROM turns WHERE transcript = ?", (transcript,))
+        }
         insert = f"INSERT INTO said(rowid, {', '.join(self.COLUMNS)}) VALUES (?{', ?' * len(self.COLUMNS)})"
         for turn in turns:
-            doc = (count_seconds(turn.at) << _TRANSCRIPT_BITS) + transcript
-            while doc in taken:
+            doc = (count_seconds(turn.started_at) << _TRANSCRIPT_BITS) + transcript
+            while doc in docs_taken:
                 doc += 1 << _TRANSCRIPT_BITS
-            taken.add(doc)
+            docs_taken.add(doc)
             self._database.execute(insert, (doc, *turn.texts))
-            self._database.execute("INSERT INTO turns VALUES (?, ?, ?, ?)", (transcript, turn.number, turn.at, doc))
+            self._database.execute(
+                "INSERT INTO turns VALUES (?, ?, ?, ?)", (transcript, turn.number, turn.started_at, doc)
+            )
 
 
 class PartTable(SearchTable):
@@ -359,36 +363,36 @@ def make_texts(turn: SearchedTurn) -> tuple[str, ...]:
 
 def matches_transcript(table: SearchTable, key: Key, path: Path) -> bool:
     """Whether the table has the transcript's text, as far as it was read."""
-    seen, in_table = table.find_transcript(key), {turn.number: turn.texts for turn in table.list_turns(key)}
+    table_state, in_table = table.find_transcript(key), {turn.number: turn.texts for turn in table.list_turns(key)}
     try:
         reading = Reading(path)
     except FileNotFoundError:
-        return seen is None or table.find_transcript(key) is None
+        return table_state is None or table.find_transcript(key) is None
     except (OSError, NewerFormat):
         return True  # verifying the file reports this
     with closing(reading):
-        if seen is None:
+        if table_state is None:
             return True
         header = reading.header or reading.rebuild_header()
-        if header is None or (header.created_at, reading.inode) != (seen.created, seen.inode):
+        if header is None or (header.created_at, reading.inode) != (table_state.created, table_state.inode):
             return True  # the next search reads it again
-        if reading.size < seen.size:  # as above: it was restored from a backup
+        if reading.size < table_state.size:  # as above: it was restored from a backup
             return True
-        reading.size = seen.size
+        reading.size = table_state.size
         in_transcript = {turn.number: make_texts(turn) for turn in TurnReader(BEGINNING).read(reading)}
-    last = max(in_transcript, default=0)  # the table may have more of it: a line without its newline
-    whole = {number: texts for number, texts in in_transcript.items() if any(texts) and number != last}
-    none = ("",) * len(table.COLUMNS)
+    last_turn = max(in_transcript, default=0)  # the table may have more of it: a line without its newline
+    complete_turns = {number: texts for number, texts in in_transcript.items() if any(texts) and number != last_turn}
+    empty_texts = ("",) * len(table.COLUMNS)
     return (
-        whole == {number: texts for number, texts in in_table.items() if 0 < number < last}
-        and all(map(str.startswith, in_table.get(last, none), in_transcript.get(last, none)))
-        and max(in_table, default=0) <= last + 1
+        complete_turns == {number: texts for number, texts in in_table.items() if 0 < number < last_turn}
+        and all(map(str.startswith, in_table.get(last_turn, empty_texts), in_transcript.get(last_turn, empty_texts)))
+        and max(in_table, default=0) <= last_turn + 1
     )
 
 
 def decode_transcript(doc: int) -> int:
     """The transcript of a turn, by what ``SearchTable.find_turns`` calls the turn."""
-    return doc & _TRANSCRIPT
+    return doc & _TRANSCRIPT_MASK
 
 
 def decode_second(doc: int) -> int:
@@ -396,35 +400,35 @@ def decode_second(doc: int) -> int:
     return doc >> _TRANSCRIPT_BITS
 
 
-def find_or_create(layout: Layout, digit: str, table: type[TranscriptTable[Row]]) -> Path | None:
+def find_or_create(layout: Layout, digit: str, table_class: type[TranscriptTable[Row]]) -> Path | None:
     """The path of a digit's table of this class, created if it is missing; None if SQLite can use no file in the store.
 
     If two processes created one at the same moment, the first by name stays.
     """
     if not layout.can_use_sqlite:
         return None
-    kept = None
-    for path in layout.list_search_tables(digit, table.KIND):
-        if kept is None and not is_emptied(path):
-            kept = path
+    table_path = None
+    for path in layout.list_search_tables(digit, table_class.KIND):
+        if table_path is None and not is_emptied(path):
+            table_path = path
         else:
             with suppress(PermissionError):  # on Windows, while another process uses it; the next search tries again
                 layout.remove_search_table(path)
-    return kept or _create(layout.make_search_table_path(digit, table.KIND), table.TABLES)
+    return table_path or _create(layout.make_search_table_path(digit, table_class.KIND), table_class.TABLES)
 
 
 def _create(path: Path, tables: str) -> Path:
     """Create a table under another name first, so that nobody opens an incomplete one."""
-    new = path.with_suffix(".new")
-    private_files.close(private_files.open_private(new, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+    unfinished = path.with_suffix(".new")
+    private_files.close(private_files.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL))
     try:
-        with _report_removal(new), closing(sqlite3.connect(new, isolation_level=None)) as database:
+        with _report_removal(unfinished), closing(sqlite3.connect(unfinished, isolation_level=None)) as database:
             database.execute("PRAGMA synchronous = OFF")  # after a power loss it is rebuilt
             database.execute("PRAGMA journal_mode = WAL")
             database.executescript(tables)
-        new.replace(path)
+        unfinished.replace(path)
     finally:
-        new.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
     return path
 
 
@@ -445,10 +449,10 @@ def _decode_transcript_row(
     return IndexedTranscript(created, inode, size, TurnStart(offset, line, turns), id)
 
 
-def count_seconds(at: str) -> int:
+def count_seconds(stamp: str) -> int:
     """A time in a transcript as ``decode_second`` gives it; 0 if it is none."""
-    normal = timestamps.normalize(at)
-    return max(0, int(datetime.fromisoformat(normal).timestamp())) if normal is not None else 0
+    normalized = timestamps.normalize(stamp)
+    return max(0, int(datetime.fromisoformat(normalized).timestamp())) if normalized is not None else 0
 
 
 def _format_placeholders(values: tuple[object, ...]) -> str:

@@ -37,11 +37,11 @@ _UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
     "\uac00-\ud7af\uff66-\uffdc"  # Korean, whose words have their endings on them; half-width forms
 )
-_RUN = re.compile(f"[{_UNSPACED}]+")
+_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _NO_TEXT = re.compile("[\x00-\x08\x0b-\x1d\x1f\x7f\ud800-\udfff]")
 _SHARP_S = re.compile("ss|ß", re.IGNORECASE)
 _MOST_SPELLINGS = 8
-_PART = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
+_QUOTED_OR_WORD = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
 
 
 def separate_words(text: str) -> str:
@@ -49,7 +49,7 @@ def separate_words(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     text = _NO_TEXT.sub(" ", text)
-    return text if text.isascii() else _RUN.sub(lambda run: f"{SPACE}{SPACE.join(run[0])}{SPACE}", text)
+    return text if text.isascii() else _UNSPACED_RUN.sub(lambda run: f"{SPACE}{SPACE.join(run[0])}{SPACE}", text)
 
 
 def join_words(text: str) -> str:
@@ -57,20 +57,20 @@ def join_words(text: str) -> str:
     return text.replace(SPACE, "")
 
 
-SAID = "text"
-"""What user and agents said and the titles of tool calls, without thoughts, plans and failures: a column."""
-ASIDE = "aside"
-"""Thoughts, plans and failures: another."""
+SAID_COLUMN = "text"
+"""The column with what user and agents said and the titles of tool calls, without thoughts, plans and failures."""
+ASIDE_COLUMN = "aside"
+"""The column with thoughts, plans and failures."""
 
 
-def limit_to_said(question: str) -> str:
-    """The SQLite query for the same in what was said."""
-    return f"{SAID} : ({question})"
+def limit_to_said(fts_query: str) -> str:
+    """The same query, for what was said alone (``SAID_COLUMN``)."""
+    return f"{SAID_COLUMN} : ({fts_query})"
 
 
-def limit_to_parts(question: str, parts: Iterable[TurnPart]) -> str:
-    """The SQLite query for the same in these parts of a turn, which are columns: each word in any of them."""
-    return f"{{{' '.join(parts)}}} : ({question})"
+def limit_to_parts(fts_query: str, parts: Iterable[TurnPart]) -> str:
+    """The same query, for these parts of a turn alone, which are columns: each word may be in any of them."""
+    return f"{{{' '.join(parts)}}} : ({fts_query})"
 
 
 def close_quotes(words: Iterable[str]) -> list[str]:
@@ -83,10 +83,10 @@ def make_query(words: Iterable[str]) -> str:
 
     Raises UsageError if there is no letter or digit to search for.
     """
-    wanted = split_query(words)
-    if not wanted:
+    terms = split_query(words)
+    if not terms:
         raise UsageError('there is nothing to search for. Give words of letters or digits: login, log*, "log in"')
-    return " AND ".join(wanted) if any("(" in term for term in wanted) else " ".join(wanted)
+    return (" AND " if any("(" in term for term in terms) else " ").join(terms)
 
 
 def split_query(words: Iterable[str]) -> list[str]:
@@ -129,7 +129,7 @@ def _split_parts(word: str) -> Iterator[str]:
     if '"' not in word:
         yield word
         return
-    for part in _PART.finditer(word):
+    for part in _QUOTED_OR_WORD.finditer(word):
         yield part[3] or part[1] + part[2]
 
 

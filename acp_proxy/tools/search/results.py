@@ -19,22 +19,22 @@ from acp_proxy.views.sanitize import RUNNING, make_line
 if TYPE_CHECKING:  # imported late: pipes do not need it
     from rich.text import Text
 
-_FOUND = "bold red"
+_FOUND_STYLE = "bold red"
 _INDENT = "  "
 _BEGIN, _END = "\x02", "\x03"
 """Around a found word, while directories are removed: no printable text has them."""
 _NARROWEST = 20  # columns of text: narrower terminals wrap by themselves
-_LISTED = 10  # further turns to list
+_MOST_LISTED = 10  # further turns to list
 
 
 @dataclass(frozen=True, slots=True)
 class SearchLook:
-    """``is_dressed``: words may be emphasised, in ``colours`` or without. ``home``: the directory shown as ``~``.
-    ``agents``: the names shown for agents' folders.
+    """How results appear. ``is_formatted``: words may be emphasised, in ``colours`` or without. ``home``: the directory
+    shown as ``~``. ``agents``: the names shown for agents' folders.
     """
 
     width: int
-    is_dressed: bool
+    is_formatted: bool
     colours: bool
     now: datetime
     home: str = ""
@@ -46,12 +46,12 @@ def format_hit(hit: Hit, command: str, look: SearchLook) -> str:
     from rich.console import Console
     from rich.text import Text
 
-    row, into = hit.row, StringIO()
+    row, output = hit.row, StringIO()
     console = Console(
-        file=into,
+        file=output,
         width=look.width,
         force_terminal=True,
-        color_system="standard" if look.is_dressed else None,
+        color_system="standard" if look.is_formatted else None,
         no_color=not look.colours,
         legacy_windows=False,
         emoji=False,
@@ -59,26 +59,26 @@ def format_hit(hit: Hit, command: str, look: SearchLook) -> str:
         highlight=False,
     )
     console.print(Text(make_line(formatting.strip_markdown(row.title or "") or "(no title)"), style="bold"))
-    about = (
+    facts = (
         make_line(look.agents.get(row.agent_folder) or name_agent(row.agent_folder)),
         formatting.shorten_home(make_line(row.cwd or ""), look.home),
-        formatting.format_age(hit.at, look.now),
+        formatting.format_age(hit.last_match_at, look.now),
         "copy" if row.copy_of else "",
         RUNNING if row.is_running else "",
     )
-    console.print(Text(" · ".join(filter(None, about)), style="dim"))
-    places = [_format_excerpt(excerpt, row.cwd) for excerpt in hit.excerpts]
-    if more := hit.turns[len(hit.excerpts) :]:
-        places.append(Text(f"and {_format_numbers(more)}"))
-    for place in places:
-        for text in place.wrap(console, max(look.width - len(_INDENT), _NARROWEST)):
+    console.print(Text(" · ".join(filter(None, facts)), style="dim"))
+    lines = [_format_excerpt(excerpt, row.cwd) for excerpt in hit.excerpts]
+    if other_turns := hit.turns[len(hit.excerpts) :]:
+        lines.append(Text(f"and {_format_numbers(other_turns)}"))
+    for line in lines:
+        for text in line.wrap(console, max(look.width - len(_INDENT), _NARROWEST)):
             text.rstrip()
             console.print(Text(_INDENT).append(text), soft_wrap=True)
     console.print(Text(_INDENT).append(make_line(command), style="cyan"), soft_wrap=True)
-    if others := hit.turns[1:]:  # on a line of its own: the command above it can be copied whole
-        console.print(Text(f"{_INDENT}(and {_format_numbers(others)})", style="dim"), soft_wrap=True)
+    if further_turns := hit.turns[1:]:  # on a line of its own: the command above it can be copied whole
+        console.print(Text(f"{_INDENT}(and {_format_numbers(further_turns)})", style="dim"), soft_wrap=True)
     console.print()
-    return into.getvalue()
+    return output.getvalue()
 
 
 def format_lines(hit: Hit) -> Iterator[str]:
@@ -91,18 +91,18 @@ def format_lines(hit: Hit) -> Iterator[str]:
             row.title or "",
             row.agent_folder,
             row.cwd or "",
-            excerpt.at,
+            excerpt.stamp,
             excerpt.text,
         )
         yield "\t".join(make_line(text) for text in texts)
 
 
 def encode_hit(hit: Hit, calls: Mapping[int, Sequence[CallSummary]] | None = None) -> dict[str, Any]:
-    """``calls``: by turn, if the search was for calls."""
+    """A hit as JSON. ``calls``: by turn, if the search was for calls."""
     excerpts: list[dict[str, Any]] = [
         {
             "turn": excerpt.turn or None,
-            "at": excerpt.at,
+            "at": excerpt.stamp,
             "text": excerpt.text,
             "marks": [list(mark) for mark in excerpt.marks],
         }
@@ -127,16 +127,16 @@ def _encode_call(call: CallSummary) -> dict[str, Any]:
 def split_excerpt(excerpt: Excerpt, cwd: str | None) -> Iterator[tuple[str, bool]]:
     """The pieces of an excerpt, on one line, with paths relative to ``cwd``; and whether each is what
     was searched for."""
-    line, at, pieces = make_line(excerpt.text), 0, list[str]()
+    line, position, pieces = make_line(excerpt.text), 0, list[str]()
     for start, end in excerpt.marks:
-        pieces += [line[at:start], _BEGIN, line[start:end], _END]
-        at = end
+        pieces += [line[position:start], _BEGIN, line[start:end], _END]
+        position = end
     # Directories go after the words are marked, since their places are those in the text with them.
-    text = "".join([*pieces, line[at:]])
-    inside = (cwd or "").rstrip("/")
-    for piece in (text.replace(f"{inside}/", "") if inside else text).split(_BEGIN):
-        word, is_marked, rest = piece.partition(_END)
-        yield from ((word, bool(is_marked)), (rest, False))
+    text = "".join([*pieces, line[position:]])
+    cwd_prefix = (cwd or "").rstrip("/")
+    for piece in (text.replace(f"{cwd_prefix}/", "") if cwd_prefix else text).split(_BEGIN):
+        word, is_marked, text_behind = piece.partition(_END)
+        yield from ((word, bool(is_marked)), (text_behind, False))
 
 
 def _format_excerpt(excerpt: Excerpt, cwd: str | None) -> "Text":
@@ -144,11 +144,11 @@ def _format_excerpt(excerpt: Excerpt, cwd: str | None) -> "Text":
 
     text = Text().append(f"turn {excerpt.turn}  " if excerpt.turn else "title  ", style="green")
     for piece, is_found in split_excerpt(excerpt, cwd):
-        text.append(piece, style=_FOUND if is_found else "")
+        text.append(piece, style=_FOUND_STYLE if is_found else "")
     return text
 
 
 def _format_numbers(turns: list[int]) -> str:
-    shown = ", ".join(str(turn) for turn in turns[:_LISTED])
+    numbers = ", ".join(str(turn) for turn in turns[:_MOST_LISTED])
     noun = "turn" if len(turns) == 1 else "turns"
-    return f"{noun} {shown}" + (f" and {len(turns) - _LISTED} more" if len(turns) > _LISTED else "")
+    return f"{noun} {numbers}" + (f" and {len(turns) - _MOST_LISTED} more" if len(turns) > _MOST_LISTED else "")

@@ -1,6 +1,6 @@
 """Searches all transcripts: adds what changed since the last search to the search tables, and looks up the words.
 
-The newest sessions are added first. A match is told as soon as no newer one can come, and a search that has its results
+The newest sessions are added first. A match is reported as soon as no newer one can come, and a search that has enough
 leaves the rest to the next one. Only the searching process does this, never a relay. The tables are compared with the
 index's data on each transcript, so there is nothing else to keep: an interrupted search is continued by the next one,
 and a table that is missing or cannot be trusted is rebuilt. Other processes may search, record and delete at the same
@@ -94,12 +94,12 @@ class SearchRequest:
 class Hit:
     """A session that matches.
 
-    ``at``: when its last matching turn began. ``turns``: the matching turns' numbers; empty if only the title matches.
-    ``excerpts``: of the first matching turns, or of the title.
+    ``last_match_at``: when its last matching turn began. ``turns``: the matching turns' numbers; empty if only the
+    title matches. ``excerpts``: of the first matching turns, or of the title.
     """
 
     row: ListedSession
-    at: str
+    last_match_at: str
     turns: list[int]
     excerpts: list[Excerpt]
 
@@ -140,7 +140,8 @@ def search_store(
 def _search(
     layout: Layout, index: Index, request: SearchRequest, progress: Progress, report_hit: ReportHit
 ) -> SearchResult:
-    """Raises NoFullText, Unreadable; ``sqlite3.Error`` if it is the index's."""
+    """Bring the tables up to date, and search in them. Raises NoFullText, Unreadable; ``sqlite3.Error`` if it is the
+    index's."""
     if not index.select("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'", ()):
         raise NoFullText
     if not request.agents:  # do not create tables
@@ -165,35 +166,37 @@ def _open_tables(
     """The tables that have what is asked for, and the request as they answer it. Raises as ``TranscriptTables``."""
     if not request.parts:
         return SearchTables(layout, index, stack), request
-    wanted = request.change_queries(lambda question: limit_to_parts(question, request.parts))
-    return PartTables(layout, index, stack), wanted
+    request_for_parts = request.change_queries(lambda fts_query: limit_to_parts(fts_query, request.parts))
+    return PartTables(layout, index, stack), request_for_parts
 
 
 class TranscriptTables(ABC, Generic[Row, Table]):
     """The sixteen tables of one class, opened before any text that will be put into them is read."""
 
-    def __init__(self, layout: Layout, index: Index, stack: ExitStack, table: type[Table]) -> None:
+    def __init__(self, layout: Layout, index: Index, stack: ExitStack, table_class: type[Table]) -> None:
         """``stack`` closes the tables. Raises TableReplaced, OSError, Unreadable."""
         self._layout = layout
         self._index = index
-        self._table = table
+        self._table_class = table_class
         self._by_digit: dict[str, Table] = {}
         for digit in DIGITS:
             with self._replace_broken(digit):
-                self._by_digit[digit] = stack.enter_context(closing(table(find_or_create(layout, digit, table))))
+                self._by_digit[digit] = stack.enter_context(
+                    closing(table_class(find_or_create(layout, digit, table_class)))
+                )
 
     def update(self, agents: Sequence[str], progress: Progress) -> Iterator[int]:
         """Add what changed in these agents' transcripts, the newest first. Raises TableReplaced, OSError, Unreadable.
 
         Yields after each batch: the second from which on there is nothing more to add; 0 at the end.
         """
-        behind = self._list_outdated(agents)
-        done = 0
-        for count in self._add_in_batches([key for _, key in behind]):
-            done += count
-            progress(done, len(behind))
-            if done < len(behind):
-                yield count_seconds(behind[done][0]) + 1
+        outdated = self._list_outdated(agents)
+        done_count = 0
+        for count in self._add_in_batches([key for _, key in outdated]):
+            done_count += count
+            progress(done_count, len(outdated))
+            if done_count < len(outdated):
+                yield count_seconds(outdated[done_count][0]) + 1
         yield 0
 
     def measure_outdated(self, agents: Sequence[str]) -> int:
@@ -212,7 +215,7 @@ class TranscriptTables(ABC, Generic[Row, Table]):
         rows = (decode_row(row, "") for row in self._index.select(query, key))
         return next(complete_rows(self._layout, rows), None)
 
-    def find_within(self, request: "SearchRequest") -> set[Key] | None:
+    def find_keys_in_scope(self, request: "SearchRequest") -> set[Key] | None:
         """The transcripts of sessions in the directory and on the branch that are asked for; None if all are."""
         if request.cwd is None and not request.branch:
             return None
@@ -231,67 +234,69 @@ class TranscriptTables(ABC, Generic[Row, Table]):
 
     def _list_outdated(self, agents: Sequence[str]) -> list[tuple[str, Key]]:
         """The transcripts whose data in a table differs from the index's, with the times of last use; newest first."""
-        seen: set[Extent] = set()
+        in_tables: set[Extent] = set()
         for digit, table in self._by_digit.items():
             with self._replace_broken(digit):
-                seen.update(table.list_extents())
+                in_tables.update(table.list_extents())
         # After the tables, as what other processes add to a table is in the index before. In the other order, it would
         # look like text of a transcript that is gone.
         in_index = set(self._index.select("SELECT agent, name, created, inode, size FROM transcripts", ()))
-        for agent_folder, name, *_ in seen - in_index:
+        for agent_folder, name, *_ in in_tables - in_index:
             table = self._by_digit[file_names.find_table_digit(name)]
             if table.path is not None and not self._index.has_row(agent_folder, name):
                 table.close()  # Windows does not remove an open file
                 self._layout.remove_search_tables(name)  # removed by hand: remove every table with its words
                 raise TableReplaced
-        behind = {(agent_folder, name) for agent_folder, name, *_ in in_index - seen if agent_folder in agents}
-        if not behind:
+        outdated_keys = {
+            (agent_folder, name) for agent_folder, name, *_ in in_index - in_tables if agent_folder in agents
+        }
+        if not outdated_keys:
             return []
         query = (  # all at once: 100,000 sessions, one after the other, take many seconds
             f"SELECT {LAST_USED_SQL}, agent, name FROM transcripts"
             " WHERE agent IN (SELECT value FROM json_each(?)) AND name IN (SELECT value FROM json_each(?))"
         )
-        names = json.dumps([name for _, name in behind])
+        names = json.dumps([name for _, name in outdated_keys])
         dated_keys = (
-            (used, (agent_folder, name))
-            for used, agent_folder, name in self._index.select(query, (json.dumps(agents), names))
+            (last_used, (agent_folder, name))
+            for last_used, agent_folder, name in self._index.select(query, (json.dumps(agents), names))
         )
-        return sorted((dated_key for dated_key in dated_keys if dated_key[1] in behind), reverse=True)
+        return sorted((dated_key for dated_key in dated_keys if dated_key[1] in outdated_keys), reverse=True)
 
-    def _add_in_batches(self, behind: list[Key]) -> Iterator[int]:
+    def _add_in_batches(self, keys: list[Key]) -> Iterator[int]:
         """Add transcripts in batches; yields the number of transcripts in each."""
-        left, most = deque(behind), _FIRST_BATCH
-        while left:
+        pending, most_transcripts = deque(keys), _FIRST_BATCH
+        while pending:
             batch: dict[str, list[Addition[Row]]] = {}
-            size, count, until = 0, 0, time.monotonic() + _BATCH_SECONDS
-            while left and count < most and size <= _BATCH_SIZE and time.monotonic() < until:
-                key = left.popleft()
+            size, count, deadline = 0, 0, time.monotonic() + _BATCH_SECONDS
+            while pending and count < most_transcripts and size <= _BATCH_SIZE and time.monotonic() < deadline:
+                key = pending.popleft()
                 digit = file_names.find_table_digit(key[1])
-                work, count = self._read_addition(digit, key), count + 1
-                if work is not None:
-                    batch.setdefault(digit, []).append(work)
-                    size += sum(len(turn.text) for turn in work.turns)
-            most *= 2
-            for digit, works in batch.items():
+                addition, count = self._read_addition(digit, key), count + 1
+                if addition is not None:
+                    batch.setdefault(digit, []).append(addition)
+                    size += sum(len(turn.text) for turn in addition.turns)
+            most_transcripts *= 2
+            for digit, additions in batch.items():
                 with self._replace_broken(digit):
-                    self._by_digit[digit].write(works)
+                    self._by_digit[digit].write(additions)
             yield count
 
     def _read_addition(self, digit: str, key: Key) -> Addition[Row] | None:
         """What to add for a transcript; None if it cannot be read now."""
         with self._replace_broken(digit):
-            before = self._by_digit[digit].find_transcript(key)
+            table_state = self._by_digit[digit].find_transcript(key)
         try:
             reading = Reading(self._layout.transcript_path(*key))
         except (OSError, NewerFormat):
             return None
         with closing(reading), suppress(OSError):
-            return self._read(key, before, reading)
+            return self._read(key, table_state, reading)
         return None
 
     @abstractmethod
-    def _read(self, key: Key, before: IndexedTranscript | None, reading: Reading) -> Addition[Row] | None:
-        """What to add for a transcript of which ``before`` was read before. Raises OSError."""
+    def _read(self, key: Key, table_state: IndexedTranscript | None, reading: Reading) -> Addition[Row] | None:
+        """What to add for a transcript. ``table_state``: what the table has of it; None: nothing. Raises OSError."""
 
     @contextmanager
     def _replace_broken(self, digit: str) -> Iterator[None]:
@@ -309,7 +314,7 @@ class TranscriptTables(ABC, Generic[Row, Table]):
                 raise Unreadable(errno_name(problem)) from problem
             if digit in self._by_digit:
                 self._by_digit[digit].close()  # Windows does not remove an open file
-            for path in self._layout.list_search_tables(digit, self._table.KIND):
+            for path in self._layout.list_search_tables(digit, self._table_class.KIND):
                 self._layout.remove_search_table(path)
             raise TableReplaced from problem
 
@@ -317,9 +322,11 @@ class TranscriptTables(ABC, Generic[Row, Table]):
 class SearchTables(TranscriptTables[TurnText, SearchTable]):
     """The tables of words."""
 
-    def __init__(self, layout: Layout, index: Index, stack: ExitStack, table: type[SearchTable] = SearchTable) -> None:
+    def __init__(
+        self, layout: Layout, index: Index, stack: ExitStack, table_class: type[SearchTable] = SearchTable
+    ) -> None:
         """Raises as ``TranscriptTables``."""
-        super().__init__(layout, index, stack, table)
+        super().__init__(layout, index, stack, table_class)
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Look up the words in what was added. Raises as ``RunningSearch``."""
@@ -339,11 +346,11 @@ class SearchTables(TranscriptTables[TurnText, SearchTable]):
     def find_near_word(self, word: str) -> str | None:
         """The word of the tables that is most like this one, and begins with the same letter; None: none is like it.
         Raises TableReplaced, Unreadable."""
-        known = set[str]()
+        words = set[str]()
         for digit, table in self._by_digit.items():
             with self._replace_broken(digit):
-                known.update(table.list_words(word.casefold()[:1], list_near_lengths(word)))
-        return find_near_word(word, known)
+                words.update(table.list_words(word.casefold()[:1], list_near_lengths(word)))
+        return find_near_word(word, words)
 
     def find_key(self, digit: str, transcript: int) -> Key:
         """The transcript with this id in a table. Raises TableReplaced, Unreadable."""
@@ -356,16 +363,16 @@ class SearchTables(TranscriptTables[TurnText, SearchTable]):
             return self._by_digit[digit].find_time(doc) or timestamps.stamp(decode_second(doc))
 
     def make_hit(
-        self, digit: str, row: ListedSession, at: str, docs: list[int], request: SearchRequest
+        self, digit: str, row: ListedSession, stamp: str, docs: list[int], request: SearchRequest
     ) -> tuple[Hit, set[int]]:
         """A session with these matching turns, the last of this time, and their seconds. Raises TableReplaced,
         Unreadable."""
         with self._replace_broken(digit):
-            return _make_hit(self._by_digit[digit], row, at, docs, request)
+            return _make_hit(self._by_digit[digit], row, stamp, docs, request)
 
-    def _read(self, key: Key, before: IndexedTranscript | None, reading: Reading) -> Addition[TurnText] | None:
+    def _read(self, key: Key, table_state: IndexedTranscript | None, reading: Reading) -> Addition[TurnText] | None:
         row = self.find_row(key)
-        return read_addition(key, before, reading, row.title if row is not None else None)
+        return read_addition(key, table_state, reading, row.title if row is not None else None)
 
 
 class PartTables(SearchTables):
@@ -375,10 +382,10 @@ class PartTables(SearchTables):
         """Raises as ``TranscriptTables``."""
         super().__init__(layout, index, stack, PartTable)
 
-    def _read(self, key: Key, before: IndexedTranscript | None, reading: Reading) -> Addition[TurnText] | None:
+    def _read(self, key: Key, table_state: IndexedTranscript | None, reading: Reading) -> Addition[TurnText] | None:
         from acp_proxy.tools.search.turn_parts import read_turn_parts  # only these tables need whole conversations
 
-        return read_turn_parts(key, before, reading)
+        return read_turn_parts(key, table_state, reading)
 
 
 class RunningSearch:
@@ -395,9 +402,9 @@ class RunningSearch:
         self._request = request
         self._report_hit = report_hit
         self._seen_hits = SeenHits()
-        self._known = set[Key]()
-        self._first = count_seconds(request.since) if request.since is not None else 0
-        self._within = tables.find_within(request)
+        self._seen_keys = set[Key]()
+        self._earliest = count_seconds(request.since) if request.since is not None else 0
+        self._keys_in_scope = tables.find_keys_in_scope(request)
 
     def continue_search(self, since: int = 0) -> bool:
         """Add the matches that began in this second or later. Returns False if the search has ended."""
@@ -406,12 +413,12 @@ class RunningSearch:
         for digit, docs_of_table in docs.items():
             for doc in docs_of_table:
                 by_transcript.setdefault((digit, decode_transcript(doc)), []).append(doc)
-        for at, row, digit, matches in self._iterate_rows(docs, by_transcript):
+        for stamp, row, digit, matches in self._iterate_rows(docs, by_transcript):
             is_full = len(self.hits) == self._request.limit
-            if count_seconds(at) < since and not is_full:
+            if count_seconds(stamp) < since and not is_full:
                 return True
-            hit, times = self._tables.make_hit(digit, row, at, matches, self._request)
-            self._known.add((row.agent_folder, row.name))
+            hit, times = self._tables.make_hit(digit, row, stamp, matches, self._request)
+            self._seen_keys.add((row.agent_folder, row.name))
             if self._seen_hits.has(hit, times):
                 continue
             if is_full:
@@ -419,7 +426,7 @@ class RunningSearch:
             self.hits.append(hit)
             if not self._report_hit(hit):
                 return False
-        self.is_all = since <= self._first
+        self.is_all = since <= self._earliest
         return not self.is_all
 
     def _iterate_rows(
@@ -431,38 +438,40 @@ class RunningSearch:
         The tables order turns by a second that may be later than theirs (``decode_second``). So a session waits until
         all that follow are of an earlier second than its own.
         """
-        waiting: list[tuple[float, bool, Key, str, ListedSession, str, list[int]]] = []
-        for second, together in groupby(_iterate_newest(docs), key=lambda place: place[0]):
-            while waiting and int(-waiting[0][0]) > second:
-                yield heapq.heappop(waiting)[3:]
-            for _, digit, transcript in together:
+        row_heap: list[tuple[float, bool, Key, str, ListedSession, str, list[int]]] = []
+        for second, docs_of_second in groupby(_iterate_newest(docs), key=lambda dated_doc: dated_doc[0]):
+            while row_heap and int(-row_heap[0][0]) > second:
+                yield heapq.heappop(row_heap)[3:]
+            for _, digit, transcript in docs_of_second:
                 key = self._tables.find_key(digit, transcript)
-                if key in self._known or key[0] not in self._request.agents:
+                if key in self._seen_keys or key[0] not in self._request.agents:
                     continue
-                row = self._tables.find_row(key) if self._within is None or key in self._within else None
+                row = self._tables.find_row(key) if self._keys_in_scope is None or key in self._keys_in_scope else None
                 if row is not None and row.prompt_count:
                     matches = by_transcript[digit, transcript]
-                    at = self._tables.find_time(digit, matches[0])
-                    newest_first = -(timestamps.parse_seconds(at) or 0.0)
-                    heapq.heappush(waiting, (newest_first, row.copy_of is not None, key, at, row, digit, matches))
-        while waiting:
-            yield heapq.heappop(waiting)[3:]
+                    stamp = self._tables.find_time(digit, matches[0])
+                    sort_key = -(timestamps.parse_seconds(stamp) or 0.0)
+                    heapq.heappush(row_heap, (sort_key, row.copy_of is not None, key, stamp, row, digit, matches))
+        while row_heap:
+            yield heapq.heappop(row_heap)[3:]
 
 
 def read_addition(
-    key: Key, before: IndexedTranscript | None, reading: Reading, title: str | None
+    key: Key, table_state: IndexedTranscript | None, reading: Reading, title: str | None
 ) -> Addition[TurnText] | None:
-    """What to add for a transcript of which ``before`` was read before. Raises OSError."""
+    """What to add for a transcript. ``table_state``: what the table has of it; None: nothing. Raises OSError."""
     header = reading.header or reading.rebuild_header()
     if header is None:
         return None
-    goes_on = before is not None and _is_continued(before, header.created_at, reading)
-    start = before.last_turn if before is not None and goes_on else BEGINNING
+    is_continued = table_state is not None and _is_continued(table_state, header.created_at, reading)
+    start = table_state.last_turn if table_state is not None and is_continued else BEGINNING
     turns = TurnReader(start)
     texts = [TurnText(0, _find_beginning(reading, header), (separate_words(title), ""))] if title else []
-    texts += [TurnText(turn.number, turn.at, make_texts(turn)) for turn in turns.read(reading) if any(turn.texts)]
-    seen = IndexedTranscript(header.created_at, reading.inode, turns.size, turns.last)
-    return Addition(key, before, seen, start.turns, texts)
+    texts += [
+        TurnText(turn.number, turn.started_at, make_texts(turn)) for turn in turns.read(reading) if any(turn.texts)
+    ]
+    new_state = IndexedTranscript(header.created_at, reading.inode, turns.read_size, turns.last_start)
+    return Addition(key, table_state, new_state, start.turns, texts)
 
 
 def _find_beginning(reading: Reading, header: Header) -> str:
@@ -472,10 +481,10 @@ def _find_beginning(reading: Reading, header: Header) -> str:
     return (acp.text(note, "createdAt") if note is not None else None) or header.created_at
 
 
-def _is_continued(before: IndexedTranscript, created: str, reading: Reading) -> bool:
+def _is_continued(table_state: IndexedTranscript, created: str, reading: Reading) -> bool:
     """Whether the transcript is the one seen before, perhaps longer. Compressing one changes its inode."""
-    is_there = before.inode == reading.inode and before.size <= reading.size
-    return before.created == created and (is_there or before.size == reading.size)
+    is_there = table_state.inode == reading.inode and table_state.size <= reading.size
+    return table_state.created == created and (is_there or table_state.size == reading.size)
 
 
 class SeenHits:
@@ -485,26 +494,27 @@ class SeenHits:
         self._by_first: dict[tuple[int, str, str], list[tuple[bool, set[int]]]] = {}
 
     def has(self, hit: Hit, times: set[int]) -> bool:
-        """Whether a session was told that has all of these matches, and one of both is a copy. Else keeps them."""
+        """Whether a session was found before that has all of these matches, and one of both is a copy. If not, these
+        matches are kept for the next question."""
         if not hit.excerpts:
             return False
-        first, is_copy = hit.excerpts[0], hit.row.copy_of is not None
-        before = self._by_first.setdefault((first.turn, first.at, first.text), [])
-        if any((is_copy or copy) and times <= others for copy, others in before):
+        first_excerpt, is_copy = hit.excerpts[0], hit.row.copy_of is not None
+        earlier = self._by_first.setdefault((first_excerpt.turn, first_excerpt.stamp, first_excerpt.text), [])
+        if any((is_copy or is_earlier_copy) and times <= earlier_times for is_earlier_copy, earlier_times in earlier):
             return True
-        before.append((is_copy, times))
+        earlier.append((is_copy, times))
         return False
 
 
 def _iterate_newest(docs: dict[str, list[int]]) -> Iterator[tuple[int, str, int]]:
     """The transcripts of these turns, each once, newest first, after the time. The order is the same every time."""
     seen = set()
-    for at, digit, transcript in heapq.merge(
+    for second, digit, transcript in heapq.merge(
         *(_number_docs(digit, docs_of_table) for digit, docs_of_table in docs.items()), reverse=True
     ):
         if (digit, transcript) not in seen:
             seen.add((digit, transcript))
-            yield at, digit, transcript
+            yield second, digit, transcript
 
 
 def _number_docs(digit: str, docs: list[int]) -> Iterator[tuple[int, str, int]]:
@@ -530,13 +540,13 @@ def _choose_turns(docs_by_query: list[list[int]]) -> list[int]:
 
 
 def _make_hit(
-    table: SearchTable, row: ListedSession, at: str, docs: list[int], request: SearchRequest
+    table: SearchTable, row: ListedSession, stamp: str, docs: list[int], request: SearchRequest
 ) -> tuple[Hit, set[int]]:
-    """A session that matches, and the seconds of its turns that do. ``at``: when the last of them began."""
+    """A session that matches, and the seconds of its turns that do. ``stamp``: when the last of them began."""
     numbers = table.list_numbers(decode_transcript(docs[0]))
     by_turn = {numbers[doc]: doc for doc in docs if doc in numbers}
     turns = sorted(number for number in by_turn if number)
-    shown = turns[: request.excerpts_per_session or None] or list(by_turn)
-    excerpts = (table.make_excerpt(request.fts_query, by_turn[number]) for number in shown)
-    hit = Hit(row, at, turns, [excerpt for excerpt in excerpts if excerpt is not None])
+    shown_numbers = turns[: request.excerpts_per_session or None] or list(by_turn)
+    excerpts = (table.make_excerpt(request.fts_query, by_turn[number]) for number in shown_numbers)
+    hit = Hit(row, stamp, turns, [excerpt for excerpt in excerpts if excerpt is not None])
     return hit, {decode_second(by_turn[number]) for number in turns}

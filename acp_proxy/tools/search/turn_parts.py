@@ -52,7 +52,7 @@ def divide_turns(conversation: Iterable[Part]) -> Iterator[TurnText]:
                 turn = _DividedTurn(item.number, item.started_at)
             case SpokenMessage(speaker=("user" | "agent") as speaker):
                 goes_on = isinstance(last, SpokenMessage) and (last.speaker, last.id) == (speaker, item.id)
-                turn.add_message(TurnPart(speaker), item.blocks, goes_on=goes_on)
+                turn.add_message(TurnPart(speaker), item.blocks, continues=goes_on)
             case ToolCall():
                 turn.add_call(item)
         last = item
@@ -62,35 +62,37 @@ def divide_turns(conversation: Iterable[Part]) -> Iterator[TurnText]:
 @dataclass(slots=True)
 class _DividedTurn:
     number: int
-    at: str
+    started_at: str
     pieces: dict[TurnPart, list[str]] = field(default_factory=lambda: {part: [] for part in TurnPart})
-    room: dict[TurnPart, int] = field(default_factory=lambda: dict.fromkeys(TurnPart, _LONGEST_PART))
-    described: set[str] = field(default_factory=set)
+    room_left: dict[TurnPart, int] = field(default_factory=lambda: dict.fromkeys(TurnPart, _LONGEST_PART))
+    described_texts: set[str] = field(default_factory=set)
     """What ``TurnPart.TOOLS`` has: updates of a call repeat it."""
 
     def finish(self) -> Iterator[TurnText]:
         """The turn, if it has any text."""
         if any(self.pieces.values()):
-            yield TurnText(self.number, self.at, tuple(make_text("".join(pieces)) for pieces in self.pieces.values()))
+            yield TurnText(
+                self.number, self.started_at, tuple(make_text("".join(pieces)) for pieces in self.pieces.values())
+            )
 
-    def add_message(self, speaker: TurnPart, blocks: list[Mapping[str, object]], *, goes_on: bool) -> None:
+    def add_message(self, speaker: TurnPart, blocks: list[Mapping[str, object]], *, continues: bool) -> None:
         if speaker is TurnPart.AGENT:  # its texts are pieces of one, each of the user's blocks stands for itself
             text = "".join(acp.text(block, "text") or "" for block in blocks)
-            self._add(speaker, text, "" if goes_on else BETWEEN)
+            self._add(speaker, text, "" if continues else BETWEEN)
         else:
-            self._add(speaker, " ".join(filter(None, map(read_block, blocks))), " " if goes_on else BETWEEN)
+            self._add(speaker, " ".join(filter(None, map(read_block, blocks))), " " if continues else BETWEEN)
 
     def add_call(self, call: ToolCall) -> None:
         for text in _describe(call):
-            if text not in self.described:
-                self.described.add(text)
+            if text not in self.described_texts:
+                self.described_texts.add(text)
                 self._add(TurnPart.TOOLS, text)
         self._add(TurnPart.OUTPUT, _shorten("\n".join(_read_output(call))))
 
-    def _add(self, part: TurnPart, text: str, between: str = BETWEEN) -> None:
-        if text and self.room[part] > 0:
-            self.pieces[part] += [between if self.pieces[part] else "", text[: self.room[part]]]
-            self.room[part] -= len(text)
+    def _add(self, part: TurnPart, text: str, separator: str = BETWEEN) -> None:
+        if text and self.room_left[part] > 0:
+            self.pieces[part] += [separator if self.pieces[part] else "", text[: self.room_left[part]]]
+            self.room_left[part] -= len(text)
 
 
 def _describe(call: ToolCall) -> Iterator[str]:
@@ -98,16 +100,23 @@ def _describe(call: ToolCall) -> Iterator[str]:
     for name in ("title", "name"):
         yield acp.text(call.fields, name) or ""
     yield _shorten("\n".join(_iterate_texts(call.fields.get("rawInput"))))
-    for place in (*_items(call.fields.get("locations")), *_items(call.fields.get("content"))):
-        yield acp.text(place, "path") or ""
-        if acp.text(place, "type") == "diff":
-            yield _shorten("\n".join(_find_changed_lines(acp.text(place, "oldText"), acp.text(place, "newText"))))
+    for location_or_item in (*_read_list(call.fields.get("locations")), *_read_list(call.fields.get("content"))):
+        yield acp.text(location_or_item, "path") or ""
+        if acp.text(location_or_item, "type") == "diff":
+            yield _shorten(
+                "\n".join(
+                    _find_changed_lines(acp.text(location_or_item, "oldText"), acp.text(location_or_item, "newText"))
+                )
+            )
 
 
 def _find_changed_lines(old: str | None, new: str | None) -> list[str]:
     """The lines that only one of both texts has, the new ones first. To compare them in order would take long."""
-    before, after = (dict.fromkeys(text.splitlines() if text else ()) for text in (old, new))
-    return [*(line for line in after if line not in before), *(line for line in before if line not in after)]
+    old_lines, new_lines = (dict.fromkeys(text.splitlines() if text else ()) for text in (old, new))
+    return [
+        *(line for line in new_lines if line not in old_lines),
+        *(line for line in old_lines if line not in new_lines),
+    ]
 
 
 def _read_output(call: ToolCall) -> Iterator[str]:
@@ -117,7 +126,7 @@ def _read_output(call: ToolCall) -> Iterator[str]:
     command there again, and a search for a command in what was printed would find every call of it.
     """
     input_texts = set(_iterate_texts(call.fields.get("rawInput")))
-    texts = [acp.text(acp.member(item, "content"), "text") or "" for item in _items(call.fields.get("content"))]
+    texts = [acp.text(acp.member(item, "content"), "text") or "" for item in _read_list(call.fields.get("content"))]
     texts += [text for text in _iterate_texts(call.fields.get("rawOutput")) if text not in input_texts]
     yield from {strip_fence(text): None for text in map(strip_sequences, texts) if text}
 
@@ -129,12 +138,12 @@ def _iterate_texts(value: object, depth: int = _MOST_DEPTH) -> Iterator[str]:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield str(value)
     elif depth:
-        inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-        for inner_value in inner:
+        inner_values = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+        for inner_value in inner_values:
             yield from _iterate_texts(inner_value, depth - 1)
 
 
-def _items(value: object) -> list[object]:
+def _read_list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 

@@ -41,13 +41,14 @@ BEGINNING = TurnStart()
 class SearchedTurn:
     """One turn.
 
-    ``number``: counted from 1. ``at``: when it began, in transcript format; ``start``: where. ``prompt``: the text of
-    its prompt. ``pieces``: of what was said; ``asides``: of thoughts, plans and failures. ``unique_texts``: what is
-    there only once: the titles of tool calls, the steps of plans. ``size``: characters of all.
+    ``number``: counted from 1. ``started_at``: when it began, in transcript format. ``start``: where it begins.
+    ``prompt``: the text of its prompt. ``pieces``: of what was said; ``asides``: of thoughts, plans and failures.
+    ``unique_texts``: what is added only once: the titles of tool calls, the steps of plans. ``size``: characters of
+    all.
     """
 
     number: int
-    at: str
+    started_at: str
     start: TurnStart = BEGINNING
     pieces: list[str] = field(default_factory=list)
     asides: list[str] = field(default_factory=list)
@@ -56,7 +57,7 @@ class SearchedTurn:
     unique_texts: set[str] = field(default_factory=set)
     is_answered: bool = False
     """Whether it contains anything but the user's words."""
-    is_apart: bool = False
+    is_independent: bool = False
     """A prompt began it, and no earlier one waits for its answer: ``read_parts`` tells the same of it without the turns
     before it, but for changes of their calls, and the past if the agent replays it late."""
 
@@ -65,63 +66,63 @@ class SearchedTurn:
         """The searchable text: what was said, and the asides."""
         return "".join(self.pieces), "".join(self.asides)
 
-    def add_text(self, text: str, *, goes_on: bool = False, aside: bool = False) -> None:
-        """Add text; ``goes_on``: it continues the last message."""
-        pieces = self.asides if aside else self.pieces
+    def add_text(self, text: str, *, continues: bool = False, is_aside: bool = False) -> None:
+        """Add text. ``continues``: to the last message. ``is_aside``: it is a thought, a plan or a failure."""
+        pieces = self.asides if is_aside else self.pieces
         if self.size < _LONGEST_TURN:
-            start = BETWEEN if pieces and not goes_on else ""
+            start = BETWEEN if pieces and not continues else ""
             pieces.append(f"{start}{text[: _LONGEST_TURN - self.size]}")
             self.size += len(text)
 
-    def add_once(self, text: str, *, aside: bool = False) -> None:
+    def add_once(self, text: str, *, is_aside: bool = False) -> None:
         if text and text not in self.unique_texts:
             self.unique_texts.add(text)
-            self.add_text(text, aside=aside)
+            self.add_text(text, is_aside=is_aside)
 
 
 class TurnReader:
     """Reads a transcript's turns from a place on.
 
-    ``last``: where its last turn begins. ``size``: the offset up to which it was read. ``waiting``: the prompts before
-    the last turn without an answer, by run and request id.
+    ``last_start``: where its last turn begins. ``read_size``: the offset up to which it was read.
+    ``unanswered_before``: the prompts before the last turn without an answer, by run and request id.
     """
 
-    def __init__(self, start: TurnStart, waiting: tuple[tuple[str, str], ...] = ()) -> None:
-        """``waiting``: before ``start``."""
-        self.last = start
-        self.waiting = waiting
-        self.size = start.offset
-        self._at_line = start.line
-        self._count = start.turns
+    def __init__(self, start: TurnStart, unanswered_before: tuple[tuple[str, str], ...] = ()) -> None:
+        """``unanswered_before``: the prompts before ``start`` that have no answer, by run and request id."""
+        self.last_start = start
+        self.unanswered_before = unanswered_before
+        self.read_size = start.offset
+        self._line_number = start.line
+        self._turn_number = start.turns
         self._turn: SearchedTurn | None = None
         self._is_prompted = False
         self._message: tuple[Role, str] | None = None
         """Whose message the last chunk was of, and its ``messageId``; None if the next chunk begins a new one."""
         self._is_speaking = False
         """Whether the last line was a chunk of the agent's message or thought."""
-        self._asked: tuple[str, str] | None = None
-        """The run and the request's id of the turn's prompt."""
-        self._waiting = list(waiting)
+        self._prompt_key: tuple[str, str] | None = None
+        """The run and the request id of the turn's prompt."""
+        self._unanswered = list(unanswered_before)
         self._updates: dict[str, list[Mapping[str, object]]] = {}
-        """Of the turn's calls that have not ended, by their id."""
+        """The updates of the turn's calls that have not ended, by call id."""
         self._failed_terminals: set[str] = set()
         """The client's terminals in calls that failed: their output is noted later."""
-        self._ended: list[SearchedTurn] = []
+        self._finished_turns: list[SearchedTurn] = []
 
     def read(self, reading: Reading) -> Iterator[SearchedTurn]:
         """The turns in order; the last one may be incomplete. Raises OSError."""
-        for line in read_as_v1(reading.read_alike(self.size, self._at_line)):
+        for line in read_as_v1(reading.read_alike(self.read_size, self._line_number)):
             if isinstance(line, AlikeLines):
                 if self._is_speaking and self._turn is not None and self._message is not None:
                     is_thought = self._message[0] is Role.THOUGHT
-                    self._turn.add_text(line.chunks.text, goes_on=True, aside=is_thought)
+                    self._turn.add_text(line.chunks.text, continues=True, is_aside=is_thought)
             elif line.entry is not None:
-                self._at_line = line.number
+                self._line_number = line.number
                 self._add(line.entry)
-                yield from self._ended
-                self._ended.clear()
+                yield from self._finished_turns
+                self._finished_turns.clear()
             if isinstance(line, AlikeLines) or line.is_whole:  # else it is read again, as it may be incomplete
-                self.size = line.end
+                self.read_size = line.end
         if self._turn is not None:
             yield self._turn
 
@@ -134,8 +135,8 @@ class TurnReader:
         if entry.peer is Peer.CLIENT:
             if method == acp.PROMPT:
                 self._add_prompt(entry.at, acp.member(params, "prompt"))
-                self._asked = _name_prompt(entry)
-                self._waiting.append(self._asked)
+                self._prompt_key = _make_prompt_key(entry)
+                self._unanswered.append(self._prompt_key)
             elif method == acp.STEERING:
                 self._add_steering(entry.at, acp.member(params, "prompt"))
         elif method == acp.UPDATE:
@@ -145,38 +146,38 @@ class TurnReader:
         elif method == acp.REQUEST_PERMISSION:
             self._add_call(self._find_turn(entry.at), acp.member(params, "toolCall"))
         elif entry.of == acp.PROMPT:
-            if (asked := _name_prompt(entry)) in self._waiting:
-                self._waiting.remove(asked)
-            if self._asked == asked:
+            if (prompt_key := _make_prompt_key(entry)) in self._unanswered:
+                self._unanswered.remove(prompt_key)
+            if self._prompt_key == prompt_key:
                 self._add_aside(acp.text(acp.member(entry.value, "error"), "message"))
 
-    def _add_prompt(self, at: str, blocks: object) -> None:
-        turn = self._begin_turn(at)
-        self._is_prompted, self._message, turn.is_apart = True, None, not self.waiting
+    def _add_prompt(self, stamp: str, blocks: object) -> None:
+        turn = self._begin_turn(stamp)
+        self._is_prompted, self._message, turn.is_independent = True, None, not self.unanswered_before
         turn.prompt = _join_blocks(blocks)
         if turn.prompt:
             turn.add_text(turn.prompt)
 
-    def _add_steering(self, at: str, blocks: object) -> None:
+    def _add_steering(self, stamp: str, blocks: object) -> None:
         """The user's words into a running turn."""
         self._message = None
         if words := _join_blocks(blocks):
-            self._find_turn(at).add_text(words)
+            self._find_turn(stamp).add_text(words)
 
-    def _add_update(self, at: str, update: Mapping[str, object]) -> None:
+    def _add_update(self, stamp: str, update: Mapping[str, object]) -> None:
         kind = acp.update_kind(update)
         if kind is None or not update_kinds.is_conversation(kind):
             return
         content = acp.member(update, "content")
         role = update_kinds.find_v1_role(kind)
         if role is Role.USER:
-            self._add_user_chunk(at, read_block(content))
+            self._add_user_chunk(stamp, read_block(content))
             return
-        turn = self._find_turn(at)
+        turn = self._find_turn(stamp)
         turn.is_answered |= kind != update_kinds.PLAN  # replays have only the last of several, which may move
         if role in (Role.AGENT, Role.THOUGHT) and (text := acp.text(content, "text")) is not None:
             message = role, acp.text(update, "messageId") or ""
-            turn.add_text(text, goes_on=self._message == message, aside=role is Role.THOUGHT)
+            turn.add_text(text, continues=self._message == message, is_aside=role is Role.THOUGHT)
             self._message, self._is_speaking = message, True
             return
         self._message = None
@@ -185,18 +186,18 @@ class TurnReader:
             self._add_failure(update)
         elif kind == update_kinds.PLAN and isinstance(entries := update.get("entries"), list):
             for entry in entries:
-                turn.add_once(acp.text(entry, "content") or "", aside=True)
+                turn.add_once(acp.text(entry, "content") or "", is_aside=True)
 
-    def _add_user_chunk(self, at: str, text: str) -> None:
+    def _add_user_chunk(self, stamp: str, text: str) -> None:
         """A user message from the agent. If the prompt contains it, it is an echo and not added."""
-        turn = self._find_turn(at)
+        turn = self._find_turn(stamp)
         if turn.is_answered and not self._is_prompted:
-            turn = self._begin_turn(at)
+            turn = self._begin_turn(stamp)
         if text.strip() in turn.prompt:
             self._message = None
         else:
             message = Role.USER, ""
-            turn.add_text(text, goes_on=self._message == message)
+            turn.add_text(text, continues=self._message == message)
             self._message = message
 
     def _add_call(self, turn: SearchedTurn, call: object) -> None:
@@ -233,26 +234,26 @@ class TurnReader:
 
     def _add_aside(self, text: str | None) -> None:
         if self._turn is not None:
-            self._turn.add_once(strip_sequences(text or ""), aside=True)
+            self._turn.add_once(strip_sequences(text or ""), is_aside=True)
 
-    def _find_turn(self, at: str) -> SearchedTurn:
-        return self._turn if self._turn is not None else self._begin_turn(at)
+    def _find_turn(self, stamp: str) -> SearchedTurn:
+        return self._turn if self._turn is not None else self._begin_turn(stamp)
 
-    def _begin_turn(self, at: str) -> SearchedTurn:
+    def _begin_turn(self, stamp: str) -> SearchedTurn:
         if self._turn is not None:
-            self._ended.append(self._turn)
-        if self._turn is None or self._at_line != self.last.line:  # a damaged line may contain several turns
-            self.last = TurnStart(self.size, self._at_line, self._count)
-            self.waiting = tuple(self._waiting)
+            self._finished_turns.append(self._turn)
+        if self._turn is None or self._line_number != self.last_start.line:  # a damaged line may contain several turns
+            self.last_start = TurnStart(self.read_size, self._line_number, self._turn_number)
+            self.unanswered_before = tuple(self._unanswered)
         self._updates.clear()
         self._failed_terminals.clear()
-        self._asked = None
-        self._count += 1
-        self._turn = SearchedTurn(self._count, at, self.last)
+        self._prompt_key = None
+        self._turn_number += 1
+        self._turn = SearchedTurn(self._turn_number, stamp, self.last_start)
         return self._turn
 
 
-def _name_prompt(entry: Entry) -> tuple[str, str]:
+def _make_prompt_key(entry: Entry) -> tuple[str, str]:
     """The run and the request's id of a prompt, or of its answer."""
     return entry.run, repr(acp.member(entry.value, "id"))
 

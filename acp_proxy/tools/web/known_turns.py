@@ -54,10 +54,12 @@ class KnownTurns:
             text = (turn.prompt or turn.texts[0]).strip()[: _TOPIC * 100]
             topic = strip_markdown(clean(hider.hide(text).split("\n")[0], _TOPIC) or "")
             before = turns[-1].start if turns else BEGINNING  # what comes before the first turn is told in it
-            start = turn.start if turn.is_apart and turns else before
+            start = turn.start if turn.is_independent and turns else before
             turns.append(FoundTurn(turn.number, start, topic or f"Turn {turn.number}"))
         with self._lock:
-            self._kept[agent_folder, name] = _Known(reading.inode, reader.size, reader.last, reader.waiting, turns)
+            self._kept[agent_folder, name] = _Known(
+                reading.inode, reader.read_size, reader.last_start, reader.unanswered_before, turns
+            )
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
         return turns

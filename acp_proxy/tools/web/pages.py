@@ -360,7 +360,7 @@ class Pages:
         row, place = hit.row, self._locate(hit.row)
         first = f"?turn={hit.turns[0]}#turn-{hit.turns[0]}" if hit.turns else ""
         facts = [
-            f"{format_day(hit.at)} {format_clock_time(hit.at)}".strip(),
+            f"{format_day(hit.last_match_at)} {format_clock_time(hit.last_match_at)}".strip(),
             _link(
                 page.agents.get(row.agent_folder, row.agent_folder),
                 self._locate_search(page, {"agent": row.agent_folder}),

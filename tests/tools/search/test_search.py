@@ -24,7 +24,7 @@ def test_a_turn_with_all_words_is_found_with_their_positions(store: WholeStore) 
     [hit] = search(store, "COOKIE", "login").hits
     assert (hit.row.session_id, hit.row.title, hit.turns) == ("s", "Mend the login page", [2])
     [excerpt] = hit.excerpts
-    assert (excerpt.turn, excerpt.at, excerpt.text) == (2, transcript_lines.time(60), "Then the cookie of the login")
+    assert (excerpt.turn, excerpt.stamp, excerpt.text) == (2, transcript_lines.time(60), "Then the cookie of the login")
     assert [excerpt.text[start:end] for start, end in excerpt.marks] == ["cookie", "login"]
 
 
@@ -65,7 +65,9 @@ def test_sessions_of_nearly_one_moment_are_ordered_by_the_whole_time(store: Whol
     newest_first = ["b", "c", "a", "f", "d", "e"]
     hits = search(store, "word").hits
     assert [hit.row.session_id for hit in hits] == newest_first
-    assert [hit.at for hit in hits] == [transcript_lines.time(max(times[session])) for session in newest_first]
+    assert [hit.last_match_at for hit in hits] == [
+        transcript_lines.time(max(times[session])) for session in newest_first
+    ]
     for limit in range(1, 6):
         assert [session for session, _ in find_turns(store, "word", limit=limit)] == newest_first[:limit]
 

@@ -74,7 +74,10 @@ def test_messages_are_joined_and_tool_calls_named(tmp_path: Path) -> None:
         "Thanks",
     ]
     assert [turn.texts[1] for turn in found] == ["secretly\x1ea plan", ""]
-    assert [(turn.number, turn.at) for turn in found] == [(1, transcript_lines.time(1)), (2, transcript_lines.time(20))]
+    assert [(turn.number, turn.started_at) for turn in found] == [
+        (1, transcript_lines.time(1)),
+        (2, transcript_lines.time(20)),
+    ]
 
 
 def test_messages_with_different_ids_are_separate(tmp_path: Path) -> None:
@@ -166,7 +169,7 @@ def test_continuing_from_the_last_turn_gives_the_same_turns(
         found, made = turns(path, place)
         known = {number: words for number, words in known.items() if number <= place.turns}
         known |= {turn.number: turn.texts for turn in found}
-        place = made.last
+        place = made.last_start
     assert sorted(known.items()) == whole
 
 
@@ -188,7 +191,7 @@ def test_a_conversation_can_be_read_from_each_turn_on(
     # Not if a later turn repeats a call's id.
     assume({number for number, _ in whole} == {turn.number for turn in known})
     for turn in known:
-        if not turn.is_apart or turn.number == 1:
+        if not turn.is_independent or turn.number == 1:
             continue
         start = turn.start
         rest = conversation.read_parts(
