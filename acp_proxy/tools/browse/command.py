@@ -55,7 +55,7 @@ def _read(store: CommandStore, row: ListedSession, turn: int) -> None:
     with closing(store.open_listed(row)) as reading:
         parts = command.find_parts(reading, row.session_id, (1, None), partial(store.open_child, row))
         id = shorten_ids(store, [row])[row.selector]
-        command.print_conversation(row, parts, find_screen(), full=False, stays=True, id=id, turn=turn)
+        command.print_conversation(row, parts, find_screen(), full=False, keeps_short_text=True, id=id, turn=turn)
 
 
 def _read_changes(store: CommandStore, row: ListedSession) -> None:

@@ -60,7 +60,7 @@ class BrowseTerminal:
         self._is_drawn = False  # here, not by prompt_toolkit, which leaves the screen as it was
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(Keyboard(wanted=True))  # no echo until prompt_toolkit reads
+        self._stack.enter_context(Keyboard(is_wanted=True))  # no echo until prompt_toolkit reads
         if os.name == "posix":
             size = os.get_terminal_size(sys.stdout.fileno())
             lines = draw_frame(self._state, [], self._measure(size.columns, size.lines))

@@ -155,7 +155,10 @@ class TranscriptTable(ABC, Generic[Row]):
     TABLES: ClassVar[str]
 
     def __init__(self, path: Path | None) -> None:
-        """Raises FileNotFoundError if the file is removed at this moment, ``sqlite3.Error``, OSError."""
+        """Open the table. Raises FileNotFoundError if its file is removed at this moment; ``sqlite3.Error``; OSError.
+
+        ``path``: None for a table in memory.
+        """
         self.path = path
         if path is None:
             self._database = sqlite3.connect(":memory:", isolation_level=None)

@@ -67,7 +67,8 @@ class SearchedTurn:
         return "".join(self.pieces), "".join(self.asides)
 
     def add_text(self, text: str, *, continues: bool = False, is_aside: bool = False) -> None:
-        """Add text. ``continues``: to the last message. ``is_aside``: it is a thought, a plan or a failure."""
+        """Add text. ``continues``: it belongs to the last message. ``is_aside``: it is a thought, a plan or an
+        error."""
         pieces = self.asides if is_aside else self.pieces
         if self.size < _LONGEST_TURN:
             start = BETWEEN if pieces and not continues else ""

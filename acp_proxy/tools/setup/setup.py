@@ -29,8 +29,8 @@ from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.setup import settings_text
 from acp_proxy.tools.setup.settings_text import Settings
 
-_LARGE = 16 * 1024 * 1024  # bytes of a file
-COPY = ".before-acp-proxy"
+_MOST_BYTES = 16 * 1024 * 1024  # bytes of a file
+COPY_SUFFIX = ".before-acp-proxy"
 """The end of the name of a copy."""
 PUT_IN_FRONT, NAMED, ADDED, REPLACED = "put in front", "named", "added", "replaced"
 
@@ -50,19 +50,22 @@ class EntryChange:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What would change in one settings file. ``before``: None: there is no file. ``problem``: why nothing changes."""
+    """What would change in one settings file. ``old_content``: None: there is no file. ``new_content``: None: the file
+    goes. ``problem``: why nothing changes."""
 
     editor: Name
     path: Path
-    before: bytes | None
-    after: bytes | None = None
+    old_content: bytes | None
+    new_content: bytes | None = None
     entries: tuple[EntryChange, ...] = ()
     problem: str | None = None
 
     @property
     def diff(self) -> list[str]:
         """The change as lines of a unified diff."""
-        old, new = ((data or b"").decode("utf-8", "replace").splitlines() for data in (self.before, self.after))
+        old, new = (
+            (data or b"").decode("utf-8", "replace").splitlines() for data in (self.old_content, self.new_content)
+        )
         label = str(self.path)
         return list(difflib.unified_diff(old, new, label, label, lineterm="", n=2))
 
@@ -101,17 +104,19 @@ class FileRecord:
     entries: list[EntryChange] = field(default_factory=list)
 
 
-def find_settings(machine: Machine, wanted: Sequence[Name]) -> list[tuple[Editor, Path]]:
+def find_settings(machine: Machine, editors: Sequence[Name]) -> list[tuple[Editor, Path]]:
     """The settings files to look at: those that exist, and for an editor that the user names the usual one."""
     settings: list[tuple[Editor, Path]] = []
     for editor in EDITORS.values():
         kind = editor.configured
-        if not isinstance(kind, SettingsFiles) or (wanted and editor.name not in wanted):
+        if not isinstance(kind, SettingsFiles) or (editors and editor.name not in editors):
             continue
         files = kind.find_files(machine)
         existing = [path for path in files if os.path.lexists(path)]
-        at_home = [path for path in files if path.parent.is_dir()]  # the editor is here, and has no settings yet
-        settings += [(editor, path) for path in existing or at_home[:1] or (files[:1] if wanted else [])]
+        usual_of_installed = [
+            path for path in files if path.parent.is_dir()
+        ]  # the editor is here, and has no settings yet
+        settings += [(editor, path) for path in existing or usual_of_installed[:1] or (files[:1] if editors else [])]
     return settings
 
 
@@ -123,10 +128,10 @@ def find_entries(editor: Editor, path: Path) -> list[AgentEntry]:
         agents = find_agents(kind, (read_own_file(path) or b"").decode("utf-8"))
     except (OSError, ValueError):
         return []  # the plan says why
-    return [AgentEntry(path, name, tuple(_words_of_entry(name, entry))) for name, entry in agents.items()]
+    return [AgentEntry(path, name, tuple(_read_entry_words(name, entry))) for name, entry in agents.items()]
 
 
-def _words_of_entry(name: str, entry: object) -> list[str]:
+def _read_entry_words(name: str, entry: object) -> list[str]:
     is_registered = acp.text(entry, "type") == "registry"
     return [f"{PREFIX}{name}"] if is_registered else read_words(entry)
 
@@ -135,18 +140,19 @@ def plan_file(
     editor: Editor,
     path: Path,
     own_words: Sequence[str],
-    only: Collection[str] | None = None,
+    only_names: Collection[str] | None = None,
     options_of_run: Sequence[str] = (),
     has_id: Callable[[str], bool] = lambda id: False,
     registry: str = "",
-    added: WantedAgent | None = None,
-    left_out: Collection[str] = (),
+    agent_to_add: WantedAgent | None = None,
+    left_out_names: Collection[str] = (),
 ) -> FileChange:
     """What would change in a file. ``own_words``: the words that start acp-proxy, ``run`` the last.
 
-    ``only``: the names of the entries that may change; None: all. ``has_id``: whether the registry of agents has an
-    agent with this id. ``registry``: the value of ``--registry``, for such agents. ``added``: an agent that gets an
-    entry of its own. ``left_out``: the names of entries that stay without acp-proxy; where it is already, it is mended.
+    ``only_names``: the names of the entries that may change; None: all. ``has_id``: whether the registry of agents has
+    an agent with this id. ``registry``: the value of ``--registry``, for such agents. ``agent_to_add``: an agent that
+    gets an entry of its own. ``left_out_names``: the names of entries that stay without acp-proxy; where it is already,
+    it is mended.
     """
     kind = editor.configured
     assert isinstance(kind, SettingsFiles)
@@ -155,27 +161,33 @@ def plan_file(
         data = read_own_file(path)
         text = (data or b"").decode("utf-8")
         settings = Settings(text)
-        place = settings.find(*kind.members)
-        members = settings.members(place) if place is not None and settings.text[place[0]] == "{" else {}
-        listed = {name: element for name, element in members.items() if kind.lists_agent(settings.read(element.value))}
+        agents_span = settings.find(*kind.members)
+        members = (
+            settings.list_members(agents_span)
+            if agents_span is not None and settings.text[agents_span[0]] == "{"
+            else {}
+        )
+        listed_entries = {
+            name: element for name, element in members.items() if kind.lists_agent(settings.read(element.value))
+        }
         entries: list[EntryChange] = []
         edits: list[settings_text.Edit] = []
-        for name, element in listed.items():
-            if only is not None and name not in only:
+        for name, element in listed_entries.items():
+            if only_names is not None and name not in only_names:
                 continue
-            made = _plan_entry(settings, name, element.value, own_words, options_of_run, has_id, registry)
-            if made is not None and (name not in left_out or made[0].how == REPLACED):
-                edits += made[1]
-                entries.append(made[0])
-        if added is not None and added.agent.title not in left_out:
-            words = [*own_words, *added.options, *added.agent.command]
-            made_entry = make_snippet(editor.name, EditorEntry(words, added.variables, added.agent.title))
-            if made_entry.title in members:
-                raise NotOurs(f'it has an agent "{made_entry.title}" with another command. Remove that entry')
-            edits += settings_text.add_entry(settings, kind.members, made_entry.entry, made_entry.whole)
-            entries.append(EntryChange(made_entry.title, ADDED))
-        after = settings_text.apply(text, edits)
-        jsonc.read(after)
+            planned = _plan_entry(settings, name, element.value, own_words, options_of_run, has_id, registry)
+            if planned is not None and (name not in left_out_names or planned[0].how == REPLACED):
+                edits += planned[1]
+                entries.append(planned[0])
+        if agent_to_add is not None and agent_to_add.agent.title not in left_out_names:
+            words = [*own_words, *agent_to_add.options, *agent_to_add.agent.command]
+            snippet = make_snippet(editor.name, EditorEntry(words, agent_to_add.variables, agent_to_add.agent.title))
+            if snippet.title in members:
+                raise NotOurs(f'it has an agent "{snippet.title}" with another command. Remove that entry')
+            edits += settings_text.add_entry(settings, kind.members, snippet.entry, snippet.whole)
+            entries.append(EntryChange(snippet.title, ADDED))
+        new_text = settings_text.apply(text, edits)
+        jsonc.read(new_text)
     except NotOurs as problem:
         return FileChange(editor.name, path, data, problem=str(problem))
     except ValueError as problem:
@@ -183,7 +195,7 @@ def plan_file(
         return FileChange(editor.name, path, data, problem=f"{reason}. Correct it, then run acp-proxy setup again")
     except OSError as problem:
         return FileChange(editor.name, path, data, problem=f"{problem.strerror or problem}. Check its permissions")
-    return FileChange(editor.name, path, data, after.encode(), tuple(entries))
+    return FileChange(editor.name, path, data, new_text.encode(), tuple(entries))
 
 
 def _plan_entry(
@@ -197,28 +209,28 @@ def _plan_entry(
 ) -> tuple[EntryChange, list[settings_text.Edit]] | None:
     """What to change in one entry. None: nothing."""
     value = settings.read(entry)
-    words = _words_of_entry(name, value)
+    words = _read_entry_words(name, value)
     if words == [f"{PREFIX}{name}"]:
-        if "command" in settings.members(entry) or not has_id(name):
+        if "command" in settings.list_members(entry) or not has_id(name):
             return None
-        more = options_of_run or make_registry_option(registry, words)
-        return EntryChange(name, NAMED), settings_text.name_command(settings, entry, [*own_words, *more, *words])
+        extra_words = options_of_run or make_registry_option(registry, words)
+        return EntryChange(name, NAMED), settings_text.name_command(settings, entry, [*own_words, *extra_words, *words])
     if not words:
         return None
-    behind = command_line.find_words_behind_run(words)
-    if behind is None:
-        if (at := command_line.find_missing_run(words)) is not None:
-            return EntryChange(name, REPLACED), settings_text.replace_words(settings, entry, at - 1, own_words)
+    words_behind_run = command_line.find_words_behind_run(words)
+    if words_behind_run is None:
+        if (index := command_line.find_missing_run(words)) is not None:
+            return EntryChange(name, REPLACED), settings_text.replace_words(settings, entry, index - 1, own_words)
         if command_line.lacks_run(words):
             return None
         had_args = isinstance(value, dict) and "args" in value
         edits = settings_text.put_in_front(settings, entry, [*own_words, *options_of_run])
         return EntryChange(name, PUT_IN_FRONT, had_args), edits
-    count = len(words) - len(behind) - 2  # the arguments in front of ``run``
-    own = command_line.find_own_program(words)
+    count = len(words) - len(words_behind_run) - 2  # the arguments in front of ``run``
+    program = command_line.find_own_program(words)
     # A name alone is found in a terminal's PATH, but an editor that was started from a menu has a shorter one.
-    is_name = count == 0 and not os.path.dirname(own)
-    if not is_name and command_line.may_exist(own, None) and os.path.expanduser(own) == own:
+    is_name = count == 0 and not os.path.dirname(program)
+    if not is_name and command_line.may_exist(program, None) and os.path.expanduser(program) == program:
         return None
     if count < 0 or list(words[: count + 2]) == list(own_words):
         return None
@@ -247,34 +259,40 @@ def read_own_file(path: Path) -> bytes | None:
         raise NotOurs("it is not a file")
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
         raise NotOurs("it belongs to another user. Make it yours, or run acp-proxy setup as that user")
-    if status.st_size > _LARGE:
+    if status.st_size > _MOST_BYTES:
         raise NotOurs("it is larger than 16 MiB")
     return path.read_bytes()
 
 
 def write_file(change: FileChange, record: "Record") -> None:
     """Write a change: first the copy and the record, then the file, as a whole. Raises OSError, NotOurs."""
-    assert change.after is not None
-    if read_own_file(change.path) != change.before:
+    assert change.new_content is not None
+    if read_own_file(change.path) != change.old_content:
         raise NotOurs("it changed in the meantime. Close its editor's settings and run acp-proxy setup again")
     change.path.parent.mkdir(parents=True, exist_ok=True)
-    known = record.files.get(str(change.path))
-    is_edited = known is not None and digest(change.before or b"") != known.written
-    if known is None:
-        known = FileRecord(_write_copy(change.path, change.before) if change.before is not None else None, "")
-    new = {entry.name: entry for entry in change.entries}
-    old = {entry.name: entry for entry in known.entries if entry.name not in new or new[entry.name].how == REPLACED}
-    known.entries = [*(new | old).values()]
-    known.written = "" if is_edited else digest(change.after)
-    record.files[str(change.path)] = known
+    file_record = record.files.get(str(change.path))
+    is_edited = file_record is not None and digest(change.old_content or b"") != file_record.written
+    if file_record is None:
+        file_record = FileRecord(
+            _write_copy(change.path, change.old_content) if change.old_content is not None else None, ""
+        )
+    new_entries = {entry.name: entry for entry in change.entries}
+    old_entries = {
+        entry.name: entry
+        for entry in file_record.entries
+        if entry.name not in new_entries or new_entries[entry.name].how == REPLACED
+    }
+    file_record.entries = [*(new_entries | old_entries).values()]
+    file_record.written = "" if is_edited else digest(change.new_content)
+    record.files[str(change.path)] = file_record
     record.save()
-    replace_file(change.path, change.after)
+    replace_file(change.path, change.new_content)
 
 
 def is_as_written(change: FileChange) -> bool:
     """Whether a file still has what ``write_file`` wrote: an editor that runs may write its settings anew."""
     try:
-        return read_own_file(change.path) == change.after
+        return read_own_file(change.path) == change.new_content
     except (OSError, NotOurs):
         return False
 
@@ -282,15 +300,15 @@ def is_as_written(change: FileChange) -> bool:
 def _write_copy(path: Path, data: bytes) -> str:
     """A copy beside the file, with its permissions, under a name that is free. Returns the name."""
     for number in range(1, 1000):
-        place = path.with_name(path.name + COPY + ("" if number == 1 else f"-{number}"))
+        copy_path = path.with_name(path.name + COPY_SUFFIX + ("" if number == 1 else f"-{number}"))
         try:
-            with place.open("xb") as file:
-                os.chmod(place, stat.S_IMODE(path.stat().st_mode))
+            with copy_path.open("xb") as file:
+                os.chmod(copy_path, stat.S_IMODE(path.stat().st_mode))
                 file.write(data)
         except FileExistsError:
             continue
-        return place.name
-    raise NotOurs(f"there are too many copies beside it: {path}{COPY}-*. Remove those that you do not need")
+        return copy_path.name
+    raise NotOurs(f"there are too many copies beside it: {path}{COPY_SUFFIX}-*. Remove those that you do not need")
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -304,16 +322,16 @@ def replace_file(path: Path, data: bytes) -> None:
             if path.exists():
                 os.chmod(file.name, stat.S_IMODE(path.stat().st_mode))
             elif os.name == "posix":
-                os.chmod(file.name, 0o666 & ~_umask())
+                os.chmod(file.name, 0o666 & ~_read_umask())
             os.replace(file.name, path)
         except BaseException:
             Path(file.name).unlink(missing_ok=True)
             raise
 
 
-def _umask() -> int:
-    os.umask(own := os.umask(0))
-    return own
+def _read_umask() -> int:
+    os.umask(umask := os.umask(0))
+    return umask
 
 
 def digest(data: bytes) -> str:
@@ -340,7 +358,7 @@ class Record:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
             raise AcpProxyError(
                 f"{path}, in which setup notes what it changed, cannot be read ({problem}). "
-                f"The files as they were lie beside your editors' settings, with the ending {COPY}."
+                f"The files as they were lie beside your editors' settings, with the ending {COPY_SUFFIX}."
             ) from problem
 
     def save(self) -> None:
@@ -355,11 +373,11 @@ class Record:
 
 def open_record(environment: Mapping[str, str]) -> Record:
     """The record of this user. Raises AcpProxyError."""
-    place = {name: value for name, value in environment.items() if name != config_file.VARIABLE}
-    return Record(Path(config_file.find_path(place)).with_name("setup.json"))
+    environment_without_config = {name: value for name, value in environment.items() if name != config_file.VARIABLE}
+    return Record(Path(config_file.find_path(environment_without_config)).with_name("setup.json"))
 
 
-def plan_undo(path: Path, known: FileRecord) -> FileChange:
+def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
     """What takes back exactly what setup did to a file: its copy, or if it was edited since, what setup put there.
 
     ``after`` is None if the file must go, because setup made it. Without entries, nothing of setup is left in it.
@@ -371,14 +389,14 @@ def plan_undo(path: Path, known: FileRecord) -> FileChange:
         data = read_own_file(path)
         if data is None:
             return FileChange(name, path, None)
-        if digest(data) == known.written:
+        if digest(data) == file_record.written:
             with suppress(FileNotFoundError):  # the user has removed the copy
-                before = path.with_name(known.copy).read_bytes() if known.copy is not None else None
-                return FileChange(name, path, data, before, tuple(known.entries))
+                copy_content = path.with_name(file_record.copy).read_bytes() if file_record.copy is not None else None
+                return FileChange(name, path, data, copy_content, tuple(file_record.entries))
         settings = Settings(data.decode("utf-8"))
         members = editor.configured.members if editor and isinstance(editor.configured, SettingsFiles) else ()
         text = settings.text
-        for entry in known.entries:
+        for entry in file_record.entries:
             text = settings_text.apply(text, _undo_entry(Settings(text), members, entry))
         jsonc.read(text)
     except UnicodeDecodeError:
@@ -387,7 +405,7 @@ def plan_undo(path: Path, known: FileRecord) -> FileChange:
         return FileChange(name, path, data, problem=str(problem))
     except OSError as problem:
         return FileChange(name, path, data, problem=f"{problem.strerror or problem}. Check its permissions")
-    return FileChange(name, path, data, text.encode(), tuple(known.entries) if text.encode() != data else ())
+    return FileChange(name, path, data, text.encode(), tuple(file_record.entries) if text.encode() != data else ())
 
 
 def _is_file_of(editor: Editor, path: Path) -> bool:
@@ -395,42 +413,42 @@ def _is_file_of(editor: Editor, path: Path) -> bool:
     return isinstance(kind, SettingsFiles) and path in kind.find_files(find_machine())
 
 
-def _undo_entry(settings: Settings, members: Sequence[str], done: EntryChange) -> list[settings_text.Edit]:
-    agents, entry = settings.find(*members), settings.find(*members, done.name)
+def _undo_entry(settings: Settings, members: Sequence[str], change: EntryChange) -> list[settings_text.Edit]:
+    agents, entry = settings.find(*members), settings.find(*members, change.name)
     if agents is None or entry is None or settings.text[entry[0]] != "{":
         return []  # the user has removed it
     value = settings.read(entry)
     words = read_words(value)
-    behind = command_line.find_words_behind_run(words)
-    if behind is None:
+    words_behind_run = command_line.find_words_behind_run(words)
+    if words_behind_run is None:
         return []  # the user has taken acp-proxy out
-    if done.how == REPLACED:
+    if change.how == REPLACED:
         return []  # the words before it started nothing
-    if done.how == ADDED:
-        return [settings_text.remove(settings, agents, done.name)]
-    if done.how == NAMED:
+    if change.how == ADDED:
+        return [settings_text.remove(settings, agents, change.name)]
+    if change.how == NAMED:
         return settings_text.unname_command(settings, entry)
     try:
-        _, agent = options.parse(behind, {})  # the user may have added options of run, which go too
+        _, agent = options.parse(words_behind_run, {})  # the user may have added options of run, which go too
     except UsageError:
-        agent = behind
-    return settings_text.take_out(settings, entry, len(words) - len(agent) - 1, had_args=done.had_args)
+        agent = words_behind_run
+    return settings_text.take_out(settings, entry, len(words) - len(agent) - 1, had_args=change.had_args)
 
 
 def write_undo(change: FileChange, record: Record) -> None:
     """Write what ``plan_undo`` found, and remove the copy. Raises OSError, NotOurs."""
-    if read_own_file(change.path) != change.before:
+    if read_own_file(change.path) != change.old_content:
         raise NotOurs("it changed in the meantime. Run acp-proxy setup --undo again")
-    if change.after is not None:
-        replace_file(change.path, change.after)
-    elif change.before is not None:
+    if change.new_content is not None:
+        replace_file(change.path, change.new_content)
+    elif change.old_content is not None:
         change.path.unlink()
     forget_file(change.path, record)
 
 
 def forget_file(path: Path, record: Record) -> None:
-    """Nothing of setup is left in a file: remove its copy, and its part of the record. Raises OSError."""
-    known = record.files.pop(str(path))
-    if known.copy is not None:
-        path.with_name(known.copy).unlink(missing_ok=True)
+    """Remove the copy of a file that has nothing of setup any more, and its part of the record. Raises OSError."""
+    file_record = record.files.pop(str(path))
+    if file_record.copy is not None:
+        path.with_name(file_record.copy).unlink(missing_ok=True)
     record.save()

@@ -69,26 +69,26 @@ def show(
         raise typer.BadParameter("--follow cannot be combined with --raw, --json, --full or --extract")
 
     with report_errors():
-        wanted = values.parse_turns(turn)
+        turns = values.parse_turns(turn)
         opened = open_store(store)
         is_outside = _is_outside(opened, session)
         if is_outside and follow:
-            watch = shell_quote.join(["acp-proxy", "replay", session])
-            raise UsageError(f"--follow needs a session of the store. To watch a file: {watch}")
-        with (_open_outside if is_outside else _open_stored)(opened, session, agent) as (row, reading, child):
+            replay_command = shell_quote.join(["acp-proxy", "replay", session])
+            raise UsageError(f"--follow needs a session of the store. To watch a file: {replay_command}")
+        with (_open_outside if is_outside else _open_stored)(opened, session, agent) as (row, reading, open_child):
             if follow:
-                _follow(opened, row, reading, wanted)
+                _follow(opened, row, reading, turns)
             elif files:
-                _list_files(row, reading, child, wanted)
+                _list_files(row, reading, open_child, turns)
             elif extract is not None:
-                extract_attachments(find_parts(reading, row.session_id, wanted, child), extract)
+                extract_attachments(find_parts(reading, row.session_id, turns, open_child), extract)
             elif raw:
                 print_raw(reading, find_screen())
             elif as_json:
-                print_messages(reading, find_screen(), wanted)
+                print_messages(reading, find_screen(), turns)
             else:
                 id = "" if is_outside else common.shorten_ids(opened, [row])[row.selector]
-                parts = find_parts(reading, row.session_id, wanted, child)
+                parts = find_parts(reading, row.session_id, turns, open_child)
                 print_conversation(row, parts, find_screen(), full=full, id=id)
 
 
@@ -115,18 +115,18 @@ def _open_outside(store: CommandStore, word: str, agent: str) -> Iterator[_OpenS
         yield summarize_file(reading, header), reading, lambda session_id: nullcontext(None)
 
 
-def _list_files(row: ListedSession, reading: Reading, child: OpenChild, wanted: values.Turns) -> None:
+def _list_files(row: ListedSession, reading: Reading, open_child: OpenChild, turns: values.Turns) -> None:
     from acp_proxy.tools.changes.command import print_summary  # imported late: comparing files is slow to import
     from acp_proxy.tools.changes.session_changes import read_changes
 
-    print_summary(read_changes(reading, row.cwd, child, wanted))
+    print_summary(read_changes(reading, row.cwd, open_child, turns))
 
 
-def _follow(store: CommandStore, row: ListedSession, reading: Reading, wanted: values.Turns) -> None:
-    from acp_proxy.tools.show.follow import Following
+def _follow(store: CommandStore, row: ListedSession, reading: Reading, turns: values.Turns) -> None:
+    from acp_proxy.tools.show.follow import Follower
 
     try:
-        typer.echo(Following(store, row, reading, wanted).run(), err=True)
+        typer.echo(Follower(store, row, reading, turns).run(), err=True)
     except KeyboardInterrupt:
         typer.echo("\x1b[0m")  # typer removes it if the output is not a terminal
         raise typer.Exit(INTERRUPTED) from None
@@ -135,44 +135,49 @@ def _follow(store: CommandStore, row: ListedSession, reading: Reading, wanted: v
 # --- The forms of a conversation that ``show`` can print: text, raw bytes, JSON, or its images as files.
 
 
-_TURNS = "^Turn [0-9]"
+_TURN_HEADINGS = "^Turn [0-9]"
 """The lines that begin a turn on a terminal (``RichPrinter``), as less searches them."""
 
 
 def print_conversation(
     row: ListedSession,
-    shown: Iterator[Part],
+    parts: Iterator[Part],
     target: Screen,
     *,
     full: bool,
-    stays: bool = False,
+    keeps_short_text: bool = False,
     id: str = "",
     turn: int = 1,
 ) -> None:
-    """``stays``: see ``open_pager``. ``id``: the short one, for people. ``turn``: where the pager begins."""
+    """Print a conversation. ``keeps_short_text``: see ``open_pager``. ``id``: the short one, for people. ``turn``:
+    where the pager begins."""
     when = formatting.format_local_time(row.updated) if target.is_formatted else None  # like the times of the turns
     home = os.path.expanduser("~") if target.is_formatted else ""
-    title, _, rest = sanitize.format_heading(row, when, id if target.is_formatted else None, home).partition("\n")
-    write, passages = _look(target, row.cwd), make_passages(shown, full=full)
-    texts = [f"\x1b[1m{title}\x1b[0m\n{rest}\n" if target.is_formatted else f"{title}\n{rest}\n"]
-    first = 1
+    title, _, details = sanitize.format_heading(row, when, id if target.is_formatted else None, home).partition("\n")
+    format_passage, passages = _make_passage_formatter(target, row.cwd), make_passages(parts, full=full)
+    texts_before = [f"\x1b[1m{title}\x1b[0m\n{details}\n" if target.is_formatted else f"{title}\n{details}\n"]
+    first_line = 1
     if turn > 1:
         for passage in passages:
-            printed = "".join(write(passage))
+            printed = "".join(format_passage(passage))
             if isinstance(passage, Heading) and passage.number >= turn:
-                first = sum(text.count("\n") for text in texts) + len(printed) - len(printed.lstrip("\n")) + 1
-            texts.append(printed)
-            if first > 1:
+                first_line = (
+                    sum(text.count("\n") for text in texts_before) + len(printed) - len(printed.lstrip("\n")) + 1
+                )
+            texts_before.append(printed)
+            if first_line > 1:
                 break
-    with open_pager(target, keeps_short_text=stays, line_pattern=_TURNS, first_line=first) as say:
-        for text in texts:
-            say(text)
+    with open_pager(
+        target, keeps_short_text=keeps_short_text, line_pattern=_TURN_HEADINGS, first_line=first_line
+    ) as write:
+        for text in texts_before:
+            write(text)
         for passage in passages:
-            for text in write(passage):
-                say(text)
+            for text in format_passage(passage):
+                write(text)
 
 
-def _look(target: Screen, cwd: str | None) -> Callable[[Passage], Iterator[str]]:
+def _make_passage_formatter(target: Screen, cwd: str | None) -> Callable[[Passage], Iterator[str]]:
     if target.is_formatted:
         from acp_proxy.views.rich_text import RichPrinter
 
@@ -182,30 +187,30 @@ def _look(target: Screen, cwd: str | None) -> Callable[[Passage], Iterator[str]]
     return PassagePrinter().print
 
 
-def print_messages(reading: Reading, target: Screen, wanted: values.Turns) -> None:
+def print_messages(reading: Reading, target: Screen, turns: values.Turns) -> None:
     """Print each message of these turns as a line of JSON; without a choice, also what came before the first turn."""
-    first, last = find_turns(reading, wanted) if wanted != (1, None) else wanted
-    with open_pager(target) as say:
+    first, last = find_turns(reading, turns) if turns != (1, None) else turns
+    with open_pager(target) as write:
         for number, line in number_turns(reading.read_lines()):
             if last is not None and number > last:
                 break
-            if line.entry is not None and line.entry.value is not None and (number >= first or wanted == (1, None)):
-                say(f"{sanitize.format_json(line.entry.value)}\n")
+            if line.entry is not None and line.entry.value is not None and (number >= first or turns == (1, None)):
+                write(f"{sanitize.format_json(line.entry.value)}\n")
 
 
 def print_raw(reading: Reading, target: Screen) -> None:
     if not target.is_terminal:
         output_files.write_to_stdout(reading.read_bytes(0))
         return
-    with open_pager(target) as say:
-        say(sanitize.make_printable(reading.first_line[: reading.header_size].decode("utf-8", "replace")))
+    with open_pager(target) as write:
+        write(sanitize.make_printable(reading.first_line[: reading.header_size].decode("utf-8", "replace")))
         for _, _, line in reading.read_raw_lines():
-            say(sanitize.make_printable(line.decode("utf-8", "replace")))
+            write(sanitize.make_printable(line.decode("utf-8", "replace")))
 
 
-def extract_attachments(shown: Iterator[Part], folder: Path) -> None:
+def extract_attachments(parts: Iterator[Part], folder: Path) -> None:
     saved = turn = number = 0
-    for part in shown:
+    for part in parts:
         if isinstance(part, TurnBegin):
             turn, number = part.number, 0
         for attachment in find_attachments(part) if not isinstance(part, TurnBegin | TurnEnd) else ():
@@ -234,27 +239,28 @@ def _save(path: Path, data: bytes) -> None:
         raise NothingToSave(f"{path} already exists. Choose another directory.") from None
 
 
-def find_turns(reading: Reading, wanted: values.Turns) -> values.Turns:
+def find_turns(reading: Reading, turns: values.Turns) -> values.Turns:
     """The first and the last of these turns, counted from the beginning. Raises NoSuchTurn."""
     count = max((number for number, _ in number_turns(reading.read_lines())), default=0)
-    first, last = (count + wanted[0] + 1,) * 2 if wanted[0] < 0 else wanted
+    first, last = (count + turns[0] + 1,) * 2 if turns[0] < 0 else turns
     if not 1 <= first <= min(count, count if last is None else last):
         raise _make_no_such_turn(count)
     return first, last
 
 
-def find_parts(reading: Reading, session_id: str, wanted: values.Turns, child: OpenChild) -> Iterator[Part]:
-    """The parts of these turns. Raises NoSuchTurn before the first part. ``child``: opens subagents' transcripts."""
-    first, last = wanted
+def find_parts(reading: Reading, session_id: str, turns: values.Turns, open_child: OpenChild) -> Iterator[Part]:
+    """The parts of these turns. Raises NoSuchTurn before the first part. ``open_child``: opens subagents'
+    transcripts."""
+    first, last = turns
     if first < 0:
         count = sum(isinstance(part, TurnBegin) for part in read_parts(reading, session_id))
         first = last = count + first + 1
-    parts = _cut_parts(read_parts(reading, session_id, child), first, last)
-    begun = next(parts, None)
-    if begun is None and wanted != (1, None):
+    parts = _cut_parts(read_parts(reading, session_id, open_child), first, last)
+    first_part = next(parts, None)
+    if first_part is None and turns != (1, None):
         count = sum(isinstance(part, TurnBegin) for part in read_parts(reading, session_id))
         raise _make_no_such_turn(count)
-    return chain(() if begun is None else (begun,), parts)
+    return chain(() if first_part is None else (first_part,), parts)
 
 
 def _make_no_such_turn(count: int) -> NoSuchTurn:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:  # importing rich takes as long as everything else
 _PAUSE_SECONDS = 0.1  # soon for a reader, and cheap: an fstat each time
 
 
-class Following:
+class Follower:
     """``wanted``: the first and the last turn to show; negative numbers count from the end of what is there now."""
 
     def __init__(
-        self, store: CommandStore, row: ListedSession, reading: Reading, wanted: tuple[int, int | None]
+        self, store: CommandStore, row: ListedSession, reading: Reading, turns: tuple[int, int | None]
     ) -> None:
         from rich.console import Console
 
@@ -30,22 +30,22 @@ class Following:
 
         self._console = Console(highlight=False)
         self._live: LiveText | None = None
-        room = find_screen().line_width
+        line_width = find_screen().line_width
         if self._console.is_terminal and not self._console.is_dumb_terminal:
             from acp_proxy.tools.show import live
 
-            self._live = live.LiveText(room, self._console.height, colours=not self._console.no_color)
-        self._streaming = StreamPrinter(room if self._live is not None else None)
+            self._live = live.LiveText(line_width, self._console.height, colours=not self._console.no_color)
+        self._streaming = StreamPrinter(line_width if self._live is not None else None)
         self._store = store
         self._row = row
         self._reading = reading
-        first, last = wanted
+        first, last = turns
         if first < 0:
             count = sum(line.entry is not None and _is_prompt(line) for line in reading.read_lines())
             first = last = max(count + first + 1, 1)
         self._first, self._last = first, last
         self._turn = 0
-        self._place = 0, 0
+        self._position = 0, 0
         self._summary = Summary()
 
     def run(self) -> str:
@@ -53,12 +53,12 @@ class Following:
         row = self._row  # its heading is as by show
         heading = format_short_heading(self._store, row) if self._console.is_terminal else sanitize.format_heading(row)
         self._console.file.write(f"{heading}\n")
-        self._show_more()
+        self._show_new_lines()
         was_running = bool(self._summary.open)
         while self._summary.open:
             is_open = self._store.is_open(self._row)  # before the rest is read, which a process writes before it ends
             self._reading.measure()
-            self._show_more()
+            self._show_new_lines()
             if not is_open:
                 break
             time.sleep(_PAUSE_SECONDS)
@@ -68,13 +68,13 @@ class Following:
             return "The process that ran the turn has ended."
         return "The turn has ended." if was_running else "No turn is running."
 
-    def _show_more(self) -> None:
+    def _show_new_lines(self) -> None:
         """Show the whole lines that were not read yet."""
-        start, number = self._place
+        start, number = self._position
         for line in self._reading.read_lines(start, number):
             if not line.is_whole:
                 break
-            self._place = line.end, line.number + 1
+            self._position = line.end, line.number + 1
             if line.entry is not None:
                 self._summary.add(line.entry)
                 self._turn += _is_prompt(line)

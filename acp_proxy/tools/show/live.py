@@ -16,11 +16,11 @@ from acp_proxy.views.rich_text import RichPrinter, split_markdown
 from acp_proxy.views.streaming import QUIET, StreamedText
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
-_PIECE = 4 * 1024
+_PIECE_LENGTH = 4 * 1024
 """Characters of a message that are rendered again with each chunk; what is before them stays."""
-_WRAPPED = "\0"
+_WRAPPED_LINE = "\0"
 """Stands for a line of the screen that the terminal has wrapped: no line to write is equal."""
-_LONGEST = 32 * 1024
+_LONGEST_PIECE = 32 * 1024
 """A longer piece, such as a code block without an empty line, is cut at a line end: rendering it would take long."""
 
 
@@ -28,9 +28,11 @@ class LiveText:
     def __init__(self, width: int, height: int, *, colours: bool) -> None:
         self._colours = colours
         self._set_size(width, height)
-        self._done: list[str] = []  # lines that are complete, but not on the screen yet
-        self._shown: list[str] = []  # the lines that were written and may still change; the last one is the status
-        self._line: list[StreamedText] = []  # the current line, unless it is in a message
+        self._finished_lines: list[str] = []  # lines that are complete, but not on the screen yet
+        self._screen_lines: list[
+            str
+        ] = []  # the lines that were written and may still change; the last one is the status
+        self._line_pieces: list[StreamedText] = []  # the current line, unless it is in a message
         self._message: tuple[str, str] | None = None
         """The current message that is Markdown: its style, and its text from the last finished piece on."""
 
@@ -45,34 +47,41 @@ class LiveText:
         if (width, height) == self._size:
             return
         self._set_size(width, height)
-        rows = sum(max(1, -(-cell_len(_STYLE.sub("", line).rstrip()) // width)) for line in self._shown)
-        self._shown = [_WRAPPED] * rows
+        rows = sum(max(1, -(-cell_len(_STYLE.sub("", line).rstrip()) // width)) for line in self._screen_lines)
+        self._screen_lines = [_WRAPPED_LINE] * rows
 
     def take(self, pieces: Iterable[StreamedText]) -> None:
         for piece in pieces:
             if piece.is_prose:
                 self._take_prose(piece)
             else:
-                self._put(piece)
+                self._take_other(piece)
 
     @property
     def is_full(self) -> bool:
         """Whether there is enough to write it soon."""
-        return len(self._done) >= self._height
+        return len(self._finished_lines) >= self._height
 
     def draw(self, status: str = "") -> str:
         """What brings the screen up to date. Without a status, the cursor is on a new line afterwards."""
-        wanted = [*self._done, *self._render_current(), self._render_status(status)]
-        first = 0  # the first line to write
-        while first < min(len(self._shown), len(wanted)) and self._shown[first] == wanted[first]:
-            first += 1
-        if first == len(wanted) == len(self._shown):
+        lines = [*self._finished_lines, *self._render_current(), self._render_status(status)]
+        first_changed = 0  # the first line to write
+        while (
+            first_changed < min(len(self._screen_lines), len(lines))
+            and self._screen_lines[first_changed] == lines[first_changed]
+        ):
+            first_changed += 1
+        if first_changed == len(lines) == len(self._screen_lines):
             return ""
-        first = min(max(first, len(self._shown) - self._height), len(wanted) - 1)  # what has left the screen stays
-        up = len(self._shown) - 1 - first
-        start = "" if not self._shown else f"\x1b[{up}A\r" if up > 0 else "\r" if up == 0 else "\n"
-        self._shown, self._done = wanted[len(self._done) :], []
-        return f"{start}\x1b[J" + "\n".join(wanted[first:])
+        first_changed = min(
+            max(first_changed, len(self._screen_lines) - self._height), len(lines) - 1
+        )  # what has left the screen stays
+        rows_up = len(self._screen_lines) - 1 - first_changed
+        start = (
+            "" if not self._screen_lines else f"\x1b[{rows_up}A\r" if rows_up > 0 else "\r" if rows_up == 0 else "\n"
+        )
+        self._screen_lines, self._finished_lines = lines[len(self._finished_lines) :], []
+        return f"{start}\x1b[J" + "\n".join(lines[first_changed:])
 
     def _render_status(self, text: str) -> str:
         if cell_len(text) > self._width:
@@ -82,46 +91,48 @@ class LiveText:
     def _render_current(self) -> list[str]:
         if self._message is not None:
             return self._render_prose(*self._message)
-        return self._render(_join_pieces(self._line)) if self._line else []
+        return self._render(_join_pieces(self._line_pieces)) if self._line_pieces else []
 
     def _take_prose(self, piece: StreamedText) -> None:
-        if self._line:
+        if self._line_pieces:
             self._end_line()
-        _, before = self._message or ("", "")
-        text = before + piece.text
-        if len(before) // _PIECE != len(text) // _PIECE:  # not with each chunk: this reads the whole text
-            *finished, text = split_markdown(text, _PIECE)
+        _, old_text = self._message or ("", "")
+        text = old_text + piece.text
+        if (
+            len(old_text) // _PIECE_LENGTH != len(text) // _PIECE_LENGTH
+        ):  # not with each chunk: this reads the whole text
+            *finished, text = split_markdown(text, _PIECE_LENGTH)
             for part in finished:
-                self._done += [*self._render_prose(piece.style, part), ""]
-        if len(text) > _LONGEST:
+                self._finished_lines += [*self._render_prose(piece.style, part), ""]
+        if len(text) > _LONGEST_PIECE:
             end = text.rfind("\n") + 1 or len(text)
-            self._done += self._render_prose(piece.style, text[:end])
+            self._finished_lines += self._render_prose(piece.style, text[:end])
             text = text[end:]
         self._message = piece.style, text
 
-    def _put(self, piece: StreamedText) -> None:
+    def _take_other(self, piece: StreamedText) -> None:
         text = piece.text
         if self._message is not None:
-            look, message = self._message
-            self._done += self._render_prose(look, message)
+            style, message = self._message
+            self._finished_lines += self._render_prose(style, message)
             self._message = None
             if not message.endswith("\n"):  # the piece begins with the end of the last line of the message
                 text = text.removeprefix("\n")
         if piece.replaces_line:
-            self._line = []
-        *lines, rest = text.split("\n")
+            self._line_pieces = []
+        *lines, unfinished = text.split("\n")
         for line in lines:
-            self._line.append(StreamedText(line, piece.style))
+            self._line_pieces.append(StreamedText(line, piece.style))
             self._end_line()
-        if rest:
-            self._line.append(StreamedText(rest, piece.style))
+        if unfinished:
+            self._line_pieces.append(StreamedText(unfinished, piece.style))
 
     def _end_line(self) -> None:
-        self._done += self._render(_join_pieces(self._line))
-        self._line = []
+        self._finished_lines += self._render(_join_pieces(self._line_pieces))
+        self._line_pieces = []
 
-    def _render_prose(self, look: str, text: str) -> list[str]:
-        speaker: Speaker = "thought" if look == QUIET else "agent"
+    def _render_prose(self, style: str, text: str) -> list[str]:
+        speaker: Speaker = "thought" if style == QUIET else "agent"
         rendered = "".join(self._printer.print(SpokenText(speaker, text, continues=True))) if text.strip() else ""
         lines = rendered.split("\n")
         while lines and not _STYLE.sub("", lines[-1]).strip():

@@ -51,27 +51,27 @@ _KEY_NAMES = {
 }
 _KEY_NAMES |= {b"q": QUIT, b"\x04": QUIT}
 _KEY = re.compile(rb"\x1b[\[O][0-9;]*[A-Za-z~]|.", re.DOTALL)
-_ENDING = ("SIGTERM", "SIGHUP")
+_ENDING_SIGNALS = ("SIGTERM", "SIGHUP")
 _READ_SIZE = 1024
 
 
 class Keyboard:
-    def __init__(self, *, wanted: bool) -> None:
-        self._wanted = wanted
+    def __init__(self, *, is_wanted: bool) -> None:
+        self._is_wanted = is_wanted
         self._fd: int | None = None
         self._signals, self._signal_end = -1, -1
         """A pipe that a signal writes to, and its other end. A signal that comes just before ``select`` would otherwise
         wait for the next key: Python runs its handler only after the call."""
         self._modes: list[Any] = []
-        self._waiting: deque[str] = deque()
+        self._unread_keys: deque[str] = deque()
         self._handlers: dict[int, Any] = {}
 
     @property
-    def is_there(self) -> bool:
+    def can_read(self) -> bool:
         return self._fd is not None
 
     def __enter__(self) -> Self:
-        if self._wanted and os.name == "posix" and sys.stdin.isatty():
+        if self._is_wanted and os.name == "posix" and sys.stdin.isatty():
             import termios
 
             self._fd = sys.stdin.fileno()
@@ -79,8 +79,8 @@ class Keyboard:
             self._signals, self._signal_end = os.pipe()
             os.set_blocking(self._signal_end, False)  # a full pipe says enough
             signal.set_wakeup_fd(self._signal_end, warn_on_full_buffer=False)
-            for name in _ENDING:
-                self._handle(name, _end)
+            for name in _ENDING_SIGNALS:
+                self._handle(name, _exit_on_signal)
             self._handle("SIGCONT", lambda *_: self._use_single_keys())  # the shell used the terminal in the meantime
             self._use_single_keys()
         return self
@@ -103,10 +103,10 @@ class Keyboard:
         if self._fd is None:
             time.sleep(seconds or 0)
             return None
-        until = time.monotonic() + seconds if seconds is not None else None
-        while not self._waiting:
-            left = max(until - time.monotonic(), 0.0) if until is not None else None
-            ready = select.select([self._fd, self._signals], [], [], left)[0]
+        deadline = time.monotonic() + seconds if seconds is not None else None
+        while not self._unread_keys:
+            remaining = max(deadline - time.monotonic(), 0.0) if deadline is not None else None
+            ready = select.select([self._fd, self._signals], [], [], remaining)[0]
             if not ready:
                 return None
             if self._signals in ready:
@@ -114,8 +114,8 @@ class Keyboard:
                 continue
             data = os.read(self._fd, _READ_SIZE)
             names = (_KEY_NAMES.get(key) for key in _KEY.findall(data))
-            self._waiting.extend([key for key in names if key is not None] if data else [QUIT])
-        return self._waiting.popleft()
+            self._unread_keys.extend([key for key in names if key is not None] if data else [QUIT])
+        return self._unread_keys.popleft()
 
     def _use_single_keys(self) -> None:
         import termios
@@ -129,7 +129,7 @@ class Keyboard:
         self._handlers[number] = signal.signal(number, handler)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+def _exit_on_signal(number: int, frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
@@ -158,53 +158,53 @@ def replay(
     Example: acp-proxy replay last --speed 4
     """
     with report_errors():
-        wanted = values.parse_turns(turn)
+        turns = values.parse_turns(turn)
     with report_errors(), recordings.open_recording(session, store, agent) as (reading, header, heading):
         try:
-            span = _find_span(reading, wanted)
+            span = _find_span(reading, turns)
             for text in (heading or _format_heading(header)).split("\n"):
                 common.print_on_stderr(text)
-            _show(reading, speed, max_pause, span)
+            _play(reading, speed, max_pause, span)
         except KeyboardInterrupt:
             typer.echo("\x1b[0m")  # typer removes it if the output is not a terminal
             raise typer.Exit(INTERRUPTED) from None
 
 
 def _format_heading(header: Header) -> str:
-    """That of a file that is in no store."""
-    about = (header.session_id, header.cwd, formatting.format_local_time(header.created_at))
-    return sanitize.make_line("  ".join(filter(None, about)))
+    """The heading of a file that is in no store."""
+    facts = (header.session_id, header.cwd, formatting.format_local_time(header.created_at))
+    return sanitize.make_line("  ".join(filter(None, facts)))
 
 
-_WHOLE = (0, None)
+_WHOLE_SPAN = (0, None)
 
 
-def _find_span(reading: Reading, wanted: values.Turns) -> tuple[int, int | None]:
+def _find_span(reading: Reading, turns: values.Turns) -> tuple[int, int | None]:
     """The offsets in the transcript where these turns begin and end; None: its end. Raises NoSuchTurn."""
-    if wanted == (1, None):
-        return _WHOLE
-    first, last = find_turns(reading, wanted)
-    begin, before = None, 0
+    if turns == (1, None):
+        return _WHOLE_SPAN
+    first, last = find_turns(reading, turns)
+    start, previous_end = None, 0
     for number, line in number_turns(reading.read_lines()):
-        if number >= first and begin is None:
-            begin = before
+        if number >= first and start is None:
+            start = previous_end
         if last is not None and number > last:
-            return begin or 0, before
-        before = line.end
-    return begin or 0, None
+            return start or 0, previous_end
+        previous_end = line.end
+    return start or 0, None
 
 
-def _show(reading: Reading, speed: float, max_pause: float, span: tuple[int, int | None]) -> None:
+def _play(reading: Reading, speed: float, max_pause: float, span: tuple[int, int | None]) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    with Keyboard(wanted=console.is_terminal) as keys:
-        if keys.is_there and console.is_dumb_terminal:
+    with Keyboard(is_wanted=console.is_terminal) as keys:
+        if keys.can_read and console.is_dumb_terminal:
             typer.echo(_KEYS, err=True)
-        _Show(console, reading, keys, speed, max_pause, span).run()
+        _Playback(console, reading, keys, speed, max_pause, span).run()
 
 
-class _Show:
+class _Playback:
     """One playback. A position in the transcript is an offset and a line number."""
 
     def __init__(
@@ -227,58 +227,58 @@ class _Show:
 
             self._live = live.LiveText(target.line_width, console.height, colours=not console.no_color)
         self._streaming = StreamPrinter(target.line_width if self._live is not None else None)
-        self._count = _count(reading) if self._live is not None else 0
-        self._last = self._count if span[1] is None else _count(reading, span[1])
+        self._turn_count = _count_prompts(reading) if self._live is not None else 0
+        self._last_turn = self._turn_count if span[1] is None else _count_prompts(reading, span[1])
         """The number of the last turn that is shown."""
         self._reading = reading
         self._keys = keys
         self._speed = speed
         self._max_pause = max_pause
-        self._begins_at, self._ends_at = span
-        self._turns: list[tuple[int, int]] = []
+        self._start, self._end = span
+        self._turn_positions: list[tuple[int, int]] = []
         """The position of each turn seen so far."""
-        self._at = 0
+        self._turn_number = 0
         """The number of turns that have begun."""
         self._is_hurrying = False  # the rest of the last turn is shown at once
 
     def run(self) -> None:
-        place: tuple[int, int] | None = (0, 0)
+        position: tuple[int, int] | None = (0, 0)
         try:
-            while place is not None:
-                place = self._play_from(place)
+            while position is not None:
+                position = self._play_from(position)
             self._write(self._streaming.end())
         finally:
             self._draw()
 
-    def _play_from(self, place: tuple[int, int]) -> tuple[int, int] | None:
+    def _play_from(self, position: tuple[int, int]) -> tuple[int, int] | None:
         """Show the rest, to the end or to a jump. The result is the position of the jump."""
-        before, is_skipping = "", False
-        for start, line in self._read_lines(place):
+        previous_stamp, is_skipping = "", False
+        for start, line in self._read_lines(position):
             entry = line.entry
             if entry is None:
                 continue
-            if self._ends_at is not None and start >= self._ends_at:
+            if self._end is not None and start >= self._end:
                 return None
             is_prompt = _is_prompt(entry)
-            if start < self._begins_at:
-                before = entry.at
+            if start < self._start:
+                previous_stamp = entry.at
                 if is_prompt:
-                    self._begin((start, line.number))
+                    self._begin_turn((start, line.number))
                 self._skip(entry)
                 continue
             if is_skipping and not is_prompt:
                 self._skip(entry)
                 continue
-            key = None if is_skipping else self._wait(timestamps.measure_between(before or entry.at, entry.at))
-            before = entry.at
+            key = None if is_skipping else self._wait(timestamps.measure_between(previous_stamp or entry.at, entry.at))
+            previous_stamp = entry.at
             if key == QUIT:
                 return None
-            if key == PREVIOUS and self._at:
+            if key == PREVIOUS and self._turn_number:
                 return self._go_back()
-            self._is_hurrying |= key == NEXT and self._at >= self._last
+            self._is_hurrying |= key == NEXT and self._turn_number >= self._last_turn
             is_skipping = key == NEXT and not is_prompt and not self._is_hurrying
             if is_prompt:
-                self._begin((start, line.number))
+                self._begin_turn((start, line.number))
             if is_skipping:
                 self._write(self._streaming.end())
                 self._skip(entry)
@@ -287,28 +287,28 @@ class _Show:
         return None
 
     def _skip(self, entry: Entry) -> None:
-        """Read without showing: later entries may refer to these."""
+        """Read an entry without showing it: later entries may refer to it."""
         self._streaming.take(entry)
         self._streaming.end()
 
     def _go_back(self) -> tuple[int, int]:
         """The position of the previous turn, or of the first one."""
-        self._at, self._is_hurrying = max(self._at - 2, 0), False
+        self._turn_number, self._is_hurrying = max(self._turn_number - 2, 0), False
         self._write(self._streaming.end())
-        self._streaming.rewind_to(self._at + 1)
-        return self._turns[self._at]
+        self._streaming.rewind_to(self._turn_number + 1)
+        return self._turn_positions[self._turn_number]
 
-    def _read_lines(self, place: tuple[int, int]) -> Iterator[tuple[int, Line]]:
+    def _read_lines(self, position: tuple[int, int]) -> Iterator[tuple[int, Line]]:
         """The lines from a position on, each with its own position."""
-        start, number = place
+        start, number = position
         for line in self._reading.read_lines(start, number):
             yield start, line
             start = line.end
 
-    def _begin(self, place: tuple[int, int]) -> None:
-        if self._at == len(self._turns):
-            self._turns.append(place)
-        self._at += 1
+    def _begin_turn(self, position: tuple[int, int]) -> None:
+        if self._turn_number == len(self._turn_positions):
+            self._turn_positions.append(position)
+        self._turn_number += 1
 
     def _wait(self, seconds: float) -> str | None:
         is_at_once = self._is_hurrying or not self._speed
@@ -324,9 +324,13 @@ class _Show:
         return key
 
     def _format_status(self, *, is_paused: bool = False) -> str:
-        keys = (_KEYS.replace("pause", "continue") if is_paused else _KEYS) if self._keys.is_there else ""
-        where = f"Turn {self._at} of {self._count}{', paused' if is_paused else ''}" if self._at else ""
-        return "  ".join(filter(None, (where, keys)))
+        keys = (_KEYS.replace("pause", "continue") if is_paused else _KEYS) if self._keys.can_read else ""
+        progress = (
+            f"Turn {self._turn_number} of {self._turn_count}{', paused' if is_paused else ''}"
+            if self._turn_number
+            else ""
+        )
+        return "  ".join(filter(None, (progress, keys)))
 
     def _draw(self, status: str = "") -> None:
         if self._live is None:
@@ -352,12 +356,12 @@ class _Show:
             sys.stdout.flush()
 
 
-def _count(reading: Reading, until: int | None = None) -> int:
+def _count_prompts(reading: Reading, end: int | None = None) -> int:
     """The number of prompts before an offset, or all; only lines that may be one are parsed."""
     lines = (
         line
         for _, start, line in reading.read_raw_lines()
-        if acp.PROMPT.encode() in line and (until is None or start < until)
+        if acp.PROMPT.encode() in line and (end is None or start < end)
     )
     entries = (piece.value for line in lines for piece in file_format.find_entries(line))
     return sum(_is_prompt(entry) for entry in entries)

@@ -77,11 +77,11 @@ def stats(
             )
         return
     with report_errors():
-        wanted = make_filter(agent, cwd, here, since, until, branch)
+        session_filter = make_filter(agent, cwd, here, since, until, branch)
         opened = open_store(store)
-        agents, failed = measure_usage(opened, wanted, "month" if by == "agent" else by)
+        agents, failures = measure_usage(opened, session_filter, "month" if by == "agent" else by)
         if not agents and not as_json:
-            print_on_stderr(explain_empty_list(opened, narrowed=wanted.is_narrow, agent=agent))
+            print_on_stderr(explain_empty_list(opened, narrowed=session_filter.is_narrow, agent=agent))
     if as_json:
         from acp_proxy.tools.stats.report import encode_report
 
@@ -92,10 +92,10 @@ def stats(
         from acp_proxy.tools.stats.report import make_report, print_report
 
         console = Console()
-        with console.capture() as shown:
+        with console.capture() as captured:
             print_report(make_report(agents, by, os.path.expanduser("~")), console)
-        with open_pager(find_screen()) as say:
-            say(shown.get())
+        with open_pager(find_screen()) as write:
+            write(captured.get())
     elif agents:
         from acp_proxy.tools.stats.report import format_tab_separated, make_report
 
@@ -103,16 +103,16 @@ def stats(
             typer.echo(line)
     if not as_json and (note := explain_unprompted(agents)):
         print_on_stderr(note)
-    for text in failed:
+    for text in failures:
         typer.echo(f"acp-proxy: not counted: {sanitize.make_line(text)}.", err=True)
-    if failed or (not agents and wanted.is_narrow):  # as for list
+    if failures or (not agents and session_filter.is_narrow):  # as for list
         raise typer.Exit(1)
 
 
 def _show_tokens(
     store: CommandStore, session_filter: SessionFilter, by: _By, file: Path | None, *, as_json: bool
 ) -> None:
-    """Raises AcpProxyError, OSError."""
+    """Show the tokens of every kind. Raises AcpProxyError, OSError."""
     from acp_proxy.tools.stats.prices import read_prices
     from acp_proxy.tools.stats.token_report import encode_report, format_report, format_tab_separated
     from acp_proxy.tools.stats.tokens import count_tokens
@@ -124,18 +124,18 @@ def _show_tokens(
         typer.echo(sanitize.format_json(encode_report(report, by, prices), indent=2))
     elif report.rows:
         target = find_screen()
-        with open_pager(target) as say:
+        with open_pager(target) as write:
             for line in (
                 format_report(report, by, prices, os.path.expanduser("~"))
                 if target.is_terminal
                 else format_tab_separated(report, prices)
             ):
-                say(f"{line}\n")
+                write(f"{line}\n")
     else:
         print_on_stderr(explain_empty_list(store, narrowed=session_filter.is_narrow, agent=session_filter.agent))
-    for model in report.without_price:
+    for model in report.models_without_price:
         print_on_stderr(f"No price: {sanitize.make_line(model) or '(model not known)'}")
-    for text in report.failed:
+    for text in report.failures:
         print_on_stderr(f"acp-proxy: not counted: {sanitize.make_line(text)}.")
-    if report.failed or (not report.rows and session_filter.is_narrow):
+    if report.failures or (not report.rows and session_filter.is_narrow):
         raise typer.Exit(1)

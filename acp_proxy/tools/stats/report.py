@@ -35,7 +35,8 @@ class UsageReport:
 
 
 def make_report(agents: Mapping[str, AgentUsage], by: str, home: str = "") -> UsageReport:
-    """``by``: month, day, project or agent. Months and days are newest first; others begin with the most turns."""
+    """What to show of the usage. ``by``: month, day, project or agent. Months and days are newest first; others begin
+    with the most turns."""
     total = UsageRow("all", "", "", *sum_agents(agents))
     if by == "month":
         return UsageReport({folder: _list_months(agent) for folder, agent in agents.items()}, total)
@@ -53,20 +54,20 @@ def make_report(agents: Mapping[str, AgentUsage], by: str, home: str = "") -> Us
     return UsageReport({"": rows}, total)
 
 
-def format_lines(shown: UsageReport) -> Iterator[str]:
+def format_lines(report: UsageReport) -> Iterator[str]:
     """One line for each row, with a name for every figure, for a terminal that is too narrow for a table."""
-    for folder, rows in shown.sections.items():
+    for folder, rows in report.sections.items():
         for row in rows:
             yield _format_line(
                 format_agent(folder) if folder else row.name, row.name if folder else "", row.usage, row.tokens
             )
-    yield _format_line("all", "", shown.total.usage, shown.total.tokens)
+    yield _format_line("all", "", report.total.usage, report.total.tokens)
 
 
-def format_tab_separated(shown: UsageReport) -> Iterator[str]:
+def format_tab_separated(report: UsageReport) -> Iterator[str]:
     """One line for each row, for programs: agent, then month, day or directory, sessions, turns, tokens, context, cost,
     bytes; what is not known is empty. The agent is empty where a row is of all agents."""
-    for folder, rows in shown.sections.items():
+    for folder, rows in report.sections.items():
         for row in rows:
             agent = folder or (row.value if row.key == "agent" else "")
             group = row.value if row.key != "agent" else ""
@@ -80,8 +81,8 @@ def format_tab_separated(shown: UsageReport) -> Iterator[str]:
 
 def encode_report(agents: Mapping[str, AgentUsage], by: str) -> dict[str, object]:
     """The usage as ``stats --json`` prints it (docs/json.md). ``by``: month, day, project or agent."""
-    shown = make_report(agents, by)
-    total = {"total": _encode_values(shown.total.usage, shown.total.tokens)}
+    report = make_report(agents, by)
+    total = {"total": _encode_values(report.total.usage, report.total.tokens)}
     if by == "month":
         encoded_agents = [
             _encode_agent(folder, agent.total, agent.count_tokens(agent.total))
@@ -89,7 +90,7 @@ def encode_report(agents: Mapping[str, AgentUsage], by: str) -> dict[str, object
             for folder, agent in agents.items()
         ]
         return {"agents": encoded_agents, **total}
-    rows = shown.sections[""]
+    rows = report.sections[""]
     if by == "agent":
         return {"agents": [_encode_agent(row.value, row.usage, row.tokens) for row in rows], **total}
     return {f"{by}s": [_encode_row(row) for row in rows], **total}
@@ -149,46 +150,49 @@ def format_agent(folder: str) -> str:
 
 
 _WIDEST_BAR = 20
-_BARS = "turns"
+_BAR_HEADING = "turns"
 """The heading of the bars, and so their least width."""
 _GAP = 2  # columns between the figures and the bars
 _WIDEST_NAME = 24  # columns: leaves room for bars on a usual terminal
 _MONTH_WIDTH = len("  2026-11")
-_WIDEST = 1000  # columns: wider than any table
-_NOTHING = "-"
+_WIDEST_TABLE = 1000  # columns: wider than any table
+_NO_FIGURE = "-"
 _COLUMNS = ("sessions", "turns", "tokens", "context", "cost", "size")
 
 
-def print_report(shown: UsageReport, console: Console) -> None:
+def print_report(report: UsageReport, console: Console) -> None:
     """A table for people, with bars for the turns, and the total."""
-    room = console.width - Measurement.get(console, console.options.update_width(_WIDEST), _make_table(shown)).minimum
-    if room >= 0:
-        console.print(_make_table(shown, bar_width=min(room - _GAP, _WIDEST_BAR)))
+    free_columns = (
+        console.width
+        - Measurement.get(console, console.options.update_width(_WIDEST_TABLE), _make_table(report)).minimum
+    )
+    if free_columns >= 0:
+        console.print(_make_table(report, bar_width=min(free_columns - _GAP, _WIDEST_BAR)))
         return
-    for line in format_lines(shown):  # never cut: half a number is another number
+    for line in format_lines(report):  # never cut: half a number is another number
         console.print(line, markup=False, highlight=False)
 
 
-def _make_table(shown: UsageReport, bar_width: int = 0) -> Table:
-    """Without bars if there is no room for the shortest one."""
-    rows = [row for section in shown.sections.values() for row in section]
-    figures = {id(row): _format_figures(row.usage, row.tokens) for row in [*rows, shown.total]}
-    most = max((row.usage.turns for row in rows), default=0)
+def _make_table(report: UsageReport, bar_width: int = 0) -> Table:
+    """The table of ``print_report``, without bars if there is no room for the shortest one."""
+    rows = [row for section in report.sections.values() for row in section]
+    figures = {id(row): _format_figures(row.usage, row.tokens) for row in [*rows, report.total]}
+    most_turns = max((row.usage.turns for row in rows), default=0)
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("", min_width=_MONTH_WIDTH)  # the only column that shrinks
-    for at, name in enumerate(_COLUMNS):
-        wide = max(cell_len(figures_of_row[at]) for figures_of_row in figures.values())
-        table.add_column(name, justify="right", no_wrap=True, min_width=wide)
-    if has_bars := bar_width >= len(_BARS):
-        table.add_column(_BARS, no_wrap=True)
-    for folder, section in shown.sections.items():
+    for column, name in enumerate(_COLUMNS):
+        width = max(cell_len(figures_of_row[column]) for figures_of_row in figures.values())
+        table.add_column(name, justify="right", no_wrap=True, min_width=width)
+    if has_bars := bar_width >= len(_BAR_HEADING):
+        table.add_column(_BAR_HEADING, no_wrap=True)
+    for folder, section in report.sections.items():
         if folder:
             table.add_row(Text(format_agent(folder), style="bold", no_wrap=True, overflow="ellipsis"))
         for row in section:
-            bar = Bar(max(most, 1), 0, row.usage.turns, width=bar_width, color="cyan")
+            bar = Bar(max(most_turns, 1), 0, row.usage.turns, width=bar_width, color="cyan")
             label = Text(f"  {row.name}" if folder else _shorten(row.name), no_wrap=True)
             table.add_row(label, *figures[id(row)], *([bar] if has_bars else []))
-    table.add_row(Text("all", style="bold"), *figures[id(shown.total)])
+    table.add_row(Text("all", style="bold"), *figures[id(report.total)])
     return table
 
 
@@ -202,13 +206,13 @@ def _shorten(name: str) -> str:
 
 
 def _format_figures(usage: GroupUsage, tokens: int | None) -> list[str]:
-    counted = (usage.sessions, usage.turns, tokens, usage.context)
+    numbers = (usage.sessions, usage.turns, tokens, usage.context)
     return [
-        *(_format_short(number) for number in counted),
-        format_money(usage) or _NOTHING,
+        *(_format_short(number) for number in numbers),
+        format_money(usage) or _NO_FIGURE,
         formatting.format_size(usage.bytes),
     ]
 
 
 def _format_short(number: int | None) -> str:
-    return formatting.format_count(number) if number is not None else _NOTHING
+    return formatting.format_count(number) if number is not None else _NO_FIGURE

@@ -4,19 +4,19 @@ from collections.abc import Iterator, Mapping
 
 from acp_proxy.store.command_store import name_agent
 from acp_proxy.tools.stats.prices import Prices
-from acp_proxy.tools.stats.tokens import By, Spent, TokenReport
+from acp_proxy.tools.stats.tokens import By, TokenReport, TokenSpending
 from acp_proxy.views import formatting, sanitize
 
-_HEADS = ("turns", "input", "output", "cache read", "cache write", "thought", "total", "cost")
-_KEYS: Mapping[By, str] = {"agent": "agent", "model": "model", "project": "cwd", "day": "day", "month": "month"}
+_HEADINGS = ("turns", "input", "output", "cache read", "cache write", "thought", "total", "cost")
+_JSON_KEYS: Mapping[By, str] = {"agent": "agent", "model": "model", "project": "cwd", "day": "day", "month": "month"}
 _UNKNOWN: Mapping[By, str] = {"model": "(not known)", "project": "(no directory)"}
 
 
 def format_report(report: TokenReport, by: By, prices: Prices | None, home: str) -> Iterator[str]:
     """A table without any markup, for people."""
     rows = [(_format_name(name, by, home), *_format_values(spent, prices)) for name, spent in report.rows.items()]
-    table = [("", *_HEADS), *rows, ("all", *_format_values(report.total, prices))]
-    widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
+    table = [("", *_HEADINGS), *rows, ("all", *_format_values(report.total, prices))]
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     for name, *values in table:
         cells = [f"{value:>{width}}" for value, width in zip(values, widths[1:], strict=True)]
         yield "  ".join([f"{name:<{widths[0]}}", *cells]).rstrip()
@@ -31,10 +31,10 @@ def format_tab_separated(report: TokenReport, prices: Prices | None) -> Iterator
 
 
 def encode_report(report: TokenReport, by: By, prices: Prices | None) -> dict[str, object]:
-    """docs/json.md describes it."""
-    rows = [{_KEYS[by]: name or None, **_encode(spent, prices)} for name, spent in report.rows.items()]
-    encoded = {f"{by}s": rows, "total": _encode(report.total, prices)}
-    return encoded | ({"modelsWithoutPrice": [name or None for name in report.without_price]} if prices else {})
+    """The report for ``--json``; docs/json.md describes it."""
+    rows = [{_JSON_KEYS[by]: name or None, **_encode_spending(spent, prices)} for name, spent in report.rows.items()]
+    encoded = {f"{by}s": rows, "total": _encode_spending(report.total, prices)}
+    return encoded | ({"modelsWithoutPrice": [name or None for name in report.models_without_price]} if prices else {})
 
 
 def _format_name(name: str, by: By, home: str) -> str:
@@ -43,7 +43,7 @@ def _format_name(name: str, by: By, home: str) -> str:
     return sanitize.make_line(formatting.shorten_home(name, home) if by == "project" else name) or _UNKNOWN.get(by, "")
 
 
-def _format_values(spent: Spent, prices: Prices | None) -> tuple[str, ...]:
+def _format_values(spent: TokenSpending, prices: Prices | None) -> tuple[str, ...]:
     counts = spent.tokens
     numbers = (counts.input, counts.output, counts.cached_read, counts.cached_write, counts.thought, counts.total)
     cost = dict(spent.cost)
@@ -54,7 +54,7 @@ def _format_values(spent: Spent, prices: Prices | None) -> tuple[str, ...]:
     return (f"{spent.turns:,}", *(f"{number:,}" if number else "-" for number in numbers), money)
 
 
-def _encode(spent: Spent, prices: Prices | None) -> dict[str, object]:
+def _encode_spending(spent: TokenSpending, prices: Prices | None) -> dict[str, object]:
     figures: dict[str, object] = {"turns": spent.turns, **spent.tokens.encode()}
     figures["cost"] = {currency: round(amount, 6) for currency, amount in sorted(spent.cost.items())}
     if prices is not None:

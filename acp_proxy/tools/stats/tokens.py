@@ -29,7 +29,7 @@ _FORMS = {"month": "%Y-%m", "day": "%Y-%m-%d"}
 _CURRENCY_LENGTH = 12
 
 
-class Spent(Struct):
+class TokenSpending(Struct):
     """What one row used.
 
     ``cost``: what agents reported, by currency. ``priced``: what the price list says of the rest. ``unpriced``: the
@@ -42,7 +42,7 @@ class Spent(Struct):
     priced: float = 0.0
     unpriced: int = 0
 
-    def add(self, other: "Spent") -> None:
+    def add(self, other: "TokenSpending") -> None:
         """Add another amount to this one."""
         self.turns += other.turns
         self.tokens = self.tokens.add(other.tokens)
@@ -55,7 +55,7 @@ class Spent(Struct):
 class _Answer(Struct):
     """A turn's end. ``as_turn``, ``as_session``: its tokens, if the agent counts the turn, or the session so far."""
 
-    at: str
+    stamp: str
     model: str
     as_turn: TokenCounts
     as_session: TokenCounts
@@ -73,13 +73,14 @@ class _SessionUse(Struct):
 
 
 class TokenReport(Struct):
-    """``rows``: by name; days and months newest first, others with the most tokens first. ``without_price``: the models
-    whose tokens have no price. ``failed``: a line for each transcript that could not be read."""
+    """What the transcripts say. ``rows``: by name; days and months newest first, others with the most tokens first.
+    ``models_without_price``: the models whose tokens have no price. ``failures``: a line for each transcript that could
+    not be read."""
 
-    rows: dict[str, Spent]
-    total: Spent
-    without_price: list[str]
-    failed: list[str]
+    rows: dict[str, TokenSpending]
+    total: TokenSpending
+    models_without_price: list[str]
+    failures: list[str]
 
 
 def count_tokens(
@@ -87,61 +88,63 @@ def count_tokens(
     session_filter: SessionFilter,
     by: By,
     prices: Prices | None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int, int], None] = lambda done_count, total: None,
 ) -> TokenReport:
     """The tokens of the wanted sessions, in the turns that the filter's times leave. Raises Unreadable."""
     rows = list(replace(session_filter, since="", until="").list_newest(store))
     sessions: list[_SessionUse] = []
-    failed: list[str] = []
-    for done, row in enumerate(rows):
-        progress(done, len(rows))
+    failures: list[str] = []
+    for done_count, row in enumerate(rows):
+        progress(done_count, len(rows))
         try:
             with closing(store.open_listed(row)) as reading:
                 sessions.append(_read_session(row, reading))
         except (OSError, NewerFormat) as problem:
-            path, why, what_to_do = explain_unreadable(store.find_path(row), problem)
-            failed.append(f"{path}: {why}. {what_to_do}")
+            path, reason, what_to_do = explain_unreadable(store.find_path(row), problem)
+            failures.append(f"{path}: {reason}. {what_to_do}")
     # How an agent counts shows in any of its sessions.
     per_turn = {session_use.row.agent_folder for session_use in sessions if session_use.is_per_turn}
-    spent_by_row: dict[str, Spent] = {}
-    missing: dict[str, None] = {}
-    total = Spent()
+    spent_by_row: dict[str, TokenSpending] = {}
+    models_without_price: dict[str, None] = {}
+    total = TokenSpending()
     for session in sessions:
-        for at, model, spent in _list_spent(session, prices, is_per_turn=session.row.agent_folder in per_turn):
-            if at < session_filter.since or (session_filter.until and at >= session_filter.until):
+        for stamp, model, spent in _list_spent(session, prices, is_per_turn=session.row.agent_folder in per_turn):
+            if stamp < session_filter.since or (session_filter.until and stamp >= session_filter.until):
                 continue
-            spent_by_row.setdefault(_choose_row(by, session.row, at, model), Spent()).add(spent)
+            spent_by_row.setdefault(_choose_row(by, session.row, stamp, model), TokenSpending()).add(spent)
             total.add(spent)
-            missing |= {model: None} if spent.unpriced else {}
+            models_without_price |= {model: None} if spent.unpriced else {}
     order = (
         sorted(spent_by_row, reverse=True)
         if by in _FORMS
         else sorted(spent_by_row, key=lambda name: -spent_by_row[name].tokens.total)
     )
-    return TokenReport({name: spent_by_row[name] for name in order}, total, sorted(missing), failed)
+    return TokenReport({name: spent_by_row[name] for name in order}, total, sorted(models_without_price), failures)
 
 
-def _choose_row(by: By, row: ListedSession, at: str, model: str) -> str:
+def _choose_row(by: By, row: ListedSession, stamp: str, model: str) -> str:
     if by in _FORMS:
-        return _format_local(at, _FORMS[by])
+        return _format_local(stamp, _FORMS[by])
     return {"agent": row.agent_folder, "project": row.cwd or "", "model": model}[by]
 
 
-def _format_local(at: str, form: str) -> str:
+def _format_local(stamp: str, form: str) -> str:
     try:
-        return datetime.fromisoformat(at).astimezone().strftime(form)
+        return datetime.fromisoformat(stamp).astimezone().strftime(form)
     except (ValueError, OverflowError):  # a damaged transcript
-        return at[: len("2026-11-20" if form.endswith("%d") else "2026-11")]
+        return stamp[: len("2026-11-20" if form.endswith("%d") else "2026-11")]
 
 
-def _list_spent(session: _SessionUse, prices: Prices | None, *, is_per_turn: bool) -> Iterator[tuple[str, str, Spent]]:
-    for at, model in session.turns:
-        yield at, model, Spent(turns=1)
-    for at, model, currency, amount in session.costs:
-        yield at, model, Spent(cost={currency: amount})
+def _list_spent(
+    session: _SessionUse, prices: Prices | None, *, is_per_turn: bool
+) -> Iterator[tuple[str, str, TokenSpending]]:
+    for stamp, model in session.turns:
+        yield stamp, model, TokenSpending(turns=1)
+    for stamp, model, currency, amount in session.costs:
+        yield stamp, model, TokenSpending(cost={currency: amount})
     for answer in session.answers:
         tokens = answer.as_turn if is_per_turn else answer.as_session
-        spent = Spent(tokens=tokens)
+        spent = TokenSpending(tokens=tokens)
         # The agent's own figure counts for the whole session: a price beside it would count twice.
         if prices is not None and tokens.total and not session.costs:
             price = prices.find(answer.model)
@@ -149,50 +152,52 @@ def _list_spent(session: _SessionUse, prices: Prices | None, *, is_per_turn: boo
                 spent.unpriced = tokens.total
             else:
                 spent.priced = price.compute(tokens)
-        yield answer.at, answer.model, spent
+        yield answer.stamp, answer.model, spent
 
 
 def _read_session(row: ListedSession, reading: Reading) -> _SessionUse:
-    """Raises OSError."""
+    """What one transcript says. Raises OSError."""
     header = reading.header
     session_use = _SessionUse(row)
     since = header.created_at if header is not None else ""  # what is older was copied into a fork
-    model, run, before, spent = "", "", TokenCounts(), dict[str, float]()
-    used, costs_before = "", 0  # the model that the last turn used, and how many costs came before the turn
+    model, run, previous_tokens, cost_counters = "", "", TokenCounts(), dict[str, float]()
+    used_model, costs_before = "", 0  # the model that the last turn used, and how many costs came before the turn
     for line in reading.read_alike():
         entry = line.entry if isinstance(line, Line) else None
         if entry is None:
             continue
         model = summary.find_chosen_model(entry) or model
-        counts = entry.at >= since
-        if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT and counts:
+        is_counted = entry.at >= since
+        if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT and is_counted:
             session_use.turns.append((entry.at, model))
-            used, costs_before = "", len(session_use.costs)
+            used_model, costs_before = "", len(session_use.costs)
         result = _find_result(entry)
         if result is not None and session_use.turns:
-            used = find_used_model(result)
-            session_use.turns[-1] = (session_use.turns[-1][0], used or model)
+            used_model = find_used_model(result)
+            session_use.turns[-1] = (session_use.turns[-1][0], used_model or model)
             session_use.costs[costs_before:] = [
-                (at, used or chosen, currency, amount)
+                (at, used_model or chosen, currency, amount)
                 for at, chosen, currency, amount in session_use.costs[costs_before:]
             ]
         usage, is_turn = read_usage(result)
         if (tokens := TokenCounts.read(usage)) is not None:
             session_use.is_per_turn |= is_turn
             if entry.run == run:
-                stands = tokens.total == before.total > 0 and acp.text(result, "stopReason") == "end_turn"
-                session_use.is_per_turn |= stands or tokens.is_below(before)
-            if counts:
-                grown = tokens.subtract(before) if tokens.total >= before.total else tokens
-                session_use.answers.append(_Answer(entry.at, used or model, tokens, grown))
-            run, before = entry.run, tokens
+                is_unchanged = (
+                    tokens.total == previous_tokens.total > 0 and acp.text(result, "stopReason") == "end_turn"
+                )
+                session_use.is_per_turn |= is_unchanged or tokens.is_below(previous_tokens)
+            if is_counted:
+                growth = tokens.subtract(previous_tokens) if tokens.total >= previous_tokens.total else tokens
+                session_use.answers.append(_Answer(entry.at, used_model or model, tokens, growth))
+            run, previous_tokens = entry.run, tokens
         if (cost := _read_cost(entry)) is not None:
             currency, counter = cost
-            grown_cost = counter - spent.get(currency, 0.0)
-            grown_cost = grown_cost if grown_cost >= 0 else counter  # the agent's counter has restarted
-            spent[currency] = counter
-            if grown_cost and counts:
-                session_use.costs.append((entry.at, used or model, currency, grown_cost))
+            cost_growth = counter - cost_counters.get(currency, 0.0)
+            cost_growth = cost_growth if cost_growth >= 0 else counter  # the agent's counter has restarted
+            cost_counters[currency] = counter
+            if cost_growth and is_counted:
+                session_use.costs.append((entry.at, used_model or model, currency, cost_growth))
     return session_use
 
 

@@ -27,7 +27,7 @@ UsageState = Mapping[str, Any]
 """``SessionUsage.dump_state``: with 100,000 sessions, making a ``SessionUsage`` of each would take seconds."""
 Grouping = Callable[[UsageState, str], str]
 """The group of a quarter of an hour of a session."""
-_KNOWN = "SELECT name, usage, json_extract(info, '$.size') FROM transcripts WHERE agent = ?"
+_INDEXED_USAGE = "SELECT name, usage, json_extract(info, '$.size') FROM transcripts WHERE agent = ?"
 _FORMS = {"month": "%Y-%m", "day": "%Y-%m-%d"}
 
 
@@ -57,26 +57,30 @@ class AgentUsage:
     is_per_turn: bool = False
     unprompted: int = 0
 
-    def add(self, session: UsageState, size: int, group: Grouping) -> None:
+    def add(self, session: UsageState, size: int, choose_group: Grouping) -> None:
         """Add a session with files of ``size`` bytes. A file that is no session's, such as that of titles, is none."""
         if not session["last"]:
             return
-        quarters = [(group(session, at), Usage(*values)) for at, values in session["quarters"].items()]
-        prompted = {name for name, quarter in quarters if quarter.turns}
-        if prompted:
+        quarters = [
+            (choose_group(session, quarter_start), Usage(*values))
+            for quarter_start, values in session["quarters"].items()
+        ]
+        prompted_groups = {name for name, quarter in quarters if quarter.turns}
+        if prompted_groups:
             self.sessions += 1
             self.is_per_turn |= session["is_per_turn"]
             for name, quarter in quarters:
                 self._find_group(name).add(quarter)
         else:
             self.unprompted += 1
-        for name in prompted:
+        for name in prompted_groups:
             self.groups[name].sessions += 1
-        self._find_group(group(session, session["last"])).bytes += size
+        self._find_group(choose_group(session, session["last"])).bytes += size
 
     @property
     def total(self) -> GroupUsage:
-        """A session that continued in another month or on another day counts in both, but once in the total."""
+        """The sum of the groups. A session that continued in another month or on another day counts in both, but once
+        here."""
         total = GroupUsage()
         for group in self.groups.values():
             total.add_group(group)
@@ -103,53 +107,57 @@ def measure_usage(
     """
     layout, agents = store.layout, store.list_agents(session_filter.agent)
     is_whole = session_filter.cwd is None and not session_filter.branch
-    chosen = (
+    chosen_keys = (
         set()
         if is_whole
         else {(row.agent_folder, row.name) for row in replace(session_filter, since="", until="").list_newest(store)}
     )
-    first = find_quarter(session_filter.since) if session_filter.since else ""
+    first_quarter = find_quarter(session_filter.since) if session_filter.since else ""
 
     def narrow(session: UsageState) -> UsageState | None:
         """What the times leave of a session's usage; None: nothing."""
-        if not first and not session_filter.until:
+        if not first_quarter and not session_filter.until:
             return session
-        left = {
+        remaining = {
             at: values
             for at, values in session["quarters"].items()
-            if first <= at and (not session_filter.until or at < session_filter.until)
+            if first_quarter <= at and (not session_filter.until or at < session_filter.until)
         }
-        return {**session, "quarters": left, "last": max(left)} if left else None
+        return {**session, "quarters": remaining, "last": max(remaining)} if remaining else None
 
-    group: Grouping = _choose_project if by == "project" else _group_by_time(by)
+    choose_group: Grouping = _choose_project if by == "project" else _group_by_time(by)
 
     def sum_up(index: Index) -> tuple[dict[str, AgentUsage], list[str]]:
         usage_by_agent: dict[str, AgentUsage] = {}
-        failed = []
+        failures = []
         for agent_folder in agents:
-            plain = set[str]()
-            sizes = layout.measure_sizes(agent_folder, plain)
-            of_agent = AgentUsage()
+            plain_names = set[str]()
+            sizes = layout.measure_sizes(agent_folder, plain_names)
+            agent_usage = AgentUsage()
             with check_values():
-                for name, state, size in index.iterate(_KNOWN, (agent_folder,)):
-                    size = sizes.pop(name, 0) + (size if name in plain else 0)
-                    plain.discard(name)
-                    if (is_whole or (agent_folder, name) in chosen) and (
+                for name, state, size in index.iterate(_INDEXED_USAGE, (agent_folder,)):
+                    size = sizes.pop(name, 0) + (size if name in plain_names else 0)
+                    plain_names.discard(name)
+                    if (is_whole or (agent_folder, name) in chosen_keys) and (
                         usage := narrow(parse_json(state))
                     ) is not None:
-                        of_agent.add(usage, size, group)
-            for name in plain | sizes.keys():
-                if (is_whole or (agent_folder, name) in chosen) and layout.has_transcript(agent_folder, name):
+                        agent_usage.add(usage, size, choose_group)
+            for name in plain_names | sizes.keys():
+                if (is_whole or (agent_folder, name) in chosen_keys) and layout.has_transcript(agent_folder, name):
                     try:
-                        whole, size = _read_usage(layout, agent_folder, name)
-                        if (usage := narrow(whole)) is not None:
-                            of_agent.add(usage, sizes.get(name, 0) + (size if name in plain else 0), group)
+                        session_usage, size = _read_usage(layout, agent_folder, name)
+                        if (usage := narrow(session_usage)) is not None:
+                            agent_usage.add(
+                                usage, sizes.get(name, 0) + (size if name in plain_names else 0), choose_group
+                            )
                     except (OSError, NewerFormat) as problem:
-                        path, why, what_to_do = explain_unreadable(layout.transcript_path(agent_folder, name), problem)
-                        failed.append(f"{path}: {why}. {what_to_do}")
-            if of_agent.groups:
-                usage_by_agent[agent_folder] = of_agent
-        return usage_by_agent, failed
+                        path, reason, what_to_do = explain_unreadable(
+                            layout.transcript_path(agent_folder, name), problem
+                        )
+                        failures.append(f"{path}: {reason}. {what_to_do}")
+            if agent_usage.groups:
+                usage_by_agent[agent_folder] = agent_usage
+        return usage_by_agent, failures
 
     return store.index.catch_up_and_query(sum_up, *agents)
 

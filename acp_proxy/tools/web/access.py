@@ -49,7 +49,7 @@ _HEADERS = {
 
 
 class Refusal(Struct, frozen=True):
-    """``status``: of HTTP. ``text``: what happened, and what to do."""
+    """An answer to a request that gets no page. ``status``: of HTTP. ``text``: what happened, and what to do."""
 
     status: int
     text: str
@@ -58,9 +58,9 @@ class Refusal(Struct, frozen=True):
 class Access:
     """The secrets of one server, and what it asks of a request."""
 
-    def __init__(self, port: int, first: str = "") -> None:
-        """``first``: the page to which the link leads, from ``root`` on."""
-        self._first = first
+    def __init__(self, port: int, first_page: str = "") -> None:
+        """``first_page``: the page to which the link leads, from ``root`` on."""
+        self._first_page = first_page
         self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
         self._token = secrets.token_urlsafe(32)
         self._secret = secrets.token_urlsafe(32)
@@ -103,7 +103,7 @@ class Access:
                 "If nobody of yours used it, end acp-proxy web now.\n"
             )
             return _refuse(Refusal(403, text))
-        response = RedirectResponse(f"{self.root}{self._first}", status_code=303)
+        response = RedirectResponse(f"{self.root}{self._first_page}", status_code=303)
         response.set_cookie(COOKIE, self._secret, path=self.root, httponly=True, samesite="strict")
         return response
 
@@ -146,8 +146,8 @@ def _refuse(refusal: Refusal) -> Response:
 
 
 def _add_headers(message: MutableMapping[str, Any]) -> None:
-    more = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
-    message["headers"] = [*message.get("headers", ()), *more]
+    headers = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
+    message["headers"] = [*message.get("headers", ()), *headers]
 
 
 def _is_equal(text: str, secret: str) -> bool:

@@ -109,6 +109,8 @@ def find_part_before(pieces: Iterable[Piece], end: Position) -> ConversationPart
 
 
 class _GrowingPart:
+    """The pieces of a part that is being put together."""
+
     def __init__(self) -> None:
         self.pieces: deque[Piece] = deque()
         self._sizes: deque[tuple[int, int]] = deque()
@@ -143,11 +145,11 @@ def choose_start(starts: Sequence[TurnStart], end: Position, size: int) -> TurnS
     number, continuation = end
     if continuation:  # what comes before it in its turn fills a part
         return starts[number - 1]
-    until = starts[number - 1].offset if number <= len(starts) else size
-    first = number - 1
-    while first > 1 and until - starts[first - 2].offset <= _SIZE:
-        first -= 1
-    return starts[first - 1]
+    end_offset = starts[number - 1].offset if number <= len(starts) else size
+    first_turn = number - 1
+    while first_turn > 1 and end_offset - starts[first_turn - 2].offset <= _SIZE:
+        first_turn -= 1
+    return starts[first_turn - 1]
 
 
 def locate_piece(piece: Piece) -> Position:
@@ -168,15 +170,15 @@ class OpenConversation:
         self,
         reading: Reading,
         session_id: str,
-        child: OpenChild,
+        open_child: OpenChild,
         start: TurnStart = BEGINNING,
-        first: Position = (1, 0),
+        first_position: Position = (1, 0),
     ) -> None:
-        """``session_id``, ``child``: as for ``read_parts``. ``start``: where to read; ``first``: the first that is
-        wanted of what is there."""
-        self.next: Position | None = first
+        """``session_id``, ``open_child``: as for ``read_parts``. ``start``: where to read; ``first_position``: the
+        first that is wanted of what is there."""
+        self.next: Position | None = first_position
         self.reading = reading
-        self._parts = group_pieces(read_pieces(reading, session_id, child, start, first))
+        self._parts = group_pieces(read_pieces(reading, session_id, open_child, start, first_position))
 
     def read(self) -> ConversationPart | None:
         """The next part; None after the last one. Raises OSError."""
@@ -186,47 +188,47 @@ class OpenConversation:
 
 
 def read_pieces(
-    reading: Reading, session_id: str, child: OpenChild, start: TurnStart, first: Position = (1, 0)
+    reading: Reading, session_id: str, open_child: OpenChild, start: TurnStart, first_position: Position = (1, 0)
 ) -> Iterator[Piece]:
     """The pieces of a conversation from a place on. Raises OSError."""
     lines = reading.read_alike(start.offset, start.line)
-    parts = read_parts(reading, session_id, child, lines, _FIRST_READ, start.turns)
-    return dropwhile(lambda piece: locate_piece(piece) < first, name_calls(cut_turns(parts)))
+    parts = read_parts(reading, session_id, open_child, lines, _FIRST_READ, start.turns)
+    return dropwhile(lambda piece: locate_piece(piece) < first_position, name_calls(cut_turns(parts)))
 
 
 class WaitingConversations:
-    """Conversations that wait for a reader to read on, for a minute."""
+    """Conversations that wait for a reader to read on. ``seconds``: how long."""
 
     def __init__(self, most: int = 4, seconds: float = 60.0) -> None:
         self._most = most
         self._seconds = seconds
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, str, Position], tuple[OpenConversation, threading.Timer]] = OrderedDict()
+        self._waiting: OrderedDict[tuple[str, str, Position], tuple[OpenConversation, threading.Timer]] = OrderedDict()
 
     def put(self, agent_folder: str, name: str, conversation: OpenConversation) -> None:
         """Keep a conversation until it is taken, or for a time; then its transcript is closed. Something follows."""
         assert conversation.next is not None
-        place = agent_folder, name, conversation.next
-        timer = threading.Timer(self._seconds, self._drop, place)
+        key = agent_folder, name, conversation.next
+        timer = threading.Timer(self._seconds, self._drop, key)
         timer.daemon = True
-        self._drop(*place)
+        self._drop(*key)
         with self._lock:
-            self._kept[place] = conversation, timer
-            oldest = next(iter(self._kept)) if len(self._kept) > self._most else None
+            self._waiting[key] = conversation, timer
+            oldest = next(iter(self._waiting)) if len(self._waiting) > self._most else None
         timer.start()
         if oldest is not None:
             self._drop(*oldest)
 
-    def take(self, agent_folder: str, name: str, place: Position) -> OpenConversation | None:
+    def take(self, agent_folder: str, name: str, position: Position) -> OpenConversation | None:
         """The conversation whose next part begins in this place. It is the caller's now."""
         with self._lock:
-            kept = self._kept.pop((agent_folder, name, place), None)
-        if kept is None:
+            waiting = self._waiting.pop((agent_folder, name, position), None)
+        if waiting is None:
             return None
-        conversation, timer = kept
+        conversation, timer = waiting
         timer.cancel()
         return conversation
 
-    def _drop(self, agent_folder: str, name: str, place: Position) -> None:
-        if (conversation := self.take(agent_folder, name, place)) is not None:
+    def _drop(self, agent_folder: str, name: str, position: Position) -> None:
+        if (conversation := self.take(agent_folder, name, position)) is not None:
             conversation.reading.close()

@@ -66,7 +66,7 @@ _CHOICES = Choices()
 
 
 def make_app(root: Path, access: Access) -> ASGIApp:
-    """``root``: the store's directory."""
+    """The application that serves the pages. ``root``: the store's directory."""
     site = _Site(root, access.root)
     session = f"{access.root}session/{{agent}}/{{name}}"
     app = Starlette(
@@ -89,13 +89,13 @@ def make_app(root: Path, access: Access) -> ASGIApp:
 
 
 class _Site:
-    def __init__(self, root: Path, place: str) -> None:
+    def __init__(self, root: Path, url_root: str) -> None:
         self._root = root
         self._home = os.path.expanduser("~")
-        self._options = [] if is_default_store(root) else ["--store", str(root)]
-        """With these, other commands use the same store."""
-        self._place = place
-        self._pages = Pages(place)
+        self._store_options = [] if is_default_store(root) else ["--store", str(root)]
+        """The options with which other commands use the same store."""
+        self._url_root = url_root
+        self._pages = Pages(url_root)
         self._waiting = WaitingConversations()
         self._turns = KnownTurns()
 
@@ -111,51 +111,60 @@ class _Site:
     def _read_rows(self, request: Request) -> RowsPage:
         """A page of the list. ``before``, ``skip``: where the page before it ended: the time of its last row, and how
         many rows with that time were shown."""
-        asked = request.query_params
-        before, skip = asked.get("before", ""), _read_number(asked.get("skip"), 0)
-        agent, cwd, archived = asked.get("agent", ""), asked.get("cwd"), asked.get("archived", "") == "1"
+        params = request.query_params
+        before, skip = params.get("before", ""), _read_number(params.get("skip"), 0)
+        agent, cwd, archived = params.get("agent", ""), params.get("cwd"), params.get("archived", "") == "1"
         store = self._open()
         # Times are compared as text: what is one character longer comes right after the time itself.
         rows = store.list_newest(agent, cwd, until=f"{before}~" if before else "", archived=archived)
-        left = (row for number, row in enumerate(rows) if number >= skip or row.updated != before)
-        rows_found = list(islice(left, _ROWS + 1))
-        shown, more = rows_found[:_ROWS], ""
-        if len(rows_found) > _ROWS:
-            last = shown[-1].updated
-            seen = sum(row.updated == last for row in shown) + (skip if last == before else 0)
-            narrowed = {"agent": agent, "cwd": cwd, "archived": "1" if archived else ""}
-            more = make_address_query({"before": last, "skip": str(seen), **narrowed})
+        rows_left = (row for number, row in enumerate(rows) if number >= skip or row.updated != before)
+        found_rows = list(islice(rows_left, _ROWS + 1))
+        page_rows, next_query = found_rows[:_ROWS], ""
+        if len(found_rows) > _ROWS:
+            last_stamp = page_rows[-1].updated
+            shown_count = sum(row.updated == last_stamp for row in page_rows) + (skip if last_stamp == before else 0)
+            restrictions = {"agent": agent, "cwd": cwd, "archived": "1" if archived else ""}
+            next_query = make_address_query({"before": last_stamp, "skip": str(shown_count), **restrictions})
         facts = [
             (row.agent_folder, row.name, row.title, row.updated, row.prompt_count, row.is_running, row.is_pinned)
-            for row in shown
+            for row in page_rows
         ]
         state = hashlib.sha256(repr(facts).encode("utf-8", "replace")).hexdigest()[:16]
         agents = name_agents(store.list_agents())
         has_archived = next(store.list_newest(archived=True), None) is not None
         return RowsPage(
-            shown, agents, agent, cwd, archived, has_archived, self._home, is_first=not before, more=more, state=state
+            page_rows,
+            agents,
+            agent,
+            cwd,
+            archived,
+            has_archived,
+            self._home,
+            is_first=not before,
+            more=next_query,
+            state=state,
         )
 
     # --- a conversation
 
     def show_session(self, request: Request) -> Response:
-        """A part of it. ``turn``, ``piece``: where the part begins. ``before`` instead of ``turn``: where it ends;
-        ``end``: at the end of all."""
+        """A part of a conversation. ``turn``, ``piece``: where the part begins. ``before`` instead of ``turn``: where
+        it ends; ``end``: at the end of all."""
         store, row = self._find(request)
-        asked = request.query_params
-        piece = _read_number(asked.get("piece"), 0)
-        if (before := asked.get("before")) is not None:
+        params = request.query_params
+        piece = _read_number(params.get("piece"), 0)
+        if (before := params.get("before")) is not None:
             return self._show_session_before(store, row, before, piece)
-        place = max(1, _read_number(asked.get("turn"), 1)), piece
-        conversation = self._waiting.take(row.agent_folder, row.name, place)
+        position = max(1, _read_number(params.get("turn"), 1)), piece
+        conversation = self._waiting.take(row.agent_folder, row.name, position)
         if conversation is not None and not conversation.reading.is_in_its_place:
             conversation.reading.close()
             conversation = None
         if conversation is None:
-            conversation = self._open_conversation(store, row, place)
+            conversation = self._open_conversation(store, row, position)
         try:
             part = conversation.read()
-            if part is None or (not part.pieces and place != (1, 0)):
+            if part is None or (not part.pieces and position != (1, 0)):
                 raise HTTPException(404)
             page = self._make_session_page(store, row, conversation.reading, part)
         except BaseException:
@@ -167,18 +176,18 @@ class _Site:
             self._waiting.put(row.agent_folder, row.name, conversation)
         return _answer(self._pages.render_session(page))
 
-    def _open_conversation(self, store: CommandStore, row: ListedSession, place: Position) -> OpenConversation:
-        """Raises HTTPException, OSError."""
+    def _open_conversation(self, store: CommandStore, row: ListedSession, position: Position) -> OpenConversation:
+        """Open a conversation to read it from a place on. Raises HTTPException, OSError."""
         reading = store.open_listed(row)
         try:
             reading.wait_for_last_line()
             start = BEGINNING
-            if place != (1, 0):
+            if position != (1, 0):
                 turns = self._turns.list_turns(row.agent_folder, row.name, reading, _make_hider(row))
-                if place[0] > len(turns):
+                if position[0] > len(turns):
                     raise HTTPException(404)
-                start = turns[place[0] - 1].start
-            return OpenConversation(reading, row.session_id, partial(store.open_child, row), start, place)
+                start = turns[position[0] - 1].start
+            return OpenConversation(reading, row.session_id, partial(store.open_child, row), start, position)
         except BaseException:
             reading.close()
             raise
@@ -193,8 +202,8 @@ class _Site:
             if not (1, 0) < end <= (len(turns) + 1, 0):
                 raise HTTPException(404)
             start = choose_start([turn.start for turn in turns], end, reading.size)
-            child = partial(store.open_child, row)
-            part = find_part_before(read_pieces(reading, row.session_id, child, start), end)
+            open_child = partial(store.open_child, row)
+            part = find_part_before(read_pieces(reading, row.session_id, open_child, start), end)
             part = structs.replace(part, next=None) if is_end else part
             return _answer(self._pages.render_session(self._make_session_page(store, row, reading, part)))
 
@@ -202,11 +211,11 @@ class _Site:
         self, store: CommandStore, row: ListedSession, reading: Reading, part: ConversationPart
     ) -> SessionPage:
         hider = _make_hider(row)
-        used = measure_session(store, row)
+        usage = measure_session(store, row)
         head = replace(
             hider.hide_in_head(make_head(row, row.title, reading)),
-            tokens=used.count_tokens(used.total),
-            cost=used.total.cost,
+            tokens=usage.count_tokens(usage.total),
+            cost=usage.total.cost,
         )
         renderer = html.TurnRenderer(head, _CHOICES)
         pieces = [
@@ -214,22 +223,22 @@ class _Site:
             for piece in part.pieces
             for turn in hider.hide_in_turns([piece.turn])
         ]
-        first = locate_piece(part.pieces[0]) if part.pieces else (1, 0)
+        first_position = locate_piece(part.pieces[0]) if part.pieces else (1, 0)
         id = shorten_ids(store, [row])[row.selector]
-        options = [*repeat_agent_option(store, row.agent_folder, row.session_id), *self._options]
+        options = [*repeat_agent_option(store, row.agent_folder, row.session_id), *self._store_options]
         commands = [
             format_command("show", [id], *options),
             format_command("continue", [id], "--with", "AGENT", *options),
         ]
-        return SessionPage(row, head, pieces, first, part.next, reading.size, commands)
+        return SessionPage(row, head, pieces, first_position, part.next, reading.size, commands)
 
     def show_contents(self, request: Request) -> Response:
-        with self._reading(request) as (_, row, reading):
+        with self._open_reading(request) as (_, row, reading):
             turns = self._turns.list_turns(row.agent_folder, row.name, reading, _make_hider(row))
         return _answer(self._pages.render_contents(row, ((turn.number, turn.topic) for turn in turns)))
 
     def show_files(self, request: Request) -> Response:
-        with self._reading(request) as (store, row, reading):
+        with self._open_reading(request) as (store, row, reading):
             files = read_changed_files(reading, row.cwd, _CHOICES, _make_hider(row), partial(store.open_child, row))
             return _answer(self._pages.render_files(row, "".join(html.render_files(files))))
 
@@ -242,46 +251,50 @@ class _Site:
     # --- all of them
 
     def search(self, request: Request) -> Response:
-        """``in``: the part of the turns. ``agent``, ``cwd``: only their sessions. ``most``: how many are shown."""
-        asked, part = request.query_params.get("q", ""), request.query_params.get("in", "")
+        """``in``: the part of the turns. ``agent``, ``cwd``: only their sessions. ``most_hits``: how many are shown."""
+        query, part = request.query_params.get("q", ""), request.query_params.get("in", "")
         agent, cwd = request.query_params.get("agent", ""), request.query_params.get("cwd") or None
         parts = tuple(turn_part for turn_part in TurnPart if turn_part == part)
-        most = min(max(_HITS, _read_number(request.query_params.get("most"), _HITS)), _MOST_HITS)
+        most_hits = min(max(_HITS, _read_number(request.query_params.get("most"), _HITS)), _MOST_HITS)
         store = self._open()
         result, unread, about, hint = None, 0, "", SearchHint()
         with suppress(UsageError):  # there is nothing to search for
-            words = [asked] if '"' in asked else asked.split()
-            wanted = SearchRequest(make_query(words), store.list_agents(agent), cwd, limit=most, parts=parts)
-            result, unread = _search_for_a_while(store, wanted)
-            for near in list_near_searches(wanted, words):
+            words = [query] if '"' in query else query.split()
+            search_request = SearchRequest(
+                make_query(words), store.list_agents(agent), cwd, limit=most_hits, parts=parts
+            )
+            result, unread = _search_for_a_while(store, search_request)
+            for near_search in list_near_searches(search_request, words):
                 if result.hits or unread:
                     break
-                result, unread = _search_for_a_while(store, near.request)
-                about = near.about
+                result, unread = _search_for_a_while(store, near_search.request)
+                about = near_search.about
             if not result.hits and not unread:
-                hint = _find_hint(store, wanted, words)
-        next_most = min(2 * most, _MOST_HITS)
+                hint = _find_hint(store, search_request, words)
+        next_most = min(2 * most_hits, _MOST_HITS)
         part, agents = part if parts else "", name_agents(store.list_agents())
-        page = SearchPage(asked, part, agent, cwd, result, about, hint, unread, most, next_most, agents, self._home)
+        page = SearchPage(
+            query, part, agent, cwd, result, about, hint, unread, most_hits, next_most, agents, self._home
+        )
         return _answer(self._pages.render_search(page))
 
     def show_stats(self, request: Request) -> Response:
         store = self._open()
-        by_day, failed = measure_usage(store, by="day")
+        by_day, failures = measure_usage(store, by="day")
         by_project, _ = measure_usage(store, by="project")
         agents = name_agents(by_day)
-        by_agent = {agents[folder]: (used.total, used.count_tokens(used.total)) for folder, used in by_day.items()}
+        by_agent = {agents[folder]: (usage.total, usage.count_tokens(usage.total)) for folder, usage in by_day.items()}
         days, projects = sum_groups(by_day), sum_groups(by_project)
-        page = StatsPage(days, by_agent, projects, sum_agents(by_day), explain_unprompted(by_day), failed, self._home)
+        page = StatsPage(days, by_agent, projects, sum_agents(by_day), explain_unprompted(by_day), failures, self._home)
         return _answer(self._pages.render_stats(page))
 
     # --- what all of them need
 
     def explain(self, request: Request, problem: Exception) -> Response:
-        """What happened, and what to do."""
+        """A page that says what happened, and what to do."""
         if isinstance(problem, HTTPException | FileNotFoundError):
             status = problem.status_code if isinstance(problem, HTTPException) else 404
-            is_session = request.url.path.startswith(f"{self._place}session/")
+            is_session = request.url.path.startswith(f"{self._url_root}session/")
             text = "There is no such session, or it was deleted." if is_session else "There is no such page."
             return _answer(self._pages.render_message("Not found", text), status)
         if isinstance(problem, OSError):
@@ -291,26 +304,27 @@ class _Site:
         return _answer(self._pages.render_message("Not readable", text), 503)
 
     def _open(self) -> CommandStore:
-        """Raises AcpProxyError. A connection to the index belongs to one thread, and each request has its own."""
+        """Open the store: a connection to the index belongs to one thread, and each request has its own. Raises
+        AcpProxyError."""
         return CommandStore(self._root, create=False)
 
     def _find(self, request: Request) -> tuple[CommandStore, ListedSession]:
         """The session that the address names. Raises HTTPException."""
-        store, named = self._open(), request.path_params
-        for row in store.find_named(named["name"]):
-            if (row.agent_folder, row.name) == (named["agent"], named["name"]):
+        store, params = self._open(), request.path_params
+        for row in store.find_named(params["name"]):
+            if (row.agent_folder, row.name) == (params["agent"], params["name"]):
                 return store, row
         raise HTTPException(404)
 
     @contextmanager
-    def _reading(self, request: Request) -> Iterator[tuple[CommandStore, ListedSession, Reading]]:
+    def _open_reading(self, request: Request) -> Iterator[tuple[CommandStore, ListedSession, Reading]]:
         store, row = self._find(request)
         with closing(store.open_listed(row)) as reading:
             reading.wait_for_last_line()
             yield store, row, reading
 
 
-class _Enough(Exception):
+class _TimeIsUp(Exception):
     """A search took its time."""
 
 
@@ -328,13 +342,13 @@ def _search_for_a_while(store: CommandStore, wanted: SearchRequest) -> tuple[Sea
         if not end:  # what was found is told after each batch but the one that ends here: there are at least two
             end = now + max(_SEARCH_SECONDS, now - began)  # to find out what is to be read may take as long
         elif unread and now > end and store.read_only_reason is None:  # a read-only store would keep nothing
-            raise _Enough
+            raise _TimeIsUp
 
     def keep(hit: Hit) -> bool:
         hits[hit.row.agent_folder, hit.row.name] = hit  # once more where the search begins again
         return True
 
-    with suppress(_Enough):
+    with suppress(_TimeIsUp):
         return search_store(store, wanted, stop_in_time, keep), 0
     return SearchResult(list(hits.values()), is_all=False), unread
 
