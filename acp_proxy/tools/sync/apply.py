@@ -36,24 +36,26 @@ def apply_changes(context: SyncContext) -> None:
 
 
 def _apply_tree(context: SyncContext, uid: str) -> bool:
-    """As ``_apply_tree_once``, once more for each segment whose words turn out to be deleted from the shared place."""
+    """Bring the files of a tree up to date; again for each segment whose words turn out to be deleted from the shared
+    place. Returns whether something waits for a session to be closed."""
     while True:
         try:
             return _apply_tree_once(context, uid)
-        except DataDeleted as gone:
-            tree, [segment_id] = context.state.read_tree(uid), gone.args
+        except DataDeleted as problem:
+            tree, [segment_id] = context.state.read_tree(uid), problem.args
             context.state.put_segment(
                 uid, replace(tree.segments.get(segment_id) or tree.unplaced[segment_id], is_blank=True)
             )
 
 
 def _apply_tree_once(context: SyncContext, uid: str) -> bool:
-    """Returns whether something waits for a session to be closed."""
+    """Bring the files of a tree up to date. Returns whether something waits for a session to be closed. Raises
+    DataDeleted."""
     tree = place_segments(context, uid)
     _delete_dead(context, tree)
     waits = False
     while True:
-        published = len(context.state.list_outbox())
+        outbox_length = len(context.state.list_outbox())
         tree = context.state.read_tree(uid)
         for local_session in context.state.list_local_sessions(uid):
             if local_session.has_news and local_session.name and not local_session.trouble:
@@ -66,7 +68,7 @@ def _apply_tree_once(context: SyncContext, uid: str) -> bool:
                     context.waiting_files.add(local_session.uid)
                     waits = True
         # Again, as long as this publishes something: a redaction that is new in one file concerns its forks, too.
-        if len(context.state.list_outbox()) == published:
+        if len(context.state.list_outbox()) == outbox_length:
             break
     _set_labels(context, tree)  # before: a session that was restored elsewhere may get its turns
     if not waits:
@@ -104,8 +106,8 @@ def _place_segment(context: SyncContext, tree: Tree, segment: Segment) -> None:
             _place_segment(context, tree, replace(segment, parent=other.id, skip=segment.skip + len(other_data)))
             return
         if other_data.startswith(own_data):
-            moved = replace(other, parent=segment.id, skip=other.skip + len(own_data))
-            context.state.put_segment(tree.uid, replace(moved, digest=hash_data(other_data[len(own_data) :])))
+            follower = replace(other, parent=segment.id, skip=other.skip + len(own_data))
+            context.state.put_segment(tree.uid, replace(follower, digest=hash_data(other_data[len(own_data) :])))
     context.state.put_segment(
         tree.uid, segment if segment.is_blank else replace(segment, digest=hash_data(context.read_data(segment)))
     )
@@ -116,10 +118,10 @@ def _delete_dead(context: SyncContext, tree: Tree) -> None:
     state = context.state
     for segment in tree.segments.values():
         if not segment.is_blank and tree.is_dead(segment.id):
-            state.rewrite(tree.uid, segment.id)
+            state.mark_for_rewrite(tree.uid, segment.id)
             state.put_segment(tree.uid, replace(segment, is_blank=True))
     if tree.is_dead(tree.uid):
-        state.rewrite(tree.uid)
+        state.mark_for_rewrite(tree.uid)
     for local_session in state.list_local_sessions(tree.uid):
         if tree.is_dead(local_session.tip):
             if local_session.name:
@@ -134,8 +136,8 @@ def _delete_dead(context: SyncContext, tree: Tree) -> None:
         and not state.list_local_sessions(tree.uid)
         and not tree.list_leaves()
     ):
-        known = {id for survivors in tree.deaths.values() for id in survivors}
-        if known <= tree.segments.keys():  # else a branch that stays is still on its way
+        survivor_ids = {id for survivors in tree.deaths.values() for id in survivors}
+        if survivor_ids <= tree.segments.keys():  # else a branch that stays is still on its way
             context.publish_death(Death(tree.uid, tree.uid))
 
 
@@ -145,42 +147,50 @@ def _delete_dead(context: SyncContext, tree: Tree) -> None:
 def _compare_and_mask(context: SyncContext, tree: Tree, local_session: LocalSession) -> LocalSession:
     """Compare a file with its segments, and bring each other's masks into both: it may have been redacted, or be an
     older one from a backup. Returns the session as it is kept now."""
-    at, tip = 0, tree.uid
+    offset, tip = 0, tree.uid
     for segment in tree.find_path(local_session.tip) or ():
-        have = context.sessions.read(local_session.agent_folder, local_session.name, at, segment.length)
-        if len(have) < segment.length:
+        file_data = context.sessions.read(local_session.agent_folder, local_session.name, offset, segment.length)
+        if len(file_data) < segment.length:
             return context.state.put_local_session(replace(local_session, tip=tip))
-        if hash_data(have) != segment.digest and not _apply_masks(context, tree, local_session, segment, at, have):
+        if hash_data(file_data) != segment.digest and not _exchange_masks(
+            context, tree, local_session, segment, offset, file_data
+        ):
             return context.state.put_local_session(replace(local_session, trouble="changed", has_news=False))
-        at, tip = at + segment.length, segment.id
+        offset, tip = offset + segment.length, segment.id
     return local_session
 
 
-def _apply_masks(
-    context: SyncContext, tree: Tree, local_session: LocalSession, segment: Segment, at: int, have: bytes
+def _exchange_masks(
+    context: SyncContext,
+    tree: Tree,
+    local_session: LocalSession,
+    segment: Segment,
+    segment_offset: int,
+    file_data: bytes,
 ) -> bool:
-    """Apply the masks that the file lacks, and publish those that are new in it. False: other things were changed."""
-    want, skip = context.read_data(segment), max(segment.skip, 0)
-    if hash_data(want) != segment.digest:
-        context.state.put_segment(tree.uid, replace(segment, digest=hash_data(want)))
-    before = b"\0" * skip + have
-    now = records.apply_masks(before, context.state.read_masks(segment.id))[skip:]
-    if now != have:
-        spans = records.find_spans(have, now) or ()
+    """Apply the masks that the file lacks, and publish those that are new in it. ``file_data``: what it has of the
+    segment. Returns False if other things were changed in it."""
+    segment_data, skip = context.read_data(segment), max(segment.skip, 0)
+    if hash_data(segment_data) != segment.digest:
+        context.state.put_segment(tree.uid, replace(segment, digest=hash_data(segment_data)))
+    unmasked_data = b"\0" * skip + file_data
+    masked_data = records.apply_masks(unmasked_data, context.state.read_masks(segment.id))[skip:]
+    if masked_data != file_data:
+        spans = records.find_spans(file_data, masked_data) or ()
         context.sessions.mask(
-            local_session.agent_folder, local_session.name, [(at + offset, new) for offset, new in spans]
+            local_session.agent_folder, local_session.name, [(segment_offset + offset, new) for offset, new in spans]
         )
-    if now == want:
+    if masked_data == segment_data:
         return True
-    new_spans = records.find_spans(want, now)
-    lines = now.split(b"\n")[:-1]
+    new_spans = records.find_spans(segment_data, masked_data)
+    lines = masked_data.split(b"\n")[:-1]
     if new_spans is None or any(file_format.decode_entry(line) is None and line.strip() for line in lines):
         return False
     mask = Mask(tree.uid, segment.id, tuple((skip + offset, new) for offset, new in new_spans))
     context.state.put_mask(mask)
     context.publish(mask)
-    context.state.rewrite(tree.uid, segment.id)
-    context.state.put_segment(tree.uid, replace(segment, digest=hash_data(now)))
+    context.state.mark_for_rewrite(tree.uid, segment.id)
+    context.state.put_segment(tree.uid, replace(segment, digest=hash_data(masked_data)))
     context.state.mark_changed(tree.uid)
     return True
 
@@ -189,23 +199,23 @@ def _match_and_complete(context: SyncContext, tree: Tree, local_session: LocalSe
     """Move the tip behind the segments that the file has already, and append the rest of one of which it has a part.
     Returns whether such a rest waits for the file to be closed."""
     while True:
-        at, size = (
+        offset, file_size = (
             _find_offset(tree, local_session.tip),
             context.sessions.measure(local_session.agent_folder, local_session.name),
         )
-        for segment in tree.list_children(local_session.tip) if size > at else ():
+        for segment in tree.list_children(local_session.tip) if file_size > offset else ():
             if segment.is_blank or tree.is_dead(segment.id):
                 continue
-            want, have = (
+            segment_data, file_data = (
                 context.read_data(segment),
                 context.sessions.read(
-                    local_session.agent_folder, local_session.name, at, min(segment.length, size - at)
+                    local_session.agent_folder, local_session.name, offset, min(segment.length, file_size - offset)
                 ),
             )
-            if not want.startswith(have):
+            if not segment_data.startswith(file_data):
                 continue
-            if len(have) < len(want) and not _append_parts(
-                context, local_session, size, [(segment, want[len(have) :])]
+            if len(file_data) < len(segment_data) and not _append_parts(
+                context, local_session, file_size, [(segment, segment_data[len(file_data) :])]
             ):
                 return True
             local_session = context.state.put_local_session(replace(local_session, tip=segment.id))
@@ -225,16 +235,16 @@ def _write_branches(context: SyncContext, tree: Tree) -> bool:
             for local_session in local_sessions
         ):
             continue
-        able = [
+        candidates = [
             local_session
             for local_session in local_sessions
             if local_session.tip in path and not _has_unpublished_turns(context, tree, local_session)
         ]
         # The file that has most of it already, so that least is written; one with a trouble only if there is no other.
-        able.sort(
+        candidates.sort(
             key=lambda local_session: (local_session.trouble != "", -path.index(local_session.tip), local_session.uid)
         )
-        local_session = able[0] if able else _register_session(context, tree)
+        local_session = candidates[0] if candidates else _register_session(context, tree)
         waits |= not _extend_session(context, tree, local_session, leaf)
     for local_session in state.list_local_sessions(tree.uid):
         # Nothing of its own is left to show, but its file is missing.
@@ -274,11 +284,12 @@ def _remove_repeated_forks(context: SyncContext, tree: Tree) -> None:
                 and not _has_unpublished_turns(context, tree, other)
             ):
                 _extend_session(context, tree, other, fork.tip)
-        ends = [context.state.find_local_session(other.uid) or other for other in others]
+        current_others = [context.state.find_local_session(other.uid) or other for other in others]
         is_free = not context.sessions.is_open(fork.agent_folder, fork.name)
         if is_free and any(
-            fork.tip in _list_ids(tree, end.tip) and (end.tip, end.uid) != (fork.tip, max(end.uid, fork.uid))
-            for end in ends
+            fork.tip in _list_ids(tree, current.tip)
+            and (current.tip, current.uid) != (fork.tip, max(current.uid, fork.uid))
+            for current in current_others
         ):
             context.sessions.delete(fork.agent_folder, fork.name, fork.uid)
             local_changes.find_deletes(context)
@@ -287,9 +298,9 @@ def _remove_repeated_forks(context: SyncContext, tree: Tree) -> None:
 def _register_session(context: SyncContext, tree: Tree) -> LocalSession:
     """A row for the session of a branch that has no file yet. It is kept before the file exists, so that the file is
     known after a crash."""
-    kept = context.state.find_tree_header(tree.uid)
-    assert kept is not None
-    agent_folder, _ = kept
+    agent_and_header = context.state.find_tree_header(tree.uid)
+    assert agent_and_header is not None
+    agent_folder, _ = agent_and_header
     uid = tree.uid if context.state.find_local_session(tree.uid) is None else context.make_id()
     local_session = context.state.put_local_session(LocalSession(uid, tree.uid, tree.uid, agent_folder, has_news=False))
     context.state.commit()
@@ -314,11 +325,11 @@ def _extend_session(context: SyncContext, tree: Tree, local_session: LocalSessio
             return True
         local_session = state.put_local_session(_set_label(context, local_session, SOFT_DELETED, False))
     if local_session.name:
-        at = _find_offset(tree, local_session.tip)
+        offset = _find_offset(tree, local_session.tip)
         if not _append_parts(
             context,
             local_session,
-            at,
+            offset,
             [(segment, context.read_data(segment)) for segment in path[_find_depth(path, local_session.tip) :]],
         ):
             return False
@@ -333,8 +344,8 @@ def _extend_session(context: SyncContext, tree: Tree, local_session: LocalSessio
 def _create_branch_file(context: SyncContext, tree: Tree, local_session: LocalSession, leaf: str) -> LocalSession:
     """Create the file of a session, with its branch up to ``leaf``. Raises Unavailable, OSError."""
     state, path = context.state, tree.find_path(leaf) or []
-    head = state.find_tree_header(tree.uid)
-    header = file_format.decode_header(head[1].rstrip(b"\n")) if head is not None else None
+    agent_and_header = state.find_tree_header(tree.uid)
+    header = file_format.decode_header(agent_and_header[1].rstrip(b"\n")) if agent_and_header is not None else None
     if header is None:
         raise Unavailable("the beginning of a session is not there yet")
     is_ours = local_session.uid == tree.uid and path[0].machine == context.machine
@@ -371,13 +382,13 @@ def _append_parts(
     )
 
 
-def _list_foreign_parts(context: SyncContext, at: int, parts: list[tuple[Segment, bytes]]) -> list[ForeignPart]:
-    """Which parts of these data other machines recorded. ``at``: where they begin in the file."""
+def _list_foreign_parts(context: SyncContext, offset: int, parts: list[tuple[Segment, bytes]]) -> list[ForeignPart]:
+    """Which parts of these data other machines recorded. ``offset``: where they begin in the file."""
     foreign_parts = []
     for segment, data in parts:
         if data and segment.machine != context.machine:
-            foreign_parts.append((at, at + len(data), context.find_name(segment.machine)))
-        at += len(data)
+            foreign_parts.append((offset, offset + len(data), context.find_name(segment.machine)))
+        offset += len(data)
     return foreign_parts
 
 
@@ -409,18 +420,18 @@ def _set_labels(context: SyncContext, tree: Tree) -> None:
     for local_session in context.state.list_local_sessions(tree.uid):
         # It was soft-deleted, and then removed here; but is it restored elsewhere?
         if local_session.is_pruned and local_session.is_soft_deleted:
-            of_soft_deleted = labels.get(SOFT_DELETED, {})
-            anchor = tree.find_nearest(local_session.tip, of_soft_deleted)
-            if anchor is not None and not of_soft_deleted[anchor].value:
+            soft_deleted_labels = labels.get(SOFT_DELETED, {})
+            anchor = tree.find_nearest(local_session.tip, soft_deleted_labels)
+            if anchor is not None and not soft_deleted_labels[anchor].value:
                 local_session = context.state.put_local_session(
                     replace(local_session, is_pruned=False, is_soft_deleted=False)
                 )
         if local_session.trouble or local_session.is_pruned:
             continue
-        for field, of_field in labels.items():
-            anchor = tree.find_nearest(local_session.tip, of_field)
+        for field, field_labels in labels.items():
+            anchor = tree.find_nearest(local_session.tip, field_labels)
             if anchor is not None:
-                local_session = _set_label(context, local_session, field, of_field[anchor].value)
+                local_session = _set_label(context, local_session, field, field_labels[anchor].value)
         context.state.put_local_session(local_session)
 
 

@@ -37,7 +37,8 @@ def main(root: Path) -> None:
 
 
 def exchange_until_idle(root: Path, sleep: Callable[[float], None]) -> None:
-    """See the module."""
+    """Wait until a round may begin and do it, again as long as it fails; end at once if another process waits.
+    ``sleep``: as ``time.sleep``."""
     folder = root / FOLDER
     for pause in (0.0, *_PAUSES_SECONDS):
         with ExitStack() as waiting:
@@ -74,14 +75,14 @@ def _is_first(folder: Path, waiting: ExitStack) -> bool:
 def _measure_remaining_seconds(folder: Path) -> float:
     """Seconds until the next round may begin."""
     try:
-        since = time.time() - (folder / LOCK).stat().st_mtime
+        elapsed = time.time() - (folder / LOCK).stat().st_mtime
     except OSError:
         return 0.0
-    return min(max(_ROUND_SECONDS - since, 0.0), _ROUND_SECONDS)
+    return min(max(_ROUND_SECONDS - elapsed, 0.0), _ROUND_SECONDS)
 
 
-def _is_over(root: Path, begun: Callable[[], None]) -> bool:
-    """Do a round. ``begun``: called when another process may begin to wait. False: another attempt may help."""
+def _is_over(root: Path, on_begin: Callable[[], None]) -> bool:
+    """Do a round. ``on_begin``: called when another process may begin to wait. False: another attempt may help."""
     from acp_proxy.tools.sync.interfaces import Unavailable
     from acp_proxy.tools.sync.membership import NotJoined, SyncMembership  # heavier than what waits
     from acp_proxy.tools.sync.open_place import open_logs, read_key
@@ -91,7 +92,7 @@ def _is_over(root: Path, begun: Callable[[], None]) -> bool:
         settings = joined.read_settings()
         if not settings.manual:
             logs = open_logs(settings.url, read_key(settings.key_file))
-            joined.synchronize(logs, patience=None, begun=begun)
+            joined.synchronize(logs, patience=None, on_begin=on_begin)
     except NotJoined:  # since it was started
         return True
     except (Unavailable, OSError) as problem:

@@ -4,7 +4,7 @@ import io
 import tempfile
 from contextlib import suppress
 
-_IN_MEMORY = 8 * 1024 * 1024
+_MOST_BYTES_IN_MEMORY = 8 * 1024 * 1024
 
 
 class FetchCache:
@@ -18,24 +18,24 @@ class FetchCache:
 
     def put(self, machine: str, number: int, data: bytes) -> None:
         """Keep the data of a record."""
-        if self._size + len(data) <= _IN_MEMORY:
+        if self._size + len(data) <= _MOST_BYTES_IN_MEMORY:
             self._size += len(data)
             self._in_memory[machine, number] = data
             return
         with suppress(OSError):
             if self._file is None:
                 self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 it is open as long as this
-            at = self._file.seek(0, io.SEEK_END)
+            offset = self._file.seek(0, io.SEEK_END)
             if self._file.write(data) == len(data):
-                self._places[machine, number] = at, len(data)
+                self._places[machine, number] = offset, len(data)
 
     def get(self, machine: str, number: int) -> bytes | None:
         """The data of a record, if it is kept."""
-        if self._file is not None and (place := self._places.get((machine, number))) is not None:
+        if self._file is not None and (span := self._places.get((machine, number))) is not None:
             with suppress(OSError):
-                self._file.seek(place[0])
-                data = self._file.read(place[1])
-                return data if len(data) == place[1] else None
+                self._file.seek(span[0])
+                data = self._file.read(span[1])
+                return data if len(data) == span[1] else None
         return self._in_memory.get((machine, number))
 
     def close(self) -> None:

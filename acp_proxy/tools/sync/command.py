@@ -85,38 +85,40 @@ def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
     with report_errors():
         joined = SyncMembership(open_store(store).root)
         settings = joined.read_settings()
-        standing = joined.read_status()
+        sync_status = joined.read_status()
     if as_json:
         machines = [
-            {"name": name, "records": read, "trouble": trouble or None} for name, read, trouble in standing.machines
+            {"name": name, "records": read, "trouble": trouble or None} for name, read, trouble in sync_status.machines
         ]
-        troubled = [{"agent": agent, "transcript": name, "reason": why} for agent, name, why in standing.troubled]
+        troubled = [{"agent": agent, "transcript": name, "reason": why} for agent, name, why in sync_status.troubled]
         value = {
             "url": settings.url,
             "keyFile": settings.key_file,
             "manual": settings.manual,
-            "machine": standing.machine,
-            "last": standing.last or None,
-            "sent": standing.sent,
-            "received": standing.received,
-            "waiting": standing.open_here,
-            "deletesToConfirm": standing.deletes,
+            "machine": sync_status.machine,
+            "last": sync_status.last_round or None,
+            "sent": sync_status.sent,
+            "received": sync_status.received,
+            "waiting": sync_status.open_here,
+            "deletesToConfirm": sync_status.waiting_deletes,
             "machines": machines,
             "sessionsLeftAlone": troubled,
-            "trouble": standing.trouble or None,
+            "trouble": sync_status.trouble or None,
         }
         typer.echo(sanitize.format_json(value, indent=2))
         return
-    lines = [f"place     {settings.url}", f"key       {settings.key_file}", f"machine   {standing.machine}"]
-    often = "only with: acp-proxy sync now" if settings.manual else "by itself, at most once a minute"
-    lines.append(f'when      {often} (to change that: "manual" in {joined.settings_file})')
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(standing.last)) if standing.last else "never"
-    lines += [f"last      {when}", f"records   {standing.sent} sent, {standing.received} received"]
+    lines = [f"place     {settings.url}", f"key       {settings.key_file}", f"machine   {sync_status.machine}"]
+    interval = "only with: acp-proxy sync now" if settings.manual else "by itself, at most once a minute"
+    lines.append(f'when      {interval} (to change that: "manual" in {joined.settings_file})')
+    last_round = (
+        time.strftime("%Y-%m-%d %H:%M", time.localtime(sync_status.last_round)) if sync_status.last_round else "never"
+    )
+    lines += [f"last      {last_round}", f"records   {sync_status.sent} sent, {sync_status.received} received"]
     lines += [
         f"other     {name}: {format_count(read, 'record')}{_format_trouble(trouble)}"
-        for name, read, trouble in standing.machines
+        for name, read, trouble in sync_status.machines
     ]
-    lines += _list_advice(standing)
+    lines += _list_advice(sync_status)
     for line in lines:
         typer.echo(sanitize.make_line(line))
 
@@ -139,11 +141,11 @@ def map_directory(
         if not (theirs.startswith("/") or is_windows_path(theirs)):
             raise UsageError(f"{theirs} is not an absolute path. Write it as the other machine shows it")
         joined = SyncMembership(open_store(store, for_writing=True).root)
-        place = os.path.abspath(os.path.expanduser(ours))
-        joined.map_directory(theirs, place)
+        own_directory = os.path.abspath(os.path.expanduser(ours))
+        joined.map_directory(theirs, own_directory)
     typer.echo("From now on, sessions of that directory are shown in this one.")
-    if not os.path.isdir(place):
-        typer.echo(sanitize.make_line(f"Note: there is no directory {place} on this machine yet."), err=True)
+    if not os.path.isdir(own_directory):
+        typer.echo(sanitize.make_line(f"Note: there is no directory {own_directory} on this machine yet."), err=True)
 
 
 def leave(yes: YesOption = False, store: StoreOption = "") -> None:
@@ -170,19 +172,19 @@ def print_round(
         typer.echo(sanitize.make_line(line), err=True)
 
 
-def _list_advice(standing: SyncStatus) -> list[str]:
+def _list_advice(sync_status: SyncStatus) -> list[str]:
     lines = []
-    if standing.open_here:
-        lines.append(f"{format_count(standing.open_here, 'session')} will get turns when closed or loaded here.")
-    if standing.deletes:
+    if sync_status.open_here:
+        lines.append(f"{format_count(sync_status.open_here, 'session')} will get turns when closed or loaded here.")
+    if sync_status.waiting_deletes:
         lines.append(
-            f"{standing.deletes} deleted sessions are still on other machines. To delete them there, too: "
+            f"{sync_status.waiting_deletes} deleted sessions are still on other machines. To delete them there, too: "
             "acp-proxy sync now --deletes"
         )
-    lines += [f"{agent}/{name}: {_TROUBLES.get(why, why)}." for agent, name, why in standing.troubled]
-    lines += [f"The log of {name} cannot be read further: {why}." for name, _, why in standing.machines if why]
-    if standing.trouble:
-        lines.append(f"The last attempt failed: {standing.trouble}")
+    lines += [f"{agent}/{name}: {_TROUBLES.get(why, why)}." for agent, name, why in sync_status.troubled]
+    lines += [f"The log of {name} cannot be read further: {why}." for name, _, why in sync_status.machines if why]
+    if sync_status.trouble:
+        lines.append(f"The last attempt failed: {sync_status.trouble}")
     return lines
 
 
@@ -231,19 +233,19 @@ def rekey(
         check_packages()
         from acp_proxy.tools.sync.encryption import HistoryKey
 
-        new, key = url or old.url, HistoryKey.create()
+        new_url, key = url or old.url, HistoryKey.create()
         path = Path(key_file).expanduser().absolute() if key_file else _choose_key_file(Path(old.key_file))
         if path.exists():
             raise UsageError(f"{path} exists. Name another file with --key-file")
-        open_logs(new, key).check(secrets.token_hex(8))
+        open_logs(new_url, key).check(secrets.token_hex(8))
         if not yes:
-            ask_to_confirm(f"Share all sessions anew at {new}, with a new key?")
+            ask_to_confirm(f"Share all sessions anew at {new_url}, with a new key?")
         exchange_last(joined, old)
         key.write(path)
-        move_history(joined, replace(old, url=new, key_file=str(path)), key)
+        move_history(joined, replace(old, url=new_url, key_file=str(path)), key)
         if empty:
             open_logs(old.url, read_key(old.key_file)).empty()
-    for line in _advise_after_rekey(old, new, path, is_empty=empty):
+    for line in _advise_after_rekey(old, new_url, path, is_empty=empty):
         typer.echo(sanitize.make_line(line))
 
 
@@ -271,10 +273,10 @@ def exchange_last(joined: SyncMembership, old: SyncSettings) -> None:
     try:
         joined.synchronize(open_logs(old.url, read_key(old.key_file)))
     except (AcpProxyError, OSError) as problem:
-        why = (
+        explanation = (
             f"The old place is out of reach, and what others have sent there since the last sync comes later: {problem}"
         )
-        typer.echo(sanitize.make_line(why), err=True)
+        typer.echo(sanitize.make_line(explanation), err=True)
 
 
 def move_history(joined: SyncMembership, settings: SyncSettings, key: "HistoryKey") -> None:
@@ -292,10 +294,10 @@ def _choose_key_file(path: Path) -> Path:
     )
 
 
-def _advise_after_rekey(old: SyncSettings, new: str, path: Path, *, is_empty: bool) -> list[str]:
+def _advise_after_rekey(old: SyncSettings, new_url: str, path: Path, *, is_empty: bool) -> list[str]:
     lines = [
         f"The new key is in {path}. Keep a copy.",
-        f"On every other machine, copy that file there, then: acp-proxy sync join {new} --key-file {path}",
+        f"On every other machine, copy that file there, then: acp-proxy sync join {new_url} --key-file {path}",
     ]
     if not is_empty:
         folder = _find_folder(old)
@@ -436,8 +438,8 @@ def _find_key_file(key_file: str, opened: CommandStore) -> Path:
     """Raises UsageError."""
     import platformdirs
 
-    usual = Path(platformdirs.user_config_dir("acp-proxy", appauthor=False)) / "sync.key"
-    path = Path(key_file).expanduser().absolute() if key_file else usual
+    default_path = Path(platformdirs.user_config_dir("acp-proxy", appauthor=False)) / "sync.key"
+    path = Path(key_file).expanduser().absolute() if key_file else default_path
     if path.resolve().is_relative_to(opened.root.resolve()):
         raise UsageError(f"{path} is in the store. The key must be elsewhere: name another file with --key-file")
     return path
@@ -463,12 +465,12 @@ def _ask_to_share(
     counts = _find_secrets(opened, rows, masking, dry=True)
     size = formatting.format_size(sum(row.size for row in rows))
     typer.echo(f"{format_count(len(rows), 'session')} ({size}) would leave this machine, encrypted.", err=True)
-    where = Counter(
+    places = Counter(
         f"{name_agent(row.agent_folder)}{f' in {row.cwd}' if row.cwd else ''}" for row in rows
     ).most_common()
-    for place, count in where[:_SHOWN_SESSIONS]:
+    for place, count in places[:_SHOWN_SESSIONS]:
         typer.echo(sanitize.make_line(f"  {count} of {place}"), err=True)
-    if rest := sum(count for _, count in where[_SHOWN_SESSIONS:]):
+    if rest := sum(count for _, count in places[_SHOWN_SESSIONS:]):
         typer.echo(f"  {rest} of other agents or directories", err=True)
     if counts:
         kinds = ", ".join(f"{count} x {rule}" for rule, count in sorted(counts.items()))

@@ -64,7 +64,7 @@ class SyncContext:
         return latest
 
     def note_stamp(self, stamp: int) -> None:
-        """Another machine's stamp."""
+        """Remember another machine's stamp, so that the next one made here is larger."""
         self.state.set_facts({LATEST_STAMP: max(stamp, self.state.get_number(LATEST_STAMP))})
 
     def read_data(self, segment: Segment) -> bytes:
@@ -72,7 +72,7 @@ class SyncContext:
         data = self.fetched.get(segment.machine, segment.number)
         if data is None:
             encoded = self.logs.get(segment.machine, segment.number)
-            record = _decode(encoded)
+            record = _decode_or_none(encoded)
             if isinstance(record, BlankRecord):
                 raise DataDeleted(segment.id)
             if not isinstance(record, SegmentRecord):
@@ -88,8 +88,8 @@ class SyncContext:
     # --- what the user did here
 
     def publish_label(self, tree: Tree, local_session: LocalSession, field: str, value: str | bool | None) -> bool:
-        """The user has set a title, or archived, soft-deleted or restored a session. Returns False if nothing of it is
-        published yet."""
+        """Publish that the user has set a title, or archived, soft-deleted or restored a session. Returns False if
+        nothing of the session is published yet."""
         others = [
             other.tip for other in self.state.list_local_sessions(local_session.tree) if other.uid != local_session.uid
         ]
@@ -102,7 +102,7 @@ class SyncContext:
         return True
 
     def delete_everywhere(self, local_session: LocalSession) -> None:
-        """The user has deleted a session for good."""
+        """Forget a session that the user has deleted for good, and publish that."""
         self.state.drop_local_session(local_session.uid)
         tree = self.state.read_tree(local_session.tree)
         others = [other.tip for other in self.state.list_local_sessions(local_session.tree)]
@@ -137,7 +137,7 @@ def hash_data(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
 
 
-def _decode(encoded: bytes | None) -> records.Record | None:
+def _decode_or_none(encoded: bytes | None) -> records.Record | None:
     if encoded is None:
         return None
     try:

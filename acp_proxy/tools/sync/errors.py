@@ -9,7 +9,7 @@ _CREDENTIALS = {
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
 _ENDPOINTS = {"s3": "AWS_ENDPOINT and AWS_REGION", "az": "AZURE_STORAGE_ENDPOINT"}
-_PLAIN = {"s3": "AWS_ALLOW_HTTP", "gs": "GOOGLE_ALLOW_HTTP", "az": "AZURE_ALLOW_HTTP"}
+_ALLOW_HTTP = {"s3": "AWS_ALLOW_HTTP", "gs": "GOOGLE_ALLOW_HTTP", "az": "AZURE_ALLOW_HTTP"}
 _NO_CREDENTIALS = re.compile(
     r"/latest/api/token|169\.254\.169\.254|metadata\.google|Account must be specified|Missing (?:Secret)?AccessKey"
 )
@@ -18,16 +18,16 @@ _REFUSED = re.compile(
     r"\b40[13] (?:Unauthorized|Forbidden)|AccessKey|access key|SignatureDoesNotMatch|AccessDenied|not authorized|"
     "lacked the necessary privileges",
 )
-_SAID = re.compile(r"<Code>([^<]+)</Code>\s*(?:<Message>([^<]+)</Message>)?")
+_ERROR_CODE = re.compile(r"<Code>([^<]+)</Code>\s*(?:<Message>([^<]+)</Message>)?")
 
 
 def explain(text: str, scheme: str) -> str:
-    """``text``: the engine's. ``scheme``: of the place's URL."""
-    match = _SAID.search(text)
+    """What the user is told of an error. ``text``: the engine's message. ``scheme``: of the place's URL."""
+    match = _ERROR_CODE.search(text)
     reason = unescape(f"{match[2] or match[1]}").strip().rstrip(".") if match is not None else ""
     names = _CREDENTIALS.get(scheme, "the credentials in the environment")
     if "BadScheme" in text:
-        return f"plain HTTP is not allowed. Use https, or set {_PLAIN.get(scheme, 'AWS_ALLOW_HTTP')}=true"
+        return f"plain HTTP is not allowed. Use https, or set {_ALLOW_HTTP.get(scheme, 'AWS_ALLOW_HTTP')}=true"
     if "conditional put is disabled" in text:
         return "AWS_CONDITIONAL_PUT turns off what sync needs. Unset it"
     if "Unable to canonicalize" in text:

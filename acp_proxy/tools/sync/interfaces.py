@@ -52,8 +52,8 @@ class SyncSessions(Protocol):
     def read_header(self, agent_folder: str, name: str) -> KnownHeader | None:
         """The uid and the header of a session; None if there is none, or no readable header."""
 
-    def list_moves(self, agent_folder: str, since: int) -> tuple[list[Move], int]:
-        """What was deleted and renamed since an earlier call, in order; and what to pass the next time."""
+    def list_moves(self, agent_folder: str, offset: int) -> tuple[list[Move], int]:
+        """What was deleted and renamed, in order, after this offset in the agent's journal; and the next offset."""
 
     def read_labels(self, agent_folder: str) -> tuple[Mapping[str, str], frozenset[str]]:
         """The user's titles by name, and the names that are archived."""
@@ -62,13 +62,13 @@ class SyncSessions(Protocol):
         """Whether this is the name of a soft-deleted session."""
 
     def is_open(self, agent_folder: str, name: str) -> bool:
-        """Whether somebody has it open to append."""
+        """Whether somebody has a session open to append."""
 
     def measure(self, agent_folder: str, name: str) -> int:
-        """The size of its entries; 0 if it is gone."""
+        """The bytes of a session's entries; 0 if it is gone."""
 
-    def read(self, agent_folder: str, name: str, at: int, size: int) -> bytes:
-        """Some of its entries; fewer at its end."""
+    def read(self, agent_folder: str, name: str, offset: int, size: int) -> bytes:
+        """``size`` bytes of its entries from ``offset`` on; fewer at its end."""
 
     def create(self, agent_folder: str, header: Header, data: bytes, *, is_ours: bool) -> str:
         """Create a session. Returns its name. ``is_ours``: an agent gave its id on this machine. If not, or if the id
@@ -77,14 +77,14 @@ class SyncSessions(Protocol):
     def append_turns(
         self, agent_folder: str, name: str, expected_size: int, data: bytes, elsewhere: list[ForeignPart]
     ) -> bool:
-        """Add to a session of ``expected_size``. If it is open or has changed, return False; the next load tries again.
-        ``elsewhere``: what of it was recorded on other machines."""
+        """Append entries to a session of ``expected_size``. If it is open or has changed, return False; the next load
+        tries again. ``elsewhere``: which of the entries other machines recorded."""
 
     def remove_waiting_turns(self) -> None:
         """Forget what ``append_turns`` left to the next load of each session."""
 
     def mask(self, agent_folder: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
-        """Overwrite parts of entries."""
+        """Overwrite parts of a session's entries. ``spans``: offsets, and what is there from then on."""
 
     def delete(self, agent_folder: str, name: str, uid: str) -> None:
         """Delete a session for good, unless the name is another session's now."""
@@ -99,4 +99,4 @@ class SyncSessions(Protocol):
         """Archive or unarchive a session."""
 
     def find_title(self, agent_folder: str, name: str) -> str:
-        """The title that a list shows."""
+        """The title of a session, as a list shows it."""

@@ -23,12 +23,12 @@ def note_local_changes(context: SyncContext) -> None:
     find_deletes(context)
     _delete_expired(context)
     _find_files(context)
-    of_agents: dict[str, TitlesAndArchived] = {}
+    labels_by_agent: dict[str, TitlesAndArchived] = {}
     for local_session in context.state.list_local_sessions():
         if local_session.name and local_session.tip != local_session.tree:
-            if local_session.agent_folder not in of_agents:
-                of_agents[local_session.agent_folder] = context.sessions.read_labels(local_session.agent_folder)
-            publish_labels(context, local_session, of_agents[local_session.agent_folder])
+            if local_session.agent_folder not in labels_by_agent:
+                labels_by_agent[local_session.agent_folder] = context.sessions.read_labels(local_session.agent_folder)
+            publish_labels(context, local_session, labels_by_agent[local_session.agent_folder])
 
 
 def _delete_expired(context: SyncContext) -> None:
@@ -36,9 +36,9 @@ def _delete_expired(context: SyncContext) -> None:
     latest = (context.now() - _BURY_DAYS * 24 * 60 * 60) * 1000
     for local_session in context.state.list_local_sessions():
         if local_session.is_pruned and local_session.is_soft_deleted:
-            known = context.state.read_labels(local_session.tree).get(SOFT_DELETED, {})
-            anchor = context.state.read_tree(local_session.tree).find_nearest(local_session.tip, known)
-            label = known[anchor] if anchor is not None else None
+            labels = context.state.read_labels(local_session.tree).get(SOFT_DELETED, {})
+            anchor = context.state.read_tree(local_session.tree).find_nearest(local_session.tip, labels)
+            label = labels[anchor] if anchor is not None else None
             if label is not None and label.value is True and label.by == context.machine and label.stamp <= latest:
                 context.delete_everywhere(local_session)
 
@@ -49,35 +49,42 @@ def publish_labels(context: SyncContext, local_session: LocalSession, labels: Ti
     ``labels``: the labels of all the agent's sessions, if they are known.
     """
     titles, archived = labels or context.sessions.read_labels(local_session.agent_folder)
-    now: dict[str, str | bool | None] = {
+    new_values: dict[str, str | bool | None] = {
         TITLE: titles.get(local_session.name),
         ARCHIVED: local_session.name in archived,
         SOFT_DELETED: context.sessions.is_soft_deleted(local_session.name),
     }
-    before = {
+    old_values = {
         TITLE: local_session.title,
         ARCHIVED: local_session.is_archived,
         SOFT_DELETED: local_session.is_soft_deleted,
     }
-    if now == before and not local_session.is_soft_deleted:
+    if new_values == old_values and not local_session.is_soft_deleted:
         return
-    tree, known = context.state.read_tree(local_session.tree), context.state.read_labels(local_session.tree)
-    if local_session.is_soft_deleted and tree.find_nearest(local_session.tip, known.get(SOFT_DELETED, {})) is None:
-        before[SOFT_DELETED] = False  # it was said in the shared place before this one
-    if now == before:
+    tree, published_labels = context.state.read_tree(local_session.tree), context.state.read_labels(local_session.tree)
+    if (
+        local_session.is_soft_deleted
+        and tree.find_nearest(local_session.tip, published_labels.get(SOFT_DELETED, {})) is None
+    ):
+        old_values[SOFT_DELETED] = False  # it was said in the shared place before this one
+    if new_values == old_values:
         return
-    for field, value in now.items():
-        anchor = tree.find_nearest(local_session.tip, known.get(field, {}))
-        is_known = anchor is not None and known[field][anchor].value == value
-        if value != before[field] and not is_known and not context.publish_label(tree, local_session, field, value):
-            now[field] = before[field]  # seen again when more of the session is published
-    title = now[TITLE]
+    for field, value in new_values.items():
+        anchor = tree.find_nearest(local_session.tip, published_labels.get(field, {}))
+        is_published = anchor is not None and published_labels[field][anchor].value == value
+        if (
+            value != old_values[field]
+            and not is_published
+            and not context.publish_label(tree, local_session, field, value)
+        ):
+            new_values[field] = old_values[field]  # seen again when more of the session is published
+    title = new_values[TITLE]
     context.state.put_local_session(
         replace(
             local_session,
             title=title if isinstance(title, str) else None,
-            is_archived=bool(now[ARCHIVED]),
-            is_soft_deleted=bool(now[SOFT_DELETED]),
+            is_archived=bool(new_values[ARCHIVED]),
+            is_soft_deleted=bool(new_values[SOFT_DELETED]),
         )
     )
     context.state.mark_unsettled(local_session.tree)
@@ -86,11 +93,13 @@ def publish_labels(context: SyncContext, local_session: LocalSession, labels: Ti
 def find_deletes(context: SyncContext) -> None:
     """See which sessions were deleted, for good or softly, or restored. Raises OSError."""
     for agent_folder in context.sessions.list_agents():
-        moves, at = context.sessions.list_moves(agent_folder, context.state.get_number(name_journal_fact(agent_folder)))
+        moves, end_offset = context.sessions.list_moves(
+            agent_folder, context.state.get_number(name_journal_fact(agent_folder))
+        )
         for move in moves:
             for local_session in _find_moved(context, agent_folder, move):
                 _note_move(context, local_session, move)
-        context.state.set_facts({name_journal_fact(agent_folder): at})
+        context.state.set_facts({name_journal_fact(agent_folder): end_offset})
 
 
 def _find_moved(context: SyncContext, agent_folder: str, move: Move) -> list[LocalSession]:
@@ -101,12 +110,12 @@ def _find_moved(context: SyncContext, agent_folder: str, move: Move) -> list[Loc
         if move.uid
         else next((session for session in named if session.name == move.name), None)
     )
-    also = [
+    deleted_along = [
         session
         for session in named
         if session.name != move.name and context.sessions.read_header(agent_folder, session.name) is None
     ]
-    return [*([local_session] if local_session is not None else ()), *(also if not move.to else ())]
+    return [*([local_session] if local_session is not None else ()), *(deleted_along if not move.new_name else ())]
 
 
 def _note_move(context: SyncContext, local_session: LocalSession, move: Move) -> None:
@@ -116,39 +125,39 @@ def _note_move(context: SyncContext, local_session: LocalSession, move: Move) ->
             context.publish_label(context.state.read_tree(local_session.tree), local_session, SOFT_DELETED, True)
             local_session = replace(local_session, is_soft_deleted=True)
         context.state.put_local_session(replace(local_session, name="", is_pruned=True, has_news=False))
-    elif move.to:
-        context.state.put_local_session(replace(local_session, name=move.to, stamp="", has_news=True))
+    elif move.new_name:
+        context.state.put_local_session(replace(local_session, name=move.new_name, stamp="", has_news=True))
     else:
         context.delete_everywhere(local_session)
 
 
 def _find_files(context: SyncContext) -> None:
     files_here = {(file.agent_folder, file.name): file for file in context.sessions.list_files()}
-    before = [local_session for local_session in context.state.list_local_sessions() if local_session.name]
-    stamps = {(local_session.agent_folder, local_session.name): local_session.stamp for local_session in before}
-    for place, file in files_here.items():
-        if stamps.get(place) != file.stamp:
+    remembered = [local_session for local_session in context.state.list_local_sessions() if local_session.name]
+    stamps = {(local_session.agent_folder, local_session.name): local_session.stamp for local_session in remembered}
+    for key, file in files_here.items():
+        if stamps.get(key) != file.stamp:
             _note_file(context, file, files_here)
-    for local_session in before:
+    for local_session in remembered:
         if (local_session.agent_folder, local_session.name) not in files_here:
-            now = context.state.find_local_session(local_session.uid)
+            current = context.state.find_local_session(local_session.uid)
             # Else it was just found under another name.
-            if now is not None and (now.agent_folder, now.name) not in files_here:
-                context.state.put_local_session(replace(now, name="", stamp=""))
+            if current is not None and (current.agent_folder, current.name) not in files_here:
+                context.state.put_local_session(replace(current, name="", stamp=""))
 
 
 def _note_file(context: SyncContext, file: SeenFile, files_here: dict[tuple[str, str], SeenFile]) -> None:
-    known = context.sessions.read_header(file.agent_folder, file.name)
-    if known is None:
+    known_header = context.sessions.read_header(file.agent_folder, file.name)
+    if known_header is None:
         return
-    uid, header = known
-    known_by_name = context.state.find_named(file.agent_folder, file.name)
+    uid, header = known_header
+    session_of_name = context.state.find_named(file.agent_folder, file.name)
     if (
-        known_by_name is not None and not header.uid and known_by_name.uid != uid
+        session_of_name is not None and not header.uid and session_of_name.uid != uid
     ):  # its header was masked, which changes its hash
-        uid = known_by_name.uid
-    if known_by_name is not None and known_by_name.uid != uid:  # the name is another session's now
-        context.state.put_local_session(replace(known_by_name, name="", stamp=""))
+        uid = session_of_name.uid
+    if session_of_name is not None and session_of_name.uid != uid:  # the name is another session's now
+        context.state.put_local_session(replace(session_of_name, name="", stamp=""))
     local_session = context.state.find_local_session(uid)
     if local_session is not None and local_session.is_pruned and context.sessions.is_soft_deleted(file.name):
         return
@@ -160,5 +169,5 @@ def _note_file(context: SyncContext, file: SeenFile, files_here: dict[tuple[str,
         local_session.name,
     ) not in files_here:
         # Else it is a copy that the user made of a file which is still there: that one counts.
-        place = replace(local_session, agent_folder=file.agent_folder, name=file.name, stamp=file.stamp)
-        context.state.put_local_session(replace(place, has_news=True, is_pruned=False, trouble=""))
+        found_session = replace(local_session, agent_folder=file.agent_folder, name=file.name, stamp=file.stamp)
+        context.state.put_local_session(replace(found_session, has_news=True, is_pruned=False, trouble=""))

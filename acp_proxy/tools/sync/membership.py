@@ -20,7 +20,7 @@ from acp_proxy.tools.sync import records
 from acp_proxy.tools.sync.context import Counts, SyncContext
 from acp_proxy.tools.sync.interfaces import Logs, Unavailable
 from acp_proxy.tools.sync.push import count_waiting_deletes
-from acp_proxy.tools.sync.rejoin import move
+from acp_proxy.tools.sync.rejoin import begin_at_new_place
 from acp_proxy.tools.sync.rounds import forget, synchronize
 from acp_proxy.tools.sync.segment_cut import LARGEST_BYTES, has_prompt
 from acp_proxy.tools.sync.state_db import HISTORY, LAST_ROUND, MACHINE, MACHINE_NAME, RECEIVED, SENT, WAITING, SyncState
@@ -62,17 +62,17 @@ class SyncSettings:
 class SyncStatus:
     """What ``status`` shows.
 
-    ``machine``: this one's name. ``last``: when the last round came to its end, Unix time; 0: never. ``sent``,
-    ``received``: records. ``deletes``: how many wait for a confirmation. ``open_here``: sessions that are open here and
-    will get turns. ``machines``: the name of each other machine, its records that were read, and its trouble.
+    ``machine``: this one's name. ``last_round``: when the last round came to its end, Unix time; 0: never. ``sent``,
+    ``received``: records. ``waiting_deletes``: how many wait for a confirmation. ``open_here``: sessions that are open
+    here and will get turns. ``machines``: the name of each other machine, its records that were read, and its trouble.
     ``troubled``: sessions that are left alone (agent, name, why). ``trouble``: what went wrong last.
     """
 
     machine: str
-    last: int
+    last_round: int
     sent: int
     received: int
-    deletes: int
+    waiting_deletes: int
     open_here: int
     machines: list[tuple[str, int, str]]
     troubled: list[tuple[str, str, str]]
@@ -150,13 +150,13 @@ class SyncMembership:
         confirms_deletes: bool = False,
         forgets: str = "",
         patience: float | None = _PATIENCE_SECONDS,
-        begun: Callable[[], None] = lambda: None,
+        on_begin: Callable[[], None] = lambda: None,
     ) -> Counts:
         """Do one round. If the settings name another history since the last one, begin anew in that. Raises
         AcpProxyError, OSError.
 
         ``confirms_deletes``: publish even many deletes. ``forgets``: the id of a machine to forget. ``patience``:
-        seconds to wait for another process's round; None: as long as it takes. ``begun``: called when that is over.
+        seconds to wait for another process's round; None: as long as it takes. ``on_begin``: called when that is over.
         """
         self.read_settings()
         with self._lock_rounds(patience), self._open_state() as state:
@@ -164,10 +164,10 @@ class SyncMembership:
             if settings.history not in ("", logs.history):
                 raise Busy("this store has moved to another shared place. Try again")
             if state.get_text(HISTORY) not in ("", logs.history):
-                move(state, new_uid())
+                begin_at_new_place(state, new_uid())
                 confirms_deletes = True  # those of the place before
             state.set_facts({HISTORY: logs.history})
-            begun()
+            on_begin()
             os.utime(self._folder / LOCK)
             context = SyncContext(
                 logs, SyncStore(self._root, bin_days=config_file.read_bin_days()), state, time.time, new_uid
@@ -184,18 +184,18 @@ class SyncMembership:
     def find_machine(self, name: str) -> str:
         """The id of another machine. ``name``: its name, or the beginning of its id. Raises UsageError."""
         with self._open_state(only_reads=True) as state:
-            own, others = state.get_text(MACHINE_NAME), state.list_machines()
-        named = [other for other in others if other[2] == name]
-        matches = named or [other for other in others if name and other[0].startswith(name)]
+            own_name, others = state.get_text(MACHINE_NAME), state.list_machines()
+        exact_matches = [other for other in others if other[2] == name]
+        matches = exact_matches or [other for other in others if name and other[0].startswith(name)]
         if len(matches) == 1:
             return matches[0][0]
         if matches:
             ids = ", ".join(f"{id[:_SHOWN_ID_LETTERS]} ({read} records)" for id, read, _, _ in matches)
             raise UsageError(f"{len(matches)} machines are called {name}: {ids}. Write the id of one")
-        if name == own:
+        if name == own_name:
             raise UsageError(f"{name} is this machine. To stop sharing here: acp-proxy sync leave")
-        known = ", ".join(called or id[:_SHOWN_ID_LETTERS] for id, _, called, _ in others) or "none"
-        raise UsageError(f"no other machine is called {name}. Known are: {known}")
+        known_names = ", ".join(other_name or id[:_SHOWN_ID_LETTERS] for id, _, other_name, _ in others) or "none"
+        raise UsageError(f"no other machine is called {name}. Known are: {known_names}")
 
     def _do_round(self, context: SyncContext, forgets: str, *, confirms_deletes: bool) -> Counts:
         try:
@@ -210,12 +210,12 @@ class SyncMembership:
 
     def list_leaving(self, settings: SyncSettings) -> set[tuple[str, str]]:
         """The sessions that would leave this machine with these settings: their agents and names. Raises OSError."""
-        shared, leaving = SyncStore(self._root), set()
-        for file in shared.list_files():
-            known = None if shared.is_soft_deleted(file.name) else shared.read_header(file.agent_folder, file.name)
-            if known is None or not is_shared(file.agent_folder, known.header, settings):
+        store, leaving = SyncStore(self._root), set()
+        for file in store.list_files():
+            known_header = None if store.is_soft_deleted(file.name) else store.read_header(file.agent_folder, file.name)
+            if known_header is None or not is_shared(file.agent_folder, known_header.header, settings):
                 continue
-            if has_prompt(shared.read(file.agent_folder, file.name, 0, LARGEST_BYTES), known.header):
+            if has_prompt(store.read(file.agent_folder, file.name, 0, LARGEST_BYTES), known_header.header):
                 leaving.add((file.agent_folder, file.name))
         return leaving
 
@@ -282,10 +282,12 @@ def localize_header(header: Header, home: str, settings: SyncSettings) -> Header
     if header.cwd is None:
         return header
     for their_directory, own_directory in sorted(settings.places.items(), key=lambda place: -len(place[0])):
-        if (rest := _find_below(header.cwd, their_directory)) is not None:
-            return structs.replace(header, cwd=_join_inside(own_directory, rest))
-    rest = _find_below(header.cwd, home) if home else None
-    return header if rest is None else structs.replace(header, cwd=_join_inside(os.path.expanduser("~"), rest))
+        if (inner_path := _find_below(header.cwd, their_directory)) is not None:
+            return structs.replace(header, cwd=_join_inside(own_directory, inner_path))
+    inner_path = _find_below(header.cwd, home) if home else None
+    return (
+        header if inner_path is None else structs.replace(header, cwd=_join_inside(os.path.expanduser("~"), inner_path))
+    )
 
 
 def is_shared(agent_folder: str, header: Header, settings: SyncSettings) -> bool:
@@ -300,8 +302,8 @@ def is_shared(agent_folder: str, header: Header, settings: SyncSettings) -> bool
 def _find_below(cwd: str, directory: str) -> str | None:
     """What follows the directory in a path, with slashes; empty if it is the directory, None if it is not in it."""
     cwd, directory = _use_slashes(cwd), _use_slashes(directory).rstrip("/")
-    before, rest = cwd[: len(directory)], cwd[len(directory) :]
-    is_same = before.lower() == directory.lower() if is_windows_path(cwd) else before == directory
+    beginning, rest = cwd[: len(directory)], cwd[len(directory) :]
+    is_same = beginning.lower() == directory.lower() if is_windows_path(cwd) else beginning == directory
     return rest.strip("/") if is_same and rest[:1] in ("", "/") else None
 
 

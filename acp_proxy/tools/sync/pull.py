@@ -15,32 +15,32 @@ from acp_proxy.tools.sync.session_tree import UNPLACED, Segment
 from acp_proxy.tools.sync.state_db import MUST_READ, SENT
 from acp_proxy.transcript import file_format
 
-_AT_ONCE = 50
+_RECORDS_PER_COMMIT = 50
 """Records that are read before they are remembered for good."""
 
 
 def pull(context: SyncContext) -> None:
     """Read every log to its end. Raises Unavailable."""
-    known, remote_machines = context.state.read_logs(), context.logs.list_machines()
+    known_logs, remote_machines = context.state.read_logs(), context.logs.list_machines()
     if context.state.get_number(SENT) and context.machine not in remote_machines:
         raise Unavailable(
             "the shared place lacks what this machine wrote there. If it is a drive, is it mounted? If it was emptied: "
             "acp-proxy sync leave, then acp-proxy sync init or join"
         )
     for machine in remote_machines:
-        if machine not in known and machine != context.machine:
-            context.state.read_until(machine, 0)
+        if machine not in known_logs and machine != context.machine:
+            context.state.note_read(machine, 0)
     _check_own_log(context)
     while True:
         ends = context.state.read_ends()
-        for machine, read in context.state.read_logs().items():
-            _read(context, machine, read, ends)
+        for machine, last_read in context.state.read_logs().items():
+            _read_log(context, machine, last_read, ends)
         if context.state.read_ends() == ends:  # else one log has said that another ends later
             break
     _publish_ends(context)
-    old, _, number = context.state.get_text(MUST_READ).partition(" ")
-    if old:
-        if context.state.read_logs()[old] < int(number):  # it was there a moment ago
+    old_machine, _, number = context.state.get_text(MUST_READ).partition(" ")
+    if old_machine:
+        if context.state.read_logs()[old_machine] < int(number):  # it was there a moment ago
             raise Unavailable("the shared place does not show what was written to it. Try again later")
         context.state.set_facts({MUST_READ: None})
     context.state.commit()
@@ -57,21 +57,21 @@ def _check_own_log(context: SyncContext) -> None:
         take_new_id(context)
 
 
-def _read(context: SyncContext, machine: str, read: int, ends: Mapping[str, int]) -> None:
+def _read_log(context: SyncContext, machine: str, last_read: int, ends: Mapping[str, int]) -> None:
     must_read, _, _ = context.state.get_text(MUST_READ).partition(" ")
     end = ends.get(machine) if machine != must_read else None
-    while end is None or read < end:
+    while end is None or last_read < end:
         try:
-            data = context.logs.get(machine, read + 1)
+            data = context.logs.get(machine, last_read + 1)
             if data is None:
                 break
-            _take_record(context, machine, read + 1, data)
+            _take_record(context, machine, last_read + 1, data)
         except (BadRecord, InvalidRecord) as problem:
             context.state.set_trouble(machine, str(problem) or "a record is not one that this version knows")
             break
-        read += 1
+        last_read += 1
         context.counts.received += 1
-        if read % _AT_ONCE == 0:
+        if last_read % _RECORDS_PER_COMMIT == 0:
             context.state.commit()
     context.state.commit()
 
@@ -80,8 +80,8 @@ def _publish_ends(context: SyncContext) -> None:
     """Say where logs really end that others have forgotten. If this machine was, it goes on under a new id."""
     state = context.state
     for machine, number in state.read_ends().items():
-        if (read := state.read_logs().get(machine, 0)) > number:
-            context.publish_end(machine, read)
+        if (last_read := state.read_logs().get(machine, 0)) > number:
+            context.publish_end(machine, last_read)
     if context.machine in state.read_ends():
         context.publish_end(context.machine, state.get_number(SENT))
         take_new_id(context, is_copied=False)
@@ -106,12 +106,12 @@ def _take_record(context: SyncContext, machine: str, number: int, data: bytes) -
             state.put_death(record.tree, record.root, record.survivors)
         case Mask():
             state.put_mask(record)
-            _apply_mask(context, record)
+            _note_mask(context, record)
         case LogEnd():
             state.put_end(record.machine, record.number)
     if record.tree:
         state.mark_unsettled(record.tree)
-    state.read_until(machine, number, name)
+    state.note_read(machine, number, name)
 
 
 def _take_segment(context: SyncContext, machine: str, number: int, record: SegmentRecord, id: str, home: str) -> None:
@@ -125,14 +125,14 @@ def _take_segment(context: SyncContext, machine: str, number: int, record: Segme
         context.fetched.put(machine, number, record.data)
         state.put_segment(record.tree, replace(segment, digest=context.compute_digest(segment, record.data)))
     if state.read_masks(id):
-        state.rewrite(record.tree, id)
+        state.mark_for_rewrite(record.tree, id)
 
 
-def _apply_mask(context: SyncContext, mask: Mask) -> None:
-    """The segment should look otherwise now, in every file."""
+def _note_mask(context: SyncContext, mask: Mask) -> None:
+    """Note that a segment was masked: the files are compared with it again, and its record is written again."""
     tree = context.state.read_tree(mask.tree)
     segment = tree.segments.get(mask.segment) or tree.unplaced.get(mask.segment)
     if segment is not None and not segment.is_blank:
         context.state.put_segment(mask.tree, replace(segment, digest=""))
         context.state.mark_changed(mask.tree)
-    context.state.rewrite(mask.tree, mask.segment)
+    context.state.mark_for_rewrite(mask.tree, mask.segment)

@@ -37,7 +37,7 @@ class MachineCopied(Exception):
 
 def push(context: SyncContext, *, confirms_deletes: bool) -> None:
     """Publish everything. ``confirms_deletes``: even many. Raises Unavailable, OSError, MachineCopied."""
-    _write(context)  # what was pending when the last attempt ended: the log has no gaps
+    _write_pending(context)  # what was pending when the last attempt ended: the log has no gaps
     _write_outbox(context, confirms_deletes=confirms_deletes)
     for local_session in context.state.list_local_sessions():
         if (
@@ -49,7 +49,7 @@ def push(context: SyncContext, *, confirms_deletes: bool) -> None:
             while _publish_segment(context, local_session.uid):
                 pass
     _write_outbox(context, confirms_deletes=confirms_deletes)  # the titles of sessions that were new
-    _rewrite(context)
+    _rewrite_records(context)
 
 
 def count_waiting_deletes(state: SyncState) -> int:
@@ -66,7 +66,7 @@ def _write_outbox(context: SyncContext, *, confirms_deletes: bool) -> None:
         context.state.set_facts({PENDING: data})
         context.state.remove_from_outbox(place)
         context.state.commit()
-        _write(context)
+        _write_pending(context)
 
 
 def _publish_segment(context: SyncContext, uid: str) -> bool:
@@ -76,35 +76,37 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
     if local_session is None or not local_session.name or local_session.trouble:
         return False
     path = state.read_tree(local_session.tree).find_path(local_session.tip)
-    known = context.sessions.read_header(local_session.agent_folder, local_session.name)
-    if path is None or known is None:  # a segment before it is still on its way, or the file is gone: the next round
+    known_header = context.sessions.read_header(local_session.agent_folder, local_session.name)
+    if (
+        path is None or known_header is None
+    ):  # a segment before it is still on its way, or the file is gone: the next round
         return False
-    header = known.header
+    header = known_header.header
     # Softly, before it was ever published.
-    was_deleted = context.sessions.is_soft_deleted(local_session.name) and not local_session.is_soft_deleted
+    was_soft_deleted = context.sessions.is_soft_deleted(local_session.name) and not local_session.is_soft_deleted
     # Only a session of which nothing is published may be kept to oneself: of another, the others have the beginning.
     if local_session.tip == local_session.tree and (
-        was_deleted or not context.may_share(local_session.agent_folder, header)
+        was_soft_deleted or not context.may_share(local_session.agent_folder, header)
     ):
         _put_no_news(context, local_session, is_damaged=False)
         return False
-    at = sum(segment.length for segment in path)
-    left = max(context.sessions.measure(local_session.agent_folder, local_session.name) - at, 0)
+    offset = sum(segment.length for segment in path)
+    remaining = max(context.sessions.measure(local_session.agent_folder, local_session.name) - offset, 0)
     data, end, is_open = b"", 0, False
     # Nearly every turn ends within the first size, so the second one, which costs memory, is read only for the rest.
-    for most in (2 * LARGE_BYTES, LARGEST_BYTES):
-        data = context.sessions.read(local_session.agent_folder, local_session.name, at, min(left, most))
+    for limit in (2 * LARGE_BYTES, LARGEST_BYTES):
+        data = context.sessions.read(local_session.agent_folder, local_session.name, offset, min(remaining, limit))
         # Asked after it was read: else somebody could prompt in between.
         is_open = context.sessions.is_open(local_session.agent_folder, local_session.name)
-        end = find_end_of_turns(data, header, is_whole=not is_open and len(data) == left)
-        if end or len(data) < most:
+        end = find_end_of_turns(data, header, is_whole=not is_open and len(data) == remaining)
+        if end or len(data) < limit:
             break
     else:
         state.put_local_session(replace(local_session, trouble="too large", has_news=False))
         return False
     if not end or (
         local_session.tip == local_session.tree
-        and not (has_prompt(data, header) or _is_begun(context, local_session, header, left))
+        and not (has_prompt(data, header) or _has_any_prompt(context, local_session, header, remaining))
     ):
         _put_no_news(context, local_session, is_damaged=bool(data) and not is_open and not end)
         return False
@@ -121,11 +123,11 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
         {PENDING: records.encode(record, state.get_text(MACHINE_NAME), home=context.home), PENDING_SESSION: uid}
     )
     state.commit()  # before it is written, so that the same bytes are tried again after a crash
-    _write(context)
-    return end < left
+    _write_pending(context)
+    return end < remaining
 
 
-def _is_begun(context: SyncContext, local_session: LocalSession, header: Header, size: int) -> bool:
+def _has_any_prompt(context: SyncContext, local_session: LocalSession, header: Header, size: int) -> bool:
     """Whether the user said something in the session here: it may be an imported one."""
     return has_prompt(
         context.sessions.read(local_session.agent_folder, local_session.name, 0, min(size, LARGEST_BYTES)), header
@@ -139,7 +141,7 @@ def _put_no_news(context: SyncContext, local_session: LocalSession, *, is_damage
     context.state.put_local_session(replace(local_session, has_news=is_open, trouble=trouble))
 
 
-def _write(context: SyncContext) -> None:
+def _write_pending(context: SyncContext) -> None:
     data = context.state.get_pending()
     if data is None:
         return
@@ -167,9 +169,9 @@ def confirm_written(context: SyncContext) -> None:
         if not state.has_segment(id):
             segment = Segment(id, record.parent, machine, number, len(record.data), 0, hash_data(record.data))
             state.put_segment(record.tree, segment)
-        elif (known := tree.segments.get(id)) is not None and known.is_blank:
+        elif (old_segment := tree.segments.get(id)) is not None and old_segment.is_blank:
             # A copy of this machine has published the same turns, and they were deleted before ours came.
-            state.rewrite(record.tree, id)
+            state.mark_for_rewrite(record.tree, id)
         state.put_tree_header(record.tree, record.agent_folder, file_format.encode_header(record.header))
         local_session = state.find_local_session(state.get_text(PENDING_SESSION))
         if (
@@ -190,19 +192,19 @@ def confirm_written(context: SyncContext) -> None:
 def take_new_id(context: SyncContext, *, is_copied: bool = True) -> None:
     """Go on as another machine, and read the old log as a foreign one first. ``is_copied``: it has more than this
     machine has written."""
-    state, old = context.state, context.machine
+    state, old_machine = context.state, context.machine
     sent = state.get_number(SENT)
     data = state.get_pending()
     if data is not None and not state.get_text(PENDING_SESSION):  # a segment is made anew from the file
         record = records.decode(data)[0]
         state.add_to_outbox(record, data)
-    state.read_until(old, sent, state.get_text(MACHINE_NAME))
-    must = f"{old} {sent + 1}" if is_copied else None
-    state.set_facts({MACHINE: context.make_id(), SENT: 0, PENDING: None, PENDING_SESSION: None, MUST_READ: must})
+    state.note_read(old_machine, sent, state.get_text(MACHINE_NAME))
+    must_read = f"{old_machine} {sent + 1}" if is_copied else None
+    state.set_facts({MACHINE: context.make_id(), SENT: 0, PENDING: None, PENDING_SESSION: None, MUST_READ: must_read})
     state.commit()
 
 
-def _rewrite(context: SyncContext) -> None:
+def _rewrite_records(context: SyncContext) -> None:
     """Blank the records of what was deleted, mask what was redacted. Every machine does that, as one may be lost.
 
     What only this machine knows to be deleted stays: that delete waits for a confirmation.

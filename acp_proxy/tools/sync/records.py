@@ -135,7 +135,7 @@ def encode(record: Record, machine: str, id: str = "", *, home: str = "") -> byt
         case Death():
             head |= {"kind": "dead", "root": record.root, _SURVIVORS: list(record.survivors)}
         case Mask():
-            spans = [[at, new.decode("latin-1")] for at, new in record.spans]
+            spans = [[offset, new.decode("latin-1")] for offset, new in record.spans]
             head |= {"kind": "mask", "segment": record.segment, "spans": spans}
         case BlankRecord():
             head |= {"kind": "blank", "id": record.id, "parent": record.parent}
@@ -146,7 +146,7 @@ def encode(record: Record, machine: str, id: str = "", *, home: str = "") -> byt
 
 def decode(data: bytes) -> tuple[Record, str, str]:
     """The record, the name of its machine, and the segment's id. Raises InvalidRecord."""
-    line, newline, rest = data.partition(b"\n")
+    line, newline, body = data.partition(b"\n")
     try:
         head = jsonrpc.parse(line)
     except (ValueError, RecursionError) as problem:
@@ -160,8 +160,8 @@ def decode(data: bytes) -> tuple[Record, str, str]:
     if kind == "segment":
         id = _get_text(head, "id")
         header = _decode_header(_get_text(head, "header").encode())
-        record = SegmentRecord(tree, _get_text(head, "parent"), _get_text(head, "agent"), header, rest)
-        _check(record)
+        record = SegmentRecord(tree, _get_text(head, "parent"), _get_text(head, "agent"), header, body)
+        _check_lines(record)
     elif kind == "title":
         record = Label(
             tree,
@@ -196,31 +196,31 @@ def read_home(data: bytes) -> str:
 
 def apply_masks(data: bytes, masks: list[Mask]) -> bytes:
     """A segment's data with these masks, which must always come in the same order."""
-    out = bytearray(data)
+    masked = bytearray(data)
     for mask in masks:
-        for at, new in mask.spans:
-            if at + len(new) <= len(out):
-                out[at : at + len(new)] = new
-    return bytes(out)
+        for offset, new in mask.spans:
+            if offset + len(new) <= len(masked):
+                masked[offset : offset + len(new)] = new
+    return bytes(masked)
 
 
-def find_spans(before: bytes, after: bytes) -> tuple[tuple[int, bytes], ...] | None:
-    """Where two texts of one length differ; None if more than values was changed: another length, or other lines."""
-    old_lines, new_lines = before.split(b"\n"), after.split(b"\n")
+def find_spans(old_data: bytes, new_data: bytes) -> tuple[tuple[int, bytes], ...] | None:
+    """Where the data of a segment and what a file has of it differ; None if the lengths differ, or the newlines."""
+    old_lines, new_lines = old_data.split(b"\n"), new_data.split(b"\n")
     if [len(line) for line in old_lines] != [len(line) for line in new_lines]:
         return None
-    spans, at = [], 0
+    spans, offset = [], 0
     for old, new in zip(old_lines, new_lines, strict=True):
         if old != new:
-            differ = [
-                place for place, (old_byte, new_byte) in enumerate(zip(old, new, strict=True)) if old_byte != new_byte
+            differing = [
+                index for index, (old_byte, new_byte) in enumerate(zip(old, new, strict=True)) if old_byte != new_byte
             ]
-            spans.append((at + differ[0], new[differ[0] : differ[-1] + 1]))
-        at += len(old) + 1
+            spans.append((offset + differing[0], new[differing[0] : differing[-1] + 1]))
+        offset += len(old) + 1
     return tuple(spans)
 
 
-def _check(record: SegmentRecord) -> None:
+def _check_lines(record: SegmentRecord) -> None:
     """Every line must be an entry of the session. Raises InvalidRecord."""
     if record.data and not record.data.endswith(b"\n"):
         raise InvalidRecord
@@ -229,8 +229,8 @@ def _check(record: SegmentRecord) -> None:
         entry = file_format.decode_entry(line, record.header.version)
         if entry is None and not (line == b"" or line.isspace()):
             raise InvalidRecord
-        named = acp.session_id(acp.member(entry.value, "params")) if entry is not None else None
-        if named is not None and named not in ids:
+        session_id = acp.session_id(acp.member(entry.value, "params")) if entry is not None else None
+        if session_id is not None and session_id not in ids:
             raise InvalidRecord
 
 
@@ -269,9 +269,9 @@ def _decode_spans(value: object) -> tuple[tuple[int, bytes], ...]:
     spans = []
     for span in value if isinstance(value, list) else []:
         match span:
-            case [int(at), str(new)] if at >= 0:
+            case [int(offset), str(new)] if offset >= 0:
                 try:
-                    spans.append((at, new.encode("latin-1")))
+                    spans.append((offset, new.encode("latin-1")))
                 except UnicodeEncodeError as problem:
                     raise InvalidRecord from problem
             case _:

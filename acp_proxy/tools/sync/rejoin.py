@@ -9,8 +9,8 @@ from acp_proxy.tools.sync.records import Death
 from acp_proxy.tools.sync.state_db import MACHINE_NAME, SyncState
 
 
-def move(state: SyncState, machine: str) -> None:
-    """``machine``: the new id of this one."""
+def begin_at_new_place(state: SyncState, machine: str) -> None:
+    """Forget what the old place had, and put into the outbox what no file tells. ``machine``: this one's new id."""
     name = state.get_text(MACHINE_NAME)
     for place, _, _ in state.list_outbox():
         state.remove_from_outbox(place)  # what counts of it is published again below

@@ -18,19 +18,19 @@ def find_end_of_turns(data: bytes, header: Header, *, is_whole: bool) -> int:
     ``is_whole``: nothing follows them, and nobody may answer a prompt any more. A line without its newline, or a
     damaged one, ends the search.
     """
-    summary, at, end = Summary.begin(header), 0, 0
+    summary, offset, end = Summary.begin(header), 0, 0
     for line in data.splitlines(keepends=True) if b"\r" not in data else _split_lines(data):
         entry = file_format.decode_entry(line, header.version)
         if not line.endswith(b"\n") or (entry is None and not line.isspace()):
             break
-        at += len(line)
+        offset += len(line)
         if entry is not None:
             summary.add(entry)
         if not summary.open:
-            end = at
+            end = offset
             if end > LARGE_BYTES:
                 return end
-    return at if is_whole else end
+    return offset if is_whole else end
 
 
 def has_prompt(data: bytes, header: Header) -> bool:

@@ -169,9 +169,9 @@ class SyncState:
     def list_machines(self) -> list[tuple[str, int, str, str]]:
         """Each foreign machine whose log goes on: its id, how many records were read, its name, and the trouble with
         its log."""
-        ended = "SELECT machine FROM ends"
+        ended_machines = "SELECT machine FROM ends"
         return self.database.execute(
-            f"SELECT machine, read, name, trouble FROM logs WHERE machine NOT IN ({ended}) ORDER BY name"
+            f"SELECT machine, read, name, trouble FROM logs WHERE machine NOT IN ({ended_machines}) ORDER BY name"
         ).fetchall()
 
     def read_ends(self) -> dict[str, int]:
@@ -180,10 +180,10 @@ class SyncState:
 
     def put_end(self, machine: str, number: int) -> None:
         """Keep the end of a log, if it is the largest number that was said."""
-        most = max(number, self.read_ends().get(machine, 0))
-        self.database.execute("REPLACE INTO ends VALUES (?, ?)", (machine, most))
+        end = max(number, self.read_ends().get(machine, 0))
+        self.database.execute("REPLACE INTO ends VALUES (?, ?)", (machine, end))
 
-    def read_until(self, machine: str, number: int, name: str = "") -> None:
+    def note_read(self, machine: str, number: int, name: str = "") -> None:
         """Note that a log was read to this number, without trouble. ``name``: its machine's, if that was said."""
         row = self.database.execute("SELECT name FROM logs WHERE machine = ?", (machine,)).fetchone()
         name = name or (row[0] if row is not None else "")
@@ -235,33 +235,35 @@ class SyncState:
 
     def put_death(self, tree: str, root: str, survivors: tuple[str, ...]) -> bool:
         """Keep a death; False if it is known."""
-        done = self.database.execute("INSERT OR IGNORE INTO deaths VALUES (?, ?, ?)", (tree, root, " ".join(survivors)))
-        return done.rowcount > 0
+        cursor = self.database.execute(
+            "INSERT OR IGNORE INTO deaths VALUES (?, ?, ?)", (tree, root, " ".join(survivors))
+        )
+        return cursor.rowcount > 0
 
     def note_record(self, machine: str, number: int, tree: str, segment: str = "") -> None:
         """Keep where a record with words in it lies, to blank or mask it later. ``segment``: if it is one."""
         self.database.execute("REPLACE INTO records VALUES (?, ?, ?, ?)", (machine, number, tree, segment))
 
-    def rewrite(self, tree: str, segment: str | None = None) -> None:
-        """The records of this segment, or all records of the tree, must be written again: blank, or masked."""
-        only = "" if segment is None else " AND segment = ?"
+    def mark_for_rewrite(self, tree: str, segment: str | None = None) -> None:
+        """Note that the records of a segment, or all of a tree, must be written again: blank, or masked."""
+        condition = "" if segment is None else " AND segment = ?"
         parameters = (tree,) if segment is None else (tree, segment)
         self.database.execute(
-            f"INSERT OR IGNORE INTO rewriting SELECT machine, number FROM records WHERE tree = ?{only}", parameters
+            f"INSERT OR IGNORE INTO rewriting SELECT machine, number FROM records WHERE tree = ?{condition}", parameters
         )
 
     def list_unsettled(self) -> list[str]:
         """The trees of which something was read that the files do not show yet, and those with news in their files."""
-        more = "SELECT tree FROM local_sessions WHERE (has_news OR name = '') AND NOT is_pruned"
-        rows = self.database.execute(f"SELECT tree FROM unsettled UNION {more} ORDER BY 1")
+        trees_with_news = "SELECT tree FROM local_sessions WHERE (has_news OR name = '') AND NOT is_pruned"
+        rows = self.database.execute(f"SELECT tree FROM unsettled UNION {trees_with_news} ORDER BY 1")
         return [tree for (tree,) in rows]
 
     def mark_unsettled(self, tree: str) -> None:
-        """The tree has something that the files do not show yet."""
+        """Note that a tree has something that its files do not show yet."""
         self.database.execute("INSERT OR IGNORE INTO unsettled VALUES (?)", (tree,))
 
     def mark_settled(self, tree: str) -> None:
-        """The files show all of the tree."""
+        """Note that the files show all of a tree."""
         self.database.execute("DELETE FROM unsettled WHERE tree = ?", (tree,))
 
     # --- labels and masks
@@ -287,8 +289,8 @@ class SyncState:
 
     def put_mask(self, mask: Mask) -> None:
         """Keep a mask; does nothing if it is known."""
-        for part, (at, new) in enumerate(mask.spans):
-            values = mask.id, part, mask.tree, mask.segment, at, new
+        for part, (offset, new) in enumerate(mask.spans):
+            values = mask.id, part, mask.tree, mask.segment, offset, new
             self.database.execute("INSERT OR IGNORE INTO masks VALUES (?, ?, ?, ?, ?, ?)", values)
 
     def read_masks(self, segment: str) -> list[Mask]:
@@ -331,7 +333,7 @@ class SyncState:
         return local_session
 
     def mark_changed(self, tree: str) -> None:
-        """The files of a tree must be compared with its segments again."""
+        """Note that the files of a tree must be compared with its segments again."""
         self.database.execute("UPDATE local_sessions SET has_news = 1 WHERE tree = ?", (tree,))
 
     def drop_local_session(self, uid: str) -> None:
@@ -362,7 +364,7 @@ class SyncState:
     # --- what is to be written
 
     def add_to_outbox(self, record: Record, encoded: bytes) -> None:
-        """A record for this machine's log. ``encoded``: its bytes."""
+        """Keep a record that is to be written to this machine's log. ``encoded``: its bytes."""
         values = isinstance(record, Death), encoded
         self.database.execute("INSERT INTO outbox (is_death, record) VALUES (?, ?)", values)
 

@@ -52,13 +52,13 @@ class SeenFile:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A session was soft-deleted or restored, so it has another name; or deleted for good (``to`` is empty).
+    """A session was soft-deleted or restored, so it has another name; or deleted for good (``new_name`` is empty).
 
     ``only_on_this_machine``: only this machine deletes it. ``uid``: of its transcript; empty if that is not known.
     """
 
     name: str
-    to: str = ""
+    new_name: str = ""
     only_on_this_machine: bool = False
     uid: str = ""
 
@@ -88,24 +88,24 @@ class SyncStore(StoreBase):
         except (OSError, NewerFormat):
             return None
 
-    def list_moves(self, agent_folder: str, since: int) -> tuple[list[Move], int]:
-        """What was deleted and renamed since an earlier call, in order; and what to pass the next time."""
+    def list_moves(self, agent_folder: str, offset: int) -> tuple[list[Move], int]:
+        """What was deleted and renamed, in order, after this offset in the agent's journal; and the next offset."""
         try:
             fd = open_private(self.layout.transcript_path(agent_folder, "state"), os.O_RDONLY)
         except FileNotFoundError:
             return [], 0
         try:
             size = os.fstat(fd).st_size
-            data = read_at(fd, size - since, since) if size >= since else b""
+            data = read_at(fd, size - offset, offset) if size >= offset else b""
         finally:
             private_files.close(fd)
-        if size < since:  # it was repaired: what was deleted meanwhile is not known
+        if size < offset:  # it was repaired: what was deleted meanwhile is not known
             return [], size
-        whole = data.rfind(b"\n") + 1
+        complete_length = data.rfind(b"\n") + 1
         moves = []
-        for line in data[:whole].split(b"\n"):
+        for line in data[:complete_length].split(b"\n"):
             moves += [move for piece in journal.find_events(line) if (move := _decode_move(piece.value)) is not None]
-        return moves, since + whole
+        return moves, offset + complete_length
 
     def read_labels(self, agent_folder: str) -> tuple[Mapping[str, str], frozenset[str]]:
         """The user's titles by name, and the names that are archived."""
@@ -117,23 +117,23 @@ class SyncStore(StoreBase):
         return file_names.is_soft_deleted_name(name)
 
     def is_open(self, agent_folder: str, name: str) -> bool:
-        """Whether somebody has it open to append."""
+        """Whether somebody has a session open to append."""
         with lock_unused(self.layout.path_by_name(agent_folder, name)) as is_unused:
             return not is_unused
 
     def measure(self, agent_folder: str, name: str) -> int:
-        """The size of its entries; 0 if it is gone."""
+        """The bytes of a session's entries; 0 if it is gone."""
         try:
             with closing(Reading(self.layout.path_by_name(agent_folder, name))) as reading:
                 return max(reading.size - reading.entries_start, 0)
         except FileNotFoundError:
             return 0
 
-    def read(self, agent_folder: str, name: str, at: int, size: int) -> bytes:
-        """Some of its entries; fewer at its end."""
+    def read(self, agent_folder: str, name: str, offset: int, size: int) -> bytes:
+        """``size`` bytes of its entries from ``offset`` on; fewer at its end."""
         with closing(Reading(self.layout.path_by_name(agent_folder, name))) as reading:
-            reading.size = min(reading.size, reading.entries_start + at + size)
-            return b"".join(reading.read_bytes(reading.entries_start + at))
+            reading.size = min(reading.size, reading.entries_start + offset + size)
+            return b"".join(reading.read_bytes(reading.entries_start + offset))
 
     def create(self, agent_folder: str, header: Header, data: bytes, *, is_ours: bool) -> str:
         """Create a session. Returns its name. ``is_ours``: an agent gave its id on this machine. If not, or if the id
@@ -147,14 +147,16 @@ class SyncStore(StoreBase):
     def append_turns(
         self, agent_folder: str, name: str, expected_size: int, data: bytes, elsewhere: list[ForeignPart]
     ) -> bool:
-        """Add to a session of ``expected_size``. If it is open or has changed, return False; the next load tries again.
-        ``elsewhere``: what of it was recorded on other machines."""
-        known = self.read_header(agent_folder, name)
-        if known is None or remote_turns.append_turns(
-            self.layout, agent_folder, name, expected_size, data, known.uid, elsewhere
+        """Append entries to a session of ``expected_size``. If it is open or has changed, return False; the next load
+        tries again. ``elsewhere``: which of the entries other machines recorded."""
+        known_header = self.read_header(agent_folder, name)
+        if known_header is None or remote_turns.append_turns(
+            self.layout, agent_folder, name, expected_size, data, known_header.uid, elsewhere
         ):
-            return known is not None
-        remote_turns.store_waiting_turns(self.layout, agent_folder, name, expected_size, data, known.uid, elsewhere)
+            return known_header is not None
+        remote_turns.store_waiting_turns(
+            self.layout, agent_folder, name, expected_size, data, known_header.uid, elsewhere
+        )
         return False
 
     def remove_waiting_turns(self) -> None:
@@ -162,7 +164,7 @@ class SyncStore(StoreBase):
         remote_turns.remove_waiting_turns(self.layout)
 
     def mask(self, agent_folder: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
-        """Overwrite parts of entries."""
+        """Overwrite parts of a session's entries. ``spans``: offsets, and what is there from then on."""
         remote_turns.overwrite(self.layout, agent_folder, name, spans)
         if not file_names.is_soft_deleted_name(name):
             with suppress(Unreadable):
@@ -171,10 +173,10 @@ class SyncStore(StoreBase):
     def delete(self, agent_folder: str, name: str, uid: str) -> None:
         """Delete a session for good, unless the name is another session's now."""
         with self.layout.get_journal(agent_folder).lock():
-            known = self.read_header(agent_folder, name)
-            if known is None or known.uid != uid:
+            known_header = self.read_header(agent_folder, name)
+            if known_header is None or known_header.uid != uid:
                 return
-            session_id = known.header.session_id
+            session_id = known_header.header.session_id
             if file_names.is_soft_deleted_name(name):
                 delete.delete_permanently(self.layout, agent_folder, session_id, name, only_on_this_machine=False)
             else:
@@ -187,41 +189,41 @@ class SyncStore(StoreBase):
 
     def set_soft_deleted(self, agent_folder: str, name: str, is_soft_deleted: bool) -> str:
         """Soft-delete or restore a session. Returns its new name."""
-        known = self.read_header(agent_folder, name)
-        if known is None:
+        known_header = self.read_header(agent_folder, name)
+        if known_header is None:
             return name
-        uid, session_id = known.uid, known.header.session_id
+        uid, session_id = known_header.uid, known_header.header.session_id
         if not is_soft_deleted:
             return delete.restore(self.layout, agent_folder, session_id, name)
         delete.delete_transcript(self.layout, agent_folder, session_id, name, soft=True, only_on_this_machine=False)
         with suppress(Unreadable):
             self.index.remove(agent_folder, [name])
-        kept = (
+        names = (
             deleted_name
             for deleted_name in self.layout.list_soft_deleted_of(agent_folder, name)
-            if (known := self.read_header(agent_folder, deleted_name)) is not None and known.uid == uid
+            if (known_header := self.read_header(agent_folder, deleted_name)) is not None and known_header.uid == uid
         )
-        return next(kept, name)
+        return next(names, name)
 
     def set_title(self, agent_folder: str, name: str, title: str | None) -> None:
         """Set the user's title."""
-        if (known := self.read_header(agent_folder, name)) is not None:
-            user_state.set_title(self.layout, agent_folder, known.header.session_id, name, title)
+        if (known_header := self.read_header(agent_folder, name)) is not None:
+            user_state.set_title(self.layout, agent_folder, known_header.header.session_id, name, title)
 
     def set_archived(self, agent_folder: str, name: str, is_archived: bool) -> None:
         """Archive or unarchive a session."""
-        if (known := self.read_header(agent_folder, name)) is not None:
-            user_state.set_archived(self.layout, agent_folder, known.header.session_id, name, is_archived)
+        if (known_header := self.read_header(agent_folder, name)) is not None:
+            user_state.set_archived(self.layout, agent_folder, known_header.header.session_id, name, is_archived)
 
     def find_title(self, agent_folder: str, name: str) -> str:
-        """The title that a list shows."""
+        """The title of a session, as a list shows it."""
         with closing(Reading(self.layout.path_by_name(agent_folder, name))) as reading:
             return self.read_state(agent_folder).titles.get(name) or soft_deleted.summarize(reading).title or _UNTITLED
 
     def _read_stamp(self, path: Path) -> str | None:
-        for form in (path, file_names.compressed_path(path)):
+        for form_path in (path, file_names.compressed_path(path)):
             with suppress(FileNotFoundError):
-                status = os.stat(form)
+                status = os.stat(form_path)
                 return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
         return None
 

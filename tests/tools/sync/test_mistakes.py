@@ -52,7 +52,7 @@ MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
         [("new", 3, 5, "2"), ("clone", 3, 4, None), ("talk", 1, 5, "prompt")],
     ),
     "a record in the place of another counts as written": (
-        [(pull, "_check_own_log", lambda context: None), (push, "_write", _write_blindly)],
+        [(pull, "_check_own_log", lambda context: None), (push, "_write_pending", _write_blindly)],
         [("talk", 0, 0, "prompt"), ("clone", 0, 0, None), ("talk", 0, 0, "prompt"), ("talk", 2, 0, "prompt")],
     ),
     "a missing file is a delete": (
@@ -70,7 +70,7 @@ MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
         ],
     ),
     "the words of a deleted session stay in the shared place": (
-        [(push, "_rewrite", lambda context: None)],
+        [(push, "_rewrite_records", lambda context: None)],
         [("talk", 0, 0, "prompt"), ("all", 0, 0, None), ("change", 0, 0, "delete")],
     ),
     "a redaction stays on its machine": (
@@ -90,7 +90,7 @@ MISTAKES: dict[str, tuple[list[Patch], list[Step]]] = {
         [("move", 2, 0, None), ("change", 3, 4, "rename")],
     ),
     "a redaction that comes later than the words is not remembered": (
-        [(pull, "_apply_mask", lambda context, mask: None)],
+        [(pull, "_note_mask", lambda context, mask: None)],
         [
             ("talk", 1, 2, "prompt"),
             ("meanwhile", 3, 2, (18, "delete")),

@@ -152,7 +152,7 @@ def test_many_deletes_leave_the_words_where_they_are_until_confirmed(
     for row in list(one.store.list_newest()):
         one.store.delete_listed(row, soft=False)
     one.sync()
-    assert one.joined.read_status().deletes == 2
+    assert one.joined.read_status().waiting_deletes == 2
     two.sync()
     assert two.prompts() == {"A": ["A"], "B": ["B"]}
     one.joined.synchronize(one.logs, confirms_deletes=True)
@@ -371,7 +371,7 @@ def test_a_round_with_nothing_new_asks_once_for_the_machines_and_once_for_each(h
 def test_a_join_fetches_each_record_once_however_much_that_is(
     homes: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "_IN_MEMORY", 100)
+    monkeypatch.setattr(cache, "_MOST_BYTES_IN_MEMORY", 100)
     one, two = homes
     for number in range(3):
         store_session(one.store, f"s{number}", (f"Hello {number}", [chunk("Hi")]))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from acp_proxy.store.remote_turns import complete_header
 from acp_proxy.tools.sync.context import Counts, SyncContext
 from acp_proxy.tools.sync.interfaces import ForeignPart, KnownHeader, Move, SeenFile, Unavailable
-from acp_proxy.tools.sync.rejoin import move
+from acp_proxy.tools.sync.rejoin import begin_at_new_place
 from acp_proxy.tools.sync.rounds import forget, synchronize
 from acp_proxy.tools.sync.state_db import MACHINE, MACHINE_NAME, SyncState
 from acp_proxy.transcript.file_format import Header
@@ -292,7 +292,7 @@ class Machine:
 
     def move(self, place: MemoryPlace) -> None:
         """Begin anew in another shared place."""
-        move(self.state, self.random())
+        begin_at_new_place(self.state, self.random())
         self.place = place
 
     def snapshot(self) -> tuple[MemorySessions, bytes]:
