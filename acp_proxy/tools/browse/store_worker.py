@@ -31,7 +31,7 @@ HitsByKey = dict[tuple[str, str], TextHit]
 
 
 class BrowseStore:
-    """The store as browse uses it. Each thread needs one of its own. ``wanted``: only these sessions."""
+    """The store as browse uses it. Each thread needs one of its own. ``session_filter``: which sessions it shows."""
 
     def __init__(self, root: Path, session_filter: SessionFilter) -> None:
         self._root = root

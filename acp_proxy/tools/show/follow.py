@@ -19,7 +19,8 @@ _PAUSE_SECONDS = 0.1  # soon for a reader, and cheap: an fstat each time
 
 
 class Follower:
-    """``wanted``: the first and the last turn to show; negative numbers count from the end of what is there now."""
+    """Shows a session while it goes on. ``turns``: the first and the last turn to show; negative numbers count from the
+    end of what is there now."""
 
     def __init__(
         self, store: CommandStore, row: ListedSession, reading: Reading, turns: tuple[int, int | None]

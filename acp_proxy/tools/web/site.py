@@ -251,7 +251,7 @@ class _Site:
     # --- all of them
 
     def search(self, request: Request) -> Response:
-        """``in``: the part of the turns. ``agent``, ``cwd``: only their sessions. ``most_hits``: how many are shown."""
+        """``in``: the part of the turns. ``agent``, ``cwd``: only their sessions. ``most``: how many are shown."""
         query, part = request.query_params.get("q", ""), request.query_params.get("in", "")
         agent, cwd = request.query_params.get("agent", ""), request.query_params.get("cwd") or None
         parts = tuple(turn_part for turn_part in TurnPart if turn_part == part)
