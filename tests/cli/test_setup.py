@@ -251,6 +251,73 @@ def test_undo_leaves_a_file_alone_from_which_the_user_took_acp_proxy_out(home: H
     assert home.files() == {".config/zed/settings.json": b"{}"}
 
 
+@pytest.mark.parametrize(
+    "agent", ['"command": "gemini"', '"command": "gemini", "args": []', '"command": "x", "args": ["y"]']
+)
+def test_undo_takes_acp_proxy_out_of_an_entry_that_the_user_has_renamed(home: Home, agent: str) -> None:
+    home.write(home.zed, f'{{"agent_servers": {{"A": {{ {agent} }}}}}}')
+    before = home.zed.read_text()
+    setup("--yes")
+    home.zed.write_text(home.zed.read_text().replace('"A"', '"B"'))
+    shown = setup("--undo", "--dry-run")
+    assert "nothing of setup" not in shown.stderr
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.files() == {".config/zed/settings.json": before.replace('"A"', '"B"').encode()}
+
+
+def test_undo_takes_acp_proxy_out_of_a_copy_of_an_entry(home: Home) -> None:
+    write_servers(home, A="one")
+    setup("--yes")
+    write_servers(home, A=f"{COMMAND} run one", B=f"{COMMAND} run --recall one -x")
+    assert setup("--undo", "--yes").exit_code == 0
+    assert servers(home.jetbrains) == {"A": ["one"], "B": ["one", "-x"]}
+
+
+@pytest.mark.parametrize("name", ["Mine", "Renamed"])
+def test_undo_leaves_and_names_an_entry_that_went_through_acp_proxy_before(home: Home, name: str) -> None:
+    write_servers(home, A="one", Mine=f"{sys.executable} -m acp_proxy run two")
+    setup("--yes")
+    write_servers(home, A=f"{COMMAND} run one", **{name: f"{sys.executable} -m acp_proxy run two"})
+    done = setup("--undo", "--yes")
+    assert servers(home.jetbrains) == {"A": ["one"], name: [sys.executable, "-m", "acp_proxy", "run", "two"]}
+    assert f'"{name}" in {home.jetbrains} goes through acp-proxy without setup' in " ".join(done.stderr.split())
+    assert done.exit_code == 0
+
+
+def test_undo_names_what_goes_through_acp_proxy_though_setup_did_nothing(home: Home) -> None:
+    write_servers(home, A=f"{COMMAND} run one", B="two")
+    home.write(home.path / ".emacs", "(require 'agent-shell) ; acp-proxy\n(acp-proxy)")
+    said = " ".join(setup("--undo").stderr.split())
+    assert said.startswith("Nothing left to undo")
+    assert f'"A" in {home.jetbrains} goes through acp-proxy without setup' in said
+    assert f"{home.path / '.emacs'} mentions acp-proxy." in said
+    assert '"B"' not in said
+
+
+@pytest.mark.parametrize("words", ["run registry:gemini", "run"])
+def test_undo_keeps_all_where_only_acp_proxy_can_start_an_agent(home: Home, words: str) -> None:
+    write_servers(home, A="one")
+    setup("--yes")
+    write_servers(home, B=f"{COMMAND} {words}")
+    before = home.files()
+    done = setup("--undo", "--yes")
+    assert 'only acp-proxy can start "B"' in " ".join(done.stderr.split())
+    assert (done.exit_code, home.files()) == (1, before)
+
+
+def test_undo_finds_the_agents_of_a_file_where_its_editor_does_not_look_any_more(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PASEO_HOME", str(home.path / "elsewhere"))
+    path = home.path / "elsewhere/config.json"
+    home.write(path, PASEO)
+    setup("--yes")
+    home.write(path, path.read_text().replace("Kimi", "Kimi K2"))
+    monkeypatch.delenv("PASEO_HOME")
+    assert setup("--undo", "--yes").exit_code == 0
+    assert path.read_text() == PASEO.replace("Kimi", "Kimi K2")
+
+
 def test_a_dry_run_of_undo_changes_nothing(home: Home) -> None:
     home.write(home.zed, ZED)
     setup("--yes")

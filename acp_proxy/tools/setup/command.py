@@ -134,6 +134,7 @@ def setup(
             _, is_every_file_right = _carry_out(
                 plans, lambda plan: steps.write_undo(plan, record), question, dry_run=dry_run, yes=yes
             )
+            _explain_remaining(machine, editor or [], plans)
             if not is_every_file_right:
                 raise typer.Exit(1)
             return
@@ -550,6 +551,26 @@ def _explain_no_change(
         f"Nothing to change: no settings here start an agent without acp-proxy. To add an agent: {command_to_add}"
     )
     return not programs
+
+
+def _explain_remaining(machine: Machine, editors: Sequence[Name], undone: Sequence[FileChange]) -> None:
+    """Name what still starts acp-proxy, though not by setup: undo leaves that to the user."""
+    plans = {plan.path: plan for plan in undone}
+    entries = [
+        entry
+        for editor, path in steps.find_settings(machine, editors)
+        if (plan := plans.get(path)) is None or plan.problem is None  # what stays with a problem is named already
+        for entry in steps.find_entries(editor, path, plan)
+    ]
+    for entry in entries:
+        if entry.is_proxied:
+            _print_on_stderr(
+                f'"{entry.name}" in {entry.path} goes through acp-proxy without setup, and stays so. '
+                "To take acp-proxy out: write the agent's own command there."
+            )
+    for configuration in find_configurations(machine):
+        if configuration.mentions_proxy and (not editors or configuration.editor.name in editors):
+            _print_on_stderr(f"{configuration.path} mentions acp-proxy. It is a program, which stays as it is.")
 
 
 def _print_on_stderr(text: str, indent_columns: int = 0) -> None:

@@ -120,14 +120,19 @@ def find_settings(machine: Machine, editors: Sequence[Name]) -> list[tuple[Edito
     return settings
 
 
-def find_entries(editor: Editor, path: Path) -> list[AgentEntry]:
-    """The agents in a settings file; none if it cannot be read."""
+def find_entries(editor: Editor, path: Path, planned: FileChange | None = None) -> list[AgentEntry]:
+    """The agents in a settings file, or that would be in it after ``planned``; none if it cannot be read."""
     kind = editor.configured
     assert isinstance(kind, SettingsFiles)
     try:
-        agents = find_agents(kind, (read_own_file(path) or b"").decode("utf-8"))
+        return _read_entries(kind, path, planned.new_content if planned is not None else read_own_file(path))
     except (OSError, ValueError):
         return []  # the plan says why
+
+
+def _read_entries(kind: SettingsFiles, path: Path, content: bytes | None) -> list[AgentEntry]:
+    """The agents in the content of a settings file. Raises ValueError if it is no JSON."""
+    agents = find_agents(kind, (content or b"").decode("utf-8"))
     return [AgentEntry(path, name, tuple(_read_entry_words(name, entry))) for name, entry in agents.items()]
 
 
@@ -380,7 +385,7 @@ def open_record(environment: Mapping[str, str]) -> Record:
 def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
     """What takes back exactly what setup did to a file: its copy, or if it was edited since, what setup put there.
 
-    ``after`` is None if the file must go, because setup made it. Without entries, nothing of setup is left in it.
+    ``new_content`` is None if the file must go, because setup made it. Without entries, nothing of setup is left in it.
     """
     editor = next((known_editor for known_editor in EDITORS.values() if _is_file_of(known_editor, path)), None)
     name = editor.name if editor is not None else Name.ZED
@@ -393,11 +398,12 @@ def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
             with suppress(FileNotFoundError):  # the user has removed the copy
                 copy_content = path.with_name(file_record.copy).read_bytes() if file_record.copy is not None else None
                 return FileChange(name, path, data, copy_content, tuple(file_record.entries))
-        settings = Settings(data.decode("utf-8"))
-        members = editor.configured.members if editor and isinstance(editor.configured, SettingsFiles) else ()
-        text = settings.text
-        for entry in file_record.entries:
-            text = settings_text.apply(text, _undo_entry(Settings(text), members, entry))
+        text = data.decode("utf-8")
+        configured = editor.configured if editor is not None else None
+        kind = configured if isinstance(configured, SettingsFiles) else _guess_kind(Settings(text))
+        entries = [*file_record.entries, *_find_unrecorded(kind, path, data, file_record)]
+        for entry in entries:
+            text = settings_text.apply(text, _undo_entry(Settings(text), kind.members, entry))
         jsonc.read(text)
     except UnicodeDecodeError:
         return FileChange(name, path, data, problem="it is not UTF-8")
@@ -405,12 +411,41 @@ def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
         return FileChange(name, path, data, problem=str(problem))
     except OSError as problem:
         return FileChange(name, path, data, problem=f"{problem.strerror or problem}. Check its permissions")
-    return FileChange(name, path, data, text.encode(), tuple(file_record.entries) if text.encode() != data else ())
+    return FileChange(name, path, data, text.encode(), tuple(entries) if text.encode() != data else ())
 
 
 def _is_file_of(editor: Editor, path: Path) -> bool:
     kind = editor.configured
     return isinstance(kind, SettingsFiles) and path in kind.find_files(find_machine())
+
+
+def _guess_kind(settings: Settings) -> SettingsFiles:
+    """The form of a file where no editor has its settings any more, such as after a change of PASEO_HOME."""
+    kinds = [editor.configured for editor in EDITORS.values() if isinstance(editor.configured, SettingsFiles)]
+    return next((kind for kind in kinds if settings.find(*kind.members) is not None), kinds[0])
+
+
+def _find_unrecorded(kind: SettingsFiles, path: Path, data: bytes, file_record: FileRecord) -> list[EntryChange]:
+    """The entries of an edited file that go through acp-proxy under names that the record does not have: the user has
+    renamed or copied what setup wrote. Those that had acp-proxy before setup keep it. Raises OSError, ValueError.
+    """
+    if digest(data) == file_record.written:
+        return []
+    entries_before: list[AgentEntry] = []
+    if file_record.copy is not None:
+        with suppress(FileNotFoundError, ValueError):  # the user has removed or edited the copy
+            entries_before = _read_entries(kind, path, path.with_name(file_record.copy).read_bytes())
+    recorded_names = {entry.name for entry in file_record.entries}
+    known_names = recorded_names | {entry.name for entry in entries_before if entry.is_proxied}
+    known_words = {entry.words for entry in entries_before}
+    entries = _read_entries(kind, path, data)
+    missing_names = recorded_names - {entry.name for entry in entries}
+    had_args = all(entry.had_args for entry in file_record.entries if entry.name in missing_names)
+    return [
+        EntryChange(entry.name, PUT_IN_FRONT, had_args)
+        for entry in entries
+        if entry.is_proxied and entry.name not in known_names and entry.words not in known_words
+    ]
 
 
 def _undo_entry(settings: Settings, members: Sequence[str], change: EntryChange) -> list[settings_text.Edit]:
@@ -432,6 +467,8 @@ def _undo_entry(settings: Settings, members: Sequence[str], change: EntryChange)
         _, agent = options.parse(words_behind_run, {})  # the user may have added options of run, which go too
     except UsageError:
         agent = words_behind_run
+    if not agent or agent[0].startswith(PREFIX):
+        raise NotOurs(f'only acp-proxy can start "{change.name}". Give it a command of its own, or remove it')
     return settings_text.take_out(settings, entry, len(words) - len(agent) - 1, had_args=change.had_args)
 
 
