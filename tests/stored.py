@@ -31,6 +31,11 @@ def read_files(root: Path) -> Iterator[tuple[Path, bytes]]:
                 yield path, path.read_bytes()
 
 
+def find_files_with(store: ProxyStore, words: str) -> list[str]:
+    """The files of the store that contain these words."""
+    return [path.relative_to(store.root).as_posix() for path, data in read_files(store.root) if words.encode() in data]
+
+
 def store_session(
     store: ProxyStore,
     session: str,

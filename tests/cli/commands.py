@@ -8,7 +8,6 @@ from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
 from acp_proxy.store.proxy_store import ProxyStore
-from tests.stored import read_files
 
 
 def invoke(*words: str, answer: str | bytes | None = None, variables: Mapping[str, str | None] | None = None) -> Result:
@@ -67,8 +66,3 @@ def ids(store: ProxyStore, *words: str) -> list[str]:
     found = [row["sessionId"] for row in json.loads(result.stdout)]
     assert result.exit_code == (1 if words and not found else 0)
     return found
-
-
-def find_files_with(store: ProxyStore, words: str) -> list[str]:
-    """The files of the store that contain these words."""
-    return [str(path) for path, data in read_files(store.root) if words.encode() in data]

@@ -1,9 +1,13 @@
-"""What every test of a command needs: the settings and the umask of before."""
+"""What every test of a command needs: the settings and the umask of before; and a store with sessions."""
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from acp_proxy.store.proxy_store import ProxyStore
+from tests.stored import EPOCH, store_session
 
 
 @pytest.fixture(autouse=True)
@@ -15,3 +19,12 @@ def _process_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     os.umask(before)
     yield
     os.umask(before)
+
+
+@pytest.fixture
+def three_sessions(tmp_path: Path) -> ProxyStore:
+    """A store with "abc-1", "abc-2" and "xyz", the newest; each has "the words of" its id."""
+    store = ProxyStore(tmp_path / "store")
+    for number, session in enumerate(("abc-1", "abc-2", "xyz")):
+        store_session(store, session, (f"the words of {session}", []), at=EPOCH + number)
+    return store

@@ -13,9 +13,9 @@ from acp_proxy.store.command_store import ListedSession
 from acp_proxy.tools.adopt import agent_loader
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
-from tests.cli.commands import find_files_with, invoke, parsed_json, printed, run
+from tests.cli.commands import invoke, parsed_json, printed, run
 from tests.end_to_end.proxied import entries
-from tests.stored import WholeStore, chunk, store_session
+from tests.stored import WholeStore, chunk, find_files_with, store_session
 from tests.tools.adopt.listing_agent import ListingAgent, entry, replay_of
 
 OLD, LATER = "2026-01-02T03:04:05.000Z", "2026-01-03T00:00:00.000Z"

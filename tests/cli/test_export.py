@@ -461,3 +461,14 @@ def on_the_web(store: WholeStore, folder: Path, browser: str) -> tuple[int, str,
         [sys.executable, "-m", "acp_proxy", *words], env=environment, capture_output=True, text=True, timeout=60
     )
     return done.returncode, done.stdout, done.stderr
+
+
+def test_one_turn_is_exported(store: WholeStore, tmp_path: Path) -> None:
+    store_session(store, "long", *((f"Prompt {number}", []) for number in (1, 2, 3)))
+    for turn, left in (("2", "2"), ("-1", "3"), ("2-", "23"), ("1-2", "12")):
+        text = printed(store, "long", "--turn", turn)
+        assert "".join(number for number in "123" if f"Prompt {number}\n" in text.partition("##")[2]) == left
+    assert "has 3" in run(store, "long", "--turn", "4").stderr
+    assert run(store, "long", "--turn", "1", "--output", str(tmp_path / "x.jsonl")).exit_code == 2
+    assert run(store, "--all", "--turn", "1", "--output", f"{tmp_path}/").exit_code == 2
+    assert run(store, "long", "--since", "1d").exit_code == 2

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from acp_proxy import shell_quote
+from acp_proxy.protocol import acp, timestamps
+from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.proxy_store import ProxyStore
-from tests.cli.commands import Command, ids, invoke
+from tests.cli.commands import Command, ids, invoke, parsed_json
 from tests.cli.terminal import run_on_terminal
-from tests.stored import EPOCH, chunk, store_running_session, store_session
+from tests.stored import EPOCH, WholeStore, chunk, message, store_running_session, store_session
 
 command = Command("list")
 run, printed = command.run, command.printed
@@ -256,3 +258,40 @@ def test_a_word_is_the_beginning_of_an_id_too(store: ProxyStore) -> None:
     for session in ("abc-1", "xabc"):
         store_session(store, session, ("Mend it", []))
     assert ids(store, "abc") == ["abc-1"]
+
+
+@pytest.mark.parametrize(
+    ("order", "found"),
+    [
+        ("newest", ["new", "mid", "old"]),
+        ("oldest", ["old", "mid", "new"]),
+        ("title", ["new", "mid", "old"]),
+        ("agent", ["mid", "old", "new"]),
+        ("turns", ["new", "mid", "old"]),
+    ],
+)
+def test_a_list_is_sorted_and_then_limited(store: WholeStore, order: str, found: list[str]) -> None:
+    for number, (session, prompt, agent) in enumerate(
+        (("old", "Mend the login", "one"), ("mid", "Mend the index", "one"), ("new", "Deploy the login", "two"))
+    ):
+        store_session(store, session, (prompt, []), agent=agent, at=EPOCH + number)
+    assert [row["sessionId"] for row in parsed_json(store, "list", "--sort", order)] == found
+    assert [row["sessionId"] for row in parsed_json(store, "list", "--sort", order, "--limit", "1")] == found[:1]
+
+
+def test_a_long_list_has_tokens_and_cost(store: WholeStore) -> None:
+    update = {"sessionUpdate": "usage_update", "used": 10, "size": 100, "cost": {"amount": 1.5, "currency": "USD"}}
+    store_session(store, "unused", ("Mend it", []), at=EPOCH - 60)
+    path = store_session(store, "used", ("Count it", [update]), at=EPOCH)
+    result = {"stopReason": "end_turn", "usage": {"totalTokens": 12345}}
+    with path.open("ab") as file:
+        file.write(message(timestamps.stamp(EPOCH), Peer.AGENT, {"id": 9, "result": result}, acp.PROMPT))
+    first, second, *_ = parsed_json(store, "list", "--long")
+    assert (first["tokens"], first["cost"]) == (12345, {"USD": 1.5})
+    assert (second["tokens"], second["cost"]) == (None, {})
+    line = printed(store, "--long").splitlines()[0].split("\t")
+    assert line[-2:] == ["12345", "1.50 USD"]
+    shown = run_on_terminal("list", "--long", "--store", str(store.root), columns=120)
+    assert "TOKENS" in shown
+    assert "  12k  " in shown
+    assert "1.50 USD" in shown

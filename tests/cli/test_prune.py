@@ -8,9 +8,9 @@ import pytest
 
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.appender import Transcript
-from tests.cli.commands import find_files_with, parsed_json, printed, refused, run, titles
+from tests.cli.commands import parsed_json, printed, refused, run, titles
 from tests.cli.terminal import run_on_terminal
-from tests.stored import chunk, store_session
+from tests.stored import chunk, find_files_with, store_session
 
 DAY = 24 * 60 * 60
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.store.proxy_store import ProxyStore
-from tests.cli.commands import find_files_with, parsed_json, printed, refused, run, titles
-from tests.stored import store_session
+from tests.cli.commands import parsed_json, printed, refused, run, titles
+from tests.stored import find_files_with, store_session
 
 
 @pytest.fixture

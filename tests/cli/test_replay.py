@@ -22,7 +22,7 @@ from tests.tools.mock_agent.recording import call
 NIGHT = 10 * 3600  # seconds
 
 
-def file(tmp_path: Path, *lines: bytes) -> Path:
+def write_recording(tmp_path: Path, *lines: bytes) -> Path:
     path = tmp_path / "login.jsonl"
     store = WholeStore(tmp_path / "store")
     transcript_lines.store_lines(store, "agent", transcript_lines.SESSION, *lines)
@@ -46,10 +46,10 @@ def turn(number: int, *, at: int = 0, pause: int = 0) -> list[bytes]:
 
 
 def test_a_file_is_shown_plainly_with_a_heading_on_stderr(tmp_path: Path) -> None:
-    path = file(tmp_path, *turn(1), call("pending"), call("completed"))
+    path = write_recording(tmp_path, *turn(1), call("pending"), call("completed"))
     result = run_replay(path, "--speed", "0")
-    time = formatting.format_local_time(transcript_lines.time(0))
-    assert (result.exit_code, result.stderr) == (0, f"{transcript_lines.SESSION}  {transcript_lines.CWD}  {time}\n")
+    began = formatting.format_local_time(transcript_lines.time(0))
+    assert (result.exit_code, result.stderr) == (0, f"{transcript_lines.SESSION}  {transcript_lines.CWD}  {began}\n")
     lines = result.stdout.splitlines()
     assert lines[1:] == ["> prompt 1", "", "begin 1. end 1.", "", "○ pending: Edit", "✓ Edit"]
 
@@ -73,7 +73,7 @@ def test_a_session_is_shown_compressed_or_not(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("words", "numbers"), [("2", "2"), ("2-", "23"), ("-1", "3"), ("1-2", "12")])
 def test_some_turns_are_shown(tmp_path: Path, words: str, numbers: str) -> None:
-    path = file(tmp_path, *(line for n in (1, 2, 3) for line in turn(n, at=n)))
+    path = write_recording(tmp_path, *(line for n in (1, 2, 3) for line in turn(n, at=n)))
     said = run_replay(path, "--speed", "0", "--turn", words).stdout
     assert re.findall(r"> prompt (\d)", said) == re.findall(r"end (\d)", said) == [*numbers]
     assert "there is no such turn" in run_replay(path, "--turn", "4").stderr
@@ -111,7 +111,7 @@ def test_pauses_are_shortened_and_made_faster(
         transcript_lines.agent_chunk("b", at=6 + NIGHT),
         transcript_lines.answer(at=6 + NIGHT),
     ]
-    run_replay(file(tmp_path, *lines, transcript_lines.prompt("on", at=11 + NIGHT)), *options)
+    run_replay(write_recording(tmp_path, *lines, transcript_lines.prompt("on", at=11 + NIGHT)), *options)
     assert [seconds for seconds in clock.waited if seconds] == waited
 
 
@@ -132,7 +132,7 @@ def test_a_file_that_cannot_be_shown_is_an_error(words: list[str], status: int, 
 @pytest.fixture
 def three_turns(tmp_path: Path) -> Path:
     """Three turns, each with a pause of a night."""
-    return file(tmp_path, *(line for n in (1, 2, 3) for line in turn(n, at=n * 2 * NIGHT, pause=NIGHT)))
+    return write_recording(tmp_path, *(line for n in (1, 2, 3) for line in turn(n, at=n * 2 * NIGHT, pause=NIGHT)))
 
 
 @pytest.fixture
@@ -193,7 +193,8 @@ def test_p_and_the_arrow_go_back_to_the_previous_turn(three_turns: Path, termina
 def test_space_pauses_and_continues(tmp_path: Path, terminals: list[TypingUser]) -> None:
     words = [transcript_lines.agent_chunk(f"{number} ", at=NIGHT) for number in range(3)]
     terminal = start(
-        terminals, file(tmp_path, transcript_lines.prompt("go"), transcript_lines.agent_chunk("begin"), *words)
+        terminals,
+        write_recording(tmp_path, transcript_lines.prompt("go"), transcript_lines.agent_chunk("begin"), *words),
     )
     terminal.wait_for("begin")
     terminal.press("  ")  # the current pause ends with the signal
@@ -244,7 +245,7 @@ def test_keys_work_again_after_the_shell_had_the_terminal(three_turns: Path, ter
 
 
 def test_the_line_of_a_call_is_updated_in_place(tmp_path: Path, terminals: list[TypingUser]) -> None:
-    path = file(tmp_path, transcript_lines.prompt("go"), call("pending"), call("completed", at=NIGHT))
+    path = write_recording(tmp_path, transcript_lines.prompt("go"), call("pending"), call("completed", at=NIGHT))
     terminal = start(terminals, path)
     terminal.wait_for("○ pending: Edit\r\nTurn 1 of 1")
     terminal.press("  ")  # the current pause ends with the signal
@@ -254,7 +255,7 @@ def test_the_line_of_a_call_is_updated_in_place(tmp_path: Path, terminals: list[
 
 def test_thoughts_are_dimmed_and_without_colours_nothing_has_one(tmp_path: Path, terminals: list[TypingUser]) -> None:
     thought = transcript_lines.update("agent_thought_chunk", content={"type": "text", "text": "Hm"})
-    path = file(tmp_path, transcript_lines.prompt("go"), thought, call("completed"))
+    path = write_recording(tmp_path, transcript_lines.prompt("go"), thought, call("completed"))
     coloured, plain = start(terminals, path), start(terminals, path, NO_COLOR="1")
     for terminal in (coloured, plain):
         assert terminal.ended() == (0, True)

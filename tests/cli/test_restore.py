@@ -1,58 +1,22 @@
-"""Soft deletes on the command line, and their restore."""
+"""``sessions restore``: what it lists, brings back, and says, and the command for it that a delete names."""
 
 import os
-import re
 import shlex
-import signal
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from acp_proxy.store.proxy_store import ProxyStore
 from tests import forked
-from tests.cli.commands import find_files_with, parsed_json, printed, refused, run, titles
+from tests.cli.commands import parsed_json, printed, refused, run, titles
 from tests.cli.terminal import run_on_terminal
-from tests.stored import EPOCH, read_files, store_session
-from tests.waiting import SECONDS
+from tests.stored import EPOCH, find_files_with, read_files, store_session
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ProxyStore:
-    store = ProxyStore(tmp_path / "store")
-    for number, name in enumerate(("abc-1", "abc-2", "xyz")):
-        store_session(store, name, (f"the words of {name}", []), at=EPOCH + number)
-    return store
-
-
-def test_several_sessions_are_deleted_after_one_question(store: ProxyStore) -> None:
-    result = run(store, "delete", "abc-1", "abc-2", "abc-1", answer="n\n")
-    assert result.exit_code == 1
-    assert "Delete these 2? They can be restored for 30 days. [y/N]" in result.stderr
-    assert len(titles(store)) == 3
-    assert run(store, "delete", "abc-1", "abc-2", answer="y\n").exit_code == 0
-    assert titles(store) == ["the words of xyz"]
-
-
-def test_the_question_says_whether_the_delete_is_permanent(store: ProxyStore) -> None:
-    soft, permanent = "Delete it? It can be restored for 30 days.", "Delete it permanently?"
-    for words, said in (((), soft), (("--soft",), soft), (("--permanent",), permanent)):
-        shown = run(store, "delete", "xyz", *words, answer="n\n").stderr
-        assert said in shown
-        assert re.search(r"  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n", shown)  # as show has it
-    assert run(store, "delete", "xyz", "--soft", "--permanent").exit_code == 2
-
-
-def test_without_a_bin_every_delete_is_permanent(store: ProxyStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ACP_PROXY_BIN_DAYS", "0")
-    assert "Delete it permanently?" in run(store, "delete", "xyz", answer="n\n").stderr
-    assert printed(store, "delete", "xyz", "--yes").endswith("Deleted permanently.\n")
-    assert parsed_json(store, "restore") == []
-    for words in (("delete", "abc-1", "--soft"), ("prune", "--keep", "0", "--soft")):
-        assert "bin-days is 0" in run(store, *words, "--yes").stderr
-    assert len(titles(store)) == 2
+def store(three_sessions: ProxyStore) -> ProxyStore:
+    return three_sessions
 
 
 def test_a_deleted_session_is_removed_after_its_days(store: ProxyStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,18 +30,6 @@ def test_a_deleted_session_is_removed_after_its_days(store: ProxyStore, monkeypa
     assert not any(b"the words of abc-1" in data for _, data in read_files(store.root))
     printed(store, "restore", "abc-2")
     assert sorted(titles(store)) == ["the words of abc-2", "the words of xyz"]
-
-
-def test_a_deleted_session_is_removed_from_the_bin_only_if_that_is_asked_for(store: ProxyStore) -> None:
-    printed(store, "delete", "xyz", "--yes")
-    assert "acp-proxy delete --permanent xyz" in run(store, "delete", "xyz", "--yes").stderr
-    assert [row["sessionId"] for row in parsed_json(store, "restore")] == ["xyz"]
-    printed(store, "delete", "xyz", "--permanent", "--yes")
-    assert parsed_json(store, "restore") == []
-    none = "acp-proxy: no deleted session can be restored"
-    assert run(store, "restore", "last").stderr == f"{none}. To see all sessions: acp-proxy list\n"
-    named = run(store, "restore", "nope").stderr
-    assert " ".join(named.split()) == f"{none}, so none matches 'nope'. To see all sessions: acp-proxy list"
 
 
 def test_the_restore_command_names_exactly_the_session(store: ProxyStore) -> None:
@@ -127,36 +79,6 @@ def test_a_deleted_id_of_several_agents_is_answered_with_a_command_for_each(stor
         f"  acp-proxy sessions restore same {where} --agent gemini",
         f"  acp-proxy sessions restore same {where} --agent codex",
     ]
-
-
-def test_ctrl_c_at_the_question_deletes_nothing_and_exits_with_130(store: ProxyStore) -> None:
-    command = [sys.executable, "-m", "acp_proxy", "sessions", "delete", "xyz", "--store", str(store.root)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asking:
-        assert asking.stderr is not None
-        said = b""
-        while not said.endswith(b"]:"):
-            said += (byte := os.read(asking.stderr.fileno(), 1))
-            assert byte, said
-        asking.send_signal(signal.SIGINT)
-        assert asking.wait(SECONDS) == 130
-        more = asking.stderr.read()
-    # The signal may interrupt the write: then the question is still in the buffer, and is written again.
-    assert more.removeprefix(said.splitlines()[-1]) == b"\n"
-    assert len(titles(store)) == 3
-
-
-def test_without_a_terminal_nothing_is_deleted_unless_yes(store: ProxyStore) -> None:
-    for words in (("delete", "abc-1"), ("prune", "--keep", "1")):
-        result = run(store, *words)
-        assert (result.exit_code, result.stdout.strip()) == (1, "")
-        assert "?" in result.stderr
-        assert "--yes" in result.stderr
-    assert len(titles(store)) == 3
-
-
-def test_an_unknown_session_stops_the_delete_of_the_others(store: ProxyStore) -> None:
-    assert run(store, "delete", "abc-1", "nobody", "--yes").exit_code == 1
-    assert len(titles(store)) == 3
 
 
 def test_an_empty_word_matches_no_soft_deleted_session(store: ProxyStore) -> None:
@@ -215,28 +137,6 @@ def test_soft_deleted_sessions_of_one_id_have_names_in_the_list(store: ProxyStor
     [kept] = parsed_json(store, "restore")
     printed(store, "restore", kept["transcript"])
     assert "s0~1\ttwice" in printed(store, "list")
-
-
-def test_a_soft_deleted_session_is_deleted_permanently_by_its_id(store: ProxyStore) -> None:
-    printed(store, "rename", "abc-1", "The words of mine")
-    printed(store, "delete", "abc-1", "abc-2", "--soft", "--yes")
-    assert run(store, "delete", "abc-1", "--soft", "--yes").exit_code == 1
-    assert run(store, "delete", "abc", "--yes").exit_code == 1
-    assert "words of mine" in run(store, "delete", "abc-1", "--permanent", answer="n\n").stderr
-    assert "the words of abc-2" in run(store, "delete", "abc-2", "--permanent", answer="n\n").stderr
-    assert len(parsed_json(store, "restore")) == 2
-    printed(store, "delete", "abc-1", "--permanent", "--yes")
-    assert find_files_with(store, "the words of abc-1") == find_files_with(store, "The words of mine") == []
-    assert [row["sessionId"] for row in parsed_json(store, "restore")] == ["abc-2"]
-    assert run(store, "delete", "abc-1", "--yes").exit_code == 1
-
-
-def test_a_prefix_of_a_listed_session_never_matches_a_deleted_one(store: ProxyStore) -> None:
-    store_session(store, "abc-3", ("more", []))
-    printed(store, "delete", "abc-3", "--soft", "--yes")
-    assert run(store, "delete", "abc", "--yes").exit_code == 1
-    assert len(titles(store)) == 3
-    assert len(parsed_json(store, "restore")) == 1
 
 
 def test_a_session_that_cannot_be_restored_is_named(store: ProxyStore) -> None:

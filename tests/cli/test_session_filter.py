@@ -6,13 +6,10 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.cli.session_filter import make_filter
-from acp_proxy.protocol import acp, timestamps
-from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.tools.browse.store_worker import BrowseStore
 from acp_proxy.transcript.file_format import GitHead
 from tests.cli.commands import parsed_json, printed, run
-from tests.cli.terminal import run_on_terminal
-from tests.stored import EPOCH, WholeStore, chunk, message, store_session
+from tests.stored import EPOCH, WholeStore, chunk, store_session
 
 DAY = 24 * 60 * 60
 SEVERAL = [
@@ -85,46 +82,3 @@ def test_a_list_has_the_sessions_whose_title_or_directory_has_all_words(store: W
     result = run(store, "list", "nothing", "such")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "To look in what was said: acp-proxy search nothing such" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("order", "found"),
-    [
-        ("newest", ["new", "mid", "old"]),
-        ("oldest", ["old", "mid", "new"]),
-        ("title", ["new", "mid", "old"]),
-        ("agent", ["mid", "old", "new"]),
-        ("turns", ["new", "mid", "old"]),
-    ],
-)
-def test_a_list_is_sorted_and_then_limited(store: WholeStore, order: str, found: list[str]) -> None:
-    assert [row["sessionId"] for row in parsed_json(store, "list", "--sort", order)] == found
-    assert [row["sessionId"] for row in parsed_json(store, "list", "--sort", order, "--limit", "1")] == found[:1]
-
-
-def test_a_long_list_has_tokens_and_cost(store: WholeStore) -> None:
-    update = {"sessionUpdate": "usage_update", "used": 10, "size": 100, "cost": {"amount": 1.5, "currency": "USD"}}
-    path = store_session(store, "used", ("Count it", [update]), at=EPOCH + 3 * DAY)
-    result = {"stopReason": "end_turn", "usage": {"totalTokens": 12345}}
-    with path.open("ab") as file:
-        file.write(message(timestamps.stamp(EPOCH + 3 * DAY), Peer.AGENT, {"id": 9, "result": result}, acp.PROMPT))
-    first, second, *_ = parsed_json(store, "list", "--long")
-    assert (first["tokens"], first["cost"]) == (12345, {"USD": 1.5})
-    assert (second["tokens"], second["cost"]) == (None, {})
-    line = printed(store, "list", "--long").splitlines()[0].split("\t")
-    assert line[-2:] == ["12345", "1.50 USD"]
-    shown = run_on_terminal("list", "--long", "--store", str(store.root), columns=120)
-    assert "TOKENS" in shown
-    assert "  12k  " in shown
-    assert "1.50 USD" in shown
-
-
-def test_one_turn_is_exported(store: WholeStore, tmp_path: Path) -> None:
-    store_session(store, "long", *((f"Prompt {number}", []) for number in (1, 2, 3)), at=EPOCH + 3 * DAY)
-    for turn, left in (("2", "2"), ("-1", "3"), ("2-", "23"), ("1-2", "12")):
-        text = printed(store, "export", "long", "--turn", turn)
-        assert "".join(number for number in "123" if f"Prompt {number}\n" in text.partition("##")[2]) == left
-    assert "has 3" in run(store, "export", "long", "--turn", "4").stderr
-    assert run(store, "export", "long", "--turn", "1", "--output", str(tmp_path / "x.jsonl")).exit_code == 2
-    assert run(store, "export", "--all", "--turn", "1", "--output", f"{tmp_path}/").exit_code == 2
-    assert run(store, "export", "long", "--since", "1d").exit_code == 2

@@ -29,7 +29,7 @@ class RecorderHarness:
         self.recorder = Recorder(store, ["agent"], None, fsync, self.warnings.append, mask)
         self.recorder.start()
 
-    def put(self, *effects: TranscriptEffect) -> None:
+    def write(self, *effects: TranscriptEffect) -> None:
         for effect in effects:
             self.recorder.add(effect)
         self.recorder.flush()
@@ -38,9 +38,9 @@ class RecorderHarness:
         self.recorder.run_on_writer(lambda: self.recorder.delete(session))
 
     def begin(self, session: str = "s", *, origin: str = "recorded") -> None:
-        self.put(IdentifyAgent(NAME, "1.0"), BeginTranscript(session, "/project", [], origin))
+        self.write(IdentifyAgent(NAME, "1.0"), BeginTranscript(session, "/project", [], origin))
 
-    def kept(self, session: str = "s") -> list[dict[str, Any]]:
+    def read_entries(self, session: str = "s") -> list[dict[str, Any]]:
         """The readable entries of a transcript, without the header."""
         reading = self.store.read(self.recorder.agent_folder, session)
         try:
@@ -49,9 +49,11 @@ class RecorderHarness:
             reading.close()
         return [{"value": one.value, "note": one.note, "of": one.of, "peer": one.peer} for one in values if one]
 
-    def said(self, session: str = "s") -> list[Any]:
-        """The texts of the recorded prompts and updates; a note appears as its type."""
-        return [entry["note"]["type"] if entry["note"] else text_of(entry["value"]) for entry in self.kept(session)]
+    def read_texts_and_notes(self, session: str = "s") -> list[Any]:
+        """The text of each recorded prompt and update, and the type of each note, in order."""
+        return [
+            entry["note"]["type"] if entry["note"] else get_text(entry["value"]) for entry in self.read_entries(session)
+        ]
 
     def is_recording(self) -> bool:
         return self.recorder.is_recording
@@ -89,7 +91,7 @@ def prompted(text: str, session: str = "s") -> tuple[BeginTurn, RecordLine]:
     return BeginTurn(session), RecordLine(session, Peer.CLIENT, json.dumps(message).encode())
 
 
-def text_of(value: Any) -> str:
+def get_text(value: Any) -> str:
     """The text of a recorded message."""
     params = value["params"]
     return str(params["prompt"] if "prompt" in params else params["update"]["content"]["text"])

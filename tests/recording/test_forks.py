@@ -22,14 +22,14 @@ from tests.waiting import SECONDS
 def recording(tmp_path: Path) -> RecorderHarness:
     """A recorder that has recorded one prompt in the session "s"."""
     recording = RecorderHarness(WholeStore(tmp_path / "store"))
-    recording.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", [], file_format.RECORDED))
-    recording.put(*prompted("one"))
+    recording.write(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", [], file_format.RECORDED))
+    recording.write(*prompted("one"))
     return recording
 
 
 def test_a_fork_has_its_parents_past_before_its_own_entries(recording: RecorderHarness) -> None:
-    recording.put(BeginTranscript("f", "/project", [], "partial", "s"), chunk_to_record("two", "f"))
-    assert recording.said("f") == ["copied", "one", "two"]
+    recording.write(BeginTranscript("f", "/project", [], "partial", "s"), chunk_to_record("two", "f"))
+    assert recording.read_texts_and_notes("f") == ["copied", "one", "two"]
     assert recording.is_complete("f")
 
 
@@ -38,12 +38,12 @@ def test_a_fork_that_could_not_be_begun_later_gets_the_past_that_its_parent_had_
 ) -> None:
     clock = set_clock(monkeypatch)
     with fill_disk():
-        recording.put(BeginTranscript("f", "/project", [], "partial", "s"))
-    recording.put(*prompted("later"))
+        recording.write(BeginTranscript("f", "/project", [], "partial", "s"))
+    recording.write(*prompted("later"))
     clock.seconds = 2.0
-    recording.put(RecordNote("f", {"type": "closed"}))
-    assert recording.said() == ["one", "later"]
-    assert recording.said("f") == ["copied", "one", "gap", "closed"]
+    recording.write(RecordNote("f", {"type": "closed"}))
+    assert recording.read_texts_and_notes() == ["one", "later"]
+    assert recording.read_texts_and_notes("f") == ["copied", "one", "gap", "closed"]
 
 
 def test_a_copy_that_fails_is_one_warning_and_a_gap_and_is_made_later(
@@ -55,13 +55,13 @@ def test_a_copy_that_fails_is_one_warning_and_a_gap_and_is_made_later(
     clock = set_clock(monkeypatch)
     with monkeypatch.context() as failing:
         failing.setattr(fork, "_write", fail)
-        recording.put(BeginTranscript("f", "/project", [], "partial", "s"), chunk_to_record("lost", "f"))
-        recording.put(BeginTranscript("g", "/project", [], "partial", "s"), chunk_to_record("lost", "g"))
+        recording.write(BeginTranscript("f", "/project", [], "partial", "s"), chunk_to_record("lost", "f"))
+        recording.write(BeginTranscript("g", "/project", [], "partial", "s"), chunk_to_record("lost", "g"))
     assert len(recording.warnings) == 1
     assert len(list(recording.store.root.glob("transcripts/*/*.jsonl*"))) == 1
     clock.seconds = 2.0
-    recording.put(chunk_to_record("two", "f"))
-    assert recording.said("f") == ["copied", "one", "gap", "two"]
+    recording.write(chunk_to_record("two", "f"))
+    assert recording.read_texts_and_notes("f") == ["copied", "one", "gap", "two"]
     assert not recording.is_complete("f")
 
 

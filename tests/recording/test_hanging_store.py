@@ -15,7 +15,7 @@ from acp_proxy.recording.recorder import WAITING_BYTES
 from acp_proxy.recording.writer_jobs import Progress, Stalled
 from acp_proxy.store.proxy_store import ProxyStore, Reading
 from tests.opened import list_open_below
-from tests.recording.hanging import HangingStore, come_back, hang
+from tests.recording.hanging_store import HangingStore, come_back, hang
 from tests.recording.recorder_harness import RecorderHarness, chunk_to_record, prompted
 from tests.run.sides import RelayConversation, chunk, is_complete
 from tests.waiting import SECONDS, wait_until
@@ -47,11 +47,11 @@ def test_entries_wait_in_memory_while_the_store_hangs_and_are_kept_when_it_retur
     recording: RecorderHarness, hanging: HangingStore
 ) -> None:
     hang(recording, hanging, chunk_to_record("stuck"))
-    recording.put(chunk_to_record("1"))
-    recording.put(BeginTranscript("new", "/project", [], "recorded"), *prompted("2", "new"))
+    recording.write(chunk_to_record("1"))
+    recording.write(BeginTranscript("new", "/project", [], "recorded"), *prompted("2", "new"))
     come_back(recording.recorder, hanging)
-    assert recording.said() == ["stuck", "1"]
-    assert recording.said("new") == ["2"]
+    assert recording.read_texts_and_notes() == ["stuck", "1"]
+    assert recording.read_texts_and_notes("new") == ["2"]
     assert recording.is_recording()
     assert recording.is_complete()
     assert recording.is_complete("new")
@@ -63,7 +63,7 @@ def test_nobody_waits_again_until_the_writer_moves(
 ) -> None:
     hang(recording, hanging, chunk_to_record("stuck"))
     monkeypatch.setattr(writer_jobs, "STALL_SECONDS", 1000.0)
-    recording.put(chunk_to_record("1"))
+    recording.write(chunk_to_record("1"))
     with pytest.raises(Stalled):
         recording.recorder.run_on_writer(lambda: pytest.fail("the store does not answer"))
     assert not recording.recorder.jobs.wait(recording.recorder.jobs.submit(lambda: None))
@@ -73,16 +73,16 @@ def test_too_many_entries_while_the_store_hangs_become_a_gap_in_their_place(
     recording: RecorderHarness, hanging: HangingStore
 ) -> None:
     hang(recording, hanging, chunk_to_record("stuck"))
-    recording.put(chunk_to_record("lost"))
-    recording.put(chunk_to_record("x" * WAITING_BYTES, "s"))
-    recording.put(chunk_to_record("kept again"))
+    recording.write(chunk_to_record("lost"))
+    recording.write(chunk_to_record("x" * WAITING_BYTES, "s"))
+    recording.write(chunk_to_record("kept again"))
     with pytest.raises(Stalled):
         recording.recorder.run_when_written(threading.Lock(), lambda: None, lambda: None)
     with pytest.raises(Stalled):
         recording.delete("s")
     come_back(recording.recorder, hanging)
-    recording.put(chunk_to_record("after"))
-    assert recording.said() == ["stuck", "gap", "kept again", "after"]
+    recording.write(chunk_to_record("after"))
+    assert recording.read_texts_and_notes() == ["stuck", "gap", "kept again", "after"]
     assert recording.is_recording()
     assert not recording.is_complete()
     assert len(recording.warnings) == 1
@@ -92,10 +92,10 @@ def test_a_session_begun_while_the_store_hung_is_recorded_with_a_gap(
     recording: RecorderHarness, hanging: HangingStore
 ) -> None:
     hang(recording, hanging, chunk_to_record("stuck"))
-    recording.put(BeginTranscript("b", "/project", [], "recorded"), chunk_to_record("x" * WAITING_BYTES, "b"))
+    recording.write(BeginTranscript("b", "/project", [], "recorded"), chunk_to_record("x" * WAITING_BYTES, "b"))
     come_back(recording.recorder, hanging)
-    recording.put(*prompted("hello", "b"))
-    assert recording.said("b") == ["gap", "hello"]
+    recording.write(*prompted("hello", "b"))
+    assert recording.read_texts_and_notes("b") == ["gap", "hello"]
     assert not recording.is_complete("b")
 
 
@@ -132,7 +132,7 @@ def test_a_slow_store_is_waited_for_while_it_moves(recording: RecorderHarness, h
     assert waiting.is_alive()
     hanging.release()
     waiting.join(SECONDS)
-    assert recording.said() == ["1"]
+    assert recording.read_texts_and_notes() == ["1"]
     assert recording.warnings == []
 
 
@@ -155,7 +155,7 @@ def test_slow_masking_does_not_count_as_a_hanging_store(tmp_path: Path) -> None:
     assert waiting.is_alive()
     goes_on.set()
     waiting.join(SECONDS)
-    assert recording.said() == ["1"]
+    assert recording.read_texts_and_notes() == ["1"]
     assert recording.warnings == []
 
 
@@ -166,7 +166,7 @@ def test_what_is_refused_is_not_done_later(recording: RecorderHarness, hanging: 
     with pytest.raises(Stalled):
         recording.delete("s")
     come_back(recording.recorder, hanging)
-    assert recording.said() == ["stuck"]
+    assert recording.read_texts_and_notes() == ["stuck"]
 
 
 @pytest.mark.usefixtures("impatient")
@@ -287,14 +287,14 @@ def test_a_list_says_that_nothing_is_recorded_while_the_store_hangs(
     assert [one["sessionId"] for one in result["sessions"]] == ["s"]
 
 
-class SlowToSync(ProxyStore):
+class SlowToFsync(ProxyStore):
     """A disk that accepts writes, and hangs when they are forced to it."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.begun, self.back = threading.Event(), threading.Event()
 
-    def sync(self, agent: str, session: str) -> bool:
+    def fsync_transcript(self, agent: str, session: str) -> bool:
         self.begun.set()
         return self.back.wait()
 
@@ -303,7 +303,7 @@ def test_a_list_and_a_delete_after_hanging_work_are_answered_once_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_proxy.run.worker.ANSWER_SECONDS", 0.05)
-    store = SlowToSync(tmp_path / "store")
+    store = SlowToFsync(tmp_path / "store")
     talk = RelayConversation(store)
     talk.open()
     talk.turn("one")
@@ -323,7 +323,7 @@ def test_a_list_and_a_delete_after_hanging_work_are_answered_once_without_it(
 
 def test_nothing_is_answered_after_the_end(tmp_path: Path) -> None:
     before = set(threading.enumerate())
-    store = SlowToSync(tmp_path / "store")
+    store = SlowToFsync(tmp_path / "store")
     talk = RelayConversation(store)
     talk.open()
     talk.turn("one")
@@ -361,7 +361,7 @@ def test_only_so_many_lists_wait_for_a_store_and_the_next_are_answered_without_i
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_proxy.run.worker.QUESTION_LIMIT", 1)
-    store = SlowToSync(tmp_path / "store")
+    store = SlowToFsync(tmp_path / "store")
     talk = RelayConversation(store)
     talk.open()
     talk.turn("one")

@@ -49,27 +49,27 @@ def test_a_new_session_has_the_branch_of_its_directory_and_a_known_one_keeps_it(
     monkeypatch.setattr("acp_proxy.recording.git_head._READ_SECONDS", 20.0)
     (tmp_path / "project/.git").mkdir(parents=True)
     (tmp_path / "project/.git/HEAD").write_text("ref: refs/heads/topic\n")
-    recording.put(IdentifyAgent(NAME, "1.0"))
+    recording.write(IdentifyAgent(NAME, "1.0"))
     for session, origin in (("new", "recorded"), ("older", "partial")):
-        recording.put(BeginTranscript(session, str(tmp_path / "project"), [], origin), *prompted("hello", session))
+        recording.write(BeginTranscript(session, str(tmp_path / "project"), [], origin), *prompted("hello", session))
     heads = [json.loads(recording.path(session).read_bytes().split(b"\n")[0]) for session in ("new", "older")]
     assert [head.get("git") for head in heads] == [{"branch": "topic"}, None]
 
 
 def test_a_known_session_is_continued(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.put(chunk_to_record("1"), BeginTranscript("s", "/elsewhere", [], "partial"), chunk_to_record("2"))
-    assert recording.said() == ["1", "2"]
+    recording.write(chunk_to_record("1"), BeginTranscript("s", "/elsewhere", [], "partial"), chunk_to_record("2"))
+    assert recording.read_texts_and_notes() == ["1", "2"]
     assert recording.is_complete()
 
 
 def test_an_imported_session_is_marked_for_the_index_without_a_prompt(recording: RecorderHarness) -> None:
     recording.begin(origin="imported")
-    recording.put(chunk_to_record("1"))
+    recording.write(chunk_to_record("1"))
     assert [path.name for path in recording.store.root.glob("unindexed/*/*")] == [recording.path().stem]
     assert [(row.session_id, row.prompt_count) for row in CommandStore(recording.store.root).list_all()] == [("s", 1)]
     recording.begin("other")
-    recording.put(RecordUpdates("other", update("hi", "other") + b"\n"))
+    recording.write(RecordUpdates("other", update("hi", "other") + b"\n"))
     assert [row.session_id for row in CommandStore(recording.store.root).list_all()] == ["s"]
 
 
@@ -77,9 +77,9 @@ def test_two_processes_that_import_a_session_at_once_record_its_replay_once(tmp_
     first, second = (RecorderHarness(ProxyStore(tmp_path / "store")) for _ in range(2))
     for window, words in ((first, "new"), (second, "newer")):
         window.begin(origin="imported")
-        window.put(chunk_to_record("replayed"))
-        window.put(chunk_to_record("replayed too"), RecordNote("s", {"type": "opened"}), chunk_to_record(words))
-    assert first.said() == ["replayed", "replayed too", "opened", "new", "opened", "newer"]
+        window.write(chunk_to_record("replayed"))
+        window.write(chunk_to_record("replayed too"), RecordNote("s", {"type": "opened"}), chunk_to_record(words))
+    assert first.read_texts_and_notes() == ["replayed", "replayed too", "opened", "new", "opened", "newer"]
 
 
 def test_a_title_in_a_turn_lets_no_turns_of_another_machine_in(
@@ -92,18 +92,18 @@ def test_a_title_in_a_turn_lets_no_turns_of_another_machine_in(
         recording.recorder.run_on_writer(lambda: recording.recorder.append_waiting_turns("s"))
 
     recording.begin()
-    recording.put(*prompted("hello"), IndexSession("s"))
+    recording.write(*prompted("hello"), IndexSession("s"))
     add_turns()
     assert asked == []
-    recording.put(EndTurn("s"))
+    recording.write(EndTurn("s"))
     add_turns()
     assert asked == ["s"]
 
 
 def test_a_repeated_id_begins_a_new_transcript(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.put(chunk_to_record("old"), BeginTranscript("s", "/project", [], "recorded"), chunk_to_record("new"))
-    assert recording.said() == ["new"]
+    recording.write(chunk_to_record("old"), BeginTranscript("s", "/project", [], "recorded"), chunk_to_record("new"))
+    assert recording.read_texts_and_notes() == ["new"]
     assert sorted(path.name.count("~") for path in recording.store.root.glob("transcripts/*/*-*.jsonl")) == [0, 1]
 
 
@@ -111,9 +111,9 @@ def test_two_windows_whose_agents_give_the_same_id_keep_their_sessions_apart(tmp
     first, second = (RecorderHarness(ProxyStore(tmp_path / "store")) for _ in range(2))
     for window, words in ((first, "mine"), (second, "yours")):
         window.begin()
-        window.put(*prompted(words))
-    first.put(*prompted("mine again"))
-    assert second.said() == ["yours"]
+        window.write(*prompted(words))
+    first.write(*prompted("mine again"))
+    assert second.read_texts_and_notes() == ["yours"]
     (aside,) = (tmp_path / "store").rglob("*~1.jsonl")
     assert aside.read_text().count("mine") == 2
     assert aside.stem in {mark.name for mark in (tmp_path / "store" / "unindexed").rglob("*~1")}
@@ -126,20 +126,20 @@ def test_a_session_is_open_elsewhere_only_in_another_process_and_not_known_in_a_
         return window.recorder.run_on_writer(lambda: window.recorder.is_open_elsewhere("s"))
 
     first.begin()
-    first.put(*prompted("hello"), EndTurn("s"))
+    first.write(*prompted("hello"), EndTurn("s"))
     assert is_open(first) is False
     second.begin(origin="partial")
     assert is_open(first) is True
-    first.put(*prompted("hello again"))
+    first.write(*prompted("hello again"))
     assert (is_open(first), is_open(second)) == (None, True)
-    assert first.said() == ["hello", "hello again"]
+    assert first.read_texts_and_notes() == ["hello", "hello again"]
 
 
 def test_a_forgotten_session_continues_in_its_transcript(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.put(chunk_to_record("one"), ForgetSession("s"), chunk_to_record("unheard"))
-    recording.put(BeginTranscript("s", None, [], "partial"), chunk_to_record("two"))
-    assert recording.said() == ["one", "two"]
+    recording.write(chunk_to_record("one"), ForgetSession("s"), chunk_to_record("unheard"))
+    recording.write(BeginTranscript("s", None, [], "partial"), chunk_to_record("two"))
+    assert recording.read_texts_and_notes() == ["one", "two"]
     assert recording.is_complete()
 
 
@@ -148,12 +148,12 @@ def test_without_a_mark_entries_are_kept_and_the_mark_is_made_later(recording: R
     directory = recording.store.root / "unindexed"
     directory.rmdir()
     directory.touch()
-    recording.put(*prompted("first"), chunk_to_record("1"))
-    assert recording.said() == ["first", "1"]
+    recording.write(*prompted("first"), chunk_to_record("1"))
+    assert recording.read_texts_and_notes() == ["first", "1"]
     assert recording.is_complete()
     assert recording.warnings == []
     directory.unlink()
-    recording.put(chunk_to_record("2"))
+    recording.write(chunk_to_record("2"))
     assert [path.name for path in directory.glob("*/*")] == [recording.path().stem]
 
 
@@ -163,80 +163,80 @@ def test_recording_that_resumes_within_a_turn_makes_a_mark(
     now = set_clock(monkeypatch)
     recording.begin()
     with fill_disk():
-        recording.put(*prompted("lost"))
+        recording.write(*prompted("lost"))
     shutil.rmtree(recording.store.root / "unindexed")
     now.seconds += 10
-    recording.put(chunk_to_record("kept"))
-    assert recording.said() == ["gap", "kept"]
+    recording.write(chunk_to_record("kept"))
+    assert recording.read_texts_and_notes() == ["gap", "kept"]
     assert [path.name for path in recording.store.root.glob("unindexed/*/*")] == [recording.path().stem]
 
 
 def test_entries_after_a_delete_are_not_kept_until_the_next_prompt(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.put(*prompted("first"), chunk_to_record("1"))
+    recording.write(*prompted("first"), chunk_to_record("1"))
     recording.delete("s")
-    recording.put(chunk_to_record("2"))
+    recording.write(chunk_to_record("2"))
     assert list(recording.store.root.glob("transcripts/*/s-*.jsonl")) == []
-    recording.put(*prompted("again"), chunk_to_record("3"))
-    assert recording.said() == ["again", "3"]
+    recording.write(*prompted("again"), chunk_to_record("3"))
+    assert recording.read_texts_and_notes() == ["again", "3"]
     assert not recording.is_complete()
     assert recording.store.read_deleted(recording.recorder.agent_folder) == frozenset()
 
 
 def test_only_a_prompt_revives_a_session_that_another_process_deleted(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.put(*prompted("first"), chunk_to_record("1"))
+    recording.write(*prompted("first"), chunk_to_record("1"))
     ProxyStore(recording.store.root).delete(recording.recorder.agent_folder, "s", soft=False)
-    recording.put(chunk_to_record("2"))
+    recording.write(chunk_to_record("2"))
     assert list(recording.store.root.glob("transcripts/*/s-*.jsonl")) == []
-    recording.put(*prompted("again"))
-    assert recording.said() == ["again"]
+    recording.write(*prompted("again"))
+    assert recording.read_texts_and_notes() == ["again"]
     assert recording.warnings == []
 
 
 def test_the_bin_has_what_was_recorded_until_another_process_deleted_the_session(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.put(*prompted("first"), chunk_to_record("1"))
+    recording.write(*prompted("first"), chunk_to_record("1"))
     path = recording.path()
     ProxyStore(recording.store.root).delete(recording.recorder.agent_folder, "s", soft=True)
-    recording.put(chunk_to_record("2"))
+    recording.write(chunk_to_record("2"))
     assert list_open_below(recording.store.root / "transcripts") == []
     [deleted] = soft_deleted.list_deleted(recording.store.layout)
     soft_deleted.restore(recording.store.layout, deleted)
-    recording.put(chunk_to_record("3"))
-    assert (recording.path(), recording.said()) == (path, ["first", "1", "gap"])
-    recording.put(*prompted("again"), chunk_to_record("4"))
-    assert recording.said() == ["first", "1", "gap", "again", "4"]
+    recording.write(chunk_to_record("3"))
+    assert (recording.path(), recording.read_texts_and_notes()) == (path, ["first", "1", "gap"])
+    recording.write(*prompted("again"), chunk_to_record("4"))
+    assert recording.read_texts_and_notes() == ["first", "1", "gap", "again", "4"]
     assert recording.warnings == []
 
 
 def test_a_session_set_aside_and_then_deleted_by_another_process_gets_nothing_more(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.put(*prompted("first"), chunk_to_record("1"))
+    recording.write(*prompted("first"), chunk_to_record("1"))
     folder, other = recording.recorder.agent_folder, ProxyStore(recording.store.root)
     other.open_to_append(folder, header("s"), is_new=True).close()  # an agent gives the id to a session elsewhere
     aside = f"{file_name('s')}~1"
     delete.delete_transcript(other.layout, folder, "s", aside, soft=True, only_on_this_machine=False)
     [in_bin] = recording.store.root.glob("deleted/*/*.jsonl")
     before = in_bin.read_bytes()
-    recording.put(chunk_to_record("2"))
+    recording.write(chunk_to_record("2"))
     assert in_bin.read_bytes() == before
-    assert recording.said() == []
+    assert recording.read_texts_and_notes() == []
 
 
 def test_a_permanent_delete_by_another_process_ends_the_recording_even_if_the_file_has_another_name(
     recording: RecorderHarness, tmp_path: Path
 ) -> None:
     recording.begin()
-    recording.put(*prompted("first"), chunk_to_record("1"))
+    recording.write(*prompted("first"), chunk_to_record("1"))
     snapshot = tmp_path / "snapshot.jsonl"
     os.link(recording.path(), snapshot)  # as cp -al and rsync --link-dest do
     before = snapshot.read_bytes()
     ProxyStore(recording.store.root).delete(recording.recorder.agent_folder, "s", soft=False)
-    recording.put(chunk_to_record("2"))
+    recording.write(chunk_to_record("2"))
     assert snapshot.read_bytes() == before
-    recording.put(*prompted("again"), chunk_to_record("3"))
-    assert recording.said() == ["again", "3"]
+    recording.write(*prompted("again"), chunk_to_record("3"))
+    assert recording.read_texts_and_notes() == ["again", "3"]
     assert snapshot.read_bytes() == before
 
 
@@ -244,31 +244,31 @@ def test_a_permanent_delete_ends_the_recording_even_if_another_process_has_begun
     recording: RecorderHarness, tmp_path: Path
 ) -> None:
     recording.begin()
-    recording.put(*prompted("first"), chunk_to_record("1"))
+    recording.write(*prompted("first"), chunk_to_record("1"))
     snapshot = tmp_path / "snapshot.jsonl"
     os.link(recording.path(), snapshot)
     before = snapshot.read_bytes()
     other = RecorderHarness(ProxyStore(recording.store.root))
     other.begin(origin=PARTIAL)
     other.store.delete(recording.recorder.agent_folder, "s", soft=False)
-    other.put(*prompted("theirs"), chunk_to_record("2"))
-    recording.put(chunk_to_record("3"))
-    assert recording.said() == ["theirs", "2"]
+    other.write(*prompted("theirs"), chunk_to_record("2"))
+    recording.write(chunk_to_record("3"))
+    assert recording.read_texts_and_notes() == ["theirs", "2"]
     assert snapshot.read_bytes() == before
-    recording.put(*prompted("mine"), chunk_to_record("4"))
-    assert recording.said() == ["theirs", "2", "mine", "4"]
+    recording.write(*prompted("mine"), chunk_to_record("4"))
+    assert recording.read_texts_and_notes() == ["theirs", "2", "mine", "4"]
 
 
 def test_a_file_that_somebody_moves_in_a_turn_gets_the_rest_of_the_turn(
     recording: RecorderHarness, tmp_path: Path
 ) -> None:
     recording.begin()
-    recording.put(*prompted("first"), chunk_to_record("1"))
+    recording.write(*prompted("first"), chunk_to_record("1"))
     moved = recording.path().rename(tmp_path / "moved.jsonl")
-    recording.put(chunk_to_record("the rest"))
+    recording.write(chunk_to_record("the rest"))
     assert b"the rest" in moved.read_bytes()
-    recording.put(*prompted("again"), chunk_to_record("3"))
-    assert recording.said() == ["again", "3"]
+    recording.write(*prompted("again"), chunk_to_record("3"))
+    assert recording.read_texts_and_notes() == ["again", "3"]
     assert b"again" not in moved.read_bytes()
 
 
@@ -276,16 +276,16 @@ def test_a_file_that_somebody_moved_is_looked_for_once(
     recording: RecorderHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording.begin()
-    recording.put(*prompted("first"))
+    recording.write(*prompted("first"))
     recording.path().rename(tmp_path / "moved.jsonl")
     listed = list[object]()
     for name in ("listdir", "scandir"):
         monkeypatch.setattr(os, name, partial(_note_and_call, listed, getattr(os, name)))
-    recording.put(chunk_to_record("1"))
+    recording.write(chunk_to_record("1"))
     assert listed
     listed.clear()
-    recording.put(chunk_to_record("2"))
-    recording.put(chunk_to_record("3"))
+    recording.write(chunk_to_record("2"))
+    recording.write(chunk_to_record("3"))
     assert not listed
 
 
@@ -301,12 +301,12 @@ def test_a_failing_look_at_the_files_name_loses_nothing(
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(transcript.path))
 
     recording.begin()
-    recording.put(*prompted("first"))
+    recording.write(*prompted("first"))
     with monkeypatch.context() as broken:
         broken.setattr(Transcript, "has_its_name", fail)
-        recording.put(chunk_to_record("1"))
-        recording.put(*prompted("second"), chunk_to_record("2"))
-    assert recording.said() == ["first", "1", "second", "2"]
+        recording.write(chunk_to_record("1"))
+        recording.write(*prompted("second"), chunk_to_record("2"))
+    assert recording.read_texts_and_notes() == ["first", "1", "second", "2"]
     assert recording.is_complete()
     assert recording.warnings == []
 
@@ -314,46 +314,46 @@ def test_a_failing_look_at_the_files_name_loses_nothing(
 def test_updates_of_a_session_deleted_in_an_earlier_run_create_no_file(recording: RecorderHarness) -> None:
     recording.begin("other")
     recording.store.delete(recording.recorder.agent_folder, "s", soft=False)
-    recording.put(BeginTranscript("s", None, [], "partial"), chunk_to_record("1"))
+    recording.write(BeginTranscript("s", None, [], "partial"), chunk_to_record("1"))
     assert list(recording.store.root.glob("transcripts/*/s-*.jsonl")) == []
     assert recording.is_recording()
     assert recording.warnings == []
-    recording.put(*prompted("again"))
-    assert recording.said() == ["again"]
+    recording.write(*prompted("again"))
+    assert recording.read_texts_and_notes() == ["again"]
 
 
 def test_updates_of_a_deleted_session_in_a_later_process_are_not_recorded_before_a_prompt(
     recording: RecorderHarness,
 ) -> None:
     recording.begin()
-    recording.put(chunk_to_record("one"))
+    recording.write(chunk_to_record("one"))
     recording.delete("s")
     later = RecorderHarness(recording.store)
-    later.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", None, [], "partial"), chunk_to_record("late"))
+    later.write(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", None, [], "partial"), chunk_to_record("late"))
     assert list(recording.store.root.glob("transcripts/*/s-*")) == []
-    later.put(BeginTurn("s"), chunk_to_record("anew"))
-    assert later.said() == ["anew"]
+    later.write(BeginTurn("s"), chunk_to_record("anew"))
+    assert later.read_texts_and_notes() == ["anew"]
 
 
 def test_a_prompt_after_an_interrupted_delete_brings_nothing_back(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.put(*prompted("first"), chunk_to_record("1"))
+    recording.write(*prompted("first"), chunk_to_record("1"))
     path = recording.path()
     Journal(path.with_name("state.jsonl")).append(DELETED, "s", "")  # by another process, which died during the delete
-    recording.put(*prompted("again"), chunk_to_record("2"))
-    assert recording.said() == ["again", "2"]
+    recording.write(*prompted("again"), chunk_to_record("2"))
+    assert recording.read_texts_and_notes() == ["again", "2"]
     assert not recording.is_complete()
     assert b"first" not in path.read_bytes()
 
 
 def test_a_failed_delete_leaves_the_entries_and_a_gap(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.put(*prompted("first"), chunk_to_record("1"))
+    recording.write(*prompted("first"), chunk_to_record("1"))
     with fill_disk(), pytest.raises(OSError):
         recording.delete("s")
-    assert recording.said() == ["first", "1"]
-    recording.put(*prompted("again"))
-    assert recording.said() == ["first", "1", "gap", "again"]
+    assert recording.read_texts_and_notes() == ["first", "1"]
+    recording.write(*prompted("again"))
+    assert recording.read_texts_and_notes() == ["first", "1", "gap", "again"]
     assert not recording.is_complete()
 
 
@@ -365,19 +365,19 @@ def test_a_full_disk_suspends_a_session_with_one_warning_and_free_space_ends_it_
 ) -> None:
     now = set_clock(monkeypatch)
     recording.begin()
-    recording.put(chunk_to_record("1"))
+    recording.write(chunk_to_record("1"))
     with fill_disk(after=recording.path().stat().st_size):
         for number in range(2, 6):
-            recording.put(chunk_to_record(str(number)))
+            recording.write(chunk_to_record(str(number)))
             now.seconds += 10
         assert not recording.is_recording()
-    recording.put(chunk_to_record("6"))
-    assert recording.said() == ["1", "gap", "6"]
+    recording.write(chunk_to_record("6"))
+    assert recording.read_texts_and_notes() == ["1", "gap", "6"]
     assert not recording.is_complete()
     assert recording.is_recording()
     [warning] = recording.warnings
     assert "EFBIG" in warning
-    gap = recording.kept()[1]["note"]
+    gap = recording.read_entries()[1]["note"]
     assert gap["reason"] == "EFBIG"
     assert gap["since"]
 
@@ -388,25 +388,25 @@ def test_a_failing_store_is_not_tried_for_every_entry(
     now = set_clock(monkeypatch)
     recording.begin()
     with fill_disk(after=recording.path().stat().st_size):
-        recording.put(chunk_to_record("1"))
-    recording.put(chunk_to_record("2"))
-    assert recording.said() == []
+        recording.write(chunk_to_record("1"))
+    recording.write(chunk_to_record("2"))
+    assert recording.read_texts_and_notes() == []
     now.seconds += 10
-    recording.put(chunk_to_record("3"))
-    assert recording.said() == ["gap", "3"]
+    recording.write(chunk_to_record("3"))
+    assert recording.read_texts_and_notes() == ["gap", "3"]
 
 
 def test_recording_is_retried_after_a_second(recording: RecorderHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     now = set_clock(monkeypatch)
     recording.begin()
     with fill_disk(after=recording.path().stat().st_size):
-        recording.put(chunk_to_record("1"))
+        recording.write(chunk_to_record("1"))
     now.seconds = 0.9
-    recording.put(chunk_to_record("2"))
-    assert recording.said() == []
+    recording.write(chunk_to_record("2"))
+    assert recording.read_texts_and_notes() == []
     now.seconds = 1.0
-    recording.put(chunk_to_record("3"))
-    assert recording.said() == ["gap", "3"]
+    recording.write(chunk_to_record("3"))
+    assert recording.read_texts_and_notes() == ["gap", "3"]
 
 
 @pytest.mark.parametrize("room", [0, 20])
@@ -414,16 +414,16 @@ def test_a_transcript_that_could_not_be_begun_is_begun_when_there_is_space(
     recording: RecorderHarness, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     now = set_clock(monkeypatch)
-    recording.put(IdentifyAgent(NAME, "1.0"))
+    recording.write(IdentifyAgent(NAME, "1.0"))
     with fill_disk(after=room):
-        recording.put(BeginTranscript("s", "/project", [], "recorded"))
+        recording.write(BeginTranscript("s", "/project", [], "recorded"))
         for number in range(3):
             now.seconds += 10
-            recording.put(chunk_to_record(str(number)))
+            recording.write(chunk_to_record(str(number)))
         assert list_open_below(recording.store.root) == []
     now.seconds += 10
-    recording.put(*prompted("hello"), chunk_to_record("1"))
-    assert recording.said() == ["gap", "hello", "1"]
+    recording.write(*prompted("hello"), chunk_to_record("1"))
+    assert recording.read_texts_and_notes() == ["gap", "hello", "1"]
     assert not recording.is_complete()
     assert [path.name for path in recording.path().parent.glob("*.jsonl")] == [recording.path().name]
     [listed] = CommandStore(recording.store.root).list_all()
@@ -433,23 +433,23 @@ def test_a_transcript_that_could_not_be_begun_is_begun_when_there_is_space(
 
 def test_one_session_in_trouble_does_not_stop_the_others(recording: RecorderHarness) -> None:
     recording.begin("a")
-    recording.put(BeginTranscript("b", "/project", [], "recorded"))
-    recording.put(chunk_to_record("x" * 2000, "a"))
+    recording.write(BeginTranscript("b", "/project", [], "recorded"))
+    recording.write(chunk_to_record("x" * 2000, "a"))
     with fill_disk(after=1500):
-        recording.put(chunk_to_record("1", "a"), chunk_to_record("2", "b"), chunk_to_record("3", "a"))
-    assert recording.said("a") == ["x" * 2000]
-    assert recording.said("b") == ["2"]
+        recording.write(chunk_to_record("1", "a"), chunk_to_record("2", "b"), chunk_to_record("3", "a"))
+    assert recording.read_texts_and_notes("a") == ["x" * 2000]
+    assert recording.read_texts_and_notes("b") == ["2"]
     assert len(recording.warnings) == 1
 
 
 def test_a_removed_store_is_created_again_at_the_next_prompt(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.put(*prompted("first"), chunk_to_record("1"))
+    recording.write(*prompted("first"), chunk_to_record("1"))
     shutil.rmtree(recording.store.root)
-    recording.put(chunk_to_record("2"))
+    recording.write(chunk_to_record("2"))
     assert recording.warnings == []
-    recording.put(*prompted("again"), chunk_to_record("3"))
-    assert recording.said() == ["again", "3"]
+    recording.write(*prompted("again"), chunk_to_record("3"))
+    assert recording.read_texts_and_notes() == ["again", "3"]
     assert not recording.is_complete()
     assert len(recording.warnings) == 1
 
@@ -459,17 +459,17 @@ def test_a_gap_is_noted_with_the_next_entry_of_any_session(
 ) -> None:
     now = set_clock(monkeypatch)
     recording.begin("a")
-    recording.put(BeginTranscript("b", "/project", [], "recorded"), chunk_to_record("x" * 2000, "a"))
+    recording.write(BeginTranscript("b", "/project", [], "recorded"), chunk_to_record("x" * 2000, "a"))
     with fill_disk(after=1500):
-        recording.put(chunk_to_record("1", "a"))
+        recording.write(chunk_to_record("1", "a"))
         now.seconds += 10
-        recording.put(chunk_to_record("2", "b"))
+        recording.write(chunk_to_record("2", "b"))
         assert not recording.is_recording()
         assert recording.recorder.has_gap("a")
     now.seconds += 10
-    recording.put(chunk_to_record("3", "b"))
+    recording.write(chunk_to_record("3", "b"))
     assert recording.is_recording()
-    assert recording.said("a") == ["x" * 2000, "gap"]
+    assert recording.read_texts_and_notes("a") == ["x" * 2000, "gap"]
     assert not recording.is_complete("a")
 
 
@@ -479,11 +479,11 @@ def test_a_gap_at_the_end_is_tried_once_more_however_recent_it_is(
     set_clock(monkeypatch)
     recording.begin()
     with fill_disk(after=recording.path().stat().st_size):
-        recording.put(chunk_to_record("1"))
+        recording.write(chunk_to_record("1"))
     recording.recorder.flush()
-    assert recording.said() == []
+    assert recording.read_texts_and_notes() == []
     recording.recorder.finish()
-    assert recording.said() == ["gap"]
+    assert recording.read_texts_and_notes() == ["gap"]
 
 
 def test_a_fork_of_a_session_with_a_gap_has_the_gap(
@@ -491,11 +491,11 @@ def test_a_fork_of_a_session_with_a_gap_has_the_gap(
 ) -> None:
     set_clock(monkeypatch)
     recording.begin()
-    recording.put(*prompted("hello"))
+    recording.write(*prompted("hello"))
     with fill_disk(after=recording.path().stat().st_size):
-        recording.put(chunk_to_record("lost"))
-    recording.put(BeginTranscript("fork", "/project", [], "recorded", parent="s"), chunk_to_record("new", "fork"))
-    assert recording.said("fork") == ["copied", "hello", "gap", "new"]
+        recording.write(chunk_to_record("lost"))
+    recording.write(BeginTranscript("fork", "/project", [], "recorded", parent="s"), chunk_to_record("new", "fork"))
+    assert recording.read_texts_and_notes("fork") == ["copied", "hello", "gap", "new"]
 
 
 def test_a_gap_ends_when_another_process_deletes_its_session(
@@ -503,13 +503,13 @@ def test_a_gap_ends_when_another_process_deletes_its_session(
 ) -> None:
     now = set_clock(monkeypatch)
     recording.begin("a")
-    recording.put(BeginTranscript("b", "/project", [], "recorded"), *prompted("hello", "a"))
+    recording.write(BeginTranscript("b", "/project", [], "recorded"), *prompted("hello", "a"))
     with fill_disk(after=recording.path("a").stat().st_size):
-        recording.put(chunk_to_record("1", "a"))
+        recording.write(chunk_to_record("1", "a"))
     ProxyStore(recording.store.root).delete(recording.recorder.agent_folder, "a", soft=False)
     now.seconds += 10
-    recording.put(chunk_to_record("2", "b"))
-    recording.put(chunk_to_record("3", "b"))
+    recording.write(chunk_to_record("2", "b"))
+    recording.write(chunk_to_record("3", "b"))
     assert recording.is_recording()
     assert list(recording.store.root.glob("transcripts/*/a-*.jsonl")) == []
 
@@ -519,16 +519,16 @@ def test_a_gap_outlives_the_forgetting_of_its_session(
 ) -> None:
     now = set_clock(monkeypatch)
     recording.begin()
-    recording.put(chunk_to_record("one"))
+    recording.write(chunk_to_record("one"))
     folder = recording.path().parent
     aside = folder.rename(folder.with_name("aside"))
     folder.touch()  # no directory: nothing can be opened in it
-    recording.put(
+    recording.write(
         ForgetSession("s"), BeginTranscript("s", None, [], "partial"), chunk_to_record("lost"), ForgetSession("s")
     )
     folder.unlink()
     aside.rename(folder)
     now.seconds += 10
-    recording.put(BeginTranscript("s", None, [], "partial"), chunk_to_record("two"))
-    assert recording.said() == ["one", "gap", "two"]
+    recording.write(BeginTranscript("s", None, [], "partial"), chunk_to_record("two"))
+    assert recording.read_texts_and_notes() == ["one", "gap", "two"]
     assert not recording.is_complete()

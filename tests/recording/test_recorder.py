@@ -26,8 +26,8 @@ from tests.recording.recorder_harness import (
     NAME,
     RecorderHarness,
     chunk_to_record,
+    get_text,
     prompted,
-    text_of,
     update,
 )
 from tests.waiting import SECONDS
@@ -37,21 +37,21 @@ from tests.waiting import SECONDS
 
 def test_entries_of_several_sessions_go_to_their_own_files_in_order(recording: RecorderHarness) -> None:
     recording.begin("a")
-    recording.put(BeginTranscript("b", "/project", [], "recorded"))
-    recording.put(
+    recording.write(BeginTranscript("b", "/project", [], "recorded"))
+    recording.write(
         chunk_to_record("1", "a"),
         chunk_to_record("2", "b"),
         chunk_to_record("3", "a"),
         chunk_to_record("4", "a"),
         chunk_to_record("5", "b"),
     )
-    assert recording.said("a") == ["1", "3", "4"]
-    assert recording.said("b") == ["2", "5"]
+    assert recording.read_texts_and_notes("a") == ["1", "3", "4"]
+    assert recording.read_texts_and_notes("b") == ["2", "5"]
     assert recording.warnings == []
 
 
 def test_the_header_names_the_session_and_its_agent(recording: RecorderHarness) -> None:
-    recording.put(
+    recording.write(
         IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", ["/more"], "recorded"), chunk_to_record("1")
     )
     reading = recording.store.read(recording.recorder.agent_folder, "s")
@@ -69,24 +69,24 @@ def test_the_header_names_the_session_and_its_agent(recording: RecorderHarness) 
 
 def test_an_answer_names_the_method_of_its_request_and_a_note_has_no_peer(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.put(
+    recording.write(
         RecordLine("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt"), RecordNote("s", {"type": "closed"})
     )
-    answer, note = recording.kept()
+    answer, note = recording.read_entries()
     assert (answer["peer"], answer["of"], answer["value"]) == (Peer.AGENT, "session/prompt", {"id": 1, "result": {}})
     assert (note["peer"], note["note"]) == (None, {"type": "closed"})
 
 
 def test_unread_updates_are_kept_line_by_line(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.put(RecordUpdates("s", update("1") + b"\n" + update("2") + b"\n"), chunk_to_record("3"))
-    assert recording.said() == ["1", "2", "3"]
+    recording.write(RecordUpdates("s", update("1") + b"\n" + update("2") + b"\n"), chunk_to_record("3"))
+    assert recording.read_texts_and_notes() == ["1", "2", "3"]
 
 
 def test_a_line_that_is_not_strict_json_is_kept_byte_for_byte(recording: RecorderHarness) -> None:
     raw = b'{"method":"session/update","params":{"a":"\\ud800","n":1.0, "b":\xff"\xff"}}'
     recording.begin()
-    recording.put(RecordLine("s", Peer.AGENT, raw))
+    recording.write(RecordLine("s", Peer.AGENT, raw))
     reading = recording.store.read(recording.recorder.agent_folder, "s")
     [line] = reading.read_lines()
     reading.close()
@@ -96,8 +96,8 @@ def test_a_line_that_is_not_strict_json_is_kept_byte_for_byte(recording: Recorde
 
 def test_nothing_stays_in_a_buffer_after_a_flush(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.put(chunk_to_record("1"))
-    assert text_of(json.loads(recording.path().read_bytes().split(b"\n")[1])["message"]) == "1"
+    recording.write(chunk_to_record("1"))
+    assert get_text(json.loads(recording.path().read_bytes().split(b"\n")[1])["message"]) == "1"
 
 
 def test_a_prompt_marks_its_transcript_for_the_index_and_the_end_of_a_turn_is_reported(
@@ -107,10 +107,10 @@ def test_a_prompt_marks_its_transcript_for_the_index_and_the_end_of_a_turn_is_re
     recording.recorder.on_session_changed = ended.put
     recording.begin()
     assert list(recording.store.root.glob("unindexed/*/*")) == []
-    recording.put(*prompted("hello"))
+    recording.write(*prompted("hello"))
     assert len(list(recording.store.root.glob("unindexed/*/*"))) == 1
     assert ended.empty()
-    recording.put(EndTurn("s"))
+    recording.write(EndTurn("s"))
     assert ended.get(timeout=SECONDS) == "s"
 
 
@@ -121,11 +121,11 @@ def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(reco
     long = RecordUpdates("s", update("long" * 100_000) + b"\n"), chunk_to_record("long" * 100_000)
     answer = RecordLine("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt")
     recording.begin()
-    recording.put(*prompted("hello"), answer, EndTurn("s"))
+    recording.write(*prompted("hello"), answer, EndTurn("s"))
     for effects in ([late[0]], [late[1]], long, [chunk_to_record("later")]):
         recording.store.index_session(recording.recorder.agent_folder, "s")
         assert list(recording.store.root.glob("unindexed/*/*")) == []
-        recording.put(*effects)
+        recording.write(*effects)
         [mark] = recording.store.root.glob("unindexed/*/*")
         assert mark.name == recording.path().stem
     [row] = CommandStore(recording.store.root).list_all()
@@ -136,10 +136,10 @@ def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(reco
 
 def test_updates_of_a_turn_are_written_without_another_mark(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.put(*prompted("hello"))
+    recording.write(*prompted("hello"))
     [mark] = recording.store.root.glob("unindexed/*/*")
     mark.unlink()
-    recording.put(RecordUpdates("s", update("1") + b"\n"), chunk_to_record("2"))
+    recording.write(RecordUpdates("s", update("1") + b"\n"), chunk_to_record("2"))
     assert list(recording.store.root.glob("unindexed/*/*")) == []
 
 
@@ -148,12 +148,12 @@ def test_more_sessions_than_files_may_be_open_are_all_recorded(recording: Record
     recording.begin("first")
     for turn in ("1", "2"):
         for name in names:
-            recording.put(
+            recording.write(
                 *([BeginTranscript(name, "/project", [], "recorded")] if turn == "1" else []),
                 chunk_to_record(turn, name),
             )
     assert len(list_open_below(recording.store.root)) <= MOST_OPEN_FILES
-    assert all(recording.said(name) == ["1", "2"] for name in names)
+    assert all(recording.read_texts_and_notes(name) == ["1", "2"] for name in names)
 
 
 def test_a_delete_includes_entries_added_before_it(recording: RecorderHarness) -> None:
@@ -169,7 +169,9 @@ def test_settled_acts_once_everything_added_is_in_the_files(recording: RecorderH
     recording.recorder.add(chunk_to_record("1"))
     looked: list[bool] = []
     look = lambda: looked.append(lock.locked())  # noqa: E731
-    assert recording.recorder.run_when_written(lock, look, lambda: (lock.locked(), recording.said())) == (True, ["1"])
+    assert recording.recorder.run_when_written(
+        lock, look, lambda: (lock.locked(), recording.read_texts_and_notes())
+    ) == (True, ["1"])
     assert looked == [False]  # the store may hang, and deciding must not wait for it
 
 
@@ -181,13 +183,13 @@ def test_entries_are_forced_to_the_disk_one_by_one_only_on_request(
     recording.begin()
     forced: list[int] = []
     monkeypatch.setattr(os, "fsync", forced.append)
-    recording.put(chunk_to_record("1"))
-    recording.put(chunk_to_record("2"))
+    recording.write(chunk_to_record("1"))
+    recording.write(chunk_to_record("2"))
     assert len(forced) == times
 
 
 def test_a_long_agent_name_does_not_fill_every_header(recording: RecorderHarness) -> None:
-    recording.put(IdentifyAgent("x" * 1024 * 1024, "1" * 1024 * 1024), BeginTranscript("s", None, [], "recorded"))
+    recording.write(IdentifyAgent("x" * 1024 * 1024, "1" * 1024 * 1024), BeginTranscript("s", None, [], "recorded"))
     assert recording.path().stat().st_size < 4096
 
 

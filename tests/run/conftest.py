@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.store.proxy_store import ProxyStore
-from tests.recording.hanging import HangingStore
+from tests.recording.hanging_store import HangingStore
 from tests.recording.recorder_harness import RecorderHarness
 from tests.run.sides import RelayConversation
 

@@ -7,9 +7,9 @@ import pytest
 
 from acp_proxy.store import folder_changes
 from tests.store import transcript_lines
-from tests.store.shelf import Shelf
+from tests.store.concurrent_writers import AGENT
+from tests.store.indexed_transcripts import IndexedTranscripts
 from tests.store.transcript_lines import answer, prompt
-from tests.store.writing import AGENT
 from tests.stored import WholeStore
 
 
@@ -20,10 +20,10 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Iterator[Shelf]:
-    made = Shelf(tmp_path)
-    yield made
-    made.index.close()
+def transcripts(tmp_path: Path) -> Iterator[IndexedTranscripts]:
+    indexed = IndexedTranscripts(tmp_path)
+    yield indexed
+    indexed.index.close()
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from acp_proxy.tools.export.import_file import import_transcript
 from acp_proxy.transcript.appender import Transcript
 from tests.posix import resource
 from tests.store import transcript_lines
-from tests.store.writing import AGENT, ROOT
+from tests.store.concurrent_writers import AGENT, ROOT
 from tests.stored import WholeStore
 from tests.waiting import SECONDS
 

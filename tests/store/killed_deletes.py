@@ -11,8 +11,8 @@ from pathlib import Path
 
 from acp_proxy.store.layout import Layout
 from tests.store import transcript_lines
+from tests.store.concurrent_writers import AGENT, ROOT
 from tests.store.killed_forks import kill_before
-from tests.store.writing import AGENT, ROOT
 from tests.stored import WholeStore
 from tests.waiting import SECONDS
 

@@ -16,8 +16,8 @@ from typing import Any
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
 from tests.store import transcript_lines
+from tests.store.concurrent_writers import AGENT, ROOT
 from tests.store.transcript_lines import answer, prompt
-from tests.store.writing import AGENT, ROOT
 from tests.waiting import SECONDS
 
 _CHANGING = ("write", "pwrite", "copy_file_range", "truncate", "link", "unlink", "rename", "replace", "fsync", "mkdir")

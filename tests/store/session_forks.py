@@ -10,8 +10,8 @@ from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_names import file_name, fork_path
 from acp_proxy.transcript.reader import Reading
 from tests.store import transcript_lines
+from tests.store.concurrent_writers import AGENT
 from tests.store.transcript_lines import answer, prompt
-from tests.store.writing import AGENT
 
 
 def fork_session(store: ProxyStore, parent: str, session: str, *lines: bytes, at: int = 1) -> None:

@@ -12,38 +12,43 @@ from hypothesis import strategies as st
 from acp_proxy.errors import InvalidCursor
 from acp_proxy.store.index import Index
 from tests.store import transcript_lines
-from tests.store.shelf import AGENT, Shelf
+from tests.store.indexed_transcripts import AGENT, IndexedTranscripts
 from tests.strategies import texts, values
 
 
-def cursor_of(shelf: Shelf, cwd: str | None = None) -> str:
+def cursor_of(transcripts: IndexedTranscripts, cwd: str | None = None) -> str:
     for number in range(3):
-        shelf.session(f"s{number}", at=number, cwd="/x")
-    found = shelf.index.select_page(AGENT, cwd, None, transcript_lines.RUN, 1).next
+        transcripts.write_session(f"s{number}", at=number, cwd="/x")
+    found = transcripts.index.select_page(AGENT, cwd, None, transcript_lines.RUN, 1).next
     assert found is not None
     return found
 
 
-def test_a_cursor_is_bound_to_its_filter_and_agent(shelf: Shelf) -> None:
-    unfiltered, filtered = cursor_of(shelf), cursor_of(shelf, "/x")
-    assert shelf.page(None, unfiltered) == shelf.page("/x", filtered) == shelf.page("/x/", filtered) == ["s1", "s0"]
+def test_a_cursor_is_bound_to_its_filter_and_agent(transcripts: IndexedTranscripts) -> None:
+    unfiltered, filtered = cursor_of(transcripts), cursor_of(transcripts, "/x")
+    assert (
+        transcripts.list_ids(None, unfiltered)
+        == transcripts.list_ids("/x", filtered)
+        == transcripts.list_ids("/x/", filtered)
+        == ["s1", "s0"]
+    )
     foreign = [(AGENT, "/x", unfiltered), (AGENT, None, filtered), (AGENT, "/y", filtered), ("other", None, unfiltered)]
     for agent, cwd, cursor in foreign:
         with pytest.raises(InvalidCursor):
-            shelf.index.select_page(agent, cwd, cursor, transcript_lines.RUN)
+            transcripts.index.select_page(agent, cwd, cursor, transcript_lines.RUN)
 
 
-def test_a_cursor_works_in_an_index_made_anew(shelf: Shelf) -> None:
-    cursor = cursor_of(shelf)
-    anew = Shelf(shelf.folder)
+def test_a_cursor_works_in_an_index_made_anew(transcripts: IndexedTranscripts) -> None:
+    cursor = cursor_of(transcripts)
+    anew = IndexedTranscripts(transcripts.folder)
     for number in range(3):
-        anew.add(f"s{number}")
-    assert anew.page(None, cursor) == ["s1", "s0"]
+        anew.index_transcript(f"s{number}")
+    assert anew.list_ids(None, cursor) == ["s1", "s0"]
     anew.index.close()
 
 
-def test_a_cursor_needs_no_quoting(shelf: Shelf) -> None:
-    assert cursor_of(shelf).replace("-", "").replace("_", "").isalnum()
+def test_a_cursor_needs_no_quoting(transcripts: IndexedTranscripts) -> None:
+    assert cursor_of(transcripts).replace("-", "").replace("_", "").isalnum()
 
 
 GARBAGE = [
@@ -67,10 +72,10 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("cursor", GARBAGE, ids=lambda cursor: ascii(cursor)[:12])
-def test_garbage_is_an_invalid_cursor(shelf: Shelf, cursor: str) -> None:
-    cursor_of(shelf)
+def test_garbage_is_an_invalid_cursor(transcripts: IndexedTranscripts, cursor: str) -> None:
+    cursor_of(transcripts)
     with pytest.raises(InvalidCursor):
-        shelf.page(None, cursor)
+        transcripts.list_ids(None, cursor)
 
 
 def opened(cursor: str) -> list[Any]:
@@ -83,8 +88,8 @@ def closed(value: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
 
-def test_a_cursor_of_another_version_or_shape_is_invalid(shelf: Shelf) -> None:
-    version, *rest = opened(cursor_of(shelf))
+def test_a_cursor_of_another_version_or_shape_is_invalid(transcripts: IndexedTranscripts) -> None:
+    version, *rest = opened(cursor_of(transcripts))
     binding, updated, session = rest
     wrong = [
         [version + 1, *rest],
@@ -101,7 +106,7 @@ def test_a_cursor_of_another_version_or_shape_is_invalid(shelf: Shelf) -> None:
     ]
     for value in wrong:
         with pytest.raises(InvalidCursor):
-            shelf.page(None, closed(value))
+            transcripts.list_ids(None, closed(value))
 
 
 @given(st.data(), texts | st.text("abcDEF012-_=", max_size=80) | values.map(closed))
@@ -117,9 +122,9 @@ def test_any_other_text_is_an_invalid_cursor(data: st.DataObject | None, cursor:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_a_damaged_cursor_is_invalid_or_another_position(shelf: Shelf, data: st.DataObject) -> None:
-    whole = cursor_of(shelf)
+def test_a_damaged_cursor_is_invalid_or_another_position(transcripts: IndexedTranscripts, data: st.DataObject) -> None:
+    whole = cursor_of(transcripts)
     at = data.draw(st.integers(0, len(whole) - 1))
     damaged = whole[:at] + data.draw(st.characters() | st.sampled_from("abcxyzABCXYZ0123456789-_")) + whole[at + 1 :]
     with contextlib.suppress(InvalidCursor):
-        assert set(shelf.page(None, damaged)) <= {"s0", "s1", "s2"}
+        assert set(transcripts.list_ids(None, damaged)) <= {"s0", "s1", "s2"}

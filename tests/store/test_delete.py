@@ -1,4 +1,4 @@
-"""Permanent and soft deletes, restores, revived sessions, and the user's titles."""
+"""Permanent and soft deletes, restores and revived sessions."""
 
 import errno
 import json
@@ -24,7 +24,8 @@ from acp_proxy.transcript.appender import Transcript, lock_unused
 from acp_proxy.transcript.file_names import compressed_path, file_name, unfinished_path
 from tests.posix import fcntl
 from tests.store import compressible, killed_deletes, transcript_lines
-from tests.stored import EPOCH, WholeStore, read_files, store_session
+from tests.store.transcript_lines import answer, prompt
+from tests.stored import EPOCH, WholeStore, find_files_with, listed_ids, store_session
 
 AGENT = "agent"
 
@@ -34,13 +35,8 @@ def layout(store: WholeStore) -> Layout:
     return Layout(store.root)
 
 
-def files(store: WholeStore) -> set[str]:
+def list_files(store: WholeStore) -> set[str]:
     return {str(path.relative_to(store.root)) for path in store.root.rglob("*") if path.is_file()}
-
-
-def holding(store: WholeStore, words: str) -> set[str]:
-    """The files that contain these words."""
-    return {str(path.relative_to(store.root)) for path, data in read_files(store.root) if words.encode() in data}
 
 
 def rename(store: WholeStore, session: str, title: str | None) -> None:
@@ -48,8 +44,109 @@ def rename(store: WholeStore, session: str, title: str | None) -> None:
     store.set_listed_title(found, title)
 
 
-def titles_in_bin(store: WholeStore) -> list[tuple[str, str]]:
-    return [(each.session_id, store.summarize_deleted(each).title or "") for each in store.list_deleted()]
+def list_restorable_titles(store: WholeStore) -> list[tuple[str, str]]:
+    return [(deleted.session_id, store.summarize_deleted(deleted).title or "") for deleted in store.list_deleted()]
+
+
+# Permanent deletes.
+
+
+def test_a_deleted_session_is_in_no_file_and_no_list(store: WholeStore) -> None:
+    secret = "a secret of the user"
+    transcript_lines.store_lines(store, AGENT, "s", prompt(secret), answer())
+    assert listed_ids(store) == ["s"]
+    assert find_files_with(store, secret)
+    store.delete(AGENT, "s", soft=False)
+    store.remove_from_index(AGENT, "s")
+    assert listed_ids(store) == []
+    assert store.read_deleted(AGENT) == {"s"}
+    assert not store.is_indexed(AGENT, "s")
+    assert find_files_with(store, secret) == []
+
+
+def test_deleting_an_unknown_or_deleted_id_is_no_error(store: WholeStore) -> None:
+    transcript_lines.store_lines(store, AGENT, "s")
+    for _ in range(3):
+        store.delete(AGENT, "s", soft=False)
+        store.remove_from_index(AGENT, "s")
+        store.delete("an agent without a folder", "unknown", soft=False)
+        store.remove_from_index("an agent without a folder", "unknown")
+    assert store.read_deleted(AGENT) == {"s"}
+    assert store.read_deleted("an agent without a folder") == {"unknown"}
+
+
+def test_a_delete_survives_restarts_and_is_seen_by_other_proxies(store: WholeStore, root: Path) -> None:
+    other = WholeStore(root)
+    transcript_lines.store_lines(store, AGENT, "s")
+    assert listed_ids(other) == ["s"]
+    store.delete(AGENT, "s", soft=False)
+    assert listed_ids(other) == []
+    assert other.read_deleted(AGENT) == WholeStore(root).read_deleted(AGENT) == {"s"}
+
+
+def test_a_deleted_session_is_revived_by_a_lift_or_a_new_begin(store: WholeStore) -> None:
+    for session in ("lifted", "begun"):
+        transcript_lines.store_lines(store, AGENT, session)
+        store.delete(AGENT, session, soft=False)
+    store.lift_delete(AGENT, "lifted")
+    assert store.read_deleted(AGENT) == {"begun"}
+    transcript_lines.store_lines(store, AGENT, "lifted", at=2, fresh=False)
+    transcript_lines.store_lines(store, AGENT, "begun", at=1)
+    assert store.read_deleted(AGENT) == frozenset()
+    assert listed_ids(store) == ["lifted", "begun"]
+
+
+def test_lifting_a_session_that_is_not_deleted_writes_nothing(store: WholeStore, root: Path) -> None:
+    transcript_lines.store_lines(store, AGENT, "s")
+    store.lift_delete(AGENT, "s")
+    assert not (root / "transcripts" / AGENT / "state.jsonl").exists()
+
+
+def test_a_session_set_aside_is_removed_by_its_file(store: WholeStore, root: Path) -> None:
+    transcript_lines.store_lines(store, AGENT, "1", prompt("old"), answer())
+    transcript_lines.store_lines(store, AGENT, "1", prompt("new", at=1), answer(at=1))
+    new, old = store.list_all()
+    store.delete_listed(old, soft=False)
+    assert [row.title for row in store.list_all()] == ["new"]
+    assert listed_ids(store) == ["1"]
+    store.delete_listed(new, soft=False)
+    assert store.list_all() == []
+    assert list(root.glob("transcripts/*/*~*")) == []
+    assert store.read_deleted(AGENT) == {"1"}
+
+
+def test_a_deleted_session_gets_no_new_file(store: WholeStore, root: Path) -> None:
+    transcript_lines.store_lines(store, AGENT, "s")
+    store.delete(AGENT, "s", soft=False)
+    with pytest.raises(Deleted):
+        store.open_to_append(AGENT, transcript_lines.header("s"), is_new=False)
+    assert not list(root.glob("transcripts/*/s-*"))
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_an_interrupted_delete_is_finished_before_the_session_is_revived(
+    store: WholeStore, root: Path, fresh: bool
+) -> None:
+    transcript_lines.store_lines(store, AGENT, "s", prompt("a secret of the user"), answer())
+    [path] = root.glob("transcripts/*/s-*")
+    before = path.read_bytes()
+    store.delete(AGENT, "s", soft=False)
+    path.write_bytes(before)  # as if killed between the two steps
+    if not fresh:
+        store.lift_delete(AGENT, "s")
+    store.open_to_append(AGENT, transcript_lines.header("s"), is_new=fresh).close()
+    assert find_files_with(store, "secret") == []
+    assert not list(root.glob("transcripts/*/*~*"))
+
+
+def test_a_delete_works_without_a_mark(store: WholeStore, root: Path) -> None:
+    transcript_lines.store_lines(store, AGENT, "s")
+    assert listed_ids(store) == ["s"]
+    shutil.rmtree(root / "unindexed")
+    (root / "unindexed").touch()
+    store.delete(AGENT, "s", soft=False)
+    assert not list(root.glob("transcripts/*/s-*"))
+    assert store.read_deleted(AGENT) == {"s"}
 
 
 # Soft deletes.
@@ -91,10 +188,10 @@ def test_a_soft_delete_keeps_a_compressed_transcript_compressed(store: WholeStor
 def test_a_second_soft_delete_changes_nothing(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
-    before = files(store)
+    before = list_files(store)
     store.delete(AGENT, "s", soft=True)
     store.delete(AGENT, "never heard of", soft=True)
-    assert {name for name in files(store) if name.startswith("deleted/")} <= before
+    assert {name for name in list_files(store) if name.startswith("deleted/")} <= before
     assert len(store.list_deleted()) == 1
 
 
@@ -104,11 +201,11 @@ def test_a_permanent_delete_removes_every_soft_deleted_transcript_of_the_id(stor
         transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt(text, session="s"), fresh=False)
         rename(store, "s", f"titled {text}")
         store.delete(AGENT, "s", soft=True)
-    assert titles_in_bin(store) == [("s", "titled second secret"), ("s", "titled first secret")]
+    assert list_restorable_titles(store) == [("s", "titled second secret"), ("s", "titled first secret")]
     store.delete(AGENT, "s", soft=False)
     store.list_all()
     assert store.list_deleted() == []
-    assert holding(store, "secret") == set()
+    assert find_files_with(store, "secret") == []
 
 
 def test_only_ids_times_and_the_uid_stay_after_a_permanent_delete(store: WholeStore) -> None:
@@ -133,7 +230,7 @@ def test_only_ids_times_and_the_uid_stay_after_a_permanent_delete(store: WholeSt
         {"event": "pinned", "sessionId": "s"},
         {"event": "deleted", "sessionId": "s", "uid": transcript_lines.UID},
     ]
-    assert files(store) == files(empty)
+    assert list_files(store) == list_files(empty)
 
 
 def test_a_soft_deleted_session_can_be_deleted_permanently_by_itself(store: WholeStore) -> None:
@@ -145,17 +242,17 @@ def test_a_soft_deleted_session_can_be_deleted_permanently_by_itself(store: Whol
     [one] = store.list_deleted()
     store.delete_permanently(one)
     assert [row.title for row in store.list_all()] == ["hello"]
-    assert holding(store, "secret") == set()
+    assert find_files_with(store, "secret") == []
 
 
-@pytest.mark.parametrize("in_bin", [False, True])
+@pytest.mark.parametrize("is_soft_deleted", [False, True])
 def test_a_delete_is_forced_to_the_disk_before_it_returns(
-    store: WholeStore, monkeypatch: pytest.MonkeyPatch, in_bin: bool
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch, is_soft_deleted: bool
 ) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
     journal, forced = store.root / "transcripts" / AGENT / "state.jsonl", list[tuple[int, int]]()
     [row] = store.list_all()
-    if in_bin:
+    if is_soft_deleted:
         store.delete_listed(row, soft=True)
     [*deleted] = store.list_deleted()
 
@@ -164,7 +261,7 @@ def test_a_delete_is_forced_to_the_disk_before_it_returns(
         forced.append((found.st_ino, found.st_size))
 
     monkeypatch.setattr(os, "fsync", fsync)
-    if in_bin:
+    if is_soft_deleted:
         store.delete_permanently(deleted[0])
     else:
         store.delete_listed(row, soft=False)
@@ -210,7 +307,7 @@ def test_backups_are_deleted_and_restored_with_their_transcript(store: WholeStor
     store.delete(AGENT, "s", soft=True)
     _, first = store.list_deleted()
     store.delete_permanently(first)
-    assert holding(store, "as it was") == set()
+    assert find_files_with(store, "as it was") == []
     store.lift_delete(AGENT, "s")
     transcript_lines.store_lines(store, AGENT, "s", fresh=False)
     copy.write_text("as it was")
@@ -244,7 +341,7 @@ def test_deleting_a_session_set_aside_deletes_its_backups(store: WholeStore, lay
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
     [older] = [row for row in store.list_all() if row.title == "first"]
     store.delete_listed(older, soft=False)
-    assert holding(store, "as it was") == set()
+    assert find_files_with(store, "as it was") == []
 
 
 def test_the_next_compression_removes_leftovers_beside_a_soft_deleted_session(
@@ -287,17 +384,17 @@ def test_a_crash_at_any_moment_leaves_the_session_before_or_after(tmp_path: Path
             [(where, name, title)] = found
             [backup] = [path.name for path in (root / "backups").rglob("*") if path.is_file()]
             assert (title, backup.partition(".")[0]) == ("secret title", name)
-            assert len(holding(store, "secret words")) >= 1
+            assert len(find_files_with(store, "secret words")) >= 1
             outcomes.append(where)
         else:
-            assert holding(store, "secret") == set()
+            assert find_files_with(store, "secret") == []
             outcomes.append("gone")
         for one in store.list_deleted():
             store.delete_permanently(one)
         for row in store.list_all():
             store.delete_listed(row, soft=False)
         assert store.list_all() == []
-        assert holding(store, "secret") == set()
+        assert find_files_with(store, "secret") == []
     before, *_, after = outcomes
     assert before != after
     assert outcomes == sorted(outcomes, key=[before, after].index)
@@ -329,41 +426,7 @@ def test_an_interrupted_permanent_delete_is_finished_by_the_next_list(
     other = WholeStore(store.root)
     assert other.list_all() == []
     assert other.list_deleted() == []
-    assert holding(other, "secret") == set()
-
-
-# Titles.
-
-
-def test_a_title_belongs_to_its_transcript_even_if_the_id_is_reused(store: WholeStore) -> None:
-    store_session(store, "s", ("first", []), agent="one", at=EPOCH)
-    [row] = store.list_all()
-    store.set_listed_title(row, "The first")
-    other = WholeStore(store.root)
-    assert [row.title for row in other.list_all()] == ["The first"]
-    store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
-    assert [row.title for row in other.list_all()] == ["second", "The first"]
-    [older] = [row for row in store.list_all() if row.title == "The first"]
-    store.delete_listed(older, soft=False)
-    assert holding(store, "The first") == set()
-
-
-def test_a_new_session_of_a_deleted_id_has_no_user_title(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, "s")
-    rename(store, "s", "Mine")
-    store.delete(AGENT, "s", soft=False)
-    store.lift_delete(AGENT, "s")
-    transcript_lines.store_lines(store, AGENT, "s", fresh=False)
-    assert [row.title for row in store.list_all()] == ["hello"]
-
-
-def test_a_deleted_session_cannot_be_renamed(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, "s")
-    [row] = store.list_all()
-    store.delete(AGENT, "s", soft=False)
-    with pytest.raises(FileNotFoundError):
-        store.set_listed_title(row, "Mine")
-    assert holding(store, "Mine") == set()
+    assert find_files_with(other, "secret") == []
 
 
 def test_backups_of_the_journal_are_deleted_with_the_titles_in_them(store: WholeStore, layout: Layout) -> None:
@@ -374,11 +437,11 @@ def test_backups_of_the_journal_are_deleted_with_the_titles_in_them(store: Whole
     state.write_bytes(b"\0\0\0\n" + state.read_bytes())
     for finding in verify_store(store):
         repair_finding(store, finding)
-    assert len(holding(store, "secret title")) == 2
+    assert len(find_files_with(store, "secret title")) == 2
     store.delete(AGENT, "other", soft=False)
-    assert len(holding(store, "secret title")) == 2
+    assert len(find_files_with(store, "secret title")) == 2
     store.delete(AGENT, "s", soft=False)
-    assert holding(store, "secret title") == set()
+    assert find_files_with(store, "secret title") == []
 
 
 # Sessions in use.
@@ -422,7 +485,7 @@ def test_an_unreadable_transcript_is_not_listed_as_restorable(store: WholeStore,
         store.delete(AGENT, session, soft=True)
     [broken] = [each for each in store.list_deleted() if each.session_id == "broken"]
     layout.soft_deleted_path(AGENT, broken.name).write_bytes(b"\0" * 100)
-    assert [each.session_id for each in store.list_deleted()] == ["s"]
+    assert [deleted.session_id for deleted in store.list_deleted()] == ["s"]
     assert isinstance(store.list_deleted()[0], DeletedSession)
     assert [finding.name for finding in verify_store(store) if finding.is_damage] == [broken.name]
 
@@ -501,7 +564,7 @@ def test_a_removal_whose_end_finds_no_room_removes_no_later_session(
 def test_an_interrupted_permanent_delete_is_finished_on_a_full_disk_whatever_else_is(
     store: WholeStore, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That makes room for the note that a removal from the bin is complete."""
+    """That makes room for the note that a removal is complete."""
 
     def find_no_room(*_: object, **more: object) -> None:
         raise OSError(errno.ENOSPC, "full")
@@ -509,17 +572,17 @@ def test_an_interrupted_permanent_delete_is_finished_on_a_full_disk_whatever_els
     def crash(*_: object) -> None:
         raise Crash
 
-    for session in ("in bin", "s"):
+    for session in ("removed", "s"):
         transcript_lines.store_lines(store, AGENT, session)
-    store.delete(AGENT, "in bin", soft=True)
-    [in_bin] = store.list_deleted()
+    store.delete(AGENT, "removed", soft=True)
+    [deleted] = store.list_deleted()
     with monkeypatch.context() as killed:
         killed.setattr(Layout, "remove_transcript", crash)
         with pytest.raises(Crash):
             store.delete(AGENT, "s", soft=False)
     with monkeypatch.context() as full:
         full.setattr(Journal, "append_title", find_no_room)
-        delete.delete_permanently(layout, AGENT, "in bin", in_bin.name, only_on_this_machine=False)
+        delete.delete_permanently(layout, AGENT, "removed", deleted.name, only_on_this_machine=False)
         assert layout.has_transcript(AGENT, file_name("s"))
         full.setattr(Journal, "append", find_no_room)
         assert WholeStore(store.root).list_all() == []
@@ -538,67 +601,3 @@ def test_a_prune_works_on_a_full_disk(full_store: WholeStore) -> None:
     assert reasons == [None]
     assert full_store.read_deleted(chosen[0].agent_folder) == {"a"}
     assert free_bytes(full_store) > before
-
-
-# Archived sessions.
-
-
-def archived(store: WholeStore) -> list[str | None]:
-    return [row.title for row in store.list_newest(archived=True)]
-
-
-def test_an_archived_session_is_in_no_page_and_stays_archived_when_the_index_is_rebuilt(store: WholeStore) -> None:
-    for number, session in enumerate("abc"):
-        store_session(store, session, (session, []), agent=AGENT, at=EPOCH + number)
-    [_, row, _] = store.list_all()
-    store.set_listed_archived(row, True)
-    store.set_listed_archived(row, True)
-    for path in store.root.glob("index*"):
-        path.unlink()
-    other = WholeStore(store.root)
-    folder = row.agent_folder
-    assert [one.session_id for one in other.list_page(folder, None, None, "").rows] == ["c", "a"]
-    assert [one.session_id for one in other.list_newest(archived=False)] == ["c", "a"]
-    assert [(one.session_id, one.is_archived) for one in other.list_all()] == [("c", False), ("b", True), ("a", False)]
-    other.set_listed_archived(row, False)
-    assert [one.session_id for one in store.list_page(folder, None, None, "").rows] == ["c", "b", "a"]
-
-
-def test_pages_are_full_without_archived_sessions(store: WholeStore) -> None:
-    for number, session in enumerate("abcdef"):
-        store_session(store, session, (session, []), agent=AGENT, at=EPOCH + number)
-    for row in store.list_all()[1:4]:
-        store.set_listed_archived(row, True)
-    [folder] = store.list_agents()
-    hidden = store.read_state(folder).archived
-    page = store.index.catch_up_and_query(lambda index: index.select_page(folder, None, None, "", 2, hidden), folder)
-    assert [row.session_id for row in page.rows] == ["f", "b"]
-    page = store.index.catch_up_and_query(
-        lambda index: index.select_page(folder, None, page.next, "", 2, hidden), folder
-    )
-    assert ([row.session_id for row in page.rows], page.next) == (["a"], None)
-
-
-def test_an_archived_session_stays_archived_when_its_id_is_used_again(store: WholeStore) -> None:
-    store_session(store, "s", ("first", []), agent="one", at=EPOCH)
-    store.set_listed_archived(store.list_all()[0], True)
-    store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
-    assert archived(store) == ["first"]
-    [older] = store.list_newest(archived=True)
-    store.delete_listed(older, soft=False)
-    assert [row.title for row in store.list_all()] == ["second"]
-    assert store.read_state(older.agent_folder).archived == {}
-
-
-@pytest.mark.parametrize("soft", [True, False])
-def test_a_deleted_session_is_not_archived(store: WholeStore, soft: bool) -> None:
-    transcript_lines.store_lines(store, AGENT, "s")
-    [row] = store.list_all()
-    store.set_listed_archived(row, True)
-    store.delete_listed(row, soft=soft)
-    with pytest.raises(FileNotFoundError):
-        store.set_listed_archived(row, True)
-    if soft:
-        store.restore(store.list_deleted()[0])
-        assert [one.is_archived for one in store.list_all()] == [False]
-    assert archived(store) == []

@@ -22,6 +22,7 @@ from acp_proxy.transcript.private_files import lock, lock_folder
 from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.rewinds import Point
 from tests.store import killed_forks, transcript_lines
+from tests.store.concurrent_writers import AGENT, ROOT
 from tests.store.session_forks import (
     begin_fork,
     fork_session,
@@ -31,7 +32,6 @@ from tests.store.session_forks import (
     read_prompts,
 )
 from tests.store.transcript_lines import answer, prompt
-from tests.store.writing import AGENT, ROOT
 from tests.stored import WholeStore, listed_ids
 
 TOKEN = "ghp_" + "a1B2" * 9

@@ -11,8 +11,8 @@ from acp_proxy.store.journal import ARCHIVED, DELETED, LIFTED, RESTORED, TITLED,
 from acp_proxy.transcript.file_names import file_name, make_soft_deleted_name
 from tests.opened import list_open_below
 from tests.store import transcript_lines
+from tests.store.concurrent_writers import run_together
 from tests.store.full_disk import run_on_full_disk
-from tests.store.writing import run_together
 from tests.strategies import texts
 
 ODD_IDS = [

@@ -1,4 +1,4 @@
-"""The store as a whole: its access, its agents, its sessions, deletes, and the paged list."""
+"""The store as a whole: its access, its agents, its sessions, and the paged list."""
 
 import errno
 import os
@@ -13,13 +13,12 @@ import pytest
 from acp_proxy.errors import NewerFormat, StoreRefused
 from acp_proxy.protocol import acp
 from acp_proxy.store.completion_query import CompletionQuery
-from acp_proxy.store.open_session import Deleted
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading
 from tests.store import transcript_lines
+from tests.store.concurrent_writers import AGENT, run_together
 from tests.store.transcript_lines import answer, prompt
-from tests.store.writing import AGENT, run_together
 from tests.stored import WholeStore, listed_ids
 from tests.tools.search.stored_searches import find_turns, store_turns
 
@@ -35,10 +34,6 @@ def spoken(reading: Reading) -> list[str | None]:
         return [acp.text(block[0], "text") for block in blocks if isinstance(block, list)]
     finally:
         reading.close()
-
-
-def files(root: Path) -> list[str]:
-    return sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
 
 
 # The directory.
@@ -417,107 +412,6 @@ def test_a_transcript_set_aside_during_the_reopening_is_found(store: WholeStore,
         again = store.reopen(AGENT, "1", identity)
     assert again.path.stem == f"{path.stem}~1"
     again.close()
-
-
-# Deletes.
-
-
-def test_a_deleted_session_is_in_no_file_and_no_list(store: WholeStore, root: Path) -> None:
-    secret = "a secret of the user"
-    transcript_lines.store_lines(store, AGENT, "s", prompt(secret), answer())
-    assert listed_ids(store) == ["s"]
-    assert secret.encode() in b"".join((root / file).read_bytes() for file in files(root))
-    store.delete(AGENT, "s", soft=False)
-    store.remove_from_index(AGENT, "s")
-    assert listed_ids(store) == []
-    assert store.read_deleted(AGENT) == {"s"}
-    assert not store.is_indexed(AGENT, "s")
-    assert secret.encode() not in b"".join((root / file).read_bytes() for file in files(root))
-
-
-def test_deleting_an_unknown_or_deleted_id_is_no_error(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, "s")
-    for _ in range(3):
-        store.delete(AGENT, "s", soft=False)
-        store.remove_from_index(AGENT, "s")
-        store.delete("an agent without a folder", "unknown", soft=False)
-        store.remove_from_index("an agent without a folder", "unknown")
-    assert store.read_deleted(AGENT) == {"s"}
-    assert store.read_deleted("an agent without a folder") == {"unknown"}
-
-
-def test_a_delete_survives_restarts_and_is_seen_by_other_proxies(store: WholeStore, root: Path) -> None:
-    other = WholeStore(root)
-    transcript_lines.store_lines(store, AGENT, "s")
-    assert listed_ids(other) == ["s"]
-    store.delete(AGENT, "s", soft=False)
-    assert listed_ids(other) == []
-    assert other.read_deleted(AGENT) == WholeStore(root).read_deleted(AGENT) == {"s"}
-
-
-def test_a_deleted_session_is_revived_by_a_lift_or_a_new_begin(store: WholeStore) -> None:
-    for session in ("lifted", "begun"):
-        transcript_lines.store_lines(store, AGENT, session)
-        store.delete(AGENT, session, soft=False)
-    store.lift_delete(AGENT, "lifted")
-    assert store.read_deleted(AGENT) == {"begun"}
-    transcript_lines.store_lines(store, AGENT, "lifted", at=2, fresh=False)
-    transcript_lines.store_lines(store, AGENT, "begun", at=1)
-    assert store.read_deleted(AGENT) == frozenset()
-    assert listed_ids(store) == ["lifted", "begun"]
-
-
-def test_lifting_a_session_that_is_not_deleted_writes_nothing(store: WholeStore, root: Path) -> None:
-    transcript_lines.store_lines(store, AGENT, "s")
-    store.lift_delete(AGENT, "s")
-    assert not (root / "transcripts" / AGENT / "state.jsonl").exists()
-
-
-def test_a_session_set_aside_is_removed_by_its_file(store: WholeStore, root: Path) -> None:
-    transcript_lines.store_lines(store, AGENT, "1", prompt("old"), answer())
-    transcript_lines.store_lines(store, AGENT, "1", prompt("new", at=1), answer(at=1))
-    new, old = store.list_all()
-    store.delete_listed(old, soft=False)
-    assert [row.title for row in store.list_all()] == ["new"]
-    assert listed_ids(store) == ["1"]
-    store.delete_listed(new, soft=False)
-    assert store.list_all() == []
-    assert list(root.glob("transcripts/*/*~*")) == []
-    assert store.read_deleted(AGENT) == {"1"}
-
-
-def test_a_deleted_session_gets_no_new_file(store: WholeStore, root: Path) -> None:
-    transcript_lines.store_lines(store, AGENT, "s")
-    store.delete(AGENT, "s", soft=False)
-    with pytest.raises(Deleted):
-        store.open_to_append(AGENT, transcript_lines.header("s"), is_new=False)
-    assert not list(root.glob("transcripts/*/s-*"))
-
-
-@pytest.mark.parametrize("fresh", [False, True])
-def test_an_interrupted_delete_is_finished_before_the_session_is_revived(
-    store: WholeStore, root: Path, fresh: bool
-) -> None:
-    transcript_lines.store_lines(store, AGENT, "s", prompt("a secret of the user"), answer())
-    [path] = root.glob("transcripts/*/s-*")
-    before = path.read_bytes()
-    store.delete(AGENT, "s", soft=False)
-    path.write_bytes(before)  # as if killed between the two steps
-    if not fresh:
-        store.lift_delete(AGENT, "s")
-    store.open_to_append(AGENT, transcript_lines.header("s"), is_new=fresh).close()
-    assert b"secret" not in b"".join((root / file).read_bytes() for file in files(root))
-    assert not list(root.glob("transcripts/*/*~*"))
-
-
-def test_a_delete_works_without_a_mark(store: WholeStore, root: Path) -> None:
-    transcript_lines.store_lines(store, AGENT, "s")
-    assert listed_ids(store) == ["s"]
-    shutil.rmtree(root / "unindexed")
-    (root / "unindexed").touch()
-    store.delete(AGENT, "s", soft=False)
-    assert not list(root.glob("transcripts/*/s-*"))
-    assert store.read_deleted(AGENT) == {"s"}
 
 
 # Known sessions, and unreadable ones.

@@ -32,9 +32,9 @@ from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading
 from tests.store import transcript_lines
+from tests.store.concurrent_writers import AGENT, run_together
 from tests.store.full_disk import run_on_full_disk
 from tests.store.transcript_lines import agent_chunk, answer, prompt
-from tests.store.writing import AGENT, run_together
 from tests.stored import WholeStore, listed_ids, read_files
 from tests.waiting import SECONDS
 

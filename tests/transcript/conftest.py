@@ -1,5 +1,5 @@
 """The fixtures of stores."""
 
-from tests.store.conftest import parent, settled, shelf
+from tests.store.conftest import parent, settled, transcripts
 
-__all__ = ["parent", "settled", "shelf"]
+__all__ = ["parent", "settled", "transcripts"]

@@ -11,10 +11,10 @@ from acp_proxy.transcript import private_files
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.reader import Reading
 from tests.store import transcript_lines
+from tests.store.concurrent_writers import run_together
+from tests.store.concurrent_writers import text as written_text
 from tests.store.full_disk import run_on_full_disk
-from tests.store.writing import run_together
-from tests.store.writing import text as written_text
-from tests.transcript.transcript_file import HEADER, append, open_to_read, read_lines, read_texts, text_of
+from tests.transcript.transcript_file import HEADER, append_lines, open_to_read, read_lines, read_texts, text_of
 from tests.waiting import SECONDS
 
 
@@ -34,7 +34,7 @@ def test_an_existing_transcript_is_continued_with_its_header(path: Path) -> None
     transcript = Transcript(path, transcript_lines.header("another", "/elsewhere"))
     transcript.append(transcript_lines.agent_chunk("one"))
     transcript.close()
-    append(path, transcript_lines.agent_chunk("two"))
+    append_lines(path, transcript_lines.agent_chunk("two"))
     assert path.read_bytes() == HEADER + transcript_lines.agent_chunk("one") + transcript_lines.agent_chunk("two")
 
 
@@ -73,7 +73,7 @@ def test_an_appended_line_can_be_read_at_once(path: Path) -> None:
 )
 def test_an_append_after_a_torn_line_begins_a_new_line(path: Path, torn: bytes) -> None:
     path.write_bytes(HEADER + transcript_lines.agent_chunk("one") + torn)
-    append(path, transcript_lines.agent_chunk("two"), transcript_lines.agent_chunk("three"))
+    append_lines(path, transcript_lines.agent_chunk("two"), transcript_lines.agent_chunk("three"))
     assert path.read_bytes() == HEADER + transcript_lines.agent_chunk(
         "one"
     ) + torn + b"\n" + transcript_lines.agent_chunk("two") + transcript_lines.agent_chunk("three")
@@ -106,12 +106,12 @@ def test_a_half_written_header_is_waited_for(path: Path) -> None:
     private_files.lock(fd)  # like the process that writes it
     os.write(fd, HEADER[:20])
 
-    def append() -> None:
+    def append_line() -> None:
         transcript = Transcript(path, transcript_lines.header())
         transcript.append(transcript_lines.agent_chunk("mine"))
         transcript.close()
 
-    other = threading.Thread(target=append)
+    other = threading.Thread(target=append_line)
     other.start()
     other.join(0.2)  # it would end by now if it did not wait
     os.ftruncate(fd, 0)  # as if there were no room for the rest

@@ -24,7 +24,7 @@ from acp_proxy.transcript.rewinds import MARKS
 from tests.opened import list_open_below
 from tests.store import transcript_lines
 from tests.strategies import messages
-from tests.transcript.transcript_file import HEADER, append, open_to_read, read_lines, read_texts, text_of
+from tests.transcript.transcript_file import HEADER, append_lines, open_to_read, read_lines, read_texts, text_of
 
 MORE_THAN_A_READ = 200_000
 
@@ -74,7 +74,7 @@ def test_a_header_longer_than_one_read_is_whole(path: Path) -> None:
 def test_later_lines_are_read_after_measuring_again(path: Path) -> None:
     path.write_bytes(HEADER + transcript_lines.agent_chunk("one"))
     with open_to_read(path) as opened:
-        append(path, transcript_lines.agent_chunk("two"))
+        append_lines(path, transcript_lines.agent_chunk("two"))
         assert [text_of(line) for line in opened.read_lines()] == ["one"]
         opened.measure()
         assert [text_of(line) for line in opened.read_lines()] == ["one", "two"]
@@ -101,7 +101,7 @@ def test_the_age_counts_from_the_last_write(path: Path) -> None:
     os.utime(path, (1000, 1000))
     with open_to_read(path) as opened:
         assert opened.measure_age(1060.5) == 60.5
-    append(path, transcript_lines.agent_chunk("one"))
+    append_lines(path, transcript_lines.agent_chunk("one"))
     with open_to_read(path) as opened:
         assert opened.measure_age(time.time()) < 1000
 
@@ -160,7 +160,7 @@ def test_a_long_transcript_is_searched_in_steps(path: Path, before: int) -> None
     )
     with open_to_read(path) as opened:
         assert opened.search()
-        append(path, transcript_lines.note(NoteType.GAP))
+        append_lines(path, transcript_lines.note(NoteType.GAP))
         assert opened.is_still_complete, "what was appended counts from the next measuring on"
         opened.measure()
         assert not opened.is_still_complete
@@ -245,7 +245,7 @@ def test_a_gap_written_during_the_reading_counts(path: Path) -> None:
     path.write_bytes(HEADER)
     with open_to_read(path) as opened:
         assert opened.is_complete
-        append(path, transcript_lines.note(NoteType.GAP))
+        append_lines(path, transcript_lines.note(NoteType.GAP))
         assert not opened.is_complete
 
 
@@ -266,7 +266,7 @@ def test_a_file_cut_in_its_last_lines_is_read_up_to_the_cut(path: Path, monkeypa
         assert len([line for line in found if line.entry is not None]) == intact
         assert all(line.is_whole for line in found[:-1])
         assert found[-1].is_whole is (data[size - 1 : size] == b"\n")
-        append(path, transcript_lines.agent_chunk("more"))
+        append_lines(path, transcript_lines.agent_chunk("more"))
         assert read_texts(path)[-1] == "more"
         assert len([line for line in read_lines(path) if line.entry is not None]) == intact + 1
 
@@ -311,7 +311,7 @@ def test_no_damage_makes_reading_raise(tmp_path: Path, said: list[object], data:
     ends = {line.number: line.end for line in found}
     assert list(ends.items()) == sorted({(line.number, line.end) for line in found})
     assert list(ends.values()) == sorted(set(ends.values()))
-    append(path, transcript_lines.agent_chunk("more"))
+    append_lines(path, transcript_lines.agent_chunk("more"))
     assert read_texts(path)[-1] == "more"
 
 

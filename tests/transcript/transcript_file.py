@@ -44,7 +44,7 @@ def text_of(line: Line) -> str | None:
     return acp.text(acp.member(update, "content"), "text")
 
 
-def append(path: Path, *lines: bytes) -> None:
+def append_lines(path: Path, *lines: bytes) -> None:
     """Append lines to a transcript, one by one."""
     transcript = Transcript(path)
     for line in lines:

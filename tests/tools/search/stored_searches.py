@@ -6,8 +6,8 @@ from acp_proxy.tools.search import query
 from acp_proxy.tools.search.search import SearchRequest, SearchResult, search_store
 from acp_proxy.transcript.file_names import file_name
 from tests.store import transcript_lines
+from tests.store.concurrent_writers import AGENT
 from tests.store.transcript_lines import answer, prompt
-from tests.store.writing import AGENT
 from tests.stored import WholeStore, read_files
 
 SECRET = "z9q7x5w3v1t8r6p4n2"

@@ -13,8 +13,8 @@ from acp_proxy.tools.search.call_search import CallQuery, search_calls
 from acp_proxy.tools.search.search import SearchRequest
 from acp_proxy.transcript.file_names import file_name
 from tests.store import transcript_lines
+from tests.store.concurrent_writers import AGENT
 from tests.store.transcript_lines import prompt
-from tests.store.writing import AGENT
 from tests.stored import WholeStore
 from tests.tools.search.stored_searches import SECRET, append, find_files_with, list_tables, search
 

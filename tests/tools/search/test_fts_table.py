@@ -18,8 +18,8 @@ from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.search import search as search_search
 from acp_proxy.transcript.file_names import file_name, find_table_digit
 from tests.store import compressible, transcript_lines
+from tests.store.concurrent_writers import AGENT
 from tests.store.transcript_lines import agent_chunk, prompt
-from tests.store.writing import AGENT
 from tests.stored import WholeStore
 from tests.tools.search.stored_searches import (
     DELETES,

@@ -11,8 +11,8 @@ from acp_proxy.tools.search import search as search_search
 from acp_proxy.tools.search.search import Hit, SearchRequest, search_store
 from acp_proxy.transcript.file_names import file_name
 from tests.store import compressible, transcript_lines
+from tests.store.concurrent_writers import AGENT
 from tests.store.transcript_lines import agent_chunk, answer, info, prompt
-from tests.store.writing import AGENT
 from tests.stored import WholeStore
 from tests.tools.search.stored_searches import append, find_turns, list_tables, search, store_turns
 

@@ -20,8 +20,8 @@ from acp_proxy.views.conversation import read_parts
 from acp_proxy.views.passages import CallText, make_passages
 from acp_proxy.views.tool_calls import strip_fence
 from tests.store import compressible, transcript_lines
+from tests.store.concurrent_writers import AGENT
 from tests.store.transcript_lines import agent_chunk, answer, note, prompt, update
-from tests.store.writing import AGENT
 from tests.stored import WholeStore
 from tests.tools.search.stored_searches import (
     DELETES,

@@ -24,7 +24,7 @@ from acp_proxy.tools.sync.membership import SyncMembership
 from acp_proxy.tools.sync.object_store import SealedLogs
 from acp_proxy.tools.sync.state_db import SyncState
 from acp_proxy.tools.sync.sync_store import SyncStore
-from tests.store.writing import ROOT
+from tests.store.concurrent_writers import ROOT
 from tests.stored import WholeStore, store_session
 from tests.tools.sync.homes import Home
 from tests.waiting import SECONDS

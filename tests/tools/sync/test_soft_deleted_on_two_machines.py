@@ -1,4 +1,4 @@
-"""The bin on two machines, played at random: what was removed for good comes back on none, and nothing leaves early."""
+"""Soft-deleted sessions on two machines, at random: what was removed comes back on none, and nothing leaves early."""
 
 import os
 import shutil

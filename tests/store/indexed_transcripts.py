@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from acp_proxy.store.index import Index, ListedSession
 from acp_proxy.store.queries import ListFilter, list_newest
-from acp_proxy.tools.maintenance.verify import matches_index
+from acp_proxy.tools.maintenance import verify
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading
@@ -17,7 +17,7 @@ AGENT = "agent"
 T = TypeVar("T")
 
 
-class Shelf:
+class IndexedTranscripts:
     """Transcripts of one agent, and an index of them."""
 
     def __init__(self, folder: Path, index: Path | None = None) -> None:
@@ -27,50 +27,50 @@ class Shelf:
     def path(self, session: str) -> Path:
         return self.folder / f"{file_name(session)}.jsonl"
 
-    def add(self, session: str, name: str | None = None, agent: str = AGENT) -> bool:
-        """Index a transcript as it is; whether it needs no mark."""
+    def index_transcript(self, session: str, name: str | None = None, agent: str = AGENT) -> bool:
+        """Update the row of a transcript as it is now. False: its session keeps its mark, to be read again."""
         reading = Reading(self.path(session))
         try:
             return self.index.put_row(agent, name or file_name(session), reading)
         finally:
             reading.close()
 
-    def agrees(self, session: str) -> bool:
+    def matches_index(self, session: str) -> bool:
         reading = Reading(self.path(session))
         try:
-            return matches_index(self.index, AGENT, file_name(session), reading)
+            return verify.matches_index(self.index, AGENT, file_name(session), reading)
         finally:
             reading.close()
 
     def write(self, session: str, *lines: bytes, header: file_format.Header | None = None) -> bool:
         header = header or transcript_lines.header(session)
         self.path(session).write_bytes(file_format.encode_header(header) + b"".join(lines))
-        return self.add(session)
+        return self.index_transcript(session)
 
     def append(self, session: str, *lines: bytes) -> bool:
         with self.path(session).open("ab") as file:
             file.write(b"".join(lines))
-        return self.add(session)
+        return self.index_transcript(session)
 
-    def session(self, session: str, *, at: int = 0, cwd: str | None = transcript_lines.CWD) -> None:
+    def write_session(self, session: str, *, at: int = 0, cwd: str | None = transcript_lines.CWD) -> None:
         """Write a session with one turn."""
         self.write(session, prompt("x", at=at), answer(at=at), header=transcript_lines.header(session, cwd))
 
-    def page(self, cwd: str | None = None, cursor: str | None = None, size: int = 500) -> list[str]:
+    def list_ids(self, cwd: str | None = None, cursor: str | None = None, size: int = 500) -> list[str]:
         return [row.session_id for row in self.index.select_page(AGENT, cwd, cursor, transcript_lines.RUN, size).rows]
 
-    def row(self, session: str = transcript_lines.SESSION, run: str = transcript_lines.RUN) -> ListedSession:
+    def get_row(self, session: str = transcript_lines.SESSION, run: str = transcript_lines.RUN) -> ListedSession:
         [row] = [row for row in self.index.select_page(AGENT, None, None, run).rows if row.session_id == session]
         return row
 
-    def all(self) -> list[ListedSession]:
+    def list_all(self) -> list[ListedSession]:
         """The list for users."""
         return list(list_newest(self._query, self._query, ListFilter([AGENT])))
 
     def _query(self, question: Callable[[Index], T], *agents: str) -> T:
         return question(self.index)
 
-    def pages(self, size: int, cwd: str | None = None) -> Iterator[list[str]]:
+    def list_pages(self, size: int, cwd: str | None = None) -> Iterator[list[str]]:
         cursor = None
         while True:
             page = self.index.select_page(AGENT, cwd, cursor, transcript_lines.RUN, size)
