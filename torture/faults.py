@@ -25,14 +25,16 @@ CALLS = (
 """The calls of the C library, as in faults.c."""
 
 
-def calls(*names: str) -> int:
+def mask_calls(*names: str) -> int:
     """The calls with these names, as the functions below take them."""
     return sum(1 << CALLS.index(name) for name in names)
 
 
-OPEN, WRITE, READ = calls("open"), calls("write", "pwrite"), calls("read", "pread")
-SYNC, TRUNCATE = calls("fsync", "fdatasync"), calls("ftruncate", "truncate")
-CHANGES = OPEN | WRITE | SYNC | TRUNCATE | calls("rename", "unlink", "mkdir", "link", "utimensat", "copy_file_range")
+OPEN, WRITE, READ = mask_calls("open"), mask_calls("write", "pwrite"), mask_calls("read", "pread")
+SYNC, TRUNCATE = mask_calls("fsync", "fdatasync"), mask_calls("ftruncate", "truncate")
+CHANGES = (
+    OPEN | WRITE | SYNC | TRUNCATE | mask_calls("rename", "unlink", "mkdir", "link", "utimensat", "copy_file_range")
+)
 TRANSCRIPT, JOURNAL, MARK, INDEX, OTHER = (1 << bit for bit in range(5))
 ALL_CALLS, ALL_FILES = CHANGES | READ, TRANSCRIPT | JOURNAL | MARK | INDEX | OTHER
 FOREVER = 1 << 60
@@ -57,14 +59,14 @@ class Disk:
     """Faults on the files of one store, in processes started with ``env``."""
 
     def __init__(self, place: Path, store: Path) -> None:
-        library, path = built(place), store.with_name(f"{store.name}.control")
+        library, path = build_library(place), store.with_name(f"{store.name}.control")
         path.write_bytes(bytes(ctypes.sizeof(_Control)))
         self._share(path)
         self.watch(store)
         self.env = {**os.environ, "LD_PRELOAD": str(library), "TORTURE_CONTROL": str(path)}
 
     @classmethod
-    def controlled_by(cls, path: Path) -> "Disk":
+    def attach(cls, path: Path) -> "Disk":
         """The same, in another process. ``path``: of the file in ``TORTURE_CONTROL``."""
         disk = cls.__new__(cls)
         disk._share(path)
@@ -84,63 +86,63 @@ class Disk:
         self._control.count = type(self._control.count)()
 
     @property
-    def hit(self) -> int:
+    def hit_count(self) -> int:
         """The number of calls that failed, hung or were killed since the fault was set."""
         return int(self._control.hit)
 
     @property
-    def stuck(self) -> int:
+    def hanging_count(self) -> int:
         """The number of calls that hang now."""
         return int(self._control.stuck)
 
     @property
-    def misused(self) -> int:
+    def misused_count(self) -> int:
         """The number of calls on a descriptor whose close failed."""
         return int(self._control.misused)
 
     @property
-    def counted(self) -> dict[str, int]:
+    def call_counts(self) -> dict[str, int]:
         """How often each call was made since ``watch``."""
         return dict(zip(CALLS, self._control.count, strict=True))
 
     def fails(
         self, error: int, calls: int, files: int = ALL_FILES, first: int = 1, last: int = FOREVER
     ) -> AbstractContextManager[None]:
-        return self._armed(_FAIL, calls, files, first, last, error)
+        return self._set_fault(_FAIL, calls, files, first, last, error)
 
     def tears(
         self, error: int, files: int = ALL_FILES, first: int = 1, last: int = FOREVER
     ) -> AbstractContextManager[None]:
         """A write does half, then fails."""
-        return self._armed(_HALF, WRITE, files, first, last, error)
+        return self._set_fault(_HALF, WRITE, files, first, last, error)
 
     def shortens(
         self, calls: int, files: int = ALL_FILES, first: int = 1, last: int = FOREVER
     ) -> AbstractContextManager[None]:
         """Reads and writes do half, and say so."""
-        return self._armed(_SHORT, calls, files, first, last)
+        return self._set_fault(_SHORT, calls, files, first, last)
 
     def hangs(self, calls: int, files: int = ALL_FILES, first: int = 1) -> AbstractContextManager[None]:
-        return self._armed(_HANG, calls, files, first, FOREVER)
+        return self._set_fault(_HANG, calls, files, first, FOREVER)
 
     def kills(self, calls: int, files: int, first: int) -> AbstractContextManager[None]:
         """SIGKILL directly before the call."""
-        return self._armed(_KILL, calls, files, first, first)
+        return self._set_fault(_KILL, calls, files, first, first)
 
     def counts(self, calls: int, files: int = ALL_FILES) -> AbstractContextManager[None]:
-        """No fault; ``seen`` counts the calls."""
-        return self._armed(_NOTHING, calls, files, 1, FOREVER)
+        """No fault; ``seen_count`` counts the calls."""
+        return self._set_fault(_NOTHING, calls, files, 1, FOREVER)
 
     @property
-    def seen(self) -> int:
+    def seen_count(self) -> int:
         return int(self._control.seen)
 
     def passes(self) -> None:
-        """End the fault; ``hit`` stays."""
+        """End the fault; ``hit_count`` stays."""
         self._control.act = _NOTHING
 
     @contextmanager
-    def _armed(self, act: int, calls: int, files: int, first: int, last: int, error: int = 0) -> Iterator[None]:
+    def _set_fault(self, act: int, calls: int, files: int, first: int, last: int, error: int = 0) -> Iterator[None]:
         control = self._control
         control.seen = control.hit = 0
         control.error, control.calls, control.files, control.first, control.last = error, calls, files, first, last
@@ -151,15 +153,15 @@ class Disk:
             control.act = _NOTHING
 
 
-def built(place: Path) -> Path:
+def build_library(place: Path) -> Path:
     """The path of the library, compiled if necessary."""
     library = place / "faults.so"
     compiler = shutil.which("cc")
     if not library.exists() and compiler is not None:
-        made = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"]
-        subprocess.run(made, check=True, timeout=_BUILD_SECONDS, stdin=subprocess.DEVNULL)
+        command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"]
+        subprocess.run(command, check=True, timeout=_BUILD_SECONDS, stdin=subprocess.DEVNULL)
     return library
 
 
-def can_be_had() -> bool:
+def are_available() -> bool:
     return sys.platform == "linux" and shutil.which("cc") is not None

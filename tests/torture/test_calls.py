@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from torture import faults
-from torture.cases.calls import TIMES, cells_of
-from torture.cells import ALWAYS, ONCE, Cell, Cells
+from torture.cases.calls import FAILURE_COUNTS, list_faults
+from torture.faulty_conversations import ALWAYS, ONCE, Fault, FaultyConversations
 
-pytestmark = pytest.mark.skipif(not faults.can_be_had(), reason="needs Linux and a C compiler")
+pytestmark = pytest.mark.skipif(not faults.are_available(), reason="needs Linux and a C compiler")
 
 CALLS = [call for call in faults.CALLS if call not in ("truncate", "utimensat", "statvfs", "chmod")]
 """Those that a conversation makes."""
@@ -20,48 +20,58 @@ _PLACES = 3
 
 
 @pytest.fixture(scope="module")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cells]:
-    started = Cells(tmp_path_factory.mktemp("cells") / "worker")
-    yield started
-    started.close()
+def conversations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyConversations]:
+    faulty = FaultyConversations(tmp_path_factory.mktemp("faults") / "worker")
+    yield faulty
+    faulty.close()
 
 
 @pytest.fixture(scope="module")
-def counted(cells: Cells) -> dict[str, int]:
+def call_counts(conversations: FaultyConversations) -> dict[str, int]:
     """How often a conversation makes each call; without a fault, it is recorded as it was."""
-    found = cells.run(None)
-    assert not found.trouble
-    return found.counted
+    findings = conversations.run(None)
+    assert not findings.trouble
+    return findings.call_counts
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_call_may_fail_anywhere(call: str, cells: Cells, counted: dict[str, int]) -> None:
-    slow = call == "fcntl"  # SQLite waits for seconds for a lock that it never gets
-    possible = [cell for cell in cells_of(call, counted[call], used=True) if cell.times != ALWAYS or not slow]
-    for cell in random.Random(call).sample(possible, min(_PLACES, len(possible))):
-        found = cells.run(cell)
-        assert not found.trouble, (cell, found)
+def test_a_call_may_fail_anywhere(call: str, conversations: FaultyConversations, call_counts: dict[str, int]) -> None:
+    waits_for_a_lock = call == "fcntl"  # SQLite waits for seconds for a lock that it never gets
+    possible_faults = [
+        fault
+        for fault in list_faults(call, call_counts[call], has_sessions=True)
+        if fault.failure_count != ALWAYS or not waits_for_a_lock
+    ]
+    for fault in random.Random(call).sample(possible_faults, min(_PLACES, len(possible_faults))):
+        findings = conversations.run(fault)
+        assert not findings.trouble, (fault, findings)
 
 
-@pytest.mark.parametrize("times", [times for times in TIMES if times != ALWAYS])
+@pytest.mark.parametrize(
+    "failure_count", [failure_count for failure_count in FAILURE_COUNTS if failure_count != ALWAYS]
+)
 @pytest.mark.parametrize("call", ["mkdir", "open", "access", "opendir", "read"])
-def test_a_store_that_cannot_be_opened_at_the_start_is_used_when_it_can(call: str, times: int, cells: Cells) -> None:
-    found = cells.run(Cell(call, "EIO", 1, times))
-    assert found.step == "start"
-    assert not found.trouble, found
-    assert len(found.warnings) == 1
+def test_a_store_that_cannot_be_opened_at_the_start_is_used_when_it_can(
+    call: str, failure_count: int, conversations: FaultyConversations
+) -> None:
+    findings = conversations.run(Fault(call, "EIO", first=1, failure_count=failure_count))
+    assert findings.step == "start"
+    assert not findings.trouble, findings
+    assert len(findings.warnings) == 1
 
 
-def test_no_byte_goes_into_the_file_that_gets_the_number_of_a_transcript(cells: Cells, counted: dict[str, int]) -> None:
-    for first in range(1, counted["close"] + 1, 5):
-        found = cells.run(Cell("close", "EDQUOT", first, ONCE))
-        assert not found.trouble, (first, found)
+def test_no_byte_goes_into_the_file_that_gets_the_number_of_a_transcript(
+    conversations: FaultyConversations, call_counts: dict[str, int]
+) -> None:
+    for call_number in range(1, call_counts["close"] + 1, 5):
+        findings = conversations.run(Fault("close", "EDQUOT", first=call_number, failure_count=ONCE))
+        assert not findings.trouble, (call_number, findings)
 
 
-def test_a_failing_fsync_is_a_gap_with_one_warning(cells: Cells) -> None:
-    found = cells.run(Cell("fsync", "EIO", 1, ONCE))
-    assert not found.trouble, found
-    assert found.missing == 0
-    assert found.gaps >= 1  # a fork has a copy of it
-    [warning] = found.warnings
+def test_a_failing_fsync_is_a_gap_with_one_warning(conversations: FaultyConversations) -> None:
+    findings = conversations.run(Fault("fsync", "EIO", first=1, failure_count=ONCE))
+    assert not findings.trouble, findings
+    assert findings.missing_count == 0
+    assert findings.gap_count >= 1  # a fork has a copy of it
+    [warning] = findings.warnings
     assert "the disk may have lost something" in warning

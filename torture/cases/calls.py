@@ -1,6 +1,6 @@
 """Each system call on the store fails in turn, with each errno that it can give, once, three times or to the end.
 
-For each call and each of its occurrences in a conversation (``cells``), in a store with sessions and in a new one.
+For each call and each of its occurrences in a conversation, in a store that has sessions and in a new one.
 Lost: a line that was changed, a message that is missing without a note of a gap or a note where none is, more than one
 warning, bytes in another file, or a session that is not recorded, listed or loaded when the fault has passed.
 """
@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
 from torture import faults
-from torture.cells import ALWAYS, ONCE, SHORT, THRICE, Cell, Cells, Found
+from torture.faulty_conversations import ALWAYS, ONCE, SHORT, THRICE, Fault, FaultyConversations, Findings
 from torture.outcome import Outcome, Scale
 
 _PATH = ("EIO", "EACCES", "ELOOP", "ENOMEM", "ESTALE")
@@ -48,63 +48,78 @@ ERRORS: dict[str, tuple[str, ...]] = {
 }
 """The errnos of each call: those of its man page that a file system can cause, and ESTALE of one on a network. Not
 those that say that the store is in the wrong place (ENOTDIR, EPERM of opens), and not EINTR, which Python handles."""
-TIMES = (ONCE, THRICE, ALWAYS)
-_CELLS, _SHORT_CELLS = 60, 6
+FAILURE_COUNTS = (ONCE, THRICE, ALWAYS)
+_FAULTS, _SHORT_FAULTS = 60, 6
 """The most of each call; another seed takes others."""
 
 
 def run(scale: Scale) -> Iterator[Outcome]:
-    if not faults.can_be_had():
+    if not faults.are_available():
         return
-    faults.built(scale.place)
+    faults.build_library(scale.place)
     count = scale.of(max(2, os.cpu_count() or 1), 1)
-    workers: SimpleQueue[Cells] = SimpleQueue()
-    started = [Cells(scale.place / f"worker-{number}") for number in range(count)]
-    for one in started:
-        workers.put(one)
+    idle_processes: SimpleQueue[FaultyConversations] = SimpleQueue()
+    processes = [FaultyConversations(scale.place / f"worker-{number}") for number in range(count)]
+    for process in processes:
+        idle_processes.put(process)
 
-    def found(cell: Cell | None) -> Found:
-        worker = workers.get()
+    def run_idle(fault: Fault | None) -> Findings:
+        idle = idle_processes.get()
         try:
-            return worker.run(cell)
+            return idle.run(fault)
         finally:
-            workers.put(worker)
+            idle_processes.put(idle)
 
     try:
-        counted = {used: found(Cell("chmod", "EIO", 1 << 30, used=used)).counted for used in (True, False)}
-        with ThreadPoolExecutor(count) as at_once:
+        call_counts = {
+            has_sessions: run_idle(Fault("chmod", "EIO", first=1 << 30, has_sessions=has_sessions)).call_counts
+            for has_sessions in (True, False)
+        }
+        with ThreadPoolExecutor(count) as executor:
             for call in faults.CALLS:
-                cells = [cell for used in counted for cell in cells_of(call, counted[used][call], used=used)]
-                cells = scale.chance(call).sample(cells, min(scale.of(_CELLS, _SHORT_CELLS), len(cells)))
-                if cells:
-                    yield outcome(call, zip(cells, at_once.map(found, cells), strict=True))
+                faults_to_try = [
+                    fault
+                    for has_sessions in call_counts
+                    for fault in list_faults(call, call_counts[has_sessions][call], has_sessions=has_sessions)
+                ]
+                faults_to_try = scale.chance(call).sample(
+                    faults_to_try, min(scale.of(_FAULTS, _SHORT_FAULTS), len(faults_to_try))
+                )
+                if faults_to_try:
+                    yield make_outcome(call, zip(faults_to_try, executor.map(run_idle, faults_to_try), strict=True))
     finally:
-        for one in started:
-            one.close()
+        for process in processes:
+            process.close()
 
 
-def cells_of(call: str, count: int, *, used: bool) -> Iterator[Cell]:
-    """Cells for a call that a conversation makes ``count`` times: each of them, in each way to pass, with one errno
+def list_faults(call: str, count: int, *, has_sessions: bool) -> Iterator[Fault]:
+    """Faults of a call that a conversation makes ``count`` times: each of them, in each way to pass, with one errno
     after the other."""
-    for times in TIMES:
-        for at in range(max(count, len(ERRORS[call])) if count else 0):
-            yield Cell(call, ERRORS[call][at % len(ERRORS[call])], at % count + 1, times, used=used)
+    for failure_count in FAILURE_COUNTS:
+        for number in range(max(count, len(ERRORS[call])) if count else 0):
+            yield Fault(
+                call,
+                ERRORS[call][number % len(ERRORS[call])],
+                first=number % count + 1,
+                failure_count=failure_count,
+                has_sessions=has_sessions,
+            )
 
 
-def outcome(call: str, results: Iterable[tuple[Cell, Found]]) -> Outcome:
+def make_outcome(call: str, results: Iterable[tuple[Fault, Findings]]) -> Outcome:
     """The row of a call."""
     errors: Counter[str] = Counter()
-    gaps = missing = messages = lost = 0
+    gap_count = missing_count = message_count = lost_count = 0
     trouble: list[str] = []
-    for cell, found in results:
-        if not found.hit and not found.trouble:
+    for fault, findings in results:
+        if not findings.hit_count and not findings.trouble:
             continue  # threads take turns: there were fewer calls this time
-        errors[cell.error] += 1
-        messages += found.said
-        missing += found.missing
-        gaps += found.gaps
-        lost += bool(found.trouble)
-        trouble += [f"{cell} ({found.step}): {text}" for text in found.trouble]
-    told = ", ".join(f"{error} {errors[error]:,}" for error in ERRORS[call] if errors[error])
-    also = f"{told}; {gaps:,} gaps ({missing:,} messages)"
-    return Outcome(call, errors.total(), messages, "messages", lost, also=also, trouble=tuple(trouble))
+        errors[fault.error] += 1
+        message_count += findings.message_count
+        missing_count += findings.missing_count
+        gap_count += findings.gap_count
+        lost_count += bool(findings.trouble)
+        trouble += [f"{fault} ({findings.step}): {text}" for text in findings.trouble]
+    error_counts = ", ".join(f"{error} {errors[error]:,}" for error in ERRORS[call] if errors[error])
+    notes = f"{error_counts}; {gap_count:,} gaps ({missing_count:,} messages)"
+    return Outcome(call, errors.total(), message_count, "messages", lost_count, also=notes, trouble=tuple(trouble))

@@ -41,7 +41,7 @@ _WORDS = "{prompt} and so on"
 
 
 def run(scale: Scale) -> Iterator[Outcome]:
-    if faults.can_be_had():
+    if faults.are_available():
         yield _killed(scale)
     yield _in_that_moment(scale)
     yield _damaged(scale)
@@ -65,7 +65,7 @@ def _killed(scale: Scale) -> Outcome:
         disk = Disk(scale.place, store.root)
         with disk.kills(faults.CHANGES, faults.ALL_FILES, first):
             _done(command, disk)
-        died += disk.hit > 0
+        died += disk.hit_count > 0
         said = f"killed before call {first} of {way}: "
         found = compressible.read_content(path)
         if found not in (before, before + transcript_lines.agent_chunk("more")):

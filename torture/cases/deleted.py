@@ -122,7 +122,7 @@ def _read(path: Path) -> bytes:
 
 def run(scale: Scale) -> Iterator[Outcome]:
     parts = [_in_every_way, _while_others_read, _at_random]
-    if faults.can_be_had():
+    if faults.are_available():
         parts.append(_killed)
     with ThreadPoolExecutor(scale.of(1, len(parts))) as at_once:
         yield from at_once.map(lambda part: part(scale), parts)
@@ -312,12 +312,12 @@ def _killed(scale: Scale) -> Outcome:
                 with disk.kills(faults.CHANGES, faults.ALL_FILES, first), contextlib.suppress(OutputEnded):
                     editor.request("session/delete", {"sessionId": session})
                     editor.end()
-                died += disk.hit > 0
+                died += disk.hit_count > 0
                 editor.close()
             else:
                 with disk.kills(faults.CHANGES, faults.ALL_FILES, first):
                     _command(here, "sessions", "delete", session, "--permanent", "--yes", "--force", env=disk.env)
-                died += disk.hit > 0
+                died += disk.hit_count > 0
             store = WholeStore(here.store)
             listed = {row.session_id for row in store.list_all()}
             left = here.left(here.words[session])

@@ -51,8 +51,8 @@ class _Place:
 
 def run(scale: Scale) -> Iterator[Outcome]:
     parts: list[Callable[[Scale], Outcome | None]] = []
-    if faults.can_be_had():
-        faults.built(scale.place)
+    if faults.are_available():
+        faults.build_library(scale.place)
         parts += [*_at_every_call(scale), _hanging]
     if sys.platform == "linux":
         parts += [_size_limit, _without_permission]
@@ -66,7 +66,7 @@ def _place(scale: Scale, name: str) -> _Place:
     base = scale.place / name
     base.mkdir()
     proxied = Proxied(base)
-    return _Place(proxied, Disk(scale.place, proxied.store) if faults.can_be_had() else None)
+    return _Place(proxied, Disk(scale.place, proxied.store) if faults.are_available() else None)
 
 
 # --- one system call at a time
@@ -134,7 +134,7 @@ def _sweep(
                 talk.prompt(session, "one")
                 talk.prompt(session, "two")
                 talk.look()
-                happened += place.disk is None or place.disk.hit > 0
+                happened += place.disk is None or place.disk.hit_count > 0
         return _settled(fault, talk, happened)
 
 
@@ -167,7 +167,7 @@ def _hanging(scale: Scale) -> Outcome:
                 session = talk.open()
                 for text in ("one", "x" * WAITING_BYTES if at == 1 and not scale.short else "two", "three"):
                     talk.prompt(session, text)
-                happened += disk.hit > 0
+                happened += disk.hit_count > 0
             left = talk.until_kept(session)
             if left:
                 return Outcome("hang", happened, 1, "sessions", lost=1, trouble=(f"{left} at {call} {files} {at}",))
