@@ -3,7 +3,8 @@
 - `waiting.py`: `SECONDS` is the most that any test waits, `wait_until` waits for another thread or process.
 - `stored.py`: `store_session` writes a session as a recorder would have left it, with turns of a text and updates
   (`chunk`); `store_running_session` one whose turn has no answer; `listed_ids` are the sessions that an editor's list
-  shows; `read_files` reads all files. `WholeStore` is a store with both faces, as the fixture `store`.
+  shows; `read_files` reads all files, `find_files_with` names those that contain words. `WholeStore` is a store with
+  both faces, as the fixture `store`.
 - `client.py`: `Client` starts a command and is its editor: `request`, `notify`, `wait_for_update`, `list_updates`.
 - `agents.py`: small agents as commands. `scripted/`: an agent that does what a list of steps says.
 - `forked.py`: starts acp-proxy without its imports, for `Client` and all who run the command.
@@ -12,12 +13,15 @@
   `SimulatedSession` is what its store would have of a session.
 - `comparison/telling.py`: a past and a replay in short forms: "> x" is the user's, "~ x" a thought, any other text the
   agent's (`expand`). `transcript(*said)` lays out the past, `compare_replay(past, *said)` compares a replay with it.
-- `recording/recorder_harness.py`: `RecorderHarness` is a recorder over a real store: `begin`, `put` effects, and what
-  it has recorded (`kept`, `said`).
+- `recording/recorder_harness.py`: `RecorderHarness` is a recorder over a real store: `begin` a session, `write`
+  effects; `read_entries` and `read_texts_and_notes` read what it has recorded. `recording/hanging_store.py`: a store
+  that stops answering (`hang`), and answers again (`come_back`).
 - `passage.py`: `Passage` is the real relay, with a test at both ends: `say`, `hear`, `end`. `run/sides.py`:
   `RelayConversation` is the relay with its recorder: `editor.say`, `agent.hear`, `open`, `turn`, `ask`,
   `transcript_items`. The pipes of a `Side` are called after who uses which end: `relay_reads_from`, `test_writes_to`.
 - `store/transcript_lines.py`: the lines of a transcript, as bytes; `store_lines` records a session of them.
+  `store/indexed_transcripts.py`: transcripts of one agent with an index, as the fixture `transcripts`.
+  `store/concurrent_writers.py`: processes that write to one store at once (`run_together`).
   `store/compressible.py`: transcripts worth compressing. `store/session_forks.py`: forks. `store/full_disk.py` and
   `store/killed_*.py`: processes without room, or killed at each call. `tools/search/stored_searches.py`: `store_turns`
   records a turn for each prompt, `find_turns` searches. `redaction/made_up_secrets.py`: secrets of nobody.

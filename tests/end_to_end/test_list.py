@@ -106,7 +106,7 @@ def test_a_cursor_of_another_filter_or_agent_is_refused(proxied: Proxied) -> Non
 # Agents.
 
 
-def test_sessions_of_two_agents_with_equal_ids_are_separate(proxied: Proxied) -> None:
+def test_an_agents_list_load_and_delete_do_not_reach_the_equal_ids_of_another(proxied: Proxied) -> None:
     one = start(proxied, COUNTING, "--name", "one")
     other = start(proxied, COUNTING, "--name", "other", "--memory", str(proxied.base / "other memory"))
     assert prompted(one, [text("said to one")]) == prompted(other, [text("said to the other")]) == "session-1"

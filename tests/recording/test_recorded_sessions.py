@@ -382,21 +382,9 @@ def test_a_full_disk_suspends_a_session_with_one_warning_and_free_space_ends_it_
     assert gap["since"]
 
 
-def test_a_failing_store_is_not_tried_for_every_entry(
+def test_a_failing_store_is_tried_again_after_a_second_and_not_for_every_entry(
     recording: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = set_clock(monkeypatch)
-    recording.begin()
-    with fill_disk(after=recording.path().stat().st_size):
-        recording.write(chunk_to_record("1"))
-    recording.write(chunk_to_record("2"))
-    assert recording.read_texts_and_notes() == []
-    now.seconds += 10
-    recording.write(chunk_to_record("3"))
-    assert recording.read_texts_and_notes() == ["gap", "3"]
-
-
-def test_recording_is_retried_after_a_second(recording: RecorderHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     now = set_clock(monkeypatch)
     recording.begin()
     with fill_disk(after=recording.path().stat().st_size):
