@@ -191,7 +191,7 @@ def _explain_missing(problem: Any) -> str:
     """What a missing argument is, and the example in the command's help."""
     help_text = getattr(problem.param, "help", None) or ""
     examples = [line.strip() for line in (problem.ctx.command.help or "").split("\n") if "Example:" in line]
-    if problem.ctx.command.name == "editor" and (editor := problem.ctx.params.get("name")):
+    if problem.ctx.command.name == "editor" and (editor := problem.ctx.params.get("given_editor")):
         examples = [example.replace("editor zed", f"editor {editor}") for example in examples]
     name = problem.format_message().split("'")[1] if problem.param is not None else "something"
     return "\n".join([f"{name} is missing: {help_text[:1].lower()}{help_text[1:].rstrip('.')}.", *examples[:1]])

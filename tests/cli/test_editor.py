@@ -308,23 +308,34 @@ def test_emacs_means_agent_shell() -> None:
     assert editor("emacs", "opencode", "acp").stdout == editor("agent-shell", "opencode", "acp").stdout != ""
 
 
-@pytest.mark.parametrize("word", ["nvim", "neovim", "vim"])
-def test_neovim_is_answered_with_its_plugins(word: str) -> None:
-    result = editor(word, "opencode", "acp")
-    assert (result.exit_code, result.stdout) == (2, "")
-    line = "acp-proxy editor codecompanion opencode acp (or avante, agentic)."
-    assert f"give the name of your Neovim plugin instead, such as: {line}" in " ".join(result.stderr.split())
+@pytest.mark.parametrize("word", ["nvim", "neovim", "Vim"])
+@pytest.mark.parametrize(
+    ("init", "plugin", "note"),
+    [
+        ("", "codecompanion", "For avante: acp-proxy editor avante opencode acp (or agentic)"),
+        ('require("avante")', "avante", "For CodeCompanion: acp-proxy editor codecompanion opencode acp (or agentic)"),
+    ],
+)
+def test_neovim_means_its_configured_plugin_or_the_first(
+    home: Path, word: str, init: str, plugin: str, note: str
+) -> None:
+    (home / ".config/nvim").mkdir(parents=True)
+    (home / ".config/nvim/init.lua").write_text(init)
+    result, of_plugin = editor(word, "opencode", "acp"), editor(plugin, "opencode", "acp")
+    assert result.stdout == of_plugin.stdout != ""
+    assert note in " ".join(result.stderr.split())
+    assert "For " not in of_plugin.stderr
 
 
-@pytest.mark.parametrize(("word", "name"), [("emacs", "agent-shell"), ("jetbrains", "jetbrains")])
+@pytest.mark.parametrize(("word", "name"), [("emacs", "agent-shell"), ("jetbrains", "jetbrains"), ("nvim", "neovim")])
 def test_without_an_agent_the_example_is_for_this_editor(word: str, name: str) -> None:
     result = editor(word)
     assert result.exit_code == 2
     assert f"Example: acp-proxy editor {name} npx" in result.stderr
 
 
-def test_emacs_is_in_the_list_of_editors() -> None:
-    assert "agent-shell, emacs, vscode" in " ".join(editor("--help").stdout.split())
+def test_neovim_and_emacs_are_in_the_list_of_editors() -> None:
+    assert "agentic, neovim, agent-shell, emacs, vscode" in " ".join(editor("--help").stdout.split())
     assert "'emacs'" in editor("foo", "agent").stderr
 
 

@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Annotated
 
@@ -23,8 +24,10 @@ from acp_proxy.tools.registry import PREFIX
 _WHOLE = "--whole"
 _OPTIONS_WITH_PATH = ("--store", "--registry", "--redact")
 """Options of ``run`` whose value may be a path."""
-NAMES = [word for name in Name for word in (str(name), *(["emacs"] if name is Name.AGENT_SHELL else []))]
-"""What to give for an editor. Emacs, unlike Neovim, has one plugin, and its users may not know that by name."""
+_PROGRAMS = {Name.AGENTIC: "neovim", Name.AGENT_SHELL: "emacs"}
+"""The program that a plugin is for, behind its last plugin: users may not know the plugin by name."""
+NAMES = [word for name in Name for word in (str(name), _PROGRAMS.get(name)) if word is not None]
+"""What to give for an editor."""
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
 
 
@@ -33,11 +36,6 @@ def read_name(word: str) -> Name:
     editors = find_editors(word)
     if len(editors) == 1:
         return editors[0]
-    if editors == list(NEOVIM_PLUGINS):
-        raise typer.BadParameter(
-            f"give the name of your Neovim plugin instead, such as: acp-proxy editor {NEOVIM_PLUGINS[0]} opencode acp "
-            f"(or {', '.join(NEOVIM_PLUGINS[1:])})."
-        )
     if editors:
         raise typer.BadParameter(f"{word!r} may be {' or '.join(editors)}.")
     near_names = find_near_editors(word)
@@ -47,15 +45,30 @@ def read_name(word: str) -> Name:
     raise typer.BadParameter(f"{word!r} is not one of {', '.join(map(repr, NAMES))}. {advice}")
 
 
+@dataclass(frozen=True, slots=True)
+class _GivenEditor:
+    """The editors that a word means: one, or all plugins of Neovim."""
+
+    names: tuple[Name, ...]
+
+    def __str__(self) -> str:
+        return self.names[0] if len(self.names) == 1 else _PROGRAMS[self.names[-1]]
+
+
+def _read_given_editor(word: str) -> _GivenEditor:
+    is_neovim = find_editors(word) == list(NEOVIM_PLUGINS)
+    return _GivenEditor(NEOVIM_PLUGINS if is_neovim else (read_name(word),))
+
+
 def editor(
     context: typer.Context,
-    name: Annotated[
-        Name,
+    given_editor: Annotated[
+        _GivenEditor,
         typer.Argument(
             metavar="EDITOR",
             help=f"One of: {', '.join(NAMES)}.",
             show_default=False,
-            parser=read_name,
+            parser=_read_given_editor,
             autocompletion=make_word_completion(NAMES),
         ),
     ],
@@ -86,7 +99,11 @@ def editor(
         open_registry,
     )
     from acp_proxy.tools.editors.config_dirs import find_machine
-    from acp_proxy.tools.editors.configured import find_file, read_text  # imported late: no other command needs these
+    from acp_proxy.tools.editors.configured import (  # imported late: no other command needs these
+        find_configurations,
+        find_file,
+        read_text,
+    )
     from acp_proxy.tools.editors.known_editors import EDITORS
     from acp_proxy.tools.editors.launch_commands import find_in_settings
     from acp_proxy.tools.editors.snippets import EditorEntry, make_snippet
@@ -96,6 +113,10 @@ def editor(
         raise typer.Exit
     if agent[0] == _WHOLE:
         whole, agent = True, agent[1:]
+    machine, name = find_machine(), given_editor.names[0]
+    if len(given_editor.names) > 1:
+        configured_names = [configuration.editor.name for configuration in find_configurations(machine)]
+        name = next((plugin for plugin in given_editor.names if plugin in configured_names), name)
     with report_wrong_usage(), report_errors():
         begin = ["acp-proxy", "editor", name, *([_WHOLE] if whole else [])]
         run_options, variables, command = read_agent(begin, agent)
@@ -113,8 +134,12 @@ def editor(
         run_options = [*make_registry_option(registry, command), *run_options]
     own_words, advice = own_command.make_settings_command()
     snippet = make_snippet(name, EditorEntry([*own_words, "run", *run_options, *command], variables, title))
-    path, is_there = find_file(EDITORS[name], find_machine())
+    path, is_there = find_file(EDITORS[name], machine)
     existing = read_text(path) if is_there and path is not None else None
+    if other_plugins := [plugin for plugin in given_editor.names if plugin != name]:
+        line = shell_quote.join(["acp-proxy", "editor", other_plugins[0], *agent])
+        other_title, more_names = EDITORS[other_plugins[0]].title, ", ".join(other_plugins[1:])
+        _print_on_stderr(f"This is for {EDITORS[name].title}. For {other_title}: {line} (or {more_names})")
     placed = place_snippet(EDITORS[name], snippet, path, existing, is_whole=whole)
     _print_on_stderr(f"{placed.instruction}:")
     _print_on_stderr("")
