@@ -73,17 +73,20 @@ class SessionPage(Struct, frozen=True):
 
 class SearchHint(Struct, frozen=True):
     """What the user may have meant. ``operators``: what is said about them. ``near``: words that are there. ``row``: a
-    session whose id the word is. ``has_words``: there were several."""
+    session whose id the word is. ``has_words``: there were several. ``in_output``: whether tools printed them; None:
+    nobody has looked."""
 
     operators: str = ""
     near: str = ""
     row: ListedSession | None = None
     has_words: bool = False
+    in_output: bool | None = None
 
 
 class SearchPage(Struct, frozen=True):
     """What was found. ``asked``: as the user wrote it. ``part``: of the turns; empty: what was said. ``result``: None:
-    there is nothing to search for. ``about``: how it differs from what was asked. ``hint``: if nothing was found.
+    there is nothing to search for. ``about``: how it differs from what was asked, or what is wrong with that.
+    ``since``, ``until``: as the user wrote them. ``hint``: if nothing was found.
     ``unread``: how many sessions are still to be searched. ``most``: the most that are shown; ``next_most``: by the
     link to more. ``agents``, ``agent``, ``cwd``, ``home``: as in ``RowsPage``.
     """
@@ -92,6 +95,8 @@ class SearchPage(Struct, frozen=True):
     part: str
     agent: str
     cwd: str | None
+    since: str
+    until: str
     result: SearchResult | None
     about: str
     hint: SearchHint
@@ -207,17 +212,19 @@ class Pages:
         hits = page.result.hits if page.result is not None else []
         has_more = page.result is not None and not page.result.is_all
         if page.result is None:
-            about = "Give words, the beginning of a word (log*), or a phrase in quotes."
+            about = page.about or "Give words, the beginning of a word (log*), or a phrase in quotes."
         elif not hits and not page.unread:
             fewer = "fewer words, or another part" if page.hint.has_words else "another part"
-            about = f"Nothing matches. Try {fewer}. {page.hint.operators}".strip()
+            nor_in_output = ", nor in what tools printed" if page.hint.in_output is False else ""
+            about = f"Nothing matches{nor_in_output}. Try {fewer}. {page.hint.operators}".strip()
         else:
             about = f"{page.about} " if page.about else ""
             about += f"{len(hits)} session{'' if len(hits) == 1 else 's'}"
             about += f", {page.unread:,} still to be searched" if page.unread else ", and there are more" * has_more
-        only = _render_only(page, self._locate_search(page, {"agent": "", "cwd": None}))
+        only = _render_only(page, self._locate_search(page, dict.fromkeys(("agent", "cwd", "since", "until"))))
         head = (
-            f'<header class="head">\n<h1>Search</h1>\n{self._render_parts(page)}{render_facts([only])}'
+            f'<header class="head">\n<h1>Search</h1>\n{self._render_parts(page)}{self._render_times(page)}'
+            f"{render_facts([only])}"
             f'<p class="news" id="news" role="status">{escape(about)}</p>\n</header>\n'
         )
         rows = "".join(self._render_hit(hit, page) for hit in hits)
@@ -232,9 +239,11 @@ class Pages:
         elif page.hint.near:
             near = self._locate_search(page, {"q": page.hint.near})
             body += f"<p>Did you mean: {_link(page.hint.near, near)}</p>\n"
-        if page.result is not None and not hits and not page.unread and page.part != TurnPart.OUTPUT:
+        is_elsewhere = page.part != TurnPart.OUTPUT and page.hint.in_output is not False
+        if page.result is not None and not hits and not page.unread and is_elsewhere:
             output = self._locate_search(page, {"in": TurnPart.OUTPUT})
-            body += f'<p><a href="{escape(output)}">Search what tools printed</a></p>\n'
+            text = "A tool printed it" if page.hint.in_output else "Search what tools printed"
+            body += f'<p><a href="{escape(output)}">{text}</a></p>\n'
         title = f"{join_lines(page.asked)} - Search" if page.asked.strip() else "Search"
         return self._render(title, head, body, asked=page.asked, kept=_list_kept(page))
 
@@ -250,6 +259,22 @@ class Pages:
             chosen = _CURRENT if part == page.part else ""
             links.append(f'<a href="{escape(address)}"{chosen}>{escape(name)}</a>')
         return f'<nav class="parts" aria-label="Search in">{"".join(links)}</nav>\n'
+
+    def _render_times(self, page: SearchPage) -> str:
+        """A form for the same search in a time."""
+        kept = {"q": page.asked, **_list_kept(page), "since": "", "until": ""}
+        fields = "".join(
+            f'<label>{label} <input name="{name}" value="{escape(join_lines(value))}" placeholder="{example}" size="10"'
+            ' autocomplete="off" autocapitalize="none" spellcheck="false"></label>'
+            for label, name, value, example in (
+                ("Since", "since", page.since, "7d"),
+                ("until", "until", page.until, "2026-11-30"),
+            )
+        )
+        return (
+            f'<form class="times" action="{self._root}search">{_render_hidden_fields(kept)}{fields}'
+            "<button>Search</button></form>\n"
+        )
 
     def render_stats(self, page: StatsPage) -> str:
         total, tokens = page.total
@@ -309,9 +334,6 @@ class Pages:
             f'<a href="{root}{page_place}"{_CURRENT if page_place == place else ""}>{name}</a>'
             for page_place, name in _BAR.items()
         )
-        hidden = "".join(
-            f'<input type="hidden" name="{name}" value="{escape(value)}">' for name, value in kept.items() if value
-        )
         return (
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -324,7 +346,7 @@ class Pages:
             '<label class="hidden" for="asked">Search all conversations</label>'
             f'<input id="asked" name="q" type="search" value="{escape(join_lines(asked))}"'
             ' placeholder="Search  ( / )" autocomplete="off" autocapitalize="none" spellcheck="false">'
-            f"{hidden}"
+            f"{_render_hidden_fields(kept)}"
             f'</form>\n</div>\n<div class="frame{" two" if has_contents else ""}">\n'
             f"{head}<main{follow}>\n{body}</main>\n"
             f'<footer class="foot">acp-proxy {__version__}. These pages are on this machine only. '
@@ -397,13 +419,22 @@ def _render_only(page: RowsPage | SearchPage, everything: str) -> str:
     """What a page is narrowed to, and a link to ``everything``; empty: it is not narrowed."""
     narrowed = [page.agents.get(page.agent, page.agent)] if page.agent else []
     narrowed += [shorten_home(page.cwd, page.home)] if page.cwd is not None else []
+    if isinstance(page, SearchPage):
+        narrowed += [f"{name} {value}" for name, value in (("since", page.since), ("until", page.until)) if value]
     about = ", ".join(join_lines(restriction) or "no directory" for restriction in narrowed)
     return f'Only: <bdi>{escape(about)}</bdi>. <a href="{escape(everything)}">All of them</a>' if narrowed else ""
 
 
 def _list_kept(page: SearchPage) -> dict[str, str | None]:
     """What stays from one search to the next, by its names in addresses."""
-    return {"in": page.part, "agent": page.agent, "cwd": page.cwd}
+    return {"in": page.part, "agent": page.agent, "cwd": page.cwd, "since": page.since, "until": page.until}
+
+
+def _render_hidden_fields(values: Mapping[str, str | None]) -> str:
+    """What a form repeats of the address, without what is empty."""
+    return "".join(
+        f'<input type="hidden" name="{name}" value="{escape(value)}">' for name, value in values.items() if value
+    )
 
 
 def locate_session(row: ListedSession) -> str:

@@ -22,12 +22,19 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from acp_proxy.cli.common import format_command, is_default_store, repeat_agent_option, shorten_ids
+from acp_proxy.cli.values import parse_range
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.store.command_store import CommandStore, ListedSession, Reading
 from acp_proxy.tools.export import html, index_page
 from acp_proxy.tools.export.formats import make_head, read_changed_files
 from acp_proxy.tools.export.hide_home import HomeHider
-from acp_proxy.tools.search.nearby import correct_words, explain_operators, find_by_id, list_near_searches
+from acp_proxy.tools.search.nearby import (
+    correct_words,
+    explain_operators,
+    find_by_id,
+    is_printed,
+    list_near_searches,
+)
 from acp_proxy.tools.search.query import TurnPart, make_query
 from acp_proxy.tools.search.search import Hit, SearchRequest, SearchResult, search_store
 from acp_proxy.tools.search.turn_text import BEGINNING
@@ -251,17 +258,29 @@ class _Site:
     # --- all of them
 
     def search(self, request: Request) -> Response:
-        """``in``: the part of the turns. ``agent``, ``cwd``: only their sessions. ``most``: how many are shown."""
+        """``in``: the part of the turns. ``agent``, ``cwd``: only their sessions. ``since``, ``until``: only turns of
+        this time, in the words of the command line. ``most``: how many are shown."""
         query, part = request.query_params.get("q", ""), request.query_params.get("in", "")
         agent, cwd = request.query_params.get("agent", ""), request.query_params.get("cwd") or None
         parts = tuple(turn_part for turn_part in TurnPart if turn_part == part)
         most_hits = min(max(_HITS, _read_number(request.query_params.get("most"), _HITS)), _MOST_HITS)
         store = self._open()
         result, unread, about, hint = None, 0, "", SearchHint()
+        since, until = (request.query_params.get(name, "").strip() for name in ("since", "until"))
+        words, earliest, latest = [query] if '"' in query else query.split(), "", ""
+        try:
+            earliest, latest = parse_range(since, until)
+        except UsageError as problem:
+            words, about = [], str(problem).replace("--", "")
         with suppress(UsageError):  # there is nothing to search for
-            words = [query] if '"' in query else query.split()
             search_request = SearchRequest(
-                make_query(words), store.list_agents(agent), cwd, limit=most_hits, parts=parts
+                make_query(words),
+                store.list_agents(agent),
+                cwd,
+                earliest or None,
+                most_hits,
+                until=latest or None,
+                parts=parts,
             )
             result, unread = _search_for_a_while(store, search_request)
             for near_search in list_near_searches(search_request, words):
@@ -274,7 +293,20 @@ class _Site:
         next_most = min(2 * most_hits, _MOST_HITS)
         part, agents = part if parts else "", name_agents(store.list_agents())
         page = SearchPage(
-            query, part, agent, cwd, result, about, hint, unread, most_hits, next_most, agents, self._home
+            query,
+            part,
+            agent,
+            cwd,
+            since,
+            until,
+            result,
+            about,
+            hint,
+            unread,
+            most_hits,
+            next_most,
+            agents,
+            self._home,
         )
         return _answer(self._pages.render_search(page))
 
@@ -358,7 +390,10 @@ def _find_hint(store: CommandStore, wanted: SearchRequest, words: Sequence[str])
     single = " ".join(words).split()
     near = correct_words(store, wanted, single)
     rows = find_by_id(store, single)
-    return SearchHint(explain_operators(single), " ".join(near or ()), rows[0] if rows else None, len(single) > 1)
+    in_output = None if TurnPart.OUTPUT in wanted.parts else is_printed(store, wanted)
+    return SearchHint(
+        explain_operators(single), " ".join(near or ()), rows[0] if rows else None, len(single) > 1, in_output
+    )
 
 
 def _make_hider(row: ListedSession) -> HomeHider:

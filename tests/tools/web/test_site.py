@@ -3,6 +3,7 @@
 import itertools
 import os
 import re
+from datetime import datetime
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
@@ -65,7 +66,7 @@ def follow(browser: Browser, path: str) -> list[str]:
 def test_an_empty_store_has_an_empty_list(browser: Browser) -> None:
     assert "There is no session yet." in browser.read()
     assert "Statistics" in browser.read("stats")
-    assert "Nothing matches." in browser.read("search?q=word")
+    assert "Nothing matches, " in browser.read("search?q=word")
 
 
 def test_the_list_shows_every_session_once_even_if_all_have_one_time(
@@ -271,7 +272,7 @@ def test_a_search_without_a_match_finds_what_comes_near_and_says_what_may_be_mea
     assert apart.count("<mark>UserStore</mark>") == apart.count("<mark>README</mark>") == 1
     near = browser.read("search?q=raedme&in=user")
     assert f'Did you mean: <a href="{browser.root}search?q=readme&amp;in=user"><bdi>readme</bdi></a>' in near
-    assert "Nothing matches. Try another part.<" in near
+    assert "Nothing matches, nor in what tools printed. Try another part.<" in near
     several = browser.read("search?q=zebra+OR+horse")
     assert "Try fewer words, or another part. OR is searched as a word: there are no operators.<" in several
     by_id = browser.read("search?q=db4d3d03")
@@ -285,8 +286,11 @@ def test_the_search_looks_into_one_part_of_the_turns(store: WholeStore, browser:
     store.set_listed_archived(row, True)
     nothing = browser.read("search?q=rule")
     assert TITLE.findall(nothing) == []
-    assert f'<a href="{browser.root}search?q=rule&amp;in=output">Search what tools printed</a>' in nothing
-    assert "Search what tools printed" not in browser.read("search?q=nowhere&in=output")
+    assert f'<a href="{browser.root}search?q=rule&amp;in=output">A tool printed it</a>' in nothing
+    assert "Nothing matches. Try another part.<" in browser.read("search?q=nowhere&in=output")
+    nowhere = browser.read("search?q=zzzqq")
+    assert "Nothing matches, nor in what tools printed. Try another part.<" in nowhere
+    assert 'in=output">Search what' not in nowhere
     page = browser.read("search?q=rule&in=output")
     assert "no <mark>rule</mark> &lt;b&gt;" in page
     assert '<input type="hidden" name="in" value="output">' in page
@@ -320,6 +324,33 @@ def test_the_search_can_be_narrowed_to_an_agent_and_a_directory(store: WholeStor
     assert browser.list_titles("search?q=word&agent=nobody") == []
     of_list = browser.read(re.findall(r'<a href="([^"]*agent=[^"]*)"', browser.read())[0])
     assert '<input type="hidden" name="agent" value="' in of_list
+
+
+def test_the_search_can_be_narrowed_to_a_time(store: WholeStore, browser: Browser) -> None:
+    for day in (1, 2, 3):
+        at = datetime(2026, 11, day, 12).timestamp()
+        store_session(store, f"s{day}", (f"word of day {day}", []), cwd="/project", at=at)
+    assert browser.list_titles("search?q=word&since=2026-11-02") == ["word of day 3", "word of day 2"]
+    assert browser.list_titles("search?q=word&since=2026-11-02&until=2026-11-02") == ["word of day 2"]
+    page = browser.read("search?q=word&until=2026-11-01&in=user")
+    assert "Only: <bdi>until 2026-11-01</bdi>." in page
+    [form] = re.findall(r'<form class="times".*?</form>', page)
+    assert re.findall(r'name="([^"]*)" value="([^"]*)"', form) == [
+        ("q", "word"),
+        ("in", "user"),
+        ("since", ""),
+        ("until", "2026-11-01"),
+    ]
+    assert page.count('<input type="hidden" name="until" value="2026-11-01">') == 1
+    assert "q=word&amp;in=user&amp;cwd=%2Fproject&amp;until=2026-11-01" in page
+    [everything] = re.findall(r'<a href="([^"]*)">All of them', page)
+    assert len(browser.list_titles(unescape(everything))) == 3
+    wrong = browser.read("search?q=word&since=%3Cb%3E")
+    assert "since takes a number and s, m, h, d or w" in wrong
+    assert '<input name="since" value="&lt;b&gt;"' in wrong
+    assert TITLE.findall(wrong) == []
+    backwards = browser.read("search?q=word&since=2026-11-02&until=2026-11-01")
+    assert "until is before since, so nothing can match." in backwards
 
 
 def test_more_results_are_a_click_away(store: WholeStore, browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
