@@ -1,6 +1,7 @@
 """``acp-proxy diff``: what a session changed, for people, for git and for programs."""
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.store.proxy_store import ProxyStore
+from tests.cli import commands
 from tests.cli.commands import Command
 from tests.cli.terminal import run_on_terminal
 from tests.stored import store_session
@@ -246,10 +248,34 @@ def test_what_has_no_diff_is_named_on_stderr(store: ProxyStore, tree: Path) -> N
     result = run(store, "s")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr.startswith(
-        "Not in the patch: what 13 commands changed, which is not recorded: 'make' (turn 1), 'run 0' (turn 1), "
+        "Not in the patch: what 13 commands may have changed, which is not recorded: 'make' (turn 1), 'run 0' (turn 1),"
     )
     assert result.stderr.endswith("'run 10' (turn 1), and 1 more (all: --json).\n")
     assert "\x1b" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "beginning", "is_named"),
+    [
+        (("diff", "s"), "Not in the patch", True),
+        (("diff", "s", "--stat"), "Not counted", True),
+        (("show", "s", "--files"), "Not counted", True),
+        (("diff", "s", "--check"), "Not compared", True),
+        (("diff", "s", "--name-only"), "Not listed", False),
+    ],
+)
+def test_what_is_left_out_is_named_by_what_is_shown(
+    store: ProxyStore, tree: Path, words: tuple[str, ...], beginning: str, is_named: bool
+) -> None:
+    part = edit_call("1", "part", "b", "B", rawInput={"old_string": "b", "new_string": "B"})
+    command_call = [started_call("3", kind="execute", title="make"), ended_call("3")]
+    store_turns(store, tree, part, edit_call("2", "../x", None, "x\n"), command_call)
+    said = commands.run(store, *words).stderr
+    assert f"{beginning}: what a command may have changed, which is not recorded: 'make' (turn 3).\n" in said
+    assert re.findall(r"(?m)^(\S[^:]*): (\S+):", said) == [
+        *([(beginning, "part")] if is_named else []),
+        (beginning, str(tree.parent / "x")),
+    ]
 
 
 def test_a_command_that_ran_often_is_named_once(store: ProxyStore, tree: Path) -> None:
@@ -263,8 +289,9 @@ def test_a_command_that_ran_often_is_named_once(store: ProxyStore, tree: Path) -
         for number in (1, 2, 3)
     ]
     store_turns(store, tree, *turns)
-    assert "what 7 commands changed, which is not recorded: 'pytest -q' (3 times, turns 1-3), 'only 1' (turn 1), " in (
-        run(store, "s", "--stat").stderr
+    assert (
+        "what 7 commands may have changed, which is not recorded: 'pytest -q' (3 times, turns 1-3), 'only 1' (turn 1)"
+        in (run(store, "s", "--stat").stderr)
     )
 
 

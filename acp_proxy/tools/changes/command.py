@@ -101,15 +101,18 @@ def diff(
             _write(changes, Path(output), force=force)
         else:
             _print(changes, find_screen(), stat=stat)
-        _print_left_out(
-            session_changes, _THESE_NOT_CHANGED.format(shell_quote.quote(session)) if files else _NOTHING_CHANGED
-        )
+        empty_message = _THESE_NOT_CHANGED.format(shell_quote.quote(session)) if files else _NOTHING_CHANGED
+        if name_only:
+            _print_left_out(session_changes, empty_message, "Not listed", lists_names=True)
+        else:
+            beginning = "Not compared" if check else "Not counted" if stat else "Not in the patch"
+            _print_left_out(session_changes, empty_message, beginning)
 
 
 def print_summary(session_changes: SessionChanges) -> None:
     """Print how many lines of each file changed, and what is not known."""
     _print(session_changes.changes, find_screen(), stat=True)
-    _print_left_out(session_changes)
+    _print_left_out(session_changes, _NOTHING_CHANGED, "Not counted")
 
 
 def print_patch(session_changes: SessionChanges, target: Screen) -> None:
@@ -123,9 +126,15 @@ def print_patch(session_changes: SessionChanges, target: Screen) -> None:
             write(f"{_NOTHING_CHANGED}\n")
 
 
-def _print_left_out(session_changes: SessionChanges, empty_message: str = _NOTHING_CHANGED) -> None:
-    """Print what is not in the patch, or ``empty_message`` if nothing was changed."""
-    for text in describe.format_left_out(session_changes.changes, session_changes.unclear):
+def _print_left_out(
+    session_changes: SessionChanges, empty_message: str, beginning: str, *, lists_names: bool = False
+) -> None:
+    """Print what was not shown, or ``empty_message`` if nothing was changed. ``lists_names``: the names of the files
+    were, also of those of which no patch is known."""
+    changes = [
+        change for change in session_changes.changes if not lists_names or change.trouble in describe.NOT_PATCHABLE
+    ]
+    for text in describe.format_left_out(changes, session_changes.unclear, beginning):
         print_on_stderr(text)
     if not session_changes.changes and not session_changes.unclear:
         print_on_stderr(empty_message)
@@ -136,7 +145,7 @@ def _check(session_changes: SessionChanges) -> None:
     for state, change in states:
         typer.echo(f"{state:<14} {sanitize.make_line(change.path)}")
     if any(state != "applied" for state, _ in states):
-        for text in describe.format_left_out(session_changes.changes, session_changes.unclear):
+        for text in describe.format_left_out(session_changes.changes, session_changes.unclear, "Not compared"):
             print_on_stderr(text)
         raise typer.Exit(1)
 

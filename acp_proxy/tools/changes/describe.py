@@ -54,17 +54,20 @@ def format_stat(changes: Sequence[FileChange], width: int) -> Iterator[str]:
         yield f" {_format_count(len(rows), 'file')} changed, {added} added, {removed} removed"
 
 
-def format_left_out(changes: Sequence[FileChange], unclear: Sequence[Unclear]) -> Iterator[str]:
-    """What no patch shows and why, and what is worth knowing of the rest."""
+def format_left_out(
+    changes: Sequence[FileChange], unclear: Sequence[Unclear], beginning: str = "Not in the patch"
+) -> Iterator[str]:
+    """What was not shown and why, and what is worth knowing of the rest. ``beginning``: of each line about the first,
+    for what is shown instead of a patch."""
     changes_with_trouble = [change for change in changes if change.trouble is not None]
     for change in changes_with_trouble[:_MOST_NAMED]:
         assert change.trouble is not None
-        yield f"Not in the patch: {_shorten(change.path)}: {TROUBLES[change.trouble]} ({_format_turns(change)})."
+        yield f"{beginning}: {_shorten(change.path)}: {TROUBLES[change.trouble]} ({_format_turns(change)})."
     if len(changes_with_trouble) > _MOST_NAMED:
-        yield f"Not in the patch: {len(changes_with_trouble) - _MOST_NAMED} more files. All of them: --json"
+        yield f"{beginning}: {len(changes_with_trouble) - _MOST_NAMED} more files. All of them: --json"
     patched = [change for change in changes if change.trouble is None]
     for change in [change for change in patched if change.was_changed_between][:_MOST_NAMED]:
-        yield f"{_shorten(change.path)}: something else changed it between the edits; the patch includes that."
+        yield f"{_shorten(change.path)}: something else changed it between the edits, which is included."
     for change in [change for change in patched if change.uses_current_file][:_MOST_NAMED]:
         yield f"{_shorten(change.path)}: only a part was recorded; the rest is from the file as it is now."
     commands = [call for call in unclear if call.cause == "command" and not call.paths]
@@ -77,16 +80,16 @@ def format_left_out(changes: Sequence[FileChange], unclear: Sequence[Unclear]) -
         left_out = len(commands) - sum(len(turns) for _, turns in named_titles)
         rest = f", and {left_out} more (all: --json)" if left_out else ""
         subject = "a command" if len(commands) == 1 else f"{len(commands)} commands"
-        yield f"Not in the patch: what {subject} changed, which is not recorded: {', '.join(titles)}{rest}."
+        yield f"{beginning}: what {subject} may have changed, which is not recorded: {', '.join(titles)}{rest}."
     others = [call for call in unclear if call not in commands]
     for call in others[:_MOST_NAMED]:
         paths = ", ".join(map(_shorten, call.paths[:_MOST_NAMED]))
         if len(call.paths) > _MOST_NAMED:
             paths += f" and {len(call.paths) - _MOST_NAMED} more files"
         title = _shorten_title(call)
-        yield f"Not in the patch: turn {call.turn}, {title!r}: {paths}{' ' if paths else ''}{_CAUSES[call.cause]}."
+        yield f"{beginning}: turn {call.turn}, {title!r}: {paths}{' ' if paths else ''}{_CAUSES[call.cause]}."
     if len(others) > _MOST_NAMED:
-        yield f"Not in the patch: {len(others) - _MOST_NAMED} more calls. All of them: --json"
+        yield f"{beginning}: {len(others) - _MOST_NAMED} more calls. All of them: --json"
 
 
 def _shorten_title(call: Unclear) -> str:
