@@ -658,7 +658,11 @@ def test_a_file_that_no_call_names_is_told_with_its_path(store: WholeStore) -> N
     three_with_calls(store)
     path = os.path.abspath("docs/x.py")
     for words, said in (
-        (("--file", "docs/x.py"), f"No tool call on {path} matches. Try fewer options."),
+        (("--file", "docs/x.py"), f"No tool call on {path} matches, nor on another of that name."),
+        (
+            ("--file", "docs/x.py", "--failed"),
+            f"No tool call on {path} matches, nor on another of that name. Try fewer options.",
+        ),
         (("login", "--file", "docs/x.py"), f"Nothing matches, not even as the beginning of a word (--file is {path})."),
     ):
         result = run(store, *words)
@@ -674,11 +678,23 @@ def test_a_name_without_a_directory_is_found_elsewhere(store: WholeStore, name: 
     assert result.stdout.endswith(f"create {found}\n")
     assert ids(store, "--file", name) == []
     assert run(store, "--file", "other.py").stderr == (
-        f"No tool call on {os.path.abspath('other.py')} matches, nor on another of that name. Try fewer options.\n"
+        f"No tool call on {os.path.abspath('other.py')} matches, nor on another of that name.\n"
     )
+
+
+def test_a_path_with_a_directory_leads_to_others_of_that_name(store: WholeStore) -> None:
+    three_with_calls(store)
+    path = os.path.abspath("lib/login.py")
+    advice = f"For others of that name, wherever they are: acp-proxy search --file login.py --store {store.root}"
+    result = run(store, "--file", "lib/login.py")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.splitlines() == [f"No tool call on {path} matches.", advice]
+    assert advice.replace("search", "search login") in run(store, "login", "--file", "lib/login.py").stderr
 
 
 def test_no_matching_call_exits_with_1(store: WholeStore) -> None:
     three_with_calls(store)
     result = run(store, "--tool", "nothing")
-    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "No tool call matches. Try fewer options.\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "No tool call matches.\n")
+    both = run(store, "--tool", "nothing", "--failed")
+    assert both.stderr == "No tool call matches. Try fewer options.\n"

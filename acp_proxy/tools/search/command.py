@@ -53,7 +53,6 @@ _CALL_OPTIONS = ("file", "tool", "command", "failed")
 _REPEATED_OPTIONS = ("store", *session_filter.FILTER_PARAMETERS, *_CALL_OPTIONS)
 """The options that another search repeats."""
 _FILTER_DEFAULTS: dict[str, Any] = {"cwd": None, "below": False, "since": None, "until": None, "branch": "", "limit": 1}
-_NO_CALL = "No tool call matches. Try fewer options."
 
 
 def search(
@@ -167,6 +166,7 @@ def search(
                 if nearby[0].hits:
                     explanation = attempt.explanation
                     break
+            has_namesake: bool | None = None  # whether another file of that name matches; None: nobody has looked
             left_out_parameters: Sequence[str] = ()  # the parameters without which something matches
             if not (result.hits or explanation):
                 everywhere = {**_FILTER_DEFAULTS, "agents": opened.list_agents()} if row_filter.is_narrow else {}
@@ -188,6 +188,10 @@ def search(
                     ):
                         left_out_parameters = parameters
                         break
+                else:
+                    if path and (name := os.path.basename(path)) and not as_json:
+                        namesake_calls = replace(calls, file="", name=name)
+                        has_namesake = bool(run_attempt(_Attempt(request, namesake_calls), bar)[0].hits)
         if explanation and not as_json:  # programs get what they asked for
             result, matching_calls = nearby
             if not target.is_terminal:
@@ -218,7 +222,12 @@ def search(
             else:
                 options = repeat_options(context, *_REPEATED_OPTIONS)
                 in_output = None if as_json or wants_calls or parts else is_printed(opened, attempts[-1].request)
-                text = _explain_no_hits(words, attempts, path, parts, options, in_output=in_output)
+                text = _explain_no_hits(words, path, parts, options, in_output=in_output, has_namesake=has_namesake)
+                if has_namesake:
+                    other_options = repeat_options(context, *(name for name in _REPEATED_OPTIONS if name != "file"))
+                    name_options = ["--file", os.path.basename(path), *_repeat_parts(parts or ()), *other_options]
+                    command_text = sanitize.make_line(format_command("search", words, *name_options))
+                    text = f"{text}\nFor others of that name, wherever they are: {command_text}"
                 if words != words_given:
                     text = f"A quote is not closed. Searched: {sanitize.make_line(' '.join(words))}\n{text}"
                 if words and not (wants_calls or as_json):
@@ -300,22 +309,24 @@ class _Attempt:
 
 def _explain_no_hits(
     words: list[str],
-    attempts: list[_Attempt],
     path: str,
     parts: list[TurnPart] | None,
     options: list[str],
     *,
     in_output: bool | None,
+    has_namesake: bool | None,
 ) -> str:
-    """What to do if nothing is found by any of these. ``path``: that of --file. ``in_output``: whether tools printed
-    it; None: nobody has looked."""
+    """What to do if nothing is found. ``path``: that of --file. ``options``: those of the command. ``in_output``:
+    whether tools printed it; ``has_namesake``: whether another file of that name matches; None: nobody has looked."""
     from acp_proxy.tools.search.query import widen_query
 
     single_words = " ".join(words).split()
     shown_path = sanitize.make_line(path)
     if not single_words:
-        more_text = ", nor on another of that name" if len(attempts) > 1 else ""
-        return f"No tool call on {shown_path} matches{more_text}. Try fewer options." if path else _NO_CALL
+        more_text = ", nor on another of that name" if has_namesake is False else ""
+        narrowing_options = [word for word in options if word.startswith("--") and word != "--store"]
+        advice = " Try fewer options." if len(narrowing_options) > 1 else ""
+        return f"No tool call{f' on {shown_path}' if path else ''} matches{more_text}.{advice}"
     text = "Nothing matches"
     if widen_query(words) is not None:
         text += ", not even as the beginning of a word"
