@@ -239,6 +239,14 @@ def test_agents_with_one_name_are_told_apart() -> None:
     assert "\nagent-0123 · " in results.format_hit(Hit(a_row(), timestamps.stamp(EPOCH), [], []), "show", look)
 
 
+def test_a_directory_that_does_not_fit_loses_its_beginning_as_in_the_list(store: WholeStore) -> None:
+    cwd = "/somewhere/far/away/with/a/long/name/project/directory"
+    store_session(store, "s", ("word", []), agent="agent", cwd=cwd, at=EPOCH)
+    assert f"agent · {cwd} · " in on_terminal(store, "word")
+    assert re.search(r"agent · …/[a-z/]*/project/directory · [^\n]*\n  ", on_terminal(store, "word", width=48))
+    assert "\x1b[2m…/project/directory " in on_terminal(store, "word", width=20)
+
+
 def a_row() -> ListedSession:
     return ListedSession("agent-0123456789abcdef", "s", "s", "/", "title", "", 1, 1, False, False, [], {}, 0, "")
 

@@ -57,14 +57,24 @@ all               3      4       -    2,400  0.0010 EUR + 1.25 USD   2.0 MB
 
 NARROW = "".join(f"{line.removesuffix('  turns').rstrip(' █')}\n" for line in WIDE.splitlines())
 
+FEWER_COLUMNS = """\
+           turns  tokens                   cost     size
+agent
+  2023-11      1       -                      -  30.0 kB
+claude
+  2023-12      1       -             0.0010 EUR   2.0 MB
+  2023-11      2       -               1.25 USD  10.0 kB
+all            4       -  0.0010 EUR + 1.25 USD   2.0 MB
+"""
+
 TOO_NARROW = """\
 agent  2023-11  1 session  1 turn  30.0 kB
-claude  2023-12  1 session  1 turn  900
-context  0.0010 EUR  2.0 MB
-claude  2023-11  1 session  2 turns  1,500
-context  1.25 USD  10.0 kB
+claude  2023-12  1 session  1 turn
+  900 context  0.0010 EUR  2.0 MB
+claude  2023-11  1 session  2 turns
+  1,500 context  1.25 USD  10.0 kB
 all  3 sessions  4 turns  2,400 context
-0.0010 EUR + 1.25 USD  2.0 MB
+  0.0010 EUR + 1.25 USD  2.0 MB
 """
 
 
@@ -166,7 +176,7 @@ def on_terminal(store: ProxyStore, columns: int, *words: str, **environment: str
     return text.replace("\r\n", "\n")
 
 
-@pytest.mark.parametrize(("columns", "expected"), [(110, WIDE), (76, NARROW), (45, TOO_NARROW)])
+@pytest.mark.parametrize(("columns", "expected"), [(110, WIDE), (76, NARROW), (60, FEWER_COLUMNS), (45, TOO_NARROW)])
 def test_a_terminal_gets_a_table_that_fits_with_bars_if_there_is_room(
     store: ProxyStore, columns: int, expected: str
 ) -> None:

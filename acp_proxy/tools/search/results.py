@@ -13,7 +13,7 @@ from acp_proxy.store.command_store import name_agent
 from acp_proxy.tools.changes.edits import CallSummary
 from acp_proxy.tools.search.fts_table import Excerpt
 from acp_proxy.tools.search.search import Hit
-from acp_proxy.views import formatting, session_lines
+from acp_proxy.views import formatting, session_lines, session_table
 from acp_proxy.views.sanitize import RUNNING, make_line
 
 if TYPE_CHECKING:  # imported late: pipes do not need it
@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # imported late: pipes do not need it
 
 _FOUND_STYLE = "bold red"
 _INDENT = "  "
+_SEPARATOR = " · "
 _BEGIN, _END = "\x02", "\x03"
 """Around a found word, while directories are removed: no printable text has them."""
 _NARROWEST = 20  # columns of text: narrower terminals wrap by themselves
@@ -43,6 +44,7 @@ class SearchLook:
 
 def format_hit(hit: Hit, command: str, look: SearchLook) -> str:
     """A session, its excerpts, the command that opens the first one, and an empty line."""
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.text import Text
 
@@ -59,14 +61,19 @@ def format_hit(hit: Hit, command: str, look: SearchLook) -> str:
         highlight=False,
     )
     console.print(Text(make_line(formatting.strip_markdown(row.title or "") or "(no title)"), style="bold"))
-    facts = (
+    directory = formatting.shorten_home(make_line(row.cwd or ""), look.home)
+    facts = [
         make_line(look.agents.get(row.agent_folder) or name_agent(row.agent_folder)),
-        formatting.shorten_home(make_line(row.cwd or ""), look.home),
+        directory,
         formatting.format_age(hit.last_match_at, look.now),
         "copy" if row.copy_of else "",
         RUNNING if row.is_running else "",
-    )
-    console.print(Text(" · ".join(filter(None, facts)), style="dim"))
+    ]
+    excess = cell_len(_SEPARATOR.join(filter(None, facts))) - look.width
+    if excess > 0:  # a terminal would break a directory within a name
+        width = max(cell_len(directory) - excess, min(_NARROWEST, look.width))
+        facts[1] = session_table.cut_directory(directory, width, "…")
+    console.print(Text(_SEPARATOR.join(filter(None, facts)), style="dim"))
     lines = [_format_excerpt(excerpt, row.cwd) for excerpt in hit.excerpts]
     if other_turns := hit.turns[len(hit.excerpts) :]:
         lines.append(Text(f"and {_format_numbers(other_turns)}"))

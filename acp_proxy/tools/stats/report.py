@@ -54,14 +54,14 @@ def make_report(agents: Mapping[str, AgentUsage], by: str, home: str = "") -> Us
     return UsageReport({"": rows}, total)
 
 
-def format_lines(report: UsageReport) -> Iterator[str]:
-    """One line for each row, with a name for every figure, for a terminal that is too narrow for a table."""
+def format_lines(report: UsageReport, width: int) -> Iterator[str]:
+    """Each row with a name for every figure, for a terminal that is too narrow for a table. A row that is longer than
+    ``width`` goes on in the next line, indented."""
     for folder, rows in report.sections.items():
         for row in rows:
-            yield _format_line(
-                format_agent(folder) if folder else row.name, row.name if folder else "", row.usage, row.tokens
-            )
-    yield _format_line("all", "", report.total.usage, report.total.tokens)
+            name, month = (format_agent(folder), row.name) if folder else (row.name, "")
+            yield from _wrap(_list_parts(name, month, row.usage, row.tokens), width)
+    yield from _wrap(_list_parts("all", "", report.total.usage, report.total.tokens), width)
 
 
 def format_tab_separated(report: UsageReport) -> Iterator[str]:
@@ -113,12 +113,24 @@ def _shorten_group(name: str, home: str) -> str:
     return sanitize.make_line(formatting.shorten_home(name, home)) or "(no directory)"
 
 
-def _format_line(name: str, month: str, usage: GroupUsage, tokens: int | None) -> str:
+def _list_parts(name: str, month: str, usage: GroupUsage, tokens: int | None) -> list[str]:
     parts = [name, month, _format_count(usage.sessions, "session"), _format_count(usage.turns, "turn")]
     parts += [f"{_format_short(tokens)} token{'' if tokens == 1 else 's'}"] if tokens is not None else []
     parts += [f"{_format_short(usage.context)} context"] if usage.context is not None else []
     parts += [format_money(usage)] if usage.cost else []
-    return "  ".join(part for part in [*parts, formatting.format_size(usage.bytes)] if part)
+    return [part for part in [*parts, formatting.format_size(usage.bytes)] if part]
+
+
+def _wrap(parts: Sequence[str], width: int) -> Iterator[str]:
+    """Lines of whole parts: half a number is another number."""
+    line = parts[0]
+    for part in parts[1:]:
+        if cell_len(f"{line}  {part}") > width:
+            yield line
+            line = f"  {part}"
+        else:
+            line = f"{line}  {part}"
+    yield line
 
 
 def _encode_values(usage: GroupUsage, tokens: int | None) -> dict[str, object]:
@@ -158,29 +170,38 @@ _MONTH_WIDTH = len("  2026-11")
 _WIDEST_TABLE = 1000  # columns: wider than any table
 _NO_FIGURE = "-"
 _COLUMNS = ("sessions", "turns", "tokens", "context", "cost", "size")
+_LESS_IMPORTANT_COLUMNS = ("context", "sessions", "size")
+"""Those that a narrow terminal does not get, the least important first."""
 
 
 def print_report(report: UsageReport, console: Console) -> None:
-    """A table for people, with bars for the turns, and the total."""
-    free_columns = (
-        console.width
-        - Measurement.get(console, console.options.update_width(_WIDEST_TABLE), _make_table(report)).minimum
-    )
-    if free_columns >= 0:
-        console.print(_make_table(report, bar_width=min(free_columns - _GAP, _WIDEST_BAR)))
-        return
-    for line in format_lines(report):  # never cut: half a number is another number
-        console.print(line, markup=False, highlight=False)
+    """A table for people, with bars for the turns, and the total. Columns that do not fit are left out."""
+    options = console.options.update_width(_WIDEST_TABLE)
+    for count in range(len(_LESS_IMPORTANT_COLUMNS) + 1):
+        names = [name for name in _COLUMNS if name not in _LESS_IMPORTANT_COLUMNS[:count]]
+        free_columns = console.width - Measurement.get(console, options, _make_table(report, names)).minimum
+        if free_columns >= 0:
+            console.print(_make_table(report, names, bar_width=min(free_columns - _GAP, _WIDEST_BAR)))
+            return
+    for line in format_lines(report, console.width):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _make_table(report: UsageReport, bar_width: int = 0) -> Table:
-    """The table of ``print_report``, without bars if there is no room for the shortest one."""
+def _make_table(report: UsageReport, names: Sequence[str], bar_width: int = 0) -> Table:
+    """The table of ``print_report`` with these columns, without bars if there is no room for the shortest one."""
     rows = [row for section in report.sections.values() for row in section]
-    figures = {id(row): _format_figures(row.usage, row.tokens) for row in [*rows, report.total]}
+    figures = {
+        id(row): [
+            figure
+            for name, figure in zip(_COLUMNS, _format_figures(row.usage, row.tokens), strict=True)
+            if name in names
+        ]
+        for row in [*rows, report.total]
+    }
     most_turns = max((row.usage.turns for row in rows), default=0)
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("", min_width=_MONTH_WIDTH)  # the only column that shrinks
-    for column, name in enumerate(_COLUMNS):
+    for column, name in enumerate(names):
         width = max(cell_len(figures_of_row[column]) for figures_of_row in figures.values())
         table.add_column(name, justify="right", no_wrap=True, min_width=width)
     if has_bars := bar_width >= len(_BAR_HEADING):
