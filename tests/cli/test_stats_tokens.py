@@ -12,6 +12,7 @@ from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.stats.prices import EXAMPLE, Prices, TokenCounts, read_prices
 from acp_proxy.transcript.appender import Transcript
 from tests.cli.commands import Command
+from tests.cli.terminal import run_on_terminal
 from tests.stored import EPOCH, message, store_session
 
 command = Command("stats")
@@ -62,6 +63,23 @@ def test_all_six_figures_are_counted_by_model(store: ProxyStore) -> None:
 def test_what_an_agent_does_not_report_is_no_zero(store: ProxyStore) -> None:
     store_usages(store, "a", "", usage(1, 2))
     assert printed(store, "--tokens") == "2023-11\t1\t1\t2\t\t\t\t3\t\n"
+
+
+@pytest.mark.parametrize(
+    ("width", "head", "row"),
+    [
+        (120, "turns  input  output  cache read  cache write  thought  total  cost", "/a/long/path/of/a/project "),
+        (80, "turns  input  output  cache read  cache write  total  cost", "…/path/of/a/project "),
+        (40, "input  total  cost", "…/path/of/a/project "),
+        (20, "total  cost", "…/of/a/project "),
+    ],
+)
+def test_a_narrow_terminal_gets_fewer_columns(store: ProxyStore, width: int, head: str, row: str) -> None:
+    store_usages(store, "a", "", usage(1, 2), cwd="/a/long/path/of/a/project")
+    words = ("stats", "--tokens", "--by", "project", "--store", str(store.root))
+    first, second, _ = run_on_terminal(*words, columns=width, settings={"ACP_PROXY_PAGER": ""}).splitlines()
+    assert first.strip() == head
+    assert second.startswith(row)
 
 
 def test_an_agent_that_counts_the_session_so_far_counts_once(store: ProxyStore) -> None:

@@ -126,7 +126,7 @@ def _show_tokens(
         target = find_screen()
         with open_pager(target) as write:
             for line in (
-                format_report(report, by, prices, os.path.expanduser("~"))
+                format_report(report, by, prices, os.path.expanduser("~"), target.width)
                 if target.is_terminal
                 else format_tab_separated(report, prices)
             ):

@@ -6,20 +6,29 @@ from acp_proxy.store.command_store import name_agent
 from acp_proxy.tools.stats.prices import Prices
 from acp_proxy.tools.stats.tokens import By, TokenReport, TokenSpending
 from acp_proxy.views import formatting, sanitize
+from acp_proxy.views.session_table import cut_directory
 
 _HEADINGS = ("turns", "input", "output", "cache read", "cache write", "thought", "total", "cost")
+_LESS_IMPORTANT_COLUMNS = ("thought", "cache write", "cache read", "turns", "output", "input")
+"""Those that a narrow terminal does not get, the least important first."""
+_LEAST_NAME = 16  # columns
 _JSON_KEYS: Mapping[By, str] = {"agent": "agent", "model": "model", "project": "cwd", "day": "day", "month": "month"}
 _UNKNOWN: Mapping[By, str] = {"model": "(not known)", "project": "(no directory)"}
 
 
-def format_report(report: TokenReport, by: By, prices: Prices | None, home: str) -> Iterator[str]:
-    """A table without any markup, for people."""
+def format_report(report: TokenReport, by: By, prices: Prices | None, home: str, screen_width: int) -> Iterator[str]:
+    """A table without any markup, for people. Columns that do not fit are left out, and a directory keeps its end."""
     rows = [(_format_name(name, by, home), *_format_values(spent, prices)) for name, spent in report.rows.items()]
     table = [("", *_HEADINGS), *rows, ("all", *_format_values(report.total, prices))]
-    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    name_width, *widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    columns = list(range(len(_HEADINGS)))
+    for heading in _LESS_IMPORTANT_COLUMNS:
+        if min(name_width, _LEAST_NAME) + sum(widths[column] + 2 for column in columns) > screen_width:
+            columns.remove(_HEADINGS.index(heading))
+    name_width = min(name_width, max(_LEAST_NAME, screen_width - sum(widths[column] + 2 for column in columns)))
     for name, *values in table:
-        cells = [f"{value:>{width}}" for value, width in zip(values, widths[1:], strict=True)]
-        yield "  ".join([f"{name:<{widths[0]}}", *cells]).rstrip()
+        cells = [f"{values[column]:>{widths[column]}}" for column in columns]
+        yield "  ".join([f"{cut_directory(name, name_width, '…'):<{name_width}}", *cells]).rstrip()
 
 
 def format_tab_separated(report: TokenReport, prices: Prices | None) -> Iterator[str]:
