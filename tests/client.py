@@ -94,7 +94,7 @@ class Client(client.Client):
 
     def wait_for_text(self, text: str, timeout: float = TIMEOUT, *, since: int = 0) -> ReceivedLine:
         """The first update with this text in it."""
-        return self.wait_for(lambda one: has_text(one, text), timeout, since=since)
+        return self.wait_for(lambda update: has_text(update, text), timeout, since=since)
 
     def wait_for_update(self, kind: str, timeout: float = TIMEOUT, *, since: int = 0) -> dict[str, Any]:
         """The first update of this kind, in any session."""

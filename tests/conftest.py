@@ -2,7 +2,7 @@
 
 - `waiting.py`: `SECONDS` is the most that any test waits, `wait_until` waits for another thread or process.
 - `stored.py`: `store_session` writes a session as a recorder would have left it, with turns of a text and updates
-  (`chunk`); `store_running_session` one whose turn has no answer; `listed_ids` are the sessions that an editor's list
+  (`chunk`); `store_running_session` one whose turn has no answer; `list_ids` are the sessions that an editor's list
   shows; `read_files` reads all files, `find_files_with` names those that contain words. `WholeStore` is a store with
   both faces, as the fixture `store`.
 - `client.py`: `Client` starts a command and is its editor: `request`, `notify`, `wait_for_update`, `list_updates`.
@@ -11,31 +11,33 @@
 - `conversation.py`: `CoreConversation` is a connection without processes. `client.say` and `agent.say` send as that
   side and return a `Step`: what is forwarded (`to_agent`, `to_client`), recorded (`kept`) and asked for (`asked`).
   `SimulatedSession` is what its store would have of a session.
-- `comparison/telling.py`: a past and a replay in short forms: "> x" is the user's, "~ x" a thought, any other text the
-  agent's (`expand`). `transcript(*said)` lays out the past, `compare_replay(past, *said)` compares a replay with it.
+- `comparison/short_forms.py`: a past and a replay in short forms: "> x" is the user's, "~ x" a thought, any other text
+  the agent's (`expand`). `transcript(*said)` lays out the past, `compare_replay(past, *said)` compares a replay with
+  it.
 - `recording/recorder_harness.py`: `RecorderHarness` is a recorder over a real store: `begin` a session, `write`
   effects; `read_entries` and `read_texts_and_notes` read what it has recorded. `recording/hanging_store.py`: a store
   that stops answering (`hang`), and answers again (`come_back`).
-- `passage.py`: `Passage` is the real relay, with a test at both ends: `say`, `hear`, `end`. `run/sides.py`:
-  `RelayConversation` is the relay with its recorder: `editor.say`, `agent.hear`, `open`, `turn`, `ask`,
-  `transcript_items`. The pipes of a `Side` are called after who uses which end: `relay_reads_from`, `test_writes_to`.
+- `passage.py`: `Passage` is the real relay, with a test at both ends: `say`, `hear`, `end`.
+  `run/relay_conversation.py`: `RelayConversation` is the relay with its recorder: `editor.say`, `agent.hear`, `open`,
+  `turn`, `ask`, `transcript_items`. The pipes of a `Side` are called after who uses which end: `relay_reads_from`,
+  `test_writes_to`.
 - `store/transcript_lines.py`: the lines of a transcript, as bytes; `store_lines` records a session of them.
   `store/indexed_transcripts.py`: transcripts of one agent with an index, as the fixture `transcripts`.
   `store/concurrent_writers.py`: processes that write to one store at once (`run_together`).
   `store/compressible.py`: transcripts worth compressing. `store/session_forks.py`: forks. `store/full_disk.py` and
   `store/killed_*.py`: processes without room, or killed at each call. `tools/search/stored_searches.py`: `store_turns`
   records a turn for each prompt, `find_turns` searches. `redaction/made_up_secrets.py`: secrets of nobody.
-- `cli/commands.py`: commands in this process: `invoke`; on a store `run`, `printed` (stdout), `parsed_json`, `refused`
-  (the error), `ids` and `titles` of the list. `cli/terminal.py`: `run_on_terminal` runs one on a terminal.
+- `cli/commands.py`: commands in this process: `invoke`; on a store `run`, `get_stdout`, `get_json`, `get_error`,
+  `list_ids` and `list_titles` of the list. `cli/terminal.py`: `run_on_terminal` runs one on a terminal.
   `end_to_end/proxied.py`: an editor, acp-proxy and an agent as processes; `run` has a command print about their store,
   `list_said` tells who said what. `end_to_end/handovers.py`: sessions that were handed over.
-- `strategies.py`: values for property tests. `pipes.py`, `posix.py`, `opened.py`: what differs by system.
+- `strategies.py`: values for property tests. `pipes.py`, `posix.py`, `open_files.py`: what differs by system.
 
-The grammar. What does something is a verb: `store_…` records a session, `read_…` and `find_…` look, `run_…` starts a
-command, `wait_…` waits. A small function that only makes a value is called after the value: a message or a line
-(`prompt`, `answer`, `update`), a transcript (`transcript`); so are those that give back what a command or a side said
-(`printed`, `said`, `texts`, `kinds`). A participle says what became of a value: `told` was said to somebody, `kept` is
-recorded, `listed` is in a list, `found` is in the results. What only one file needs is defined there, beside its tests.
+The grammar. What does something is a verb: `store_…` records a session, `read_…`, `find_…` and `list_…` look, `run_…`
+starts a command, `wait_…` waits. A small function that only makes a value is called after the value: a message or a
+line (`prompt`, `answer`, `update`), a transcript (`transcript`). A participle says what became of a value: `told` was
+said to somebody, `kept` is recorded, `listed` is in a list. What only one file needs is defined there, beside its
+tests.
 
 A subject has one home. What is decided is tested where it is decided, and what a command says where its words are;
 tests with processes try each kind once, for what only they show: that it reaches both sides, the disk and the next

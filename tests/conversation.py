@@ -558,10 +558,10 @@ class CoreConversation:
                 comparison = stored.compared(told, since or 0) if stored.has_transcript else None
                 return self._decide(PastRead(id, session, comparison, len(stored.says)), step)
             case ListSessions():
-                shown = [row for row in self.rows if row.is_archived in _SHOWN[effect.archived]]
+                rows = [row for row in self.rows if row.is_archived in _SHOWN[effect.archived]]
                 page = session_list.encode_page(
                     effect.request,
-                    shown,
+                    rows,
                     None,
                     supports_directories=effect.supports_directories,
                     is_recording=True,

@@ -132,7 +132,7 @@ class Passage:
                 entries = [line.entry for line in reading.read_lines()]
                 reading.close()
                 kept[reading.header.session_id] = [
-                    one.raw for one in entries if one is not None and one.raw is not None
+                    entry.raw for entry in entries if entry is not None and entry.raw is not None
                 ]
         for session in kept:
             self._recorder.store.delete(self._recorder.agent_folder, session, soft=False)

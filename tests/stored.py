@@ -76,7 +76,7 @@ def store_session(
     return transcript.path
 
 
-def listed_ids(store: ProxyStore, agent: str = "agent", cwd: str | None = None) -> list[str]:
+def list_ids(store: ProxyStore, agent: str = "agent", cwd: str | None = None) -> list[str]:
     """The sessions of the list for an editor, in its order."""
     return [row.session_id for row in store.list_page(agent, cwd, None, RUN).rows]
 

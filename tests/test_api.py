@@ -32,11 +32,11 @@ def root(tmp_path: Path) -> Path:
 def test_the_script_on_the_page_runs_unchanged(root: Path) -> None:
     [script] = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     environment = os.environ | {"ACP_PROXY_STORE": str(root)}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-W", "error", "-c", script], env=environment, capture_output=True, text=True, timeout=SECONDS
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == [
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == [
         "newer agent Fix the login",
         "older other Hello",
         "1. Fix the login",
@@ -133,7 +133,9 @@ def test_each_error_is_an_error_of_the_package() -> None:
 
 def test_importing_the_package_loads_no_other_module() -> None:
     program = "import sys; before = set(sys.modules); import acp_proxy; print(*set(sys.modules) - before)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=SECONDS, check=True)
-    assert done.stdout.split() == ["acp_proxy"]
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=SECONDS, check=True
+    )
+    assert result.stdout.split() == ["acp_proxy"]
     with pytest.raises(AttributeError):
         acp_proxy.nothing_of_the_kind  # type: ignore[attr-defined] # noqa: B018

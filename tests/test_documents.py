@@ -27,7 +27,7 @@ ONE_LINE = 66  # characters left beside the longest name in a terminal of 80 col
 SHELL_PUNCTUATION = re.compile(r"[();<>|&]+")
 
 
-def documented(text: str) -> Iterator[list[str]]:
+def list_commands(text: str) -> Iterator[list[str]]:
     """The words of each acp-proxy command in the text's sh blocks, without pipes and redirections."""
     for block in FENCED_SH.finditer(text):
         for line in block[2].replace("\\\n", " ").splitlines():
@@ -57,13 +57,16 @@ def problem_of(words: list[str]) -> str | None:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_documented_commands_exist_with_their_options(path: Path) -> None:
-    problems = [problem for words in documented(path.read_text(encoding="utf-8")) if (problem := problem_of(words))]
+    problems = [problem for words in list_commands(path.read_text(encoding="utf-8")) if (problem := problem_of(words))]
     assert not problems, "\n".join(problems)
 
 
 def test_documented_commands_are_found_in_sh_blocks() -> None:
     text = "```sh\n# first\nacp-proxy run \\\n  --store x -- npx @a/b | tee log\ncd x\nacp-proxy demo  # second\n```\n"
-    assert list(documented(text)) == [["acp-proxy", "run", "--store", "x", "--", "npx", "@a/b"], ["acp-proxy", "demo"]]
+    assert list(list_commands(text)) == [
+        ["acp-proxy", "run", "--store", "x", "--", "npx", "@a/b"],
+        ["acp-proxy", "demo"],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -106,11 +109,11 @@ def test_a_command_loads_no_other_command() -> None:
     told = (
         "import sys; from acp_proxy.cli.app import app; app(sys.argv[1:], standalone_mode=False); print(*sys.modules)"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", told, "sessions", "path"], capture_output=True, text=True, timeout=60, check=True
     )
     modules = {command.module for command in Main.table.values()} - {"acp_proxy.cli.app"}
-    assert modules & set(done.stdout.split()) == {"acp_proxy.cli.path"}
+    assert modules & set(result.stdout.split()) == {"acp_proxy.cli.path"}
 
 
 def test_the_command_line_page_agrees_with_the_help() -> None:
@@ -132,13 +135,13 @@ def test_every_command_of_the_tutorial_works(tmp_path: Path) -> None:
     """They run in order, for a user who has no sessions yet, and who pastes the line that the demo prints."""
     environment = os.environ | {"HOME": str(tmp_path / "home"), "ACP_PROXY_STORE": str(tmp_path / "store")}
     environment |= {"TMPDIR": str(tmp_path), "TEMP": str(tmp_path), "PATH": os.path.dirname(sys.executable)}
-    commands = list(documented((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")))
+    commands = list(list_commands((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")))
     assert len(commands) > 15
     for words in commands:
         command = [sys.executable, "-m", "acp_proxy", *words[1:]]
-        done = forked.run(command, cwd=tmp_path, env=environment, text=True, timeout=60)
-        assert done.returncode == 0, (words, done.stdout, done.stderr)
-        if pasted := re.search(r"(?:export ACP_PROXY_STORE=|--store )(\S+)", done.stdout):
+        result = forked.run(command, cwd=tmp_path, env=environment, text=True, timeout=60)
+        assert result.returncode == 0, (words, result.stdout, result.stderr)
+        if pasted := re.search(r"(?:export ACP_PROXY_STORE=|--store )(\S+)", result.stdout):
             environment["ACP_PROXY_STORE"] = pasted[1]
 
 
@@ -157,7 +160,7 @@ def test_the_page_on_the_architecture_names_only_what_the_code_has() -> None:
     assert [name for name in sorted(files) if not (ROOT / "acp_proxy" / name).is_file()] == []
 
 
-def assigned(tree: ast.AST) -> set[str]:
+def list_definitions(tree: ast.AST) -> set[str]:
     """The names that classes and functions get, and attributes; without a function's variables."""
     found = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     found |= {
@@ -166,7 +169,7 @@ def assigned(tree: ast.AST) -> set[str]:
     bodies = [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
     for statement in (each for body in bodies for each in getattr(body, "body", ())):
         targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-        named = (each for target in targets if target is not None for each in ast.walk(target))
+        named = (node for target in targets if target is not None for node in ast.walk(target))
         found |= {each.id for each in named if isinstance(each, ast.Name)}
     return found
 
@@ -177,7 +180,7 @@ def literals(tree: ast.AST) -> set[str]:
     return {word for text in texts if re.fullmatch(r"[\w./$-]+", text) for word in re.split(r"[./]", text)}
 
 
-def used(tree: ast.AST) -> set[str]:
+def list_names(tree: ast.AST) -> set[str]:
     """Every name in a file's code."""
     names = {getattr(node, field, None) for node in ast.walk(tree) for field in ("id", "attr", "arg", "name", "module")}
     return {part for name in names if isinstance(name, str) for part in name.split(".")}
@@ -193,7 +196,7 @@ def members_by_class(trees: Iterable[ast.AST]) -> dict[str, set[str]]:
         found = classes.get(name, [])
         bases = (base for each in found for given in each.bases for base in ast.walk(given))
         inherited = {base.id for base in bases if isinstance(base, ast.Name)} - {name}
-        return set().union(*map(assigned, found), *map(members, inherited))
+        return set().union(*map(list_definitions, found), *map(members, inherited))
 
     return {name: members(name) for name in classes}
 
@@ -214,12 +217,12 @@ def unresolved(sources: dict[str, str]) -> list[str]:
     words = {*dir(builtins), *keyword.kwlist, *FOREIGN_NAMES}
     words |= {part for path in sources for part in re.split(r"[/.]", path)}
     for tree in trees.values():
-        words |= assigned(tree) | literals(tree)
+        words |= list_definitions(tree) | literals(tree)
     members = members_by_class(trees.values())
     missing = []
     for path, text in sources.items():
         names = re.findall(r"(?<!`)``((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\(\))?``(?!`)", text)
-        here = words | used(trees[path]) if names else words
+        here = words | list_names(trees[path]) if names else words
         for name in names:
             first, _, last = name.rpartition(".")
             known = last in members[first] if first in members else set(name.split(".")) <= here or name in here
@@ -273,20 +276,20 @@ def unresolved_examples(sources: dict[str, str]) -> list[str]:
                 and isinstance(node.value, ast.Constant)
                 and isinstance(node.value.value, str)
             ):
-                called.update(*map(called_in, node.value.value.splitlines()))
+                called.update(*map(list_called, node.value.value.splitlines()))
         if called:
-            missing += [f"{path}: {name}" for name in sorted(called - used(tree) - set(dir(builtins)))]
+            missing += [f"{path}: {name}" for name in sorted(called - list_names(tree) - set(dir(builtins)))]
     return missing
 
 
-def called_in(line: str) -> set[str]:
+def list_called(line: str) -> set[str]:
     """The names of what is called in a line of code; empty for prose."""
     try:
         code = [each for each in ast.parse(line.strip()).body if isinstance(each, ast.Assign | ast.Assert)]
     except SyntaxError:
         return set()
-    calls = [each.func for statement in code for each in ast.walk(statement) if isinstance(each, ast.Call)]
-    return {each.id if isinstance(each, ast.Name) else getattr(each, "attr", "") for each in calls}
+    calls = [node.func for statement in code for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    return {call.id if isinstance(call, ast.Name) else getattr(call, "attr", "") for call in calls}
 
 
 def test_examples_call_only_what_the_code_has() -> None:
@@ -337,7 +340,7 @@ def undescribable(sources: dict[str, str]) -> list[str]:
                     look(path, child, known)
 
     for path, tree in trees.items():
-        look(path, tree, assigned(tree) | literals(tree) | set(dir(BaseException)))
+        look(path, tree, list_definitions(tree) | literals(tree) | set(dir(BaseException)))
     return found
 
 

@@ -112,7 +112,7 @@ def violations(file: PurePath, source: str) -> Iterator[str]:
         yield f"{file} has no place in the table"
         return
     for node in nodes(source):
-        yield from (f"{file} imports {name}" for name in imported(file, node) if not is_allowed(file, name))
+        yield from (f"{file} imports {name}" for name in list_imported(file, node) if not is_allowed(file, name))
         if package == "proxy" and isinstance(node, COROUTINE):
             yield f"{file} waits: proxy decides and returns"
         if (
@@ -151,7 +151,7 @@ def circle(sources: dict[PurePath, str]) -> list[str]:
         module: {
             found
             for node in nodes(sources[file])
-            for name in imported(file, node)
+            for name in list_imported(file, node)
             if (found := module_of(name)) not in ("", module)
         }
         for module, file in modules.items()
@@ -163,7 +163,7 @@ def circle(sources: dict[PurePath, str]) -> list[str]:
     return []
 
 
-def imported(file: PurePath, node: ast.AST) -> list[str]:
+def list_imported(file: PurePath, node: ast.AST) -> list[str]:
     """The full names of the modules and members that an import statement imports."""
     match node:
         case ast.Import():

@@ -34,9 +34,9 @@ main()
 def loaded_by(*words: str) -> tuple[str, set[str]]:
     """Run Python with these words: what it prints, and the modules that it loads."""
     command = [sys.executable, "-X", "importtime", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
-    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
-    return done.stdout, {line.rsplit("|", 1)[1].strip() for line in lines}
+    result = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
+    lines = [line for line in result.stderr.splitlines() if line.startswith("import time:")]
+    return result.stdout, {line.rsplit("|", 1)[1].strip() for line in lines}
 
 
 def command_line(*words: str) -> tuple[str, set[str]]:
@@ -60,23 +60,23 @@ def test_other_commands_load_what_they_need() -> None:
 def test_help_before_the_agents_command_is_ours_and_after_it_the_agents(asked: str) -> None:
     assert command_line("run", asked)[0].startswith("Usage: acp-proxy run")
     own = ["run", "--no-record", sys.executable, "-c", "import sys; print(sys.argv[1:])", asked]
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "acp_proxy", *own],
         stdin=subprocess.PIPE,
         capture_output=True,
         text=True,
         timeout=SECONDS,
     )
-    assert (done.returncode, done.stdout + done.stderr) == (0, f"{[asked]}\n")
+    assert (result.returncode, result.stdout + result.stderr) == (0, f"{[asked]}\n")
 
 
 def test_the_agent_is_started_before_slow_modules_are_loaded(tmp_path: Path) -> None:
     notes = tmp_path / "modules"
     run = ["run", "--store", str(tmp_path / "store"), "--", sys.executable, "-c", "raise SystemExit(17)"]
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", NOTED, str(notes), *run], stdin=subprocess.PIPE, capture_output=True, timeout=SECONDS
     )
-    assert done.returncode == 17, done.stderr
+    assert result.returncode == 17, result.stderr
     modules = set(notes.read_text().split())
     assert "acp_proxy.run.start" in modules
     assert not SLOW & modules
@@ -104,7 +104,7 @@ def ran(tmp_path: Path, words: Sequence[str], streams: str) -> tuple[int, str]:
         store_session(store, "here", ("hello", [chunk("hello")]))
     command = shlex.join([sys.executable, "-m", "acp_proxy", *words])
     environment = os.environ | {"ACP_PROXY_STORE": str(store.root)}
-    done = subprocess.run(
+    result = subprocess.run(
         ["sh", "-c", f"{command} {streams}"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -113,7 +113,7 @@ def ran(tmp_path: Path, words: Sequence[str], streams: str) -> tuple[int, str]:
         text=True,
         timeout=SECONDS,
     )
-    return done.returncode, done.stderr
+    return result.returncode, result.stderr
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -145,10 +145,10 @@ def test_a_closed_output_pipe_ends_a_command_silently(tmp_path: Path) -> None:
     os.close(read)
     try:
         command = [sys.executable, "-m", "acp_proxy", "--version"]
-        done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, timeout=SECONDS)
+        result = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, timeout=SECONDS)
     finally:
         os.close(write)
-    assert (done.returncode, done.stderr) == (141, b"")
+    assert (result.returncode, result.stderr) == (141, b"")
 
 
 def test_ctrl_c_while_modules_are_imported_ends_a_command_silently() -> None:
@@ -156,5 +156,5 @@ def test_ctrl_c_while_modules_are_imported_ends_a_command_silently() -> None:
     interrupted += "class Finder:\n    def find_spec(self, name, *_):\n"
     interrupted += "        if name == 'typer': os.kill(os.getpid(), signal.SIGINT)\n"
     interrupted += "sys.meta_path.insert(0, Finder())\nfrom acp_proxy.__main__ import main\nmain()\n"
-    done = subprocess.run([sys.executable, "-c", interrupted], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    result = subprocess.run([sys.executable, "-c", interrupted], capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "")

@@ -14,14 +14,14 @@ from acp_proxy.own_command import make_child_command, make_settings_command
 from acp_proxy.tools.editors.command_line import find_words_behind_run
 
 
-def started_by(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], str | None]:
+def make_command_of(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], str | None]:
     monkeypatch.setattr(sys, "argv", [name, "setup"])
     return make_settings_command()
 
 
 def test_the_installed_command_is_named_by_its_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    words, _ = started_by(os.path.join("bin", "acp-proxy"), monkeypatch)
+    words, _ = make_command_of(os.path.join("bin", "acp-proxy"), monkeypatch)
     assert words == [str(tmp_path / "bin" / "acp-proxy")]
 
 
@@ -29,22 +29,22 @@ def test_a_bare_name_is_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     command = tmp_path / "acp-proxy"
     command.touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert started_by("acp-proxy", monkeypatch)[0] == [str(command)]
+    assert make_command_of("acp-proxy", monkeypatch)[0] == [str(command)]
 
 
 def test_a_link_to_the_command_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every upgrade moves the link's target."""
     link = tmp_path / "acp-proxy"
     link.symlink_to(tmp_path / "tools" / "acp-proxy")
-    assert started_by(str(link), monkeypatch)[0] == [str(link)]
+    assert make_command_of(str(link), monkeypatch)[0] == [str(link)]
 
 
 def test_an_installed_command_needs_no_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert started_by("/home/user/.local/bin/acp-proxy", monkeypatch)[1] is None
+    assert make_command_of("/home/user/.local/bin/acp-proxy", monkeypatch)[1] is None
 
 
 def test_a_module_gets_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    words, advice = started_by("/somewhere/acp_proxy/__main__.py", monkeypatch)
+    words, advice = make_command_of("/somewhere/acp_proxy/__main__.py", monkeypatch)
     assert words == [sys.executable, "-P", "-m", "acp_proxy"]
     assert advice is not None
 
@@ -62,7 +62,7 @@ def test_a_runner_that_installs_into_a_cache_is_named_instead(
     command = tmp_path / runner
     command.touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert started_by(path, monkeypatch) == ([str(command), *rest], None)
+    assert make_command_of(path, monkeypatch) == ([str(command), *rest], None)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_what_a_user_types_is_what_the_shell_finds(
 
 def test_a_temporary_directory_gets_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    words, advice = started_by("/home/user/.cache/uv/archive-v0/x/bin/acp-proxy", monkeypatch)
+    words, advice = make_command_of("/home/user/.cache/uv/archive-v0/x/bin/acp-proxy", monkeypatch)
     assert words == ["/home/user/.cache/uv/archive-v0/x/bin/acp-proxy"]
     assert advice is not None
 
@@ -95,9 +95,9 @@ def test_a_temporary_directory_gets_a_note(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_home_in_a_temporary_directory_is_none_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("HOME", "/tmp/me")
-    assert started_by("/tmp/me/.local/bin/acp-proxy", monkeypatch)[1] is None
+    assert make_command_of("/tmp/me/.local/bin/acp-proxy", monkeypatch)[1] is None
     for passing in ("/tmp/other/bin/acp-proxy", "/tmp/me/.cache/uv/archive-v0/x/bin/acp-proxy"):
-        assert started_by(passing, monkeypatch)[1] is not None
+        assert make_command_of(passing, monkeypatch)[1] is not None
 
 
 @pytest.mark.parametrize("name", ["acp-proxy.pyz", "acp-proxy-linux-x86_64.pyz", "acp-proxy-macos-arm64 (1).pyz"])
@@ -145,8 +145,10 @@ def test_a_child_of_an_executable_does_not_see_the_users_python(monkeypatch: pyt
 
 def test_a_child_imports_nothing_from_the_directory_in_which_it_starts(tmp_path: Path) -> None:
     (tmp_path / "acp_proxy.py").write_text("raise SystemExit('a project was imported')")
-    done = subprocess.run([*make_child_command("acp_proxy"), "--version"], cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    result = subprocess.run(
+        [*make_child_command("acp_proxy"), "--version"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_messages_name_the_commands_as_the_user_types_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -282,7 +282,7 @@ def opened(store: WholeStore, project: Path, tmp_path: Path) -> Prompted:
 
 def record(asked: list[dict[str, Any]]) -> str:
     """The record that the first prompt carried."""
-    blocks = next(each["params"]["prompt"] for each in asked if each["method"] == "session/prompt")
+    blocks = next(message["params"]["prompt"] for message in asked if message["method"] == "session/prompt")
     return str(blocks[0]["text"])
 
 
@@ -300,7 +300,7 @@ def test_a_handover_waits_for_your_prompt(store: WholeStore, project: Path, open
     store_session(store, "old", ("the heron", [chunk("lands")]), agent="scripted", cwd=str(project))
     *before, prompted, second = opened("go on", "and on")
     assert "heron" not in json.dumps(before)
-    assert [each["method"] for each in before] == ["initialize", "session/new"]
+    assert [message["method"] for message in before] == ["initialize", "session/new"]
     first, own = prompted["params"]["prompt"]
     assert "heron" in first["text"]
     assert own == {"type": "text", "text": "go on"}
@@ -333,7 +333,7 @@ def test_only_your_attachments_follow_the_record(store: WholeStore, project: Pat
     ]
     store_session(store, "old", ("the heron", updates), agent="scripted", cwd=str(project))
     asked = opened("go on")
-    prompted = next(each["params"]["prompt"] for each in asked if each["method"] == "session/prompt")
+    prompted = next(message["params"]["prompt"] for message in asked if message["method"] == "session/prompt")
     assert record(asked).count("> [resource: file:///x]") == 2
     assert prompted[1:] == [{"type": "text", "text": "go on"}]
 

@@ -47,5 +47,5 @@ def test_a_program_gets_the_words_that_a_shell_was_given(tmp_path: Path) -> None
     script = tmp_path / "say.py"
     script.write_text("import sys; sys.stdout.buffer.write('\\n'.join(sys.argv[1:]).encode())", encoding="utf-8")
     line = join([sys.executable, str(script), *words])
-    done = subprocess.run(line, shell=True, stdout=subprocess.PIPE)  # noqa: S602 - it is what is tested
-    assert done.stdout.decode().split("\n") == words
+    result = subprocess.run(line, shell=True, stdout=subprocess.PIPE)  # noqa: S602 - it is what is tested
+    assert result.stdout.decode().split("\n") == words

@@ -60,7 +60,7 @@ def unchanged(passed: Passed, from_client: bytes, from_agent: bytes, before: tup
     assert passed.warnings == []
 
 
-def introduced(passage: Passage) -> tuple[bytes, bytes]:
+def initialize(passage: Passage) -> tuple[bytes, bytes]:
     """Initialize an agent that can only resume: what passed to the agent and to the client."""
     passage.say(Peer.CLIENT, INITIALIZE)
     asked = passage.hear(Peer.AGENT)
@@ -120,7 +120,7 @@ def test_every_message_fixture_passes_both_ways_while_list_load_and_delete_are_s
 ) -> None:
     data = file.read_bytes()
     with Passage(tmp_path / "store", packets=chunking is not whole) as passage:
-        before = introduced(passage)
+        before = initialize(passage)
         unchanged(passage.end(chunking(data), chunking(data)), data, data, before)
 
 
@@ -248,7 +248,7 @@ def test_any_lines_that_we_do_not_serve_pass_while_list_load_and_delete_are_serv
     sent: Sent, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with Passage(tmp_path_factory.mktemp("store"), packets=True) as passage:
-        before = introduced(passage)
+        before = initialize(passage)
         unchanged(passage.end(*sent), b"".join(sent[0]), b"".join(sent[1]), before)
 
 

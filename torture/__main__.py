@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy import __version__
-from torture.outcome import Outcome, Scale, about, names, run
+from torture.outcome import Outcome, Scale, get_summary, list_cases, run
 
 RESULTS = Path(__file__).with_name("results.json")
 PAGE = Path(__file__).parent.parent / "docs" / "reliability-figures.md"
@@ -32,27 +32,27 @@ WITH_NOTES = ("crash", "deleted", "disk", "hostile", "shutdown", "soak", "stuck"
 
 def main() -> int:
     asked = argparse.ArgumentParser(prog="make torture", description=(__doc__ or "").split("\n\n")[0])
-    asked.add_argument("case", nargs="*", help=f"of {', '.join(names())}; default: all")
+    asked.add_argument("case", nargs="*", help=f"of {', '.join(list_cases())}; default: all")
     asked.add_argument("--short", action="store_true", help="a short form, which saves no figures")
     asked.add_argument("--seed", type=int, default=0, help="the seed of the random choices")
     asked.add_argument("--page", action="store_true", help="only make the page again, from the saved figures")
-    given = asked.parse_args()
-    if unknown := set(given.case) - set(names()):
-        asked.error(f"there is no case {', '.join(sorted(unknown))}; there are {', '.join(names())}")
+    args = asked.parse_args()
+    if unknown := set(args.case) - set(list_cases()):
+        asked.error(f"there is no case {', '.join(sorted(unknown))}; there are {', '.join(list_cases())}")
     well = True
-    for case in [] if given.page else given.case or names():
-        print(f"\n{case}: {about(case)}", flush=True)
+    for case in [] if args.page else args.case or list_cases():
+        print(f"\n{case}: {get_summary(case)}", flush=True)
         began, outcomes = time.monotonic(), []
         with tempfile.TemporaryDirectory(prefix="acp-proxy-torture-", ignore_cleanup_errors=True) as place:
-            for outcome in run(case, Scale(given.short, given.seed, Path(place).resolve())):
+            for outcome in run(case, Scale(args.short, args.seed, Path(place).resolve())):
                 outcomes.append(outcome)
                 print(f"  {line(outcome)}", flush=True)
                 for text in outcome.trouble[:20]:
                     print(f"    {text}", file=sys.stderr, flush=True)
         well = well and all(outcome.is_well for outcome in outcomes)
-        if not given.short:
-            keep(case, outcomes, time.monotonic() - began, given.seed)
-    if not given.short:
+        if not args.short:
+            save_outcomes(case, outcomes, time.monotonic() - began, args.seed)
+    if not args.short:
         PAGE.write_text(page(read_results()), encoding="utf-8")
     return 0 if well else 1
 
@@ -69,7 +69,7 @@ def read_results() -> dict[str, Any]:
     return dict(json.loads(RESULTS.read_text(encoding="utf-8"))) if RESULTS.exists() else {}
 
 
-def keep(case: str, outcomes: list[Outcome], seconds: float, seed: int) -> None:
+def save_outcomes(case: str, outcomes: list[Outcome], seconds: float, seed: int) -> None:
     told = [{key: value for key, value in asdict(outcome).items() if key != "trouble"} for outcome in outcomes]
     machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
     figures = read_results()
@@ -78,7 +78,7 @@ def keep(case: str, outcomes: list[Outcome], seconds: float, seed: int) -> None:
         "machine": machine,
         "seed": seed,
         "seconds": round(seconds),
-        "about": about(case),
+        "about": get_summary(case),
         "outcomes": told,
     }
     RESULTS.write_text(json.dumps(dict(sorted(figures.items())), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -86,26 +86,26 @@ def keep(case: str, outcomes: list[Outcome], seconds: float, seed: int) -> None:
 
 def page(figures: dict[str, Any]) -> str:
     """The page. The machine of most cases is named once."""
-    most = Counter(ran_on(one) for one in figures.values()).most_common(1)
+    most = Counter(describe_run(figure) for figure in figures.values()).most_common(1)
     common = most[0][0] if most else ""
     return "\n".join(
         [f"{INTRODUCTION}\nRan on {common}.\n", *(table(case, figures[case], common) for case in sorted(figures))]
     )
 
 
-def ran_on(figures: dict[str, Any]) -> str:
+def describe_run(figures: dict[str, Any]) -> str:
     return f"{figures['machine']}, acp-proxy {figures['version']}, seed {figures['seed']}"
 
 
 def table(case: str, figures: dict[str, Any], common: str) -> str:
-    other = "" if ran_on(figures) == common else f"; {ran_on(figures)}"
-    units = {one["what"] for one in figures["outcomes"]}
+    other = "" if describe_run(figures) == common else f"; {describe_run(figures)}"
+    units = {outcome["what"] for outcome in figures["outcomes"]}
     unit = f" ({units.pop()})" if len(units) == 1 else ""
     noted = case in WITH_NOTES
     rows = [
-        f"|{one['fault']}|{one['tried']:,}|{one['checked']:,}{'' if unit else ' ' + one['what']}"
-        f"|{one['lost'] + one['left']:,}|{one['also'] + '|' if noted else ''}\n"
-        for one in figures["outcomes"]
+        f"|{outcome['fault']}|{outcome['tried']:,}|{outcome['checked']:,}{'' if unit else ' ' + outcome['what']}"
+        f"|{outcome['lost'] + outcome['left']:,}|{outcome['also'] + '|' if noted else ''}\n"
+        for outcome in figures["outcomes"]
     ]
     header = f"|fault|times|{'checked' + unit}|lost|{'notes|' if noted else ''}\n|-|-|-|-|{'-|' if noted else ''}\n"
     return f"## {case}\n\n{figures['about']} ({figures['seconds']:,} s{other}).\n\n{header}{''.join(rows)}"

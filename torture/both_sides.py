@@ -1,7 +1,7 @@
 """A proxy whose editor and agent are both played by one program, so that either can send anything at any time.
 
 The agent's process is two `cat`s on named pipes. `turn` takes turns in an honest session, among all other lines; only
-lines with its word, and answers to `asked`, are examined.
+lines with its word, and answers to `ask`, are examined.
 """
 
 import contextlib
@@ -118,36 +118,36 @@ class BothSides:
     def begin(self) -> None:
         """Start an agent that can resume, and an honest session."""
         capabilities: dict[str, Any] = {"sessionCapabilities": {"resume": {}}}
-        self._exchanged("initialize", {}, {"protocolVersion": 1, "agentCapabilities": capabilities})
-        self._exchanged("session/new", {"cwd": self._project, "mcpServers": []}, {"sessionId": _SESSION})
+        self._exchange("initialize", {}, {"protocolVersion": 1, "agentCapabilities": capabilities})
+        self._exchange("session/new", {"cwd": self._project, "mcpServers": []}, {"sessionId": _SESSION})
 
     def turn(self) -> None:
         """One honest turn: the prompt reaches the agent, and its updates and answer reach the editor."""
         self._turns += 1
         prompt = [{"type": "text", "text": f"honest-question {self._turns}"}]
-        self._exchanged(
+        self._exchange(
             "session/prompt",
             {"sessionId": _SESSION, "prompt": prompt},
             {"stopReason": "end_turn"},
             says=f"honest-answer {self._turns}",
         )
 
-    def asked(self, method: str, params: Any) -> Any:
+    def ask(self, method: str, params: Any) -> Any:
         """The proxy's answer to a request of the editor."""
         id = self._request(method, params)
         self.checked += 1
-        return self.editor.wait(lambda one: one.get("id") == id and "method" not in one)
+        return self.editor.wait(lambda message: message.get("id") == id and "method" not in message)
 
-    def looked_at_again(self) -> list[str]:
+    def check_at_end(self) -> list[str]:
         """What is wrong with the honest session in the list and in a load at the end."""
         trouble = []
-        answer = self.asked("session/list", {"cwd": self._project})
+        answer = self.ask("session/list", {"cwd": self._project})
         listed = answer.get("result", {}).get("sessions", [])
-        found = [one for one in listed if one["sessionId"] == _SESSION]
+        found = [row for row in listed if row["sessionId"] == _SESSION]
         if [one.get("title") for one in found] != ["honest-question 1"]:
             trouble.append(f"it is listed as {found or answer}")
         since = len(self.editor.heard)
-        self._exchanged("session/load", {"sessionId": _SESSION, "cwd": self._project, "mcpServers": []}, {})
+        self._exchange("session/load", {"sessionId": _SESSION, "cwd": self._project, "mcpServers": []}, {})
         told = [_text(message) for message in self.editor.heard[since:]]
         wanted = [f"honest-{word} {number}" for number in range(1, self._turns + 1) for word in ("question", "answer")]
         self.checked += len(wanted)
@@ -155,26 +155,26 @@ class BothSides:
             trouble.append(f"it is loaded as {told}")
         return trouble
 
-    def passed(self, side: Side) -> None:
+    def wait_until_passed(self, side: Side) -> None:
         """Return when everything that this side has sent has reached the other."""
         self._asked += 1
         word = f"honest-{self._asked}"
         side.write(line({"jsonrpc": "2.0", "method": "_passed", "params": word}))
         other = self.agent if side is self.editor else self.editor
-        other.wait(lambda one: one.get("params") == word)
+        other.wait(lambda message: message.get("params") == word)
         self.checked += 1
 
     # --- the proxy's resources
 
-    def cpu_of(self, action: Callable[[], None]) -> float:
+    def measure_cpu(self, action: Callable[[], None]) -> float:
         """Seconds of CPU that the proxy needs to pass everything sent."""
         before = self._cpu()
         action()
         for side in (self.editor, self.agent):
-            self.passed(side)
+            self.wait_until_passed(side)
         return self._cpu() - before
 
-    def peak_bytes(self) -> int:
+    def read_peak_bytes(self) -> int:
         """The proxy's peak memory in bytes."""
         with open(f"/proc/{self._process.pid}/status", encoding="ascii", errors="replace") as status:
             [found] = [text for text in status if text.startswith("VmHWM:")]
@@ -206,7 +206,7 @@ class BothSides:
         self.editor.write(line({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
         return id
 
-    def _exchanged(self, method: str, params: Any, result: Any, says: str = "") -> None:
+    def _exchange(self, method: str, params: Any, result: Any, says: str = "") -> None:
         id = self._request(method, params)
         since = len(self.editor.heard)
         try:
@@ -220,7 +220,7 @@ class BothSides:
             self.agent.write(line({"jsonrpc": "2.0", "method": "session/update", "params": params}))
             self.editor.wait(lambda one: _text(one) == says)
         self.agent.write(line({"jsonrpc": "2.0", "id": id, "result": result}))
-        answer = self.editor.wait(lambda one: one.get("id") == id and "method" not in one)
+        answer = self.editor.wait(lambda message: message.get("id") == id and "method" not in message)
         assert "result" in answer, f"{method} was answered {answer}"
         self.checked += 3 if says else 2
 

@@ -116,13 +116,13 @@ def is_entry(line: bytes) -> bool:
     return line.startswith(b'{"at":')
 
 
-def samples() -> dict[str, bytes]:
+def read_samples() -> dict[str, bytes]:
     """The sample files with a header, except the one of a later version."""
     found = {path.stem: path.read_bytes() for path in sorted(SAMPLES.glob("*.jsonl"))}
     return {name: data for name, data in found.items() if data and name != "newer"}
 
 
-def generated(chance: random.Random, turns: int) -> bytes:
+def generate(chance: random.Random, turns: int) -> bytes:
     """A conversation with entries of every kind, of two runs, short and long."""
     lines = [
         file_format.encode_header(
@@ -189,7 +189,7 @@ def _turn(chance: random.Random, run: str, turn: int) -> Iterator[Part]:
     yield message(Peer.AGENT, {"id": turn, "result": {"stopReason": "end_turn"}}, "session/prompt")
 
 
-def intact(data: bytes) -> list[tuple[int, bytes]]:
+def list_intact(data: bytes) -> list[tuple[int, bytes]]:
     """The lines of an undamaged part that are complete JSON objects."""
     found, at = [], 0
     for line in data.split(b"\n"):
@@ -203,51 +203,53 @@ def intact(data: bytes) -> list[tuple[int, bytes]]:
 
 
 def cut(data: bytes, size: int) -> Damaged:
-    lines = tuple((at, line) for at, line in intact(data) if at + len(line) <= size)
+    lines = tuple((at, line) for at, line in list_intact(data) if at + len(line) <= size)
     return Damaged(f"cut at {size}", data[:size], lines)
 
 
-def overwritten(data: bytes, at: int, new: bytes, how: str) -> Damaged:
+def overwrite(data: bytes, at: int, new: bytes, how: str) -> Damaged:
     """Bytes changed in place."""
     end = at + len(new)
     lines = tuple(
-        (start, line) for start, line in intact(data) if start + len(line) <= at or start >= end or data[at:end] == new
+        (start, line)
+        for start, line in list_intact(data)
+        if start + len(line) <= at or start >= end or data[at:end] == new
     )
     return Damaged(f"{how} at {at}", data[:at] + new + data[end:], lines)
 
 
-def flipped(data: bytes, at: int, bit: int) -> Damaged:
-    return overwritten(data, at, bytes([data[at] ^ (1 << bit)]), f"bit {bit} flipped")
+def flip_bit(data: bytes, at: int, bit: int) -> Damaged:
+    return overwrite(data, at, bytes([data[at] ^ (1 << bit)]), f"bit {bit} flipped")
 
 
-def nul(data: bytes, at: int, size: int) -> Damaged:
-    return overwritten(data, at, b"\0" * len(data[at : at + size]), f"{size} NUL bytes")
+def overwrite_with_nul(data: bytes, at: int, size: int) -> Damaged:
+    return overwrite(data, at, b"\0" * len(data[at : at + size]), f"{size} NUL bytes")
 
 
-def moved(data: bytes, order: list[bytes], how: str) -> Damaged:
+def reorder(data: bytes, order: list[bytes], how: str) -> Damaged:
     """Whole lines in another order, or repeated."""
     new = b"".join(order)
-    return Damaged(how, new, tuple(intact(new)))
+    return Damaged(how, new, tuple(list_intact(new)))
 
 
-def swapped(data: bytes, chance: random.Random) -> Damaged:
+def swap_lines(data: bytes, chance: random.Random) -> Damaged:
     lines = [line + b"\n" for line in data.split(b"\n")[:-1]]
     one, two = chance.randrange(1, len(lines)), chance.randrange(1, len(lines))
     lines[one], lines[two] = lines[two], lines[one]
-    return moved(data, lines, f"lines {one} and {two} swapped")
+    return reorder(data, lines, f"lines {one} and {two} swapped")
 
 
-def doubled(data: bytes, chance: random.Random) -> Damaged:
+def double_line(data: bytes, chance: random.Random) -> Damaged:
     lines = [line + b"\n" for line in data.split(b"\n")[:-1]]
     one = chance.randrange(1, len(lines))
-    return moved(data, [*lines[: one + 1], *lines[one:]], f"line {one} doubled")
+    return reorder(data, [*lines[: one + 1], *lines[one:]], f"line {one} doubled")
 
 
-def put_in(data: bytes, at: int, new: bytes) -> Damaged:
+def insert_bytes(data: bytes, at: int, new: bytes) -> Damaged:
     """Foreign bytes inserted."""
     lines = tuple(
         (start + len(new) if start >= at else start, line)
-        for start, line in intact(data)
+        for start, line in list_intact(data)
         if start >= at or start + len(line) <= at
     )
     return Damaged(f"{len(new)} foreign bytes at {at}", data[:at] + new + data[at:], lines)

@@ -226,7 +226,7 @@ class ForkedConversation:
 
     def list_ids(self) -> list[str]:
         findings = self.ask("session/list")
-        return [one["sessionId"] for one in findings["sessions"]] if findings is not None else []
+        return [session["sessionId"] for session in findings["sessions"]] if findings is not None else []
 
     def end(self) -> tuple[int, list[str]]:
         """The proxy's exit status, and what it said on stderr."""

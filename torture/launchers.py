@@ -152,7 +152,7 @@ def program(name: str) -> str | None:
 
 
 def run_build(command: list[str], where: Path, environment: Mapping[str, str]) -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         command, cwd=where, env=os.environ | environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS
     )
-    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    assert result.returncode == 0, (command, result.stdout, result.stderr)

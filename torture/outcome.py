@@ -51,7 +51,7 @@ class Outcome:
         return self.tried > 0 and self.checked > 0 and not (self.lost or self.left or self.trouble)
 
 
-def names() -> list[str]:
+def list_cases() -> list[str]:
     """The names of all cases."""
     return sorted(module.name for module in pkgutil.iter_modules(cases.__path__))
 
@@ -63,7 +63,7 @@ def run(case: str, scale: Scale) -> Iterator[Outcome]:
         yield from outcomes
 
 
-def about(case: str) -> str:
+def get_summary(case: str) -> str:
     """The first line of a case's docstring."""
     module = importlib.import_module(f"{cases.__name__}.{case}")
     return (module.__doc__ or "").split("\n")[0].rstrip(".")

@@ -18,7 +18,7 @@ def environment(mark: str, **more: str) -> Mapping[str, str]:
     return os.environ | {_MARK: mark} | more
 
 
-def marked(mark: str) -> list[psutil.Process]:
+def list_marked(mark: str) -> list[psutil.Process]:
     """The running processes with this mark."""
     return [process for process in psutil.process_iter() if _mark_of(process) == mark and runs(process)]
 
@@ -63,7 +63,7 @@ def is_gone(process: psutil.Process, seconds: float = SECONDS) -> bool:
 
 def end(mark: str) -> None:
     """End all processes with this mark, including those that they are just starting."""
-    while left := marked(mark):
+    while left := list_marked(mark):
         for process in left:
             with suppress(psutil.Error):
                 process.kill()
@@ -71,7 +71,7 @@ def end(mark: str) -> None:
 
 
 @contextmanager
-def heard_signals() -> Iterator[None]:
+def hear_signals() -> Iterator[None]:
     """Processes started meanwhile react to the signals that background processes often ignore."""
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in numbers}

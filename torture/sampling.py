@@ -19,31 +19,32 @@ class Sample:
     threads: int
 
 
-def judged(quiet: Sample, end: Sample, talking: list[Sample], more: dict[str, int]) -> Outcome:
+def judge_samples(quiet: Sample, end: Sample, talking: list[Sample], more: dict[str, int]) -> Outcome:
     """``more``: the files and threads that a busy moment may have beyond a quiet one."""
     samples = [quiet, *talking, end]
-    slope, _ = linear_regression([each.at for each in samples], [each.memory for each in samples])
+    slope, _ = linear_regression([sample.at for sample in samples], [sample.memory for sample in samples])
     grown = {"at rest": end.memory - quiet.memory, "while talking": slope * (samples[-1].at - samples[0].at)}
-    trouble = [f"memory grew by {megabytes(size)} {when}" for when, size in grown.items() if size > GROWTH]
+    trouble = [f"memory grew by {format_megabytes(size)} {when}" for when, size in grown.items() if size > GROWTH]
     for what, beyond in more.items():
         first, last = getattr(quiet, what), getattr(end, what)
-        most = max(getattr(each, what) for each in samples)
+        most = max(getattr(sample, what) for sample in samples)
         if last != first or most > first + beyond:
             trouble.append(f"{what} at rest: {first}, then {last}; at most {most} while talking")
-    memory = [each.memory for each in samples]
+    memory = [sample.memory for sample in samples]
     return Outcome(
         "samples of memory, open files and threads",
         tried=len(samples),
         checked=3 * len(samples),
         what="figures",
         lost=len(trouble),
-        also=f"memory from {megabytes(memory[0])} to {megabytes(memory[-1])}, at most {megabytes(max(memory))}, "
-        f"trend {megabytes(grown['while talking'])}; at rest after the warm-up and at the end: "
-        f"memory {megabytes(quiet.memory)} and {megabytes(end.memory)}, files {quiet.files} and {end.files}, "
+        also=f"memory from {format_megabytes(memory[0])} to {format_megabytes(memory[-1])}, "
+        f"at most {format_megabytes(max(memory))}, trend {format_megabytes(grown['while talking'])}; "
+        f"at rest after the warm-up and at the end: memory {format_megabytes(quiet.memory)} and "
+        f"{format_megabytes(end.memory)}, files {quiet.files} and {end.files}, "
         f"threads {quiet.threads} and {end.threads}",
         trouble=tuple(trouble),
     )
 
 
-def megabytes(size: float) -> str:
+def format_megabytes(size: float) -> str:
     return f"{size / 1024 / 1024:.1f} MB"

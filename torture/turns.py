@@ -32,7 +32,7 @@ class Turn:
     session: str
     asked: str
     received: list[bytes] = field(default_factory=list)
-    prompted: bool = False
+    is_prompted: bool = False
     """The agent has received the prompt, or it was once found in the transcript: it must stay there."""
 
     def take(self, lines: Iterable[bytes]) -> int:
@@ -54,12 +54,12 @@ class Written:
     headers: int = 0
 
 
-def path_of(store: Path, session: str) -> Path | None:
+def find_transcript(store: Path, session: str) -> Path | None:
     """The transcript of a session; there must be one agent."""
     return next(store.glob(f"transcripts/*/{file_name(session)}.jsonl"), None)
 
 
-def read_written(path: Path | None) -> Written:
+def read_transcript(path: Path | None) -> Written:
     found = Written()
     if path is None:
         return found
@@ -71,7 +71,7 @@ def read_written(path: Path | None) -> Written:
             if entry is None:
                 found.damaged += 1
             elif entry.peer is Peer.CLIENT:
-                found.prompts += prompted(entry.value)
+                found.prompts += list_prompts(entry.value)
             elif entry.raw is not None and entry.of is None and (what := ASKED.search(entry.raw)) is not None:
                 found.updates[what[0].decode()].append(entry.raw)
     finally:
@@ -79,7 +79,7 @@ def read_written(path: Path | None) -> Written:
     return found
 
 
-def prompted(message: Any) -> list[str]:
+def list_prompts(message: Any) -> list[str]:
     """The text of a prompt; empty unless made by `make_prompt`."""
     match message:
         case {"method": "session/prompt", "params": {"prompt": [{"text": str(text)}, *_]}} if text.startswith("turn "):
@@ -95,7 +95,7 @@ class Told:
     calls: set[str] = field(default_factory=set)
 
 
-def told_by_turn(updates: Iterable[dict[str, Any]]) -> dict[str, Told]:
+def group_by_turn(updates: Iterable[dict[str, Any]]) -> dict[str, Told]:
     """What a load replayed, by prompt, in order."""
     told: dict[str, Told] = {}
     current = ""
@@ -111,9 +111,9 @@ def told_by_turn(updates: Iterable[dict[str, Any]]) -> dict[str, Told]:
     return told
 
 
-def is_told(turn: Turn, told: Told) -> bool:
+def is_replayed(turn: Turn, told: Told) -> bool:
     """Whether a load has everything that an editor received of a turn."""
-    live = told_by_turn(json.loads(line)["params"]["update"] for line in turn.received).get("", Told())
+    live = group_by_turn(json.loads(line)["params"]["update"] for line in turn.received).get("", Told())
     return live.calls <= told.calls and all(text in told.texts[kind] for kind, text in live.texts.items())
 
 

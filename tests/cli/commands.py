@@ -22,7 +22,7 @@ def run(store: ProxyStore, *words: str, answer: str | bytes | None = None) -> Re
     return invoke("sessions", *words, "--store", str(store.root), answer=answer)
 
 
-def printed(store: ProxyStore, *words: str) -> str:
+def get_stdout(store: ProxyStore, *words: str) -> str:
     """The stdout of a command that succeeds."""
     result = run(store, *words)
     assert result.exit_code == 0, result.stderr
@@ -38,16 +38,16 @@ class Command:
     def run(self, store: ProxyStore, *words: str) -> Result:
         return run(store, self._name, *words)
 
-    def printed(self, store: ProxyStore, *words: str) -> str:
-        return printed(store, self._name, *words)
+    def get_stdout(self, store: ProxyStore, *words: str) -> str:
+        return get_stdout(store, self._name, *words)
 
 
-def parsed_json(store: ProxyStore, *words: str) -> Any:
+def get_json(store: ProxyStore, *words: str) -> Any:
     """What a command prints with --json, parsed."""
-    return json.loads(printed(store, *words, "--json"))
+    return json.loads(get_stdout(store, *words, "--json"))
 
 
-def refused(store: ProxyStore, *words: str) -> tuple[int, str]:
+def get_error(store: ProxyStore, *words: str) -> tuple[int, str]:
     """The exit code and the one line on stderr of a command that prints nothing."""
     result = run(store, *words)
     assert result.stdout == ""
@@ -55,14 +55,14 @@ def refused(store: ProxyStore, *words: str) -> tuple[int, str]:
     return result.exit_code, result.stderr
 
 
-def titles(store: ProxyStore) -> list[str]:
+def list_titles(store: ProxyStore) -> list[str]:
     """The titles of the list, in its order."""
-    return [row["title"] for row in parsed_json(store, "list")]
+    return [row["title"] for row in get_json(store, "list")]
 
 
-def ids(store: ProxyStore, *words: str) -> list[str]:
+def list_ids(store: ProxyStore, *words: str) -> list[str]:
     """The sessions of the list with these options, in its order."""
     result = run(store, "list", *words, "--json")
-    found = [row["sessionId"] for row in json.loads(result.stdout)]
-    assert result.exit_code == (1 if words and not found else 0)
-    return found
+    session_ids = [row["sessionId"] for row in json.loads(result.stdout)]
+    assert result.exit_code == (1 if words and not session_ids else 0)
+    return session_ids

@@ -13,7 +13,7 @@ from acp_proxy.store.command_store import ListedSession
 from acp_proxy.tools.adopt import agent_loader
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
-from tests.cli.commands import invoke, parsed_json, printed, run
+from tests.cli.commands import get_json, get_stdout, invoke, run
 from tests.end_to_end.proxied import entries
 from tests.stored import WholeStore, chunk, find_files_with, store_session
 from tests.tools.adopt.listing_agent import ListingAgent, entry, replay_of
@@ -49,7 +49,7 @@ def adopt(store: WholeStore, *words: str, answer: str | None = None) -> Result:
     return invoke("sessions", "adopt", "--store", str(store.root), *words, answer=answer)
 
 
-def adopted(store: WholeStore, agent: ListingAgent, *options: str) -> str:
+def adopt_sessions(store: WholeStore, agent: ListingAgent, *options: str) -> str:
     """What a successful command says."""
     result = adopt(store, "--yes", *options, "--", *agent.command)
     assert result.exit_code == 0, result.stderr
@@ -65,8 +65,8 @@ def transcript(store: WholeStore, session: str) -> list[dict[str, Any]]:
     return entries(store.find_path(row))
 
 
-def exported(store: WholeStore, session: str) -> Any:
-    return json.loads(printed(store, "export", session, "--format", "json"))["turns"]
+def export_turns(store: WholeStore, session: str) -> Any:
+    return json.loads(get_stdout(store, "export", session, "--format", "json"))["turns"]
 
 
 # What is kept.
@@ -76,7 +76,7 @@ def test_a_session_is_kept_with_the_time_the_title_and_the_directory_of_the_list
     store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
     agent.plan([entry("s1", tmp_path, "2026-01-02T04:04:05+01:00", title="The login")], loads={"s1": HELLO})
-    assert adopted(store, agent) == "scripted: 1 adopted\n"
+    assert adopt_sessions(store, agent) == "scripted: 1 adopted\n"
     [row] = rows(store)
     assert (row.session_id, row.title, row.cwd, row.updated, row.created) == (
         "s1",
@@ -98,8 +98,8 @@ def test_a_session_is_kept_with_the_time_the_title_and_the_directory_of_the_list
     assert note["note"].pop("adoptedAt") > LATER
     assert note["note"] == {"type": NoteType.ADOPTED, "title": "The login", "updatedAt": OLD}
     assert {line["at"] for line in (first, second, opened, note)} == {OLD}
-    assert [turn["startedAt"] for turn in exported(store, "s1")] == [OLD]
-    assert printed(store, "verify")
+    assert [turn["startedAt"] for turn in export_turns(store, "s1")] == [OLD]
+    assert get_stdout(store, "verify")
 
 
 def test_lists_and_searches_use_the_time_of_the_agents_list(
@@ -107,11 +107,11 @@ def test_lists_and_searches_use_the_time_of_the_agents_list(
 ) -> None:
     loads = {"s1": HELLO, "s2": {"before": replay_of("Now the logout")}}
     agent.plan([entry("s1", tmp_path, OLD), entry("s2", tmp_path, LATER)], loads=loads)
-    adopted(store, agent)
+    adopt_sessions(store, agent)
     store_session(store, "recorded", ("Mend the login too", [chunk("yes")]))
-    assert [row["sessionId"] for row in parsed_json(store, "list")] == ["s2", "s1", "recorded"]
-    assert [row["sessionId"] for row in parsed_json(store, "list", "--since", "2026-01-02T12:00:00Z")] == ["s2"]
-    since = parsed_json(store, "search", "--since", "2026-01-01", "login")
+    assert [row["sessionId"] for row in get_json(store, "list")] == ["s2", "s1", "recorded"]
+    assert [row["sessionId"] for row in get_json(store, "list", "--since", "2026-01-02T12:00:00Z")] == ["s2"]
+    since = get_json(store, "search", "--since", "2026-01-01", "login")
     assert [found["sessionId"] for found in since] == ["s1"]
     assert "Nothing matches" in run(store, "search", "--since", "2026-01-03", "login").stderr
 
@@ -125,7 +125,7 @@ def test_a_replay_after_the_answer_and_one_that_comes_twice_are_kept_once(
         [entry("late", tmp_path), entry("twice", tmp_path)],
         loads={"late": {"before": [state], "after": whole}, "twice": {"before": whole, "after": whole}},
     )
-    adopted(store, agent)
+    adopt_sessions(store, agent)
     for session, expected in (("late", [*whole, state]), ("twice", whole)):
         updates = [line["message"]["params"]["update"] for line in transcript(store, session) if "message" in line]
         assert updates == expected
@@ -136,7 +136,7 @@ def test_all_pages_are_read_and_the_newest_session_is_loaded_first(
 ) -> None:
     pages = [[entry("s1", tmp_path, OLD)], [entry("none", tmp_path)], [entry("s2", tmp_path, LATER)]]
     agent.plan(*pages, loads=dict.fromkeys(("s1", "s2", "none"), HELLO))
-    assert adopted(store, agent) == "scripted: 3 adopted\n"
+    assert adopt_sessions(store, agent) == "scripted: 3 adopted\n"
     assert [params["sessionId"] for params in agent.asked("session/load")] == ["s2", "s1", "none"]
 
 
@@ -144,7 +144,7 @@ def test_secrets_are_masked_also_if_they_are_spread(store: WholeStore, agent: Li
     key = "sk-ant-api03-" + "a1B2c3D4" * 12
     past = [*replay_of("My key", f"It is {key}."), chunk(f"again {key[:20]}"), chunk(key[20:])]
     agent.plan([entry("s1", tmp_path, OLD, title=f"About {key}")], loads={"s1": {"before": past}})
-    adopted(store, agent, "--redact", "keys")
+    adopt_sessions(store, agent, "--redact", "keys")
     [row] = rows(store)
     data = store.find_path(row).read_text()
     assert data.count("[redacted]") >= 3
@@ -154,7 +154,7 @@ def test_secrets_are_masked_also_if_they_are_spread(store: WholeStore, agent: Li
 def test_an_empty_session_is_not_kept_and_no_failure(store: WholeStore, agent: ListingAgent, tmp_path: Path) -> None:
     state = [{"sessionUpdate": "available_commands_update", "availableCommands": []}]
     agent.plan([entry("empty", tmp_path)], loads={"empty": {"before": state}})
-    assert adopted(store, agent) == "scripted: 0 adopted, 1 without messages\n"
+    assert adopt_sessions(store, agent) == "scripted: 0 adopted, 1 without messages\n"
     assert rows(store) == []
 
 
@@ -164,9 +164,9 @@ def test_an_empty_session_is_not_kept_and_no_failure(store: WholeStore, agent: L
 def test_a_second_run_takes_only_what_is_new(store: WholeStore, agent: ListingAgent, tmp_path: Path) -> None:
     first, second = entry("s1", tmp_path, OLD), entry("s2", tmp_path, LATER)
     agent.plan([first], loads={"s1": HELLO, "s2": HELLO})
-    adopted(store, agent)
+    adopt_sessions(store, agent)
     agent.plan([second, first], loads={"s1": HELLO, "s2": HELLO})
-    assert adopted(store, agent) == "scripted: 1 adopted, 1 here already\n"
+    assert adopt_sessions(store, agent) == "scripted: 1 adopted, 1 here already\n"
     assert [params["sessionId"] for params in agent.asked("session/load")] == ["s1", "s2"]
 
 
@@ -174,14 +174,14 @@ def test_a_session_that_has_grown_replaces_what_was_adopted(
     store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
     agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
-    adopted(store, agent)
+    adopt_sessions(store, agent)
     more = [*HELLO["before"], *replay_of("And now?", "Now too.")]
     agent.plan([entry("s1", tmp_path, LATER, title="Later")], loads={"s1": {"before": more}})
-    assert adopted(store, agent) == "scripted: 0 adopted, 1 updated\n"
+    assert adopt_sessions(store, agent) == "scripted: 0 adopted, 1 updated\n"
     [row] = rows(store)
     assert (row.updated, row.title, row.prompt_count) == (LATER, "Later", 2)
     assert len([line for line in transcript(store, "s1") if "message" in line]) == 4
-    assert adopted(store, agent) == "scripted: 0 adopted, 1 here already\n"
+    assert adopt_sessions(store, agent) == "scripted: 0 adopted, 1 here already\n"
 
 
 def test_a_compressed_session_that_has_grown_is_replaced_too(
@@ -189,13 +189,13 @@ def test_a_compressed_session_that_has_grown_is_replaced_too(
 ) -> None:
     long = replay_of("Tell", "a long story " * 50_000)
     agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": {"before": long}})
-    adopted(store, agent)
+    adopt_sessions(store, agent)
     os.utime(store.find_path(rows(store)[0]), (0, 0))  # else the agent might still be replaying it
-    printed(store, "list")
-    printed(store, "compress", "--older-than", "0s")
+    get_stdout(store, "list")
+    get_stdout(store, "compress", "--older-than", "0s")
     assert store.find_path(rows(store)[0]).suffix == ".zst"
     agent.plan([entry("s1", tmp_path, LATER)], loads={"s1": {"before": [*long, *replay_of("More", "The end.")]}})
-    assert adopted(store, agent) == "scripted: 0 adopted, 1 updated\n"
+    assert adopt_sessions(store, agent) == "scripted: 0 adopted, 1 updated\n"
     [row] = rows(store)
     assert (store.find_path(row).suffix, row.prompt_count) == (".jsonl", 2)
     assert not list(store.root.rglob("*.zst"))
@@ -206,10 +206,10 @@ def test_a_replay_that_has_nothing_more_or_lacks_something_replaces_nothing(
     store: WholeStore, agent: ListingAgent, tmp_path: Path, past: list[dict[str, Any]]
 ) -> None:
     agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
-    adopted(store, agent)
+    adopt_sessions(store, agent)
     before = transcript(store, "s1")
     agent.plan([entry("s1", tmp_path, LATER)], loads={"s1": {"before": past}})
-    assert adopted(store, agent) == "scripted: 0 adopted, 1 unchanged\n"
+    assert adopt_sessions(store, agent) == "scripted: 0 adopted, 1 unchanged\n"
     assert transcript(store, "s1") == before
 
 
@@ -217,14 +217,14 @@ def test_a_session_in_which_something_was_recorded_is_left_alone(
     store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
     agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
-    adopted(store, agent)
+    adopt_sessions(store, agent)
     [row] = rows(store)
     with store.find_path(row).open("ab") as file:
         file.write(file_format.encode_note(LATER, "run111", {"type": NoteType.OPENED, "method": "session/load"}))
     agent.plan(
         [entry("s1", tmp_path, LATER)], loads={"s1": {"before": [*HELLO["before"], *replay_of("More", "More.")]}}
     )
-    assert adopted(store, agent) == "scripted: 0 adopted, 1 here already\n"
+    assert adopt_sessions(store, agent) == "scripted: 0 adopted, 1 here already\n"
     assert len(agent.asked("session/load")) == 1
 
 
@@ -233,10 +233,10 @@ def test_a_session_that_was_deleted_here_is_never_adopted(
     store: WholeStore, agent: ListingAgent, tmp_path: Path, soft: list[str]
 ) -> None:
     agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
-    adopted(store, agent)
-    printed(store, "delete", "s1", "--yes", *soft)
+    adopt_sessions(store, agent)
+    get_stdout(store, "delete", "s1", "--yes", *soft)
     agent.plan([entry("s1", tmp_path, LATER)], loads={"s1": HELLO})
-    assert adopted(store, agent) == "scripted: 0 adopted, 1 deleted here\n"
+    assert adopt_sessions(store, agent) == "scripted: 0 adopted, 1 deleted here\n"
     assert (rows(store), len(agent.asked("session/load"))) == ([], 1)
 
 
@@ -250,7 +250,7 @@ def test_options_narrow_the_list(store: WholeStore, agent: ListingAgent, tmp_pat
     )
 
     def choose_sessions(*options: str) -> tuple[list[str], str]:
-        *lines, last = adopted(store, agent, "--dry-run", *options).splitlines()
+        *lines, last = adopt_sessions(store, agent, "--dry-run", *options).splitlines()
         return [line.split("  ")[1] for line in lines], last.removeprefix("scripted: ")
 
     assert choose_sessions() == (["s2", "s3", "s1", "s4"], "4 of 4 would be loaded")
@@ -301,7 +301,7 @@ def test_the_agent_is_started_anew_after_twenty_sessions(
 ) -> None:
     names = [f"s{number}" for number in range(41)]
     agent.plan([entry(name, tmp_path) for name in names], loads=dict.fromkeys(names, HELLO))
-    assert adopted(store, agent) == "scripted: 41 adopted\n"
+    assert adopt_sessions(store, agent) == "scripted: 41 adopted\n"
     assert (agent.starts, len(agent.asked("session/list"))) == (3, 1)
 
 
@@ -310,7 +310,7 @@ def test_requests_of_the_agent_are_refused_however_many_there_are(
 ) -> None:
     names = [f"s{number}" for number in range(4)]
     agent.plan([entry(name, tmp_path) for name in names], loads={name: {**HELLO, "asks": 20} for name in names})
-    assert adopted(store, agent) == "scripted: 4 adopted\n"
+    assert adopt_sessions(store, agent) == "scripted: 4 adopted\n"
     refusals = [line["error"]["code"] for line in agent.asked() if "error" in line]
     assert refusals == [-32601] * 80
 
@@ -455,7 +455,7 @@ def test_without_an_agent_and_without_editors_the_error_says_what_to_give(store:
 
 def test_only_these_requests_are_sent(store: WholeStore, agent: ListingAgent, tmp_path: Path) -> None:
     agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
-    adopted(store, agent)
+    adopt_sessions(store, agent)
     first, listing, load, close = agent.asked()
     assert (first["method"], first["params"]["clientCapabilities"]) == ("initialize", {})
     assert (listing["method"], listing["params"]) == ("session/list", {})

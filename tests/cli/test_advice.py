@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import invoke, refused, run
+from tests.cli.commands import get_error, invoke, run
 from tests.stored import WholeStore, store_session
 
 
@@ -26,7 +26,7 @@ def test_unarchive_says_if_nothing_was_archived(store: WholeStore) -> None:
 
 
 def test_a_period_that_ends_before_it_begins_is_refused(store: WholeStore) -> None:
-    assert "--until is before --since" in refused(store, "list", "--since", "yesterday", "--until", "7d")[1]
+    assert "--until is before --since" in get_error(store, "list", "--since", "yesterday", "--until", "7d")[1]
 
 
 def test_a_title_needs_no_quotes(store: WholeStore) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.file_names import file_name
-from tests.cli.commands import parsed_json, printed, run
+from tests.cli.commands import get_json, get_stdout, run
 from tests.cli.terminal import run_on_terminal
 from tests.stored import store_session
 
@@ -41,8 +41,8 @@ def test_list_search_stats_prune_show_and_restore_take_the_usual_name_of_an_agen
     store: ProxyStore, agent: str, found: list[str]
 ) -> None:
     folders = [file_name(each) for each in found]
-    listed = run(store, "list", "--agent", agent, "--json")
-    assert (listed.exit_code, [row["agent"] for row in json.loads(listed.stdout)]) == (not found, folders)
+    result = run(store, "list", "--agent", agent, "--json")
+    assert (result.exit_code, [row["agent"] for row in json.loads(result.stdout)]) == (not found, folders)
     searched = run(store, "search", "said", "--agent", agent, "--json")
     assert [row["agent"] for row in json.loads(searched.stdout)] == folders
     counted = run(store, "stats", "--agent", agent, "--json")
@@ -50,12 +50,12 @@ def test_list_search_stats_prune_show_and_restore_take_the_usual_name_of_an_agen
         not found,
         set(folders),
     )
-    pruned = parsed_json(store, "prune", "--keep", "0", "--dry-run", "--agent", agent)
+    pruned = get_json(store, "prune", "--keep", "0", "--dry-run", "--agent", agent)
     assert [row["agent"] for row in pruned["sessions"]] == folders
     assert run(store, "show", "last", "--agent", agent).exit_code == (0 if found else 1)
-    printed(store, "prune", "--keep", "0", "--soft", "--yes")
-    in_bin = run(store, "restore", "--list", "--agent", agent, "--json")
-    assert (in_bin.exit_code, {row["agent"] for row in json.loads(in_bin.stdout)}) == (not found, set(folders))
+    get_stdout(store, "prune", "--keep", "0", "--soft", "--yes")
+    restorable = run(store, "restore", "--list", "--agent", agent, "--json")
+    assert (restorable.exit_code, {row["agent"] for row in json.loads(restorable.stdout)}) == (not found, set(folders))
 
 
 def test_the_folder_name_in_json_means_only_that_agent(store: ProxyStore) -> None:
@@ -64,13 +64,13 @@ def test_the_folder_name_in_json_means_only_that_agent(store: ProxyStore) -> Non
     for agent in (longer, also):
         store_session(store, agent, ("hello", []), agent=agent)
     for agent in (longer, also, CLAUDE):
-        assert [row["agent"] for row in parsed_json(store, "list", "--agent", file_name(agent))] == [file_name(agent)]
+        assert [row["agent"] for row in get_json(store, "list", "--agent", file_name(agent))] == [file_name(agent)]
 
 
 def test_agents_are_shown_without_their_scope(store: ProxyStore) -> None:
-    shown = run_on_terminal("sessions", "list", "--store", str(store.root), columns=100, settings={"NO_COLOR": "1"})
+    screen = run_on_terminal("sessions", "list", "--store", str(store.root), columns=100, settings={"NO_COLOR": "1"})
     for line, name in zip(
-        shown.splitlines()[1:], ("github-copilot", "claude-code-acp", "claude-agent-acp"), strict=True
+        screen.splitlines()[1:], ("github-copilot", "claude-code-acp", "claude-agent-acp"), strict=True
     ):
         assert f"  {name}  " in line
     table = run_on_terminal("sessions", "stats", "--store", str(store.root), columns=70, settings={"NO_COLOR": "1"})
@@ -84,9 +84,9 @@ def test_agents_are_shown_without_their_scope(store: ProxyStore) -> None:
 def test_agents_with_the_same_session_are_shown_with_their_scopes(store: ProxyStore) -> None:
     for agent in ("@one/acme", "@other/acme"):
         store_session(store, "same", ("hello", []), agent=agent)
-    said = run(store, "show", "same").stderr
-    assert "one-acme" in said
-    assert "other-acme" in said
+    stderr = run(store, "show", "same").stderr
+    assert "one-acme" in stderr
+    assert "other-acme" in stderr
     assert run(store, "show", "same", "--agent", "other").exit_code == 0
 
 
@@ -101,5 +101,7 @@ def test_an_unknown_agent_is_answered_with_those_that_there_are(store: ProxyStor
 
 
 def test_a_session_of_an_unknown_agent_is_answered_with_those_that_there_are(store: ProxyStore) -> None:
-    said = run(store, "show", "last", "--agent", "nobody").stderr
-    assert said.startswith("acp-proxy: no agent called 'nobody' has sessions here. Those that have: claude-agent-acp, ")
+    stderr = run(store, "show", "last", "--agent", "nobody").stderr
+    assert stderr.startswith(
+        "acp-proxy: no agent called 'nobody' has sessions here. Those that have: claude-agent-acp, "
+    )

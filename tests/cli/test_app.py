@@ -34,7 +34,7 @@ def test_help_exits_with_0(words: list[str], asked: str) -> None:
     assert "Usage" in result.stdout
 
 
-def printed(*words: str) -> str:
+def get_stdout(*words: str) -> str:
     result = invoke(*words)
     assert (result.exit_code, result.stderr) == (0, "")
     return result.stdout
@@ -59,14 +59,14 @@ def printed(*words: str) -> str:
     ],
 )
 def test_a_short_form_does_the_same_as_the_long_one(short: list[str], long: list[str]) -> None:
-    assert printed(*short) == printed(*long) != ""
+    assert get_stdout(*short) == get_stdout(*long) != ""
 
 
 def test_a_short_form_of_the_list_takes_its_options(tmp_path: Path) -> None:
     store_session(ProxyStore(tmp_path / "store"), "s", ("Mend it", []))
     options = ["--store", str(tmp_path / "store"), "--limit", "1"]
-    assert printed("ls", *options) == printed("list", *options) == printed("sessions", "list", *options)
-    assert "Mend it" in printed("ls", *options)
+    assert get_stdout("ls", *options) == get_stdout("list", *options) == get_stdout("sessions", "list", *options)
+    assert "Mend it" in get_stdout("ls", *options)
 
 
 def test_every_command_on_sessions_has_a_longer_form() -> None:
@@ -78,16 +78,16 @@ def test_every_command_on_sessions_has_a_longer_form() -> None:
 
 @pytest.mark.parametrize(("columns", "beside"), [("80", True), ("60", False)])
 def test_the_help_lists_every_command_once_by_group(columns: str, beside: bool) -> None:
-    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": columns}, terminal_width=int(columns)).stdout
+    stdout = CliRunner().invoke(app, ["--help"], env={"COLUMNS": columns}, terminal_width=int(columns)).stdout
     for title, group in GROUPS.items():
-        section = shown.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
+        section = stdout.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
         assert [name for name in group if f"{name:<11} {group[name].brief}" in section] == list(group)
         assert (len(section.splitlines()) < len(group)) is beside
-    assert max(map(len, shown.splitlines())) <= int(columns)
+    assert max(map(len, stdout.splitlines())) <= int(columns)
 
 
 def test_help_with_an_agents_command_starts_no_agent(tmp_path: Path) -> None:
-    assert "Usage: acp-proxy run" in printed("help", "run", "touch", str(tmp_path / "started"))
+    assert "Usage: acp-proxy run" in get_stdout("help", "run", "touch", str(tmp_path / "started"))
     assert not (tmp_path / "started").exists()
 
 
@@ -96,22 +96,22 @@ def test_run_starts_an_agent_with_the_name_of_a_short_form(tmp_path: Path, name:
     agent = tmp_path / name
     agent.write_text("#!/bin/sh\necho the agent: $0 $*\n")
     agent.chmod(0o755)
-    done = forked.run(
+    result = forked.run(
         [sys.executable, "-m", "acp_proxy", "run", "--store", str(tmp_path / "store"), name, "-h"],
         env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
         text=True,
         timeout=SECONDS,
     )
-    assert done.returncode == 0
-    assert f"the agent: {agent} -h" in done.stdout + done.stderr
+    assert result.returncode == 0
+    assert f"the agent: {agent} -h" in result.stdout + result.stderr
 
 
 @pytest.mark.parametrize(
     "words", [["run"], ["doctor"], ["replay"], ["sessions", "list"], ["sessions", "export"], ["sessions", "search"]]
 )
 def test_help_names_no_types_of_the_programming_language(words: list[str]) -> None:
-    shown = invoke(*words, "--help").stdout
-    assert not [kind for kind in ("<str>", "<int", "<float", "list[", " range>") if kind in shown]
+    stdout = invoke(*words, "--help").stdout
+    assert not [kind for kind in ("<str>", "<int", "<float", "list[", " range>") if kind in stdout]
 
 
 @pytest.mark.parametrize(
@@ -173,19 +173,19 @@ def test_an_option_has_the_same_letter_in_every_command() -> None:
     letters: dict[str, set[str]] = {}
     options: dict[str, set[str]] = {}
     for name in Main.table:
-        for each in get_group(app).commands[name].params:
-            for word in each.opts if each.param_type_name == "option" else ():
+        for param in get_group(app).commands[name].params:
+            for word in param.opts if param.param_type_name == "option" else ():
                 if not word.startswith("--"):
-                    letters.setdefault(each.opts[0], set()).add(word)
-                    options.setdefault(word, set()).add(each.opts[0])
+                    letters.setdefault(param.opts[0], set()).add(word)
+                    options.setdefault(word, set()).add(param.opts[0])
     assert letters
     assert {word: found for word, found in [*letters.items(), *options.items()] if len(found) > 1} == {}
 
 
 @pytest.mark.parametrize("command", ["list", "search", "stats", "browse", "export"])
 def test_commands_on_many_sessions_have_the_same_filters_by_the_same_letters(command: str) -> None:
-    shown = printed(command, "--help")
-    assert all(text in shown for text in ("-a, --agent", "-H, --here", "-S, --since", "-U, --until"))
+    stdout = get_stdout(command, "--help")
+    assert all(text in stdout for text in ("-a, --agent", "-H, --here", "-S, --since", "-U, --until"))
 
 
 @pytest.mark.parametrize(("command", "wrong"), INSTEAD_OF_OPTION)
@@ -199,8 +199,8 @@ def test_a_frequent_wrong_option_is_answered_with_what_to_write(command: str, wr
     ("command", "advice"), [(command, advice) for (command, _), advice in INSTEAD_OF_OPTION.items()]
 )
 def test_what_to_write_instead_exists(command: str, advice: str) -> None:
-    shown = printed(command, "--help")
-    assert all(option in shown for option in re.findall(r"--[a-z]+", advice))
+    stdout = get_stdout(command, "--help")
+    assert all(option in stdout for option in re.findall(r"--[a-z]+", advice))
     assert all(name in Main.table for name in re.findall(r"acp-proxy ([a-z]+)", advice))
 
 
@@ -298,11 +298,11 @@ def test_a_word_that_is_no_command_is_answered_with_all_commands_or_as_an_agent(
     program.write_text("")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    said = invoke("agent", "--acp").stderr
-    assert said.endswith("To start an agent: acp-proxy run agent --acp\n")
+    stderr = invoke("agent", "--acp").stderr
+    assert stderr.endswith("To start an agent: acp-proxy run agent --acp\n")
     for words in ("opencode", "nosuchagent acp"):  # not on PATH, but clearly an agent
-        said = invoke(*words.split()).stderr
-        assert said.endswith(f"To start an agent: acp-proxy run {words}\n")
+        stderr = invoke(*words.split()).stderr
+        assert stderr.endswith(f"To start an agent: acp-proxy run {words}\n")
     assert "To start an agent" not in invoke("nosuchagent").stderr
 
 
@@ -314,18 +314,18 @@ def test_a_group_alone_shows_its_help_on_stdout(words: list[str]) -> None:
 
 def test_the_help_of_a_command_fits_a_screen_and_begins_with_an_example() -> None:
     for name in Main.table:
-        shown = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "80"}, terminal_width=80).stdout
-        assert shown.count("\n") <= 45, name
-        if "Example" in shown:
-            assert shown.index("Example") < shown.index("Options:"), name
+        stdout = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "80"}, terminal_width=80).stdout
+        assert stdout.count("\n") <= 45, name
+        if "Example" in stdout:
+            assert stdout.index("Example") < stdout.index("Options:"), name
     assert CliRunner().invoke(app, terminal_width=80).stdout.count("\n") <= 40
 
 
 @pytest.mark.parametrize("columns", [60, 80])
 def test_a_help_breaks_no_name_at_its_hyphen_and_has_no_ranges(columns: int) -> None:
     for name in Main.table:
-        shown = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "80"}, terminal_width=columns).stdout
-        _, _, text = shown.partition("\n\n")  # behind the usage
+        stdout = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "80"}, terminal_width=columns).stdout
+        _, _, text = stdout.partition("\n\n")  # behind the usage
         assert re.findall(r".*\w-\n|.*\bx>=.*|.*<=x.*|.*\u2011.*", text) == [], name
     assert "  [default: 10]\n" in CliRunner().invoke(app, ["search", "--help"], terminal_width=100).stdout
 

@@ -17,7 +17,7 @@ from tests.stored import EPOCH, message, store_session
 from tests.tools.changes.calls import edit_call, ended_call, started_call
 
 command = Command("blame")
-run, printed = command.run, command.printed
+run, get_stdout = command.run, command.get_stdout
 DAY = 24 * 60 * 60
 
 
@@ -35,7 +35,7 @@ def store_turns(
 
 
 def writers(store: ProxyStore, file: Path) -> list[tuple[str, int] | None]:
-    lines = json.loads(printed(store, str(file), "--json"))["lines"]
+    lines = json.loads(get_stdout(store, str(file), "--json"))["lines"]
     return [(line["sessionId"], line["turn"]) if line["sessionId"] else None for line in lines]
 
 
@@ -52,7 +52,7 @@ def test_the_newest_turn_comes_first_with_its_prompt(store: ProxyStore, file: Pa
     store_turns(store, file, "s", edit_call("1", "a.py", None, "one\nand\n"))
     store_turns(store, file, "t", edit_call("1", "a.py", "one\nand\n", "one\nand\ntwo\n"), day=1)
     file.write_text("one\nand\ntwo\nmine\n")
-    first, two, second, one, _, rest = printed(store, str(file)).splitlines()
+    first, two, second, one, _, rest = get_stdout(store, str(file)).splitlines()
     assert first.startswith("t  turn 1  agent  ")
     assert first.endswith("  t question 1")
     assert second.endswith("  s question 1")
@@ -64,11 +64,11 @@ def test_on_a_terminal_no_heading_is_wrapped(store: ProxyStore, file: Path, colu
     question = "Please write a file with two lines, and explain in a comment what each of them is good for and why so."
     store_session(store, "s" * 20, (question, edit_call("1", "a.py", None, "one\n")), cwd=str(file.parent))
     file.write_text("one\n")
-    shown = run_on_terminal("blame", str(file), "--store", str(store.root), columns=columns).splitlines()
-    heading, prompt = shown[:2] if own_line else (shown[0], shown[0].partition("  Please")[2])
+    lines = run_on_terminal("blame", str(file), "--store", str(store.root), columns=columns).splitlines()
+    heading, prompt = lines[:2] if own_line else (lines[0], lines[0].partition("  Please")[2])
     assert heading.startswith("ssssssss  turn 1  agent  ")
-    assert shown[-1] == "  1  one"
-    assert all(len(line) <= columns for line in shown)
+    assert lines[-1] == "  1  one"
+    assert all(len(line) <= columns for line in lines)
     assert prompt.endswith("…")
     assert len(prompt) > 25
 
@@ -76,8 +76,8 @@ def test_on_a_terminal_no_heading_is_wrapped(store: ProxyStore, file: Path, colu
 def test_one_line_can_be_asked_for(store: ProxyStore, file: Path) -> None:
     store_turns(store, file, "s", edit_call("1", "a.py", "one\n", "one\ntwo\n"))
     file.write_text("one\ntwo\n")
-    assert printed(store, f"{file}:2").splitlines()[1] == "  2  two"
-    assert printed(store, f"{file}:1") == "no session: 1\n"
+    assert get_stdout(store, f"{file}:2").splitlines()[1] == "  2  two"
+    assert get_stdout(store, f"{file}:1") == "no session: 1\n"
     assert run(store, f"{file}:3").exit_code == 1
 
 
@@ -150,7 +150,7 @@ def test_a_command_that_names_the_file_is_named_where_no_session_wrote_the_lines
         *(f"Not known: s turn {turn}" for turn in (5, 4, 3)),
         "Earlier commands that name it: 1",
     ]
-    assert {each["cause"] for each in json.loads(printed(store, str(file), "--json"))["unclear"]} == {"command"}
+    assert {each["cause"] for each in json.loads(get_stdout(store, str(file), "--json"))["unclear"]} == {"command"}
     store_turns(store, file, "u", edit_call("1", "a.py", "0\n", "1\n"), day=1)
     assert run(store, str(file)).stderr == ""
 
@@ -162,7 +162,7 @@ def test_a_session_of_another_directory_wrote_what_it_wrote_here_and_is_shown_wi
     store_turns(store, file.parent.parent / "beside" / "b.py", "s", *edits)
     file.write_text("one\ntwo\n")
     assert writers(store, file) == [("s", 1), ("s", 2)]
-    assert f"  in {file.parent.parent / 'beside'}  s question 2\n" in printed(store, str(file))
+    assert f"  in {file.parent.parent / 'beside'}  s question 2\n" in get_stdout(store, str(file))
 
 
 @pytest.mark.parametrize("was_moved", [True, False])
@@ -184,7 +184,7 @@ def test_another_file_of_that_name_is_not_the_file(store: ProxyStore, file: Path
 
 def test_what_a_subagent_wrote_is_of_the_turn_that_began_it(store: ProxyStore, file: Path) -> None:
     updates = [{"sessionId": "child", "update": each} for each in edit_call("1", str(file), None, "one\n")]
-    lines = [message("", Peer.AGENT, {"method": "session/update", "params": each}) for each in updates]
+    lines = [message("", Peer.AGENT, {"method": "session/update", "params": update}) for update in updates]
     with store_session(store, "child", cwd=None, origin=PARTIAL).open("ab") as transcript:
         transcript.writelines(lines)
     store_turns(store, file, "s", [{"sessionUpdate": "subagent_update", "sessionId": "child", "status": "completed"}])
@@ -212,7 +212,7 @@ def test_a_commit_is_shown_beside_a_line(store: ProxyStore, file: Path) -> None:
         subprocess.run([*git, *words], check=True)
     head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
     file.write_text("one\ntwo\n")
-    assert printed(store, str(file)).splitlines()[1:] == [f"  1  {head[:8]}  one", "  2  -         two"]
+    assert get_stdout(store, str(file)).splitlines()[1:] == [f"  1  {head[:8]}  one", "  2  -         two"]
 
 
 def test_a_directory_and_a_missing_file_are_explained(store: ProxyStore, file: Path) -> None:

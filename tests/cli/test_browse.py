@@ -40,7 +40,7 @@ def screens(store: WholeStore, tmp_path: Path) -> Iterator[list[TypingUser]]:
         screen.close()
 
 
-def started(screens: list[TypingUser], store: WholeStore, *words: str) -> TypingUser:
+def start_browse(screens: list[TypingUser], store: WholeStore, *words: str) -> TypingUser:
     screen = TypingUser("browse", "--store", store.root, *words, folder=store.root.parent)
     screens.append(screen)
     screen.until("Filter:")
@@ -52,7 +52,7 @@ def titles_by_id(store: WholeStore) -> dict[str, str | None]:
 
 
 def test_the_list_the_preview_and_the_keys_are_shown(store: WholeStore, screens: list[TypingUser]) -> None:
-    screen = started(screens, store)
+    screen = start_browse(screens, store)
     shown = screen.until("3 of 3", "A cookie was missing.", "s-login")
     assert [line.split("  ")[0] for line in shown.split("\n")[2:5]] == ["> Mend the login", "", ""]
     assert "Enter read" in shown
@@ -66,7 +66,7 @@ def test_the_list_the_preview_and_the_keys_are_shown(store: WholeStore, screens:
 def test_typing_filters_by_title_then_by_directory_then_by_the_words_said(
     store: WholeStore, screens: list[TypingUser]
 ) -> None:
-    screen = started(screens, store)
+    screen = start_browse(screens, store)
     screen.press("index")
     screen.until("1 of 3", "> Rebuild the index", gone="Deploy")
     screen.press(control("u") + "site")
@@ -85,7 +85,7 @@ def test_the_line_above_the_preview_shows_the_words_that_were_found(
     words = "What shines over there, behind the hill and the river, is a lantern."
     answer = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": words}}
     store_session(store, "s-far", ("What is it?", [answer]))
-    screen = started(screens, store)
+    screen = start_browse(screens, store)
     screen.press("lantern")
     screen.until("─── turn 1: …", "lantern. ──")
 
@@ -93,7 +93,7 @@ def test_the_line_above_the_preview_shows_the_words_that_were_found(
 def test_the_preview_begins_where_the_words_were_said(store: WholeStore, screens: list[TypingUser]) -> None:
     answer = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "A lantern."}}
     store_session(store, "s-late", ("What is it?", []), ("And that?", [answer]), at=4000.0)
-    screen = started(screens, store)
+    screen = start_browse(screens, store)
     screen.press("lantern")
     screen.until("turn 2:", "Turn 2 ", "A lantern.", gone="Turn 1 ")
 
@@ -122,7 +122,7 @@ def test_the_pager_begins_where_the_words_were_said(store: WholeStore, tmp_path:
 
 
 def test_enter_reads_and_comes_back_to_the_same_list(store: WholeStore, screens: list[TypingUser]) -> None:
-    screen = started(screens, store)
+    screen = start_browse(screens, store)
     screen.until("3 of 3")
     screen.press(DOWN + DOWN + ENTER)
     screen.until("Deploy it", "Turn 1", "Press Enter to go back.", gone="Filter:")
@@ -136,7 +136,7 @@ def test_ctrl_f_shows_what_a_session_changed_and_comes_back(store: WholeStore, s
     diff = {"type": "diff", "path": "login.py", "oldText": "cookie = 0\n", "newText": "cookie = 1\n"}
     call = {"sessionUpdate": "tool_call", "toolCallId": "1", "status": "completed", "kind": "edit", "content": [diff]}
     store_session(store, "s-edit", ("Edit it", [call]), cwd="/work/site", at=4000.0)
-    screen = started(screens, store)
+    screen = start_browse(screens, store)
     screen.until("4 of 4")
     screen.press(control("f"))
     screen.until("-cookie = 0", "+cookie = 1", "Press Enter to go back.", gone="Filter:")
@@ -149,7 +149,7 @@ def test_ctrl_f_shows_what_a_session_changed_and_comes_back(store: WholeStore, s
 
 
 def test_a_session_is_renamed_archived_and_deleted(store: WholeStore, screens: list[TypingUser]) -> None:
-    screen = started(screens, store)
+    screen = start_browse(screens, store)
     screen.until("3 of 3")
     screen.press(control("r"))
     screen.until("New title (empty: the agent's): Mend the login")
@@ -183,7 +183,7 @@ def test_a_session_is_renamed_archived_and_deleted(store: WholeStore, screens: l
 
 
 def test_a_soft_delete_says_how_to_undo_it(store: WholeStore, screens: list[TypingUser]) -> None:
-    screen = started(screens, store)
+    screen = start_browse(screens, store)
     screen.until("3 of 3")
     screen.press(control("d"))
     screen.until("permanently; n: no]")
@@ -194,7 +194,7 @@ def test_a_soft_delete_says_how_to_undo_it(store: WholeStore, screens: list[Typi
 
 
 def test_a_soft_delete_is_undone_by_a_key(store: WholeStore, screens: list[TypingUser]) -> None:
-    screen = started(screens, store)
+    screen = start_browse(screens, store)
     screen.until("3 of 3")
     screen.press(control("x"))
     screen.until("There is nothing to undo.")
@@ -212,7 +212,7 @@ def test_a_soft_delete_is_undone_by_a_key(store: WholeStore, screens: list[Typin
 
 
 def test_several_deletes_are_undone_one_after_the_other(store: WholeStore, screens: list[TypingUser]) -> None:
-    screen = started(screens, store)
+    screen = start_browse(screens, store)
     for number in (3, 2):
         screen.until(f"{number} of {number}")
         screen.press(control("d"))
@@ -229,7 +229,7 @@ def test_several_deletes_are_undone_one_after_the_other(store: WholeStore, scree
 
 
 def test_emptying_a_title_says_whether_it_was_the_users(store: WholeStore, screens: list[TypingUser]) -> None:
-    screen = started(screens, store)
+    screen = start_browse(screens, store)
     screen.until("3 of 3")
     screen.press(control("r") + control("u") + ENTER)
     screen.until("The title stays", "> Mend the login")
@@ -240,7 +240,7 @@ def test_emptying_a_title_says_whether_it_was_the_users(store: WholeStore, scree
 
 
 def test_words_are_the_filter_to_begin_with(store: WholeStore, screens: list[TypingUser]) -> None:
-    screen = started(screens, store, "site", "cookie")
+    screen = start_browse(screens, store, "site", "cookie")
     screen.until("Filter: site cookie", "1 of 3", "> Mend the login", gone="Deploy")
     screen.press(ESCAPE)
     screen.until("3 of 3")
@@ -271,13 +271,13 @@ def test_all_sessions_with_a_word_are_found(store: WholeStore, screens: list[Typ
     answer = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "A pebble."}}
     for number in range(450):
         store_session(store, f"many-{number}", ("What is it?", [answer]), at=10.0 + number)
-    screen = started(screens, store)
+    screen = start_browse(screens, store)
     screen.press("pebble")
     screen.until("450 of 453", gone="searching")
 
 
 def test_a_question_mark_or_f1_explains_the_keys(store: WholeStore, screens: list[TypingUser]) -> None:
-    screen = started(screens, store)
+    screen = start_browse(screens, store)
     for key, typed in (("?", ""), (F1, "login")):
         screen.press(typed)
         screen.until("F1 keys" if typed else "? keys", "> Mend the login")
@@ -289,7 +289,7 @@ def test_a_question_mark_or_f1_explains_the_keys(store: WholeStore, screens: lis
 
 def test_a_running_session_is_not_deleted(store: WholeStore, screens: list[TypingUser]) -> None:
     with store_running_session(store, "busy", "Work on"):
-        screen = started(screens, store)
+        screen = start_browse(screens, store)
         screen.until("> Work on", "running", "4 of 4")
         screen.press(control("d"))
         screen.until("Its turn is running, so it was not deleted.")
@@ -297,7 +297,7 @@ def test_a_running_session_is_not_deleted(store: WholeStore, screens: list[Typin
 
 
 def test_a_session_is_exported_and_its_id_copied(store: WholeStore, screens: list[TypingUser], tmp_path: Path) -> None:
-    screen = started(screens, store)
+    screen = start_browse(screens, store)
     screen.until("3 of 3")
     screen.press(control("e"))
     screen.until("Export to: mend-the-login.md")
@@ -324,7 +324,7 @@ def test_a_session_is_exported_and_its_id_copied(store: WholeStore, screens: lis
 def test_of_a_copy_the_short_id_is_copied(store: WholeStore, screens: list[TypingUser]) -> None:
     [original] = store.find_named("s-login")
     [copy] = store.find_named(store.copy_for_agent(original, file_name("other"), {}))
-    screen = started(screens, store, "--agent", "other")
+    screen = start_browse(screens, store, "--agent", "other")
     screen.until("1 of 1", "copy · Mend the login")
     screen.press(control("y"))
     screen.until(f"Copied, if your terminal allows that: {copy.selector}")
@@ -335,7 +335,7 @@ def test_code_blocks_are_copied_from_the_last_one_on(store: WholeStore, screens:
     words = ["Do this:\n\n```sh\nmake te", "st\n```\n\nor that:\n\n~~~\nmake check\n~~~\n"]
     chunks = [{"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}} for text in words]
     store_session(store, "s-code", ("How?", chunks), at=4000.0)
-    screen = started(screens, store)
+    screen = start_browse(screens, store)
     screen.until("4 of 4")
     for number, text in ((2, "make check\n"), (1, "make test\n"), (2, "make check\n")):
         screen.press(control("k"))
@@ -346,7 +346,7 @@ def test_code_blocks_are_copied_from_the_last_one_on(store: WholeStore, screens:
 
 
 def test_it_says_how_to_continue_and_pins(store: WholeStore, screens: list[TypingUser]) -> None:
-    screen = started(screens, store)
+    screen = start_browse(screens, store)
     screen.until("3 of 3")
     screen.press(control("o"))
     screen.until("agent's sessions in /work/site.", "acp-proxy continue", "--with AGENT")
@@ -359,7 +359,7 @@ def test_it_says_how_to_continue_and_pins(store: WholeStore, screens: list[Typin
 
 
 def test_it_follows_the_size_of_the_terminal(store: WholeStore, screens: list[TypingUser]) -> None:
-    screen = started(screens, store)
+    screen = start_browse(screens, store)
     screen.until("3 of 3", "A cookie was missing.")
     screen.resize(50, 10)
     shown = screen.until("3 of 3", "Enter read", gone="A cookie was missing.")
@@ -368,7 +368,7 @@ def test_it_follows_the_size_of_the_terminal(store: WholeStore, screens: list[Ty
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_restores_the_terminal(store: WholeStore, screens: list[TypingUser], number: signal.Signals) -> None:
-    screen = started(screens, store)
+    screen = start_browse(screens, store)
     screen.until("3 of 3", "A cookie was missing.")
     screen.process.send_signal(number)
     assert screen.ended() == (128 + number, True)

@@ -10,12 +10,12 @@ from acp_proxy import shell_quote
 from acp_proxy.cli.common import choose_session, shorten_ids
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.file_names import file_name
-from tests.cli.commands import ids, invoke, parsed_json, printed, refused, run, titles
+from tests.cli.commands import get_error, get_json, get_stdout, invoke, list_ids, list_titles, run
 from tests.cli.terminal import run_on_terminal
 from tests.stored import EPOCH, WholeStore, store_session
 
 
-def three_sessions(store: ProxyStore) -> None:
+def store_three_sessions(store: ProxyStore) -> None:
     store_session(store, "abc-1", ("first", []), at=EPOCH)
     store_session(store, "abc-12", ("second", []), at=EPOCH + 60)
     store_session(store, "b", ("third", []), at=EPOCH + 30)
@@ -27,50 +27,50 @@ def test_an_empty_word_matches_no_session(store: ProxyStore, words: tuple[str, .
     result = run(store, *words)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "no session matches ''" in result.stderr
-    assert ids(store) == ["abc-1"]
+    assert list_ids(store) == ["abc-1"]
 
 
 def test_a_session_is_named_by_the_beginning_of_its_id_or_as_the_last(store: ProxyStore) -> None:
-    three_sessions(store)
+    store_three_sessions(store)
     store_session(store, "xyz", ("fourth", []), at=EPOCH + 10)
-    assert printed(store, "show", "x").startswith("fourth")
-    assert printed(store, "show", "last").startswith("second")
+    assert get_stdout(store, "show", "x").startswith("fourth")
+    assert get_stdout(store, "show", "last").startswith("second")
 
 
 @pytest.mark.parametrize("word", ["lats", "latest"])
 def test_a_word_like_last_is_answered_with_that(store: ProxyStore, word: str) -> None:
-    three_sessions(store)
-    assert f"no session matches '{word}'. Did you mean: last?" in refused(store, "show", word)[1]
-    assert "Did you mean" not in refused(store, "show", "login")[1]
+    store_three_sessions(store)
+    assert f"no session matches '{word}'. Did you mean: last?" in get_error(store, "show", word)[1]
+    assert "Did you mean" not in get_error(store, "show", "login")[1]
 
 
 @pytest.mark.parametrize("command", ["show", "delete"])
 def test_an_unknown_session_is_an_error(store: ProxyStore, command: str) -> None:
-    three_sessions(store)
+    store_three_sessions(store)
     for wanted in ("nobody", "abc-123"):
         result = run(store, command, wanted)
         assert (result.exit_code, result.stdout) == (1, "")
         assert wanted in result.stderr
-    assert ids(store) == ["abc-12", "b", "abc-1"]
+    assert list_ids(store) == ["abc-12", "b", "abc-1"]
 
 
 def test_the_error_for_a_deleted_session_says_how_to_bring_it_back(store: ProxyStore) -> None:
-    three_sessions(store)
+    store_three_sessions(store)
     store_session(store, "xyz-1", ("fourth", []), at=EPOCH + 10)
-    printed(store, "delete", "xyz-1", "--yes")
+    get_stdout(store, "delete", "xyz-1", "--yes")
     for wanted in ("xyz-1", "xyz"):
         result = run(store, "show", wanted)
         back = f"acp-proxy: '{wanted}' is deleted. To bring it back: acp-proxy restore {wanted}\n"
         assert (result.exit_code, result.stderr) == (1, back)
     run(store, "restore", "xyz")
-    assert printed(store, "show", "xyz").startswith("fourth")
-    printed(store, "delete", "xyz", "--yes", "--permanent")
+    assert get_stdout(store, "show", "xyz").startswith("fourth")
+    get_stdout(store, "delete", "xyz", "--yes", "--permanent")
     assert "no session matches 'xyz'" in run(store, "show", "xyz").stderr
 
 
 @pytest.mark.parametrize("command", ["show", "delete"])
 def test_an_ambiguous_session_is_an_error_that_lists_the_candidates(store: ProxyStore, command: str) -> None:
-    three_sessions(store)
+    store_three_sessions(store)
     result = run(store, command, "abc")
     assert (result.exit_code, result.stdout) == (1, "")
     first, *rows, last = result.stderr.splitlines()
@@ -80,15 +80,15 @@ def test_an_ambiguous_session_is_an_error_that_lists_the_candidates(store: Proxy
         "  abc-12  second  agent  /project   Nov 2023      1",
         "  abc-1   first   agent  /project   Nov 2023      1",
     ]
-    assert len(ids(store)) == 3
+    assert len(list_ids(store)) == 3
 
 
 def test_an_id_of_two_agents_needs_the_agent(store: ProxyStore) -> None:
     store_session(store, "s", ("first", []), agent="one")
     store_session(store, "s", ("second", []), agent="other")
     assert run(store, "show", "s").exit_code == 1
-    assert printed(store, "show", "s", "--agent", "one").startswith("first")
-    assert printed(store, "show", "s", "--agent", "other").startswith("second")
+    assert get_stdout(store, "show", "s", "--agent", "one").startswith("first")
+    assert get_stdout(store, "show", "s", "--agent", "other").startswith("second")
 
 
 def test_an_id_of_two_agents_is_answered_with_a_command_for_each(store: ProxyStore) -> None:
@@ -97,15 +97,15 @@ def test_an_id_of_two_agents_is_answered_with_a_command_for_each(store: ProxySto
     where = ("--store", str(store.root))
     result = invoke("rename", "s", *where, "--", "-my title")
     assert result.exit_code == 1
-    said = result.stderr.splitlines()
-    assert [line.split()[:3] for line in said[2:4]] == [["s", "second", "other"], ["s", "first", "one"]]
-    assert said[4:] == [
+    lines = result.stderr.splitlines()
+    assert [line.split()[:3] for line in lines[2:4]] == [["s", "second", "other"], ["s", "first", "one"]]
+    assert lines[4:] == [
         "Choose the agent:",
         f"  acp-proxy rename s --store {store.root} --agent other -- '-my title'",
         f"  acp-proxy rename s --store {store.root} --agent one -- '-my title'",
     ]
     assert invoke(*shlex.split(result.stderr.splitlines()[-1])[1:]).exit_code == 0
-    assert printed(store, "show", "s", "--agent", "one").startswith("-my title")
+    assert get_stdout(store, "show", "s", "--agent", "one").startswith("-my title")
 
 
 def test_web_takes_the_agent_of_an_id_that_two_agents_have(store: ProxyStore) -> None:
@@ -119,11 +119,11 @@ def test_web_takes_the_agent_of_an_id_that_two_agents_have(store: ProxyStore) ->
 
 def test_a_session_without_a_transcript_is_unknown(store: ProxyStore) -> None:
     path = store_session(store, "s", ("Mend it", []))
-    assert ids(store) == ["s"]
+    assert list_ids(store) == ["s"]
     path.unlink()
     result = run(store, "show", "s")
     assert (result.exit_code, "no session matches 's'" in result.stderr) == (1, True)
-    assert ids(store) == []
+    assert list_ids(store) == []
 
 
 @pytest.fixture
@@ -136,17 +136,17 @@ def counted(tmp_path: Path) -> WholeStore:
 
 
 def test_sessions_of_one_id_have_names_in_the_list(counted: WholeStore) -> None:
-    shown = [line.split("\t")[:2] for line in printed(counted, "list").splitlines()]
+    shown = [line.split("\t")[:2] for line in get_stdout(counted, "list").splitlines()]
     assert shown == [["s0", "the third words"], ["s0~2", "the second words"], ["s0~1", "the first words"]]
-    for row, (name, title) in zip(parsed_json(counted, "list"), shown, strict=True):
+    for row, (name, title) in zip(get_json(counted, "list"), shown, strict=True):
         assert row["sessionId"] == "s0"
         for each in (name, row["transcript"]):
-            assert printed(counted, "show", each).startswith(f"{title}\n{name}  ")
-            assert title in printed(counted, "export", each)
-            assert row["transcript"] in printed(counted, "path", each)
-    printed(counted, "rename", "s0~1", "Mine")
-    assert titles(counted) == ["the third words", "the second words", "Mine"]
-    assert refused(counted, "show", "s0~3")[0] == 1
+            assert get_stdout(counted, "show", each).startswith(f"{title}\n{name}  ")
+            assert title in get_stdout(counted, "export", each)
+            assert row["transcript"] in get_stdout(counted, "path", each)
+    get_stdout(counted, "rename", "s0~1", "Mine")
+    assert list_titles(counted) == ["the third words", "the second words", "Mine"]
+    assert get_error(counted, "show", "s0~3")[0] == 1
 
 
 def test_a_terminal_shows_short_ids_with_their_numbers(tmp_path: Path) -> None:
@@ -159,11 +159,11 @@ def test_a_terminal_shows_short_ids_with_their_numbers(tmp_path: Path) -> None:
 
 
 def test_deleting_an_id_twice_in_one_command_deletes_one_session(counted: WholeStore) -> None:
-    printed(counted, "delete", "s0", "--yes")
-    assert refused(counted, "delete", "s0", "--yes")[0] == 1
-    assert titles(counted) == ["the second words", "the first words"]
-    printed(counted, "delete", "s0~1", "--yes")
-    assert titles(counted) == ["the second words"]
+    get_stdout(counted, "delete", "s0", "--yes")
+    assert get_error(counted, "delete", "s0", "--yes")[0] == 1
+    assert list_titles(counted) == ["the second words", "the first words"]
+    get_stdout(counted, "delete", "s0~1", "--yes")
+    assert list_titles(counted) == ["the second words"]
 
 
 # Titles.
@@ -189,7 +189,7 @@ def entitled(tmp_path: Path) -> WholeStore:
 )
 def test_a_session_is_named_by_its_title_or_a_part_of_it(entitled: WholeStore, given: str, session: str) -> None:
     assert choose_session(entitled, given, "").session_id == session
-    assert f"\n{session}  " in printed(entitled, "show", given)
+    assert f"\n{session}  " in get_stdout(entitled, "show", given)
 
 
 @pytest.mark.parametrize(
@@ -197,14 +197,14 @@ def test_a_session_is_named_by_its_title_or_a_part_of_it(entitled: WholeStore, g
     [("", ""), ("0af3", ""), ("no such title", "\nTo search in them: acp-proxy search 'no such title'")],
 )
 def test_a_word_that_is_in_no_title_is_refused(entitled: WholeStore, given: str, more: str) -> None:
-    assert refused(entitled, "show", given) == (
+    assert get_error(entitled, "show", given) == (
         1,
         f"acp-proxy: no session matches {given!r}. To see all sessions: acp-proxy list{more}\n",
     )
 
 
 def test_several_titles_are_listed(entitled: WholeStore) -> None:
-    status, said = refused(entitled, "show", "the LOGIN")
+    status, said = get_error(entitled, "show", "the LOGIN")
     first, heading, *rows, last = said.splitlines()
     assert (status, first) == (1, "acp-proxy: the titles of several sessions match 'the LOGIN':")
     assert heading.split() == ["ID", "TITLE", "AGENT", "DIRECTORY", "WHEN", "TURNS"]
@@ -221,13 +221,13 @@ def test_a_terminal_shows_several_titles_in_lines_of_its_width(tmp_path: Path) -
         store_session(store, f"s{number}", (f"Mend it {'and that ' * 20}", []), cwd=f"/work/site{number}")
     words = ("show", "Mend", "--store", str(store.root))
     for columns in (60, 80):
-        told = run_on_terminal(*words, columns=columns, status=1).splitlines()
-        assert len(told) == 5
-        assert all(len(line) <= columns for line in told)
-    assert "/site1 " in told[2]
+        lines = run_on_terminal(*words, columns=columns, status=1).splitlines()
+        assert len(lines) == 5
+        assert all(len(line) <= columns for line in lines)
+    assert "/site1 " in lines[2]
     store_session(store, "other", ("Mend it for the other agent, whose title is a long one", []), agent="other")
-    told = run_on_terminal(*words, columns=80, status=1).splitlines()
-    assert told[1].split() == ["ID", "TITLE", "AGENT", "DIRECTORY", "WHEN", "TURNS"]
+    lines = run_on_terminal(*words, columns=80, status=1).splitlines()
+    assert lines[1].split() == ["ID", "TITLE", "AGENT", "DIRECTORY", "WHEN", "TURNS"]
 
 
 def test_a_copy_among_several_titles_is_marked(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_a_copy_among_several_titles_is_marked(tmp_path: Path) -> None:
     store_session(store, "s0", ("Mend it", []))
     [original] = store.find_named("s0")
     store.copy_for_agent(original, file_name("other"), {})
-    told = refused(store, "show", "Mend it")[1]
+    told = get_error(store, "show", "Mend it")[1]
     assert re.search(r"\n  copy-\w+ +copy · Mend it +other  ", told)
     assert re.search(r"\n  s0 +Mend it +agent  ", told)
 
@@ -244,20 +244,20 @@ def test_the_same_title_of_sessions_with_one_id_is_no_name(tmp_path: Path) -> No
     store = WholeStore(tmp_path / "store")
     for number in range(2):
         store_session(store, "s0", ("Mend it", []), at=EPOCH + number)
-    assert "\n  s0~1  Mend it  agent  " in refused(store, "show", "Mend it")[1]
+    assert "\n  s0~1  Mend it  agent  " in get_error(store, "show", "Mend it")[1]
 
 
 def test_the_id_of_a_deleted_session_is_no_part_of_a_title(entitled: WholeStore) -> None:
     store_session(entitled, "s9", ("words", []))
     assert choose_session(entitled, "s9", "").session_id == "s9"
-    printed(entitled, "delete", "s9", "--yes")
-    assert refused(entitled, "show", "s9")[0] == 1
+    get_stdout(entitled, "delete", "s9", "--yes")
+    assert get_error(entitled, "show", "s9")[0] == 1
 
 
 def test_a_deleted_session_is_restored_by_its_title(entitled: WholeStore) -> None:
-    printed(entitled, "delete", "s1", "--soft", "--yes")
-    printed(entitled, "restore", "LOGIN")
-    assert "Fix the login page" in titles(entitled)
+    get_stdout(entitled, "delete", "s1", "--soft", "--yes")
+    get_stdout(entitled, "restore", "LOGIN")
+    assert "Fix the login page" in list_titles(entitled)
 
 
 def test_a_file_in_place_of_a_session_is_answered_with_what_reads_files(entitled: WholeStore, tmp_path: Path) -> None:
@@ -273,25 +273,25 @@ def test_a_file_in_place_of_a_session_is_answered_with_what_reads_files(entitled
 def test_a_file_of_the_store_means_its_session(
     entitled: WholeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = printed(entitled, "path", "s1").strip()
-    assert printed(entitled, "show", path) == printed(entitled, "show", "s1")
-    assert printed(entitled, "export", path) == printed(entitled, "export", "s1")
+    path = get_stdout(entitled, "path", "s1").strip()
+    assert get_stdout(entitled, "show", path) == get_stdout(entitled, "show", "s1")
+    assert get_stdout(entitled, "export", path) == get_stdout(entitled, "export", "s1")
     link = tmp_path / "link"
     link.symlink_to(Path(path).parent)
     monkeypatch.chdir(link)
-    assert printed(entitled, "show", Path(path).name) == printed(entitled, "show", "s1")
-    assert refused(entitled, "show", path, "--agent", "nobody")[0] == 1
-    printed(entitled, "delete", path, "--yes")
-    assert refused(entitled, "show", path)[0] == 1
+    assert get_stdout(entitled, "show", Path(path).name) == get_stdout(entitled, "show", "s1")
+    assert get_error(entitled, "show", path, "--agent", "nobody")[0] == 1
+    get_stdout(entitled, "delete", path, "--yes")
+    assert get_error(entitled, "show", path)[0] == 1
     other = tmp_path / Path(path).name
     other.write_text("{}")
-    assert "is a file" in refused(entitled, "export", str(other))[1]
+    assert "is a file" in get_error(entitled, "export", str(other))[1]
 
 
 def test_yes_needs_more_than_a_part_of_a_title(entitled: WholeStore) -> None:
     for words in (("delete", "page", "--yes"), ("redact", "page", "--yes")):
-        status, said = refused(entitled, *words)
+        status, said = get_error(entitled, *words)
         assert (status, "\n  s1  Fix the login page  agent  " in said) == (1, True)
     assert run(entitled, "delete", "page", answer="y\n").exit_code == 0
-    printed(entitled, "delete", "Fix the login", "--yes")
-    assert titles(entitled) == ["fix", "Mend s9", "Größe ändern"]
+    get_stdout(entitled, "delete", "Fix the login", "--yes")
+    assert list_titles(entitled) == ["fix", "Mend s9", "Größe ändern"]

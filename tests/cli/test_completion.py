@@ -39,7 +39,7 @@ def store(root: Path) -> WholeStore:
     return store
 
 
-def offered(line: str) -> list[list[str]]:
+def complete_line(line: str) -> list[list[str]]:
     """The completions for fish, with their help texts."""
     environment = {
         "_ACP_PROXY_COMPLETE": "complete_fish",
@@ -52,12 +52,12 @@ def offered(line: str) -> list[list[str]]:
 
 
 def words(line: str) -> list[str]:
-    return [each[0] for each in offered(line)]
+    return [each[0] for each in complete_line(line)]
 
 
 @pytest.mark.parametrize("command", ["show", "rename", "delete", "path", "compress", "redact", "verify", "repair"])
 def test_sessions_are_offered_newest_first_with_their_titles(store: WholeStore, command: str) -> None:
-    assert offered(f"sessions {command} ") == [
+    assert complete_line(f"sessions {command} ") == [
         ["last", "the newest"],
         ["bbb-3", "Paint it"],
         ["aab-2", "Break it"],
@@ -90,7 +90,7 @@ def test_ids_are_found_without_reading_and_sorting_the_whole_index(store: WholeS
 def test_the_users_title_is_offered_instead_of_the_agents(store: WholeStore) -> None:
     [row] = [row for row in store.list_all() if row.session_id == "aaa-1"]
     store.set_listed_title(row, "Mine")
-    assert offered("sessions show aaa") == [["aaa-1", "Mine"]]
+    assert complete_line("sessions show aaa") == [["aaa-1", "Mine"]]
 
 
 def test_restorable_sessions_are_offered_latest_first(store: WholeStore) -> None:
@@ -99,7 +99,7 @@ def test_restorable_sessions_are_offered_latest_first(store: WholeStore) -> None
         [row] = [row for row in store.list_all() if row.session_id == session]
         store.set_listed_title(row, "Mine")
         store.delete_listed(row, soft=True)
-    assert offered("sessions restore ") == [["last", "the latest"], ["aab-2", "Mine"], ["aaa-1", "Mine"]]
+    assert complete_line("sessions restore ") == [["last", "the latest"], ["aab-2", "Mine"], ["aaa-1", "Mine"]]
     assert words("sessions restore aaa") == ["aaa-1"]
     assert words("sessions show aa") == []
     (store.root / "transcripts" / row.agent_folder / "state.jsonl").unlink()
@@ -117,7 +117,7 @@ def test_sessions_are_offered_by_their_beginning_and_agent(store: WholeStore) ->
 def test_an_older_session_of_an_id_is_offered_with_its_number(store: WholeStore) -> None:
     store_session(store, "aaa-1", ("Again", []), agent="one", at=EPOCH + 600)
     store.list_all()
-    assert offered("sessions show aaa") == [["aaa-1", "Again"], ["aaa-1~1", "Mend it"]]
+    assert complete_line("sessions show aaa") == [["aaa-1", "Again"], ["aaa-1~1", "Mend it"]]
     assert words("sessions show aaa-1~") == ["aaa-1~1"]
 
 
@@ -156,16 +156,16 @@ def test_text_that_a_shell_would_evaluate_is_not_offered(store: WholeStore) -> N
     store_session(store, "$(touch z)", ("Mend it", []), at=EPOCH + 700)
     store.list_all()
     environment = {"_ACP_PROXY_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "acp-proxy show "}
-    said = CliRunner().invoke(app, [], env=environment, prog_name="acp-proxy").stdout
-    assert '"hostile":"touch x touch y z red ünder"' in said
-    assert "(touch" not in said
-    assert "aaa-1" in said
+    stdout = CliRunner().invoke(app, [], env=environment, prog_name="acp-proxy").stdout
+    assert '"hostile":"touch x touch y z red ünder"' in stdout
+    assert "(touch" not in stdout
+    assert "aaa-1" in stdout
 
 
 def test_shells_that_only_show_a_title_get_its_colons_and_parentheses(store: WholeStore) -> None:
     store_session(store, "titled", ("feat(cli): mend it; $(touch x)", []), at=EPOCH + 600)
     store.list_all()
-    assert ["titled", "feat(cli): mend it (touch x)"] in offered("show ")
+    assert ["titled", "feat(cli): mend it (touch x)"] in complete_line("show ")
 
 
 def damage_missing_index(root: Path) -> None:
@@ -206,9 +206,9 @@ def test_completion_imports_nothing_slow(store: WholeStore, line: str, word: str
     environment = {**os.environ, "_ACP_PROXY_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     environment["_TYPER_COMPLETE_ARGS"] = f"acp-proxy {line}"
     command = [sys.executable, "-X", "importtime", "-m", "acp_proxy"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=True)
-    assert done.stdout.strip() == word
-    loaded = {each.rsplit("|", 1)[1].strip() for each in done.stderr.splitlines()}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=True)
+    assert result.stdout.strip() == word
+    loaded = {each.rsplit("|", 1)[1].strip() for each in result.stderr.splitlines()}
     assert not {"rich", "anyio", "asyncio", "psutil", "pygments", "markdown_it"} & loaded
 
 
@@ -221,9 +221,9 @@ def test_all_commands_are_offered_in_every_shell(shell: str) -> None:
         environment |= {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_WORD_TO_COMPLETE": "", "COMP_WORDS": line}
         environment["COMP_CWORD"] = str(len(line.split()))
         command = [sys.executable, "-m", "acp_proxy"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert [name for name in table if name not in done.stdout] == []
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
+        assert (result.returncode, result.stderr) == (0, "")
+        assert [name for name in table if name not in result.stdout] == []
 
 
 @pytest.mark.parametrize("command", Main.table)

@@ -55,8 +55,8 @@ def test_json_has_the_figures(store: WholeStore, cold: Path) -> None:
 @pytest.mark.usefixtures("cold")
 def test_only_matching_transcripts_are_compressed(store: WholeStore) -> None:
     assert run(store, "compress", "warm").stdout.startswith("Nothing to compress: ")
-    told = run(store, "compress", "--older-than", "0s", "--min-size", "1M").stdout
-    assert told == "Nothing to compress: no transcript of 1M or more was unused for 0s.\n"
+    stdout = run(store, "compress", "--older-than", "0s", "--min-size", "1M").stdout
+    assert stdout == "Nothing to compress: no transcript of 1M or more was unused for 0s.\n"
     assert run(store, "compress", "--agent", "oth", "--older-than", "0s").stdout.splitlines()[-1].startswith("1 compr")
 
 

@@ -52,14 +52,14 @@ def test_each_value_is_shown_with_its_source(path: Path, monkeypatch: pytest.Mon
 
 def test_an_option_is_explained(path: Path) -> None:
     path.write_text('load = "agent"\n')
-    said = run("config", "load").stdout
-    assert options.OPTIONS["load"].help_text in said
-    assert ("auto, agent, store" in said, "agent  (file)" in said) == (True, True)
+    stdout = run("config", "load").stdout
+    assert options.OPTIONS["load"].help_text in stdout
+    assert ("auto, agent, store" in stdout, "agent  (file)" in stdout) == (True, True)
     for name, option in options.OPTIONS.items():
         assert option.help_text in run("config", name).stdout
     assert json.loads(run("config", "load", "--json").stdout)["value"] == "agent"
     assert [run("config", "get", name).stdout for name in ("load", "recall")] == ["agent\n", "false\n"]
-    assert ("config unset load" in said, "config unset" in run("config", "list").stdout) == (True, False)
+    assert ("config unset load" in stdout, "config unset" in run("config", "list").stdout) == (True, False)
     assert (run("config", "lod").exit_code, "Did you mean load?" in run("config", "lod").stderr) == (2, True)
     assert "acp-proxy config set load store" in run("config", "load", "store").stderr
 
@@ -156,9 +156,9 @@ def test_a_named_file_that_does_not_exist_stops_no_agent_but_recording(
     monkeypatch.setenv("ACP_PROXY_STORE", str(tmp_path / "store"))
     words = [sys.executable, "-m", "acp_proxy", "run", sys.executable, "-c", "print(input())"]
     line = b'{"jsonrpc":"2.0","method":"hello"}\n'
-    done = forked.run(words, given=line, timeout=60, check=True)
-    assert done.stdout.split() == line.split()
-    assert f"{VARIABLE} names {path}, which does not exist." in done.stderr.decode()
+    result = forked.run(words, given=line, timeout=60, check=True)
+    assert result.stdout.split() == line.split()
+    assert f"{VARIABLE} names {path}, which does not exist." in result.stderr.decode()
     assert not (tmp_path / "store").exists()
 
 
@@ -197,7 +197,7 @@ def test_a_wrong_file_stops_no_agent(path: Path, text: str) -> None:
     path.write_text(text)
     words = [sys.executable, "-m", "acp_proxy", "run", sys.executable, "-c", "print(input())"]
     line = b'{"jsonrpc":"2.0","method":"hello"}\n'
-    done = forked.run(words, given=line, timeout=60, check=True)
-    assert done.stdout.split() == line.split()
-    said = [line for line in done.stderr.decode().splitlines() if str(path) in line]
+    result = forked.run(words, given=line, timeout=60, check=True)
+    assert result.stdout.split() == line.split()
+    said = [line for line in result.stderr.decode().splitlines() if str(path) in line]
     assert len(said) == {0: 0, 1: 1, 3: 2}[text.count("\n")]

@@ -13,7 +13,7 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.command_store import CompletionQuery
 from acp_proxy.transcript.file_format import Header
-from tests.cli.commands import invoke, parsed_json, printed, refused, run
+from tests.cli.commands import get_error, get_json, get_stdout, invoke, run
 from tests.cli.terminal import run_on_terminal
 from tests.stored import WholeStore, message, store_session
 
@@ -32,11 +32,11 @@ def test_the_copy_has_the_title_the_directory_and_the_conversation(store: WholeS
     result = run(store, "continue", "mine", "--with", "beta")
     [copy] = result.stdout.split()
     assert "from the list of beta's sessions" in result.stderr
-    first, second, third = parsed_json(store, "list")
+    first, second, third = get_json(store, "list")
     assert [first["sessionId"], third["sessionId"]] == ["mine", "other"]
     assert (second["sessionId"], second["title"], second["cwd"]) == (copy, "mend it", "/here")
     assert second["updatedAt"] == first["updatedAt"]  # nothing was said in it
-    assert "Mended." in printed(store, "show", copy)
+    assert "Mended." in get_stdout(store, "show", copy)
 
 
 def test_on_a_terminal_the_copy_is_called_as_by_list(store: WholeStore) -> None:
@@ -47,15 +47,15 @@ def test_on_a_terminal_the_copy_is_called_as_by_list(store: WholeStore) -> None:
 
 
 def test_the_original_does_not_change(store: WholeStore) -> None:
-    path = Path(printed(store, "path", "mine").strip())
+    path = Path(get_stdout(store, "path", "mine").strip())
     before = path.read_bytes()
     run(store, "continue", "mine", "--with", "beta")
     assert path.read_bytes() == before
 
 
 def test_the_copys_file_ends_with_what_it_continues(store: WholeStore) -> None:
-    copy = printed(store, "continue", "mine", "--with", "beta").strip()
-    header, *entries = map(json.loads, Path(printed(store, "path", copy).strip()).read_bytes().splitlines())
+    copy = get_stdout(store, "continue", "mine", "--with", "beta").strip()
+    header, *entries = map(json.loads, Path(get_stdout(store, "path", copy).strip()).read_bytes().splitlines())
     assert (header["sessionId"], header["forkedFrom"], header["origin"]) == (copy, ["mine"], "recorded")
     assert header["agent"]["id"].startswith("beta-")
     assert entries[0]["note"]["agent"].startswith("alpha-")
@@ -76,17 +76,17 @@ def prompt(store: WholeStore, session: str, agent: str, at: float) -> None:
 
 
 def test_a_second_time_names_the_copy_that_is_there(store: WholeStore) -> None:
-    copy = printed(store, "continue", "mine", "--with", "beta")
+    copy = get_stdout(store, "continue", "mine", "--with", "beta")
     result = run(store, "continue", "mine", "--with", "beta")
     assert (result.exit_code, result.stdout) == (0, copy)
     assert "beta has this copy already" in result.stderr
     assert "from the list of beta's sessions" in result.stderr
-    assert [row["sessionId"] for row in parsed_json(store, "list")] == ["mine", copy.strip(), "other"]
+    assert [row["sessionId"] for row in get_json(store, "list")] == ["mine", copy.strip(), "other"]
 
 
 @pytest.mark.parametrize("of_copy", [True, False])
 def test_a_copy_is_another_one_once_something_was_said_in_either(store: WholeStore, of_copy: bool) -> None:
-    first = printed(store, "continue", "mine", "--with", "beta").strip()
+    first = get_stdout(store, "continue", "mine", "--with", "beta").strip()
     prompt(store, first if of_copy else "mine", "beta" if of_copy else "alpha", 3000.0)
     result = run(store, "continue", "mine", "--with", "beta")
     assert result.stdout.strip() not in ("", first)
@@ -97,17 +97,17 @@ def test_a_copy_is_another_one_once_something_was_said_in_either(store: WholeSto
 
 
 def test_a_copy_that_was_deleted_or_archived_is_made_anew(store: WholeStore) -> None:
-    ids = [printed(store, "continue", "mine", "--with", "beta").strip()]
+    ids = [get_stdout(store, "continue", "mine", "--with", "beta").strip()]
     for command in ("delete", "archive"):
         run(store, command, ids[-1], *(["--yes"] if command == "delete" else []))
-        ids.append(printed(store, "continue", "mine", "--with", "beta").strip())
+        ids.append(get_stdout(store, "continue", "mine", "--with", "beta").strip())
     assert len(set(ids)) == 3
-    assert {row["sessionId"] for row in parsed_json(store, "list")} == {"mine", "other", ids[-1]}
+    assert {row["sessionId"] for row in get_json(store, "list")} == {"mine", "other", ids[-1]}
 
 
 def test_a_copy_has_a_short_id_even_if_another_agents_copy_has_the_same_long_one(store: WholeStore) -> None:
     store_session(store, "third", ("look", []), agent="gamma", at=1000.0)
-    copies = {printed(store, "continue", "mine", "--with", agent).strip() for agent in ("beta", "gamma")}
+    copies = {get_stdout(store, "continue", "mine", "--with", agent).strip() for agent in ("beta", "gamma")}
     [copy] = copies
     prompt(store, copy, "beta", 3000.0)
     run(store, "continue", "mine", "--with", "beta")
@@ -116,9 +116,11 @@ def test_a_copy_has_a_short_id_even_if_another_agents_copy_has_the_same_long_one
     assert len(short) == 3
     assert all(re.fullmatch("copy-[0-9a-f]{8}", each) for each in short.values())
     assert [choose_session(store, short[row.selector], "") for row in rows] == rows
-    assert "  a copy from alpha  " in printed(store, "show", rows[0].selector[:10])
-    assert {one.selector for one in CompletionQuery(store.root).find_sessions("co")} == {row.selector for row in rows}
-    assert {one.selector for one in CompletionQuery(store.root).find_sessions("acp-")} == {
+    assert "  a copy from alpha  " in get_stdout(store, "show", rows[0].selector[:10])
+    assert {session.selector for session in CompletionQuery(store.root).find_sessions("co")} == {
+        row.selector for row in rows
+    }
+    assert {session.selector for session in CompletionQuery(store.root).find_sessions("acp-")} == {
         row.session_id for row in rows
     }
 
@@ -129,26 +131,26 @@ def test_a_deleted_copy_is_restored_by_the_short_id_that_list_shows(store: Whole
         run(store, "continue", original, "--with", "beta")
     rows = [row for row in store.list_all() if row.copy_of]
     for row in rows:
-        said = printed(store, "delete", row.selector, "--yes")
-        assert f"acp-proxy restore {row.selector} --store" in said
-    pruned = printed(store, "prune", "--deleted", "--dry-run")
+        stdout = get_stdout(store, "delete", row.selector, "--yes")
+        assert f"acp-proxy restore {row.selector} --store" in stdout
+    pruned = get_stdout(store, "prune", "--deleted", "--dry-run")
     assert set(re.findall("copy-[0-9a-f]{8}", pruned)) == {row.selector for row in rows}
-    assert re.findall("copy-[0-9a-f]{8}", printed(store, "restore")) == [row.selector for row in reversed(rows)]
+    assert re.findall("copy-[0-9a-f]{8}", get_stdout(store, "restore")) == [row.selector for row in reversed(rows)]
     for row in rows:
         assert f"  {row.selector}\n" in run(store, "restore", row.selector[:10]).stderr
     assert {row.selector for row in store.list_all() if row.copy_of} == {row.selector for row in rows}
     run(store, "delete", rows[0].selector, "--yes")
     assert "deleted already" in run(store, "delete", rows[0].selector, "--yes").stderr
-    printed(store, "delete", "--permanent", rows[0].selector, "--yes")
-    assert parsed_json(store, "restore") == []
+    get_stdout(store, "delete", "--permanent", rows[0].selector, "--yes")
+    assert get_json(store, "restore") == []
     whole = "46f42713-df0d-4d11-9a3c-0b8b3a1a2c11"
-    assert f"within 30 days: acp-proxy restore {whole} --store" in printed(store, "delete", "46f42713", "--yes")
+    assert f"within 30 days: acp-proxy restore {whole} --store" in get_stdout(store, "delete", "46f42713", "--yes")
 
 
 def test_a_compressed_session_can_be_copied(store: WholeStore) -> None:
     run(store, "compress", "mine", "--all")
-    copy = printed(store, "continue", "mine", "--with", "beta").strip()
-    assert "Mended." in printed(store, "show", copy)
+    copy = get_stdout(store, "continue", "mine", "--with", "beta").strip()
+    assert "Mended." in get_stdout(store, "show", copy)
 
 
 @pytest.mark.parametrize(
@@ -160,14 +162,14 @@ def test_a_compressed_session_can_be_copied(store: WholeStore) -> None:
     ],
 )
 def test_an_agent_that_cannot_be_meant_is_refused(store: WholeStore, words: tuple[str, ...], said: str) -> None:
-    assert said in refused(store, "continue", "mine", *words)[1]
-    assert len(parsed_json(store, "list")) == 2
+    assert said in get_error(store, "continue", "mine", *words)[1]
+    assert len(get_json(store, "list")) == 2
 
 
 def test_a_name_of_several_agents_is_refused(store: WholeStore) -> None:
     store_session(store, "third", ("look", []), agent="beta-two")
     store_session(store, "fourth", ("look", []), agent="beta-three")
-    assert "beta-three, beta-two" in refused(store, "continue", "mine", "--with", "bet")[1]
+    assert "beta-three, beta-two" in get_error(store, "continue", "mine", "--with", "bet")[1]
 
 
 @pytest.mark.parametrize("command", [["/no/such/agent"], [sys.executable, "-c", "pass"]])
@@ -193,10 +195,10 @@ def test_an_agent_without_sessions_is_found_by_its_name_in_an_editor(
     monkeypatch.chdir(tmp_path)
     result = run(store, "continue", "mine", "--with", "gamma")
     assert (result.exit_code, "from the list of demo-agent's sessions" in result.stderr) == (0, True), result.output
-    assert len(parsed_json(store, "list")) == 3
+    assert len(get_json(store, "list")) == 3
 
 
 def test_what_is_no_agent_by_any_name_is_answered_with_those_that_are(store: WholeStore) -> None:
-    _, said = refused(store, "continue", "mine", "--with", "nobody")
+    _, said = get_error(store, "continue", "mine", "--with", "nobody")
     assert "Agents with sessions here: alpha, beta." in said
     assert "Nor as a command: nobody is not in PATH. The registry" in said

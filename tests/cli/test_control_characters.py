@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.store.proxy_store import ProxyStore
-from tests.cli.commands import printed, run
+from tests.cli.commands import get_stdout, run
 from tests.cli.terminal import run_on_terminal
 from tests.stored import EPOCH, chunk, store_session
 
@@ -88,19 +88,19 @@ def test_control_sequences_are_not_printed_where_no_title_is_shown(store: ProxyS
 
 def test_control_sequences_of_deleted_sessions_are_not_printed(store: ProxyStore) -> None:
     store_spoiled_sessions(store)
-    printed(store, "rename", "last", f"Mend{STEERING}it")
-    assert "Mend" in printed(store, "delete", "last", "--soft", "--yes")
-    listed, told = printed(store, "restore"), printed(store, "restore", "--json")
-    asked = run(store, "delete", "id1", "--permanent", answer="n\n")
+    get_stdout(store, "rename", "last", f"Mend{STEERING}it")
+    assert "Mend" in get_stdout(store, "delete", "last", "--soft", "--yes")
+    listed, told = get_stdout(store, "restore"), get_stdout(store, "restore", "--json")
+    result = run(store, "delete", "id1", "--permanent", answer="n\n")
     restored = run(store, "restore", "last").stderr
-    for text in (listed, told, asked.stderr, restored):
+    for text in (listed, told, result.stderr, restored):
         assert "Mend" in text
         assert not NEVER_PRINTED & set(text)
 
 
 def test_removed_characters_leave_a_visible_mark(store: ProxyStore) -> None:
     store_spoiled_sessions(store)
-    assert "\ufffd[2J\ufffd\ufffd31m\ufffd" in printed(store, "show", "last")
+    assert "\ufffd[2J\ufffd\ufffd31m\ufffd" in get_stdout(store, "show", "last")
 
 
 @pytest.mark.parametrize("term", ["dumb", "xterm-256color"])

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from acp_proxy.store.proxy_store import ProxyStore
-from tests.cli.commands import ids, parsed_json, printed, run, titles
+from tests.cli.commands import get_json, get_stdout, list_ids, list_titles, run
 from tests.stored import find_files_with, store_running_session, store_session
 from tests.waiting import SECONDS
 
@@ -55,8 +55,8 @@ def test_delete_with_yes_refuses_a_running_session_without_force(store: ProxySto
         ]
         assert path.exists()
         assert other.exists()
-        printed(store, "delete", "other", "--yes")
-        printed(store, "delete", "s", "--yes", "--force")
+        get_stdout(store, "delete", "other", "--yes")
+        get_stdout(store, "delete", "s", "--yes", "--force")
         assert not path.exists()
 
 
@@ -76,50 +76,50 @@ def test_a_delete_with_a_locked_index_says_that_the_next_list_updates_it(
 ) -> None:
     monkeypatch.setattr("acp_proxy.store.index._BUSY_MS", 50)
     store_session(store, "s", ("Mend it", []))
-    assert "s" in ids(store)
+    assert "s" in list_ids(store)
     other = sqlite3.connect(store.root / "index.sqlite3", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     result = run(store, "delete", "s", "--yes")
     assert (result.exit_code, "Deleted." in result.stdout, "next list" in result.stderr) == (0, True, True)
     other.execute("ROLLBACK")
     other.close()
-    assert "s" not in ids(store)
+    assert "s" not in list_ids(store)
 
 
 def test_several_sessions_are_deleted_after_one_question(store: ProxyStore) -> None:
     result = run(store, "delete", "abc-1", "abc-2", "abc-1", answer="n\n")
     assert result.exit_code == 1
     assert "Delete these 2? They can be restored for 30 days. [y/N]" in result.stderr
-    assert len(titles(store)) == 3
+    assert len(list_titles(store)) == 3
     assert run(store, "delete", "abc-1", "abc-2", answer="y\n").exit_code == 0
-    assert titles(store) == ["the words of xyz"]
+    assert list_titles(store) == ["the words of xyz"]
 
 
 def test_the_question_says_whether_the_delete_is_permanent(store: ProxyStore) -> None:
     soft, permanent = "Delete it? It can be restored for 30 days.", "Delete it permanently?"
     for words, said in (((), soft), (("--soft",), soft), (("--permanent",), permanent)):
-        shown = run(store, "delete", "xyz", *words, answer="n\n").stderr
-        assert said in shown
-        assert re.search(r"  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n", shown)  # as show has it
+        stderr = run(store, "delete", "xyz", *words, answer="n\n").stderr
+        assert said in stderr
+        assert re.search(r"  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n", stderr)  # as show has it
     assert run(store, "delete", "xyz", "--soft", "--permanent").exit_code == 2
 
 
-def test_without_a_bin_every_delete_is_permanent(store: ProxyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_bin_days_0_every_delete_is_permanent(store: ProxyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACP_PROXY_BIN_DAYS", "0")
     assert "Delete it permanently?" in run(store, "delete", "xyz", answer="n\n").stderr
-    assert printed(store, "delete", "xyz", "--yes").endswith("Deleted permanently.\n")
-    assert parsed_json(store, "restore") == []
+    assert get_stdout(store, "delete", "xyz", "--yes").endswith("Deleted permanently.\n")
+    assert get_json(store, "restore") == []
     for words in (("delete", "abc-1", "--soft"), ("prune", "--keep", "0", "--soft")):
         assert "bin-days is 0" in run(store, *words, "--yes").stderr
-    assert len(titles(store)) == 2
+    assert len(list_titles(store)) == 2
 
 
-def test_a_deleted_session_is_removed_from_the_bin_only_if_that_is_asked_for(store: ProxyStore) -> None:
-    printed(store, "delete", "xyz", "--yes")
+def test_a_soft_deleted_session_is_deleted_permanently_only_if_that_is_asked_for(store: ProxyStore) -> None:
+    get_stdout(store, "delete", "xyz", "--yes")
     assert "acp-proxy delete --permanent xyz" in run(store, "delete", "xyz", "--yes").stderr
-    assert [row["sessionId"] for row in parsed_json(store, "restore")] == ["xyz"]
-    printed(store, "delete", "xyz", "--permanent", "--yes")
-    assert parsed_json(store, "restore") == []
+    assert [row["sessionId"] for row in get_json(store, "restore")] == ["xyz"]
+    get_stdout(store, "delete", "xyz", "--permanent", "--yes")
+    assert get_json(store, "restore") == []
     none = "acp-proxy: no deleted session can be restored"
     assert run(store, "restore", "last").stderr == f"{none}. To see all sessions: acp-proxy list\n"
     named = run(store, "restore", "nope").stderr
@@ -139,7 +139,7 @@ def test_ctrl_c_at_the_question_deletes_nothing_and_exits_with_130(store: ProxyS
         more = asking.stderr.read()
     # The signal may interrupt the write: then the question is still in the buffer, and is written again.
     assert more.removeprefix(said.splitlines()[-1]) == b"\n"
-    assert len(titles(store)) == 3
+    assert len(list_titles(store)) == 3
 
 
 def test_without_a_terminal_nothing_is_deleted_unless_yes(store: ProxyStore) -> None:
@@ -148,31 +148,31 @@ def test_without_a_terminal_nothing_is_deleted_unless_yes(store: ProxyStore) -> 
         assert (result.exit_code, result.stdout.strip()) == (1, "")
         assert "?" in result.stderr
         assert "--yes" in result.stderr
-    assert len(titles(store)) == 3
+    assert len(list_titles(store)) == 3
 
 
 def test_an_unknown_session_stops_the_delete_of_the_others(store: ProxyStore) -> None:
     assert run(store, "delete", "abc-1", "nobody", "--yes").exit_code == 1
-    assert len(titles(store)) == 3
+    assert len(list_titles(store)) == 3
 
 
 def test_a_soft_deleted_session_is_deleted_permanently_by_its_id(store: ProxyStore) -> None:
-    printed(store, "rename", "abc-1", "The words of mine")
-    printed(store, "delete", "abc-1", "abc-2", "--soft", "--yes")
+    get_stdout(store, "rename", "abc-1", "The words of mine")
+    get_stdout(store, "delete", "abc-1", "abc-2", "--soft", "--yes")
     assert run(store, "delete", "abc-1", "--soft", "--yes").exit_code == 1
     assert run(store, "delete", "abc", "--yes").exit_code == 1
     assert "words of mine" in run(store, "delete", "abc-1", "--permanent", answer="n\n").stderr
     assert "the words of abc-2" in run(store, "delete", "abc-2", "--permanent", answer="n\n").stderr
-    assert len(parsed_json(store, "restore")) == 2
-    printed(store, "delete", "abc-1", "--permanent", "--yes")
+    assert len(get_json(store, "restore")) == 2
+    get_stdout(store, "delete", "abc-1", "--permanent", "--yes")
     assert find_files_with(store, "the words of abc-1") == find_files_with(store, "The words of mine") == []
-    assert [row["sessionId"] for row in parsed_json(store, "restore")] == ["abc-2"]
+    assert [row["sessionId"] for row in get_json(store, "restore")] == ["abc-2"]
     assert run(store, "delete", "abc-1", "--yes").exit_code == 1
 
 
 def test_a_prefix_of_a_listed_session_never_matches_a_deleted_one(store: ProxyStore) -> None:
     store_session(store, "abc-3", ("more", []))
-    printed(store, "delete", "abc-3", "--soft", "--yes")
+    get_stdout(store, "delete", "abc-3", "--soft", "--yes")
     assert run(store, "delete", "abc", "--yes").exit_code == 1
-    assert len(titles(store)) == 3
-    assert len(parsed_json(store, "restore")) == 1
+    assert len(list_titles(store)) == 3
+    assert len(get_json(store, "restore")) == 1

@@ -31,10 +31,10 @@ def test_the_demo_shows_every_step_and_the_next_command() -> None:
         "  agent: I remember 2 earlier prompts; the first was: ",
         "It deletes the session: the list is empty.",
     )
-    shown = result.stdout
-    assert [shown.index(step) for step in steps] == sorted(shown.index(step) for step in steps)
-    assert re.search(r", \d{4}-\d\d-\d\d \d\d:\d\d\n", shown)
-    assert len(shown.splitlines()) <= 22  # a screen, with the command above it
+    stdout = result.stdout
+    assert [stdout.index(step) for step in steps] == sorted(stdout.index(step) for step in steps)
+    assert re.search(r", \d{4}-\d\d-\d\d \d\d:\d\d\n", stdout)
+    assert len(stdout.splitlines()) <= 22  # a screen, with the command above it
     assert [line for line in result.stdout.splitlines() if line.startswith("  acp-proxy ")] == [
         "  acp-proxy setup",
         "  acp-proxy demo --keep",

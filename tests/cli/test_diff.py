@@ -17,7 +17,7 @@ from tests.stored import store_session
 from tests.tools.changes.calls import diff, edit_call, ended_call, started_call
 
 command = Command("diff")
-run, printed = command.run, command.printed
+run, get_stdout = command.run, command.get_stdout
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_the_patch_has_the_net_change_of_each_file(store: ProxyStore, tree: Path
         edit_call("1", f"{tree}/app.py", "one\ntwo\n", "one\nTWO\n"),
         [*edit_call("2", "app.py", "one\nTWO\n", "one\n2\n"), *edit_call("3", "new.py", None, "new\n")],
     )
-    assert printed(store, "s") == PATCH
+    assert get_stdout(store, "s") == PATCH
 
 
 def test_changes_that_were_taken_back_are_none(store: ProxyStore, tree: Path) -> None:
@@ -76,11 +76,11 @@ def test_turns_and_files_choose_what_is_shown(store: ProxyStore, tree: Path) -> 
         edit_call("2", "a", "1\n", "2\n"),
         edit_call("3", "sub/b", None, "x\n"),
     )
-    assert "-1\n+2" in printed(store, "s", "--turn", "2")
-    assert "-0\n+2" in printed(store, "s", "--turn", "1-2")
-    assert printed(store, "s", "--name-only", "--turn", "-1") == "sub/b\n"
-    assert printed(store, "s", "sub", "--name-only") == "sub/b\n"
-    assert printed(store, "s", str(tree / "a"), "--name-only") == "a\n"
+    assert "-1\n+2" in get_stdout(store, "s", "--turn", "2")
+    assert "-0\n+2" in get_stdout(store, "s", "--turn", "1-2")
+    assert get_stdout(store, "s", "--name-only", "--turn", "-1") == "sub/b\n"
+    assert get_stdout(store, "s", "sub", "--name-only") == "sub/b\n"
+    assert get_stdout(store, "s", str(tree / "a"), "--name-only") == "a\n"
     assert run(store, "s", "--turn", "4").exit_code == 1
     assert run(store, "s", "other.py").stderr.endswith("To see which were changed: acp-proxy diff s --name-only\n")
 
@@ -89,14 +89,14 @@ def test_the_sum_has_a_line_for_each_file(store: ProxyStore, tree: Path) -> None
     store_turns(
         store, tree, [*edit_call("1", "a.py", "0\n", "1\n2\n"), *edit_call("2", "long/name.py", "x\n" * 100, "")]
     )
-    assert printed(store, "s", "--stat") == (
+    assert get_stdout(store, "s", "--stat") == (
         f" a.py         |   3 +-\n long/name.py | 100 {'-' * 40}\n 2 files changed, 2 added, 101 removed\n"
     )
 
 
 def test_the_reverse_takes_the_changes_back(store: ProxyStore, tree: Path) -> None:
     store_turns(store, tree, edit_call("1", "new.py", None, "new\n"))
-    assert "deleted file mode 100644\n--- a/new.py\n+++ /dev/null\n" in printed(store, "s", "--reverse")
+    assert "deleted file mode 100644\n--- a/new.py\n+++ /dev/null\n" in get_stdout(store, "s", "--reverse")
 
 
 def test_a_check_says_what_became_of_each_file(store: ProxyStore, tree: Path) -> None:
@@ -144,19 +144,19 @@ def test_a_text_that_ends_before_the_stated_line_is_a_part(store: ProxyStore, tr
     assert result.stdout.startswith("diff --git a/b b/b\n")
     assert result.stderr.startswith("Not in the patch: a: only the changed part is recorded")
     (tree / "a").write_text("line\n" * 57 + "new\n")
-    assert "@@ -55,4 +55,4 @@\n line\n line\n line\n-old\n+new\n" in printed(store, "s")
+    assert "@@ -55,4 +55,4 @@\n line\n line\n line\n-old\n+new\n" in get_stdout(store, "s")
 
 
 @pytest.mark.parametrize("line", [1, 3, True, "58", None])
 def test_a_stated_line_within_the_text_says_nothing(store: ProxyStore, tree: Path, line: object) -> None:
     store_turns(store, tree, edit_call("1", "a", "1\n2\n", "1\nB\n", locations=[{"path": "a", "line": line}]))
-    assert "@@ -1,2 +1,2 @@\n 1\n-2\n+B\n" in printed(store, "s")
+    assert "@@ -1,2 +1,2 @@\n 1\n-2\n+B\n" in get_stdout(store, "s")
 
 
 def test_lines_around_a_change_are_known_as_a_part_by_the_file_as_it_is_now(store: ProxyStore, tree: Path) -> None:
     store_turns(store, tree, edit_call("1", "a", "2\n3\n", "2\nthree\n"))
     (tree / "a").write_text("1\n2\nthree\n4\n")
-    assert " 1\n 2\n-3\n+three\n 4\n" in printed(store, "s")
+    assert " 1\n 2\n-3\n+three\n 4\n" in get_stdout(store, "s")
 
 
 def test_the_files_line_ends_count_if_the_agent_sent_others(store: ProxyStore, tree: Path) -> None:
@@ -171,8 +171,8 @@ def test_no_patch_writes_outside_of_the_directory_or_into_gits_own(store: ProxyS
     result = run(store, "s")
     assert result.stdout == ""
     assert "Not in the patch: " in result.stderr
-    assert printed(store, "s", "--name-only") == ""
-    [file] = json.loads(printed(store, "s", "--json"))["files"]
+    assert get_stdout(store, "s", "--name-only") == ""
+    [file] = json.loads(get_stdout(store, "s", "--json"))["files"]
     assert (file["patch"], file["trouble"]) == (None, "git" if "git" in path.lower() else "outside")
 
 
@@ -211,7 +211,7 @@ def test_no_file_outside_of_the_directory_is_read(store: ProxyStore, tree: Path)
         tree,
         [*edit_call("1", "../secret", "b", "B", rawInput=given), *edit_call("2", "link", "b", "B", rawInput=given)],
     )
-    assert "secret B" not in printed(store, "s", "--json")
+    assert "secret B" not in get_stdout(store, "s", "--json")
 
 
 def test_a_file_behind_a_link_has_the_path_that_git_knows(store: ProxyStore, tree: Path) -> None:
@@ -229,7 +229,7 @@ def test_a_file_behind_a_link_has_the_path_that_git_knows(store: ProxyStore, tre
     store_turns(
         store, tree, [*calls, started_call("4", kind="delete", locations=[{"path": "in/file"}]), ended_call("4")]
     )
-    assert [(file["path"], file["trouble"]) for file in json.loads(printed(store, "s", "--json"))["files"]] == [
+    assert [(file["path"], file["trouble"]) for file in json.loads(get_stdout(store, "s", "--json"))["files"]] == [
         (str(tree.parent / "elsewhere" / "x"), "outside"),
         ("real/y", None),
         ("real/target", None),
@@ -301,7 +301,7 @@ def test_json_has_everything(store: ProxyStore, tree: Path) -> None:
         tree,
         [*edit_call("1", "a", "0\n", "1\n"), started_call("2", kind="execute", title="make"), ended_call("2")],
     )
-    told = json.loads(printed(store, "s", "--json"))
+    told = json.loads(get_stdout(store, "s", "--json"))
     assert told["cwd"] == str(tree)
     [file], [unclear] = told["files"], told["unclear"]
     assert {key: file[key] for key in ("path", "change", "added", "removed", "trouble")} == {
@@ -317,10 +317,10 @@ def test_json_has_everything(store: ProxyStore, tree: Path) -> None:
 
 def test_a_terminal_gets_colours_and_no_control_characters(store: ProxyStore, tree: Path) -> None:
     store_turns(store, tree, edit_call("1", "a", "0\n", "\x1b]0;title\x07\n"))
-    shown = run_on_terminal("diff", "s", "--store", str(store.root))
-    assert "\x1b[31m-0\x1b[0m" in shown
-    assert "\x1b]0;" not in shown
-    assert "\x1b]0;title" in printed(store, "s")
+    screen = run_on_terminal("diff", "s", "--store", str(store.root))
+    assert "\x1b[31m-0\x1b[0m" in screen
+    assert "\x1b]0;" not in screen
+    assert "\x1b]0;title" in get_stdout(store, "s")
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -363,8 +363,8 @@ def test_the_patch_may_go_into_a_file(store: ProxyStore, tree: Path, tmp_path: P
 def test_show_lists_the_changed_files(store: ProxyStore, tree: Path) -> None:
     store_turns(store, tree, edit_call("1", "a", "0\n", "1\n"), edit_call("2", "b", None, "x\n"))
     shown = Command("show")
-    assert shown.printed(store, "s", "--files") == " a | 2 +-\n b | 1 +\n 2 files changed, 2 added, 1 removed\n"
-    assert shown.printed(store, "s", "--files", "--turn", "2") == " b | 1 +\n 1 file changed, 1 added, 0 removed\n"
+    assert shown.get_stdout(store, "s", "--files") == " a | 2 +-\n b | 1 +\n 2 files changed, 2 added, 1 removed\n"
+    assert shown.get_stdout(store, "s", "--files", "--turn", "2") == " b | 1 +\n 1 file changed, 1 added, 0 removed\n"
     assert shown.run(store, "s", "--files", "--json").exit_code == 2
 
 
@@ -378,23 +378,23 @@ def test_exports_end_with_the_changed_files(store: ProxyStore, tree: Path) -> No
         edit_call("3", "c", None, hostile),
     )
     export = Command("export")
-    told = export.printed(store, "s").partition("## Changed files\n")[2]
+    told = export.get_stdout(store, "s").partition("## Changed files\n")[2]
     assert (
         "<details><summary><code>a</code> modified, +1 -1</summary>\n\n```diff\n@@ -1,2 +1,2 @@\n 0\n-1\n+2\n```"
         in told
     )
     assert f"* <code>{tree.parent / 'b'}</code> added: outside the session's directory" in told
     assert "``````diff\n@@ -0,0 +1,2 @@\n+</code>`````\n" in told
-    page = export.printed(store, "s", "--format", "html").partition('id="files"')[2]
+    page = export.get_stdout(store, "s", "--format", "html").partition('id="files"')[2]
     assert '<span class="what" dir="auto">a modified</span>' in page
     assert "+&lt;script&gt;" in page
     assert "+<script>" not in page
-    assert "Changed files" not in export.printed(store, "s", "--tools", "none")
+    assert "Changed files" not in export.get_stdout(store, "s", "--tools", "none")
 
 
 def test_an_export_of_some_turns_has_their_changes(store: ProxyStore, tree: Path) -> None:
     store_turns(store, tree, edit_call("1", "a", "0\n", "1\n"), edit_call("2", "b", None, "x\n"))
-    told = Command("export").printed(store, "s", "--turn", "2").partition("## Changed files\n")[2]
+    told = Command("export").get_stdout(store, "s", "--turn", "2").partition("## Changed files\n")[2]
     assert "<code>b</code> added" in told
     assert "<code>a</code>" not in told
 
@@ -402,11 +402,11 @@ def test_an_export_of_some_turns_has_their_changes(store: ProxyStore, tree: Path
 def test_an_export_does_not_read_the_files_as_they_are_now(store: ProxyStore, tree: Path) -> None:
     store_turns(store, tree, edit_call("1", "a", "b", "B", rawInput={"old_string": "b", "new_string": "B"}))
     (tree / "a").write_text("private\nB\n")
-    text = Command("export").printed(store, "s")
+    text = Command("export").get_stdout(store, "s")
     assert "private" not in text
     assert "* <code>a</code> modified: only the changed part is recorded" in text
 
 
 def test_a_long_diff_is_cut_in_an_export(store: ProxyStore, tree: Path) -> None:
     store_turns(store, tree, edit_call("1", "a", None, "x\n" * 1000))
-    assert "… 501 more rows\n```" in Command("export").printed(store, "s")
+    assert "… 501 more rows\n```" in Command("export").get_stdout(store, "s")

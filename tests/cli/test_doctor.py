@@ -45,7 +45,7 @@ def doctor(root: Path, *words: str) -> Result:
     return invoke("doctor", "--store", str(root), *words)
 
 
-def parsed_json(root: Path, *words: str) -> Any:
+def get_json(root: Path, *words: str) -> Any:
     return json.loads(doctor(root, "--json", *words).stdout)
 
 
@@ -118,7 +118,7 @@ def test_a_machine_in_order_gets_a_complete_report(root: Path, home: Path, tmp_p
 def test_an_agent_can_be_named_as_the_editor_names_it(root: Path, home: Path, tmp_path: Path) -> None:
     program, *arguments = answering_agent(tmp_path / "notes", {"initialize": offer_capabilities()}, [USER])
     configure(home / ".config/zed/settings.json", **{"My Agent": {"command": program, "args": arguments}})
-    assert parsed_json(root, "My Agent")["agent"]["problem"] is None
+    assert get_json(root, "My Agent")["agent"]["problem"] is None
     assert "Nobody is not in PATH" in doctor(root, "Nobody").stdout
 
 
@@ -128,7 +128,7 @@ def test_json_has_the_same_report(root: Path, home: Path, tmp_path: Path) -> Non
     agent = answering_agent(
         tmp_path / "notes", {"initialize": offer_capabilities(loadSession=True), "session/load": {"result": {}}}
     )
-    value = parsed_json(root, *agent)
+    value = get_json(root, *agent)
     advice = (
         'JetBrains starts "other" directly, so it is not recorded. To put acp-proxy in front of it: acp-proxy setup'
     )
@@ -141,7 +141,7 @@ def test_json_has_the_same_report(root: Path, home: Path, tmp_path: Path) -> Non
     assert editor["editor"] == "jetbrains"
     assert [one["started"] for one in editor["agents"]] == ["proxied", "direct"]
     assert (value["agent"]["name"], value["agent"]["offers"]) == ("scripted", ["load"])
-    assert {one["name"]: one["by"] for one in value["agent"]["abilities"]} == {
+    assert {ability["name"]: ability["by"] for ability in value["agent"]["abilities"]} == {
         "list": "acp-proxy",
         "load": "agent",
         "resume": "nobody",
@@ -231,7 +231,7 @@ def test_a_configuration_that_does_not_parse_is_a_problem_with_its_place(root: P
     assert todo(result) == [f"{path} cannot be read: {place}. Correct the file."]
     assert "cannot be read; see above\n" in result.stdout
     assert ("Nothing is wrong" in result.stdout, "No editor on this machine" in result.stdout) == (False, False)
-    assert parsed_json(root)["editors"][0]["problem"] == place
+    assert get_json(root)["editors"][0]["problem"] == place
 
 
 def test_an_entry_that_cannot_work_is_reported_with_the_reason(root: Path, home: Path) -> None:
@@ -259,8 +259,8 @@ def test_an_entry_with_another_store_or_without_recording_is_reported(root: Path
     own, none = result.stdout.partition("Advice:\n")[2].partition("\n\n")[0].splitlines()
     assert ('"own"' in own, own.endswith("acp-proxy doctor --store '/my own'")) == (True, True)
     assert ('"none"' in none, "--no-record" in none) == (True, True)
-    [editor] = parsed_json(root)["editors"]
-    told_of = [(one["started"], one["store"], one["isRecorded"], one["problem"]) for one in editor["agents"]]
+    [editor] = get_json(root)["editors"]
+    told_of = [(agent["started"], agent["store"], agent["isRecorded"], agent["problem"]) for agent in editor["agents"]]
     assert told_of == [
         ("proxied", str(root), True, None),
         ("proxied", "/my own", True, None),
@@ -294,8 +294,8 @@ def test_each_problem_is_said_once_and_the_worst_first(root: Path, home: Path) -
 
 
 def test_an_agent_without_a_name_is_recorded_under_its_command(root: Path) -> None:
-    said = doctor(root, sys.executable, "-m", "tests.scripted.agent", "--no-info").stdout
-    [name] = [line for line in said.splitlines() if line.startswith("  name ")]
+    stdout = doctor(root, sys.executable, "-m", "tests.scripted.agent", "--no-info").stdout
+    [name] = [line for line in stdout.splitlines() if line.startswith("  name ")]
     assert "--agent-id" in name
 
 
@@ -305,29 +305,29 @@ def test_an_agents_words_cannot_control_the_terminal(root: Path, tmp_path: Path)
     agent = answering_agent(tmp_path / "notes", {"initialize": offer})
     noisy = python_command("import sys; print('out\\x1b[2J'); sys.exit('err\\x1b[2J')")
     for words in (agent, noisy):
-        said = doctor(root, *words).stdout
-        assert not {"\x1b", "\x9b", "\u202e"} & set(said)
+        stdout = doctor(root, *words).stdout
+        assert not {"\x1b", "\x9b", "\u202e"} & set(stdout)
 
 
 def test_options_of_run_apply_in_a_line_from_an_editors_settings(root: Path, tmp_path: Path) -> None:
     agent = answering_agent(tmp_path / "notes", {"initialize": offer_capabilities(sessionCapabilities={"list": {}})})
     line = ["/opt/bin/acp-proxy", "run", "--list", "store", "--delete", "agent", "--", *agent]
-    list_abilities = {one["name"]: one for one in parsed_json(root, *line)["agent"]["abilities"]}
+    list_abilities = {ability["name"]: ability for ability in get_json(root, *line)["agent"]["abilities"]}
     assert (list_abilities["list"]["by"], list_abilities["delete"]["by"]) == ("acp-proxy", "nobody")
-    assert [one["method"] for one in read_requests(tmp_path / "notes")] == ["initialize"]
+    assert [request["method"] for request in read_requests(tmp_path / "notes")] == ["initialize"]
 
 
 def test_a_line_from_an_editors_settings_may_be_one_argument(root: Path, tmp_path: Path) -> None:
     agent = answering_agent(tmp_path / "notes", {"initialize": offer_capabilities()})
     line = shlex.join(["/opt/bin/acp-proxy", "run", "--delete", "agent", *agent])
-    list_abilities = {one["name"]: one["by"] for one in parsed_json(root, line)["agent"]["abilities"]}
+    list_abilities = {ability["name"]: ability["by"] for ability in get_json(root, line)["agent"]["abilities"]}
     assert (list_abilities["list"], list_abilities["delete"]) == ("acp-proxy", "nobody")
 
 
 def test_the_variables_of_run_apply(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACP_PROXY_NO_RECORD", "1")
-    value = parsed_json(root, *answering_agent(tmp_path / "notes", {"initialize": offer_capabilities()}))
-    assert {one["by"] for one in value["agent"]["abilities"]} == {"nobody"}
+    value = get_json(root, *answering_agent(tmp_path / "notes", {"initialize": offer_capabilities()}))
+    assert {ability["by"] for ability in value["agent"]["abilities"]} == {"nobody"}
     assert "it records nothing" in value["agent"]["abilities"][0]["why"]
     assert [(one["isWrong"], "NO_RECORD" in one["text"]) for one in value["todo"][:1]] == [(False, True)]
 

@@ -101,10 +101,10 @@ def test_only_the_snippet_is_on_stdout(words: str, expected: str) -> None:
     "name", [name for name, each in EDITORS.items() if not isinstance(each.configured, TypedByUser)]
 )
 def test_a_missing_file_is_to_be_created(name: Name, home: Path) -> None:
-    said = editor(name, sys.executable).stderr
-    assert str(home) in said
-    assert said.startswith("Create ")
-    assert "Note" not in said
+    stderr = editor(name, sys.executable).stderr
+    assert str(home) in stderr
+    assert stderr.startswith("Create ")
+    assert "Note" not in stderr
 
 
 def test_an_existing_file_is_named(home: Path) -> None:
@@ -129,9 +129,9 @@ def test_other_settings_to_change_are_named(home: Path) -> None:
     init = home / ".config/nvim/init.lua"
     init.parent.mkdir(parents=True)
     init.write_text('require("avante").setup({ provider = "x", acp_providers = {} })')
-    said = editor("avante", "opencode", "acp").stderr
-    assert 'Next to acp_providers, set: provider = "opencode",\n' in said
-    assert "acp-proxy editor --whole avante" in said
+    stderr = editor("avante", "opencode", "acp").stderr
+    assert 'Next to acp_providers, set: provider = "opencode",\n' in stderr
+    assert "acp-proxy editor --whole avante" in stderr
 
 
 def test_no_file_is_written(home: Path) -> None:
@@ -191,8 +191,8 @@ def test_a_relative_path_becomes_absolute(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_missing_agent_is_noted() -> None:
-    said = editor("zed", "no-such-agent").stderr
-    assert "no-such-agent was not found on this machine, nor in the registry" in said.replace("\n", " ")
+    stderr = editor("zed", "no-such-agent").stderr
+    assert "no-such-agent was not found on this machine, nor in the registry" in stderr.replace("\n", " ")
 
 
 def test_an_agent_may_be_named_as_an_editors_settings_name_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

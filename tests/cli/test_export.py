@@ -34,31 +34,31 @@ TURN = [
 
 
 command = Command("export")
-run, printed = command.run, command.printed
+run, get_stdout = command.run, command.get_stdout
 
 
 def test_markdown_is_the_default_format(store: WholeStore) -> None:
     store_session(store, "s", ("Mend it\n\nplease", TURN))
-    told = printed(store, "last")
-    assert told == (
+    stdout = get_stdout(store, "last")
+    assert stdout == (
         "# Mend it\n\nagent · 2023-11-14 22:13 UTC · `/project`\n"
         "\n## 1. Mend it\n\n> Mend it\n>\n> please\n"
         "\n* ✓ `pytest`\n\n**done**\n"
     )
-    assert printed(store, "last", "--format", "md") == told
+    assert get_stdout(store, "last", "--format", "md") == stdout
 
 
 def test_each_format_has_its_defaults_and_follows_the_options(store: WholeStore) -> None:
     store_session(store, "s", ("Mend it", TURN))
-    html = printed(store, "s", "--format", "html")
+    html = get_stdout(store, "s", "--format", "html")
     assert html.startswith("<!DOCTYPE html>")
     assert all(part in html for part in ("let me see", "1 passed", "<strong>done</strong>"))
-    assert "let me see" in printed(store, "s", "--thoughts")
-    assert "1 passed" in printed(store, "s", "--tools", "full")
-    assert "pytest" not in printed(store, "s", "--tools", "none")
-    assert "let me see" not in printed(store, "s", "--format", "html", "--no-thoughts")
-    assert "1 passed" not in printed(store, "s", "--format", "html", "--tools", "summary")
-    document = json.loads(printed(store, "s", "--format", "json"))
+    assert "let me see" in get_stdout(store, "s", "--thoughts")
+    assert "1 passed" in get_stdout(store, "s", "--tools", "full")
+    assert "pytest" not in get_stdout(store, "s", "--tools", "none")
+    assert "let me see" not in get_stdout(store, "s", "--format", "html", "--no-thoughts")
+    assert "1 passed" not in get_stdout(store, "s", "--format", "html", "--tools", "summary")
+    document = json.loads(get_stdout(store, "s", "--format", "json"))
     assert [item["type"] for item in document["turns"][0]["items"]] == ["user", "thought", "tool_call", "agent"]
 
 
@@ -72,7 +72,7 @@ def test_a_compressed_transcript_is_exported_byte_for_byte_too(store: WholeStore
     store.list_all()
     invoke("sessions", "compress", "--store", str(store.root))
     assert not path.exists()
-    printed(store, "s", "--output", str(tmp_path / "out.jsonl"))
+    get_stdout(store, "s", "--output", str(tmp_path / "out.jsonl"))
     assert (tmp_path / "out.jsonl").read_bytes() == before
 
 
@@ -83,7 +83,7 @@ def test_a_compressed_transcript_is_exported_byte_for_byte_too(store: WholeStore
 def test_the_suffix_chooses_the_format(store: WholeStore, tmp_path: Path, name: str, beginning: str) -> None:
     store_session(store, "s", ("Mend it", TURN))
     path = tmp_path / name
-    assert printed(store, "last", "--output", str(path)) == f"{path}\n"
+    assert get_stdout(store, "last", "--output", str(path)) == f"{path}\n"
     assert path.read_text(encoding="utf-8").startswith(beginning)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [found.name for found in tmp_path.iterdir() if found.is_file()] == [name]
@@ -107,7 +107,7 @@ def test_an_unknown_suffix_is_refused(store: WholeStore, tmp_path: Path) -> None
 
 def test_a_session_that_is_named_twice_is_written_once(store: WholeStore, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", TURN))
-    [path] = printed(store, "s", "last", "-o", str(tmp_path / "several")).splitlines()
+    [path] = get_stdout(store, "s", "last", "-o", str(tmp_path / "several")).splitlines()
     assert [str(found) for found in (tmp_path / "several").iterdir()] == [path]
 
 
@@ -115,7 +115,7 @@ def test_a_dash_is_stdout(store: WholeStore, tmp_path: Path, monkeypatch: pytest
     store_session(store, "s", ("Mend it", TURN))
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.iterdir())
-    assert printed(store, "s", "-o", "-") == printed(store, "s")
+    assert get_stdout(store, "s", "-o", "-") == get_stdout(store, "s")
     assert run(store, "--all", "-o", "-").exit_code == 2
     assert "exclude each other" in run(store, "--all", "s", "-o", "out").stderr
     assert sorted(tmp_path.iterdir()) == before
@@ -128,7 +128,7 @@ def test_an_existing_file_is_replaced_only_with_force(store: WholeStore, tmp_pat
     result = run(store, "last", "-o", str(path))
     assert (result.exit_code, path.read_text()) == (1, "mine")
     assert "--force" in result.stderr
-    printed(store, "last", "-o", str(path), "--force")
+    get_stdout(store, "last", "-o", str(path), "--force")
     assert path.read_text(encoding="utf-8").startswith("# Mend it")
 
 
@@ -147,7 +147,7 @@ def test_several_sessions_go_to_a_directory_named_by_title(store: WholeStore, tm
     store_session(store, "one", ("Mend the/../login", TURN), agent="a", at=EPOCH)
     store_session(store, "two", ("Mend the/../login", TURN), agent="b", at=EPOCH + 1)
     store_session(store, "one", ("Mend the/../login", TURN), agent="b", at=EPOCH + 2)
-    told = printed(store, "--all", "--format", "html", "--output", str(tmp_path / "deep" / "er"))
+    told = get_stdout(store, "--all", "--format", "html", "--output", str(tmp_path / "deep" / "er"))
     index, *names = sorted(path.name for path in (tmp_path / "deep" / "er").iterdir())
     assert (index, len(names)) == ("index.html", 3)
     assert all(name.startswith("mend-the-login-") and name.endswith(".html") for name in names)
@@ -155,22 +155,22 @@ def test_several_sessions_go_to_a_directory_named_by_title(store: WholeStore, tm
     again = run(store, "--all", "--format", "html", "--output", str(tmp_path / "deep" / "er"))
     told = f"acp-proxy: not replaced: 3 files in {tmp_path}/deep/er. To replace what is there: --force\n"
     assert (again.exit_code, again.stdout, again.stderr) == (1, "", told)
-    forced = printed(store, "one", "two", "--agent", "b", "--format", "html", "-o", f"{tmp_path}/deep/er", "--force")
+    forced = get_stdout(store, "one", "two", "--agent", "b", "--format", "html", "-o", f"{tmp_path}/deep/er", "--force")
     assert len(forced.splitlines()) == 3
     assert (tmp_path / "deep" / "er" / index).read_text(encoding="utf-8").count("<li data-number") == 2
     alone = run(store, "--all", "--agent", "a", "-o", f"{tmp_path}/only/")
     assert (len(alone.stdout.splitlines()), alone.stderr) == (1, f"Exported 1 session to {tmp_path}/only\n")
-    assert len(printed(store, "--agent", "b", "one", "two", "-o", f"{tmp_path}/both").splitlines()) == 2
+    assert len(get_stdout(store, "--agent", "b", "one", "two", "-o", f"{tmp_path}/both").splitlines()) == 2
 
 
 def test_many_files_are_listed_for_programs_alone(store: WholeStore, tmp_path: Path) -> None:
     paths = [store_session(store, f"s{number:02}", (f"Mend {number}", TURN), at=EPOCH + number) for number in range(12)]
     words = ("export", "--all", "--format", "html", "--store", str(store.root), "-o")
-    shown = run_on_terminal(*words, str(tmp_path / "out"))
+    screen = run_on_terminal(*words, str(tmp_path / "out"))
     told = [f"{tmp_path}/out/index.html", f"Exported 12 sessions to {tmp_path}/out"]
-    assert strip_sequences(shown).splitlines()[-2:] == told
-    assert "s00" not in shown
-    assert len(printed(store, "--all", "--format", "html", "-o", str(tmp_path / "other")).splitlines()) == 13
+    assert strip_sequences(screen).splitlines()[-2:] == told
+    assert "s00" not in screen
+    assert len(get_stdout(store, "--all", "--format", "html", "-o", str(tmp_path / "other")).splitlines()) == 13
     for path in paths:
         path.write_bytes(path.read_bytes().replace(b'"acp-transcript":1', b'"acp-transcript":9'))
     failed = run(store, "--all", "--format", "html", "-o", str(tmp_path / "none"))
@@ -185,7 +185,9 @@ def test_the_page_of_all_sessions_hides_what_the_pages_hide(store: WholeStore, t
     turn = [chunk(f"the key is {TOKEN} and the file /home/somebody/secret.txt")]
     store_session(store, "one", (f"Mend {TOKEN}", turn), cwd="/home/somebody/project")
     store_session(store, "two", ("Mend it", turn), cwd="/home/somebody/project")
-    [*_, path] = printed(store, "--all", "--format", "html", "-o", f"{tmp_path}/out/", "--redact", "keys").splitlines()
+    [*_, path] = get_stdout(
+        store, "--all", "--format", "html", "-o", f"{tmp_path}/out/", "--redact", "keys"
+    ).splitlines()
     page = Path(path).read_text(encoding="utf-8")
     assert "<bdi>~/project</bdi>" in page
     assert "secret" in page
@@ -209,7 +211,7 @@ def test_the_names_of_files_keep_the_letters_of_every_script(
     store_session(store, "s", ("one", TURN))
     [row] = store.list_all()
     store.set_listed_title(row, title)
-    [path] = printed(store, "--all", "-o", str(tmp_path / "out")).splitlines()
+    [path] = get_stdout(store, "--all", "-o", str(tmp_path / "out")).splitlines()
     assert Path(path).is_file()
     assert re.fullmatch(f"{re.escape(name)}s-[0-9a-f]{{8}}", Path(path).stem)
 
@@ -225,7 +227,7 @@ def test_the_names_of_files_keep_the_letters_of_every_script(
 )
 def test_the_names_of_files_end_with_a_whole_word(store: WholeStore, tmp_path: Path, title: str, begins: str) -> None:
     store_session(store, "s", (title, TURN))
-    name = Path(printed(store, "last", "--output", f"{tmp_path}/").strip()).name
+    name = Path(get_stdout(store, "last", "--output", f"{tmp_path}/").strip()).name
     assert re.fullmatch(f"{begins}s-[0-9a-f]{{8}}\\.md", name)
 
 
@@ -233,7 +235,7 @@ def test_the_names_of_files_have_the_ids_of_lists(store: WholeStore, tmp_path: P
     store_session(store, "01abc030-7c1e-4b1f", ("Mend it", TURN), at=3.0)
     store_session(store, "01abc030-9999-4b1f", ("Mend it", TURN), at=2.0)
     store_session(store, "../é", ("Mend it", TURN), at=1.0)
-    stems = [Path(path).stem for path in printed(store, "--all", "-o", str(tmp_path / "out")).splitlines()]
+    stems = [Path(path).stem for path in get_stdout(store, "--all", "-o", str(tmp_path / "out")).splitlines()]
     assert [re.sub("[0-9a-f]{8}$", "HASH", stem) for stem in stems] == [*["mend-it-01abc030-HASH"] * 2, "mend-it-HASH"]
     assert len(set(stems)) == 3
 
@@ -257,10 +259,10 @@ def test_several_sessions_in_one_file_are_refused(store: WholeStore, tmp_path: P
         result = run(store, *words, "-o", str(tmp_path / "one.html"))
         assert (result.exit_code, (tmp_path / "one.html").exists()) == (2, False)
         assert result.stderr.endswith(f"Name a directory: --output {tmp_path / 'one'}/ --format html\n")
-    advised = printed(store, "--all", "-o", f"{tmp_path / 'one'}/", "--format", "html").splitlines()
+    advised = get_stdout(store, "--all", "-o", f"{tmp_path / 'one'}/", "--format", "html").splitlines()
     assert [Path(path).suffix for path in advised] == [".html", ".html", ".html"]
-    assert printed(store, "--all", "-o", f"{tmp_path / 'one.html'}/").count(".md\n") == 2
-    assert printed(store, "one", "two", "-o", str(tmp_path / "v1.2")).count("v1.2") == 2
+    assert get_stdout(store, "--all", "-o", f"{tmp_path / 'one.html'}/").count(".md\n") == 2
+    assert get_stdout(store, "one", "two", "-o", str(tmp_path / "v1.2")).count("v1.2") == 2
 
 
 def test_an_unreadable_session_does_not_stop_the_others(store: WholeStore, tmp_path: Path) -> None:
@@ -289,12 +291,12 @@ def test_secrets_are_masked_across_chunks(store: WholeStore, tmp_path: Path, for
     patterns = tmp_path / "patterns"
     patterns.write_text("INTERN-[0-9]\n")
     options = () if form == "jsonl" else ("--tools", "full", "--thoughts")
-    told = printed(store, "s", "--format", form, "--redact", str(patterns), *options)
-    assert "redacted" in told
-    assert "INTERN-1" not in told
+    stdout = get_stdout(store, "s", "--format", form, "--redact", str(patterns), *options)
+    assert "redacted" in stdout
+    assert "INTERN-1" not in stdout
     for at in range(len(TOKEN) - 12):
-        assert TOKEN[at + 4 : at + 12] not in told
-    assert TOKEN in printed(store, "s", "--format", form, *options)
+        assert TOKEN[at + 4 : at + 12] not in stdout
+    assert TOKEN in get_stdout(store, "s", "--format", form, *options)
     assert path.read_bytes() == before
 
 
@@ -317,21 +319,21 @@ def test_home_directories_are_hidden_everywhere(store: WholeStore, form: str, mo
     ]
     error = {"code": 1, "message": "no /home/eve/e"}
     store_session(store, "s", ("Mend /home/eve/project", updates), cwd="/home/eve/project", error=error)
-    told = printed(store, "s", "--format", form, "--tools", "full", "--thoughts")
-    assert "~/project" in told
-    assert "eve" not in told.replace("never", "")
+    stdout = get_stdout(store, "s", "--format", form, "--tools", "full", "--thoughts")
+    assert "~/project" in stdout
+    assert "eve" not in stdout.replace("never", "")
 
 
 def test_the_names_of_files_hide_home_directories_too(store: WholeStore, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend /home/eve/project", TURN))
     for form in ("md", "jsonl"):
-        [path] = printed(store, "--all", "--format", form, "-o", str(tmp_path / "out")).splitlines()
+        [path] = get_stdout(store, "--all", "--format", form, "-o", str(tmp_path / "out")).splitlines()
         assert "eve" not in path
 
 
 def test_a_transcript_keeps_home_directories(store: WholeStore) -> None:
     path = store_session(store, "s", ("Mend /home/eve/project", TURN), cwd="/home/eve")
-    assert printed(store, "s", "--format", "jsonl").encode() == path.read_bytes()
+    assert get_stdout(store, "s", "--format", "jsonl").encode() == path.read_bytes()
 
 
 @pytest.mark.parametrize("form", ["md", "html", "json"])
@@ -339,19 +341,19 @@ def test_the_users_title_is_masked_on_request(store: WholeStore, form: str) -> N
     store_session(store, "s", ("one", TURN))
     [row] = store.list_all()
     store.set_listed_title(row, f"Mine with {TOKEN}")
-    assert TOKEN[4:] in printed(store, "s", "--format", form)
-    told = printed(store, "s", "--format", form, "--redact", "keys")
-    assert "Mine with " in told
-    assert TOKEN[4:] not in told
+    assert TOKEN[4:] in get_stdout(store, "s", "--format", form)
+    stdout = get_stdout(store, "s", "--format", form, "--redact", "keys")
+    assert "Mine with " in stdout
+    assert TOKEN[4:] not in stdout
 
 
 @pytest.mark.parametrize("form", ["md", "html", "json", "cast"])
 def test_an_export_with_a_known_secret_says_so(store: WholeStore, form: str) -> None:
     store_session(store, "s", (f"Use {TOKEN}", TURN))
-    told = run(store, "s", "--format", form)
-    assert (told.exit_code, TOKEN in told.stdout.replace("\\", "")) == (0, True)
-    assert "known forms of secrets" in told.stderr
-    assert "--redact keys" in told.stderr
+    result = run(store, "s", "--format", form)
+    assert (result.exit_code, TOKEN in result.stdout.replace("\\", "")) == (0, True)
+    assert "known forms of secrets" in result.stderr
+    assert "--redact keys" in result.stderr
     assert run(store, "s", "--format", form, "--redact", "keys").stderr == ""
 
 
@@ -393,9 +395,9 @@ def test_an_export_to_a_terminal_cannot_control_it(store: WholeStore) -> None:
     with path.open("ab") as file:
         file.write("\x1b[2J\x9b31m\x7f\u202e\n".encode())
     for form in ("md", "html", "json", "jsonl"):
-        told = run_on_terminal("sessions", "export", "s", "--format", form, "--store", str(store.root))
-        assert "one" in told
-        assert not set(told) & set("\x1b\x9b\x7f\u202e")
+        screen = run_on_terminal("sessions", "export", "s", "--format", form, "--store", str(store.root))
+        assert "one" in screen
+        assert not set(screen) & set("\x1b\x9b\x7f\u202e")
 
 
 def test_a_reader_may_stop_early(store: WholeStore) -> None:
@@ -415,11 +417,11 @@ def test_a_reader_may_stop_early(store: WholeStore) -> None:
 def test_a_terminal_recording_is_exported_by_its_suffix(store: WholeStore, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", TURN))
     path = tmp_path / "session.cast"
-    printed(store, "s", "--output", str(path))
+    get_stdout(store, "s", "--output", str(path))
     header, *events = map(json.loads, path.read_text().splitlines())
     assert (header["version"], header["title"]) == (2, "Mend it")
     assert "**done**" in "".join(event[2] for event in events)
-    assert printed(store, "s", "--format", "cast") == path.read_text()
+    assert get_stdout(store, "s", "--format", "cast") == path.read_text()
     for option in ("--no-thoughts", "--tools=full"):
         assert run(store, "s", "--format", "cast", option).exit_code == 2
 
@@ -457,16 +459,16 @@ def on_the_web(store: WholeStore, folder: Path, browser: str) -> tuple[int, str,
     environment = {"BROWSER": browser, "TMPDIR": str(folder), "PATH": str(folder), "HOME": str(folder)}
     words = ["sessions", "export", "s", "--web", "--store", str(store.root)]
     environment |= {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "acp_proxy", *words], env=environment, capture_output=True, text=True, timeout=60
     )
-    return done.returncode, done.stdout, done.stderr
+    return result.returncode, result.stdout, result.stderr
 
 
 def test_one_turn_is_exported(store: WholeStore, tmp_path: Path) -> None:
     store_session(store, "long", *((f"Prompt {number}", []) for number in (1, 2, 3)))
     for turn, left in (("2", "2"), ("-1", "3"), ("2-", "23"), ("1-2", "12")):
-        text = printed(store, "long", "--turn", turn)
+        text = get_stdout(store, "long", "--turn", turn)
         assert "".join(number for number in "123" if f"Prompt {number}\n" in text.partition("##")[2]) == left
     assert "has 3" in run(store, "long", "--turn", "4").stderr
     assert run(store, "long", "--turn", "1", "--output", str(tmp_path / "x.jsonl")).exit_code == 2

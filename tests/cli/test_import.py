@@ -65,8 +65,8 @@ def test_the_command_that_removes_the_other_transcript_can_be_typed(
 ) -> None:
     store_session(store, session, ("mine", []))
     path = store_session(other, session, ("something else", []))
-    said = run(store, "import", str(path)).stderr
-    words = shlex.split(said.partition("delete it first: acp-proxy ")[2].rstrip(".\n"))
+    stderr = run(store, "import", str(path)).stderr
+    words = shlex.split(stderr.partition("delete it first: acp-proxy ")[2].rstrip(".\n"))
     assert run(store, *words, "--yes").exit_code == 0
     assert run(store, "import", str(path)).exit_code == 0
 
@@ -177,13 +177,13 @@ def test_an_import_that_is_killed_leaves_nothing(store: WholeStore, other: Whole
 
 def test_a_closed_stdin_is_reported(store: WholeStore) -> None:
     command = [sys.executable, "-m", "acp_proxy", "sessions", "import", "-", "--store", str(store.root)]
-    done = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, timeout=SECONDS)
-    assert done.returncode == 1
-    assert "stdin: closed" in done.stderr
+    result = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, timeout=SECONDS)
+    assert result.returncode == 1
+    assert "stdin: closed" in result.stderr
 
 
 def test_many_files_are_counted(store: WholeStore, other: WholeStore, tmp_path: Path) -> None:
     paths = [store_session(store, f"s{number}", ("Mend it", []), at=EPOCH + number) for number in range(11)]
     assert run(other, "import", str(paths[0])).stderr == ""
-    told = run(other, "import", *map(str, paths), str(tmp_path / "none"))
-    assert told.stderr.startswith("10 imported, 1 here already, 1 not imported.\n")
+    result = run(other, "import", *map(str, paths), str(tmp_path / "none"))
+    assert result.stderr.startswith("10 imported, 1 here already, 1 not imported.\n")

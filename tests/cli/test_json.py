@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.store.proxy_store import ProxyStore
-from tests.cli.commands import parsed_json, printed, run
+from tests.cli.commands import get_json, get_stdout, run
 from tests.stored import EPOCH, chunk, store_session
 
 PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
@@ -24,11 +24,11 @@ def store(tmp_path: Path) -> ProxyStore:
     updates = [chunk(f"{number} done " * 100) for number in range(10)]
     store_session(store, "s", (f"Mend it {TOKEN}", updates), error={"code": 1, "message": "no"}, at=EPOCH)
     store_session(store, "soft", ("Deleted", []), at=EPOCH + 1)
-    printed(store, "delete", "soft", "--soft", "--yes")
+    get_stdout(store, "delete", "soft", "--soft", "--yes")
     return store
 
 
-def documented(command: str) -> set[str]:
+def list_documented_keys(command: str) -> set[str]:
     """The keys that the page lists for a command, in the first column of its tables."""
     cells = re.findall(r"^\|([^|]*)\|", COMMANDS[command], re.MULTILINE)
     paths = [path for cell in cells for path in re.findall(r"`([\w.\[\]]+)`", cell)]
@@ -45,17 +45,17 @@ def keys_in(value: Any) -> set[str]:
 
 
 def test_a_session_has_the_same_keys_in_every_command(store: ProxyStore) -> None:
-    [listed] = parsed_json(store, "list")
-    [hit] = parsed_json(store, "search", "mend")
+    [listed] = get_json(store, "list")
+    [hit] = get_json(store, "search", "mend")
     assert set(listed) == SESSION
     assert {key: hit[key] for key in listed} == listed
-    [deleted] = parsed_json(store, "restore")
+    [deleted] = get_json(store, "restore")
     assert set(deleted) == SESSION | {"deletedAt", "removedAt"}
-    [restored] = parsed_json(store, "restore", "soft")
+    [restored] = get_json(store, "restore", "soft")
     assert {**restored, "transcript": ""} == {key: deleted[key] for key in restored} | {"transcript": ""}
-    assert restored in parsed_json(store, "list")
-    for row in parsed_json(store, "prune", "--keep", "0", "--dry-run")["sessions"]:
-        [same] = [each for each in parsed_json(store, "list") if each["transcript"] == row["transcript"]]
+    assert restored in get_json(store, "list")
+    for row in get_json(store, "prune", "--keep", "0", "--dry-run")["sessions"]:
+        [same] = [each for each in get_json(store, "list") if each["transcript"] == row["transcript"]]
         assert {key: row[key] for key in row if key not in ("bytes", "deletedAt")}.items() <= same.items()
 
 
@@ -72,17 +72,17 @@ def test_a_session_has_the_same_keys_in_every_command(store: ProxyStore) -> None
     ids=" ".join,
 )
 def test_the_page_lists_every_key_of_a_command(store: ProxyStore, words: tuple[str, ...]) -> None:
-    found = keys_in(parsed_json(store, *words))
+    found = keys_in(get_json(store, *words))
     assert found
     if words[0] == "search":
         call = {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Read", "kind": "read", "status": "completed"}
         store_session(store, "called", ("Read it", [call | {"locations": [{"path": "/project/a"}]}]))
-        found |= keys_in(parsed_json(store, "search", "--tool", "read"))
+        found |= keys_in(get_json(store, "search", "--tool", "read"))
     if words[0] == "stats":
-        found |= keys_in([parsed_json(store, *words, "--by", by) for by in ("day", "project", "agent", "model")])
+        found |= keys_in([get_json(store, *words, "--by", by) for by in ("day", "project", "agent", "model")])
         found |= {"priced", "unpricedTokens", "modelsWithoutPrice"}  # only with a list of prices
-    assert found <= SESSION | documented(words[0])
-    assert documented(words[0]) <= found | SESSION | {"reason"}
+    assert found <= SESSION | list_documented_keys(words[0])
+    assert list_documented_keys(words[0]) <= found | SESSION | {"reason"}
 
 
 def test_the_page_lists_every_key_of_damage(store: ProxyStore) -> None:
@@ -93,5 +93,5 @@ def test_the_page_lists_every_key_of_damage(store: ProxyStore) -> None:
     lines = [json.loads(line) for line in run(store, "verify", "--json").stdout.splitlines()]
     assert len(lines) > 1
     for line in lines:
-        assert set(line) == documented("verify")
+        assert set(line) == list_documented_keys("verify")
         assert "" not in line.values()

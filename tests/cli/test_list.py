@@ -11,12 +11,12 @@ from acp_proxy import shell_quote
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.proxy_store import ProxyStore
-from tests.cli.commands import Command, ids, invoke, parsed_json
+from tests.cli.commands import Command, get_json, invoke, list_ids
 from tests.cli.terminal import run_on_terminal
 from tests.stored import EPOCH, WholeStore, chunk, message, store_running_session, store_session
 
 command = Command("list")
-run, printed = command.run, command.printed
+run, get_stdout = command.run, command.get_stdout
 
 
 def test_a_store_without_listable_sessions_is_not_reported_as_empty(store: ProxyStore) -> None:
@@ -31,19 +31,19 @@ def test_every_session_of_every_agent_is_listed_newest_first(store: ProxyStore) 
     old = store_session(store, "old", ("Mend it", []), agent="one", at=EPOCH)
     new = store_session(store, "new", ("Break it", []), agent="other", at=EPOCH + 3600)
     store_session(store, "never-prompted", agent="one", at=EPOCH + 7200)
-    assert printed(store).splitlines() == [
+    assert get_stdout(store).splitlines() == [
         f"new\tBreak it\t{new.parent.name}\t/project\t2023-11-14T23:13:20.000Z\t1\t{new.stat().st_size}\t",
         f"old\tMend it\t{old.parent.name}\t/project\t2023-11-14T22:13:20.000Z\t1\t{old.stat().st_size}\t",
     ]
-    assert ids(store) == ["new", "old"]
-    assert ids(store, "--agent", "ONE") == ["old"]
+    assert list_ids(store) == ["new", "old"]
+    assert list_ids(store, "--agent", "ONE") == ["old"]
 
 
 def test_json_has_every_field_of_a_session(store: ProxyStore) -> None:
     path = store_session(
         store, "s", ("Mend it", [chunk("done")]), ("more", []), error={"code": -32000, "message": "no"}
     )
-    [row] = json.loads(printed(store, "--json"))
+    [row] = json.loads(get_stdout(store, "--json"))
     assert row == {
         "sessionId": "s",
         "agent": path.parent.name,
@@ -68,14 +68,14 @@ def test_json_has_every_field_of_a_session(store: ProxyStore) -> None:
 
 def test_a_running_session_is_marked_and_has_no_error(store: ProxyStore) -> None:
     with store_running_session(store, "s", "Mend it"):
-        [row] = json.loads(printed(store, "--json"))
+        [row] = json.loads(get_stdout(store, "--json"))
         assert (row["isRunning"], row["hasErrors"]) == (True, False)
-        assert printed(store).endswith("\trunning\n")
+        assert get_stdout(store).endswith("\trunning\n")
         assert "  running  " in table(store, 80, NO_COLOR="1")[1]
-        assert "  running\n" in Command("show").printed(store, "s")
-    [row] = json.loads(printed(store, "--json"))
+        assert "  running\n" in Command("show").get_stdout(store, "s")
+    [row] = json.loads(get_stdout(store, "--json"))
     assert (row["isRunning"], row["hasErrors"]) == (False, True)
-    assert "running" not in printed(store)
+    assert "running" not in get_stdout(store)
 
 
 def test_here_fails_if_the_current_directory_was_removed(
@@ -88,7 +88,7 @@ def test_here_fails_if_the_current_directory_was_removed(
     result = run(store, "--here")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "--cwd" in result.stderr
-    assert ids(store, "--cwd", str(tmp_path / "kept")) == ["s"]
+    assert list_ids(store, "--cwd", str(tmp_path / "kept")) == ["s"]
 
 
 def test_a_variable_may_name_the_store(store: ProxyStore) -> None:
@@ -105,10 +105,12 @@ def test_sessions_of_a_directory_are_selected_by_cwd_or_here(
     store_session(store, "outer", ("x", []), cwd=str(inner.parent), at=EPOCH + 1)
     store_session(store, "inner", ("x", []), cwd=f"{inner}/")
     monkeypatch.chdir(inner)
-    assert ids(store, "--here") == ids(store, "--cwd", ".") == ids(store, "--cwd", str(inner)) == ["inner"]
-    assert ids(store, "--cwd", "..") == ids(store, "--cwd", str(inner.parent)) == ["outer"]
+    assert (
+        list_ids(store, "--here") == list_ids(store, "--cwd", ".") == list_ids(store, "--cwd", str(inner)) == ["inner"]
+    )
+    assert list_ids(store, "--cwd", "..") == list_ids(store, "--cwd", str(inner.parent)) == ["outer"]
     monkeypatch.chdir(inner.parent)
-    assert ids(store, "--here") == ["outer", "inner"]
+    assert list_ids(store, "--here") == ["outer", "inner"]
     assert run(store, "--here", "--cwd", "..").exit_code == 2
     result = run(store, "--cwd", "nowhere")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -120,31 +122,31 @@ def test_limit_and_since_narrow_the_list(store: ProxyStore) -> None:
     for hours in range(5):
         store_session(store, f"{hours}h", ("x", []), at=now - hours * 3600 - 60)
     store_session(store, "long ago", ("x", []))
-    assert ids(store, "--limit", "2") == ["0h", "1h"]
-    assert ids(store, "--since", "2h") == ["0h", "1h"]
-    assert ids(store, "--since", "125m") == ["0h", "1h", "2h"]
-    assert ids(store, "--since", "1d") == ids(store, "--since", "2w") == [f"{hours}h" for hours in range(5)]
-    assert ids(store, "--since", "2023-11-14T22:13:20Z")[-1] == "long ago"
-    assert ids(store, "--since", "2023-11-14T22:13:21Z")[-1] == "4h"
-    assert ids(store, "--until", "2h") == ["2h", "3h", "4h", "long ago"]
-    assert ids(store, "--until", "2h", "--since", "4h") == ["2h", "3h"]
-    assert ids(store, "--until", "2023-11-14T22:13:20Z") == []
-    assert ids(store, "--until", "2023-11-14T22:13:21Z") == ["long ago"]
+    assert list_ids(store, "--limit", "2") == ["0h", "1h"]
+    assert list_ids(store, "--since", "2h") == ["0h", "1h"]
+    assert list_ids(store, "--since", "125m") == ["0h", "1h", "2h"]
+    assert list_ids(store, "--since", "1d") == list_ids(store, "--since", "2w") == [f"{hours}h" for hours in range(5)]
+    assert list_ids(store, "--since", "2023-11-14T22:13:20Z")[-1] == "long ago"
+    assert list_ids(store, "--since", "2023-11-14T22:13:21Z")[-1] == "4h"
+    assert list_ids(store, "--until", "2h") == ["2h", "3h", "4h", "long ago"]
+    assert list_ids(store, "--until", "2h", "--since", "4h") == ["2h", "3h"]
+    assert list_ids(store, "--until", "2023-11-14T22:13:20Z") == []
+    assert list_ids(store, "--until", "2023-11-14T22:13:21Z") == ["long ago"]
 
 
 def test_a_day_is_that_of_the_time_zone_and_counts_whole(store: ProxyStore) -> None:
     today = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
     for number, moment in enumerate((today, today - timedelta(seconds=1), today - timedelta(days=1, seconds=1))):
         store_session(store, f"{number} days", ("x", []), at=moment.timestamp())
-    assert ids(store, "--since", "today") == ["0 days"]
-    assert ids(store, "--since", "yesterday", "--until", "Yesterday") == ["1 days"]
-    assert ids(store, "--until", "yesterday") == ["1 days", "2 days"]
+    assert list_ids(store, "--since", "today") == ["0 days"]
+    assert list_ids(store, "--since", "yesterday", "--until", "Yesterday") == ["1 days"]
+    assert list_ids(store, "--until", "yesterday") == ["1 days", "2 days"]
     for ago in range(3):
         name = f"{datetime.now() - timedelta(days=ago):%A}"
-        assert ids(store, "--since", name, "--until", name.lower()) == [f"{ago} days"]
+        assert list_ids(store, "--since", name, "--until", name.lower()) == [f"{ago} days"]
     for number in range(3):
         day = (today - timedelta(days=number)).date().isoformat()
-        assert ids(store, "--since", day, "--until", day) == [f"{number} days"]
+        assert list_ids(store, "--since", day, "--until", day) == [f"{number} days"]
 
 
 @pytest.mark.parametrize("option", ["--since", "--until"])
@@ -159,8 +161,8 @@ def test_a_long_list_is_complete(store: ProxyStore) -> None:
     for number in range(230):
         store_session(store, f"s{number:03}", ("x", []), at=EPOCH + number)
     wanted = [f"s{number:03}" for number in reversed(range(230))]
-    assert ids(store) == wanted
-    assert [line.split("\t")[0] for line in printed(store).splitlines()] == wanted
+    assert list_ids(store) == wanted
+    assert [line.split("\t")[0] for line in get_stdout(store).splitlines()] == wanted
     table = run_on_terminal("sessions", "list", "--store", str(store.root), settings={"NO_COLOR": "1"}).splitlines()
     assert [line.split()[0] for line in table] == ["ID", *wanted]
 
@@ -205,9 +207,9 @@ def test_the_terminal_and_the_users_settings_decide_about_colours(store: ProxySt
 
 def test_another_program_never_gets_colours(store: ProxyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store_session(store, "s", ("Mend it", []))
-    plain = printed(store)
+    plain = get_stdout(store)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert printed(store) == plain
+    assert get_stdout(store) == plain
 
 
 @pytest.mark.parametrize(
@@ -225,8 +227,8 @@ def test_the_exit_status_is_1_if_nothing_matches_as_for_stats(store: ProxyStore,
 
 def test_words_that_only_a_filter_leaves_out_are_not_blamed(store: ProxyStore) -> None:
     store_session(store, "s", ("Mend it", []))
-    said = run(store, "mend", "--here", "--pinned").stderr
-    assert said.startswith(
+    stderr = run(store, "mend", "--here", "--pinned").stderr
+    assert stderr.startswith(
         "Nothing matches with --here and --pinned. Without them, something does: acp-proxy list mend"
     )
     assert run(store, "nosuch", "--here").stderr.startswith("No title, directory or agent has these words.")
@@ -236,14 +238,14 @@ def test_a_misspelt_word_is_answered_with_the_one_that_is_there(store: ProxyStor
     store_session(store, "s", ("Mend the login_page", []), agent="gemini", cwd="/work/infra")
     again = shell_quote.join(["--store", str(store.root)])
     for words, near in ((["lgoin"], ["login"]), (["Mend", "LOGON"], ["mend", "login"]), (["infar", "gemni"], None)):
-        told = run(store, *words, "--cwd", "/work/infra").stderr.splitlines()
+        lines = run(store, *words, "--cwd", "/work/infra").stderr.splitlines()
         command = ["acp-proxy", "list", *(near or ["infra", "gemini"])]
-        assert told[:2] == [
+        assert lines[:2] == [
             "No title, directory or agent has these words.",
             f"Did you mean: {shell_quote.join(command)} {again} --cwd /work/infra",
         ]
         search = ["acp-proxy", "search", *words, "--store", str(store.root), "--cwd", "/work/infra"]
-        assert told[2] == f"To look in what was said: {shell_quote.join(search)}"
+        assert lines[2] == f"To look in what was said: {shell_quote.join(search)}"
     for words in (["zebra"], ["lgoin", "zebra"], ["lgoin", "--pinned"], ["lgoin", "--archived"]):
         assert "Did you mean" not in run(store, *words).stderr
 
@@ -257,7 +259,7 @@ def test_a_word_may_be_in_the_column_of_agents(store: ProxyStore) -> None:
 def test_a_word_is_the_beginning_of_an_id_too(store: ProxyStore) -> None:
     for session in ("abc-1", "xabc"):
         store_session(store, session, ("Mend it", []))
-    assert ids(store, "abc") == ["abc-1"]
+    assert list_ids(store, "abc") == ["abc-1"]
 
 
 @pytest.mark.parametrize(
@@ -275,8 +277,8 @@ def test_a_list_is_sorted_and_then_limited(store: WholeStore, order: str, found:
         (("old", "Mend the login", "one"), ("mid", "Mend the index", "one"), ("new", "Deploy the login", "two"))
     ):
         store_session(store, session, (prompt, []), agent=agent, at=EPOCH + number)
-    assert [row["sessionId"] for row in parsed_json(store, "list", "--sort", order)] == found
-    assert [row["sessionId"] for row in parsed_json(store, "list", "--sort", order, "--limit", "1")] == found[:1]
+    assert [row["sessionId"] for row in get_json(store, "list", "--sort", order)] == found
+    assert [row["sessionId"] for row in get_json(store, "list", "--sort", order, "--limit", "1")] == found[:1]
 
 
 def test_a_long_list_has_tokens_and_cost(store: WholeStore) -> None:
@@ -286,12 +288,12 @@ def test_a_long_list_has_tokens_and_cost(store: WholeStore) -> None:
     result = {"stopReason": "end_turn", "usage": {"totalTokens": 12345}}
     with path.open("ab") as file:
         file.write(message(timestamps.stamp(EPOCH), Peer.AGENT, {"id": 9, "result": result}, acp.PROMPT))
-    first, second, *_ = parsed_json(store, "list", "--long")
+    first, second, *_ = get_json(store, "list", "--long")
     assert (first["tokens"], first["cost"]) == (12345, {"USD": 1.5})
     assert (second["tokens"], second["cost"]) == (None, {})
-    line = printed(store, "--long").splitlines()[0].split("\t")
+    line = get_stdout(store, "--long").splitlines()[0].split("\t")
     assert line[-2:] == ["12345", "1.50 USD"]
-    shown = run_on_terminal("list", "--long", "--store", str(store.root), columns=120)
-    assert "TOKENS" in shown
-    assert "  12k  " in shown
-    assert "1.50 USD" in shown
+    screen = run_on_terminal("list", "--long", "--store", str(store.root), columns=120)
+    assert "TOKENS" in screen
+    assert "  12k  " in screen
+    assert "1.50 USD" in screen

@@ -40,6 +40,6 @@ def test_without_its_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
 def test_in_a_terminal_it_says_that_an_agent_starts_it(tmp_path: Path) -> None:
     _, terminal = pty.openpty()
     command = [sys.executable, "-m", "acp_proxy", "mcp", "--cwd", str(tmp_path)]
-    done = subprocess.run(command, stdin=terminal, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "acp-proxy run --recall AGENT" in done.stderr
+    result = subprocess.run(command, stdin=terminal, capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "acp-proxy run --recall AGENT" in result.stderr

@@ -84,8 +84,8 @@ def test_a_full_output_is_not_blamed_on_the_store(tmp_path: Path, words: tuple[s
     environment = {**os.environ, "ACP_PROXY_STORE": str(store.root)}
     with FULL.open("wb") as full:
         command = [sys.executable, "-m", "acp_proxy", *words]
-        done = forked.run(command, stdout=full, text=True, env=environment, timeout=SECONDS)
-    said = done.stderr.splitlines()[-1]
-    assert (done.returncode, said.startswith("acp-proxy: ")) == (1, True), done.stderr
+        result = forked.run(command, stdout=full, text=True, env=environment, timeout=SECONDS)
+    said = result.stderr.splitlines()[-1]
+    assert (result.returncode, said.startswith("acp-proxy: ")) == (1, True), result.stderr
     assert "No space left on device" in said
     assert "doctor" not in said

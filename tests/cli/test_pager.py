@@ -52,8 +52,8 @@ def test_less_reads_utf_8_where_python_writes_it(store: WholeStore, tmp_path: Pa
 
 
 def test_browse_names_a_terminal_that_it_cannot_use(store: WholeStore) -> None:
-    said = run_on_terminal("browse", "--store", str(store.root), status=2, settings={"TERM": "dumb"})
-    assert "TERM says 'dumb'" in " ".join(said.split())
+    screen = run_on_terminal("browse", "--store", str(store.root), status=2, settings={"TERM": "dumb"})
+    assert "TERM says 'dumb'" in " ".join(screen.split())
 
 
 @pytest.mark.parametrize("wish", ["", "cat", "/no/such/pager", "'"])

@@ -25,13 +25,13 @@ def store(tmp_path: Path) -> WholeStore:
     return store
 
 
-def invoked(store: WholeStore, *words: str, **environment: str) -> Result:
+def invoke_redact(store: WholeStore, *words: str, **environment: str) -> Result:
     return invoke("sessions", "redact", *words, "--store", str(store.root), variables=environment)
 
 
 def run(store: WholeStore, *words: str, **environment: str) -> Result:
     words = words if "--dry-run" in words else (*words, "--yes")
-    result = invoked(store, *words, **environment)
+    result = invoke_redact(store, *words, **environment)
     assert result.exception is None or isinstance(result.exception, SystemExit)
     assert TOKEN not in result.output
     return result
@@ -104,7 +104,7 @@ def test_nothing_is_asked_if_nothing_is_found(store: WholeStore) -> None:
 @pytest.mark.parametrize("words", [[], ["--json"], ["--backup", "originals"]])
 def test_without_a_terminal_it_masks_nothing_unless_yes_is_given(store: WholeStore, words: list[str]) -> None:
     before = read_transcripts(store)
-    result = invoked(store, *words)
+    result = invoke_redact(store, *words)
     is_wrong = words == ["--json"]
     assert (result.exit_code, result.stdout.strip()) == (2 if is_wrong else 1, "")
     no_answer = "stdin is not a terminal, so there is no answer. To skip the question: --yes\n"  # as delete says it
@@ -122,19 +122,19 @@ def test_the_beginning_of_a_secret_in_a_cut_title_is_not_shown(store: WholeStore
 # Originals.
 
 
-def files(root: Path) -> dict[str, bytes]:
+def read_all(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.jsonl")}
 
 
 def test_a_backup_has_the_originals_of_all_changed_files(store: WholeStore, tmp_path: Path) -> None:
     store_session(store, "harmless", ("hello", []))
     store.delete_listed(next(row for row in store.list_all() if row.session_id == "second"), soft=True)
-    before, originals = files(store.root), tmp_path / "new" / "originals"
+    before, originals = read_all(store.root), tmp_path / "new" / "originals"
     result = run(store, "--backup", str(originals))
     assert result.stdout.splitlines()[-1] == f"The originals are in {originals}. They contain the secrets."
-    after = files(store.root)
-    assert files(originals) == {name: data for name, data in before.items() if after[name] != data}
-    assert len(files(originals)) == 2
+    after = read_all(store.root)
+    assert read_all(originals) == {name: data for name, data in before.items() if after[name] != data}
+    assert len(read_all(originals)) == 2
     assert {path.stat().st_mode & 0o077 for path in (tmp_path / "new").rglob("*")} == {0}
 
 
@@ -159,7 +159,7 @@ def test_only_the_given_sessions_are_redacted(store: WholeStore, words: list[str
     assert {row.session_id: row.title for row in store.list_all()}["first"] == f"use {TOKEN}"
 
 
-def copied(store: WholeStore, session: str) -> str:
+def copy_session(store: WholeStore, session: str) -> str:
     """A copy of a session for another agent to continue. Its id."""
     [row] = [row for row in store.list_all() if row.session_id == session]
     return store.copy_for_agent(row, "third", {})
@@ -172,7 +172,7 @@ def store_fork(store: WholeStore, parent: str, session: str) -> None:
 @pytest.mark.parametrize("chosen", ["first", "fork", "copy of the fork", "copy"])
 def test_copies_and_forks_are_masked_with_a_session_and_it_with_them(store: WholeStore, chosen: str) -> None:
     store_fork(store, "first", "fork")
-    ids = {"copy": copied(store, "first"), "copy of the fork": copied(store, "fork")}
+    ids = {"copy": copy_session(store, "first"), "copy of the fork": copy_session(store, "fork")}
     run(store, ids.get(chosen, chosen))
     left = {row.session_id for row in store.list_all() if TOKEN.encode() in store.find_path(row).read_bytes()}
     assert left == {"second"}
@@ -183,7 +183,7 @@ def test_copies_and_forks_are_masked_with_a_session_and_it_with_them(store: Whol
 def test_soft_deleted_copies_are_masked_and_titles_of_copies(store: WholeStore) -> None:
     [row] = [row for row in store.list_all() if row.session_id == "first"]
     store.set_listed_title(row, f"Mine {TOKEN}")
-    copy = copied(store, "first")
+    copy = copy_session(store, "first")
     [theirs] = [row for row in store.list_all() if row.session_id == copy]
     assert theirs.title == f"Mine {TOKEN}"
     store.delete_listed(theirs, soft=True)
@@ -216,7 +216,7 @@ def test_a_pattern_that_matches_names_of_transcripts_changes_only_titles_in_the_
     store.set_listed_title(row, "Mine deadbeef01")
     before = store.read_state(row.agent_folder).deleted
     run(store, "--redact", str(patterns))
-    assert [one.session_id for one in store.list_deleted()] == ["first"]
+    assert [deleted.session_id for deleted in store.list_deleted()] == ["first"]
     assert store.read_state(row.agent_folder).deleted == before != {}
     assert {row.title for row in store.list_all() if row.session_id == "harmless"} == {"Mine [redacted]"}
 
@@ -225,9 +225,9 @@ def test_json_has_the_number_of_masked_secrets(store: WholeStore) -> None:
     for dry in ("--dry-run", "--json"):
         told = json.loads(run(store, "--json", dry).stdout)
         assert told["dryRun"] == (dry == "--dry-run")
-        assert [each["masked"] for each in told["files"]] == [{"GitHub token": 2}, {"GitHub token": 1}]
-        assert {Path(each["file"]) for each in told["files"]} <= set(store.root.rglob("*.jsonl"))
-        assert ([each["sessionId"] for each in told["files"]], told["backup"]) == (["first", "second"], None)
+        assert [file["masked"] for file in told["files"]] == [{"GitHub token": 2}, {"GitHub token": 1}]
+        assert {Path(file["file"]) for file in told["files"]} <= set(store.root.rglob("*.jsonl"))
+        assert ([file["sessionId"] for file in told["files"]], told["backup"]) == (["first", "second"], None)
 
 
 @pytest.mark.parametrize("by_variable", [False, True])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.store.proxy_store import ProxyStore
-from tests.cli.commands import parsed_json, printed, refused, run, titles
+from tests.cli.commands import get_error, get_json, get_stdout, list_titles, run
 from tests.stored import find_files_with, store_session
 
 
@@ -19,54 +19,54 @@ def store(tmp_path: Path) -> ProxyStore:
 
 
 def test_the_users_title_replaces_every_other_title(store: ProxyStore) -> None:
-    assert titles(store) == ["The agent's", "break it"]
-    assert printed(store, "rename", "named", "Mine") == "Mine\n"
-    assert printed(store, "rename", "un", "Mine too") == "Mine too\n"
-    assert titles(store) == ["Mine", "Mine too"]
-    assert "Mine too" in printed(store, "list")
-    assert printed(store, "show", "named").startswith("Mine\n")
+    assert list_titles(store) == ["The agent's", "break it"]
+    assert get_stdout(store, "rename", "named", "Mine") == "Mine\n"
+    assert get_stdout(store, "rename", "un", "Mine too") == "Mine too\n"
+    assert list_titles(store) == ["Mine", "Mine too"]
+    assert "Mine too" in get_stdout(store, "list")
+    assert get_stdout(store, "show", "named").startswith("Mine\n")
     assert "Mine too" in run(store, "delete", "unnamed", answer="n\n").stderr
 
 
 def test_clear_restores_the_agents_title(store: ProxyStore) -> None:
-    printed(store, "rename", "named", "Mine")
-    assert printed(store, "rename", "named", "--clear") == "The agent's\n"
-    assert titles(store) == ["The agent's", "break it"]
+    get_stdout(store, "rename", "named", "Mine")
+    assert get_stdout(store, "rename", "named", "--clear") == "The agent's\n"
+    assert list_titles(store) == ["The agent's", "break it"]
     assert find_files_with(store, "Mine") == []
-    assert printed(store, "rename", "named", "--clear") == "The agent's\n"
+    assert get_stdout(store, "rename", "named", "--clear") == "The agent's\n"
 
 
 def test_a_title_is_one_line_of_printable_text_of_bounded_length(store: ProxyStore) -> None:
-    printed(store, "rename", "named", "  two\nlines\x1b[2J \x07and\u202e a\ttab ")
-    assert titles(store)[0] == "two lines and a tab"
-    printed(store, "rename", "named", "word " * 1000)
-    assert len(titles(store)[0]) <= 500
-    assert titles(store)[0].endswith("…")
+    get_stdout(store, "rename", "named", "  two\nlines\x1b[2J \x07and\u202e a\ttab ")
+    assert list_titles(store)[0] == "two lines and a tab"
+    get_stdout(store, "rename", "named", "word " * 1000)
+    assert len(list_titles(store)[0]) <= 500
+    assert list_titles(store)[0].endswith("…")
 
 
 def test_a_title_that_commands_take_for_the_newest_session_is_refused(store: ProxyStore) -> None:
-    code, said = refused(store, "rename", "named", " last ")
+    code, said = get_error(store, "rename", "named", " last ")
     assert (code, "Choose another title" in said) == (2, True)
-    assert titles(store) == ["The agent's", "break it"]
+    assert list_titles(store) == ["The agent's", "break it"]
 
 
 @pytest.mark.parametrize(
     "words", [("named",), ("named", " \n"), ("named", "\x1b"), ("named", ""), ("named", "x", "--clear")]
 )
 def test_an_empty_title_changes_nothing(store: ProxyStore, words: tuple[str, ...]) -> None:
-    code, said = refused(store, "rename", *words)
+    code, said = get_error(store, "rename", *words)
     assert code == 2
     assert "--clear" in said
-    assert titles(store) == ["The agent's", "break it"]
+    assert list_titles(store) == ["The agent's", "break it"]
 
 
 def test_deleting_a_session_deletes_the_words_of_its_titles(store: ProxyStore) -> None:
     for title in ("First words", "Second words"):
-        printed(store, "rename", "named", title)
-    printed(store, "rename", "unnamed", "Other words")
+        get_stdout(store, "rename", "named", title)
+    get_stdout(store, "rename", "unnamed", "Other words")
     assert find_files_with(store, "First words")
-    printed(store, "delete", "named", "--permanent", "--yes")
+    get_stdout(store, "delete", "named", "--permanent", "--yes")
     assert find_files_with(store, "First words") == find_files_with(store, "Second words") == []
-    assert titles(store) == ["Other words"]
-    assert printed(store, "verify") == "No damage found.\n"
-    assert [row["sessionId"] for row in parsed_json(store, "list")] == ["unnamed"]
+    assert list_titles(store) == ["Other words"]
+    assert get_stdout(store, "verify") == "No damage found.\n"
+    assert [row["sessionId"] for row in get_json(store, "list")] == ["unnamed"]

@@ -74,8 +74,8 @@ def test_a_session_is_shown_compressed_or_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("words", "numbers"), [("2", "2"), ("2-", "23"), ("-1", "3"), ("1-2", "12")])
 def test_some_turns_are_shown(tmp_path: Path, words: str, numbers: str) -> None:
     path = write_recording(tmp_path, *(line for n in (1, 2, 3) for line in turn(n, at=n)))
-    said = run_replay(path, "--speed", "0", "--turn", words).stdout
-    assert re.findall(r"> prompt (\d)", said) == re.findall(r"end (\d)", said) == [*numbers]
+    stdout = run_replay(path, "--speed", "0", "--turn", words).stdout
+    assert re.findall(r"> prompt (\d)", stdout) == re.findall(r"end (\d)", stdout) == [*numbers]
     assert "there is no such turn" in run_replay(path, "--turn", "4").stderr
 
 

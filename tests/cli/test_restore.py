@@ -9,7 +9,7 @@ import pytest
 
 from acp_proxy.store.proxy_store import ProxyStore
 from tests import forked
-from tests.cli.commands import parsed_json, printed, refused, run, titles
+from tests.cli.commands import get_error, get_json, get_stdout, list_titles, run
 from tests.cli.terminal import run_on_terminal
 from tests.stored import EPOCH, find_files_with, read_files, store_session
 
@@ -22,38 +22,38 @@ def store(three_sessions: ProxyStore) -> ProxyStore:
 def test_a_deleted_session_is_removed_after_its_days(store: ProxyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, days in (("abc-1", "1"), ("abc-2", "3")):
         monkeypatch.setenv("ACP_PROXY_BIN_DAYS", days)
-        printed(store, "delete", name, "--yes")
+        get_stdout(store, "delete", name, "--yes")
     later = time.time() + 2 * 24 * 60 * 60
     monkeypatch.setattr(time, "time", lambda: later)
-    assert [row["sessionId"] for row in parsed_json(store, "restore")] == ["abc-2"]
+    assert [row["sessionId"] for row in get_json(store, "restore")] == ["abc-2"]
     assert run(store, "restore", "abc-1").exit_code == 1
     assert not any(b"the words of abc-1" in data for _, data in read_files(store.root))
-    printed(store, "restore", "abc-2")
-    assert sorted(titles(store)) == ["the words of abc-2", "the words of xyz"]
+    get_stdout(store, "restore", "abc-2")
+    assert sorted(list_titles(store)) == ["the words of abc-2", "the words of xyz"]
 
 
 def test_the_restore_command_names_exactly_the_session(store: ProxyStore) -> None:
     for agent in ("agent", "other"):
         store_session(store, "same", (f"same of {agent}", []), agent=agent, at=EPOCH + 60)
     store_session(store, "-tab\tid", ("tab", []), at=EPOCH + 60)
-    printed(store, "delete", "same", "--agent", "agent", "--soft", "--yes")
-    before = titles(store)
-    for row in parsed_json(store, "list")[:2]:
-        said = printed(store, "delete", row["transcript"], "--soft", "--yes")
-        words = shlex.split(said.partition("within 30 days: ")[2])
+    get_stdout(store, "delete", "same", "--agent", "agent", "--soft", "--yes")
+    before = list_titles(store)
+    for row in get_json(store, "list")[:2]:
+        stdout = get_stdout(store, "delete", row["transcript"], "--soft", "--yes")
+        words = shlex.split(stdout.partition("within 30 days: ")[2])
         assert words[:2] == ["acp-proxy", "restore"]
-        assert row["title"] not in titles(store)
-        printed(store, *words[1:])
-        assert titles(store) == before
+        assert row["title"] not in list_titles(store)
+        get_stdout(store, *words[1:])
+        assert list_titles(store) == before
 
 
 def test_the_restore_command_has_whole_ids_which_later_deletes_do_not_make_ambiguous(store: ProxyStore) -> None:
     for number in (1, 2):
         store_session(store, f"mock-session-6{number}", ("Mend it", []))
-    said = printed(store, "delete", "mock-session-61", "--yes")
-    assert "acp-proxy restore mock-session-61 " in said
-    printed(store, "delete", "mock-session-62", "--yes")
-    printed(store, *shlex.split(said.partition("within 30 days: ")[2])[1:-2])
+    stdout = get_stdout(store, "delete", "mock-session-61", "--yes")
+    assert "acp-proxy restore mock-session-61 " in stdout
+    get_stdout(store, "delete", "mock-session-62", "--yes")
+    get_stdout(store, *shlex.split(stdout.partition("within 30 days: ")[2])[1:-2])
 
 
 def test_the_restore_command_names_the_agents_of_an_id_that_several_have(store: ProxyStore) -> None:
@@ -61,20 +61,20 @@ def test_the_restore_command_names_the_agents_of_an_id_that_several_have(store: 
         store_session(store, "same", (f"same of {agent}", []), agent=agent)
     where = f"--store {store.root}"
     back = f"acp-proxy restore same --agent codex {where}"
-    assert f"To bring it back within 30 days: {back}\n" in printed(store, "delete", "same", "-a", "codex", "--yes")
-    printed(store, "delete", "same", "--yes")
-    printed(store, "restore", "same", "--agent", "codex")
-    printed(store, "restore", "same", "--agent", "gemini")
-    names = [row["transcript"] for row in parsed_json(store, "list") if row["sessionId"] == "same"]
+    assert f"To bring it back within 30 days: {back}\n" in get_stdout(store, "delete", "same", "-a", "codex", "--yes")
+    get_stdout(store, "delete", "same", "--yes")
+    get_stdout(store, "restore", "same", "--agent", "codex")
+    get_stdout(store, "restore", "same", "--agent", "gemini")
+    names = [row["transcript"] for row in get_json(store, "list") if row["sessionId"] == "same"]
     assert len(names) == 2
 
 
 def test_a_deleted_id_of_several_agents_is_answered_with_a_command_for_each(store: ProxyStore) -> None:
     for agent in ("codex", "gemini"):
         store_session(store, "same", (f"same of {agent}", []), agent=agent)
-        printed(store, "delete", "same", "--agent", agent, "--yes")
+        get_stdout(store, "delete", "same", "--agent", agent, "--yes")
     where = f"--store {store.root}"
-    assert refused(store, "restore", "same")[1].splitlines()[-3:] == [
+    assert get_error(store, "restore", "same")[1].splitlines()[-3:] == [
         "Choose the agent:",
         f"  acp-proxy sessions restore same {where} --agent gemini",
         f"  acp-proxy sessions restore same {where} --agent codex",
@@ -85,40 +85,40 @@ def test_an_empty_word_matches_no_soft_deleted_session(store: ProxyStore) -> Non
     run(store, "delete", "abc-1", "--soft", "--yes")
     for words in (("restore", ""), ("delete", "", "--yes")):
         assert run(store, *words).exit_code == 1
-    assert [row["sessionId"] for row in parsed_json(store, "restore")] == ["abc-1"]
+    assert [row["sessionId"] for row in get_json(store, "restore")] == ["abc-1"]
 
 
 def test_soft_deleted_sessions_are_listed_and_restored(store: ProxyStore) -> None:
-    printed(store, "rename", "abc-1", "Mine")
+    get_stdout(store, "rename", "abc-1", "Mine")
     result = run(store, "delete", "abc-1", "xyz", "--soft", "--yes")
     assert result.stdout.endswith(
         f"Deleted. To bring them back within 30 days: acp-proxy restore abc-1 xyz --store {store.root}\n"
     )
-    assert titles(store) == ["the words of abc-2"]
+    assert list_titles(store) == ["the words of abc-2"]
     for words in ([], ["--list"], ["abc-1", "--list"]):
-        second, first = (line.split("\t") for line in printed(store, "restore", *words).splitlines())
+        second, first = (line.split("\t") for line in get_stdout(store, "restore", *words).splitlines())
         assert (first[:2], second[:2]) == (["abc-1", "Mine"], ["xyz", "the words of xyz"])
-        listed = parsed_json(store, "restore")[0]
+        listed = get_json(store, "restore")[0]
         keys = ("sessionId", "title", "agent", "cwd", "deletedAt", "turns", "bytes")
         assert second == [str(listed[key]) for key in keys]
-    assert [(row["sessionId"], row["title"], row["cwd"]) for row in parsed_json(store, "restore")] == [
+    assert [(row["sessionId"], row["title"], row["cwd"]) for row in get_json(store, "restore")] == [
         ("xyz", "the words of xyz", "/project"),
         ("abc-1", "Mine", "/project"),
     ]
     assert "Mine" in run(store, "restore", "abc").stderr
-    assert sorted(titles(store)) == ["Mine", "the words of abc-2"]
-    [restored] = parsed_json(store, "restore", "last")
+    assert sorted(list_titles(store)) == ["Mine", "the words of abc-2"]
+    [restored] = get_json(store, "restore", "last")
     assert restored["sessionId"] == "xyz"
-    assert sorted(titles(store)) == ["Mine", "the words of abc-2", "the words of xyz"]
+    assert sorted(list_titles(store)) == ["Mine", "the words of abc-2", "the words of xyz"]
     result = run(store, "restore")
     assert (result.exit_code, result.stdout, "can be restored" in result.stderr) == (0, "", True)
-    assert parsed_json(store, "restore") == []
+    assert get_json(store, "restore") == []
 
 
 def test_on_a_terminal_deleted_sessions_have_the_columns_of_list(store: ProxyStore) -> None:
     where = ("--store", str(store.root))
     heading, *_ = run_on_terminal("list", *where, settings={"NO_COLOR": "1"}).splitlines()
-    printed(store, "delete", "abc-1", "--yes")
+    get_stdout(store, "delete", "abc-1", "--yes")
     shown, row, advice = run_on_terminal("restore", *where, settings={"NO_COLOR": "1"}).splitlines()
     assert shown.split() == heading.split()
     assert (row.split()[0], row[row.index("now") :].split()[0]) == ("abc-1", "now")
@@ -128,72 +128,72 @@ def test_on_a_terminal_deleted_sessions_have_the_columns_of_list(store: ProxySto
 def test_soft_deleted_sessions_of_one_id_have_names_in_the_list(store: ProxyStore) -> None:
     for said in ("once", "twice"):
         store_session(store, "s0", (said, []), at=EPOCH + 60)
-        printed(store, "delete", "s0", "--soft", "--yes")
-    latest, before = (line.split("\t")[:2] for line in printed(store, "restore").splitlines())
+        get_stdout(store, "delete", "s0", "--soft", "--yes")
+    latest, before = (line.split("\t")[:2] for line in get_stdout(store, "restore").splitlines())
     assert latest == ["s0", "twice"]
     assert (before[0].startswith("s0~"), before[1]) == (True, "once")
-    printed(store, "restore", before[0])
-    assert "once" in titles(store)
-    [kept] = parsed_json(store, "restore")
-    printed(store, "restore", kept["transcript"])
-    assert "s0~1\ttwice" in printed(store, "list")
+    get_stdout(store, "restore", before[0])
+    assert "once" in list_titles(store)
+    [kept] = get_json(store, "restore")
+    get_stdout(store, "restore", kept["transcript"])
+    assert "s0~1\ttwice" in get_stdout(store, "list")
 
 
 def test_a_session_that_cannot_be_restored_is_named(store: ProxyStore) -> None:
-    printed(store, "delete", "abc-1", "abc-2", "--soft", "--yes")
-    code, said = refused(store, "restore", "xyz")
+    get_stdout(store, "delete", "abc-1", "abc-2", "--soft", "--yes")
+    code, said = get_error(store, "restore", "xyz")
     assert (code, "--list" in said) == (1, True)
-    code, said = refused(store, "restore", "abc")
+    code, said = get_error(store, "restore", "abc")
     assert (code, "abc-1 " in said, "abc-2 " in said) == (1, True, True)
-    code, said = refused(store, "restore", "abc-1", "--agent", "other")
+    code, said = get_error(store, "restore", "abc-1", "--agent", "other")
     assert code == 1
-    assert len(parsed_json(store, "restore")) == 2
+    assert len(get_json(store, "restore")) == 2
 
 
 def test_a_restored_session_may_share_its_id_with_a_newer_one(store: ProxyStore) -> None:
-    printed(store, "delete", "xyz", "--soft", "--yes")
+    get_stdout(store, "delete", "xyz", "--soft", "--yes")
     store_session(store, "xyz", ("newer words", []), at=EPOCH + 100)
     result = run(store, "restore", "xyz")
     assert "newer session" in result.stderr
-    assert titles(store)[:2] == ["newer words", "the words of xyz"]
+    assert list_titles(store)[:2] == ["newer words", "the words of xyz"]
     for word in ("xyz", "xyz~1"):  # as list shows them
-        assert f"acp-proxy restore {shlex.quote(word)} " in printed(store, "delete", word, "--yes")
-    assert printed(store, "prune", "--deleted", "--dry-run").startswith("xyz~1\t")
+        assert f"acp-proxy restore {shlex.quote(word)} " in get_stdout(store, "delete", word, "--yes")
+    assert get_stdout(store, "prune", "--deleted", "--dry-run").startswith("xyz~1\t")
     assert "Restored: the words of xyz" in run(store, "restore", "xyz~1").stderr
 
 
 def test_a_reader_of_the_list_may_stop_early(store: ProxyStore) -> None:
     for number in range(50):
         store_session(store, f"many-{number}", (f"{number}", []))
-    printed(store, "prune", "--keep", "0", "--soft", "--yes")
+    get_stdout(store, "prune", "--keep", "0", "--soft", "--yes")
     command = [sys.executable, "-m", "acp_proxy", "sessions", "restore", "--store", str(store.root)]
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "wb") as unread:
-        done = forked.run(command, stdout=unread)
-    assert b"doctor" not in done.stderr
-    assert done.returncode == 141
+        result = forked.run(command, stdout=unread)
+    assert b"doctor" not in result.stderr
+    assert result.returncode == 141
 
 
 def test_soft_deleted_sessions_are_verified_repaired_and_redacted(store: ProxyStore) -> None:
     key = "sk-ant-api03-" + "a1B2" * 20
     store_session(store, "leaky", (f"my key is {key}", []))
-    printed(store, "delete", "leaky", "xyz", "--soft", "--yes")
+    get_stdout(store, "delete", "leaky", "xyz", "--soft", "--yes")
     [path] = (store.root / "deleted").glob("*/xyz-*.jsonl")
     path.write_bytes(path.read_bytes() + b'{"at":"torn')
     assert "torn" in run(store, "verify").stdout
     assert run(store, "repair").exit_code == 0
-    assert printed(store, "verify") == "No damage found.\n"
-    printed(store, "redact", "--yes")
+    assert get_stdout(store, "verify") == "No damage found.\n"
+    get_stdout(store, "redact", "--yes")
     assert find_files_with(store, key) == []
     other = "sk-ant-api03-" + "c3D4" * 20
     store_session(store, "leaky", (f"my key is {other}", []))
-    printed(store, "delete", "leaky", "--soft", "--yes")
+    get_stdout(store, "delete", "leaky", "--soft", "--yes")
     store_session(store, "leaky", ("harmless", []))
-    printed(store, "redact", "leaky", "--yes")
+    get_stdout(store, "redact", "leaky", "--yes")
     assert find_files_with(store, other) == []
-    printed(store, "rename", "leaky", f"titled {other}")
-    printed(store, "redact", "leaky", "--yes")
+    get_stdout(store, "rename", "leaky", f"titled {other}")
+    get_stdout(store, "redact", "leaky", "--yes")
     assert find_files_with(store, other) == []
-    printed(store, "restore", "leaky", "xyz")
-    assert "the words of xyz" in titles(store)
+    get_stdout(store, "restore", "leaky", "xyz")
+    assert "the words of xyz" in list_titles(store)

@@ -38,13 +38,13 @@ def run(store: WholeStore, *words: str) -> Result:
     return invoke("sessions", "search", "--store", str(store.root), *words)  # before a "--" among the words
 
 
-def printed(store: WholeStore, *words: str) -> str:
+def get_stdout(store: WholeStore, *words: str) -> str:
     result = run(store, *words)
     assert result.exit_code == 0, result.stderr
     return result.stdout
 
 
-def ids(store: WholeStore, *words: str) -> list[str]:
+def list_ids(store: WholeStore, *words: str) -> list[str]:
     return [hit["sessionId"] for hit in json.loads(run(store, "--json", *words).stdout)]
 
 
@@ -68,7 +68,7 @@ def on_terminal(store: WholeStore, *words: str, width: int = 80, **more: str) ->
 def test_a_pipe_gets_one_line_per_match(store: WholeStore) -> None:
     two_sessions(store)
     one, other = (store.choose_agent(None, name, "") for name in ("one", "other"))
-    assert printed(store, "login") == (
+    assert get_stdout(store, "login") == (
         f"second\t2\tHello\t{other}\t/other\t2023-11-15T22:13:20.000Z\tWhere is the login?\n"
         f"first\t1\tMend the login page\t{one}\t/one\t2023-11-14T22:13:20.000Z"
         "\tMend the login page · The cookie is set by the login page.\n"
@@ -78,13 +78,13 @@ def test_a_pipe_gets_one_line_per_match(store: WholeStore) -> None:
 @pytest.mark.parametrize("words", [("word",), ("--tool", "edit")])
 def test_a_pipe_gets_every_turn_of_a_session(store: WholeStore, words: tuple[str, ...]) -> None:
     store_session(store, "s", *((f"word {n}", edit_call(f"c{n}", f"{n}.py", "0\n", "1\n")) for n in range(1, 8)))
-    assert [line.split("\t")[1] for line in printed(store, *words).splitlines()] == list("1234567")
+    assert [line.split("\t")[1] for line in get_stdout(store, *words).splitlines()] == list("1234567")
 
 
 def test_json_has_the_positions_of_the_words(store: WholeStore) -> None:
     two_sessions(store)
     agent = store.choose_agent(None, "one", "")
-    [hit] = json.loads(printed(store, "cookie", "--json"))
+    [hit] = json.loads(get_stdout(store, "cookie", "--json"))
     [listed] = [session_lines.encode_row(row) for row in store.list_all() if row.session_id == "first"]
     assert (listed["agent"], listed["turns"]) == (agent, 2)
     assert hit == {
@@ -212,8 +212,8 @@ def test_the_limit_is_reported_if_there_are_more_sessions(store: WholeStore) -> 
     assert [line.split("\t")[0] for line in result.stdout.splitlines()] == [f"s{11 - n:02}" for n in range(10)]
     assert "There are more than 10 sessions. To see more: -n 20." in result.stderr
     assert run(store, "word", "-n", "1").stderr.startswith("There is more than 1 session. ")
-    assert len(ids(store, "word", "--limit", "20")) == 12
-    assert ids(store, "word", "--limit", "1") == ["s11"]
+    assert len(list_ids(store, "word", "--limit", "20")) == 12
+    assert list_ids(store, "word", "--limit", "1") == ["s11"]
 
 
 def test_further_turns_of_a_session_are_named() -> None:
@@ -271,13 +271,13 @@ def printing_session(store: WholeStore) -> None:
 def test_what_tools_printed_is_found_on_request(store: WholeStore) -> None:
     printing_session(store)
     assert run(store, "wheel").exit_code == 1
-    assert ids(store, "wheel", "--in", "output") == ["printing"]
-    [line] = printed(store, "ImportError", "--in", "output").splitlines()
+    assert list_ids(store, "wheel", "--in", "output") == ["printing"]
+    [line] = get_stdout(store, "ImportError", "--in", "output").splitlines()
     assert (line.split("\t")[:2], line.split("\t")[-1]) == (
         ["printing", "1"],
         "ImportError: no flask",
     )
-    [hit] = json.loads(printed(store, "flask", "--in", "output", "--json"))
+    [hit] = json.loads(get_stdout(store, "flask", "--in", "output", "--json"))
     [found] = hit["found"]
     assert (found["turn"], found["text"], found["marks"]) == (
         1,
@@ -288,16 +288,20 @@ def test_what_tools_printed_is_found_on_request(store: WholeStore) -> None:
 
 def test_why_a_call_failed_and_thoughts_are_found_without_asking(store: WholeStore) -> None:
     printing_session(store)
-    [line] = printed(store, "ImportError", "import", "fails").splitlines()
+    [line] = get_stdout(store, "ImportError", "import", "fails").splitlines()
     assert line.split("\t")[-1] == "The import fails. · ImportError: no flask"
-    assert ids(store, "venv") == ["printing"]
+    assert list_ids(store, "venv") == ["printing"]
 
 
 def test_parts_may_be_combined_and_are_found_with_calls(store: WholeStore) -> None:
     printing_session(store)
-    assert ids(store, "flask", "--in", "user") == ids(store, "flask", "--in", "output", "--failed") == ["printing"]
-    assert ids(store, "flask", "--in", "user", "--failed") == ids(store, "flask", "--in", "agent") == []
-    [line] = printed(store, "tests", "ImportError", "--in", "user", "--in", "output").splitlines()
+    assert (
+        list_ids(store, "flask", "--in", "user")
+        == list_ids(store, "flask", "--in", "output", "--failed")
+        == ["printing"]
+    )
+    assert list_ids(store, "flask", "--in", "user", "--failed") == list_ids(store, "flask", "--in", "agent") == []
+    [line] = get_stdout(store, "tests", "ImportError", "--in", "user", "--in", "output").splitlines()
     assert line.split("\t")[-1] == "Run the tests · ImportError: no flask"
 
 
@@ -333,7 +337,7 @@ def test_words_that_nothing_has_are_searched_as_beginnings(
 def test_beginnings_are_searched_only_if_nothing_has_the_words_and_not_in_quotes(store: WholeStore) -> None:
     two_sessions(store)
     store_session(store, "third", ("Of a log", []))
-    assert (run(store, "log").stderr, ids(store, "log")) == ("", ["third"])
+    assert (run(store, "log").stderr, list_ids(store, "log")) == ("", ["third"])
     assert (run(store, '"logi"').exit_code, run(store, '"logi"').stdout) == (1, "")
 
 
@@ -361,11 +365,13 @@ def test_json_has_only_what_was_asked_for(store: WholeStore) -> None:
 )
 def test_no_match_because_of_a_filter_says_so(store: WholeStore, words: tuple[str, ...], names: str, rest: str) -> None:
     two_sessions(store)
-    told = run(store, *words).stderr
+    stderr = run(store, *words).stderr
     them, again = "them" if " and " in names else "it", shell_quote.join(["--store", str(store.root)])
-    assert told.startswith(f"Nothing matches with {names}. Without {them}, something does: acp-proxy search {words[0]}")
-    assert told.endswith(f"{rest} {again}\n")
-    assert run(store, *shlex.split(told.partition(" search ")[2])).exit_code == 0
+    assert stderr.startswith(
+        f"Nothing matches with {names}. Without {them}, something does: acp-proxy search {words[0]}"
+    )
+    assert stderr.endswith(f"{rest} {again}\n")
+    assert run(store, *shlex.split(stderr.partition(" search ")[2])).exit_code == 0
 
 
 def test_no_match_because_of_words_blames_no_filter(store: WholeStore) -> None:
@@ -379,15 +385,15 @@ def test_no_match_says_what_was_tried(store: WholeStore) -> None:
         "Nothing matches, not even as the beginning of a word, nor in what tools printed. Try fewer words.\n"
     )
     assert run(store, "zz*", "yy*").stderr == "Nothing matches, nor in what tools printed. Try fewer words.\n"
-    assert ids(store, "logi*", "pag*") == ["first"]
+    assert list_ids(store, "logi*", "pag*") == ["first"]
 
 
 def test_no_match_says_how_to_search_output_if_a_tool_printed_the_words(store: WholeStore) -> None:
     printing_session(store)
     for words in (["wheel"], ["whee"], ["no flask", "flake8"]):
         output = shell_quote.join(["acp-proxy", "search", *words, "--in", "output", "--store", str(store.root)])
-        told = run(store, *words).stderr
-        assert told.endswith(f"\nA tool printed it: {output}\n")
+        stderr = run(store, *words).stderr
+        assert stderr.endswith(f"\nA tool printed it: {output}\n")
         assert run(store, *words, "--in", "output").exit_code == 0
 
 
@@ -412,19 +418,19 @@ def test_hints_repeat_the_options_that_were_given(store: WholeStore) -> None:
 def test_a_quote_that_is_not_closed_is_closed_and_mentioned(store: WholeStore) -> None:
     two_sessions(store)
     printing_session(store)
-    told = run(store, '"flake8 7').stderr
-    assert told.startswith('A quote is not closed. Searched: "flake8 7"\nNothing matches.')
-    assert shell_quote.join(["acp-proxy", "search", '"flake8 7"', "--in", "output"]) in told
-    assert ids(store, '"login pag*') == ids(store, '"login pag"*')
+    stderr = run(store, '"flake8 7').stderr
+    assert stderr.startswith('A quote is not closed. Searched: "flake8 7"\nNothing matches.')
+    assert shell_quote.join(["acp-proxy", "search", '"flake8 7"', "--in", "output"]) in stderr
+    assert list_ids(store, '"login pag*') == list_ids(store, '"login pag"*')
 
 
 def test_a_misspelt_word_is_answered_with_the_one_that_is_there(store: WholeStore) -> None:
     two_sessions(store)
     with_store = ["--store", str(store.root)]
     for words, near in ((["logn"], ["login"]), (["cokie", "page"], ["cookie", "page"]), (["thnaks"], ["thanks"])):
-        told = run(store, *words).stderr.splitlines()
-        assert told[1] == f"Did you mean: {shell_quote.join(['acp-proxy', 'search', *near, *with_store])}"
-        assert "Nothing matches" in told[0]
+        lines = run(store, *words).stderr.splitlines()
+        assert lines[1] == f"Did you mean: {shell_quote.join(['acp-proxy', 'search', *near, *with_store])}"
+        assert "Nothing matches" in lines[0]
         assert run(store, *near).exit_code == 0
     assert "Did you mean" not in run(store, "zebra").stderr
     assert "Did you mean" not in run(store, "cokie", "hello").stderr  # no turn has both
@@ -433,10 +439,10 @@ def test_a_misspelt_word_is_answered_with_the_one_that_is_there(store: WholeStor
 
 def test_operators_of_other_searches_are_said_to_be_words(store: WholeStore) -> None:
     two_sessions(store)
-    told = run(store, "login", "OR", "nothing").stderr.splitlines()
-    assert told[1] == "OR is searched as a word: there are no operators."
-    told = run(store, "login", "OR", "nothing", "AND").stderr.splitlines()
-    assert told[1] == "AND, OR are searched as words: there are no operators."
+    lines = run(store, "login", "OR", "nothing").stderr.splitlines()
+    assert lines[1] == "OR is searched as a word: there are no operators."
+    lines = run(store, "login", "OR", "nothing", "AND").stderr.splitlines()
+    assert lines[1] == "AND, OR are searched as words: there are no operators."
 
 
 def test_no_match_in_a_part_says_what_is_found_without_it(store: WholeStore) -> None:
@@ -449,9 +455,9 @@ def test_no_match_in_a_part_says_what_is_found_without_it(store: WholeStore) -> 
         (("login", "--in", "agent", "--agent", "other"), "with --agent. Without it", "login --in agent"),
         (("cookie", "--in", "user", "--agent", "other"), "with --agent and --in. Without them", "cookie"),
     ):
-        told = run(store, *words).stderr
-        assert told.startswith(f"Nothing matches {without}, something does: acp-proxy search {rest} {again}"), words
-        assert run(store, *shlex.split(told.partition(" search ")[2])).exit_code == 0
+        stderr = run(store, *words).stderr
+        assert stderr.startswith(f"Nothing matches {without}, something does: acp-proxy search {rest} {again}"), words
+        assert run(store, *shlex.split(stderr.partition(" search ")[2])).exit_code == 0
     assert run(store, "zebra", "--in", "output").stderr == "Nothing matches, not even as the beginning of a word.\n"
     near = shell_quote.join(["acp-proxy", "search", "login", "--in", "user", "--store", str(store.root)])
     assert run(store, "logn", "--in", "user").stderr.endswith(f"\nDid you mean: {near}\n")
@@ -501,8 +507,8 @@ def test_an_id_is_answered_with_the_command_that_shows_it(store: WholeStore) -> 
     assert (
         f"\nThis is the id of a session: acp-proxy show db4d3d03 {again}\n" in run(store, "db4d3d03", "-S", "1d").stderr
     )
-    told = run(store, "db4d").stderr
-    assert f"\nThis is the beginning of several ids: acp-proxy list db4d {again}\n" in told
+    stderr = run(store, "db4d").stderr
+    assert f"\nThis is the beginning of several ids: acp-proxy list db4d {again}\n" in stderr
     assert "the id" not in run(store, "db4e").stderr + run(store, "db4d3d03", "x").stderr
 
 
@@ -554,7 +560,7 @@ def test_control_sequences_are_not_printed(store: WholeStore) -> None:
             at=EPOCH + number,
         )
     for options in ((), ("--json",)):
-        assert not NEVER_PRINTED & set(printed(store, "mend", *options))
+        assert not NEVER_PRINTED & set(get_stdout(store, "mend", *options))
     seen = on_terminal(store, "mend", NO_COLOR="1", TERM="dumb")
     assert "Mend" in seen
     assert not NEVER_PRINTED & set(seen.replace("\x1b[0m", "").replace("\x1b[1m", "").replace("\x1b[2m", ""))
@@ -571,7 +577,7 @@ def test_on_a_terminal_paths_of_the_directory_are_short(store: WholeStore) -> No
     store_session(store, "s", ("Look", turn), cwd="/one")
     shown = on_terminal(store, "zebra", NO_COLOR="1")
     assert "Edit src/\x1b[1mzebra\x1b[0m.py and b.py" in shown
-    assert "Edit /one/src/zebra.py" in printed(store, "zebra")
+    assert "Edit /one/src/zebra.py" in get_stdout(store, "zebra")
 
 
 # Tool calls.
@@ -617,27 +623,27 @@ def test_calls_are_found_by_file_tool_command_and_failure(
 ) -> None:
     three_with_calls(store)
     store_session(store, "elsewhere", ("login", []), agent="other", at=EPOCH)
-    assert ids(store, *words) == found
+    assert list_ids(store, *words) == found
 
 
 def test_calls_are_found_in_turns_of_the_given_time(store: WholeStore) -> None:
     three_with_calls(store)
     day = datetime.fromtimestamp(EPOCH + 2 * DAY).astimezone().strftime("%Y-%m-%d")
-    assert ids(store, "--file", "/", "--since", day) == ["reads"]
-    assert ids(store, "--failed", "--since", day) == []
+    assert list_ids(store, "--file", "/", "--since", day) == ["reads"]
+    assert list_ids(store, "--failed", "--since", day) == []
 
 
 def test_a_file_below_the_home_is_found_below_another_home(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     three_with_calls(store)
     monkeypatch.setenv("HOME", "/Users/ann")
-    assert ids(store, "--file", "/Users/ann/notes") == ["reads"]
-    assert ids(store, "--file", "/Users/ann/other") == []
-    assert ids(store, "--file", "/srv/ann/notes") == []
+    assert list_ids(store, "--file", "/Users/ann/notes") == ["reads"]
+    assert list_ids(store, "--file", "/Users/ann/other") == []
+    assert list_ids(store, "--file", "/srv/ann/notes") == []
 
 
 def test_json_has_the_calls_with_their_files_and_results(store: WholeStore) -> None:
     three_with_calls(store)
-    [hit] = json.loads(printed(store, "--failed", "--json"))
+    [hit] = json.loads(get_stdout(store, "--failed", "--json"))
     [found] = hit["found"]
     assert (found["turn"], found["text"], found["marks"]) == (1, "make TEST (failed)", [])
     assert found["calls"] == [
@@ -651,7 +657,7 @@ def test_json_has_the_calls_with_their_files_and_results(store: WholeStore) -> N
             "files": [],
         }
     ]
-    [hit] = json.loads(printed(store, "login", "--tool", "edit", "--json"))
+    [hit] = json.loads(get_stdout(store, "login", "--tool", "edit", "--json"))
     [found] = hit["found"]
     assert (found["turn"], len(found["marks"])) == (2, 1)
     assert found["calls"][0]["files"] == [{"action": "create", "path": "/one/src/login.py"}]
@@ -659,7 +665,7 @@ def test_json_has_the_calls_with_their_files_and_results(store: WholeStore) -> N
 
 def test_a_pipe_gets_a_line_per_turn_with_the_files(store: WholeStore) -> None:
     three_with_calls(store)
-    assert printed(store, "--file", "/one").split("\t")[-1] == "create /one/src/login.py\n"
+    assert get_stdout(store, "--file", "/one").split("\t")[-1] == "create /one/src/login.py\n"
 
 
 def test_a_file_that_no_call_names_is_told_with_its_path(store: WholeStore) -> None:
@@ -684,7 +690,7 @@ def test_a_name_without_a_directory_is_found_elsewhere(store: WholeStore, name: 
     path = os.path.abspath(name)
     assert (result.exit_code, result.stderr) == (0, f"No call on {path}; these are on another of that name:\n")
     assert result.stdout.endswith(f"create {found}\n")
-    assert ids(store, "--file", name) == []
+    assert list_ids(store, "--file", name) == []
     assert run(store, "--file", "other.py").stderr == (
         f"No tool call on {os.path.abspath('other.py')} matches, nor on another of that name.\n"
     )

@@ -61,7 +61,7 @@ VSCODE = '{\n    "editor.fontSize": 13,\n}\n'
 
 def _say_tried(changes: Sequence[FileChange], tried: TriedAgents) -> bool:
     """In place of starting the agents, which all answer."""
-    typer.echo(f"tried: {', '.join(each.path.name for each in changes)}")
+    typer.echo(f"tried: {', '.join(change.path.name for change in changes)}")
     tried.some_answer = True
     return True
 
@@ -83,7 +83,7 @@ class Home:
         self.paseo = path / ".paseo/config.json"
 
     def files(self) -> dict[str, bytes]:
-        found = [each for each in self.path.rglob("*") if each.is_file() or each.is_symlink()]
+        found = [path for path in self.path.rglob("*") if path.is_file() or path.is_symlink()]
         return {str(each.relative_to(self.path)): each.read_bytes() for each in found}
 
     def write(self, path: Path, text: str) -> None:
@@ -586,9 +586,9 @@ def test_ctrl_c_while_an_agent_is_silent_changes_nothing(home: Home, monkeypatch
 @pytest.mark.usefixtures("trying")
 def test_a_dry_run_starts_no_agent(home: Home) -> None:
     home.write(home.jetbrains, GONE)
-    shown = setup("--dry-run").stderr
-    assert "Starting" not in shown
-    said = " ".join(shown.split())
+    stderr = setup("--dry-run").stderr
+    assert "Starting" not in stderr
+    said = " ".join(stderr.split())
     assert "No agent was started. Without --dry-run, each is started once; one that does not answer is left" in said
     assert '"Gone": nosuchprogram is not in PATH, so it would not start.' in said
     assert "started" not in setup("--dry-run", "--force").stderr

@@ -26,7 +26,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def installed(monkeypatch: pytest.MonkeyPatch, shell: str) -> Result:
+def install_completion(monkeypatch: pytest.MonkeyPatch, shell: str) -> Result:
     monkeypatch.setattr("acp_proxy.cli.shell_completion._get_shell_name", lambda: shell)
     monkeypatch.setattr("typer._completion_shared._get_shell_name", lambda: shell)
     return CliRunner().invoke(app, ["--install-completion"], prog_name="acp-proxy")
@@ -43,38 +43,38 @@ def test_zsh_gets_a_function_and_one_line(home: Path, monkeypatch: pytest.Monkey
     settings = home / ".zshrc"
     if before is not None:
         settings.write_text(before)
-    result = installed(monkeypatch, "zsh")
+    result = install_completion(monkeypatch, "zsh")
     assert (result.exit_code, result.stderr) == (0, "")
     assert f"Added to {settings}: {LINE}" in result.stdout
     assert settings.read_text() == ("alias a=b\n" if before else "") + LINE
     assert (home / ".zfunc" / "_acp-proxy").read_text().startswith("#compdef acp-proxy\n")
-    assert "Added" not in installed(monkeypatch, "zsh").stdout
+    assert "Added" not in install_completion(monkeypatch, "zsh").stdout
     assert settings.read_text().count(LINE) == 1
 
 
 def test_zsh_settings_elsewhere_are_respected(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "settings").mkdir()
     monkeypatch.setenv("ZDOTDIR", str(home / "settings"))
-    assert installed(monkeypatch, "zsh").exit_code == 0
+    assert install_completion(monkeypatch, "zsh").exit_code == 0
     assert (home / "settings" / ".zshrc").read_text() == LINE
     assert not (home / ".zshrc").exists()
 
 
 def test_other_shells_get_their_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert installed(monkeypatch, "fish").exit_code == 0
+    assert install_completion(monkeypatch, "fish").exit_code == 0
     assert (home / ".config" / "fish" / "completions" / "acp-proxy.fish").is_file()
     assert not (home / ".zshrc").exists()
 
 
 def test_bash_gets_a_function_and_one_line(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / ".bashrc").write_text("alias a=b")
-    assert installed(monkeypatch, "bash").exit_code == 0
+    assert install_completion(monkeypatch, "bash").exit_code == 0
     function = home / ".bash_completions" / "acp-proxy.sh"
     for _ in range(2):
         assert (home / ".bashrc").read_text() == f"alias a=b\nsource '{function}'\n"
-        assert installed(monkeypatch, "bash").exit_code == 0
-    shown = CliRunner().invoke(app, ["--show-completion"], prog_name="acp-proxy").stdout
-    assert function.read_text() == shown
+        assert install_completion(monkeypatch, "bash").exit_code == 0
+    stdout = CliRunner().invoke(app, ["--show-completion"], prog_name="acp-proxy").stdout
+    assert function.read_text() == stdout
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
@@ -98,7 +98,7 @@ def test_a_list_in_bash_shows_titles_that_do_not_get_into_the_line(
     for number, (session, title) in enumerate(names):
         store_session(store, session, (title, []), agent="one", at=EPOCH + 60 * number)
     store.list_all()
-    installed(monkeypatch, "bash")
+    install_completion(monkeypatch, "bash")
     program(home, "acp-proxy", f'exec "{sys.executable}" -m acp_proxy "$@"')
     script = f"""
     . ~/.bash_completions/acp-proxy.sh
@@ -107,8 +107,8 @@ def test_a_list_in_bash_shows_titles_that_do_not_get_into_the_line(
     """
     environment = os.environ | {"PATH": f"{home}:{os.environ['PATH']}", "ACP_PROXY_STORE": str(store.root)}
     command = ["bash", "--norc", "-c", script]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=True)
-    assert (done.stdout.splitlines(), done.stderr) == (words, "")
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=True)
+    assert (result.stdout.splitlines(), result.stderr) == (words, "")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell script stands in for PowerShell")
@@ -120,7 +120,7 @@ def test_powershell_keeps_its_keys_and_its_execution_policy(
     program(home, "pwsh", f'echo "$*" >>"{home}/asked"; printf "%s\r\n" "{profile}" {policy}')
     monkeypatch.setenv("PATH", str(home), prepend=os.pathsep)
     for _ in range(2):
-        result = installed(monkeypatch, "pwsh")
+        result = install_completion(monkeypatch, "pwsh")
         assert (result.exit_code, result.stderr) == (0, "")
         assert ("Set-ExecutionPolicy RemoteSigned" in result.stdout) == (policy == "Restricted")
         assert profile.read_text().count("Register-ArgumentCompleter -Native -CommandName acp-proxy") == 1
@@ -132,14 +132,14 @@ def test_powershell_keeps_its_keys_and_its_execution_policy(
 def test_a_powershell_without_a_profile_is_told_what_to_add(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(home, "pwsh", "exit 1")
     monkeypatch.setenv("PATH", str(home), prepend=os.pathsep)
-    result = installed(monkeypatch, "pwsh")
+    result = install_completion(monkeypatch, "pwsh")
     assert result.exit_code == 1
     assert "Register-ArgumentCompleter" in result.stderr
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
 def test_the_first_tab_of_zsh_completes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    installed(monkeypatch, "zsh")
+    install_completion(monkeypatch, "zsh")
     program(home, "acp-proxy", f'exec "{sys.executable}" -m acp_proxy "$@"')
     script = """
     compdef() { echo registered }
@@ -149,5 +149,5 @@ def test_the_first_tab_of_zsh_completes(home: Path, monkeypatch: pytest.MonkeyPa
     """
     environment = os.environ | {"PATH": f"{home}:{os.environ['PATH']}"}
     command = ["zsh", "-f", "-c", script]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=True)
-    assert done.stdout == '*: :(("zed"))\n'
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=True)
+    assert result.stdout == '*: :(("zed"))\n'

@@ -34,7 +34,7 @@ TURN: list[dict[str, Any]] = [
 
 
 command = Command("show")
-run, printed = command.run, command.printed
+run, get_stdout = command.run, command.get_stdout
 
 
 def numbered(store: ProxyStore, count: int) -> None:
@@ -43,7 +43,7 @@ def numbered(store: ProxyStore, count: int) -> None:
 
 def list_shown_questions(store: ProxyStore, *words: str) -> list[int]:
     """The numbers of the questions in the output."""
-    text = printed(store, "s", *words)
+    text = get_stdout(store, "s", *words)
     numbers = [int(line.split()[-1]) for line in text.splitlines() if line.startswith("  question ")]
     assert [int(line.split()[2][:-1]) for line in text.splitlines() if line.startswith("--- Turn ")] == numbers
     return numbers
@@ -59,7 +59,7 @@ def test_a_conversation_is_shown_in_order_with_its_title(store: ProxyStore) -> N
         notes=[{"type": "gap", "reason": "ENOSPC"}, {"type": "opened"}],
     )
     assert (
-        printed(store, "s")
+        get_stdout(store, "s")
         == """\
 Mend it
 s  agent  /project  2023-11-14T22:13:20.000Z
@@ -96,7 +96,7 @@ Error: no login
 
 def test_full_includes_the_content_of_tool_calls_and_unknown_updates(store: ProxyStore) -> None:
     store_session(store, "s", ("Mend it", TURN))
-    text = printed(store, "s", "--full")
+    text = get_stdout(store, "s", "--full")
     assert '  output:\n    {\n      "lines": 3\n    }\n' in text
     assert "[something_new]" in text
 
@@ -107,17 +107,17 @@ def test_a_failed_call_shows_the_end_of_what_it_said(store: ProxyStore) -> None:
     store_session(store, "s", ("Mend it", [{**call, "rawOutput": "\n".join(lines)}]))
     store_session(store, "short", ("Mend it", [{**call, "rawOutput": "denied"}]))
     shown = "".join(f"    {line}\n" for line in ("(only its end: --full shows all)", *lines[2:]))
-    assert printed(store, "s").endswith(f"Tool: make [failed]\n{shown}")
-    assert "line 1\n" in printed(store, "s", "--full")
-    assert printed(store, "short").endswith("Tool: make [failed]\n    denied\n")
-    assert printed(store, "short", "--full").count("denied") == 1
+    assert get_stdout(store, "s").endswith(f"Tool: make [failed]\n{shown}")
+    assert "line 1\n" in get_stdout(store, "s", "--full")
+    assert get_stdout(store, "short").endswith("Tool: make [failed]\n    denied\n")
+    assert get_stdout(store, "short", "--full").count("denied") == 1
 
 
 def test_json_has_every_message(store: ProxyStore) -> None:
     store_session(store, "s", ("Mend it", TURN))
-    messages = [json.loads(line) for line in printed(store, "s", "--json").splitlines()]
+    messages = [json.loads(line) for line in get_stdout(store, "s", "--json").splitlines()]
     assert messages[0]["params"]["prompt"][0]["text"] == "Mend it"
-    assert [one["params"]["update"] for one in messages[1:-1]] == TURN
+    assert [message["params"]["update"] for message in messages[1:-1]] == TURN
     assert messages[-1]["result"] == {"stopReason": "end_turn"}
 
 
@@ -149,8 +149,8 @@ def test_only_some_turns_are_shown(store: ProxyStore, wanted: str, turns: list[i
 @pytest.mark.parametrize(("wanted", "turns"), [("2-3", [2, 3]), ("4-", [4, 5]), ("-1", [5]), ("1-", [1, 2, 3, 4, 5])])
 def test_json_may_have_only_some_turns(store: ProxyStore, wanted: str, turns: list[int]) -> None:
     numbered(store, 5)
-    messages = [json.loads(line) for line in printed(store, "s", "--json", "--turn", wanted).splitlines()]
-    assert [message["id"] for message in messages if "id" in message] == [each for each in turns for _ in "qa"]
+    messages = [json.loads(line) for line in get_stdout(store, "s", "--json", "--turn", wanted).splitlines()]
+    assert [message["id"] for message in messages if "id" in message] == [turn for turn in turns for _ in "qa"]
     assert len(messages) == 3 * len(turns)
 
 
@@ -189,16 +189,16 @@ def test_images_and_files_are_saved_and_named(store: ProxyStore, tmp_path: Path)
     store_session(store, "s", ("one", TURN), ("two", [call, *TURN]))
     folder = tmp_path / "a" / "b"
     names = ["turn-1-1.png", "turn-2-1.pdf", "turn-2-2.png"]
-    assert printed(store, "s", "--extract", str(folder)).splitlines() == [str(folder / name) for name in names]
+    assert get_stdout(store, "s", "--extract", str(folder)).splitlines() == [str(folder / name) for name in names]
     assert [(folder / name).read_bytes() for name in names] == [PIXELS, b"%PDF", PIXELS]
-    assert printed(store, "s", "--extract", str(folder), "--turn", "2").splitlines() == [
+    assert get_stdout(store, "s", "--extract", str(folder), "--turn", "2").splitlines() == [
         str(folder / name) for name in names[1:]
     ]
 
 
 def test_saved_images_are_private(store: ProxyStore, tmp_path: Path) -> None:
     store_session(store, "s", ("one", TURN))
-    [saved] = printed(store, "s", "--extract", str(tmp_path)).splitlines()
+    [saved] = get_stdout(store, "s", "--extract", str(tmp_path)).splitlines()
     assert stat.S_IMODE(Path(saved).stat().st_mode) == 0o600
 
 
@@ -234,7 +234,7 @@ def test_a_terminal_gets_rendered_text_through_the_pager(store: ProxyStore, tmp_
     assert "\n  the \x1b[3manswer\x1b[0m\n" in text
     assert "\x1b]" not in text
     plain = run_on_terminal(*words, settings={"TERM": "dumb"})
-    assert plain == printed(store, "s")
+    assert plain == get_stdout(store, "s")
 
 
 @pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
@@ -259,8 +259,8 @@ def test_n_jumps_to_the_next_turn_in_less(store: ProxyStore) -> None:
 @pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
 def test_less_ends_by_itself_if_the_conversation_fits_the_screen(store: ProxyStore) -> None:
     store_session(store, "short", ("Mend it", []))
-    shown = run_on_terminal("show", "short", "--store", str(store.root), settings={"ACP_PROXY_PAGER": "less"})
-    assert "Mend it" in shown
+    screen = run_on_terminal("show", "short", "--store", str(store.root), settings={"ACP_PROXY_PAGER": "less"})
+    assert "Mend it" in screen
 
 
 def test_a_terminal_shows_local_times(store: ProxyStore) -> None:
@@ -283,12 +283,12 @@ def test_another_program_gets_colours_only_if_they_are_forced(
     store: ProxyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store_session(store, "s", ("Mend it", TURN))
-    assert "\x1b" not in printed(store, "s")
+    assert "\x1b" not in get_stdout(store, "s")
     for name in ("FORCE_COLOR", "CLICOLOR_FORCE"):
         with monkeypatch.context() as here:
             here.setenv("TERM", "xterm-256color")
             here.setenv(name, "1")
-            assert "\x1b[32m✓ \x1b[0mthe tool" in printed(store, "s")
+            assert "\x1b[32m✓ \x1b[0mthe tool" in get_stdout(store, "s")
 
 
 # Long conversations.
@@ -312,17 +312,17 @@ def test_a_file_outside_of_the_store_is_shown(store: ProxyStore, tmp_path: Path)
     path = store_session(store, "s", ("Mend it", TURN), ("more", []))
     moved = tmp_path / "mine.jsonl"
     path.rename(moved)
-    text = printed(store, str(moved), "--turn", "1")
+    text = get_stdout(store, str(moved), "--turn", "1")
     assert text.startswith("Mend it\ns  agent  /project  ")
     assert "*answer*" in text
     assert "more" not in text
-    assert printed(store, str(moved), "--raw") == moved.read_text()
+    assert get_stdout(store, str(moved), "--raw") == moved.read_text()
     result = run(store, str(moved), "--follow")
     assert (result.exit_code, f"acp-proxy replay {moved}" in result.stderr) == (2, True)
 
 
 def test_a_terminal_shows_the_home_directory_as_list_does(store: ProxyStore) -> None:
     store_session(store, "s", ("Mend it", []), cwd="/home/eve/project")
-    told = run_on_terminal("show", "s", "--store", str(store.root), settings={"HOME": "/home/eve"})
-    assert "s  agent  ~/project  " in told
-    assert "  /home/eve/project  " in printed(store, "s")
+    screen = run_on_terminal("show", "s", "--store", str(store.root), settings={"HOME": "/home/eve"})
+    assert "s  agent  ~/project  " in screen
+    assert "  /home/eve/project  " in get_stdout(store, "s")

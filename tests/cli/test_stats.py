@@ -13,7 +13,7 @@ import pytest
 from acp_proxy.run import output
 from acp_proxy.store.proxy_store import ProxyStore
 from tests import forked
-from tests.cli.commands import parsed_json, printed, run
+from tests.cli.commands import get_json, get_stdout, run
 from tests.cli.terminal import run_with_stderr_on_terminal, write_pager
 from tests.posix import pty
 from tests.stored import EPOCH, chunk, store_session
@@ -84,7 +84,7 @@ def shorten_hashes(text: str) -> str:
 
 
 def test_a_pipe_gets_one_line_per_month_with_tabs(store: ProxyStore) -> None:
-    assert shorten_hashes(printed(store, "stats")) == PIPED
+    assert shorten_hashes(get_stdout(store, "stats")) == PIPED
 
 
 BY_DAY = """\
@@ -102,17 +102,17 @@ agent-*\t\t1\t1\t\t\t\t30000
 
 @pytest.mark.parametrize(("by", "expected"), [("day", BY_DAY), ("project", BY_PROJECT), ("agent", BY_AGENT)])
 def test_the_usage_may_be_by_day_project_or_agent(store: ProxyStore, by: str, expected: str) -> None:
-    assert shorten_hashes(printed(store, "stats", "--by", by)) == expected
-    assert parsed_json(store, "stats", "--by", by)["total"] == parsed_json(store, "stats")["total"]
+    assert shorten_hashes(get_stdout(store, "stats", "--by", by)) == expected
+    assert get_json(store, "stats", "--by", by)["total"] == get_json(store, "stats")["total"]
 
 
 def test_json_by_day_project_or_agent_has_every_figure(store: ProxyStore) -> None:
-    [day, _] = parsed_json(store, "stats", "--by", "day")["days"]
+    [day, _] = get_json(store, "stats", "--by", "day")["days"]
     assert (day.pop("day"), day["turns"], day["cost"]) == ("2023-12-14", 1, {"EUR": 0.001})
-    [project] = parsed_json(store, "stats", "--by", "project")["projects"]
+    [project] = get_json(store, "stats", "--by", "project")["projects"]
     assert (project.pop("cwd"), project["sessions"]) == ("/project", 3)
     assert set(project) == set(day)
-    agents = parsed_json(store, "stats", "--by", "agent")["agents"]
+    agents = get_json(store, "stats", "--by", "agent")["agents"]
     assert [(agent["agentName"], agent["total"]["turns"]) for agent in agents] == [("claude", 3), ("agent", 1)]
 
 
@@ -125,7 +125,7 @@ def test_a_long_directory_leaves_room_for_the_figures(tmp_path: Path) -> None:
 
 
 def test_json_has_every_figure(store: ProxyStore) -> None:
-    value = parsed_json(store, "stats")
+    value = get_json(store, "stats")
     assert [agent["agent"].rsplit("-", 1)[0] for agent in value["agents"]] == ["agent", "claude"]
     assert value["agents"][1]["months"][1] == {
         "month": "2023-11",
@@ -138,14 +138,14 @@ def test_json_has_every_figure(store: ProxyStore) -> None:
     }
     assert value["total"]["turns"] == 4
     assert value["total"]["cost"] == {"USD": 1.25, "EUR": 0.001}
-    assert parsed_json(store, "stats", "--agent", "cl")["total"]["turns"] == 3
+    assert get_json(store, "stats", "--agent", "cl")["total"]["turns"] == 3
 
 
 def test_the_rows_are_all_that_is_in_the_total(store: ProxyStore) -> None:
     [path] = store.root.glob("transcripts/*/a-*.jsonl")
     store.set_title(path.parent.name, "a", "Another title")
     store_session(store, "silent", agent="claude", at=EPOCH)
-    value = parsed_json(store, "stats")
+    value = get_json(store, "stats")
     months = [month for agent in value["agents"] for month in agent["months"]]
     assert sum(month["bytes"] for month in months) == value["total"]["bytes"]
     assert {month["month"] for month in months} == {"2023-11", "2023-12"}

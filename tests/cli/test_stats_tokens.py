@@ -16,7 +16,7 @@ from tests.cli.terminal import run_on_terminal
 from tests.stored import EPOCH, message, store_session
 
 command = Command("stats")
-run, printed = command.run, command.printed
+run, get_stdout = command.run, command.get_stdout
 DAY = 24 * 60 * 60
 
 
@@ -43,7 +43,7 @@ def usage(given: int, output: int, **more: int) -> dict[str, int]:
 
 
 def rows(store: ProxyStore, *words: str) -> Any:
-    return json.loads(printed(store, *words, "--json"))
+    return json.loads(get_stdout(store, *words, "--json"))
 
 
 def test_all_six_figures_are_counted_by_model(store: ProxyStore) -> None:
@@ -62,7 +62,7 @@ def test_all_six_figures_are_counted_by_model(store: ProxyStore) -> None:
 
 def test_what_an_agent_does_not_report_is_no_zero(store: ProxyStore) -> None:
     store_usages(store, "a", "", usage(1, 2))
-    assert printed(store, "--tokens") == "2023-11\t1\t1\t2\t\t\t\t3\t\n"
+    assert get_stdout(store, "--tokens") == "2023-11\t1\t1\t2\t\t\t\t3\t\n"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_tokens_that_an_agent_says_only_in_meta_are_of_the_turn(store: ProxyStor
     transcript.close()
     store.mark(store.choose_agent(None, "agent", ""), "a")
     assert rows(store, "--by", "model")["models"][0]["totalTokens"] == 32
-    assert printed(store).split("\t")[4] == "32"
+    assert get_stdout(store).split("\t")[4] == "32"
 
 
 @pytest.mark.parametrize(("by", "names"), [("day", ["2023-11-15", "2023-11-14"]), ("project", ["/q", "/p"])])
@@ -134,7 +134,7 @@ def test_tokens_are_counted_by_day_and_project(store: ProxyStore, by: str, names
 def test_a_pipe_gets_whole_paths(store: ProxyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store_usages(store, "a", "m", usage(1, 1), cwd="/home/ann/p")
     monkeypatch.setenv("HOME", "/home/ann")
-    assert printed(store, "--tokens", "--by", "project").split("\t")[0] == "/home/ann/p"
+    assert get_stdout(store, "--tokens", "--by", "project").split("\t")[0] == "/home/ann/p"
 
 
 def test_prices_price_what_the_agent_does_not_and_name_what_they_lack(store: ProxyStore, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_cached_tokens_and_thoughts_count_once_whatever_they_are_a_part_of(tmp_p
 
 def test_the_example_is_a_list_of_prices(store: ProxyStore, tmp_path: Path) -> None:
     path = tmp_path / "prices.toml"
-    path.write_text(printed(store, "--prices-example"))
+    path.write_text(get_stdout(store, "--prices-example"))
     assert isinstance(read_prices(path), Prices)
 
 

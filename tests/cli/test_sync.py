@@ -66,7 +66,7 @@ def desktop(tmp_path: Path) -> User:
     return User(tmp_path / "desktop")
 
 
-def joined(laptop: User, desktop: User, url: str, *words: str) -> None:
+def join_both(laptop: User, desktop: User, url: str, *words: str) -> None:
     """Both have the same history."""
     assert laptop.begin("init", url, "--yes", "--name", "laptop", *words).exit_code == 0
     desktop.key.write_bytes(laptop.key.read_bytes())
@@ -85,7 +85,7 @@ def test_init_shows_what_would_leave_and_asks(laptop: User, url: str) -> None:
 
 
 def test_the_sessions_of_one_machine_are_listed_on_the_other(laptop: User, desktop: User, url: str) -> None:
-    joined(laptop, desktop, url)
+    join_both(laptop, desktop, url)
     assert desktop.titles() == laptop.titles()
     if sys.platform != "win32":
         assert stat.S_IMODE(laptop.key.stat().st_mode) == 0o600
@@ -105,24 +105,24 @@ def test_only_the_sessions_that_were_chosen_leave(laptop: User, desktop: User, u
     archive.delete_listed(row, soft=True)
     told = laptop.begin("init", url, "--agent", "agent", "--cwd", _PROJECT, answer="n\n")
     assert "1 session " in told.stderr
-    joined(laptop, desktop, url, "--agent", "agent", "--cwd", _PROJECT)
+    join_both(laptop, desktop, url, "--agent", "agent", "--cwd", _PROJECT)
     assert desktop.titles() == ["Fix the login"]
 
 
 def test_secrets_can_be_masked_before_they_leave(laptop: User, desktop: User, url: str) -> None:
-    joined(laptop, desktop, url, "--redact")
+    join_both(laptop, desktop, url, "--redact")
     assert _SECRET not in str(desktop.titles())
     assert _SECRET not in str(laptop.titles())
 
 
 def test_a_store_that_is_synchronized_is_in_order(laptop: User, desktop: User, url: str) -> None:
-    joined(laptop, desktop, url)
+    join_both(laptop, desktop, url)
     for user in (laptop, desktop):
         assert not list(verify_store(CommandStore(user.store.root)))
 
 
 def test_status_says_what_was_done(laptop: User, desktop: User, url: str) -> None:
-    joined(laptop, desktop, url)
+    join_both(laptop, desktop, url)
     status = json.loads(desktop.sync("status", "--json").stdout)
     assert status["machines"] == [{"name": "laptop", "records": 3, "trouble": None}]
     assert (status["machine"], status["received"], status["sent"], status["trouble"]) == ("desktop", 3, 0, None)
@@ -135,7 +135,7 @@ def test_many_deletes_wait_for_a_confirmation(
     monkeypatch.setattr(push, "MANY_DELETES", 4)
     for number in range(5):
         store_session(laptop.store, f"many{number}", ("Many", []))
-    joined(laptop, desktop, url)
+    join_both(laptop, desktop, url)
     archive = CommandStore(laptop.store.root)
     for row in list(archive.list_newest()):
         if row.title == "Many":
@@ -150,7 +150,7 @@ def test_many_deletes_wait_for_a_confirmation(
 
 
 def test_a_directory_of_another_machine_can_be_shown_as_one_here(laptop: User, desktop: User, url: str) -> None:
-    joined(laptop, desktop, url)
+    join_both(laptop, desktop, url)
     mapped = desktop.sync("map", "/srv/work", _WORK)
     assert (mapped.exit_code, f"there is no directory {_WORK}" in mapped.stderr) == (0, True)
     store_session(laptop.store, "u", ("There", []), cwd="/srv/work/inner")
@@ -163,7 +163,7 @@ def test_a_directory_of_another_machine_can_be_shown_as_one_here(laptop: User, d
 
 
 def test_leaving_keeps_the_sessions_and_a_second_join_doubles_nothing(laptop: User, desktop: User, url: str) -> None:
-    joined(laptop, desktop, url)
+    join_both(laptop, desktop, url)
     before = desktop.titles()
     assert desktop.sync("leave", "--yes").exit_code == 0
     assert desktop.sync("now").exit_code == 1
@@ -173,7 +173,7 @@ def test_leaving_keeps_the_sessions_and_a_second_join_doubles_nothing(laptop: Us
 
 
 def test_a_machine_can_be_forgotten_and_comes_back(laptop: User, desktop: User, url: str) -> None:
-    joined(laptop, desktop, url)
+    join_both(laptop, desktop, url)
     store_session(desktop.store, "u", ("There", []))
     desktop.sync("now")
     assert laptop.sync("forget-machine", "desktop").exit_code == 0
@@ -183,12 +183,14 @@ def test_a_machine_can_be_forgotten_and_comes_back(laptop: User, desktop: User, 
     desktop.sync("now")
     laptop.sync("now")
     assert "Back" in laptop.titles()
-    assert [each["name"] for each in json.loads(laptop.sync("status", "--json").stdout)["machines"]] == ["desktop"]
+    assert [machine["name"] for machine in json.loads(laptop.sync("status", "--json").stdout)["machines"]] == [
+        "desktop"
+    ]
 
 
 @pytest.mark.parametrize(("name", "told"), [("laptop", "is this machine"), ("nobody", "Known are: desktop")])
 def test_only_another_machine_can_be_forgotten(laptop: User, desktop: User, url: str, name: str, told: str) -> None:
-    joined(laptop, desktop, url)
+    join_both(laptop, desktop, url)
     store_session(desktop.store, "u", ("There", []))
     desktop.sync("now")
     laptop.sync("now")
@@ -200,7 +202,7 @@ def test_only_another_machine_can_be_forgotten(laptop: User, desktop: User, url:
 def test_with_a_new_key_nothing_is_lost_or_doubled_and_the_old_place_is_empty(
     laptop: User, desktop: User, url: str
 ) -> None:
-    joined(laptop, desktop, url)
+    join_both(laptop, desktop, url)
     store_session(desktop.store, "u", ("There", []))
     desktop.sync("now")
     old = read_key(str(laptop.key))

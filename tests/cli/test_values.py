@@ -55,20 +55,24 @@ def test_turns_that_are_backwards_are_named() -> None:
         values.parse_turns("5-2")
 
 
-def shown(text: str) -> str:
+def format_time(text: str) -> str:
     return formatting.format_local_time(text)
 
 
 def test_a_month_counts_whole_and_a_time_is_of_today() -> None:
-    assert shown(values.parse_since("2026-02")) == "2026-02-01 00:00:00"
-    assert shown(values.parse_until("2026-12")) == "2027-01-01 00:00:00"
+    assert format_time(values.parse_since("2026-02")) == "2026-02-01 00:00:00"
+    assert format_time(values.parse_until("2026-12")) == "2027-01-01 00:00:00"
     today = datetime.now().astimezone()
-    assert shown(values.parse_since("9:30")) == shown(values.parse_until("09:30")) == f"{today:%Y-%m-%d} 09:30:00"
-    assert shown(values.parse_since(f"{today:%B}")) == f"{today:%Y-%m}-01 00:00:00"
+    assert (
+        format_time(values.parse_since("9:30"))
+        == format_time(values.parse_until("09:30"))
+        == f"{today:%Y-%m-%d} 09:30:00"
+    )
+    assert format_time(values.parse_since(f"{today:%B}")) == f"{today:%Y-%m}-01 00:00:00"
     for name in ("jan", "Dec", "september"):
-        began = datetime.fromisoformat(shown(values.parse_since(name))).astimezone()
+        began = datetime.fromisoformat(format_time(values.parse_since(name))).astimezone()
         assert (began.day, began <= today, (today - began).days < 366) == (1, True, True)
-        assert began < datetime.fromisoformat(shown(values.parse_until(name))).astimezone()
+        assert began < datetime.fromisoformat(format_time(values.parse_until(name))).astimezone()
 
 
 @pytest.mark.parametrize("text", ["2026-13", "25:00", "14:60", "janu", "2026-1"])

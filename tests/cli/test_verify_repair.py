@@ -22,7 +22,7 @@ def store(tmp_path: Path) -> WholeStore:
     return WholeStore(tmp_path / "store")
 
 
-def damaged(store: WholeStore, session: str = "s") -> Path:
+def store_damaged(store: WholeStore, session: str = "s") -> Path:
     path = store_session(store, session, ("Mend it", [chunk("one"), chunk("\x1b[2Jtwo")]))
     lines = path.read_bytes().split(b"\n")
     lines.insert(2, b"\0" * 300)
@@ -42,7 +42,7 @@ def test_a_store_without_damage_is_reported_as_such(store: WholeStore) -> None:
 
 
 def test_damage_is_reported_with_its_place_and_what_to_do(store: WholeStore) -> None:
-    path = damaged(store)
+    path = store_damaged(store)
     result = run(store, "verify")
     assert result.exit_code == 1
     assert str(path.relative_to(store.root)) in result.stdout
@@ -53,7 +53,7 @@ def test_damage_is_reported_with_its_place_and_what_to_do(store: WholeStore) -> 
 
 
 def test_json_lines_report_the_same_damage(store: WholeStore) -> None:
-    path = damaged(store)
+    path = store_damaged(store)
     [found] = [json.loads(line) for line in run(store, "verify", "--json").stdout.splitlines()]
     assert (found["file"], found["transcript"], found["mend"]) == (str(path), path.stem, "repair")
     assert (found["where"]["line"], found["where"]["length"]) == (3, 300)
@@ -61,7 +61,7 @@ def test_json_lines_report_the_same_damage(store: WholeStore) -> None:
 
 
 def test_a_dry_run_changes_nothing(store: WholeStore) -> None:
-    path = damaged(store)
+    path = store_damaged(store)
     before = path.read_bytes()
     result = run(store, "repair", "--dry-run")
     assert (result.exit_code, path.read_bytes()) == (0, before)
@@ -70,7 +70,7 @@ def test_a_dry_run_changes_nothing(store: WholeStore) -> None:
 
 
 def test_a_repair_names_the_copy_of_the_old_file(store: WholeStore) -> None:
-    path = damaged(store)
+    path = store_damaged(store)
     before = path.read_bytes()
     result = run(store, "repair")
     assert result.exit_code == 0
@@ -81,8 +81,8 @@ def test_a_repair_names_the_copy_of_the_old_file(store: WholeStore) -> None:
 
 
 def test_only_the_given_sessions_are_checked_and_repaired(store: WholeStore) -> None:
-    damaged(store, "s")
-    damaged(store, "t")
+    store_damaged(store, "s")
+    store_damaged(store, "t")
     assert run(store, "repair", "s").exit_code == 0
     assert (run(store, "verify", "s").exit_code, run(store, "verify", "t").exit_code) == (0, 1)
     assert run(store, "verify", "nobody").exit_code == 1
@@ -97,15 +97,15 @@ def test_sessions_of_two_agents_with_one_id_are_both_repaired(
     store.list_all()
     with closing(sqlite3.connect(store.root / "index.sqlite3", isolation_level=None)) as index:
         index.execute("UPDATE transcripts SET updated = ''")
-    found = run(store, "verify").stdout.splitlines()
-    assert len(found) == 2
-    assert [agent for agent in ("(one-", "(two-") if not any(agent in line for line in found)] == []
+    lines = run(store, "verify").stdout.splitlines()
+    assert len(lines) == 2
+    assert [agent for agent in ("(one-", "(two-") if not any(agent in line for line in lines)] == []
     assert run(store, "repair").stdout.splitlines()[-1] == "2 repaired."
     assert run(store, "verify").exit_code == 0
 
 
 def test_damage_that_cannot_be_repaired_exits_with_1(store: WholeStore) -> None:
-    path = damaged(store)
+    path = store_damaged(store)
     path.write_bytes(b"\0" * 99)
     os.utime(path, (LONG_AGO, LONG_AGO))
     result = run(store, "repair")
@@ -116,7 +116,7 @@ def test_damage_that_cannot_be_repaired_exits_with_1(store: WholeStore) -> None:
 
 
 def test_a_transcript_cannot_control_the_terminal(store: WholeStore) -> None:
-    path = damaged(store)
+    path = store_damaged(store)
     path.write_bytes(path.read_bytes().replace(b'"at":"2023', b'"at":"\\u001b'))
     os.utime(path, (LONG_AGO, LONG_AGO))
     assert "\x1b" not in run(store, "verify").stdout
@@ -124,7 +124,7 @@ def test_a_transcript_cannot_control_the_terminal(store: WholeStore) -> None:
 
 def test_progress_is_on_stderr_and_results_are_on_stdout(store: WholeStore) -> None:
     for session in ("a", "b", "c"):
-        damaged(store, session)
+        store_damaged(store, session)
     results, told = run_with_stderr_on_terminal("sessions", "verify", "--store", str(store.root), status=1)
     assert "Reading transcripts" in told
     assert results.count("NUL bytes") == 6  # twice for each: with its place, and with its look

@@ -49,10 +49,10 @@ def test_no_word_is_lost_or_broken(text: str, width: int, hanging: int) -> None:
 def test_a_terminal_gets_long_messages_in_whole_words(
     tmp_path: Path, words: tuple[str, ...], status: int, said: str
 ) -> None:
-    told = run_on_terminal(*words, columns=50, status=status, settings={"HOME": str(tmp_path)})
-    assert said not in told
-    assert said in " ".join(told.split()) + " "
-    lines = [line for line in told.split("\n") if not line.lstrip().startswith('"')]  # a snippet keeps its lines
+    screen = run_on_terminal(*words, columns=50, status=status, settings={"HOME": str(tmp_path)})
+    assert said not in screen
+    assert said in " ".join(screen.split()) + " "
+    lines = [line for line in screen.split("\n") if not line.lstrip().startswith('"')]  # a snippet keeps its lines
     assert all(len(line) <= 50 or " " not in line.strip() for line in lines)
 
 

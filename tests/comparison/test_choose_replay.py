@@ -11,7 +11,7 @@ from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TextBuilder, Tra
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import Compared, Form, Role, UpdateKind
 from acp_proxy.transcript.file_format import Entry
-from tests.comparison.telling import (
+from tests.comparison.short_forms import (
     Update,
     agent,
     answer,

@@ -14,7 +14,7 @@ from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.letter_search import merge_spans
 from acp_proxy.comparison.tail import TAIL_LIMIT
 from acp_proxy.comparison.transcript_text import TextBuilder
-from tests.comparison.telling import (
+from tests.comparison.short_forms import (
     Update,
     agent,
     answer,
@@ -529,7 +529,7 @@ SAID = st.one_of(
 TALKS = st.lists(SAID, max_size=12).map(lambda said: ["> begin", *said])
 
 
-def whole(said: list[str | Update]) -> list[Update]:
+def join_chunks(said: list[str | Update]) -> list[Update]:
     """One chunk for each message, as agents replay a history."""
     out: list[Update] = []
     for update in map(expand, said):
@@ -561,14 +561,14 @@ def test_two_short_user_messages_in_one_are_known_if_nothing_is_between_them() -
 @given(TALKS, st.randoms(use_true_random=False))
 def test_how_messages_are_cut_does_not_change_the_rule(said: list[str | Update], random: random.Random) -> None:
     past = transcript(*said)
-    sent = [each for each in whole(said) if random.random() < 0.8]
+    sent = [update for update in join_chunks(said) if random.random() < 0.8]
     cut: list[Update] = []
     for number, update in enumerate(sent):
         sent[number] = update = update | {"messageId": str(number)} if "content" in update else update
         text = update["content"]["text"] if "content" in update else ""
         at = sorted(random.choices(range(len(text) + 1), k=2))
         pieces = [text[: at[0]], text[at[0] : at[1]], text[at[1] :]]
-        cut += [update | {"content": {"type": "text", "text": each}} for each in pieces] if text else [update]
+        cut += [update | {"content": {"type": "text", "text": piece}} for piece in pieces] if text else [update]
     assert choose_replay(compare_replay(past, *cut)).rule is choose_replay(compare_replay(past, *sent)).rule
 
 

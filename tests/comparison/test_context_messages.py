@@ -7,7 +7,7 @@ from acp_proxy.comparison.context_messages import ContextMessages
 from acp_proxy.comparison.late_updates import LateUpdates
 from acp_proxy.comparison.replay_in_turn import ReplayInTurn, SortedLine
 from acp_proxy.comparison.transcript_text import TextBuilder, fold_letters
-from tests.comparison.telling import (
+from tests.comparison.short_forms import (
     Update,
     call,
     choose_replay,
@@ -29,14 +29,14 @@ USE, DONE = "I will use a tool.", "It is done, as you asked."
 TALK: list[str | Update] = ["> run it", USE, call("a", "Run"), DONE, "> and again", USE, call("b", "Run"), DONE]
 
 
-def late(comparison: Comparison, *said: str | Update, ours: bool = True) -> list[Update]:
+def send_late(comparison: Comparison, *said: str | Update, ours: bool = True) -> list[Update]:
     """What a client gets of what comes after the answer, until its next prompt."""
     sorting = LateUpdates(comparison, shows_transcript=ours)
     sent = [out for update in map(expand, said) for out in sorting.add(line(update), update)]
     return updates([*sent, *sorting.release()])
 
 
-def in_turn(turn: ReplayInTurn, *said: str | Update) -> list[SortedLine]:
+def add_in_turn(turn: ReplayInTurn, *said: str | Update) -> list[SortedLine]:
     """What becomes of the updates of a turn that goes on."""
     return [out for update in map(expand, said) for out in turn.add(line(update), update, ["now?"])]
 
@@ -46,14 +46,14 @@ def test_what_gemini_adds_is_neither_shown_behind_the_transcript_nor_recorded() 
     # the load, and the rest. It says the same in both turns.
     comparison = compare_replay(transcript(*TALK), SESSION)
     assert comparison.split_tail() == ([], [])
-    assert late(comparison, "> and again", USE, call("b", "Run"), OUTPUT, DONE) == []
+    assert send_late(comparison, "> and again", USE, call("b", "Run"), OUTPUT, DONE) == []
     assert list_new(comparison) == []
 
 
 @pytest.mark.parametrize("context", [OUTPUT, CONTEXT])
 def test_a_message_between_a_call_and_the_rest_of_the_last_turn_is_context(context: str) -> None:
     comparison = compare_replay(transcript(*TALK))
-    assert late(comparison, *TALK[:7], context, DONE) == []
+    assert send_late(comparison, *TALK[:7], context, DONE) == []
     assert list_new(comparison) == []
 
 
@@ -74,7 +74,7 @@ def test_a_message_between_a_call_and_the_rest_of_the_last_turn_is_context(conte
 def test_a_message_behind_a_last_call_is_context_if_it_has_such_a_form(context: str, is_new: bool, ours: bool) -> None:
     past: list[str | Update] = ["> run it", USE, call("a", "Run")]
     comparison = compare_replay(transcript(*past), *([] if ours else past))
-    shown = late(comparison, *(past if ours else []), context, ours=ours)
+    shown = send_late(comparison, *(past if ours else []), context, ours=ours)
     assert shown == ([expand(context)] if is_new or not ours else [])
     assert list_new(comparison) == ([expand(context)] if is_new else [])
 
@@ -94,7 +94,7 @@ def test_a_message_that_came_before_something_known_is_context_further_on(
     assert list_new(compare_replay(transcript(*TALK), *replay)) == list(map(expand, elsewhere))
     comparison = compare_replay(transcript(*TALK))
     begins: list[str | Update] = [context] if is_first and context == WITH_ID else []  # nothing says yet what it is
-    assert late(comparison, *replay) == list(map(expand, [*begins, *elsewhere]))
+    assert send_late(comparison, *replay) == list(map(expand, [*begins, *elsewhere]))
     assert list_new(comparison) == list(map(expand, elsewhere))
 
 
@@ -106,7 +106,7 @@ def test_context_between_messages_without_answers_hides_none_of_them(context: st
 
 
 def test_context_in_one_message_with_a_known_one_brings_that_not_along() -> None:
-    assert late(compare_replay(transcript(*TALK)), CONTEXT, *TALK) == [expand(CONTEXT)]
+    assert send_late(compare_replay(transcript(*TALK)), CONTEXT, *TALK) == [expand(CONTEXT)]
 
 
 @pytest.mark.parametrize("first", [["> mend it", "> go on"], ["> go on", "> mend it"]])
@@ -115,7 +115,7 @@ def test_a_chunk_of_a_message_is_no_context_by_its_words(first: list[str]) -> No
     elsewhere = ["> Write: ", "> go on", "> in the file, please.", "I have written it."]
     assert list_new(compare_replay(transcript(*PAST), *replay, *elsewhere)) == list(map(expand, elsewhere))
     comparison = compare_replay(transcript(*PAST), *replay)
-    assert late(comparison, *elsewhere) == list(map(expand, elsewhere))
+    assert send_late(comparison, *elsewhere) == list(map(expand, elsewhere))
 
 
 def test_what_follows_a_known_message_in_the_same_one_is_context_by_its_words() -> None:
@@ -144,21 +144,21 @@ def test_context_begins_no_transcript() -> None:
 @pytest.mark.parametrize("context", [OUTPUT, CONTEXT])
 def test_context_in_a_replay_that_a_message_proves_in_a_turn_belongs_to_it(context: str) -> None:
     turn = ReplayInTurn(compare_replay(transcript(*TALK)), shows_transcript=True)
-    past = [*in_turn(turn, *TALK[:3], context, *TALK[3:7], context, TALK[7]), *turn.release()]
+    past = [*add_in_turn(turn, *TALK[:3], context, *TALK[3:7], context, TALK[7]), *turn.release()]
     assert not any(each.is_sent or each.is_recorded for each in past)
-    assert [(each.is_sent, each.is_recorded) for each in in_turn(turn, "Now it is.")] == [(True, True)]
+    assert [(each.is_sent, each.is_recorded) for each in add_in_turn(turn, "Now it is.")] == [(True, True)]
 
 
 def test_a_message_in_a_turn_passes_if_the_replay_does_not_go_on_behind_it() -> None:
     turn = ReplayInTurn(compare_replay(transcript(*TALK)), shows_transcript=True)
-    said = [out for out in in_turn(turn, *TALK[:4], CONTEXT, "As you like.") if out.is_sent]
+    said = [out for out in add_in_turn(turn, *TALK[:4], CONTEXT, "As you like.") if out.is_sent]
     assert updates(out.line for out in said) == [expand(CONTEXT), expand("As you like.")]
     assert all(out.is_recorded for out in said)
 
 
 def test_context_in_a_turn_is_sent_and_not_recorded() -> None:
     turn = ReplayInTurn(compare_replay(transcript(*TALK), *TALK), shows_transcript=False)
-    assert [(out.is_sent, out.is_recorded) for out in in_turn(turn, SESSION)] == [(True, False)]
+    assert [(out.is_sent, out.is_recorded) for out in add_in_turn(turn, SESSION)] == [(True, False)]
 
 
 GO_ON = user("go on", messageId="m")
@@ -171,7 +171,7 @@ def test_what_comes_before_another_replay_is_no_context(
 ) -> None:
     assert list_new(compare_replay(transcript(*PAST), *[*PAST, *elsewhere] * 2)) == list(map(expand, elsewhere))
     comparison = compare_replay(transcript(*PAST), *early)
-    late(comparison, *[*PAST, *elsewhere] * 2)
+    send_late(comparison, *[*PAST, *elsewhere] * 2)
     assert list_new(comparison) == list(map(expand, elsewhere))
 
 
@@ -191,7 +191,7 @@ def test_a_message_made_elsewhere_that_has_the_first_prompt_as_a_chunk_begins_no
 ) -> None:
     elsewhere = [*(user(text, **id) for text in texts), expand("That one is mended now as well.")]
     comparison = compare_replay(transcript(*PAST), *PAST, *([] if is_late else elsewhere))
-    assert not is_late or late(comparison, *elsewhere) == elsewhere
+    assert not is_late or send_late(comparison, *elsewhere) == elsewhere
     assert list_new(comparison) == elsewhere
 
 
@@ -207,7 +207,7 @@ def test_context_between_the_end_of_one_replay_and_the_beginning_of_another_hide
     past: list[str | Update] = ["> /status", "Everything is fine here.", "> run it", call("a", "Run"), "> go on"]
     replay = [CONTEXT, *past[:4], CONTEXT, past[4]]
     comparison = compare_replay(transcript(*past))
-    assert late(comparison, *replay[-2:], *replay) == [expand(CONTEXT)]  # nothing says yet what that is
+    assert send_late(comparison, *replay[-2:], *replay) == [expand(CONTEXT)]  # nothing says yet what that is
     assert list_new(comparison) == []
 
 
@@ -230,7 +230,7 @@ def test_the_echo_of_a_prompt_is_no_context(prompt: str, is_proven: bool, ours: 
 
 def test_what_an_agent_tells_itself_in_a_turn_is_no_context_by_its_words() -> None:
     turn = ReplayInTurn(compare_replay(transcript(*TALK), "> run it", CONTEXT, *TALK[1:4]), shows_transcript=False)
-    out = [*in_turn(turn, CONTEXT, "I went on."), *turn.release()]
+    out = [*add_in_turn(turn, CONTEXT, "I went on."), *turn.release()]
     assert updates(each.line for each in out if each.is_sent) == list(map(expand, [CONTEXT, "I went on."]))
     assert updates(each.line for each in out if each.is_recorded) == list(map(expand, [CONTEXT, "I went on."]))
 

@@ -12,7 +12,7 @@ from acp_proxy.comparison.replay_in_turn import ReplayInTurn, SortedLine
 from acp_proxy.comparison.tail import TAIL_LIMIT
 from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, fold_letters
 from fuzz import growth
-from tests.comparison.telling import (
+from tests.comparison.short_forms import (
     Update,
     agent,
     answer,
@@ -49,7 +49,7 @@ class Late:
         return updates(self.late.release())
 
 
-def expected(said: Iterable[str | Update]) -> list[Update]:
+def expand_all(said: Iterable[str | Update]) -> list[Update]:
     return list(map(expand, said))
 
 
@@ -104,14 +104,14 @@ def test_updates_that_the_client_has_seen_are_dropped(before: list[str | Update]
 
 def test_new_updates_pass_at_once_and_are_recorded() -> None:
     late = Late(transcript(*TALK), *TALK, ours=True)
-    assert late.outcome(GREETING) == expected([GREETING])
-    assert (late.rest(), list_new(late.comparison)) == ([], expected([GREETING]))
+    assert late.outcome(GREETING) == expand_all([GREETING])
+    assert (late.rest(), list_new(late.comparison)) == ([], expand_all([GREETING]))
 
 
 def test_a_client_that_gets_no_replay_sees_none_after_the_answer_either_and_it_is_recorded() -> None:
     past = transcript(*ONE, "> thanks", call("c", "Look", "in_progress"), answered=False)
     late = Late(past, ours=True, shows_replay=False)
-    assert late.outcome(GREETING) == expected([GREETING])
+    assert late.outcome(GREETING) == expand_all([GREETING])
     elsewhere = ["> and now", "Now it is done."]
     assert late.outcome(*ONE, "> thanks", call("c", None, "completed", "tool_call_update"), *elsewhere) == []
     assert late.rest() == []
@@ -125,7 +125,7 @@ def test_what_the_agent_says_behind_a_turn_that_runs_elsewhere_reaches_a_client_
         late = LateUpdates(comparison, shows_transcript=True, shows_replay=False, is_open_elsewhere=is_open)
         said = [(line(update), update) for update in map(expand, (*TALK[:3], GREETING))]
         sent = [out for each, update in said for out in late.add(each, update)]
-        assert updates(sent) == (expected([GREETING]) if is_open else [])
+        assert updates(sent) == (expand_all([GREETING]) if is_open else [])
 
 
 def test_what_the_agent_says_behind_the_whole_past_reaches_a_client_that_gets_no_replay() -> None:
@@ -133,8 +133,8 @@ def test_what_the_agent_says_behind_the_whole_past_reaches_a_client_that_gets_no
         late = Late(transcript(*past), ours=True, shows_replay=False)
         assert late.outcome(*past, user("<context>", messageId="c")) == []
         late = Late(transcript(*past), ours=True, shows_replay=False)
-        assert late.outcome(*past, GREETING) == expected([GREETING])
-        assert (late.rest(), list_new(late.comparison)) == ([], expected([GREETING]))
+        assert late.outcome(*past, GREETING) == expand_all([GREETING])
+        assert (late.rest(), list_new(late.comparison)) == ([], expand_all([GREETING]))
 
 
 @pytest.mark.parametrize(
@@ -147,28 +147,28 @@ def test_what_the_agent_says_behind_the_whole_past_reaches_a_client_that_gets_no
 )
 def test_only_the_rest_of_a_message_that_was_cut_passes(said: list[str | Update], rest: list[str | Update]) -> None:
     late = Late(transcript("> mend it", "~ hm", "It is", answered=False), ours=True)
-    assert late.outcome("> mend it", *said) == expected(rest)
-    assert (late.rest(), list_new(late.comparison, is_open_elsewhere=False)) == ([], expected(rest))
+    assert late.outcome("> mend it", *said) == expand_all(rest)
+    assert (late.rest(), list_new(late.comparison, is_open_elsewhere=False)) == ([], expand_all(rest))
 
 
 def test_a_message_that_only_the_agent_has_shown_passes_whole() -> None:
     late = Late(transcript("> mend it", "It is", answered=False), ours=False)
-    assert late.outcome("> mend it", "It is mended.") == expected(["> mend it", "It is mended."])
+    assert late.outcome("> mend it", "It is mended.") == expand_all(["> mend it", "It is mended."])
 
 
 def test_a_greeting_right_after_a_known_message_without_an_id_passes_alone() -> None:
     late = Late(transcript(*TALK), *ONE, "> thanks", ours=True)
     assert late.outcome("You are ", "welcome, any time.") == []
-    assert late.outcome(GREETING) == expected([GREETING])
-    assert list_new(late.comparison) == expected([GREETING])
+    assert late.outcome(GREETING) == expand_all([GREETING])
+    assert list_new(late.comparison) == expand_all([GREETING])
 
 
 def test_the_agents_text_waits_only_while_it_equals_the_transcripts() -> None:
     late = Late(transcript(*TALK), *ONE, "> thanks", ours=True)
     assert late.outcome("You are ") == []
     pieces = ["not ", "alone."]
-    assert late.outcome(pieces[0]) == expected(["You are ", "not "])
-    assert late.outcome(pieces[1]) == expected(["alone."])
+    assert late.outcome(pieces[0]) == expand_all(["You are ", "not "])
+    assert late.outcome(pieces[1]) == expand_all(["alone."])
 
 
 @pytest.mark.parametrize("before", [[], ONE])
@@ -184,17 +184,17 @@ def test_an_answer_in_other_words_is_dropped(before: list[str]) -> None:
 def test_what_follows_an_answer_in_other_words_is_new() -> None:
     late = Late(transcript(*TALK), ours=True)
     assert late.outcome("> thanks", f"[Thought: true]{TALK[3]}") == []
-    assert late.outcome(GREETING, TALK[3]) == expected([GREETING, TALK[3]])
+    assert late.outcome(GREETING, TALK[3]) == expand_all([GREETING, TALK[3]])
 
 
 def test_unknown_words_behind_an_earlier_message_of_the_users_wait_for_what_is_known() -> None:
     late = Late(transcript(*TALK), ours=True)
     assert late.outcome("> mend it", "I have mended it.") == []
     assert late.outcome("> thanks", "You are welcome, any time.") == []
-    assert late.outcome(GREETING) == expected([GREETING])
+    assert late.outcome(GREETING) == expand_all([GREETING])
     late = Late(transcript(*TALK), "> mend it", ours=True)
     assert late.outcome(GREETING) == []
-    assert late.rest() == expected([GREETING])
+    assert late.rest() == expand_all([GREETING])
 
 
 @pytest.mark.parametrize("answer", ["known", "new"])
@@ -205,15 +205,15 @@ def test_a_user_message_passes_or_not_with_the_agents_next_words(answer: str) ->
         assert late.rest() == []
     else:
         assert late.outcome("> and test it", "~ hm") == []
-        assert late.outcome("All the tests pass.") == expected(["> and test it", "~ hm", "All the tests pass."])
-        assert list_new(late.comparison) == expected(["> and test it", "~ hm", "All the tests pass."])
+        assert late.outcome("All the tests pass.") == expand_all(["> and test it", "~ hm", "All the tests pass."])
+        assert list_new(late.comparison) == expand_all(["> and test it", "~ hm", "All the tests pass."])
 
 
 @pytest.mark.parametrize("ours", [True, False])
 def test_a_user_message_that_follows_the_transcripts_last_turn_passes_at_once(ours: bool) -> None:
     late = Late(transcript(*TALK), *TALK, ours=ours)
-    assert late.outcome("> and test it", "~ hm") == expected(["> and test it", "~ hm"])
-    assert (late.rest(), list_new(late.comparison)) == ([], expected(["> and test it", "~ hm"]))
+    assert late.outcome("> and test it", "~ hm") == expand_all(["> and test it", "~ hm"])
+    assert (late.rest(), list_new(late.comparison)) == ([], expand_all(["> and test it", "~ hm"]))
 
 
 def test_a_user_message_before_the_answer_to_the_last_prompt_waits_until_nothing_follows() -> None:
@@ -228,16 +228,16 @@ def test_a_user_message_before_the_answer_to_the_last_prompt_waits_until_nothing
 
 def test_a_known_user_message_without_an_answer_does_not_come_again_with_what_follows() -> None:
     late = Late(transcript("> mend it", "> thanks"), ours=True)
-    assert late.outcome("> mend it", "> thanks", "> and test it") == expected(["> and test it"])
+    assert late.outcome("> mend it", "> thanks", "> and test it") == expand_all(["> and test it"])
     late = Late(transcript("> mend it", answered=False), ours=True)
-    assert late.outcome("> mend it", ONE[1]) == expected(ONE[1:])
+    assert late.outcome("> mend it", ONE[1]) == expand_all(ONE[1:])
     late = Late(transcript("> mend it", call("c", "Mend")), ours=True)
-    assert late.outcome("> mend it", "> thanks") == expected(["> thanks"])
+    assert late.outcome("> mend it", "> thanks") == expand_all(["> thanks"])
 
 
 def test_a_known_thought_does_not_come_again_with_what_follows() -> None:
     late = Late(transcript("> mend it", "~ hm"), "> mend it", ours=True)
-    assert (late.outcome("~ hm"), late.outcome(GREETING)) == ([], expected([GREETING]))
+    assert (late.outcome("~ hm"), late.outcome(GREETING)) == ([], expand_all([GREETING]))
 
 
 def test_a_user_message_that_comes_again_alone_is_not_shown_twice() -> None:
@@ -249,14 +249,14 @@ def test_a_user_message_that_comes_again_alone_is_not_shown_twice() -> None:
 
 def test_a_user_message_that_equals_the_first_one_passes_at_once_where_the_transcript_has_it() -> None:
     late = Late(transcript("> /undo", "> mend it", "> /undo"), "> /undo", ours=False)
-    assert late.outcome("> /undo") == expected(["> /undo"])
+    assert late.outcome("> /undo") == expand_all(["> /undo"])
 
 
 def test_an_unanswered_user_message_before_the_last_turn_passes_at_once_only_if_the_agents_replay_is_shown() -> None:
     for ours, at_once, rest in ((True, [], ["> Thank you!"]), (False, ["> Thank you!"], [])):
         late = Late(transcript(*TALK), *ONE, ours=ours)
-        assert late.outcome("> Thank you!") == expected(at_once)
-        assert (late.rest(), list_new(late.comparison)) == (expected(rest), expected(["> Thank you!"]))
+        assert late.outcome("> Thank you!") == expand_all(at_once)
+        assert (late.rest(), list_new(late.comparison)) == (expand_all(rest), expand_all(["> Thank you!"]))
 
 
 def test_a_user_message_that_may_begin_the_agents_replay_again_waits() -> None:
@@ -265,13 +265,13 @@ def test_a_user_message_that_may_begin_the_agents_replay_again_waits() -> None:
     assert late.outcome(*TALK[1:]) == []
     late = Late(transcript(*TALK), *TALK, ours=False)
     assert late.outcome("> mend") == []
-    assert late.outcome(user(" the other")) == expected(["> mend", user(" the other")])
+    assert late.outcome(user(" the other")) == expand_all(["> mend", user(" the other")])
 
 
 def test_updates_that_waited_at_the_answer_pass_with_the_agents_next_words() -> None:
     more = user("and test it", messageId="m")
     late = Late(transcript(*ONE), "> mend it", more, ours=True)
-    assert late.outcome("All the tests pass.") == expected([more, "All the tests pass."])
+    assert late.outcome("All the tests pass.") == expand_all([more, "All the tests pass."])
 
 
 def test_a_call_that_the_client_has_seen_is_dropped_and_its_end_passes() -> None:
@@ -307,8 +307,8 @@ def test_an_update_of_another_kind_is_dropped_only_if_it_is_equal() -> None:
 
 def test_known_messages_next_to_unknown_ones_are_dropped_and_only_what_follows_all_of_them_is_recorded() -> None:
     late = Late(transcript(*TALK), ours=True)
-    assert late.outcome(TALK[1], GREETING, TALK[3], "A warning of it.") == expected([GREETING, "A warning of it."])
-    assert (late.rest(), list_new(late.comparison)) == ([], expected(["A warning of it."]))
+    assert late.outcome(TALK[1], GREETING, TALK[3], "A warning of it.") == expand_all([GREETING, "A warning of it."])
+    assert (late.rest(), list_new(late.comparison)) == ([], expand_all(["A warning of it."]))
 
 
 # Between the answer and the next prompt, when the agent's replay was shown.
@@ -316,7 +316,7 @@ def test_known_messages_next_to_unknown_ones_are_dropped_and_only_what_follows_a
 
 def test_the_rest_of_the_agents_replay_is_shown_once() -> None:
     late = Late(transcript(*TALK), *ONE, ours=False)
-    assert [*late.outcome(*TWO), *late.rest()] == expected(TWO)
+    assert [*late.outcome(*TWO), *late.rest()] == expand_all(TWO)
     assert late.outcome(*TALK) == []
     assert late.rest() == []
     assert list_new(late.comparison) == []
@@ -333,14 +333,14 @@ def test_waiting_text_over_the_limit_passes() -> None:
 def test_other_words_than_an_answer_do_not_wait_for_a_prompt_without_one() -> None:
     for last, waits in (([], False), (["You are welcome."], True)):
         late = Late(transcript("> mend it", "It is mended.", "> thanks", *last), "> mend it", ours=True)
-        assert late.outcome(GREETING) == ([] if waits else expected([GREETING]))
-        assert late.rest() == (expected([GREETING]) if waits else [])
+        assert late.outcome(GREETING) == ([] if waits else expand_all([GREETING]))
+        assert late.rest() == (expand_all([GREETING]) if waits else [])
 
 
 def test_a_user_message_that_the_agent_repeats_is_dropped_also_before_new_words() -> None:
     late = Late(transcript("> mend it"), "> mend it", ours=False)
-    assert late.outcome("> mend it", GREETING) == expected([GREETING])
-    assert list_new(late.comparison) == expected([GREETING])
+    assert late.outcome("> mend it", GREETING) == expand_all([GREETING])
+    assert list_new(late.comparison) == expand_all([GREETING])
 
 
 # In the turn after the answer.
@@ -366,14 +366,14 @@ class Turn:
     def outcome(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
         """What is sent to the client at once, and what is recorded."""
         updates = map(expand, said)
-        return _parted(
+        return _split_sent(
             out
             for update in updates
             for out in self.replay.add(line(update), update, self.prompts, expects_replay=self.loading)
         )
 
     def rest(self) -> tuple[list[Update], list[Update]]:
-        return _parted(self.replay.release())
+        return _split_sent(self.replay.release())
 
     def all(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
         """What is sent and what is recorded until the turn is over."""
@@ -381,7 +381,7 @@ class Turn:
         return [*sent, *more], [*recorded, *late]
 
 
-def _parted(lines: Iterable[SortedLine]) -> tuple[list[Update], list[Update]]:
+def _split_sent(lines: Iterable[SortedLine]) -> tuple[list[Update], list[Update]]:
     found = list(lines)
     return updates(each.line for each in found if each.is_sent), updates(
         each.line for each in found if each.is_recorded
@@ -389,7 +389,7 @@ def _parted(lines: Iterable[SortedLine]) -> tuple[list[Update], list[Update]]:
 
 
 def both(*said: str | Update) -> tuple[list[Update], list[Update]]:
-    return expected(said), expected(said)
+    return expand_all(said), expand_all(said)
 
 
 @pytest.mark.parametrize("before", [[], TALK])
@@ -433,7 +433,7 @@ def test_a_known_call_and_known_words_are_sent_and_recorded_if_no_user_message_p
 
 def test_the_end_of_a_turn_that_a_replay_has_begun_is_sent_and_recorded_only_if_no_user_message_follows() -> None:
     turn = Turn(transcript(*TALK), *TALK[:1])
-    assert turn.outcome(TALK[1]) == (expected(TALK[1:2]), [])
+    assert turn.outcome(TALK[1]) == (expand_all(TALK[1:2]), [])
     assert turn.outcome(*TWO) == both()
     assert turn.all("As you like.") == both("As you like.")
     turn = Turn(transcript(*TALK), *TALK[:1])
@@ -446,9 +446,9 @@ def test_a_replay_that_runs_into_a_turn_is_not_recorded_again(number: int, ours:
     turn = Turn(transcript(*TALK), *TALK[:number], ours=ours)
     said = ["> go on", "As you like."]
     sent, recorded = turn.all(*TALK[number:], *said)
-    assert recorded == expected(said)
+    assert recorded == expand_all(said)
     rest_of_turn = TALK[number:][: number % 2]  # nothing proves before a user message that it is not the answer
-    assert sent == expected([*(rest_of_turn if ours else TALK[number:]), *said])
+    assert sent == expand_all([*(rest_of_turn if ours else TALK[number:]), *said])
 
 
 @pytest.mark.parametrize("before", [[], TALK])
@@ -480,7 +480,7 @@ def test_a_replay_in_a_turn_has_the_words_of_a_prompt_that_waits_if_the_turns_ow
     said: list[str | Update] = ["> go on", "It goes on, all of it."]
     past = transcript(*said, "> mend it", *([user("mend it")] if is_echoed else []), answered=False)
     turn = Turn(past, prompts=["go on"], ours=False, loading=True)
-    assert turn.all(*said) == (expected(said), expected([] if is_echoed else said))
+    assert turn.all(*said) == (expand_all(said), expand_all([] if is_echoed else said))
     assert turn.prompts == (["goon"] if is_echoed else [])
 
 
@@ -522,7 +522,7 @@ def test_a_first_prompt_with_which_an_open_one_begins_is_the_past_unless_the_res
 @pytest.mark.parametrize("before", [[], GO, [*GO, "> and", "Yes."]])
 def test_an_echo_that_comes_in_pieces_and_begins_like_the_first_prompt_is_new(before: list[str | Update]) -> None:
     turn = Turn(transcript(*GO, "> and", "Yes."), prompts=["goon"])
-    assert turn.outcome(*before, user("go"), user(" on"), "Well.")[1] == expected([user("go"), user(" on"), "Well."])
+    assert turn.outcome(*before, user("go"), user(" on"), "Well.")[1] == expand_all([user("go"), user(" on"), "Well."])
     assert turn.prompts == []
 
 
@@ -566,7 +566,7 @@ def test_a_plan_or_a_known_thought_that_begins_the_turn_is_sent_and_recorded_wit
 ) -> None:
     turn = Turn(transcript("> mend it", "~ hm hm", *TALK[1:]), *before)
     said = [PLAN, "~ hm hm", *([following] if following is not None else [])]
-    assert turn.outcome(*said)[0] == expected(said)
+    assert turn.outcome(*said)[0] == expand_all(said)
     turn = Turn(transcript("> mend it", "~ hm hm", *TALK[1:]), *before)
     assert turn.all(*said) == both(*said)
 
@@ -576,12 +576,12 @@ def test_a_plan_or_a_known_thought_that_begins_the_turn_is_sent_and_recorded_wit
 def test_a_replay_that_the_agent_is_asked_for_may_begin_anywhere(past: list[str | Update], *, loading: bool) -> None:
     turn = Turn(transcript("> /status", "All is well.", *past), prompts=(), ours=False, loading=loading)
     _, recorded = turn.all(*past, "As you like.")
-    assert recorded == (expected(["As you like."]) if loading else expected([*past, "As you like."]))
+    assert recorded == (expand_all(["As you like."]) if loading else expand_all([*past, "As you like."]))
 
 
 def test_a_user_message_of_such_a_replay_is_known_whatever_follows_the_answer() -> None:
     turn = Turn(transcript("> mend it", "It is mended.", answered=False), prompts=(), ours=False, loading=True)
-    assert turn.outcome("> mend it") == (expected(["> mend it"]), [])
+    assert turn.outcome("> mend it") == (expand_all(["> mend it"]), [])
     turn.loading = False
     assert turn.all(GREETING) == both(GREETING)
 
@@ -591,16 +591,16 @@ def test_a_replay_that_the_agent_is_asked_for_may_lack_what_it_has_said_outside_
     words = [{**said[1], "content": {"type": "text", "text": each}} for each in ("It is ", "mended.")]
     turn = Turn(transcript("> mend it", *said, answered=False), prompts=(), ours=False, loading=True)
     replay: list[str | Update] = ["> mend it", *words]
-    assert turn.all(*replay, GREETING) == (expected([*replay, GREETING]), expected([GREETING]))
+    assert turn.all(*replay, GREETING) == (expand_all([*replay, GREETING]), expand_all([GREETING]))
     joined = transcript("> mend it", "It is mended.", "Hello!", answered=False)
     turn = Turn(joined, prompts=(), ours=False, loading=True)
-    assert turn.all(*replay, GREETING) == (expected([*replay, GREETING]), expected([GREETING]))
+    assert turn.all(*replay, GREETING) == (expand_all([*replay, GREETING]), expand_all([GREETING]))
 
 
 def test_words_before_the_first_prompt_begin_a_replay_that_the_agent_is_asked_for() -> None:
     for behind, recorded in (["> mend it"], []), (["Something else."], [GREETING, "Something else."]):
         turn = Turn(transcript(GREETING, "> mend it", answered=False), prompts=(), ours=False, loading=True)
-        assert turn.all(GREETING, *behind) == (expected([GREETING, *behind]), expected(recorded))
+        assert turn.all(GREETING, *behind) == (expand_all([GREETING, *behind]), expand_all(recorded))
 
 
 def test_calls_with_new_ids_are_known_by_their_titles_in_a_replay_that_the_agent_is_asked_for() -> None:
@@ -609,15 +609,15 @@ def test_calls_with_new_ids_are_known_by_their_titles_in_a_replay_that_the_agent
     for loading in (False, True):
         turn = Turn(transcript(*past), prompts=(), ours=False, loading=loading)
         sent, recorded = turn.all(*replay, call("9", "look"))
-        assert sent == expected([*replay, call("9", "look")])
-        assert recorded == expected([call("9", "look")] if loading else [*replay, call("9", "look")])
+        assert sent == expand_all([*replay, call("9", "look")])
+        assert recorded == expand_all([call("9", "look")] if loading else [*replay, call("9", "look")])
 
 
 def test_calls_with_new_ids_are_known_by_their_titles_before_the_running_turn() -> None:
     past = transcript("> look", call("1", "look"), "> again", call("2", "look"), answered=False)
     turn = Turn(past, prompts=(), ours=False)
     replay: list[str | Update] = ["> look", call("7", "look"), "> again", call("8", "look")]
-    assert turn.all(*replay) == (expected(replay), expected(replay[2:])), "a turn may call a tool again"
+    assert turn.all(*replay) == (expand_all(replay), expand_all(replay[2:])), "a turn may call a tool again"
 
 
 def test_updates_over_the_limit_do_not_wait() -> None:
@@ -633,18 +633,18 @@ def test_updates_over_the_limit_do_not_wait() -> None:
 )
 def test_nothing_is_lost_doubled_or_reordered(said: list[str], number: int, ours: bool) -> None:
     sent, recorded = Turn(transcript(*TALK), *TALK[:number], ours=ours).all(*said)
-    left = iter(expected(said))
+    left = iter(expand_all(said))
     assert all(each in left for each in sent), "in order, each at most once"
-    assert ours or sent == expected(said)
+    assert ours or sent == expand_all(said)
     left = iter(sent)
     assert all(each in left for each in recorded), "what is recorded was sent"
     if not any(each in TALK[::2] for each in said):
-        assert sent == expected(said), "no user message proves a replay"
+        assert sent == expand_all(said), "no user message proves a replay"
     late = Late(transcript(*TALK), *TALK[:number], ours=True)
     passed = [*late.outcome(*said), *late.rest()]
-    left = iter(expected(said))
+    left = iter(expand_all(said))
     assert all(each in left for each in passed), "in order, each at most once"
-    recorded = [each for each in list_new(late.comparison) if each["sessionUpdate"] == "agent_message_chunk"]
+    recorded = [update for update in list_new(late.comparison) if update["sessionUpdate"] == "agent_message_chunk"]
     assert all(each in passed for each in recorded), "what is recorded was shown"
 
 
@@ -675,7 +675,7 @@ def test_what_a_cut_turn_adds_to_its_last_thought_is_shown(past: list[str], earl
 
 def test_behind_the_agents_replay_the_last_thought_of_a_cut_turn_is_shown_as_it_comes() -> None:
     late = Late(transcript(*BEGUN, answered=False), *BEGUN[:-1], ours=False)
-    said = expected(["~ I think about it.", TWO[1]])
+    said = expand_all(["~ I think about it.", TWO[1]])
     assert [*late.outcome(*said), *late.rest()] == said
     assert list_new(late.comparison, is_open_elsewhere=False) == [thought(" about it."), said[1]]
 

@@ -25,7 +25,7 @@ CALL: dict[str, Any] = {"sessionUpdate": "tool_call", "toolCallId": "c1", "title
 
 def lines(updates: list[dict[str, Any]]) -> list[bytes]:
     params = ({"sessionId": "s1", "update": update} for update in updates)
-    return [json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": each}).encode() for each in params]
+    return [json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": param}).encode() for param in params]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_replay_continues_one_if_it_has_all_of_it_and_more(
 def test_what_comes_before_the_beginning_is_the_rest_of_an_earlier_replay(
     begins: list[dict[str, Any]], sent: list[dict[str, Any]], rest: int
 ) -> None:
-    replay = [(each, True) for each in lines(sent)]
+    replay = [(line, True) for line in lines(sent)]
     assert count_rest(replay, b"".join(lines(begins))) == rest
     assert order_replay(replay, b"".join(lines(begins))) == [*replay[rest:], *replay[:rest]]
 
@@ -112,13 +112,13 @@ AGAIN = [*FIRST, CALL, *FIRST]
     ],
 )
 def test_the_last_of_several_replays_is_found(before: list[dict[str, Any]], last: list[dict[str, Any]]) -> None:
-    replays = [(each, False) for each in lines([*before, *last])]
+    replays = [(line, False) for line in lines([*before, *last])]
     assert find_last_replay(replays) == replays[len(before) :]
 
 
 @given(st.lists(st.sampled_from("ab"), max_size=12))
 def test_the_longest_end_that_came_just_before_is_the_last_replay(said: list[str]) -> None:
-    replays = [(each, False) for each in lines([update for each in said for update in replay_of(each)])]
+    replays = [(line, False) for line in lines([update for line in said for update in replay_of(line)])]
     begins = [at for at, each in enumerate(said) if each == said[0]][1:] if said else []
     twice = [at for at in begins if said[max(0, 2 * at - len(said)) : at] == said[at:]]
     assert find_last_replay(replays) == replays[(twice or begins[-1:] or [0])[0] :]
@@ -141,7 +141,7 @@ class Counted:
 
 def test_each_line_is_compared_a_few_times_however_often_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("acp_proxy.comparison.repeated_replays._read_without_ids", Counted)
-    many = [(each, False) for each in lines(replay_of("again") * 2_000 + replay_of("and the end"))]
+    many = [(line, False) for line in lines(replay_of("again") * 2_000 + replay_of("and the end"))]
     assert len(find_last_replay(many)) == 2
     assert Counted.comparisons < 4 * len(many)
 

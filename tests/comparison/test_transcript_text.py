@@ -19,7 +19,7 @@ from acp_proxy.comparison.transcript_text import (
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.file_format import Entry
 from fuzz import growth
-from tests.comparison.telling import (
+from tests.comparison.short_forms import (
     Update,
     agent,
     answer,
@@ -271,7 +271,7 @@ def test_a_conversation_is_unfinished_if_its_last_prompt_has_no_answer(
 
 
 def of_run(run: str, *entries: Entry) -> list[Entry]:
-    return [replace(each, run=run) for each in entries]
+    return [replace(entry, run=run) for entry in entries]
 
 
 def test_the_calls_of_a_window_that_ended_before_another_did_are_over() -> None:

@@ -21,7 +21,7 @@ CLOSING = "\n\nThis conversation continues in a new session of the agent, which 
 ANSWERS: dict[str, Any] = {"turns": [[say("This is my answer.")]]}
 
 
-def recorded(
+def record_session(
     proxied: Proxied, *prompts: str, script: Any = None, agent: Sequence[str] = NOTHING
 ) -> tuple[str, Updates]:
     """Record a session of an agent that then ends. The session's id, and the updates that the editor saw."""
@@ -35,7 +35,7 @@ def recorded(
     return session, seen
 
 
-def remembered(proxied: Proxied) -> list[dict[str, Any]]:
+def read_memory(proxied: Proxied) -> list[dict[str, Any]]:
     """The agent's sessions, the oldest first."""
     sessions: list[dict[str, Any]] = [json.loads(path.read_text()) for path in proxied.memory.glob("*.json")]
     return sorted(sessions, key=lambda one: str(one["updated_at"]))
@@ -43,8 +43,8 @@ def remembered(proxied: Proxied) -> list[dict[str, Any]]:
 
 def given(proxied: Proxied, session: str) -> list[str]:
     """The prompts that the agent got in sessions other than the editor's."""
-    others = [one for one in remembered(proxied) if one["id"] != session]
-    return [exchange["prompt"] for one in others for exchange in one["exchanges"]]
+    others = [one for one in read_memory(proxied) if one["id"] != session]
+    return [exchange["prompt"] for other in others for exchange in other["exchanges"]]
 
 
 def user_words(path: Path) -> list[str]:
@@ -75,12 +75,12 @@ LISTS = ("--capabilities", "load,list,delete")
 
 def continued(proxied: Proxied) -> tuple[str, str, Updates]:
     """A session that was handed over in a second process: its id, the agent's new one, and what the editor saw."""
-    session, seen = recorded(proxied, "mend it", script=ANSWERS, agent=LISTS)
+    session, seen = record_session(proxied, "mend it", script=ANSWERS, agent=LISTS)
     with proxied.start(refusing("session/load", UNKNOWN[0]) | ANSWERS, agent=LISTS) as editor:
         editor.load(session)
         seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "go on"}}]
         seen += editor.prompt(session, "go on")
         assert [(row["sessionId"], row["title"]) for row in editor.sessions()] == [(session, "mend it")]
         assert editor.end() == 0
-    [new] = [one["id"] for one in remembered(proxied) if one["id"] != session]
+    [new] = [one["id"] for one in read_memory(proxied) if one["id"] != session]
     return session, new, seen

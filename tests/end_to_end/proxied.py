@@ -120,11 +120,11 @@ class Editor(Client):
         return listed
 
     def list_ids(self, **params: Any) -> list[str]:
-        return [one["sessionId"] for one in self.sessions(**params)]
+        return [session["sessionId"] for session in self.sessions(**params)]
 
     def answers_to(self, request_id: Any) -> list[dict[str, Any]]:
         """Every answer to a request; there should be one."""
-        return [one for one in self.messages() if one.get("id") == request_id and "method" not in one]
+        return [message for message in self.messages() if message.get("id") == request_id and "method" not in message]
 
     def place(self, session: str) -> dict[str, Any]:
         """The params of a load or resume."""
@@ -278,9 +278,9 @@ def load_anew(
 ) -> list[tuple[str, str]]:
     """Load a session with a new proxy and a new agent. What the editor shows: of what kind, and the text."""
     with proxied.start(script, agent=agent, options=("--replay", mode)) as editor:
-        shown = list_items(conversation(editor.load(session).updates))
+        items = list_items(conversation(editor.load(session).updates))
         assert editor.end() == 0
-    return [(item.kind, item.text) for item in shown]
+    return [(item.kind, item.text) for item in items]
 
 
 def is_update_of(message: Any, session: str) -> bool:
@@ -309,7 +309,7 @@ def texts(updates: Updates, kind: str = "agent_message_chunk") -> list[str]:
 
 def list_said(updates: Updates) -> list[tuple[str, str]]:
     """Who said what, as a user sees it."""
-    return [(one.kind, one.text) for one in list_items(updates)]
+    return [(item.kind, item.text) for item in list_items(updates)]
 
 
 def list_replayed(turn: Updates) -> list[ShownItem]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from acp_proxy.protocol import timestamps
 from tests import forked
-from tests.cli.commands import printed
+from tests.cli.commands import get_stdout
 from tests.end_to_end.proxied import NOT_FOUND, PROXY, Editor, Proxied, conversation, texts
 from tests.stored import WholeStore
 from tests.tools.adopt.listing_agent import ListingAgent, entry, replay_of
@@ -71,10 +71,10 @@ main()
 
 def adopt(store: Path, command: list[str], *options: str, by: tuple[str, ...] = PROXY) -> str:
     words = [*by, "sessions", "adopt", "--store", str(store), "--yes", *options, "--", *command]
-    done = forked.run(words, text=True, timeout=SECONDS)
-    printed = [line for line in done.stderr.splitlines() if not line.startswith("Some agents list only those of")]
-    assert (done.returncode, printed) == (0, [])
-    return str(done.stdout)
+    result = forked.run(words, text=True, timeout=SECONDS)
+    printed = [line for line in result.stderr.splitlines() if not line.startswith("Some agents list only those of")]
+    assert (result.returncode, printed) == (0, [])
+    return str(result.stdout)
 
 
 def record_without_proxy(proxied: Proxied, *prompts: str, script: str | Mapping[str, Any] | None = None) -> str:
@@ -101,7 +101,7 @@ def test_an_adopted_session_is_listed_loaded_continued_and_deleted_like_any_othe
     store = WholeStore(proxied.store)
     [row] = [row for row in store.list_all() if row.session_id == session]
     assert (row.title, row.prompt_count) == ("first", 3)
-    turns = json.loads(printed(store, "export", session, "--format", "json"))["turns"]
+    turns = json.loads(get_stdout(store, "export", session, "--format", "json"))["turns"]
     assert [turn["startedAt"] < since for turn in turns] == [True, True, False]
     assert adopt(proxied.store, proxied.bare_agent(agent=ALL)).endswith(": 0 adopted, 2 here already\n")
     with proxied.start(agent=ALL) as editor:
@@ -147,6 +147,6 @@ def test_adopt_sends_nothing_to_anyone_but_the_agent(proxied: Proxied) -> None:
 def test_the_watch_sees_a_socket_and_a_file(tmp_path: Path) -> None:
     source = WATCHED.partition("from acp_proxy")[0] + "import socket; socket.socket().close(); open(sys.argv[5], 'w')"
     words = [sys.executable, "-c", source, "1", "2", "3", "/store", str(tmp_path / "file")]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=True)
-    assert "SOCKET socket.__new__" in done.stderr
-    assert "WROTE" in done.stderr
+    result = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=True)
+    assert "SOCKET socket.__new__" in result.stderr
+    assert "WROTE" in result.stderr

@@ -100,7 +100,7 @@ def by_hand(store: Path, *options: str) -> ByHand:
 
 def proxies_of(editor: Editor) -> list[psutil.Process]:
     """The running ``acp-proxy chain`` processes, the first in the chain first."""
-    found = [each for each in psutil.Process(editor.pid).children() if "chain" in each.cmdline()]
+    found = [child for child in psutil.Process(editor.pid).children() if "chain" in child.cmdline()]
     return sorted(found, key=lambda process: (process.create_time(), process.pid))
 
 
@@ -138,7 +138,7 @@ def test_two_of_us_with_stores_of_their_own_both_record(chained: Chained) -> Non
     chained.recorded("mend it")
     stores = [chained.store, chained.base / "store-1"][: chained.count]
     transcripts = [
-        [each for each in store.glob("transcripts/*/*.jsonl") if each.name != "state.jsonl"] for store in stores
+        [path for path in store.glob("transcripts/*/*.jsonl") if path.name != "state.jsonl"] for store in stores
     ]
     assert [len(found) for found in transcripts] == [1] * chained.count
 
@@ -291,7 +291,7 @@ def test_an_agent_is_known_by_its_name_since_its_command_is_not(
         conductor.send({"jsonrpc": "2.0", "id": passed["id"], "result": {"sessionId": "s"}})
         conductor.wait_for_result(opened)
         prompted = conductor.start_request("session/prompt", {"sessionId": "s", "prompt": []})
-        conductor.wait_for(lambda one: one.get("params", {}).get("method") == "session/prompt")
+        conductor.wait_for(lambda message: message.get("params", {}).get("method") == "session/prompt")
         conductor.close_stdin()
         assert conductor.wait() == 0
         said = conductor.wait_for_answer(prompted)["error"]["message"]

@@ -8,8 +8,8 @@ import pytest
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.demo.display import ShownItem, list_items
 from acp_proxy.transcript.record_text import ATTACHED, END, INTRODUCTION
-from tests.cli.commands import invoke, printed
-from tests.end_to_end.handovers import CLOSING, NOTHING, given, notes, recorded, remembered
+from tests.cli.commands import get_stdout, invoke
+from tests.end_to_end.handovers import CLOSING, NOTHING, given, notes, read_memory, record_session
 from tests.end_to_end.proxied import (
     NOT_FOUND,
     Editor,
@@ -40,7 +40,7 @@ class Second(Proxied):
         super().__init__(first.base / "second")
         self.store, self.project = first.store, first.project
 
-    def opened(self, agent: tuple[str, ...], script: Any = ANSWERS, *options: str) -> Editor:
+    def open_second(self, agent: tuple[str, ...], script: Any = ANSWERS, *options: str) -> Editor:
         return self.start(script, agent=("--name", "beta", *agent), options=options)
 
 
@@ -51,7 +51,7 @@ def second(proxied: Proxied) -> Iterator[Second]:
     place.close()
 
 
-def copied(proxied: Proxied, second: Second, session: str) -> str:
+def copy_session(proxied: Proxied, second: Second, session: str) -> str:
     """Copy a session to the second agent, which has no folder yet. The copy's id."""
     agent = second.bare_agent(agent=("--name", "beta"))
     words = ["sessions", "continue", "--store", str(proxied.store), session, "--", *agent]
@@ -61,15 +61,15 @@ def copied(proxied: Proxied, second: Second, session: str) -> str:
 
 
 def ids(editor: Editor) -> list[str]:
-    return [one["sessionId"] for one in editor.sessions(cwd=str(editor.project))]
+    return [session["sessionId"] for session in editor.sessions(cwd=str(editor.project))]
 
 
 @pytest.mark.parametrize("agent", KINDS)
 def test_a_session_continues_with_another_agent(proxied: Proxied, second: Second, agent: tuple[str, ...]) -> None:
-    session, seen = recorded(proxied, "mend it", "and the other?")
+    session, seen = record_session(proxied, "mend it", "and the other?")
     before = proxied.transcript(session).read_bytes()
-    copy = copied(proxied, second, session)
-    with second.opened(agent) as editor:
+    copy = copy_session(proxied, second, session)
+    with second.open_second(agent) as editor:
         [row] = editor.sessions()
         assert (row["sessionId"], row["title"], row["cwd"]) == (copy, "mend it", str(proxied.project))
         loaded = editor.load(copy)
@@ -87,13 +87,13 @@ def test_a_session_continues_with_another_agent(proxied: Proxied, second: Second
 
 @pytest.mark.parametrize("agent", [KINDS[0], KINDS[2], OFFERS_ALL])
 def test_a_copy_is_one_session_for_later_processes(proxied: Proxied, second: Second, agent: tuple[str, ...]) -> None:
-    session, _ = recorded(proxied, "mend it", script=ANSWERS)
-    copy = copied(proxied, second, session)
-    with second.opened(agent) as editor:
+    session, _ = record_session(proxied, "mend it", script=ANSWERS)
+    copy = copy_session(proxied, second, session)
+    with second.open_second(agent) as editor:
         editor.load(copy)
         editor.prompt(copy, "go on")
         assert editor.end() == 0
-    with second.opened(agent) as editor:
+    with second.open_second(agent) as editor:
         assert ids(editor) == [copy]
         loaded = editor.load(copy)
         said = [(item.kind, item.text) for item in list_items(loaded.updates) if item.text != CLOSING]
@@ -102,16 +102,16 @@ def test_a_copy_is_one_session_for_later_processes(proxied: Proxied, second: Sec
         editor.prompt(copy, "and on")
         assert ids(editor) == [copy]
         assert editor.end() == 0
-    prompts = [exchange["prompt"] for one in remembered(second) for exchange in one["exchanges"]]
+    prompts = [exchange["prompt"] for one in read_memory(second) for exchange in one["exchanges"]]
     assert [words.splitlines()[-1] for words in prompts] == ["go on", "and on"]
     [note] = [entry["note"] for entry in entries(proxied.transcript(copy)) if "continued" in str(entry.get("note"))]
     assert (note["type"], note["session"]) == ("continued", session)
 
 
 def test_a_resume_of_a_copy_hands_it_over_without_a_replay(proxied: Proxied, second: Second) -> None:
-    session, _ = recorded(proxied, "mend it")
-    copy = copied(proxied, second, session)
-    with second.opened(OFFERS_ALL) as editor:
+    session, _ = record_session(proxied, "mend it")
+    copy = copy_session(proxied, second, session)
+    with second.open_second(OFFERS_ALL) as editor:
         since = editor.count_lines()
         editor.request("session/resume", editor.place(copy))
         assert texts(editor.list_updates(copy, since)) == [CLOSING]
@@ -121,29 +121,29 @@ def test_a_resume_of_a_copy_hands_it_over_without_a_replay(proxied: Proxied, sec
 
 
 def test_copies_join_the_first_page_of_the_agents_list_by_time(proxied: Proxied, second: Second) -> None:
-    session, _ = recorded(proxied, "mend it")
+    session, _ = record_session(proxied, "mend it")
     old = {"sessionId": "old", "cwd": str(proxied.project), "updatedAt": "2001-01-01T00:00:00Z"}
     new = {"sessionId": "new", "cwd": str(proxied.project), "updatedAt": "2999-01-01T00:00:00Z"}
     page = {"sessions": [new, old], "nextCursor": "more"}
     lists = ANSWERS | {"methods": {"session/list": {"result": page}}}
-    copy = copied(proxied, second, session)
-    with second.opened(OFFERS_ALL, lists) as editor:
+    copy = copy_session(proxied, second, session)
+    with second.open_second(OFFERS_ALL, lists) as editor:
         first = editor.request("session/list", {})
-        assert [one["sessionId"] for one in first["sessions"]] == ["new", copy, "old"]
+        assert [row["sessionId"] for row in first["sessions"]] == ["new", copy, "old"]
         assert first["nextCursor"] == "more"
         further = editor.request("session/list", {"cursor": "more"})
-        assert [one["sessionId"] for one in further["sessions"]] == ["new", "old"]
+        assert [row["sessionId"] for row in further["sessions"]] == ["new", "old"]
         elsewhere = editor.request("session/list", {"cwd": "/elsewhere"})
-        assert [one["sessionId"] for one in elsewhere["sessions"]] == ["new", "old"]
+        assert [row["sessionId"] for row in elsewhere["sessions"]] == ["new", "old"]
 
 
 @pytest.mark.parametrize("options", [("--list", "agent"), ("--no-synthesize",), ("--handover", "never")])
 def test_copies_do_not_join_a_list_from_which_they_cannot_be_opened(
     proxied: Proxied, second: Second, options: tuple[str, ...]
 ) -> None:
-    session, _ = recorded(proxied, "mend it")
-    copied(proxied, second, session)
-    with second.opened(OFFERS_ALL, ANSWERS, *options) as editor:
+    session, _ = record_session(proxied, "mend it")
+    copy_session(proxied, second, session)
+    with second.open_second(OFFERS_ALL, ANSWERS, *options) as editor:
         assert ids(editor) == []
 
 
@@ -151,9 +151,9 @@ def test_copies_do_not_join_a_list_from_which_they_cannot_be_opened(
 def test_a_deleted_copy_is_gone_and_the_original_stays(
     proxied: Proxied, second: Second, agent: tuple[str, ...]
 ) -> None:
-    session, _ = recorded(proxied, "mend it")
-    copy = copied(proxied, second, session)
-    with second.opened(agent) as editor:
+    session, _ = record_session(proxied, "mend it")
+    copy = copy_session(proxied, second, session)
+    with second.open_second(agent) as editor:
         editor.load(copy)
         editor.prompt(copy, "go on")
         editor.request("session/delete", {"sessionId": copy})
@@ -163,14 +163,14 @@ def test_a_deleted_copy_is_gone_and_the_original_stays(
 
 
 def test_a_copy_of_a_copy_goes_back_to_the_first_agent(proxied: Proxied, second: Second) -> None:
-    session, _ = recorded(proxied, "mend it", script=ANSWERS)
-    copy = copied(proxied, second, session)
-    with second.opened(OFFERS_ALL) as editor:
+    session, _ = record_session(proxied, "mend it", script=ANSWERS)
+    copy = copy_session(proxied, second, session)
+    with second.open_second(OFFERS_ALL) as editor:
         editor.load(copy)
         editor.prompt(copy, "go on")
         assert editor.end() == 0
     store = ProxyStore(proxied.store)
-    back = printed(store, "continue", copy, "--with", "acp-proxy-demo-agent").strip()
+    back = get_stdout(store, "continue", copy, "--with", "acp-proxy-demo-agent").strip()
     with proxied.start(ANSWERS, agent=("--capabilities", "load,list")) as editor:
         assert sorted(ids(editor)) == sorted([session, back])
         loaded = editor.load(back)
@@ -178,17 +178,17 @@ def test_a_copy_of_a_copy_goes_back_to_the_first_agent(proxied: Proxied, second:
         assert said == ["mend it", "go on"]
         editor.prompt(back, "and back")
         assert editor.end() == 0
-    assert "> go on" in remembered(proxied)[-1]["exchanges"][-1]["prompt"]
+    assert "> go on" in read_memory(proxied)[-1]["exchanges"][-1]["prompt"]
 
 
 def test_a_long_session_is_copied_whole(proxied: Proxied, second: Second) -> None:
     long = {"turns": [[say("x" * 700_000), say("y" * 700_000)]]}
-    session, _ = recorded(proxied, "tell me much", script=long)
-    copy = copied(proxied, second, session)
+    session, _ = record_session(proxied, "tell me much", script=long)
+    copy = copy_session(proxied, second, session)
     original, its = proxied.transcript(session).read_bytes(), proxied.transcript(copy).read_bytes()
     assert original.split(b"\n", 1)[1] in its
     assert notes(proxied.transcript(copy), "continued")[0]["agent"].startswith("acp-proxy-demo-agent")
-    with second.opened(KINDS[0]) as editor:
+    with second.open_second(KINDS[0]) as editor:
         assert len("".join(texts(editor.load(copy).updates))) == 1_400_000 + len(CLOSING)
 
 
@@ -198,8 +198,8 @@ def test_images_follow_the_record_and_their_echo_is_not_shown(proxied: Proxied, 
         session = editor.new_session()
         editor.request("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "look"}, image]})
         assert editor.end() == 0
-    copy = copied(proxied, second, session)
-    with second.opened(KINDS[0], {"turns": [[{"echo_prompt": True}]]}) as editor:
+    copy = copy_session(proxied, second, session)
+    with second.open_second(KINDS[0], {"turns": [[{"echo_prompt": True}]]}) as editor:
         editor.load(copy)
         heard = [update["content"] for update in conversation(editor.prompt(copy, "go on"))]
         assert heard == [{"type": "text", "text": "go on"}]
@@ -209,9 +209,9 @@ def test_images_follow_the_record_and_their_echo_is_not_shown(proxied: Proxied, 
 
 
 def test_the_size_of_the_record_can_be_limited(proxied: Proxied, second: Second) -> None:
-    session, _ = recorded(proxied, "x" * 5000, "and the other?", script=ANSWERS)
-    copy = copied(proxied, second, session)
-    with second.opened(KINDS[0], ANSWERS, "--record-size", "1024") as editor:
+    session, _ = record_session(proxied, "x" * 5000, "and the other?", script=ANSWERS)
+    copy = copy_session(proxied, second, session)
+    with second.open_second(KINDS[0], ANSWERS, "--record-size", "1024") as editor:
         editor.load(copy)
         editor.prompt(copy, "go on")
     [record] = given(second, session)
@@ -231,8 +231,8 @@ ALSO = ("--also-list", "acp-proxy-demo-agent")
 def test_a_session_of_another_agent_is_listed_shown_and_continued(
     proxied: Proxied, second: Second, agent: tuple[str, ...], also: str
 ) -> None:
-    session, seen = recorded(proxied, "mend it", "and the other?")
-    with second.opened(agent, ANSWERS, "--also-list", also) as editor:
+    session, seen = record_session(proxied, "mend it", "and the other?")
+    with second.open_second(agent, ANSWERS, "--also-list", also) as editor:
         [row] = editor.sessions(cwd=str(proxied.project))
         assert ("no agent called 'nobody' has a recorded session" in editor.read_stderr()) == also.startswith("nobody")
         id = row["sessionId"]
@@ -257,7 +257,7 @@ def test_a_session_of_another_agent_is_listed_shown_and_continued(
         "replay",
         "handover",
     ]
-    with second.opened(agent, ANSWERS, "--also-list", also) as editor:
+    with second.open_second(agent, ANSWERS, "--also-list", also) as editor:
         assert ids(editor) == [id]
         said = [item.text for item in list_items(editor.load(id).updates) if item.kind == "user"]
         assert said == ["mend it", "and the other?", "go on"]
@@ -267,8 +267,8 @@ def test_a_session_of_another_agent_is_listed_shown_and_continued(
 def test_a_row_that_was_only_opened_leaves_nothing_behind(
     proxied: Proxied, second: Second, agent: tuple[str, ...]
 ) -> None:
-    session, _ = recorded(proxied, "mend it")
-    with second.opened(agent, ANSWERS, *ALSO) as editor:
+    session, _ = record_session(proxied, "mend it")
+    with second.open_second(agent, ANSWERS, *ALSO) as editor:
         [id] = ids(editor)
         editor.load(id)
         editor.load(id)
@@ -279,14 +279,14 @@ def test_a_row_that_was_only_opened_leaves_nothing_behind(
 
 @pytest.mark.parametrize("agent", [KINDS[0], OFFERS_ALL])
 def test_a_deleted_row_is_hidden_here_only(proxied: Proxied, second: Second, agent: tuple[str, ...]) -> None:
-    session, _ = recorded(proxied, "mend it")
-    with second.opened(agent, ANSWERS, *ALSO) as editor:
+    session, _ = record_session(proxied, "mend it")
+    with second.open_second(agent, ANSWERS, *ALSO) as editor:
         [id] = ids(editor)
         editor.request("session/delete", {"sessionId": id})
         assert ids(editor) == []
         assert editor.load(id).answer["error"]["code"] == NOT_FOUND
         assert editor.end() == 0
-    with second.opened(agent, ANSWERS, *ALSO) as editor:
+    with second.open_second(agent, ANSWERS, *ALSO) as editor:
         assert ids(editor) == []
     assert proxied.transcript(session).exists()
     with proxied.start(agent=NOTHING) as editor:
@@ -295,8 +295,8 @@ def test_a_deleted_row_is_hidden_here_only(proxied: Proxied, second: Second, age
 
 @pytest.mark.parametrize("agent", [KINDS[0], OFFERS_ALL])
 def test_a_deleted_copy_does_not_bring_its_row_back(proxied: Proxied, second: Second, agent: tuple[str, ...]) -> None:
-    recorded(proxied, "mend it")
-    with second.opened(agent, ANSWERS, *ALSO) as editor:
+    record_session(proxied, "mend it")
+    with second.open_second(agent, ANSWERS, *ALSO) as editor:
         [id] = ids(editor)
         editor.load(id)
         editor.prompt(id, "go on")
@@ -305,31 +305,31 @@ def test_a_deleted_copy_does_not_bring_its_row_back(proxied: Proxied, second: Se
 
 
 def test_nothing_of_another_agent_is_listed_by_default(proxied: Proxied, second: Second) -> None:
-    recorded(proxied, "mend it")
+    record_session(proxied, "mend it")
     for agent, options in ((NOTHING, ()), (OFFERS_ALL, ()), (NOTHING, (*ALSO, "--load", "agent"))):
-        with second.opened(agent, ANSWERS, *options) as editor:
+        with second.open_second(agent, ANSWERS, *options) as editor:
             assert ids(editor) == []
 
 
 def test_a_copy_that_nobody_continued_is_not_listed_as_another_agents(proxied: Proxied, second: Second) -> None:
-    session, _ = recorded(proxied, "mend it")
-    copy = copied(proxied, second, session)
+    session, _ = record_session(proxied, "mend it")
+    copy = copy_session(proxied, second, session)
     with proxied.start(ANSWERS, agent=NOTHING, options=["--also-list", "all"]) as editor:
         assert ids(editor) == [session]
-    with second.opened(NOTHING, ANSWERS, "--also-list", "all") as editor:
+    with second.open_second(NOTHING, ANSWERS, "--also-list", "all") as editor:
         assert ids(editor) == [copy]
         editor.load(copy)
         editor.prompt(copy, "go on")
         assert editor.end() == 0
     with proxied.start(ANSWERS, agent=NOTHING, options=["--also-list", "all"]) as editor:
-        assert [one["title"] for one in editor.sessions()] == ["mend it · beta", "mend it"]
+        assert [row["title"] for row in editor.sessions()] == ["mend it · beta", "mend it"]
 
 
 def test_two_windows_that_continue_one_row_share_its_copy(proxied: Proxied, second: Second) -> None:
-    recorded(proxied, "mend it")
+    record_session(proxied, "mend it")
     with (
-        second.opened(NOTHING, ANSWERS, *ALSO) as one,
-        second.opened(NOTHING, ANSWERS, *ALSO) as other,
+        second.open_second(NOTHING, ANSWERS, *ALSO) as one,
+        second.open_second(NOTHING, ANSWERS, *ALSO) as other,
     ):
         [id] = ids(one)
         for editor in (one, other):

@@ -24,7 +24,7 @@ def archived_by_id(editor: Editor, **params: Any) -> dict[str, bool]:
     return {row["sessionId"]: row["archived"] for row in editor.sessions(**params)}
 
 
-def refused(editor: Editor, method: str, **params: Any) -> tuple[int, Any]:
+def request_refused(editor: Editor, method: str, **params: Any) -> tuple[int, Any]:
     with pytest.raises(RequestFailed) as failed:
         editor.request(method, params)
     return failed.value.code, failed.value.data
@@ -36,7 +36,7 @@ def test_drafts_are_served_only_on_request(proxied: Proxied, options: list[str])
         capabilities = editor.initialize()["agentCapabilities"]
         assert DRAFTS.isdisjoint(capabilities["sessionCapabilities"])
         for method in ("session/set_title", "session/archive", "session/unarchive", "session/status"):
-            assert refused(editor, method, sessionId="s", title="x")[0] == -32601, "the agent has answered"
+            assert request_refused(editor, method, sessionId="s", title="x")[0] == -32601, "the agent has answered"
 
 
 @pytest.mark.parametrize("agent", [[], WITH_LIST])
@@ -82,7 +82,7 @@ def test_archived_sessions_are_hidden_shown_and_marked(proxied: Proxied, agent: 
         assert archived_by_id(editor) == archived_by_id(editor, archived="exclude") == {kept: False}
         assert archived_by_id(editor, archived="only") == {put_away: True}
         assert archived_by_id(editor, archived="include") == {kept: False, put_away: True}
-        assert refused(editor, "session/list", archived="some")[0] == INVALID_PARAMS
+        assert request_refused(editor, "session/list", archived="some")[0] == INVALID_PARAMS
         assert put_away not in proxied.run("list", "--json")
         assert put_away in proxied.run("list", "--archived", "--json")
         assert editor.end() == 0
@@ -121,7 +121,7 @@ def test_a_session_of_the_agents_list_that_was_not_recorded_can_have_a_title_and
         editor.prompt(session, "mend it")
         assert editor.end() == 0
     with start(proxied, agent=WITH_LIST) as editor:
-        assert refused(editor, "session/archive", sessionId=session)[0] == NOT_FOUND
+        assert request_refused(editor, "session/archive", sessionId=session)[0] == NOT_FOUND
         assert archived_by_id(editor) == {session: False}
         editor.request("session/set_title", {"sessionId": session, "title": "mine"})
         editor.request("session/archive", {"sessionId": session})

@@ -31,7 +31,7 @@ def turn(prompt: str) -> list[tuple[str, str]]:
     return [("user", prompt), ("agent", f"look {prompt}. "), ("agent", f"done {prompt}.")]
 
 
-def replayed(prompt: str) -> list[dict[str, Any]]:
+def make_replay(prompt: str) -> list[dict[str, Any]]:
     return [user(prompt), say(f"look {prompt}. ", "x"), say(f"done {prompt}.", "y")]
 
 
@@ -55,7 +55,7 @@ def record_fork(proxied: Proxied, params: dict[str, Any], *, agent: tuple[str, .
     return made
 
 
-def loaded(
+def load_items(
     proxied: Proxied, session: str, *replay: dict[str, Any], mode: str = "compact", agent: tuple[str, ...] = ()
 ) -> list[tuple[str, str]]:
     return load_anew(proxied, session, script(*replay), mode=mode, agent=(*ABLE, *agent))
@@ -64,14 +64,14 @@ def loaded(
 @pytest.mark.parametrize(("params", "mode"), [(air("b2:segment:1"), "compact"), ({"messageId": "b2"}, "full")])
 def test_the_past_of_a_fork_ends_with_its_message(proxied: Proxied, params: dict[str, Any], mode: str) -> None:
     session = record_fork(proxied, params)
-    assert loaded(proxied, session, mode=mode) == [*turn("one"), *turn("two"), *turn("four")]
+    assert load_items(proxied, session, mode=mode) == [*turn("one"), *turn("two"), *turn("four")]
 
 
 def test_an_agents_own_replay_of_the_fork_lacks_nothing(proxied: Proxied) -> None:
     session = record_fork(proxied, air("b2"))
-    replay = [*replayed("one"), *replayed("two"), *replayed("four")]
+    replay = [*make_replay("one"), *make_replay("two"), *make_replay("four")]
     for _ in range(2):
-        assert loaded(proxied, session, *replay) == [*turn("one"), *turn("two"), *turn("four")]
+        assert load_items(proxied, session, *replay) == [*turn("one"), *turn("two"), *turn("four")]
     assert list_rules(proxied, session) == [5, 5]
 
 
@@ -80,7 +80,7 @@ def test_codex_forks_behind_the_whole_turn_of_the_message(
     proxied: Proxied, agent: tuple[str, ...], messages: int
 ) -> None:
     session = record_fork(proxied, air("a2"), agent=agent)
-    shown = loaded(proxied, session, agent=agent)
+    shown = load_items(proxied, session, agent=agent)
     assert shown == [*turn("one"), *turn("two")[: 1 + messages], *turn("four")]
 
 
@@ -91,8 +91,8 @@ def test_a_fork_of_a_fork_ends_with_its_message_too(proxied: Proxied) -> None:
         second = fork(editor, first, air("b1"))
         editor.prompt(second, "five")
         assert editor.end() == 0
-    assert loaded(proxied, second) == [*turn("one"), *turn("five")]
-    assert loaded(proxied, first) == [*turn("one"), *turn("two"), *turn("four")]
+    assert load_items(proxied, second) == [*turn("one"), *turn("five")]
+    assert load_items(proxied, first) == [*turn("one"), *turn("two"), *turn("four")]
 
 
 UNKNOWN = [air("nobody"), {"_meta": {"other": {"forkPoint": {"turnIndex": 2}}}}]
@@ -107,30 +107,30 @@ def test_a_fork_at_an_unknown_point_begins_with_its_first_replay(proxied: Proxie
         made = fork(editor, session, params)
         assert editor.end() == 0
     for _ in range(2):
-        assert loaded(proxied, made, *replayed("one")) == turn("one")
-    assert loaded(proxied, made) == turn("one")  # now we have it, though the agent has lost it
+        assert load_items(proxied, made, *make_replay("one")) == turn("one")
+    assert load_items(proxied, made) == turn("one")  # now we have it, though the agent has lost it
     assert b"two" not in proxied.transcript(made).read_bytes()
 
 
 @pytest.mark.parametrize("params", UNKNOWN)
 def test_a_fork_at_an_unknown_point_shows_what_the_agent_has(proxied: Proxied, params: dict[str, Any]) -> None:
     session = record_fork(proxied, params)
-    replay = [*replayed("one"), *replayed("four")]
+    replay = [*make_replay("one"), *make_replay("four")]
     for _ in range(2):
-        assert loaded(proxied, session, *replay) == [*turn("one"), *turn("four")]
+        assert load_items(proxied, session, *replay) == [*turn("one"), *turn("four")]
 
 
 def test_an_agent_that_forked_earlier_than_we_could_read_is_believed(proxied: Proxied) -> None:
     session = record_fork(proxied, {})
-    replay = [*replayed("one"), *replayed("four")]
-    assert loaded(proxied, session, *replay) == [*turn("one"), *turn("four")]
+    replay = [*make_replay("one"), *make_replay("four")]
+    assert load_items(proxied, session, *replay) == [*turn("one"), *turn("four")]
     assert list_rules(proxied, session) == [3]
 
 
 def test_an_agent_that_lost_the_whole_past_of_a_fork_is_helped(proxied: Proxied) -> None:
     session = record_fork(proxied, {})
     past = [*turn("one"), *turn("two"), *turn("three"), *turn("four")]
-    assert loaded(proxied, session, *replayed("four")) == past
+    assert load_items(proxied, session, *make_replay("four")) == past
 
 
 def test_a_fork_of_a_session_that_was_handed_over_ends_with_its_message(proxied: Proxied) -> None:
@@ -160,7 +160,7 @@ def test_a_fork_at_a_user_message_as_a_load_named_it_has_what_came_up_to_it(prox
         for prompt in ("one", "two", "three"):
             editor.prompt(session, prompt)
         assert editor.end() == 0
-    replay = [step for word in ("one", "two", "three") for step in replayed(word)]
+    replay = [step for word in ("one", "two", "three") for step in make_replay(word)]
     for step in replay[::3]:
         step["update"]["messageId"] = f"id of {step['update']['content']['text']}"
     known = [step for number, step in enumerate(replay) if number not in lacks]
@@ -168,7 +168,7 @@ def test_a_fork_at_a_user_message_as_a_load_named_it_has_what_came_up_to_it(prox
         with proxied.start(script(*known), agent=ABLE) as editor:
             loaded_updates = conversation(editor.load(session).updates)
             assert editor.end() == 0
-        users = [one["messageId"] for one in loaded_updates if one["sessionUpdate"] == "user_message_chunk"]
+        users = [update["messageId"] for update in loaded_updates if update["sessionUpdate"] == "user_message_chunk"]
         assert users == ["id of one", "id of two", "id of three"]
     notes = [entry["note"] for entry in entries(proxied.transcript(session)) if "note" in entry]
     assert [len(note.get("users", ())) for note in notes if note["type"] == "replay"] == [3, 0]
@@ -177,4 +177,4 @@ def test_a_fork_at_a_user_message_as_a_load_named_it_has_what_came_up_to_it(prox
         made = fork(editor, session, air("id of two"))
         editor.prompt(made, "four")
         assert editor.end() == 0
-    assert loaded(proxied, made) == [*turn("one"), ("user", "two"), *turn("four")]
+    assert load_items(proxied, made) == [*turn("one"), ("user", "two"), *turn("four")]

@@ -67,7 +67,7 @@ def test_everything_passes_and_what_was_said_is_recorded(proxied: Proxied) -> No
     ] == sent
     for each in {session, f"{session}-child", f"{session}-child-2"}:
         kept = [entry["message"] for entry in entries(proxied.transcript(each)) if "message" in entry]
-        recorded = [one["params"]["update"] for one in kept if one.get("method") == "session/update"]
+        recorded = [message["params"]["update"] for message in kept if message.get("method") == "session/update"]
         assert [one for one in recorded if kinds([one]) != ["available_commands_update"]] == [
             update for owner, update in sent if owner == each
         ]
@@ -95,7 +95,7 @@ def test_a_child_session_is_recorded_and_never_listed(proxied: Proxied) -> None:
 
 def test_subagents_are_shown_inside_their_parents(proxied: Proxied) -> None:
     session, _ = talk(proxied)
-    shown = proxied.run("show", session)
+    result = proxied.run("show", session)
     told = [
         "I ask a colleague.",
         "Reviewer begins",
@@ -105,9 +105,9 @@ def test_subagents_are_shown_inside_their_parents(proxied: Proxied) -> None:
         "Typed.",
     ]
     told += ["Typist ends", "It looks good.", "Reviewer ends", "It is reviewed."]
-    places = [shown.index(each) for each in told]
+    places = [result.index(each) for each in told]
     assert places == sorted(places)
-    assert [shown.count(each) for each in told] == [1] * len(told)
+    assert [result.count(each) for each in told] == [1] * len(told)
     for form in ("md", "html", "json"):
         exported = proxied.run("export", session, "--format", form)
         assert all(exported.count(each) >= 1 for each in ("Reviewer", "Typist", "Typed.", "login.py")), form

@@ -16,9 +16,9 @@ from tests.end_to_end.handovers import (
     continued,
     given,
     notes,
-    recorded,
+    read_memory,
+    record_session,
     refusing,
-    remembered,
     user_words,
 )
 from tests.end_to_end.proxied import (
@@ -51,7 +51,7 @@ def test_load_is_offered_for_an_agent_that_can_restore_nothing(proxied: Proxied)
 
 
 def test_a_handover_shows_the_complete_session_and_a_notice(proxied: Proxied) -> None:
-    session, seen = recorded(proxied, "mend it", "and the other?")
+    session, seen = record_session(proxied, "mend it", "and the other?")
     with proxied.start(agent=NOTHING) as editor:
         loaded = editor.load(session)
         assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
@@ -61,7 +61,7 @@ def test_a_handover_shows_the_complete_session_and_a_notice(proxied: Proxied) ->
 
 
 def test_only_the_agent_gets_the_record_with_the_next_prompt(proxied: Proxied) -> None:
-    session, _ = recorded(proxied, "mend it", script="conversation")
+    session, _ = record_session(proxied, "mend it", script="conversation")
     with proxied.start(agent=NOTHING) as editor:
         editor.load(session)
         live = editor.prompt(session, "go on")
@@ -83,13 +83,13 @@ def test_only_the_agent_gets_the_record_with_the_next_prompt(proxied: Proxied) -
     path = proxied.transcript(session)
     assert user_words(path) == ["mend it", "go on", "and on"]
     [note] = notes(path, "handover")
-    [new] = [one["id"] for one in remembered(proxied) if one["id"] != session]
+    [new] = [one["id"] for one in read_memory(proxied) if one["id"] != session]
     assert note == {"type": "handover", "to": new}
     assert len(proxied.transcripts()) == 1
 
 
 def test_a_login_and_a_crash_before_the_delivery_of_the_record_lose_nothing(proxied: Proxied) -> None:
-    session, seen = recorded(proxied, "mend it", script=ANSWERS)
+    session, seen = record_session(proxied, "mend it", script=ANSWERS)
     login = {"code": AUTHENTICATION_REQUIRED, "message": "Authentication required"}
     with proxied.start({"turns": [[{"error": login}], [{"exit": 17}]]}, agent=NOTHING) as editor:
         editor.load(session)
@@ -113,7 +113,7 @@ def test_a_login_and_a_crash_before_the_delivery_of_the_record_lose_nothing(prox
 
 
 def test_messages_of_a_handed_over_session_have_its_old_id(proxied: Proxied) -> None:
-    session, _ = recorded(proxied, "mend it")
+    session, _ = record_session(proxied, "mend it")
     asks = {"turns": [[say("before"), ASK, say("granted"), {"wait_cancel": True}]]}
     with proxied.start(asks, agent=NOTHING) as editor:
         editor.load(session)
@@ -123,7 +123,7 @@ def test_messages_of_a_handed_over_session_have_its_old_id(proxied: Proxied) -> 
         editor.wait_for_text("granted", since=since)
         editor.notify("session/cancel", {"sessionId": session})
         assert editor.wait_for_result(pending) == {"stopReason": "cancelled"}
-        [new] = [one["id"] for one in remembered(proxied) if one["id"] != session]
+        [new] = [one["id"] for one in read_memory(proxied) if one["id"] != session]
         assert new not in b"".join(line.raw for line in editor.lines).decode()
         assert texts(editor.list_updates(session, since)) == ["before", "granted"]
         assert editor.end() == 0
@@ -131,12 +131,12 @@ def test_messages_of_a_handed_over_session_have_its_old_id(proxied: Proxied) -> 
 
 
 def test_a_handed_over_session_is_one_session_for_later_processes(proxied: Proxied) -> None:
-    session, seen = recorded(proxied, "mend it", script=ANSWERS)
+    session, seen = record_session(proxied, "mend it", script=ANSWERS)
     with proxied.start(ANSWERS, agent=NOTHING) as editor:
         editor.load(session)
         seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "go on"}}]
         seen += editor.prompt(session, "go on")
-        assert [one["sessionId"] for one in editor.sessions()] == [session]
+        assert [row["sessionId"] for row in editor.sessions()] == [session]
         assert editor.end() == 0
     with proxied.start(ANSWERS, agent=NOTHING) as editor:
         [found] = editor.sessions()
@@ -162,7 +162,7 @@ def is_update(message: Any) -> bool:
 @pytest.mark.parametrize("can", ["resume", "load"])
 def test_always_hands_over_a_session_that_the_agent_refuses(proxied: Proxied, can: str) -> None:
     agent = ("--capabilities", can)
-    session, seen = recorded(proxied, "mend it", agent=agent)
+    session, seen = record_session(proxied, "mend it", agent=agent)
     with proxied.start(refusing(f"session/{can}"), agent=agent, options=["--handover", "always"]) as editor:
         loaded = editor.load(session)
         assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
@@ -178,7 +178,7 @@ def test_always_hands_over_a_session_that_the_agent_refuses(proxied: Proxied, ca
 @pytest.mark.parametrize(("can", "error"), list(zip(["resume", "load"], UNKNOWN, strict=True)))
 def test_a_session_unknown_to_the_agent_is_handed_over(proxied: Proxied, can: str, error: dict[str, Any]) -> None:
     agent = ("--capabilities", can)
-    session, seen = recorded(proxied, "mend it", agent=agent)
+    session, seen = record_session(proxied, "mend it", agent=agent)
     with proxied.start(refusing(f"session/{can}", error), agent=agent) as editor:
         loaded = editor.load(session)
         assert list_items(loaded.updates) == [*list_items(seen), ShownItem("agent", CLOSING)]
@@ -194,7 +194,7 @@ def test_a_session_unknown_to_the_agent_is_handed_over(proxied: Proxied, can: st
         assert editor.end() == 0
     assert given(proxied, session)[1:] == ["and on"]
     assert user_words(proxied.transcript(session)) == ["mend it", "go on", "and on"]
-    assert len(remembered(proxied)) == 2
+    assert len(read_memory(proxied)) == 2
 
 
 @pytest.mark.parametrize("can", ["resume", "load"])
@@ -202,7 +202,7 @@ def test_a_prompt_refused_after_a_load_is_sent_again_in_a_new_session_and_answer
     proxied: Proxied, can: str
 ) -> None:
     agent = ("--capabilities", can)
-    session, seen = recorded(proxied, "mend it", agent=agent)
+    session, seen = record_session(proxied, "mend it", agent=agent)
     unknown = {"error": {"code": INTERNAL_ERROR, "message": "Session not found"}}
     forgetful = {"turns": [[say("As you wish.")], [unknown]]}  # the second turn of the forgotten session
     with proxied.start(forgetful, agent=agent) as editor:
@@ -279,7 +279,7 @@ def test_deleting_a_row_of_a_handed_over_session_deletes_the_session(
         assert {editor.load(each).answer["error"]["code"] for each in (session, new)} == {NOT_FOUND}
         assert editor.end() == 0
     assert proxied.transcripts() == []
-    assert (new in [one["id"] for one in remembered(proxied)]) is not can_delete
+    assert (new in [one["id"] for one in read_memory(proxied)]) is not can_delete
 
 
 def test_a_session_handed_over_before_aliases_were_noted_is_one_row_once_it_was_opened(proxied: Proxied) -> None:
@@ -302,7 +302,7 @@ def renaming(session: str) -> dict[str, Any]:
 
 
 def test_a_session_that_the_agent_renames_keeps_its_id(proxied: Proxied) -> None:
-    session, seen = recorded(proxied, "mend it", agent=("--capabilities", "resume"))
+    session, seen = record_session(proxied, "mend it", agent=("--capabilities", "resume"))
     with Editor(proxied.bare_agent()) as direct:
         direct.project = proxied.project
         copy = direct.open()
@@ -315,7 +315,7 @@ def test_a_session_that_the_agent_renames_keeps_its_id(proxied: Proxied) -> None
         assert texts(editor.prompt(session, "go on")) == ["before", "I heard: go on"]
         assert editor.wait_for_method("session/request_permission", since=since)["params"]["sessionId"] == session
         assert copy not in b"".join(line.raw for line in editor.lines[since:]).decode()
-        assert [one["sessionId"] for one in editor.sessions()] == [session]
+        assert [row["sessionId"] for row in editor.sessions()] == [session]
         assert editor.end() == 0
     assert user_words(proxied.transcript(session)) == ["mend it", "go on"]
     assert given(proxied, session) == ["go on"]

@@ -7,7 +7,7 @@ import pytest
 
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.demo.display import ShownItem, list_items
-from tests.cli.commands import parsed_json, printed
+from tests.cli.commands import get_json, get_stdout
 from tests.end_to_end.proxied import (
     Editor,
     Loaded,
@@ -33,7 +33,7 @@ TOLD = [("user", "said elsewhere"), ("agent", "answered elsewhere"), ("tool call
 IMPORTED: dict[str, Any] = {"methods": {"session/load": {"before": TELLS, "result": {"modes": None}}}}
 
 
-def begun_elsewhere(proxied: Proxied) -> str:
+def begin_elsewhere(proxied: Proxied) -> str:
     """A session of the agent that the proxy does not know."""
     with Editor(proxied.bare_agent()) as editor:
         editor.project = proxied.project
@@ -42,7 +42,7 @@ def begun_elsewhere(proxied: Proxied) -> str:
     return session
 
 
-def loaded_anew(proxied: Proxied, session: str, script: Any = IMPORTED, agent: Any = LOADS) -> Loaded:
+def load_in_new_process(proxied: Proxied, session: str, script: Any = IMPORTED, agent: Any = LOADS) -> Loaded:
     with proxied.start(script, agent=agent) as editor:
         loaded = editor.load(session)
         assert editor.end() == 0
@@ -51,10 +51,10 @@ def loaded_anew(proxied: Proxied, session: str, script: Any = IMPORTED, agent: A
 
 def updates_in(path: Path) -> Updates:
     messages = [entry.get("message", {}) for entry in entries(path)]
-    return [one["params"]["update"] for one in messages if one.get("method") == "session/update"]
+    return [message["params"]["update"] for message in messages if message.get("method") == "session/update"]
 
 
-def opened(path: Path) -> list[str]:
+def list_openings(path: Path) -> list[str]:
     return [entry["note"]["method"] for entry in entries(path) if entry.get("note", {}).get("type") == "opened"]
 
 
@@ -62,29 +62,29 @@ def opened(path: Path) -> list[str]:
 
 
 def test_the_first_load_of_an_unknown_session_passes_unchanged_and_is_imported(proxied: Proxied) -> None:
-    session = begun_elsewhere(proxied)
+    session = begin_elsewhere(proxied)
     with Editor(proxied.bare_agent(IMPORTED, LOADS)) as direct:
         direct.project = proxied.project
         direct.initialize()
         expected = direct.load(session)
-    loaded = loaded_anew(proxied, session)
+    loaded = load_in_new_process(proxied, session)
     assert [line.raw for line in loaded.told] == [line.raw for line in expected.told]
     assert loaded.answer["result"] == expected.answer["result"] == {"modes": None}
     path = proxied.transcript(session)
     header, *_ = entries(path)
     assert (header["origin"], header["cwd"]) == ("imported", str(proxied.project))
     assert conversation(updates_in(path)) == [step["update"] for step in TELLS[:-1]]
-    assert opened(path) == ["session/load"]
+    assert list_openings(path) == ["session/load"]
 
 
 def test_loads_of_an_imported_session_do_not_lengthen_it(proxied: Proxied) -> None:
-    session = begun_elsewhere(proxied)
-    loaded_anew(proxied, session)
+    session = begin_elsewhere(proxied)
+    load_in_new_process(proxied, session)
     [path] = proxied.transcripts()
     before = updates_in(path)
     sizes = []
     for _ in range(3):
-        assert list_said(loaded_anew(proxied, session).updates) == TOLD
+        assert list_said(load_in_new_process(proxied, session).updates) == TOLD
         sizes.append(len(conversation(updates_in(path))))
     assert sizes == [len(conversation(before))] * 3
     with proxied.start(IMPORTED, agent=LOADS) as editor:  # nor within one process
@@ -98,27 +98,27 @@ def test_loads_of_an_imported_session_do_not_lengthen_it(proxied: Proxied) -> No
 def test_an_imported_session_is_listed_shown_exported_searched_and_deleted_before_it_continues(
     proxied: Proxied,
 ) -> None:
-    session = begun_elsewhere(proxied)
+    session = begin_elsewhere(proxied)
     with proxied.start(IMPORTED, agent=LOADS) as editor:
         editor.load(session)
         [listed] = editor.sessions()
         assert (listed["sessionId"], listed["title"]) == (session, "said elsewhere")
         assert editor.end() == 0
     store = ProxyStore(proxied.store)
-    [row] = parsed_json(store, "list")
+    [row] = get_json(store, "list")
     assert (row["sessionId"], row["title"], row["turns"], row["messageCount"]) == (session, "said elsewhere", 1, 2)
-    assert "answered elsewhere" in printed(store, "show", session)
-    assert "answered elsewhere" in printed(store, "export", session)
-    [found] = parsed_json(store, "search", "answered")
+    assert "answered elsewhere" in get_stdout(store, "show", session)
+    assert "answered elsewhere" in get_stdout(store, "export", session)
+    [found] = get_json(store, "search", "answered")
     assert (found["sessionId"], [one["turn"] for one in found["found"]]) == (session, [1])
-    printed(store, "delete", session, "--yes")
+    get_stdout(store, "delete", session, "--yes")
     assert proxied.transcripts() == []
 
 
 def test_an_imported_session_is_replayed_with_its_later_turns(
     proxied: Proxied,
 ) -> None:
-    session = begun_elsewhere(proxied)
+    session = begin_elsewhere(proxied)
     with proxied.start(IMPORTED, agent=LOADS) as editor:
         editor.load(session)
         live = editor.prompt(session, "go on")
@@ -129,18 +129,18 @@ def test_an_imported_session_is_replayed_with_its_later_turns(
     assert list_said(updates_in(path))[: len(TOLD)] == TOLD
     assert list_items(updates_in(path))[len(TOLD) :] == list_items(live)
     for _ in range(2):  # the agent replays only what it replayed first
-        again = loaded_anew(proxied, session).updates
+        again = load_in_new_process(proxied, session).updates
         assert list_said(again[: len(TOLD)]) == TOLD
         assert list_items(again)[len(TOLD) :] == [ShownItem("user", "go on"), *list_replayed(live)]
 
 
 def test_an_imported_session_is_replayed_if_the_agent_can_now_only_resume(proxied: Proxied) -> None:
-    session = begun_elsewhere(proxied)
+    session = begin_elsewhere(proxied)
     with proxied.start(IMPORTED, agent=LOADS) as editor:
         editor.load(session)
         live = editor.prompt(session, "go on")
         assert editor.end() == 0
-    told = loaded_anew(proxied, session, script=None, agent=())
+    told = load_in_new_process(proxied, session, script=None, agent=())
     assert list_said(told.updates[: len(TOLD)]) == TOLD
     assert list_items(told.updates)[len(TOLD) :] == [ShownItem("user", "go on"), *list_replayed(live)]
 
@@ -199,5 +199,5 @@ def test_a_fork_during_a_turn_has_the_updates_up_to_then(proxied: Proxied) -> No
         editor.notify("session/cancel", {"sessionId": parent})
         assert editor.wait_for_result(turn)["stopReason"] == "cancelled"
         assert editor.end() == 0
-    assert texts(loaded_anew(proxied, child, None, FORKS).updates) == ["before"]
-    assert texts(loaded_anew(proxied, parent, None, FORKS).updates) == ["beforeafter"]
+    assert texts(load_in_new_process(proxied, child, None, FORKS).updates) == ["before"]
+    assert texts(load_in_new_process(proxied, parent, None, FORKS).updates) == ["beforeafter"]

@@ -14,7 +14,7 @@ PARTS = ["sessionIndex", "sessionRename", "sessionArchive", "sessionBatchGet", "
 def scripted(*sessions: str) -> dict[str, Any]:
     """An agent with an index of these sessions, whose own titles and archive states never change."""
     air = {"version": 1, "capabilities": PARTS}
-    rows = [{"sessionId": each, "cwd": "/w", "title": "The agent's"} for each in sessions]
+    rows = [{"sessionId": session, "cwd": "/w", "title": "The agent's"} for session in sessions]
     done: dict[str, Any] = {
         name: {"result": {}} for name in ("_session/rename", "_session/archive", "_session/unarchive")
     }
@@ -34,7 +34,7 @@ def start(proxied: Proxied, *sessions: str) -> Editor:
 def looked_up(editor: Editor) -> dict[str, tuple[str, bool]]:
     """The title of each session that the index shows, and whether it is archived."""
     rows = editor.request("_session/batch_get", {"sessionIds": ["any"]})["sessions"]
-    return {each["sessionId"]: (each["title"], "_meta" in each) for each in rows}
+    return {row["sessionId"]: (row["title"], "_meta" in row) for row in rows}
 
 
 def test_what_the_editor_changes_in_the_agents_index_is_known_to_our_commands(proxied: Proxied) -> None:
@@ -85,7 +85,9 @@ def test_a_handed_over_session_has_one_row_in_the_index(proxied: Proxied) -> Non
             assert [(row["sessionId"], row["title"]) for row in found] == [(shown, "Mine")]
             assert found[0]["_meta"]["jetbrains"]["air"]["archived"] is True
         editor.prompt(editor.new_session(), "hello")
-        [told] = [one["params"] for one in editor.messages() if one.get("method") == "_session/list/changes"]
+        [told] = [
+            message["params"] for message in editor.messages() if message.get("method") == "_session/list/changes"
+        ]
         assert [(row["sessionId"], row["title"]) for row in told["sessions"]] == [(session, "Mine")]
         assert told["removed"] == ["other"], "the session continues"
         assert editor.end() == 0

@@ -26,7 +26,7 @@ STRAYS: dict[str, Any] = {
 """A message that appears on stderr once everything before it was read: by the agent, and by the proxy."""
 
 
-def lengthened(proxied: Proxied, count: int) -> str:
+def record_long_session(proxied: Proxied, count: int) -> str:
     """A recorded session with one more turn: a prompt, and so many numbered updates."""
     session = proxied.recorded("the first words")
     at, run = "2026-11-20T09:15:02.123Z", "longer"
@@ -72,7 +72,7 @@ def wait_until_heard(editor: Editor) -> None:
 
 
 def test_100_000_updates_are_replayed_in_order_while_another_session_continues(proxied: Proxied) -> None:
-    session = lengthened(proxied, UPDATES)
+    session = record_long_session(proxied, UPDATES)
     assert proxied.transcript(session).stat().st_size > 36_000_000
     editor = proxied.start(options=FULL)
     other = editor.new_session()
@@ -99,7 +99,7 @@ def test_100_000_updates_are_replayed_in_order_while_another_session_continues(p
 
 
 def test_a_turn_is_folded_in_pieces_so_that_memory_is_bounded(proxied: Proxied) -> None:
-    session = lengthened(proxied, UPDATES // 2)
+    session = record_long_session(proxied, UPDATES // 2)
     assert proxied.transcript(session).stat().st_size > FOLDED_PAGE
     with proxied.start() as editor:
         said = texts(editor.load(session).updates)
@@ -109,7 +109,7 @@ def test_a_turn_is_folded_in_pieces_so_that_memory_is_bounded(proxied: Proxied) 
 
 
 def test_two_long_sessions_are_replayed_concurrently(proxied: Proxied) -> None:
-    sessions = [lengthened(proxied, SOME) for _ in range(2)]
+    sessions = [record_long_session(proxied, SOME) for _ in range(2)]
     editor = proxied.start(STRAYS, options=FULL)
     since = editor.count_lines()
     pending = [start_slow_load(editor, sessions[0]), editor.start_load(sessions[1])]
@@ -125,7 +125,7 @@ def test_two_long_sessions_are_replayed_concurrently(proxied: Proxied) -> None:
 
 
 def test_a_cancel_ends_a_replay(proxied: Proxied) -> None:
-    session = lengthened(proxied, SOME)
+    session = record_long_session(proxied, SOME)
     editor = proxied.start(STRAYS, options=FULL)
     since = editor.count_lines()
     pending = start_slow_load(editor, session, at=numbered(0))
@@ -150,7 +150,7 @@ def test_a_cancel_ends_a_replay(proxied: Proxied) -> None:
 
 
 def test_killing_the_editor_during_a_replay_keeps_the_transcript_whole(proxied: Proxied) -> None:
-    session = lengthened(proxied, SOME)
+    session = record_long_session(proxied, SOME)
     with proxied.start(options=FULL) as editor:
         start_slow_load(editor, session)
         editor.kill()

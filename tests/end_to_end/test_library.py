@@ -23,15 +23,15 @@ def told_titles(editor: Editor) -> list[Any]:
 def test_the_users_title_is_in_the_next_list_and_sent_after_a_load(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
     with proxied.start() as editor:
-        assert [one["title"] for one in editor.sessions()] == ["mend it"]
+        assert [row["title"] for row in editor.sessions()] == ["mend it"]
         proxied.run("rename", session, "The\nlogin \x1b[2J")
-        assert [one["title"] for one in editor.sessions()] == ["The login"]
+        assert [row["title"] for row in editor.sessions()] == ["The login"]
         editor.load(session)
         assert told_titles(editor) == ["The login"]
         editor.prompt(session, "another")
-        assert [one["title"] for one in editor.sessions()] == ["The login"]
+        assert [row["title"] for row in editor.sessions()] == ["The login"]
         proxied.run("rename", session, "--clear")
-        assert [one["title"] for one in editor.sessions()] == ["mend it"]
+        assert [row["title"] for row in editor.sessions()] == ["mend it"]
 
 
 def test_the_users_title_replaces_only_the_title_in_the_agents_list(proxied: Proxied) -> None:
@@ -60,15 +60,15 @@ def test_an_archived_session_is_in_no_list_and_can_still_be_loaded(proxied: Prox
             first, other = editor.new_session(), editor.new_session()
             for session in (first, other):
                 editor.prompt(session, "mend it")
-            before = {one["sessionId"] for one in editor.sessions()}
+            before = {row["sessionId"] for row in editor.sessions()}
             proxied.run("archive", first)
-            assert {one["sessionId"] for one in editor.sessions()} == before - {first}
+            assert {row["sessionId"] for row in editor.sessions()} == before - {first}
             assert first in proxied.run("list", "--archived", "--json")
             editor.load(first)
             editor.prompt(first, "go on")
-            assert {one["sessionId"] for one in editor.sessions()} == before - {first}
+            assert {row["sessionId"] for row in editor.sessions()} == before - {first}
             proxied.run("unarchive", first)
-            assert {one["sessionId"] for one in editor.sessions()} == before
+            assert {row["sessionId"] for row in editor.sessions()} == before
 
 
 def raw_list(editor: Editor) -> bytes:
@@ -82,7 +82,7 @@ def raw_list(editor: Editor) -> bytes:
 # Soft deletes.
 
 
-def test_a_delete_by_the_editor_can_be_undone_unless_the_user_has_no_bin(proxied: Proxied) -> None:
+def test_a_delete_by_the_editor_can_be_undone_unless_bin_days_is_0(proxied: Proxied) -> None:
     for options, is_kept in (((), True), (("--bin-days", "0"), False)):
         session = proxied.recorded("mend it")
         with proxied.start(options=options) as editor:

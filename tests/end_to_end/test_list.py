@@ -33,7 +33,7 @@ def start(proxied: Proxied, script: str | Mapping[str, Any] | None = SILENT, *ag
     return editor
 
 
-def prompted(editor: Editor, *prompts: Blocks, **params: Any) -> str:
+def begin_with_prompts(editor: Editor, *prompts: Blocks, **params: Any) -> str:
     """A new session with these prompts."""
     session = editor.new_session(**params)
     for blocks in prompts or ([text("one")],):
@@ -77,7 +77,7 @@ def test_sessions_are_paged_completely_while_new_ones_arrive(proxied: Proxied) -
     new: list[str] = []
 
     def talk_on() -> None:
-        new.extend(prompted(one) for one in (editor, other))
+        new.extend(begin_with_prompts(one) for one in (editor, other))
 
     found = pages(editor, talk_on)
     assert [len(page) for page in found] == [PAGE, PAGE, MANY - 2 * PAGE]
@@ -109,7 +109,11 @@ def test_a_cursor_of_another_filter_or_agent_is_refused(proxied: Proxied) -> Non
 def test_an_agents_list_load_and_delete_do_not_reach_the_equal_ids_of_another(proxied: Proxied) -> None:
     one = start(proxied, COUNTING, "--name", "one")
     other = start(proxied, COUNTING, "--name", "other", "--memory", str(proxied.base / "other memory"))
-    assert prompted(one, [text("said to one")]) == prompted(other, [text("said to the other")]) == "session-1"
+    assert (
+        begin_with_prompts(one, [text("said to one")])
+        == begin_with_prompts(other, [text("said to the other")])
+        == "session-1"
+    )
     assert [row["title"] for row in one.sessions()] == ["said to one"]
     assert [row["title"] for row in other.sessions()] == ["said to the other"]
     assert texts(other.load("session-1").updates) == ["said to the other"]
@@ -124,8 +128,8 @@ def test_an_agents_list_load_and_delete_do_not_reach_the_equal_ids_of_another(pr
 
 def test_the_agents_title_time_and_meta_win_until_they_are_cleared(proxied: Proxied) -> None:
     editor = start(proxied, "title")
-    session = prompted(editor, [text("Mend it")])
-    editor.wait_for(lambda one: step_of(one) == 2)
+    session = begin_with_prompts(editor, [text("Mend it")])
+    editor.wait_for(lambda update: step_of(update) == 2)
     [found] = editor.sessions()
     assert found["title"] == "What the agent calls it"
     assert found["updatedAt"] == "2026-11-20T09:15:02.000Z"
@@ -153,11 +157,11 @@ def test_a_title_that_the_agent_sends_late_replaces_the_first_words_at_once_but_
     titled = {"update": {"sessionUpdate": "session_info_update", "title": "What the agent calls it"}}
     late = {"turns": [[], *[[{"stop": "end_turn"}, titled]] * 2]}
     editor = start(proxied, late)
-    session = prompted(editor, [text("Mend it")])
+    session = begin_with_prompts(editor, [text("Mend it")])
     assert [found["title"] for found in editor.sessions()] == ["Mend it"]
     assert "\tMend it\t" in proxied.run("list")
     editor.prompt(session, "and more")
-    editor.wait_for(lambda one: title_of(one) == "What the agent calls it")
+    editor.wait_for(lambda update: title_of(update) == "What the agent calls it")
     assert [found["title"] for found in editor.sessions()] == ["What the agent calls it"]
     assert "\tWhat the agent calls it\t" in proxied.run("list")
 
@@ -192,12 +196,12 @@ def raw_list(client: Client, **params: Any) -> bytes:
     """The line that answers a list, with a fixed id."""
     since = client.count_lines()
     client.send({"jsonrpc": "2.0", "id": "list", "method": "session/list", "params": params})
-    return client.wait_for(lambda one: isinstance(one, dict) and one.get("id") == "list", since=since).raw
+    return client.wait_for(lambda message: isinstance(message, dict) and message.get("id") == "list", since=since).raw
 
 
 def test_the_agents_list_passes_byte_for_byte_without_deleted_sessions(proxied: Proxied) -> None:
     editor = start(proxied, "echo", *NATIVE)
-    sessions = [prompted(editor, [text(f"Mend {number}")]) for number in range(3)]
+    sessions = [begin_with_prompts(editor, [text(f"Mend {number}")]) for number in range(3)]
     unprompted = editor.new_session()
     with Editor(proxied.bare_agent("echo", NATIVE)) as direct:
         direct.request("initialize", {"protocolVersion": 1})

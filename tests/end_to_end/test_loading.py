@@ -54,7 +54,9 @@ def test_a_turn_known_only_to_a_resuming_agent_is_shown_and_recorded_once(proxie
             editor.sessions()
             behind = editor.list_updates(session)[len(loaded.told) :]
             assert conversation(behind) == []
-            commands = [each["availableCommands"][0]["name"] for each in behind if each["sessionUpdate"] == COMMANDS]
+            commands = [
+                update["availableCommands"][0]["name"] for update in behind if update["sessionUpdate"] == COMMANDS
+            ]
             assert commands[-1] == "review"  # the live value wins over the stored one
             assert editor.end() == 0
     assert (
@@ -82,7 +84,7 @@ def test_a_replay_after_the_answer_to_a_resume_is_shown_and_recorded_once(proxie
     for _ in range(3):
         with proxied.start({"methods": {"session/resume": {"after": late}}}) as editor:
             editor.load(session)
-            editor.wait_for(lambda one: one.get("method") == "_told")
+            editor.wait_for(lambda message: message.get("method") == "_told")
             shown.append(list_said(conversation(editor.list_updates(session))))
             assert editor.end() == 0
     once = [("user", "mend it"), ("agent", "It is mended, and all of it was tested.Something was updated meanwhile.")]
@@ -110,7 +112,7 @@ def test_a_session_known_only_to_the_agent_opens_empty_and_is_recorded_from_then
     loaded = editor.load(session)
     assert (loaded.answer["result"], loaded.told) == ({}, [])
     editor.prompt(session, "from here on")
-    assert [one["title"] for one in editor.sessions()] == ["from here on"]
+    assert [row["title"] for row in editor.sessions()] == ["from here on"]
     assert editor.end() == 0
     assert session in editor.read_stderr()
     assert entries(proxied.transcript(session))[0]["origin"] == "partial"
@@ -139,7 +141,7 @@ def test_an_unanswered_load_does_not_block_other_sessions(proxied: Proxied) -> N
     other = editor.new_session()
     live = editor.prompt(other, "meanwhile")
     assert texts(live)[1] == "meanwhile"
-    assert {one["sessionId"] for one in editor.sessions()} == {session, other}
+    assert {row["sessionId"] for row in editor.sessions()} == {session, other}
     assert editor.answers_to(pending) == []
     editor.notify("$/cancel_request", {"requestId": pending})
     assert editor.wait_for_answer(pending)["error"]["code"] == CANCELLED
@@ -199,7 +201,7 @@ def test_a_second_load_replays_the_turn_since_the_first(proxied: Proxied) -> Non
     first = editor.load(session)
     live = editor.prompt(session, "and the other?")
     second = editor.load(session)
-    told = [update for update in second.updates if update not in first.updates]
-    assert list_items(told)[0].text == "and the other?"
-    assert list_items(told)[1:] == list_items(live)
+    updates = [update for update in second.updates if update not in first.updates]
+    assert list_items(updates)[0].text == "and the other?"
+    assert list_items(updates)[1:] == list_items(live)
     assert [line.raw for line in second.told[: len(first.told)]] == [line.raw for line in first.told]

@@ -93,8 +93,8 @@ def test_a_loaded_session_continues_in_the_agent_and_in_the_transcript(proxied: 
         assert editor.end() == 0
     with proxied.editor("conversation") as editor:
         editor.initialize()
-        told = list_items(editor.load(session).updates)
-    assert told == [ShownItem("user", FIRST), *list_replayed(turns[0]), ShownItem("user", THIRD), *list_replayed(live)]
+        items = list_items(editor.load(session).updates)
+    assert items == [ShownItem("user", FIRST), *list_replayed(turns[0]), ShownItem("user", THIRD), *list_replayed(live)]
 
 
 def test_a_delete_removes_the_file_and_the_list_entry(proxied: Proxied) -> None:
@@ -108,18 +108,18 @@ def test_a_delete_removes_the_file_and_the_list_entry(proxied: Proxied) -> None:
             assert editor.request("session/delete", {"sessionId": session}) == {}
             assert editor.sessions() == []
             assert not path.exists()
-            assert refused(editor, session)["code"] == -32002
+            assert load_refused(editor, session)["code"] == -32002
             assert editor.request("session/delete", {"sessionId": session}) == {}
             editor.kill()
         assert other.sessions() == []
-        assert refused(other, session)["code"] == -32002
+        assert load_refused(other, session)["code"] == -32002
     assert proxied.transcripts() == []
     later = proxied.editor("conversation")
     later.initialize()
     assert later.sessions() == []
 
 
-def refused(editor: Editor, session: str) -> dict[str, Any]:
+def load_refused(editor: Editor, session: str) -> dict[str, Any]:
     """The error that answers a load, without any update."""
     loaded = editor.load(session)
     assert loaded.told == []

@@ -68,14 +68,14 @@ def raw(line: bytes) -> bytes:
     return found + b"\n"
 
 
-def prompted(editor: Editor, session: str, text: str) -> tuple[list[bytes], dict[str, Any]]:
+def prompt_for_lines(editor: Editor, session: str, text: str) -> tuple[list[bytes], dict[str, Any]]:
     """The lines up to the answer of a prompt, and the answer."""
     since, number = editor.count_lines(), editor.start_prompt(session, text)
     answer = editor.wait_for_answer(number)
     return [line.raw for line in editor.lines[since : editor.find_answer(number)]], answer
 
 
-def offered(editor: Editor) -> set[str]:
+def list_offered(editor: Editor) -> set[str]:
     capabilities = editor.initialize()["agentCapabilities"]
     return {*capabilities["sessionCapabilities"], *(["load"] if capabilities["loadSession"] else [])}
 
@@ -86,7 +86,7 @@ def offered(editor: Editor) -> set[str]:
 def test_a_turn_is_played_unchanged_except_for_the_session_id(start: Start) -> None:
     editor = start(COMMANDS, *TURN)
     session = editor.open()
-    lines, answer = prompted(editor, session, "Fix the login")
+    lines, answer = prompt_for_lines(editor, session, "Fix the login")
     recorded = [raw(line) for line in TURN[1:-1] if b'"from":"agent"' in line]
     assert lines == [line.replace(transcript_lines.SESSION.encode(), session.encode()) for line in recorded]
     assert answer["result"] == {"stopReason": "end_turn"}
@@ -96,7 +96,7 @@ def test_a_loaded_session_is_played_byte_for_byte(start: Start) -> None:
     editor = start(*TURN)
     editor.initialize()
     assert texts(editor.load(transcript_lines.SESSION).updates) == ["Looking.", "Done."]
-    lines, _ = prompted(editor, transcript_lines.SESSION, "Fix the login")
+    lines, _ = prompt_for_lines(editor, transcript_lines.SESSION, "Fix the login")
     assert lines == [raw(line) for line in TURN[1:-1] if b'"from":"agent"' in line]
 
 
@@ -117,8 +117,8 @@ def test_a_failed_turn_fails_again(start: Start) -> None:
         transcript_lines.agent_chunk("half"),
     )
     session = editor.open()
-    assert prompted(editor, session, "go")[1]["error"] == error
-    assert prompted(editor, session, "on")[1]["error"]["code"] == INTERNAL_ERROR
+    assert prompt_for_lines(editor, session, "go")[1]["error"] == error
+    assert prompt_for_lines(editor, session, "on")[1]["error"]["code"] == INTERNAL_ERROR
 
 
 def test_prompts_of_one_session_are_answered_in_turn(start: Start) -> None:
@@ -136,7 +136,7 @@ def test_prompts_of_one_session_are_answered_in_turn(start: Start) -> None:
 # Permissions.
 
 
-def answering(result: Any) -> Callable[[dict[str, Any]], Any]:
+def make_answerer(result: Any) -> Callable[[dict[str, Any]], Any]:
     return lambda _: result
 
 
@@ -145,7 +145,7 @@ def answering(result: Any) -> Callable[[dict[str, Any]], Any]:
     [(SELECTED, "completed", "Done."), (REFUSED, "failed", "Done.")],
 )
 def test_a_permission_is_requested_and_a_refused_call_fails(start: Start, given: Any, status: str, said: str) -> None:
-    editor = start(*TURN, on_request=answering(given))
+    editor = start(*TURN, on_request=make_answerer(given))
     updates = editor.prompt(editor.open(), "Fix the login")
     assert [update["status"] for update in updates if "status" in update] == ["pending", status]
     assert texts(updates)[-1] == said
@@ -160,9 +160,9 @@ def test_an_error_in_answer_to_a_permission_counts_as_a_refusal(start: Start) ->
 
 
 def test_a_cancelled_permission_ends_the_turn(start: Start) -> None:
-    editor = start(*TURN, on_request=answering(recording.CANCELLED))
+    editor = start(*TURN, on_request=make_answerer(recording.CANCELLED))
     session = editor.open()
-    assert prompted(editor, session, "Fix the login")[1]["result"] == CANCELLED
+    assert prompt_for_lines(editor, session, "Fix the login")[1]["result"] == CANCELLED
     assert texts(editor.list_updates(session)) == ["Look", "ing."]
 
 
@@ -220,7 +220,7 @@ def test_a_cancelled_request_ends_as_a_cancelled_turn(start: Start) -> None:
 
 def test_open_prompts_are_answered_without_pauses_when_the_input_ends(start: Start) -> None:
     lines = [*TURN[:-1], transcript_lines.agent_chunk("late", at=NIGHT), transcript_lines.answer(at=NIGHT)]
-    editor = start(*lines, options=(), on_request=answering(NO_ANSWER))
+    editor = start(*lines, options=(), on_request=make_answerer(NO_ANSWER))
     session = editor.open()
     number = editor.start_prompt(session, "Fix the login")
     editor.wait_for_method("session/request_permission")
@@ -264,7 +264,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_recorded_sessions_are_listed_loaded_and_deleted(start: Start, tmp_path: Path) -> None:
     files = [write_transcript(tmp_path / f"{id}.jsonl", *session_lines(id), session=id) for id in ("one", "two")]
     editor = start(files=files)
-    assert offered(editor) == {"list", "load", "resume", "delete"}
+    assert list_offered(editor) == {"list", "load", "resume", "delete"}
     assert [row["sessionId"] for row in editor.sessions()] == ["one", "two"]
     assert editor.request("session/delete", {"sessionId": "one"}) == {}
     assert editor.request("session/delete", {"sessionId": "one"}) == {}
@@ -300,10 +300,10 @@ def test_a_session_continues_after_a_load_and_is_replayed_with_its_new_turns(sta
     editor.initialize()
     before = editor.load(transcript_lines.SESSION).updates
     live = editor.prompt(transcript_lines.SESSION, "Fix the login")
-    told = editor.load(transcript_lines.SESSION).updates
-    assert told[: len(before)] == before
-    assert texts(told, "user_message_chunk") == ["Fix the login"] * 2
-    assert "".join(texts(told[len(before) :])) == "".join(texts(live))
+    updates = editor.load(transcript_lines.SESSION).updates
+    assert updates[: len(before)] == before
+    assert texts(updates, "user_message_chunk") == ["Fix the login"] * 2
+    assert "".join(texts(updates[len(before) :])) == "".join(texts(live))
 
 
 def test_a_played_terminal_is_replayed_as_its_output(start: Start) -> None:
@@ -319,7 +319,7 @@ def test_a_played_terminal_is_replayed_as_its_output(start: Start) -> None:
 
 def test_a_resumed_session_is_not_replayed_and_can_be_prompted(start: Start) -> None:
     editor = start(*TURN, options=("--speed", "0", "--capabilities", "resume-only"))
-    assert offered(editor) == {"resume"}
+    assert list_offered(editor) == {"resume"}
     assert editor.request("session/resume", editor.place(transcript_lines.SESSION)) == {}
     assert texts(editor.prompt(transcript_lines.SESSION, "Fix the login"))[-1] == "Done."
     for method in ("session/list", "session/load", "session/delete"):
@@ -328,7 +328,7 @@ def test_a_resumed_session_is_not_replayed_and_can_be_prompted(start: Start) -> 
 
 def test_an_agent_without_capabilities_plays_turns_in_new_sessions(start: Start) -> None:
     editor = start(*TURN, options=("--speed", "0", "--capabilities", "none"))
-    assert offered(editor) == set()
+    assert list_offered(editor) == set()
     assert texts(editor.prompt(editor.new_session(), "Fix the login"))[-1] == "Done."
 
 
@@ -344,7 +344,7 @@ def test_only_recorded_modes_and_options_can_be_chosen(start: Start) -> None:
     chosen = {"sessionId": session, "configId": "sound", "type": "boolean", "value": True}
     assert editor.request("session/set_config_option", chosen) == {"configOptions": [sound | {"currentValue": True}]}
     modes = [editor.request("session/resume", editor.place(id))["modes"] for id in (session, editor.new_session())]
-    assert [each["currentModeId"] for each in modes] == ["code", "ask"]
+    assert [mode["currentModeId"] for mode in modes] == ["code", "ask"]
     assert error_of(editor, "session/set_mode", {"sessionId": session, "modeId": "fly"}) == INVALID_PARAMS
     assert error_of(editor, "session/set_config_option", chosen | {"value": "loud"}) == INVALID_PARAMS
 
@@ -380,8 +380,8 @@ def test_invalid_lines_are_refused_and_others_answered(start: Start) -> None:
     for line in (b"{}", b"[]", b"[7]", b"7"):
         editor.send_line(line)
     editor.send_line(b'[{"jsonrpc":"2.0","id":"b","method":"session/list"},{"jsonrpc":"2.0","method":"unknown"}]')
-    editor.wait_for(lambda one: one.get("id") == "b" and "result" in one)
-    assert [one["error"]["code"] for one in editor.messages()[:5]] == [PARSE_ERROR, *[INVALID_REQUEST] * 4]
+    editor.wait_for(lambda message: message.get("id") == "b" and "result" in message)
+    assert [message["error"]["code"] for message in editor.messages()[:5]] == [PARSE_ERROR, *[INVALID_REQUEST] * 4]
 
 
 def test_a_session_of_the_store_is_named_by_its_id_or_as_the_last(proxied: Proxied, start: Start) -> None:

@@ -53,7 +53,7 @@ def with_options(proxied: Proxied, *options: str, can: str, script: Any = None) 
     return proxied.start(script, options=options, agent=["--capabilities", can])
 
 
-def recorded(proxied: Proxied, can: str) -> tuple[str, Updates]:
+def record_session(proxied: Proxied, can: str) -> tuple[str, Updates]:
     with with_options(proxied, can=can, script={"turns": [[say(ANSWER)]]}) as editor:
         session = editor.new_session()
         live = editor.prompt(session, "mend it")
@@ -61,7 +61,7 @@ def recorded(proxied: Proxied, can: str) -> tuple[str, Updates]:
     return session, live
 
 
-def offered(proxied: Proxied, options: Sequence[str], can: str) -> tuple[bool, set[str], list[str]]:
+def list_offered(proxied: Proxied, options: Sequence[str], can: str) -> tuple[bool, set[str], list[str]]:
     """Whether load is offered, the other methods, and those reported as ours."""
     editor = proxied.editor(options=options, agent=["--capabilities", can])
     capabilities = editor.initialize()["agentCapabilities"]
@@ -84,14 +84,14 @@ OFFERED: list[tuple[Sequence[str], str, tuple[bool, set[str], list[str]]]] = [
 def test_the_options_decide_the_offer(
     proxied: Proxied, options: Sequence[str], can: str, expected: tuple[bool, set[str], list[str]]
 ) -> None:
-    assert offered(proxied, options, can) == expected
+    assert list_offered(proxied, options, can) == expected
 
 
 # --load.
 
 
 def test_load_store_swallows_the_replay_of_an_agent_that_can_only_load(proxied: Proxied) -> None:
-    session, live = recorded(proxied, "load")
+    session, live = record_session(proxied, "load")
     before = proxied.transcript(session).read_bytes()
     editor = with_options(proxied, "--load", "store", can="load", script=BOTH)
     loaded = editor.load(session)
@@ -110,7 +110,7 @@ def test_load_store_swallows_the_replay_of_an_agent_that_can_only_load(proxied: 
 
 @pytest.mark.parametrize("mode", ["load", "resume"])
 def test_store_modes_record_a_turn_made_elsewhere_and_only_a_load_shows_it(proxied: Proxied, mode: str) -> None:
-    session, _ = recorded(proxied, "load")
+    session, _ = record_session(proxied, "load")
     script = {"methods": {"session/load": {"before": [*TELLS, *ELSEWHERE], "result": {}}}}
     with with_options(proxied, f"--{mode}", "store", can="load", script=script) as editor:
         editor.request(f"session/{mode}", editor.place(session))
@@ -133,7 +133,7 @@ def test_list_store_shows_only_recorded_sessions(proxied: Proxied) -> None:
     with Editor(proxied.bare_agent(agent=["--capabilities", "list"])) as direct:
         direct.project = proxied.project
         unseen = direct.open()
-    session, _ = recorded(proxied, "list")
+    session, _ = record_session(proxied, "list")
     with with_options(proxied, "--list", "store", can="list") as editor:
         assert editor.list_ids() == [session]
     with with_options(proxied, can="list") as editor:
@@ -141,7 +141,7 @@ def test_list_store_shows_only_recorded_sessions(proxied: Proxied) -> None:
 
 
 def test_list_agent_shows_sessions_deleted_here(proxied: Proxied) -> None:
-    session, _ = recorded(proxied, "list")
+    session, _ = record_session(proxied, "list")
     with with_options(proxied, can="list") as editor:
         editor.request("session/delete", {"sessionId": session})
         assert editor.list_ids() == []
@@ -156,7 +156,7 @@ def test_list_agent_shows_sessions_deleted_here(proxied: Proxied) -> None:
 
 def test_delete_store_keeps_the_agents_session(proxied: Proxied) -> None:
     can = "list,delete,load"
-    session, _ = recorded(proxied, can)
+    session, _ = record_session(proxied, can)
     with with_options(proxied, "--delete", "store", can=can) as editor:
         assert editor.request("session/delete", {"sessionId": session}) == {}
         assert editor.list_ids() == []
@@ -167,7 +167,7 @@ def test_delete_store_keeps_the_agents_session(proxied: Proxied) -> None:
 
 def test_delete_agent_deletes_our_transcript_too(proxied: Proxied) -> None:
     can = "list,delete,load"
-    session, _ = recorded(proxied, can)
+    session, _ = record_session(proxied, can)
     with with_options(proxied, can=can) as editor:
         assert editor.request("session/delete", {"sessionId": session}) == {}
         assert editor.list_ids() == []
@@ -180,7 +180,7 @@ def test_delete_agent_deletes_our_transcript_too(proxied: Proxied) -> None:
 
 
 def test_resume_store_is_a_load_without_a_replay(proxied: Proxied) -> None:
-    session, _ = recorded(proxied, "load")
+    session, _ = record_session(proxied, "load")
     before = proxied.transcript(session).read_bytes()
     editor = with_options(proxied, "--resume", "store", can="load", script=BOTH)
     assert editor.request("session/resume", editor.place(session)) == {"x": 1.0}
@@ -214,6 +214,6 @@ def test_the_title_in_the_list_is_sent_once_before_the_first_answer(proxied: Pro
         assert titles(editor.prompt(session, "and more")) == []
         other = editor.new_session()
         assert titles(editor.prompt(other, "Something else")) == ["Something else"]
-        assert {one["sessionId"]: one["title"] for one in editor.sessions()}[other] == "Something else"
+        assert {row["sessionId"]: row["title"] for row in editor.sessions()}[other] == "Something else"
         assert editor.end() == 0
     assert not any("session_info_update" in json.dumps(entry) for entry in entries(proxied.transcript(session)))

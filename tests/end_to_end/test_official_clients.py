@@ -55,10 +55,10 @@ def assert_recorded_session_was_played(report: dict[str, Any], recorded: str) ->
     """Check a client's report: what it saw of the session, and of a new one with the same first prompt."""
     assert report["malformed"] == []
     assert [(row["sessionId"], row["title"]) for row in report["listed"]] == [(recorded, PROMPTS[0])]
-    told = list_items(report["loaded"])
-    assert [one.text for one in told if one.kind == "user"] == list(PROMPTS)
-    second = [one.text for one in told].index(PROMPTS[1])
-    assert [ShownItem("user", PROMPTS[0]), *list_replayed(report["live"])] == told[:second]
+    items = list_items(report["loaded"])
+    assert [one.text for one in items if one.kind == "user"] == list(PROMPTS)
+    second = [one.text for one in items].index(PROMPTS[1])
+    assert [ShownItem("user", PROMPTS[0]), *list_replayed(report["live"])] == items[:second]
     continued, live = (conversation(report[which]) for which in ("continued", "live"))
     assert continued == live  # state updates follow the answer to a load, and may arrive with the next prompt
     assert report["session"] != recorded

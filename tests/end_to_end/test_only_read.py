@@ -108,14 +108,14 @@ def run(store: WholeStore, commands: Sequence[Words], before: Sequence[str] = ()
     """The output and exit code of each command; ``before``: words before the process that runs them."""
     given = json.dumps([[*words[:2], "--store", str(store.root), *words[2:]] for words in commands])
     command = [*before, sys.executable, "-c", _RUN, given]
-    done = subprocess.run(
+    result = subprocess.run(
         command, capture_output=True, check=True, stdin=subprocess.DEVNULL, timeout=60, cwd=store.root.parent
     )
-    told = json.loads(done.stdout)
+    told = json.loads(result.stdout)
     return {words: (status, out, err) for words, (status, out, err) in zip(commands, told, strict=True)}
 
 
-def files(root: Path) -> dict[str, tuple[int, int, bytes]]:
+def read_files_and_modes(root: Path) -> dict[str, tuple[int, int, bytes]]:
     return {
         str(path): (path.stat().st_mode, path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
         for path in [root, *root.rglob("*")]
@@ -138,27 +138,27 @@ def test_reading_commands_print_the_same_and_change_nothing(store: WholeStore, p
     shutil.rmtree(store.root)
     copy.rename(store.root)
     before_us = protect(store.root)
-    before = files(store.root)
+    before = read_files_and_modes(store.root)
     assert run(store, READING, before_us) == usual
     assert len(list(exported.iterdir())) == 3
-    assert files(store.root) == before
+    assert read_files_and_modes(store.root) == before
 
 
 @every_way
 def test_the_mock_agent_plays_a_session(store: WholeStore, protect: Protect) -> None:
     before_us = protect(store.root)
-    before = files(store.root)
+    before = read_files_and_modes(store.root)
     with Editor([*before_us, *PROXY, "mock-agent", "last", "--store", str(store.root)]) as editor:
         editor.initialize()
-        assert [one["sessionId"] for one in editor.sessions()] == ["newest"]
+        assert [session["sessionId"] for session in editor.sessions()] == ["newest"]
         assert editor.end() == 0
-    assert files(store.root) == before
+    assert read_files_and_modes(store.root) == before
 
 
 @every_way
 def test_verify_says_what_it_skips(store: WholeStore, protect: Protect) -> None:
     before_us = protect(store.root)
-    before = files(store.root)
+    before = read_files_and_modes(store.root)
     [(status, out, _)] = run(store, [VERIFY], before_us).values()
     assert (status, out.splitlines()) == (
         0,
@@ -168,17 +168,17 @@ def test_verify_says_what_it_skips(store: WholeStore, protect: Protect) -> None:
             "No damage found.",
         ],
     )
-    assert files(store.root) == before
+    assert read_files_and_modes(store.root) == before
 
 
 @every_way
 def test_changing_commands_report_the_reason_and_change_nothing(store: WholeStore, protect: Protect) -> None:
     shutil.copy(next(store.root.glob("transcripts/*/plain*.jsonl")), store.root.with_name("exported.jsonl"))
     before_us = protect(store.root)
-    before = files(store.root)
+    before = read_files_and_modes(store.root)
     advice = "read-only. Mount it writable" if protect is by_its_file_system else f"Run: chmod 700 {store.root}\n"
     for words, (status, out, err) in run(store, CHANGING, before_us).items():
         assert (words, status, out) == (words, 1, "")
         assert err.startswith(f"acp-proxy: {store.root} cannot be written to")
         assert advice in err
-    assert files(store.root) == before
+    assert read_files_and_modes(store.root) == before

@@ -356,7 +356,7 @@ def test_a_daemon_outside_the_process_tree_keeps_running(proxied: Proxied, watch
 # --- launchers
 
 
-def launched(proxied: Proxied, *agent: str, options: Sequence[str] = ()) -> Editor:
+def launch_agent(proxied: Proxied, *agent: str, options: Sequence[str] = ()) -> Editor:
     """An agent behind two launchers, as in ``npx -> node -> child``."""
     return start(proxied, [*LAUNCHER, *LAUNCHER, *proxied.bare_agent(None, agent)], options)
 
@@ -364,7 +364,7 @@ def launched(proxied: Proxied, *agent: str, options: Sequence[str] = ()) -> Edit
 def test_an_agent_behind_launchers_ends_with_its_input_and_its_status_is_ours(
     proxied: Proxied, watched: Watched
 ) -> None:
-    with launched(proxied, options=ENDLESS_GRACE) as editor:
+    with launch_agent(proxied, options=ENDLESS_GRACE) as editor:
         assert "agent_message_chunk" in kinds(editor.prompt(editor.open(), "hello"))
         processes = watched.tree(editor)
         assert len(processes) == 3 or sys.platform == "win32"  # consoles are processes too
@@ -374,7 +374,7 @@ def test_an_agent_behind_launchers_ends_with_its_input_and_its_status_is_ours(
 
 @pytest.mark.parametrize("deaf", [["--ignore-eof"], ["--ignore-eof", "--ignore-sigterm"]])
 def test_an_agent_that_outlives_its_launchers_is_ended(proxied: Proxied, watched: Watched, deaf: list[str]) -> None:
-    with launched(proxied, *deaf, options=SHORT_GRACE) as editor:
+    with launch_agent(proxied, *deaf, options=SHORT_GRACE) as editor:
         editor.initialize()
         processes = watched.tree(editor)
         assert len(processes) == 3
@@ -413,7 +413,7 @@ def test_a_signal_after_the_end_of_the_input_is_passed_on(proxied: Proxied, watc
 
 
 def test_a_signal_ends_an_agent_behind_launchers(proxied: Proxied, watched: Watched) -> None:
-    with launched(proxied, "--ignore-eof", "--ignore-sigterm", options=SHORT_GRACE) as editor:
+    with launch_agent(proxied, "--ignore-eof", "--ignore-sigterm", options=SHORT_GRACE) as editor:
         editor.initialize()
         processes = watched.tree(editor)
         editor.signal(signal.SIGTERM)
@@ -442,7 +442,7 @@ def test_the_agent_dies_with_a_killed_proxy(proxied: Proxied, watched: Watched) 
 
 
 def test_an_agent_behind_launchers_ends_with_a_killed_proxy(proxied: Proxied, watched: Watched) -> None:
-    with launched(proxied) as editor:
+    with launch_agent(proxied) as editor:
         editor.initialize()
         processes = watched.tree(editor)
         assert len(processes) == 3 or sys.platform == "win32"

@@ -34,7 +34,7 @@ class RealEditor(Editor):
         return super().wait_for_answer(request_id, max(timeout, PATIENCE))
 
     def announced_title(self, title: str) -> bytes:
-        return self.wait_for(lambda one: one.get("params", {}).get("update", {}).get("title") == title).raw
+        return self.wait_for(lambda message: message.get("params", {}).get("update", {}).get("title") == title).raw
 
     def received(self) -> list[bytes]:
         return [line.raw for line in self.lines]
@@ -87,7 +87,7 @@ def without_additions(line: bytes, *added: str) -> str:
     return json.dumps(message)
 
 
-def in_order(line: bytes) -> str:
+def sort_keys(line: bytes) -> str:
     return json.dumps(json.loads(line))
 
 
@@ -102,12 +102,12 @@ def test_an_agent_without_list_and_load_gains_list_load_and_delete(proxied: Prox
         ours = {editor.lines[editor.find_answer(number)].raw, editor.announced_title(PROMPT)}
         assert editor.end() == 0
         received, said = editor.received(), editor.beyond("agent")
-    assert without_additions(received[0], "list", "delete", "load") == in_order(said[0])
+    assert without_additions(received[0], "list", "delete", "load") == sort_keys(said[0])
     assert [line for line in received[1:] if line not in ours] == said[1:]
 
     with start("deepagents") as editor:
         editor.initialize()
-        assert [one["sessionId"] for one in editor.sessions()] == [session]
+        assert [row["sessionId"] for row in editor.sessions()] == [session]
         assert editor.request("session/delete", {"sessionId": session}) == {}
         assert editor.sessions() == []
         assert editor.end() == 0
@@ -120,9 +120,9 @@ def test_an_agent_that_lacks_only_delete_gains_only_delete(proxied: Proxied, sta
         assert editor.prompt(session, PROMPT)
         other = editor.new_session()
         editor.prompt(other, "hello")
-        assert {one["sessionId"] for one in editor.sessions()} >= {session, other}
+        assert {row["sessionId"] for row in editor.sessions()} >= {session, other}
         assert editor.end() == 0
-        assert without_additions(editor.lines[0].raw, "delete") == in_order(editor.beyond("agent")[0])
+        assert without_additions(editor.lines[0].raw, "delete") == sort_keys(editor.beyond("agent")[0])
         assert editor.received()[1:] == editor.beyond("agent")[1:]
         assert editor.sent == editor.beyond("client")
 
@@ -140,6 +140,6 @@ def test_an_agent_that_lacks_only_delete_gains_only_delete(proxied: Proxied, sta
         assert editor.received()[1:marked] == editor.beyond("agent")[1:marked]
         assert editor.sent[:sent] == editor.beyond("client")[:sent]
         native = [json.loads(line) for line in editor.beyond("agent")[marked:]]
-    assert session in [one["sessionId"] for one in before["sessions"]]
-    assert after == {**before, "sessions": [one for one in before["sessions"] if one["sessionId"] != session]}
+    assert session in [row["sessionId"] for row in before["sessions"]]
+    assert after == {**before, "sessions": [row for row in before["sessions"] if row["sessionId"] != session]}
     assert [one["result"] for one in native if "result" in one] == [before]  # the agent still has it

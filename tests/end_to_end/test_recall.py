@@ -26,7 +26,7 @@ ATTEMPTS = 3
 """Sessions in which a real agent may start its servers: on a busy machine the first one may be too late for it."""
 
 
-def opened(proxied: Proxied, *options: str, env: dict[str, str] | None = None) -> tuple[list[Any], bytes]:
+def list_opened_servers(proxied: Proxied, *options: str, env: dict[str, str] | None = None) -> tuple[list[Any], bytes]:
     """The servers that an agent gets with each request that opens a session, and the proxy's stderr."""
     notes = proxied.base / "notes.jsonl"
     command = [*PROXY, "run", "--store", str(proxied.store), *options, "--", *agents.answering_agent(notes, ANSWERS)]
@@ -38,7 +38,9 @@ def opened(proxied: Proxied, *options: str, env: dict[str, str] | None = None) -
         editor.close_stdin()
         editor.wait()
     said = b"".join(editor._stderr)
-    return [one["params"]["mcpServers"] for one in agents.read_requests(notes) if one["method"] != "initialize"], said
+    return [
+        request["params"]["mcpServers"] for request in agents.read_requests(notes) if request["method"] != "initialize"
+    ], said
 
 
 def without_mcp(folder: Path) -> dict[str, str]:
@@ -50,7 +52,7 @@ def without_mcp(folder: Path) -> dict[str, str]:
 
 def test_the_agent_gets_a_server_that_finds_what_was_said_to_another_agent(proxied: Proxied) -> None:
     store_session(WholeStore(proxied.store), "old", (SAID, [chunk("I will.")]), agent="other", cwd=str(proxied.project))
-    given, said = opened(proxied, "--recall")
+    given, said = list_opened_servers(proxied, "--recall")
     assert said == b""
     assert [servers[:-1] for servers in given] == [[USERS]] * 4
     [server] = {str(servers[-1]): servers[-1] for servers in given}.values()
@@ -66,15 +68,15 @@ def test_the_agent_gets_a_server_that_finds_what_was_said_to_another_agent(proxi
 
 
 def test_without_the_option_the_agent_gets_the_users_servers(proxied: Proxied) -> None:
-    assert opened(proxied) == ([[USERS]] * 4, b"")
+    assert list_opened_servers(proxied) == ([[USERS]] * 4, b"")
 
 
 def test_without_a_record_the_agent_gets_the_users_servers(proxied: Proxied) -> None:
-    assert opened(proxied, "--recall", "--no-record") == ([[USERS]] * 4, b"")
+    assert list_opened_servers(proxied, "--recall", "--no-record") == ([[USERS]] * 4, b"")
 
 
 def test_without_the_package_one_line_on_stderr_says_what_to_install(proxied: Proxied) -> None:
-    given, said = opened(proxied, "--recall", env=without_mcp(proxied.base))
+    given, said = list_opened_servers(proxied, "--recall", env=without_mcp(proxied.base))
     assert given == [[USERS]] * 4
     assert said.count(b"\n") == 1
     assert re.search(rb"\[mcp[],]", said)  # with the extras that are there

@@ -21,7 +21,7 @@ from tests.end_to_end.proxied import (
 from tests.stored import read_files
 
 
-def loaded_anew(proxied: Proxied, session: str) -> Loaded:
+def load_in_new_process(proxied: Proxied, session: str) -> Loaded:
     """A load of the session in a new process."""
     with proxied.editor() as editor:
         editor.initialize()
@@ -112,8 +112,8 @@ def test_a_cancelled_turn_is_recorded_with_its_cancel_and_later_updates(proxied:
         assert editor.wait_for_result(turn) == {"stopReason": "cancelled"}
         assert only_session(editor)["_meta"] == {"messageCount": 2, "hasErrors": False}
         editor.kill()
-    told = list_items(loaded_anew(proxied, session).updates)
-    assert [(one.kind, one.text) for one in told] == [
+    items = list_items(load_in_new_process(proxied, session).updates)
+    assert [(one.kind, one.text) for one in items] == [
         ("user", "search"),
         ("tool call", "A long search (failed)"),
         ("agent", "I am searching. I stopped."),
@@ -236,14 +236,14 @@ def test_no_file_of_the_store_has_a_secret(proxied: Proxied) -> None:
         loaded = editor.load(session, mcpServers=[later], _meta={"key": secret("session-meta")})
         assert loaded.answer["result"] == {}
         editor.wait_for_update("session_info_update")
-        live = files(proxied.store)
-        everything = b"".join(one.raw for one in editor.lines)
+        live = read_store_files(proxied.store)
+        everything = b"".join(line.raw for line in editor.lines)
         editor.kill()
 
     # The secrets did pass, and recorded text is found: so a recorded secret would be found.
     assert secret("file-written").encode() in everything
     assert secret("authenticate-result").encode() in everything
-    for found in (live, files(proxied.store)):
+    for found in (live, read_store_files(proxied.store)):
         assert b"a word to be found" in found[proxied.transcript(session)]
         assert b"what the terminal showed" in found[proxied.transcript(session)]
         assert b"the-local-server" in found[proxied.transcript(session)]
@@ -255,6 +255,6 @@ def test_no_file_of_the_store_has_a_secret(proxied: Proxied) -> None:
         assert [path for path, data in found.items() if b"S3CRET" in data] == []
 
 
-def files(store: Path) -> dict[Path, bytes]:
+def read_store_files(store: Path) -> dict[Path, bytes]:
     """The bytes of every file of the store."""
     return dict(read_files(store))

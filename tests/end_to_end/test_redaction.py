@@ -42,7 +42,11 @@ SPLIT = {
 def holders(store: Path, text: str) -> list[str]:
     """The files of the store that contain this text in any JSON spelling."""
     spellings = {text.encode(), json.dumps(text)[1:-1].encode()}
-    return [str(path.relative_to(store)) for path, data in read_files(store) if any(one in data for one in spellings)]
+    return [
+        str(path.relative_to(store))
+        for path, data in read_files(store)
+        if any(spelling in data for spelling in spellings)
+    ]
 
 
 def wire(proxied: Proxied, *options: str) -> list[Any]:
@@ -91,7 +95,7 @@ def test_a_secret_split_over_chunks_can_be_redacted_while_the_proxy_runs(proxied
     redact(proxied)
     assert holders(proxied.store, TOKEN[17:]) == []
     with proxied.start() as editor:
-        texts = [one.text for one in list_items(editor.load(session).updates) if one.kind == "agent"]
+        texts = [item.text for item in list_items(editor.load(session).updates) if item.kind == "agent"]
     assert all(text.startswith("I take [redacted]") and " as it is." in text for text in texts)
 
 
@@ -194,6 +198,6 @@ COMMANDS = [
 def printed(proxied: Proxied, *words: str, **environment: str) -> str:
     """What a command prints about the store, on both of its outputs."""
     given = dict(os.environ) | environment | {"ACP_PROXY_STORE": str(proxied.store)}
-    done = forked.run([*PROXY, *words], env=given, text=True)
-    assert done.returncode == 0 or words == ("doctor",), done.stderr
-    return str(done.stdout + done.stderr)
+    result = forked.run([*PROXY, *words], env=given, text=True)
+    assert result.returncode == 0 or words == ("doctor",), result.stderr
+    return str(result.stdout + result.stderr)

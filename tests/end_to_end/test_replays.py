@@ -118,11 +118,11 @@ def test_the_output_that_the_agent_asks_for_in_a_later_turn_is_replayed_there(
         editor.prompt(session, "build it in the background")
         editor.prompt(session, "has it ended?")
         assert editor.end() == 0
-    told = load_anew(proxied, session, *options).updates
-    asked = [number for number, one in enumerate(told) if "has it ended" in json.dumps(one)]
-    shown = [number for number, one in enumerate(told) if "hello" in json.dumps(one)]
+    updates = load_anew(proxied, session, *options).updates
+    asked = [number for number, one in enumerate(updates) if "has it ended" in json.dumps(one)]
+    shown = [number for number, one in enumerate(updates) if "hello" in json.dumps(one)]
     assert asked < shown
-    assert list_items(told)[1].about["content"] == told[shown[0]]["content"]  # the same call, with its output
+    assert list_items(updates)[1].about["content"] == updates[shown[0]]["content"]  # the same call, with its output
     command = [*PROXY, "sessions", "show", session, "--full", "--store", str(proxied.store)]
     assert b"hello" in forked.run(command, timeout=TIMEOUT, check=True).stdout
 
@@ -143,7 +143,7 @@ def test_a_call_interrupted_by_a_kill_is_replayed_as_failed_and_an_open_one_as_o
 
 
 def status_of(updates: Updates, call: str) -> Any:
-    [status] = [one.about["status"] for one in list_items(updates) if one.about.get("toolCallId") == call]
+    [status] = [item.about["status"] for item in list_items(updates) if item.about.get("toolCallId") == call]
     return status
 
 
@@ -175,9 +175,9 @@ def test_a_long_tool_call_is_cut_and_names_the_command_that_shows_it(proxied: Pr
     program, *words = shlex.split(command)
     assert program == "acp-proxy"
     env = os.environ | {"ACP_PROXY_STORE": str(proxied.store)}
-    shown = forked.run([*PROXY, *words], env=env, timeout=TIMEOUT, check=True)
-    assert b"END" in shown.stdout
-    assert b"y" * 5_000 in shown.stdout
+    result = forked.run([*PROXY, *words], env=env, timeout=TIMEOUT, check=True)
+    assert b"END" in result.stdout
+    assert b"y" * 5_000 in result.stdout
 
 
 # Damage.

@@ -7,7 +7,7 @@ import pytest
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.demo.client import RequestFailed
 from acp_proxy.tools.demo.display import list_items
-from tests.cli.commands import parsed_json, printed
+from tests.cli.commands import get_json, get_stdout
 from tests.end_to_end.proxied import Editor, Proxied, list_rules, load_anew
 
 LOADS = ("--capabilities", "load,resume")
@@ -59,7 +59,7 @@ def record_rewound(proxied: Proxied, method: str, params: dict[str, Any], result
     return session
 
 
-def loaded(proxied: Proxied, session: str, *replay: dict[str, Any], mode: str = "compact") -> list[tuple[str, str]]:
+def load_items(proxied: Proxied, session: str, *replay: dict[str, Any], mode: str = "compact") -> list[tuple[str, str]]:
     return load_anew(proxied, session, script(*replay), mode=mode, agent=LOADS)
 
 
@@ -70,14 +70,14 @@ BEFORE_SECOND: tuple[str, dict[str, Any], Any] = ("_session/rewind", {"messageId
 @pytest.mark.parametrize(("way", "mode"), [(TO_FIRST, "compact"), (BEFORE_SECOND, "full")])
 def test_what_was_taken_back_is_not_replayed(proxied: Proxied, way: tuple[str, dict[str, Any], Any], mode: str) -> None:
     session = record_rewound(proxied, *way)
-    assert loaded(proxied, session, mode=mode) == answered_turns("a", "d")  # the agent's replay is empty
+    assert load_items(proxied, session, mode=mode) == answered_turns("a", "d")  # the agent's replay is empty
 
 
 def test_what_was_taken_back_is_not_missed_in_the_agents_replay(proxied: Proxied) -> None:
     session = record_rewound(proxied, *TO_FIRST)
     before = proxied.transcript(session).read_bytes()
     for _ in range(2):
-        assert loaded(proxied, session, *TURNS[0], *TURNS[3]) == answered_turns("a", "d")
+        assert load_items(proxied, session, *TURNS[0], *TURNS[3]) == answered_turns("a", "d")
     assert list_rules(proxied, session) == [5, 5]
     added = proxied.transcript(session).read_bytes()[len(before) :]
     assert b"session/update" not in added
@@ -87,15 +87,15 @@ def test_what_was_taken_back_stays_in_the_transcript_with_a_remark(proxied: Prox
     session = record_rewound(proxied, *TO_FIRST)
     store = ProxyStore(proxied.store)
     for command in ("show", "export"):
-        told_by = printed(store, command, session)
+        told_by = get_stdout(store, command, session)
         assert all(word in told_by for word in ("done a", "done b", "done c", "Rewound", "done d"))
-    [found] = parsed_json(store, "search", "done b")
+    [found] = get_json(store, "search", "done b")
     assert [one["turn"] for one in found["found"]] == [2]
 
 
 def test_a_rewind_that_the_agent_refuses_takes_nothing_back(proxied: Proxied) -> None:
     session = record_rewound(proxied, "session/rewind", {"toMessageId": "m1"}, None, refuses=True)
-    assert loaded(proxied, session) == answered_turns("a", "b", "c", "d")
+    assert load_items(proxied, session) == answered_turns("a", "b", "c", "d")
 
 
 def test_an_update_of_the_agent_takes_back_what_came_before_it(proxied: Proxied) -> None:
@@ -104,13 +104,13 @@ def test_an_update_of_the_agent_takes_back_what_came_before_it(proxied: Proxied)
         session = editor.new_session()
         talk(editor, session, "abcd")
         assert editor.end() == 0
-    assert loaded(proxied, session) == answered_turns("a", "d")
-    assert "Rewound" in printed(ProxyStore(proxied.store), "show", session)
+    assert load_items(proxied, session) == answered_turns("a", "d")
+    assert "Rewound" in get_stdout(ProxyStore(proxied.store), "show", session)
 
 
 def test_after_a_rewind_to_an_unknown_message_the_agent_is_believed(proxied: Proxied) -> None:
     session = record_rewound(proxied, "session/rewind", {"toMessageId": "of another client"}, {})
-    assert loaded(proxied, session, *TURNS[0], *TURNS[3]) == answered_turns("a", "d")
+    assert load_items(proxied, session, *TURNS[0], *TURNS[3]) == answered_turns("a", "d")
     assert list_rules(proxied, session) == [3]
 
 
@@ -123,9 +123,9 @@ def test_a_rewind_after_a_load_counts_the_messages_from_before_it(proxied: Proxi
     with proxied.start(script(*replay, result={}), agent=LOADS) as editor:
         editor.load(session)
         editor.request("session/rewind", {"sessionId": session, "toMessageId": "m1"})
-        assert [one.text for one in list_items(editor.prompt(session, "c please"))]
+        assert [item.text for item in list_items(editor.prompt(session, "c please"))]
         assert editor.end() == 0
-    assert loaded(proxied, session) == answered_turns("a", "c")
+    assert load_items(proxied, session) == answered_turns("a", "c")
 
 
 def test_a_handovers_record_has_nothing_that_was_taken_back(proxied: Proxied) -> None:
@@ -137,7 +137,7 @@ def test_a_handovers_record_has_nothing_that_was_taken_back(proxied: Proxied) ->
     }
     with proxied.start(echo, agent=("--capabilities", "none")) as editor:
         editor.load(session)
-        record = "".join(one.text for one in list_items(editor.prompt(session, "go on")))
+        record = "".join(item.text for item in list_items(editor.prompt(session, "go on")))
         assert editor.end() == 0
     assert "done a" in record or "done d" in record
     assert "done b" not in record
@@ -154,4 +154,4 @@ def test_a_turn_made_elsewhere_that_a_load_showed_is_taken_back_too(proxied: Pro
         editor.request("session/rewind", {"sessionId": session, "toMessageId": "m1"})
         talk(editor, session, "b")
         assert editor.end() == 0
-    assert loaded(proxied, session) == answered_turns("a", "b")
+    assert load_items(proxied, session) == answered_turns("a", "b")

@@ -12,7 +12,7 @@ from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.demo.client import RequestFailed
 from tests import forked
 from tests.client import NO_ANSWER, Client
-from tests.end_to_end.handovers import recorded
+from tests.end_to_end.handovers import record_session
 from tests.end_to_end.proxied import NOT_FOUND, PROXY, Proxied, entries
 from tests.end_to_end.typescript import ROOT, TYPESCRIPT, TYPESCRIPT_TIMEOUT, find_node, run_typescript
 
@@ -94,7 +94,7 @@ def test_the_official_client_and_agent_do_the_main_job_whatever_the_agent_loses(
     assert report["status"] == 0
     [place] = proxied.transcripts()
     recorded = [entry["message"] for entry in entries(place) if entry.get("from") == "agent"]
-    updates = conversation([each["params"]["update"] for each in recorded if "method" in each])
+    updates = conversation([message["params"]["update"] for message in recorded if "method" in message])
     assert updates == [*live, *conversation(report["further"])], "everything once"
     assert {entry.get("v") for entry in entries(place) if "message" in entry} == {2}
 
@@ -122,7 +122,7 @@ def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one(proxied: 
     assert further.isdisjoint(update.get("messageId") for update in loaded)
     assert "continues in a new session" in notice["content"]["text"]
     assert report["loaded"][-1]["state"] == "idle"
-    [said] = [one for one in report["further"] if one["sessionUpdate"] == "user_message"]
+    [said] = [update for update in report["further"] if update["sessionUpdate"] == "user_message"]
     assert said["content"] == [{"type": "text", "text": LAST_PROMPT}], "the record is not shown"
     answered = report["further"][-2]["content"][0]["text"]
     for prompt in PROMPTS:
@@ -239,15 +239,17 @@ def test_version_1_clients_see_what_was_recorded_in_version_2(talked: Any, proxi
     with Client(agent(proxied, memory, "v1")) as client:
         client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
         client.request("session/load", {"sessionId": talked["session"], "cwd": str(proxied.project), "mcpServers": []})
-        updates = [one["params"]["update"] for one in client.messages() if one.get("method") == "session/update"]
+        updates = [
+            message["params"]["update"] for message in client.messages() if message.get("method") == "session/update"
+        ]
         client.close_stdin()
         assert client.wait() == 0
-    said = [one["content"]["text"] for one in updates if one["sessionUpdate"] == "user_message_chunk"]
-    assert said == [*PROMPTS, LAST_PROMPT]
-    answers = [one["content"]["text"] for one in updates if one["sessionUpdate"] == "agent_message_chunk"]
-    assert answers[: len(said)] == [f"{ANSWER}{prompt}" for prompt in said]
-    calls = [one for one in updates if one["sessionUpdate"] == "tool_call"]
-    assert [(one["status"], one["kind"]) for one in calls] == [("completed", "execute")] * 3
+    texts = [update["content"]["text"] for update in updates if update["sessionUpdate"] == "user_message_chunk"]
+    assert texts == [*PROMPTS, LAST_PROMPT]
+    answers = [update["content"]["text"] for update in updates if update["sessionUpdate"] == "agent_message_chunk"]
+    assert answers[: len(texts)] == [f"{ANSWER}{prompt}" for prompt in texts]
+    calls = [update for update in updates if update["sessionUpdate"] == "tool_call"]
+    assert [(call["status"], call["kind"]) for call in calls] == [("completed", "execute")] * 3
     assert "12 passed" in calls[0]["content"][0]["content"]["text"]
 
 
@@ -263,21 +265,23 @@ def test_a_version_2_client_sees_what_was_recorded_in_version_1(proxied: Proxied
     report = main_job(proxied, command, f"--session={session}", deletes=False)
     assert report["malformed"] == []
     said = [update for update in conversation(report["loaded"]) if update["messageId"] != "acp-proxy-handover"]
-    words = [(one["sessionUpdate"], one["content"]["text"]) for one in said]
+    words = [(update["sessionUpdate"], update["content"]["text"]) for update in said]
     assert words == [("user_message_chunk", "hello"), ("agent_message_chunk", "As version 1.")]
     assert "> As version 1." in report["further"][-2]["content"][0]["text"], "the agent gets the record"
 
 
 def test_an_agent_of_version_2_continues_a_session_of_another_agent(proxied: Proxied, memory: Path) -> None:
-    session, _ = recorded(proxied, "mend it", "and the other?")
+    session, _ = record_session(proxied, "mend it", "and the other?")
     command = agent(proxied, memory)
     made = print_about_store(proxied, "sessions", "continue", session, "--", *command[command.index("--") + 1 :])
     report = main_job(proxied, command, f"--session={made.strip()}", deletes=False)
     assert report["malformed"] == []
-    said = [
-        one["content"]["text"] for one in conversation(report["loaded"]) if one["sessionUpdate"] == "user_message_chunk"
+    texts = [
+        update["content"]["text"]
+        for update in conversation(report["loaded"])
+        if update["sessionUpdate"] == "user_message_chunk"
     ]
-    assert said == ["mend it", "and the other?"]
+    assert texts == ["mend it", "and the other?"]
     answered = report["further"][-2]["content"][0]["text"]
     assert "> and the other?" in answered, "the agent gets the record"
     assert answered.endswith(LAST_PROMPT)
@@ -290,7 +294,9 @@ def test_the_mock_agent_plays_turns_of_version_2_to_a_client_of_version_1(talked
         prompt = {"sessionId": new, "prompt": [{"type": "text", "text": PROMPTS[0]}]}
         assert client.request("session/prompt", prompt)["stopReason"] == "end_turn"
         kinds = [
-            one["params"]["update"]["sessionUpdate"] for one in client.messages() if "update" in one.get("method", "")
+            message["params"]["update"]["sessionUpdate"]
+            for message in client.messages()
+            if "update" in message.get("method", "")
         ]
         client.close_stdin()
         assert client.wait() == 0
@@ -344,7 +350,9 @@ def test_the_mock_agent_plays_version_1_to_a_client_of_version_2(proxied: Proxie
         asked = client.wait_for_method("session/request_permission")["params"]
         assert asked["subject"] == {"type": "tool_call", "toolCall": {"toolCallId": "mock-1-call-1"}}
         client.wait_for(state("idle", session, stopReason="end_turn").__eq__)
-        updates = [one["params"]["update"] for one in client.messages() if one.get("method") == "session/update"]
+        updates = [
+            message["params"]["update"] for message in client.messages() if message.get("method") == "session/update"
+        ]
         kinds = [update["sessionUpdate"] for update in updates]
         client.close_stdin()
         assert client.wait() == 0

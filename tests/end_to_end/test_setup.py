@@ -141,9 +141,9 @@ def test_from_an_editors_settings_to_a_kept_session_and_back(
 
     def setup(*words: str) -> str:
         command = [*make_child_command("acp_proxy"), "setup", "--yes", *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, encoding="utf-8")
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stderr
+        result = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, encoding="utf-8")
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stderr
 
     assert re.search(r'^".+" answers\.$', setup(), re.MULTILINE)
     words, variables = command_in(path.read_bytes().decode(), settings.names)

@@ -7,7 +7,7 @@ import pytest
 
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.demo.display import list_items
-from tests.cli.commands import parsed_json, printed
+from tests.cli.commands import get_json, get_stdout
 from tests.end_to_end.proxied import ASK, Editor, Permission, Proxied, entries, load_anew, prompt, say
 
 STEERING = "_session/steering"
@@ -53,11 +53,11 @@ def record_steered(proxied: Proxied, outcome: Any = INJECTED) -> str:
     return session
 
 
-def loaded(proxied: Proxied, session: str, *replay: dict[str, Any], mode: str = "compact") -> list[tuple[str, str]]:
+def load_items(proxied: Proxied, session: str, *replay: dict[str, Any], mode: str = "compact") -> list[tuple[str, str]]:
     return load_anew(proxied, session, script(INJECTED, *replay), mode=mode, agent=LOADS)
 
 
-def recorded(proxied: Proxied, session: str) -> list[Any]:
+def list_client_methods(proxied: Proxied, session: str) -> list[Any]:
     """The methods of the client's messages in the transcript."""
     return [
         entry["message"].get("method")
@@ -69,40 +69,40 @@ def recorded(proxied: Proxied, session: str) -> list[Any]:
 @pytest.mark.parametrize("mode", ["compact", "full"])
 def test_words_into_a_turn_are_replayed_once_in_their_place(proxied: Proxied, mode: str) -> None:
     session = record_steered(proxied)
-    assert [method for method in recorded(proxied, session) if method == STEERING] == [STEERING]
-    assert loaded(proxied, session, mode=mode) == PAST  # the agent's replay is empty
+    assert [method for method in list_client_methods(proxied, session) if method == STEERING] == [STEERING]
+    assert load_items(proxied, session, mode=mode) == PAST  # the agent's replay is empty
 
 
 def test_an_agents_own_replay_with_the_words_lacks_nothing_and_is_not_recorded_again(proxied: Proxied) -> None:
     session = record_steered(proxied)
-    before = recorded(proxied, session)
+    before = list_client_methods(proxied, session)
     for _ in range(2):
-        assert loaded(proxied, session, *REPLAY) == PAST
+        assert load_items(proxied, session, *REPLAY) == PAST
     notes = [entry["note"] for entry in entries(proxied.transcript(session)) if "note" in entry]
     assert [note["rule"] for note in notes if note["type"] == "replay"] == [5, 5]
-    assert recorded(proxied, session) == before
+    assert list_client_methods(proxied, session) == before
 
 
 def test_an_agents_replay_without_the_words_is_replaced(proxied: Proxied) -> None:
     session = record_steered(proxied)
-    assert loaded(proxied, session, *REPLAY[:2], *REPLAY[3:]) == PAST
+    assert load_items(proxied, session, *REPLAY[:2], *REPLAY[3:]) == PAST
 
 
 def test_words_into_a_turn_are_found_shown_and_exported(proxied: Proxied) -> None:
     session = record_steered(proxied)
     store = ProxyStore(proxied.store)
-    [found] = parsed_json(store, "search", "faster")
+    [found] = get_json(store, "search", "faster")
     assert [one["turn"] for one in found["found"]] == [1]
-    assert "faster please" in printed(store, "show", session)
-    assert "faster please" in printed(store, "export", session)
-    [row] = parsed_json(store, "list")
+    assert "faster please" in get_stdout(store, "show", session)
+    assert "faster please" in get_stdout(store, "export", session)
+    [row] = get_json(store, "list")
     assert (row["title"], row["turns"]) == ("count", 1)
 
 
 @pytest.mark.parametrize("outcome", [NOT_TAKEN, {"outcome": "failed"}, {}, None])
 def test_words_that_the_agent_did_not_take_are_not_recorded(proxied: Proxied, outcome: Any) -> None:
     session = record_steered(proxied, outcome)
-    assert STEERING not in recorded(proxied, session)
+    assert STEERING not in list_client_methods(proxied, session)
 
 
 def test_words_without_a_turn_begin_one(proxied: Proxied) -> None:
@@ -117,8 +117,8 @@ def test_words_without_a_turn_begin_one(proxied: Proxied) -> None:
         assert steer(editor, session) == BEGUN
         editor.wait_for_text("as told")
         assert editor.end() == 0
-    shown = loaded(proxied, session)
+    shown = load_items(proxied, session)
     assert [one for one in shown if one[0] == "user"] == [("user", "first"), ("user", "faster please")]
     assert [one for one in shown if one[0] == "agent"] == [*answers, ("agent", "as told")]
-    [row] = parsed_json(ProxyStore(proxied.store), "list")
+    [row] = get_json(ProxyStore(proxied.store), "list")
     assert row["turns"] == 2

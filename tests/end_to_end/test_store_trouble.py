@@ -323,7 +323,7 @@ def test_a_store_that_becomes_read_only_gives_one_warning_and_a_gap(proxied: Pro
         session = editor.new_session()
         assert texts(editor.prompt(session, "two")) == ["I heard: two"]
         result = listing(editor)
-        assert [one["sessionId"] for one in result["sessions"]] == [first]
+        assert [row["sessionId"] for row in result["sessions"]] == [first]
         assert result["_meta"]["acp-proxy"]["recording"] is False
         directory.chmod(USUAL)
         prompt_until(editor, session, lambda: session in editor.list_ids())
@@ -447,7 +447,7 @@ def refusal_of(loaded: Loaded) -> dict[str, Any]:
     return error
 
 
-def removed(path: Path) -> None:
+def remove_file(path: Path) -> None:
     path.unlink()
 
 
@@ -471,7 +471,7 @@ def made_by_a_newer_version(path: Path) -> None:
 
 
 UNREADABLE = {
-    "ENOENT": removed,
+    "ENOENT": remove_file,
     "EISDIR": made_a_directory,
     "ELOOP": made_a_link,
     "EACCES": made_unreadable,

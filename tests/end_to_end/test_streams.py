@@ -123,15 +123,15 @@ def test_bytes_pass_unchanged_through_any_stdin_and_stdout(
     stdout, arrived = given_out(tmp_path)
     command = [*PROXY, "run", "--store", str(tmp_path / "store"), *ECHO, str(AGENT_SAYS), str(heard)]
     try:
-        done = subprocess.run(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=SECONDS)
+        result = subprocess.run(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=SECONDS)
     finally:
         os.close(stdin)
         os.close(stdout)
 
-    assert done.returncode == 0
+    assert result.returncode == 0
     assert heard.read_bytes() == said
     spoken = [*lines(AGENT_SAYS.read_bytes()), *lines(said)]
-    assert done.stderr == b"".join(line for line in spoken if not is_for_the_client(line))
+    assert result.stderr == b"".join(line for line in spoken if not is_for_the_client(line))
     if given_out is not dev_null_out:
         assert arrived() == b"".join(line for line in spoken if is_for_the_client(line))
 
@@ -141,13 +141,13 @@ def test_a_closed_stdin_or_stdout_acts_like_dev_null(closed: str, tmp_path: Path
     heard = tmp_path / "heard"
     proxy = [*PROXY, "run", "--store", str(tmp_path / "store"), *ECHO, str(AGENT_SAYS), str(heard)]
     with CLIENT_SAYS.open("rb") as stdin:
-        done = subprocess.run(
+        result = subprocess.run(
             ["sh", "-c", f'exec "$@" {closed}', "sh", *proxy], stdin=stdin, capture_output=True, timeout=SECONDS
         )
-    assert done.returncode == 0
+    assert result.returncode == 0
     assert heard.read_bytes() == (b"" if "<" in closed else CLIENT_SAYS.read_bytes())
     if ">" not in closed:
-        assert done.stdout == b"".join(line for line in lines(AGENT_SAYS.read_bytes()) if is_for_the_client(line))
+        assert result.stdout == b"".join(line for line in lines(AGENT_SAYS.read_bytes()) if is_for_the_client(line))
 
 
 # --- answers out of order

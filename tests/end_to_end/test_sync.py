@@ -10,7 +10,7 @@ import pytest
 from acp_proxy.transcript.record_text import INTRODUCTION, LACKING
 from tests import forked
 from tests.client import TIMEOUT
-from tests.end_to_end.handovers import remembered
+from tests.end_to_end.handovers import read_memory
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, say, texts
 from tests.waiting import wait_until
 
@@ -23,9 +23,9 @@ class Synchronized(Proxied):
 
     def sync(self, *words: str) -> str:
         command = [*PROXY, "sync", *words, "--store", str(self.store)]
-        done = forked.run(command, text=True, timeout=3 * TIMEOUT)
-        assert done.returncode == 0, done.stderr
-        return str(done.stdout)
+        result = forked.run(command, text=True, timeout=3 * TIMEOUT)
+        assert result.returncode == 0, result.stderr
+        return str(result.stdout)
 
     def let_a_minute_pass(self) -> None:
         """The next round may begin at once."""
@@ -41,7 +41,7 @@ class Synchronized(Proxied):
 
     def prompts(self) -> list[str]:
         """All prompts that this machine's agent got."""
-        return [exchange["prompt"] for session in remembered(self) for exchange in session["exchanges"]]
+        return [exchange["prompt"] for session in read_memory(self) for exchange in session["exchanges"]]
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_a_session_continues_on_another_machine_and_both_agents_know_all_of_it(
         editor.prompt(other, "Something else")
         assert users_words(editor, listed["sessionId"]) == ["Begin here"]
         editor.prompt(listed["sessionId"], "Continue there")
-        now = {each["sessionId"] for each in editor.sessions()}
+        now = {row["sessionId"] for row in editor.sessions()}
         assert now == {listed["sessionId"], other}  # not the agent's new one
         assert editor.end() == 0
     first, second = desktop.prompts()
@@ -97,7 +97,7 @@ def test_a_session_continues_on_another_machine_and_both_agents_know_all_of_it(
     *_, last = laptop.prompts()
     assert last.startswith(INTRODUCTION if agent[1] == "none" else LACKING)
     assert "> Continue there" in last
-    assert ("Begin here" in last, len(remembered(laptop))) == ((True, 2) if agent[1] == "none" else (False, 1))
+    assert ("Begin here" in last, len(read_memory(laptop))) == ((True, 2) if agent[1] == "none" else (False, 1))
 
     with laptop.start(script, agent=agent, options=options) as editor:  # it has caught up, so nothing more is told
         assert users_words(editor, session) == ["Begin here", "Continue there", "Come back"]

@@ -50,7 +50,7 @@ def both_counted(proxied: Proxied) -> tuple[str, Editor, Editor]:
     return session, one, other
 
 
-def counted(text: str) -> list[str]:
+def repeat_numbered(text: str) -> list[str]:
     return [f"{text} {number}" for number in range(MANY)] * 2
 
 
@@ -69,7 +69,7 @@ def test_simultaneous_turns_are_both_recorded_line_by_line(proxied: Proxied) -> 
         updates = [message["params"]["update"] for message in middle if message.get("method") == "session/update"]
         assert len(middle) == len(updates) + 2  # and the permission with its answer
         told[asked["params"]["prompt"][0]["text"]] = texts(updates)
-    assert told == {"one": counted("one"), "other": counted("other")}
+    assert told == {"one": repeat_numbered("one"), "other": repeat_numbered("other")}
     assert (lines[0]["run"], lines[0]["note"]["method"]) == (first, "session/new")
     with proxied.start() as later:
         [listed] = later.sessions()
@@ -77,14 +77,14 @@ def test_simultaneous_turns_are_both_recorded_line_by_line(proxied: Proxied) -> 
         loaded = later.load(session).updates
     assert sorted(texts(loaded, "user_message_chunk")) == ["long ago", "one", "other"]
     words = re.findall(r"(?:one|other) \d+", "".join(texts(loaded)))
-    assert [[each for each in words if each.startswith(f"{name} ")] for name in told] == list(told.values())
+    assert [[word for word in words if word.startswith(f"{name} ")] for name in told] == list(told.values())
 
 
 def test_a_turn_in_one_editor_is_in_the_others_next_load(two: tuple[str, Editor, Editor]) -> None:
     session, one, other = two
     live = one.prompt(session, "one")
-    told = other.load(session).updates
-    assert "".join(texts(told)[1:]) == "".join(texts(live))
+    updates = other.load(session).updates
+    assert "".join(texts(updates)[1:]) == "".join(texts(live))
     [listed] = other.sessions()
     assert listed["_meta"]["messageCount"] == 4
 
@@ -104,9 +104,9 @@ def test_a_prompt_to_a_session_deleted_by_the_other_begins_a_partial_transcript(
         [listed] = editor.sessions()
         assert (listed["sessionId"], listed["title"]) == (session, "I am still here")
         assert listed["_meta"]["messageCount"] == 2
-        told = editor.load(session).updates
-        assert list_items(told)[1:] == list_items(live)
-        assert texts(told, "user_message_chunk") == ["I am still here"]
+        updates = editor.load(session).updates
+        assert list_items(updates)[1:] == list_items(live)
+        assert texts(updates, "user_message_chunk") == ["I am still here"]
 
 
 def test_a_turn_whose_session_the_other_deletes_continues_live_and_leaves_no_file(proxied: Proxied) -> None:

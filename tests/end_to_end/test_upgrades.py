@@ -83,8 +83,8 @@ def test_a_conversation_continues_after_the_proxys_files_were_removed(proxied: P
         copy.upgrade(editor)
 
         assert "I heard: one" in texts(editor.prompt(session, "one"))
-        listed = [each["sessionId"] for each in editor.sessions()]
-        assert {session, "compressed", "also-compressed"} <= set(listed)
+        session_ids = [row["sessionId"] for row in editor.sessions()]
+        assert {session, "compressed", "also-compressed"} <= set(session_ids)
         assert editor.sessions(cwd="/elsewhere") == []
         with pytest.raises(RequestFailed, match="Invalid cursor"):
             editor.sessions(cursor="none")
@@ -94,7 +94,7 @@ def test_a_conversation_continues_after_the_proxys_files_were_removed(proxied: P
         [answer] = texts(editor.prompt("compressed", "again"))  # it is handed over, and its transcript is decompressed
         assert "said in compressed" in answer
         editor.request("session/delete", {"sessionId": "also-compressed"})
-        assert "also-compressed" not in [each["sessionId"] for each in editor.sessions()]
+        assert "also-compressed" not in [row["sessionId"] for row in editor.sessions()]
         assert texts(editor.prompt(session, "two"))
 
         agent = psutil.Process(editor.pid).children()

@@ -539,10 +539,10 @@ def test_a_port_that_is_taken_is_explained(store: WholeStore) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         words = [*COMMAND, "--port", str(port), "--store", str(store.root)]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"acp-proxy: port {port} cannot be used: ")
-    assert "leave out --port" in done.stderr
+        result = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"acp-proxy: port {port} cannot be used: ")
+    assert "leave out --port" in result.stderr
 
 
 @pytest.mark.parametrize("package", ["starlette", "uvicorn"])
@@ -552,8 +552,8 @@ def test_without_the_packages_one_sentence_says_what_to_install(
     (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules[{package!r}] = None\n")
     paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     words = [*COMMAND, "--store", str(store.root)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": paths})
-    assert (done.returncode, done.stdout) == (1, "")
+    result = subprocess.run(words, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": paths})
+    assert (result.returncode, result.stdout) == (1, "")
     assert re.fullmatch(
-        r"acp-proxy: web needs .*\[[a-z,]*web[a-z,]*\]'\n", done.stderr.replace("\n", " ").strip() + "\n"
+        r"acp-proxy: web needs .*\[[a-z,]*web[a-z,]*\]'\n", result.stderr.replace("\n", " ").strip() + "\n"
     )

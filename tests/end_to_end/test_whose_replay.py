@@ -63,7 +63,7 @@ def telling(steps: Steps, **answer: Any) -> dict[str, Any]:
     return {**LIVE, "methods": {"session/load": {"before": steps, "result": {}} | answer}}
 
 
-def recorded(proxied: Proxied) -> str:
+def record_session(proxied: Proxied) -> str:
     with proxied.start(LIVE, agent=LOADS) as editor:
         session = editor.new_session()
         for words in WORDS:
@@ -76,7 +76,7 @@ def raw_load(editor: Editor, session: str) -> list[bytes]:
     """Every line of a load, the answer last, with a fixed id."""
     since = editor.count_lines()
     editor.send({"jsonrpc": "2.0", "id": "load", "method": "session/load", "params": editor.place(session)})
-    editor.wait_for(lambda one: one.get("id") == "load", since=since)
+    editor.wait_for(lambda message: message.get("id") == "load", since=since)
     lines = [line.raw for line in editor.lines[since:]]
     end = next(at for at, line in enumerate(editor.lines[since:], 1) if line.message.get("id") == "load")
     return lines[:end]
@@ -114,7 +114,7 @@ LOSSY: dict[str, Steps] = {
 
 @pytest.mark.parametrize("lossy", LOSSY)
 def test_a_replay_that_lacks_something_is_replaced_by_the_transcript(proxied: Proxied, lossy: str) -> None:
-    session = recorded(proxied)
+    session = record_session(proxied)
     before = proxied.transcript(session).read_bytes()
     editor = proxied.start(telling(LOSSY[lossy], result={"modes": None, "x": [1.0]}), agent=LOADS)
     loaded = editor.load(session)
@@ -146,7 +146,7 @@ AS_GOOD: dict[str, Steps] = {
 def test_a_replay_that_the_transcript_cannot_replace_passes_byte_for_byte_every_time(
     proxied: Proxied, replay: str
 ) -> None:
-    session = recorded(proxied)
+    session = record_session(proxied)
     script = telling([*AS_GOOD[replay], COMMANDS], result={"x": [1.0]})
     *conversation, commands, answer = direct_load(proxied, script, session)
     before = proxied.transcript(session).read_bytes()
@@ -167,7 +167,7 @@ def test_a_replay_that_the_transcript_cannot_replace_passes_byte_for_byte_every_
 
 
 def test_a_cancelled_load_of_the_agent_is_answered_at_once_and_shows_nothing(proxied: Proxied) -> None:
-    session = recorded(proxied)
+    session = record_session(proxied)
     of_another = {**say("of another session"), "session": "another"}  # an update of another session does not wait
     editor = proxied.start(telling([*turn(1), of_another, {"wait_cancel": True}]), agent=LOADS)
     pending = editor.start_load(session)
@@ -180,7 +180,7 @@ def test_a_cancelled_load_of_the_agent_is_answered_at_once_and_shows_nothing(pro
 
 
 def test_doctor_reports_whose_replay_was_shown_and_by_which_rule(proxied: Proxied) -> None:
-    session = recorded(proxied)
+    session = record_session(proxied)
     for steps, said in [
         (turn(1), "the transcript was shown (rule 4: the agent's replay lacks something)"),
         (EVERYTHING, "the agent's replay was shown (rule 5: the agent's replay lacks nothing)"),
@@ -190,8 +190,8 @@ def test_doctor_reports_whose_replay_was_shown_and_by_which_rule(proxied: Proxie
         with proxied.start(telling(steps), agent=LOADS) as editor:
             editor.load(session)
             assert editor.end() == 0
-        told = invoke("doctor", "--store", str(proxied.store), "--", *agent).stdout
-        [last] = [line for line in told.splitlines() if line.startswith("  last load")]
+        stdout = invoke("doctor", "--store", str(proxied.store), "--", *agent).stdout
+        [last] = [line for line in stdout.splitlines() if line.startswith("  last load")]
         assert said in last
         assert last.endswith(f", of session {session}")
 
@@ -204,7 +204,7 @@ FINISHED = telling([step for step in turn(1) if step != call(1)])
 WHOLE = ALL_OF_IT[: len(ALL_OF_IT) // 2]
 
 
-def in_a_turn(editor: Editor, proxied: Proxied) -> str:
+def begin_turn(editor: Editor, proxied: Proxied) -> str:
     """Begin a turn that does not end. The session, once its transcript has what came of the turn."""
     session = editor.new_session()
     editor.start_prompt(session, WORDS[0])
@@ -215,7 +215,7 @@ def in_a_turn(editor: Editor, proxied: Proxied) -> str:
 
 def recorded_updates(proxied: Proxied, session: str) -> Updates:
     messages = [entry.get("message", {}) for entry in entries(proxied.transcript(session))]
-    return [one["params"]["update"] for one in messages if one.get("method") == "session/update"]
+    return [message["params"]["update"] for message in messages if message.get("method") == "session/update"]
 
 
 def loaded_in_a_new_process(proxied: Proxied, session: str) -> list[tuple[str, str]]:
@@ -230,7 +230,7 @@ def test_a_turn_that_the_agent_finished_after_a_kill_is_completed_once_and_keeps
     with Editor([*PROXY, "run", "--store", str(proxied.store), "--", *agent]) as editor:
         editor.project = proxied.project
         editor.initialize()
-        session = in_a_turn(editor, proxied)
+        session = begin_turn(editor, proxied)
         editor.kill()
     assert loaded_in_a_new_process(proxied, session) == WHOLE
     completed = recorded_updates(proxied, session)
@@ -241,7 +241,7 @@ def test_a_turn_that_the_agent_finished_after_a_kill_is_completed_once_and_keeps
 
 def test_a_turn_that_still_runs_in_another_window_is_not_completed(proxied: Proxied) -> None:
     with proxied.start(CUT, agent=LOADS) as editor:
-        session = in_a_turn(editor, proxied)
+        session = begin_turn(editor, proxied)
         assert loaded_in_a_new_process(proxied, session) == WHOLE
         assert texts(recorded_updates(proxied, session)) == ["I have mended it.", "All"]
         editor.kill()

@@ -68,20 +68,20 @@ def test_a_batch_file_gets_its_arguments_exactly(batch: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("word", ["%PATH%", 'say "hi"'])
 def test_an_argument_that_a_batch_file_would_get_changed_is_refused(batch: Path, tmp_path: Path, word: str) -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         proxy(tmp_path / "store", [batch, word]), stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS
     )
-    assert (done.returncode, done.stdout) == (126, b"")
-    assert b"batch file" in done.stderr
-    assert b"Traceback" not in done.stderr
+    assert (result.returncode, result.stdout) == (126, b"")
+    assert b"batch file" in result.stderr
+    assert b"Traceback" not in result.stderr
 
 
 def test_a_program_that_is_missing_is_reported(tmp_path: Path) -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         proxy(tmp_path / "store", ["no-such-agent"]), stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS
     )
-    assert done.returncode == 127
-    assert done.stderr.startswith(b"acp-proxy: no-such-agent: not found.")
+    assert result.returncode == 127
+    assert result.stderr.startswith(b"acp-proxy: no-such-agent: not found.")
 
 
 def test_an_agent_that_crashes_ends_us_with_its_status(tmp_path: Path) -> None:

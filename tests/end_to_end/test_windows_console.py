@@ -62,9 +62,9 @@ sys.exit(main())
 def in_console(source: str, *command: str) -> Any:
     flags = getattr(subprocess, "CREATE_NO_WINDOW", 0)
     words = [sys.executable, "-c", BEGIN + source, *command]
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, creationflags=flags)
-    assert done.returncode == 0, done.stderr.decode()
-    return json.loads(done.stdout)
+    result = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, creationflags=flags)
+    assert result.returncode == 0, result.stderr.decode()
+    return json.loads(result.stdout)
 
 
 def test_a_command_shows_all_characters_and_colours_and_ends_at_ctrl_c(tmp_path: Path) -> None:

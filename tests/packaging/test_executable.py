@@ -22,11 +22,11 @@ def environment_of_an_agent(path: str) -> dict[str, str]:
     # The agent is this Python, but not by its name: that is not on PATH any more.
     command = [sys.executable, "-I", "-c", START, "run", "--no-record", "--", sys.executable, "-c", told]
     environment = os.environ | {"PYAPP": "/home/user/acp-proxy", "PYAPP_COMMAND_NAME": "self", "PATH": path}
-    done = subprocess.run(
+    result = subprocess.run(
         command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS
     )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, str] = json.loads(done.stdout)
+    assert result.returncode == 0, result.stderr
+    found: dict[str, str] = json.loads(result.stdout)
     return found
 
 
@@ -52,5 +52,5 @@ def test_without_a_path_an_agent_gets_none() -> None:
 def test_settings_get_the_executable_itself() -> None:
     command = [sys.executable, "-I", "-c", START, "editor", "zed", "cat"]
     environment = os.environ | {"PYAPP": "/home/user/acp-proxy"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=True)
-    assert '"command": "/home/user/acp-proxy"' in done.stdout
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=True)
+    assert '"command": "/home/user/acp-proxy"' in result.stdout

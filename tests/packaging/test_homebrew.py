@@ -69,5 +69,5 @@ def test_the_description_follows_homebrews_rules(homebrew: dict[str, Any]) -> No
 
 @pytest.mark.skipif(shutil.which("ruby") is None, reason="needs ruby")
 def test_ruby_reads_the_formula(homebrew: dict[str, Any]) -> None:
-    done = subprocess.run(["ruby", "-c"], input=make_formula(homebrew), capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
+    result = subprocess.run(["ruby", "-c"], input=make_formula(homebrew), capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stderr) == (0, "")

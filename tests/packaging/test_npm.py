@@ -56,9 +56,9 @@ def test_uv_starts_the_version_of_the_package_with_the_same_arguments(tmp_path: 
     write_program(tmp_path, "uv", UV)
     words = ["run", "--load", "store", "my agent", "", "a'b\"c", "$(x)", "--", "é\n"]
     assert launch(tmp_path, *words) == ("", "", 0)
-    asked = (tmp_path / "asked").read_text()
+    text = (tmp_path / "asked").read_text()
     start = ["tool", "run", "--python", ">=3.11", "--from", "acp-proxy==0.0.0", "acp-proxy"]
-    assert asked == "\n".join([*start, *words]) + "\n"
+    assert text == "\n".join([*start, *words]) + "\n"
 
 
 def test_the_streams_and_the_status_are_the_programs(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def start(zipapp: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def unpacked(home: Path) -> list[Path]:
-    return sorted(each for place in home.rglob("pyz") if place.is_dir() for each in place.iterdir())
+    return sorted(path for place in home.rglob("pyz") if place.is_dir() for path in place.iterdir())
 
 
 def test_it_starts_with_its_arguments_and_knows_its_own_path(zipapp: Path) -> None:
@@ -81,7 +81,7 @@ def test_it_is_unpacked_once(zipapp: Path) -> None:
 def test_only_the_modules_for_this_python_are_unpacked(zipapp: Path) -> None:
     start(zipapp)
     (place,) = unpacked(zipapp.parent)
-    assert [each.name for each in place.glob("compiled*")] == [f"compiled.{TAG}-linux.so"]
+    assert [path.name for path in place.glob("compiled*")] == [f"compiled.{TAG}-linux.so"]
 
 
 def test_a_child_is_started_by_its_module(zipapp: Path) -> None:

@@ -113,8 +113,8 @@ def test_any_other_line_has_to_be_parsed(line: bytes) -> None:
 def test_the_session_found_by_the_beginning_is_the_parsed_one(session: str, update: Any) -> None:
     message = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session, "update": update}}
     line = json.dumps(message, separators=(",", ":")).encode()
-    found = acp.find_plain_session_id(line)
-    assert found == (None if "\\" in json.dumps(session) else session.encode())
+    plain_session_id = acp.find_plain_session_id(line)
+    assert plain_session_id == (None if "\\" in json.dumps(session) else session.encode())
 
 
 # Lines that are changed.

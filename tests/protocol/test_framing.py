@@ -20,7 +20,7 @@ SAMPLES = {
 }
 
 
-def fed(framer: LineFramer, pieces: Iterable[bytes]) -> list[bytes]:
+def feed_all(framer: LineFramer, pieces: Iterable[bytes]) -> list[bytes]:
     return [line for piece in pieces for line in framer.feed(piece)]
 
 
@@ -36,14 +36,14 @@ def test_whole_reads_and_single_bytes_give_the_same_lines_and_the_same_tail(data
     expected = [line + b"\n" for line in data.split(b"\n")[:-1]]
     for pieces in ([data + tail], single_bytes(data + tail)):
         framer = LineFramer()
-        assert fed(framer, pieces) == expected
+        assert feed_all(framer, pieces) == expected
         assert framer.take_unfinished() == tail
 
 
 @given(st.data(), st.lists(st.binary(max_size=30) | st.just(b"\n")).map(b"\n".join))
 def test_any_chunking_gives_the_same_lines_and_loses_nothing(data: st.DataObject, stream: bytes) -> None:
     framer = LineFramer()
-    lines = fed(framer, data.draw(chunked(stream)))
+    lines = feed_all(framer, data.draw(chunked(stream)))
     rest = framer.take_unfinished()
     assert b"".join(lines) + rest == stream
     assert all(line.index(b"\n") == len(line) - 1 for line in lines)

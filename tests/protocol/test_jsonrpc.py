@@ -218,8 +218,8 @@ def test_an_id_within_parameters_is_read_the_same_way(id: str) -> None:
     message = read_message(raw)
     assert isinstance(message, Notification)
     assert isinstance(message.params, dict)
-    found = jsonrpc.read_request_id(message.params["requestId"], message.raw, "params", "requestId")
-    assert found == id_of(request(id))
+    request_id = jsonrpc.read_request_id(message.params["requestId"], message.raw, "params", "requestId")
+    assert request_id == id_of(request(id))
 
 
 @given(values)
@@ -372,8 +372,8 @@ def test_each_peer_has_another() -> None:
 
 
 def test_foreign_text_cannot_control_a_terminal() -> None:
-    shown = jsonrpc.make_printable("a\x1b[31m\x07\u202eb\nc\td é")
-    assert shown == "a\ufffd[31m\ufffd\ufffdb\ufffdc\ufffdd é"
+    printable = jsonrpc.make_printable("a\x1b[31m\x07\u202eb\nc\td é")
+    assert printable == "a\ufffd[31m\ufffd\ufffdb\ufffdc\ufffdd é"
 
 
 @pytest.mark.parametrize("depth", [64, 65, 1100, DEEP])

@@ -26,12 +26,12 @@ def test_only_the_numbers_1_and_2_are_understood(version: object) -> None:
     ],
 )
 def test_in_version_2_a_resume_with_a_replay_from_the_start_is_a_load(begins_at: object, method: str) -> None:
-    said = jsonrpc.read_message(line(resume(1, "s", replayFrom=begins_at)))
-    meant = V2.read_as_v1(said)
+    message = jsonrpc.read_message(line(resume(1, "s", replayFrom=begins_at)))
+    meant = V2.read_as_v1(message)
     assert isinstance(meant, Request)
-    assert isinstance(said, Request)
-    assert (meant.method, meant.raw) == (method, said.raw)
-    assert V1.read_as_v1(said) == said
+    assert isinstance(message, Request)
+    assert (meant.method, meant.raw) == (method, message.raw)
+    assert V1.read_as_v1(message) == message
     assert V2.read_as_v1(jsonrpc.read_message(line(load(1, "s")))) == jsonrpc.read_message(line(load(1, "s")))
 
 

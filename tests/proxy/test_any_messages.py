@@ -106,7 +106,7 @@ def test_nothing_is_kept_while_recording_is_off(reads: list[tuple[Peer, list[byt
     for peer, lines in reads:
         send_lines(talk, peer, lines)
     talk.end_agent()
-    assert [each for each in talk.all.kept if not isinstance(each, IdentifyAgent)] == []
+    assert [record for record in talk.all.kept if not isinstance(record, IdentifyAgent)] == []
 
 
 # While sessions are loaded, prompted and cancelled, nothing is lost, doubled or crossed.
@@ -250,15 +250,15 @@ def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
                 getattr(pretender, doing)(which)
     pretender.end()
     heard = talk.all.to_client[before:].splitlines(keepends=True)
-    answered = [json.loads(each)["id"] for each in heard if b'"method"' not in each]
+    answered = [json.loads(message)["id"] for message in heard if b'"method"' not in message]
     assert len(answered) == len(set(answered)), "a request is answered once"
     assert set(pretender.loads) <= set(answered)
-    kept = [each.raw + b"\n" for each in talk.all.kept if isinstance(each, RecordLine) and each.peer is Peer.AGENT]
+    kept = [entry.raw + b"\n" for entry in talk.all.kept if isinstance(entry, RecordLine) and entry.peer is Peer.AGENT]
     for said in pretender.told.values():
         due = [each for each in said if each not in pretender.past]
         past = [each for each in said if each in pretender.past and each in heard]
-        assert [each for each in heard if each in set(due)] == due
-        assert [each for each in heard if each in pretender.past and each in set(said)] == past
+        assert [message for message in heard if message in set(due)] == due
+        assert [message for message in heard if message in pretender.past and message in set(said)] == past
         spoken = [each for each in due if b"agent_message_chunk" in each]
         told = [each for each in kept if each in set(said) and b"agent_message_chunk" in each]
         assert len(set(told)) == len(told), "nothing is recorded twice"

@@ -273,10 +273,10 @@ def test_an_amended_line_equals_the_original_plus_the_additions(text: str) -> No
     added = choose_served(read_offer(result), Modes())
     if not added:
         assert after == answer
-    assert json.dumps(json.loads(after)["result"]) == json.dumps(expected(result, added))
+    assert json.dumps(json.loads(after)["result"]) == json.dumps(add_expected(result, added))
 
 
-def expected(result: dict[str, Any], added: tuple[str, ...]) -> dict[str, Any]:
+def add_expected(result: dict[str, Any], added: tuple[str, ...]) -> dict[str, Any]:
     """The result with the additions, built from values; new keys come last."""
     if not added:
         return result

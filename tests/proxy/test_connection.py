@@ -204,7 +204,7 @@ def test_two_initializes_answered_out_of_order_are_both_amended() -> None:
     assert [one["id"] for one in told] == [3, 1, 2, 0]
     assert told[1]["result"] == told[3]["result"]
     assert told[1]["result"]["agentCapabilities"]["loadSession"] is True
-    assert [one for one in step.kept if isinstance(one, IdentifyAgent)] == [IdentifyAgent(None, None)]
+    assert [record for record in step.kept if isinstance(record, IdentifyAgent)] == [IdentifyAgent(None, None)]
 
 
 def test_a_refused_initialize_passes_and_nothing_is_served() -> None:
@@ -527,7 +527,7 @@ def test_an_event_without_lines_has_no_effects() -> None:
 # Several acp-proxies in one chain.
 
 
-def in_chain(*, is_chained: bool = True, serves: bool = True) -> CoreConversation:
+def begin_in_chain(*, is_chained: bool = True, serves: bool = True) -> CoreConversation:
     talk = CoreConversation()
     talk.core = Connection(Settings(True, serves, RELEASE, store="ours", is_chained=is_chained))
     return talk
@@ -536,23 +536,23 @@ def in_chain(*, is_chained: bool = True, serves: bool = True) -> CoreConversatio
 @pytest.mark.parametrize("serves", [True, False])
 def test_in_a_chain_the_answer_to_initialize_always_says_who_records_and_where(serves: bool) -> None:
     everything = {"loadSession": True, "sessionCapabilities": {"list": {}, "delete": {}}}
-    talk = in_chain(serves=serves).initialize(everything)
+    talk = begin_in_chain(serves=serves).initialize(everything)
     told = json.loads(talk.all.to_client)["result"]["agentCapabilities"]
     assert told == everything | {"_meta": {"acp-proxy": {"version": RELEASE, "serves": [], "store": "ours"}}}
 
 
 def test_outside_a_chain_it_says_so_only_if_it_serves_something() -> None:
     everything = {"loadSession": True, "sessionCapabilities": {"list": {}, "delete": {}}}
-    passed = in_chain(is_chained=False).initialize(everything)
+    passed = begin_in_chain(is_chained=False).initialize(everything)
     assert passed.all.to_client == line(initialize_answer("initialize", everything))
-    told = json.loads(in_chain(is_chained=False).initialize({}).all.to_client)["result"]["agentCapabilities"]
+    told = json.loads(begin_in_chain(is_chained=False).initialize({}).all.to_client)["result"]["agentCapabilities"]
     assert told["_meta"]["acp-proxy"]["store"] == "ours"
 
 
 @pytest.mark.parametrize("is_chained", [True, False])
 def test_of_two_with_one_store_the_one_farther_from_the_agent_passes_everything(is_chained: bool) -> None:
     meta = {"_meta": {"acp-proxy": {"version": RELEASE, "serves": ["list", "delete"], "store": "ours"}}}
-    talk = in_chain(is_chained=is_chained).initialize(meta)
+    talk = begin_in_chain(is_chained=is_chained).initialize(meta)
     assert talk.all.to_client == line(initialize_answer("initialize", meta))
     assert len(talk.all.warnings) == 1
     talk.open("s")
@@ -565,6 +565,6 @@ def test_of_two_with_one_store_the_one_farther_from_the_agent_passes_everything(
 
 
 def test_two_with_stores_of_their_own_both_record() -> None:
-    talk = in_chain().initialize({"_meta": {"acp-proxy": {"version": RELEASE, "serves": [], "store": "another"}}})
+    talk = begin_in_chain().initialize({"_meta": {"acp-proxy": {"version": RELEASE, "serves": [], "store": "another"}}})
     assert talk.all.warnings == []
     assert talk.open("s").client.say(prompt(1, "s")).kept

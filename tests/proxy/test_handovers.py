@@ -74,7 +74,7 @@ def replaying() -> CoreConversation:
     return talk
 
 
-def handed_over() -> CoreConversation:
+def hand_over() -> CoreConversation:
     talk = replaying()
     talk.end_replay(1, brief=BRIEF)
     return talk
@@ -84,7 +84,7 @@ def client_messages(step: Step) -> list[Any]:
     return [json.loads(one) for one in step.to_client.splitlines()]
 
 
-def briefed(id: object, session: str, text: str = "hello") -> dict[str, Any]:
+def brief_request(id: object, session: str, text: str = "hello") -> dict[str, Any]:
     blocks = [{"type": "text", "text": BRIEF}, {"type": "text", "text": text}]
     return request(id, "session/prompt", {"sessionId": session, "prompt": blocks})
 
@@ -191,7 +191,7 @@ def test_a_prompt_before_the_record_is_made_does_not_complete_the_handover() -> 
     talk.client.say(prompt(2, "s"))
     assert note not in talk.agent.say(prompt_answer(2)).kept
     talk.end_replay(1, brief=BRIEF)
-    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == briefed(3, "n")
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == brief_request(3, "n")
     assert note in talk.agent.say(prompt_answer(3)).kept
 
 
@@ -237,14 +237,14 @@ def test_the_record_is_kept_although_the_load_is_cancelled_while_it_is_replayed(
     talk = replaying()
     assert talk.client.say(cancel(1)).refusals == [(1, -32800)]
     assert talk.end_replay(1, brief=BRIEF).to_client == b""
-    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == briefed(2, "n")
+    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == brief_request(2, "n")
 
 
 # The conversation continues.
 
 
 def test_ids_are_rewritten_both_ways() -> None:
-    talk = handed_over()
+    talk = hand_over()
     said: list[Said] = [
         notification("session/cancel", {"sessionId": "s"}),
         request(7, "session/set_mode", {"sessionId": "s", "modeId": "x"}),
@@ -264,7 +264,7 @@ def test_ids_are_rewritten_both_ways() -> None:
     assert step.to_client == line(*told).replace(b'"sessionId":"n"', b'"sessionId":"s"').replace(
         b'"sessionId" : "n"', b'"sessionId" : "s"'
     )
-    assert {getattr(each, "session_id", None) for each in step.kept} == {"s"}
+    assert {getattr(record, "session_id", None) for record in step.kept} == {"s"}
     picked = result(0, {"outcome": {"outcome": "selected", "optionId": "x"}})
     step = talk.client.say(picked)
     assert (step.to_agent, step.kept) == (
@@ -274,16 +274,16 @@ def test_ids_are_rewritten_both_ways() -> None:
 
 
 def test_client_lines_are_decided_on_after_a_handover() -> None:
-    talk = handed_over()
+    talk = hand_over()
     assert not talk.core.pass_through.handle_simple_lines(
         line(notification("_editor/focus", {"sessionId": "s"})), Peer.CLIENT
     )
 
 
 def test_the_record_precedes_the_users_blocks_in_the_first_prompt_only() -> None:
-    talk = handed_over()
+    talk = hand_over()
     step = talk.client.say(prompt(2, "s"))
-    assert json.loads(step.to_agent) == briefed(2, "n")
+    assert json.loads(step.to_agent) == brief_request(2, "n")
     assert step.kept == [BeginTurn("s"), client_kept("s", prompt(2, "s"))]
     assert talk.agent.say(prompt_answer(2)).to_client == line(prompt_answer(2))
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
@@ -292,7 +292,7 @@ def test_the_record_precedes_the_users_blocks_in_the_first_prompt_only() -> None
 
 @pytest.mark.parametrize("reason", ["end_turn", "cancelled", "refusal", "max_tokens"])
 def test_the_handover_is_noted_once_a_prompt_with_the_record_has_a_result(reason: str) -> None:
-    talk = handed_over()
+    talk = hand_over()
     note = RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
     assert note not in talk.client.say(prompt(2, "s")).kept
     assert talk.agent.say(prompt_answer(2, reason)).kept[0] == note
@@ -301,50 +301,52 @@ def test_the_handover_is_noted_once_a_prompt_with_the_record_has_a_result(reason
 
 
 def test_the_record_is_sent_again_until_a_prompt_with_it_has_a_result() -> None:
-    talk = handed_over()
+    talk = hand_over()
     for id in (2, 3):
-        assert json.loads(talk.client.say(prompt(id, "s")).to_agent) == briefed(id, "n")
+        assert json.loads(talk.client.say(prompt(id, "s")).to_agent) == brief_request(id, "n")
         assert talk.agent.say(error(id, -32000, "login")).to_client == line(error(id, -32000, "login"))
     talk.client.say(prompt(4, "s"))
     talk.end_agent()
     assert not [
-        each for each in talk.all.kept if isinstance(each, RecordNote) and each.note["type"] == NoteType.HANDOVER
+        record
+        for record in talk.all.kept
+        if isinstance(record, RecordNote) and record.note["type"] == NoteType.HANDOVER
     ]
 
 
 def test_the_prompt_after_a_cancelled_one_carries_the_record_again_unless_that_was_answered() -> None:
     for answers in (False, True):
-        talk = handed_over()
+        talk = hand_over()
         talk.client.say(prompt(2, "s"), notification("session/cancel", {"sessionId": "s"}))
         talk.agent.say(*([prompt_answer(2, "cancelled")] if answers else []))
         sent = json.loads(talk.client.say(prompt(3, "s")).to_agent)
-        assert sent == (prompt(3, "n") if answers else briefed(3, "n"))
+        assert sent == (prompt(3, "n") if answers else brief_request(3, "n"))
         assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == prompt(4, "n")
 
 
 def test_after_another_handover_before_the_record_was_answered_the_next_prompt_carries_it_again() -> None:
-    talk = handed_over()
+    talk = hand_over()
     talk.client.say(prompt(2, "s"), notification("session/cancel", {"sessionId": "s"}))
     talk.client.say(load(3, "s"))
     talk.agent.say(result("acp-proxy/2", {"sessionId": "m"}))
     talk.end_replay(3, brief=BRIEF)
-    assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == briefed(4, "m")
+    assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == brief_request(4, "m")
     note = RecordNote("s", {"type": NoteType.HANDOVER, "to": "m"})
     assert note not in talk.agent.say(prompt_answer(2)).kept
     assert talk.agent.say(prompt_answer(4)).kept[0] == note
 
 
 def test_the_first_of_two_queued_prompts_carries_the_record() -> None:
-    talk = handed_over()
+    talk = hand_over()
     step = talk.client.say(prompt(2, "s"), prompt(3, "s"))
-    assert [json.loads(each) for each in step.to_agent.splitlines()] == [briefed(2, "n"), prompt(3, "n")]
+    assert [json.loads(each) for each in step.to_agent.splitlines()] == [brief_request(2, "n"), prompt(3, "n")]
 
 
 def test_a_slash_command_goes_out_unchanged_and_the_record_waits_for_the_next_prompt() -> None:
-    talk = handed_over()
+    talk = hand_over()
     assert talk.client.say(prompt(2, "s", " /model fast")).to_agent == line(prompt(2, "n", " /model fast"))
     talk.agent.say(prompt_answer(2))
-    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == briefed(3, "n")
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == brief_request(3, "n")
 
 
 def test_no_other_byte_of_a_prompt_with_the_record_changes() -> None:
@@ -354,26 +356,26 @@ def test_no_other_byte_of_a_prompt_with_the_record_changes() -> None:
     )
     block = json.dumps({"type": "text", "text": BRIEF}, separators=(",", ":"), ensure_ascii=False).encode()
     expected = said.replace(b'[ {"type"', b"[ " + block + b',{"type"').replace(b'"s"}', b'"n"}')
-    assert handed_over().client.say(said).to_agent == expected
+    assert hand_over().client.say(said).to_agent == expected
 
 
 @pytest.mark.parametrize("blocks", [[], None, "x", {}])
 def test_an_empty_prompt_gets_the_record_and_an_invalid_one_passes(blocks: object) -> None:
     said = request(2, "session/prompt", {"sessionId": "s", "prompt": blocks})
-    step = handed_over().client.say(said)
+    step = hand_over().client.say(said)
     told = json.loads(step.to_agent)["params"]
     assert told["sessionId"] == "n"
     assert told["prompt"] == ([{"type": "text", "text": BRIEF}] if blocks == [] else blocks)
 
 
 def test_another_sessions_prompt_carries_no_record() -> None:
-    talk = handed_over().open("t")
+    talk = hand_over().open("t")
     assert talk.client.say(prompt(2, "t")).to_agent == line(prompt(2, "t"))
-    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == briefed(3, "n")
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == brief_request(3, "n")
 
 
 def test_a_second_load_of_the_same_session_is_handed_over_again() -> None:
-    talk = handed_over()
+    talk = hand_over()
     step = talk.client.say(load(2, "s"))
     assert json.loads(step.to_agent) == new("acp-proxy/2")
     talk.agent.say(result("acp-proxy/2", {"sessionId": "m"}))
@@ -384,7 +386,7 @@ def test_a_second_load_of_the_same_session_is_handed_over_again() -> None:
 
 
 def test_the_record_of_a_deleted_session_is_never_sent() -> None:
-    talk = handed_over()
+    talk = hand_over()
     talk.client.say(delete(2, "s"))
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
     talk = replaying()
@@ -394,7 +396,7 @@ def test_the_record_of_a_deleted_session_is_never_sent() -> None:
 
 
 def test_a_fork_of_a_handed_over_session_has_the_clients_session_as_parent() -> None:
-    talk = handed_over()
+    talk = hand_over()
     step = talk.client.say(request(2, "session/fork", {"sessionId": "s", "cwd": "/w"}))
     assert json.loads(step.to_agent)["params"]["sessionId"] == "n"
     step = talk.agent.say(result(2, {"sessionId": "f"}))
@@ -420,7 +422,7 @@ def test_a_refused_restore_is_handed_over_on_request(capabilities: Any) -> None:
     ]
     told = client_messages(talk.end_replay(1, brief=BRIEF))
     assert [each.get("id") for each in told] == [None, 1]
-    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == briefed(2, "n")
+    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == brief_request(2, "n")
 
 
 @pytest.mark.parametrize("capabilities", REFUSING)
@@ -498,12 +500,12 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     )
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [wanted]
     step = talk.end_replay(2, brief=BRIEF)
-    assert json.loads(step.to_agent) == briefed(2, "n")
-    assert [each.get("id") for each in client_messages(step)] == [None]
+    assert json.loads(step.to_agent) == brief_request(2, "n")
+    assert [message.get("id") for message in client_messages(step)] == [None]
     step = talk.agent.say(chunk("n", "a"), prompt_answer(2))
     assert step.to_client == line(chunk("s", "a"), prompt_answer(2))
     assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in step.kept
-    asked = [each for each in talk.all.kept if isinstance(each, RecordLine) and each.peer is Peer.CLIENT]
+    asked = [entry for entry in talk.all.kept if isinstance(entry, RecordLine) and entry.peer is Peer.CLIENT]
     assert asked == [client_kept("s", prompt(2, "s"))]
 
 
@@ -532,7 +534,7 @@ def test_a_load_in_a_turn_after_a_handover_shows_the_transcript_and_leaves_the_a
     assert talk.end_replay(3).to_client == line(result(3, {"models": ["m"]}), chunk("s", "live"))
     later = talk.agent.say(chunk("n", "later"), prompt_answer(2))
     assert later.to_client == line(chunk("s", "later"), prompt_answer(2))
-    recorded = [each for each in talk.all.kept if isinstance(each, RecordLine) and b"later" in each.raw]
+    recorded = [record for record in talk.all.kept if isinstance(record, RecordLine) and b"later" in record.raw]
     assert len(recorded) == 1
 
 
@@ -584,7 +586,7 @@ def test_the_session_that_the_agent_had_before_another_windows_handover_gets_a_r
     step = talk.agent.say(result(1, {}))
     assert step.asked == [StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True)]
     assert client_messages(talk.end_replay(1, brief=BRIEF)) == [result(1, {})]
-    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == briefed(2, "s")
+    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == brief_request(2, "s")
     assert talk.agent.say(prompt_answer(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "s"})
 
 
@@ -635,7 +637,7 @@ def user_chunk(session: str, text: str) -> dict[str, Any]:
     return update(session, "user_message_chunk", content={"type": "text", "text": text})
 
 
-def prompted() -> CoreConversation:
+def hand_over_and_prompt() -> CoreConversation:
     """The agent has the first prompt after the handover, with the record."""
     talk = replaying()
     talk.end_replay(1, brief=BRIEF)
@@ -653,7 +655,7 @@ def prompted() -> CoreConversation:
     ],
 )
 def test_an_echo_of_the_record_is_neither_shown_nor_recorded(echo: list[str]) -> None:
-    talk = prompted()
+    talk = hand_over_and_prompt()
     step = talk.agent.say(*(user_chunk("n", text) for text in echo))
     assert step.to_client == line(user_chunk("s", "go on"))
     assert step.kept == [agent_kept("s", user_chunk("s", "go on"))]
@@ -674,7 +676,7 @@ def test_an_echo_of_the_record_is_neither_shown_nor_recorded(echo: list[str]) ->
 def test_user_messages_that_only_begin_like_the_record_are_shown_and_recorded_before_what_follows(
     follows: Said,
 ) -> None:
-    talk = prompted()
+    talk = hand_over_and_prompt()
     begins = [user_chunk("n", "# what"), user_chunk("n", " was")]
     waits = talk.agent.say(*begins)
     assert (waits.to_client, waits.kept) == (b"", [])
@@ -686,7 +688,7 @@ def test_user_messages_that_only_begin_like_the_record_are_shown_and_recorded_be
 
 
 def test_the_agents_words_in_other_sessions_do_not_end_an_echo_of_the_record() -> None:
-    talk = prompted().open("t")
+    talk = hand_over_and_prompt().open("t")
     other = [chunk("t", "Hello."), prompt_answer(6)]
     talk.client.say(prompt(6, "t"))
     assert talk.agent.say(user_chunk("n", BRIEF[:7])).to_client == b""
@@ -708,7 +710,7 @@ def test_a_beginning_of_the_record_that_may_be_the_past_is_compared_and_then_sho
 
 
 def test_what_begins_like_the_record_is_shown_when_the_agent_ends() -> None:
-    talk = prompted()
+    talk = hand_over_and_prompt()
     talk.agent.say(user_chunk("n", "# what"))
     step = talk.end_agent()
     assert step.to_client.startswith(line(user_chunk("s", "# what")))
@@ -716,13 +718,13 @@ def test_what_begins_like_the_record_is_shown_when_the_agent_ends() -> None:
 
 
 def test_the_record_is_found_after_something_that_only_began_like_it() -> None:
-    talk = prompted()
+    talk = hand_over_and_prompt()
     step = talk.agent.say(*(user_chunk("n", text) for text in ("# what", "# what", BRIEF[6:], "go on")))
     assert step.to_client == line(user_chunk("s", "# what"), user_chunk("s", "go on"))
 
 
 def test_a_beginning_of_the_record_waits_only_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    talk = prompted()
+    talk = hand_over_and_prompt()
     said = [chunk("s", BRIEF[at : at + 4], "user_message_chunk") for at in range(0, 12, 4)]
     monkeypatch.setattr(handovers, "HELD_LIMIT", len(line(*said[:2])))
     assert talk.agent.say(*said[:2]).to_client == b""
@@ -731,7 +733,7 @@ def test_a_beginning_of_the_record_waits_only_up_to_a_limit(monkeypatch: pytest.
 
 
 def test_a_title_made_from_the_record_is_dropped_and_other_titles_pass() -> None:
-    talk = prompted()
+    talk = hand_over_and_prompt()
     step = talk.agent.say(update("n", "session_info_update", title=f"{RECORD_BEGINNINGS[0][:40]}…"))
     assert (step.to_client, step.kept) == (b"", [])
     named = talk.agent.say(update("n", "session_info_update", title="Mend it"))
@@ -744,7 +746,7 @@ IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
 TAKES_IMAGES = {"promptCapabilities": {"image": True, "embeddedContext": False}}
 
 
-def attached() -> CoreConversation:
+def hand_over_with_image() -> CoreConversation:
     """The agent has the first prompt after the handover, with the record and an image."""
     talk = about_to_load(capabilities=TAKES_IMAGES)
     talk.client.say(load(1, "s"))
@@ -755,12 +757,12 @@ def attached() -> CoreConversation:
 
 
 def test_what_is_attached_follows_the_record_and_precedes_the_users_blocks() -> None:
-    told = json.loads(attached().client.say(prompt(5, "s", "go on")).to_agent)["params"]["prompt"]
+    told = json.loads(hand_over_with_image().client.say(prompt(5, "s", "go on")).to_agent)["params"]["prompt"]
     assert told == [{"type": "text", "text": BRIEF}, IMAGE, {"type": "text", "text": "go on"}]
 
 
 def test_an_echo_of_what_is_attached_is_neither_shown_nor_recorded() -> None:
-    talk = attached()
+    talk = hand_over_with_image()
     talk.client.say(prompt(5, "s", "go on"))
     echo = update("n", "user_message_chunk", content={"type": "image", "data": "aGk=", "mimeType": "image/png", "x": 1})
     step = talk.agent.say(user_chunk("n", BRIEF), echo)
@@ -769,7 +771,7 @@ def test_an_echo_of_what_is_attached_is_neither_shown_nor_recorded() -> None:
 
 
 def test_the_users_own_image_is_shown_if_the_agent_does_not_repeat_the_record() -> None:
-    talk = attached()
+    talk = hand_over_with_image()
     talk.client.say(prompt(5, "s", "go on"))
     echo = update("n", "user_message_chunk", content=IMAGE)
     assert talk.agent.say(echo).to_client == line(update("s", "user_message_chunk", content=IMAGE))
@@ -781,10 +783,10 @@ def test_too_much_that_is_attached_is_dropped_with_the_oldest_record_first() -> 
     for session in ("a", "b", "c"):
         waiting.keep_record(session, "record", (half,))
     sent = {
-        each: waiting.add_record(line(prompt(1, each)), Request(b"", make_request_id(each), "", {}), each)
-        for each in "abc"
+        letter: waiting.add_record(line(prompt(1, letter)), Request(b"", make_request_id(letter), "", {}), letter)
+        for letter in "abc"
     }
-    assert [half in sent[each] for each in "abc"] == [False, True, True]
+    assert [half in sent[letter] for letter in "abc"] == [False, True, True]
 
 
 # a later process, which has not the record's text
@@ -811,8 +813,10 @@ def test_the_record_of_an_earlier_process_is_not_shown_by_a_resume(length: int, 
     told = chunks(OLD_RECORD.format(attached="") + "and test it", length)
     talk.agent.say(*([result(2, {}), *told] if is_late else [*told, result(2, {})]))
     talk.agent.say(chunk("new", "Done."))
-    shown = [each["params"]["update"]["content"]["text"] for each in client_messages(talk.all) if "params" in each]
-    assert "".join(shown) == "and test itDone."
+    texts = [
+        message["params"]["update"]["content"]["text"] for message in client_messages(talk.all) if "params" in message
+    ]
+    assert "".join(texts) == "and test itDone."
 
 
 def test_in_the_turn_after_a_load_the_record_of_an_earlier_process_is_neither_shown_nor_recorded() -> None:
@@ -822,7 +826,7 @@ def test_in_the_turn_after_a_load_the_record_of_an_earlier_process_is_neither_sh
     talk.client.say(prompt(3, "s", "go on"))
     step = talk.agent.say(user_chunk("new", OLD_RECORD.format(attached="")), chunk("new", "Going on."))
     assert step.to_client == line(chunk("s", "Going on."))
-    assert [each.raw for each in step.kept if isinstance(each, RecordLine)] == [raw(chunk("s", "Going on."))]
+    assert [record.raw for record in step.kept if isinstance(record, RecordLine)] == [raw(chunk("s", "Going on."))]
 
 
 @pytest.mark.parametrize(("named", "left"), [("", 2), (f"{ATTACHED}image 1.\n\n", 1)])

@@ -183,7 +183,7 @@ NAMING = [
 ]
 
 
-def handed_over_before() -> CoreConversation:
+def begin_after_handover() -> CoreConversation:
     """A session was handed over by an earlier process: the agent's id of it is ``n``."""
     talk = indexing()
     talk.stored["old"] = SimulatedSession(alias="n", moved=True)
@@ -196,24 +196,26 @@ def handed_over_before() -> CoreConversation:
 def test_a_request_reaches_the_agents_session_and_counts_for_the_one_that_continues_there(
     asked: dict[str, Any], named: str
 ) -> None:
-    talk = handed_over_before()
+    talk = begin_after_handover()
     step = talk.client.say(asked | {"params": {**asked["params"], "sessionId": named}})
     assert step.to_agent == line(asked | {"params": {**asked["params"], "sessionId": "n"}})
     step.add(talk.agent.say(result(1, {"sessionId": "f"} if asked["method"] == "session/fork" else {})))
-    assert {getattr(each, "session_id", "old") for each in step.kept} <= {"old", "f"}
+    assert {getattr(record, "session_id", "old") for record in step.kept} <= {"old", "f"}
     assert {each.session_id for each in step.done if isinstance(each, FollowAgent)} <= {"old"}
     assert talk.replays_left == []
 
 
 def test_a_fork_of_a_session_that_was_not_opened_here_begins_with_the_whole_of_it() -> None:
-    talk = handed_over_before()
+    talk = begin_after_handover()
     talk.client.say(request(1, "session/fork", {"sessionId": "n", "cwd": "/w"}))
-    [begun] = [each for each in talk.agent.say(result(1, {"sessionId": "f"})).kept if isinstance(each, BeginTranscript)]
+    [begun] = [
+        record for record in talk.agent.say(result(1, {"sessionId": "f"})).kept if isinstance(record, BeginTranscript)
+    ]
     assert (begun.session_id, begun.parent) == ("f", "old")
 
 
 def test_what_the_agent_says_of_such_a_session_has_the_id_that_the_client_used() -> None:
-    talk = handed_over_before()
+    talk = begin_after_handover()
     talk.client.say(request(1, "_session/rename", {"sessionId": "n", "title": "Mine"}))
     assert FollowAgent("old", "Mine") in talk.agent.say(result(1, {})).done
     talk.titles["old"] = "By our command"

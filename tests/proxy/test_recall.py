@@ -42,7 +42,7 @@ def opens(method: str = "session/new", **more: Any) -> dict[str, Any]:
     return request(1, method, named | {"cwd": "/p", "mcpServers": []} | more)
 
 
-def given(said: Any, form: versions.Dialect = versions.V1) -> bytes:
+def add_recall(said: Any, form: versions.Dialect = versions.V1) -> bytes:
     sent = line(said)
     return capabilities.add_recall(sent, jsonrpc.read_message(sent), COMMAND, form)
 
@@ -54,23 +54,23 @@ def servers(sent: bytes) -> Any:
 @pytest.mark.parametrize("method", OPENING)
 def test_a_request_that_opens_a_session_gets_the_server_after_the_users(method: str) -> None:
     said = opens(method, mcpServers=[USERS])
-    assert given(said) == line({**said, "params": {**said["params"], "mcpServers": [USERS, SERVER]}})
+    assert add_recall(said) == line({**said, "params": {**said["params"], "mcpServers": [USERS, SERVER]}})
 
 
 def test_a_request_with_another_spelling_keeps_every_other_byte() -> None:
     said = respell(opens(mcpServers=[USERS], _meta={"price": "2"})).replace(b'"2"', b"2.50")
     own = respell(USERS).strip()
-    assert given(said) == said.replace(own, own + b"," + raw(SERVER))
+    assert add_recall(said) == said.replace(own, own + b"," + raw(SERVER))
 
 
 @pytest.mark.parametrize("own", [[], None])
 def test_a_request_with_an_empty_list_of_servers_gets_a_list_of_one(own: Any) -> None:
-    assert servers(given(opens(mcpServers=own))) == [SERVER]
+    assert servers(add_recall(opens(mcpServers=own))) == [SERVER]
 
 
 def test_a_request_without_a_list_of_servers_gets_one() -> None:
     said = line(request(1, "session/resume", {"sessionId": "s", "cwd": "/p"}))
-    assert given(said) == said.replace(b'"/p"', b'"/p","mcpServers":[' + raw(SERVER) + b"]")
+    assert add_recall(said) == said.replace(b'"/p"', b'"/p","mcpServers":[' + raw(SERVER) + b"]")
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_request_without_a_list_of_servers_gets_one() -> None:
     ],
 )
 def test_everything_else_passes_unchanged(said: Any) -> None:
-    assert given(said) == line(said)
+    assert add_recall(said) == line(said)
 
 
 def test_in_version_2_the_server_names_its_type() -> None:
@@ -153,7 +153,7 @@ def test_a_load_that_waits_is_given_the_server_once() -> None:
 @any_of(st.sampled_from(OPENING), st.dictionaries(st.sampled_from(["cwd", "mcpServers", "sessionId", "x"]), values))
 def test_any_request_keeps_its_values_and_has_at_most_one_server_more(method: str, params: dict[str, Any]) -> None:
     said = request(1, method, {"cwd": "/p"} | params)
-    before, after = json.loads(line(said))["params"], json.loads(given(said))["params"]
+    before, after = json.loads(line(said))["params"], json.loads(add_recall(said))["params"]
     own, more = before.pop("mcpServers", None), after.pop("mcpServers", None)
     assert before == after
     assert more == own or more == [*(own or []), SERVER | {"args": [*COMMAND[1:], "--cwd", before["cwd"]]}]

@@ -297,7 +297,7 @@ def test_nothing_is_kept_while_recording_is_off() -> None:
     talk.agent.say(prompt_answer(1))
     talk.client.say(prompt(2, "s"))
     talk.end_agent()
-    assert [each for each in talk.all.kept if not isinstance(each, IdentifyAgent)] == []
+    assert [record for record in talk.all.kept if not isinstance(record, IdentifyAgent)] == []
 
 
 # Opening sessions.

@@ -33,7 +33,7 @@ def test_a_title_is_announced_once_before_the_first_answer_and_not_recorded() ->
     talk.agent.say(chunk("s", "a"))
     step = talk.agent.say(prompt_answer(1))
     assert step.to_client == line(title_update("s", "/go"), prompt_answer(1))
-    assert not any(isinstance(each, RecordLine) and b"session_info_update" in each.raw for each in step.kept)
+    assert not any(isinstance(record, RecordLine) and b"session_info_update" in record.raw for record in step.kept)
     talk.client.say(prompt(2, "s", "and that"))
     assert talk.agent.say(prompt_answer(2)).to_client == line(prompt_answer(2))
 
@@ -65,7 +65,9 @@ def test_a_title_made_from_the_record_of_an_earlier_process_is_neither_shown_nor
     of_record = f"[archived] {RECORD_BEGINNINGS[0]}an…"
     step = talk.agent.say(chunk("s", "a"), update("s", "session_info_update", title=of_record), chunk("s", "b"))
     assert step.to_client == line(chunk("s", "a"), chunk("s", "b"))
-    assert not any(b"session_info_update" in getattr(each, "raw", getattr(each, "data", b"")) for each in step.kept)
+    assert not any(
+        b"session_info_update" in getattr(record, "raw", getattr(record, "data", b"")) for record in step.kept
+    )
     step = talk.agent.say(update("s", "session_info_update", title=of_record, updatedAt="2026-01-01T00:00:00Z"))
     assert step.to_client == line(update("s", "session_info_update", updatedAt="2026-01-01T00:00:00Z"))
     assert talk.agent.say(prompt_answer(1)).to_client == line(title_update("s", "hello"), prompt_answer(1))

@@ -73,7 +73,7 @@ def test_nothing_is_added_if_the_agent_lacks_nothing_or_has_no_sessions(capabili
 
 def test_the_transcript_learns_the_version() -> None:
     assert ProtocolVersion(2) in talk().all.kept
-    assert not any(isinstance(each, ProtocolVersion) for each in CoreConversation().initialize().all.kept)
+    assert not any(isinstance(record, ProtocolVersion) for record in CoreConversation().initialize().all.kept)
 
 
 def test_a_client_that_offers_version_2_may_get_version_1() -> None:
@@ -82,7 +82,7 @@ def test_a_client_that_offers_version_2_may_get_version_1() -> None:
     first.agent.say(result(0, {"protocolVersion": 1, "agentCapabilities": {}}))
     first.open("s").client.say(prompt(1, "s"))
     assert EndTurn("s") in first.agent.say(result(1, {"stopReason": "end_turn"})).kept
-    assert not any(isinstance(each, ProtocolVersion) for each in first.all.kept)
+    assert not any(isinstance(record, ProtocolVersion) for record in first.all.kept)
 
 
 def test_a_turn_ends_when_the_agent_is_idle() -> None:
@@ -128,7 +128,7 @@ def test_an_agent_that_exits_in_a_turn_has_failed() -> None:
     second = talk().open("s")
     second.client.say(prompt(1, "s"))
     second.agent.say(ACCEPTED)
-    notes = [each for each in second.end_agent().kept if isinstance(each, RecordNote)]
+    notes = [record for record in second.end_agent().kept if isinstance(record, RecordNote)]
     assert [note.note["type"] for note in notes] == ["failed"]
 
 
@@ -246,7 +246,7 @@ def test_archiving_a_session_cancels_and_closes_it_first() -> None:
     second.agent.say(state("running"), ACCEPTED)
     step = second.client.say(request(2, "session/archive", {"sessionId": "s"}))
     cancel, close = (json.loads(each) for each in step.to_agent.splitlines())
-    assert [each["method"] for each in (cancel, close)] == ["session/cancel", "session/close"]
+    assert [message["method"] for message in (cancel, close)] == ["session/cancel", "session/close"]
     second.agent.say(state("idle", stopReason="cancelled"))
     assert second.agent.say(result(close["id"], {})).to_client == line(result(2, {}))
     assert second.client.say(request(3, "session/status", {"sessionId": "s"})).to_client == line(
@@ -338,8 +338,8 @@ def text(said: str) -> dict[str, Any]:
     return {"type": "text", "text": said}
 
 
-def echoed(*blocks: str, session: str = "n") -> dict[str, Any]:
-    return update(session, "user_message", messageId="u", content=[text(each) for each in blocks])
+def echo_message(*blocks: str, session: str = "n") -> dict[str, Any]:
+    return update(session, "user_message", messageId="u", content=[text(block) for block in blocks])
 
 
 def asked_again() -> Second:
@@ -348,7 +348,7 @@ def asked_again() -> Second:
     return second
 
 
-def handed_over() -> Second:
+def hand_over() -> Second:
     second = asked_again()
     second.agent.say(NOT_FOUND, result("acp-proxy/1", {"sessionId": "n"}))
     second.end_replay(1, rule=Rule.HANDED_OVER, brief=BRIEF)
@@ -388,7 +388,7 @@ def test_an_agent_without_sessions_is_asked_for_none() -> None:
     ("ends", "is_delivered"), [({}, True), ({"stopReason": "cancelled"}, True), ({"stopReason": "error"}, False)]
 )
 def test_the_record_is_delivered_when_a_turn_that_carried_it_ends_well(ends: Any, *, is_delivered: bool) -> None:
-    second = handed_over()
+    second = hand_over()
     sent = json.loads(second.client.say(prompt(2, "s")).to_agent)
     assert sent["params"] == {"sessionId": "n", "prompt": [text(BRIEF), text("hello")]}
     second.agent.say(state("running", "n"), result(2, {"messageId": "u"}))
@@ -400,7 +400,7 @@ def test_the_record_is_delivered_when_a_turn_that_carried_it_ends_well(ends: Any
 
 
 def test_a_load_in_a_turn_after_a_handover_says_before_its_answer_that_the_turn_is_under_way() -> None:
-    second = handed_over()
+    second = hand_over()
     second.client.say(prompt(2, "s"))
     second.agent.say(result(2, {"messageId": "u"}), state("running", "n"))
     assert second.client.say(resume(3, "s", replayFrom=START)).to_agent == b""
@@ -411,19 +411,19 @@ def test_a_load_in_a_turn_after_a_handover_says_before_its_answer_that_the_turn_
 
 
 def test_a_turn_that_is_over_before_its_prompt_is_accepted_delivers_the_record() -> None:
-    second = handed_over()
+    second = hand_over()
     second.client.say(prompt(2, "s"))
     assert DELIVERED in second.agent.say(state("running", "n"), state("idle", "n"), result(2, {"messageId": "u"})).kept
 
 
 def test_the_client_does_not_see_the_record_that_the_agent_repeats() -> None:
-    second = handed_over()
+    second = hand_over()
     second.client.say(prompt(2, "s"))
-    for said in (echoed(BRIEF, "hello"), echoed(f"{BRIEF}\nhello"), echoed("hello")):
+    for said in (echo_message(BRIEF, "hello"), echo_message(f"{BRIEF}\nhello"), echo_message("hello")):
         step = second.agent.say(said)
-        assert step.to_client == line(echoed("hello", session="s"))
-        assert step.kept == [agent_kept("s", echoed("hello", session="s"))]
-    assert second.agent.say(echoed(BRIEF)).to_client == b""
+        assert step.to_client == line(echo_message("hello", session="s"))
+        assert step.kept == [agent_kept("s", echo_message("hello", session="s"))]
+    assert second.agent.say(echo_message(BRIEF)).to_client == b""
 
 
 def test_a_first_prompt_that_is_refused_is_sent_again_in_a_new_session() -> None:

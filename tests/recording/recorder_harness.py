@@ -47,7 +47,9 @@ class RecorderHarness:
             values = [line.entry for line in reading.read_lines()]
         finally:
             reading.close()
-        return [{"value": one.value, "note": one.note, "of": one.of, "peer": one.peer} for one in values if one]
+        return [
+            {"value": entry.value, "note": entry.note, "of": entry.of, "peer": entry.peer} for entry in values if entry
+        ]
 
     def read_texts_and_notes(self, session: str = "s") -> list[Any]:
         """The text of each recorded prompt and update, and the type of each note, in order."""
@@ -85,7 +87,7 @@ def chunk_to_record(text: str, session: str = "s") -> RecordLine:
     return RecordLine(session, Peer.AGENT, update(text, session))
 
 
-def prompted(text: str, session: str = "s") -> tuple[BeginTurn, RecordLine]:
+def make_prompt_effects(text: str, session: str = "s") -> tuple[BeginTurn, RecordLine]:
     """The effects that begin a turn and record its prompt."""
     message = {"id": 1, "method": "session/prompt", "params": {"sessionId": session, "prompt": text}}
     return BeginTurn(session), RecordLine(session, Peer.CLIENT, json.dumps(message).encode())

@@ -12,8 +12,15 @@ from acp_proxy.recording import writer_jobs
 from acp_proxy.store import fork
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
-from tests.recording.recorder_harness import NAME, RecorderHarness, chunk_to_record, fill_disk, prompted, set_clock
-from tests.run.sides import RelayConversation, chunk, is_complete
+from tests.recording.recorder_harness import (
+    NAME,
+    RecorderHarness,
+    chunk_to_record,
+    fill_disk,
+    make_prompt_effects,
+    set_clock,
+)
+from tests.run.relay_conversation import RelayConversation, chunk, is_complete
 from tests.stored import WholeStore
 from tests.waiting import SECONDS
 
@@ -23,7 +30,7 @@ def recording(tmp_path: Path) -> RecorderHarness:
     """A recorder that has recorded one prompt in the session "s"."""
     recording = RecorderHarness(WholeStore(tmp_path / "store"))
     recording.write(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", [], file_format.RECORDED))
-    recording.write(*prompted("one"))
+    recording.write(*make_prompt_effects("one"))
     return recording
 
 
@@ -39,7 +46,7 @@ def test_a_fork_that_could_not_be_begun_later_gets_the_past_that_its_parent_had_
     clock = set_clock(monkeypatch)
     with fill_disk():
         recording.write(BeginTranscript("f", "/project", [], "partial", "s"))
-    recording.write(*prompted("later"))
+    recording.write(*make_prompt_effects("later"))
     clock.seconds = 2.0
     recording.write(RecordNote("f", {"type": "closed"}))
     assert recording.read_texts_and_notes() == ["one", "later"]

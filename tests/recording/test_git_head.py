@@ -18,8 +18,8 @@ needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not i
 
 def git(directory: Path, *words: str) -> str:
     who = ["-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "protocol.file.allow=always"]
-    done = subprocess.run(["git", *who, *words], cwd=directory, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+    result = subprocess.run(["git", *who, *words], cwd=directory, check=True, capture_output=True, text=True)
+    return result.stdout.strip()
 
 
 @pytest.fixture

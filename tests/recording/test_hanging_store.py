@@ -14,10 +14,10 @@ from acp_proxy.recording import recorder, writer_jobs
 from acp_proxy.recording.recorder import WAITING_BYTES
 from acp_proxy.recording.writer_jobs import Progress, Stalled
 from acp_proxy.store.proxy_store import ProxyStore, Reading
-from tests.opened import list_open_below
+from tests.open_files import list_open_below
 from tests.recording.hanging_store import HangingStore, come_back, hang
-from tests.recording.recorder_harness import RecorderHarness, chunk_to_record, prompted
-from tests.run.sides import RelayConversation, chunk, is_complete
+from tests.recording.recorder_harness import RecorderHarness, chunk_to_record, make_prompt_effects
+from tests.run.relay_conversation import RelayConversation, chunk, is_complete
 from tests.waiting import SECONDS, wait_until
 
 
@@ -48,7 +48,7 @@ def test_entries_wait_in_memory_while_the_store_hangs_and_are_kept_when_it_retur
 ) -> None:
     hang(recording, hanging, chunk_to_record("stuck"))
     recording.write(chunk_to_record("1"))
-    recording.write(BeginTranscript("new", "/project", [], "recorded"), *prompted("2", "new"))
+    recording.write(BeginTranscript("new", "/project", [], "recorded"), *make_prompt_effects("2", "new"))
     come_back(recording.recorder, hanging)
     assert recording.read_texts_and_notes() == ["stuck", "1"]
     assert recording.read_texts_and_notes("new") == ["2"]
@@ -94,7 +94,7 @@ def test_a_session_begun_while_the_store_hung_is_recorded_with_a_gap(
     hang(recording, hanging, chunk_to_record("stuck"))
     recording.write(BeginTranscript("b", "/project", [], "recorded"), chunk_to_record("x" * WAITING_BYTES, "b"))
     come_back(recording.recorder, hanging)
-    recording.write(*prompted("hello", "b"))
+    recording.write(*make_prompt_effects("hello", "b"))
     assert recording.read_texts_and_notes("b") == ["gap", "hello"]
     assert not recording.is_complete("b")
 
@@ -284,7 +284,7 @@ def test_a_list_says_that_nothing_is_recorded_while_the_store_hangs(
     talk.turn("two")
     result = talk.ask("session/list", {})["result"]
     assert result["_meta"] == {"acp-proxy": {"recording": False}}
-    assert [one["sessionId"] for one in result["sessions"]] == ["s"]
+    assert [session["sessionId"] for session in result["sessions"]] == ["s"]
 
 
 class SlowToFsync(ProxyStore):

@@ -28,13 +28,13 @@ from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import PARTIAL
 from acp_proxy.transcript.file_names import file_name
-from tests.opened import list_open_below
+from tests.open_files import list_open_below
 from tests.recording.recorder_harness import (
     NAME,
     RecorderHarness,
     chunk_to_record,
     fill_disk,
-    prompted,
+    make_prompt_effects,
     set_clock,
     update,
 )
@@ -51,7 +51,9 @@ def test_a_new_session_has_the_branch_of_its_directory_and_a_known_one_keeps_it(
     (tmp_path / "project/.git/HEAD").write_text("ref: refs/heads/topic\n")
     recording.write(IdentifyAgent(NAME, "1.0"))
     for session, origin in (("new", "recorded"), ("older", "partial")):
-        recording.write(BeginTranscript(session, str(tmp_path / "project"), [], origin), *prompted("hello", session))
+        recording.write(
+            BeginTranscript(session, str(tmp_path / "project"), [], origin), *make_prompt_effects("hello", session)
+        )
     heads = [json.loads(recording.path(session).read_bytes().split(b"\n")[0]) for session in ("new", "older")]
     assert [head.get("git") for head in heads] == [{"branch": "topic"}, None]
 
@@ -92,7 +94,7 @@ def test_a_title_in_a_turn_lets_no_turns_of_another_machine_in(
         recording.recorder.run_on_writer(lambda: recording.recorder.append_waiting_turns("s"))
 
     recording.begin()
-    recording.write(*prompted("hello"), IndexSession("s"))
+    recording.write(*make_prompt_effects("hello"), IndexSession("s"))
     add_turns()
     assert asked == []
     recording.write(EndTurn("s"))
@@ -111,8 +113,8 @@ def test_two_windows_whose_agents_give_the_same_id_keep_their_sessions_apart(tmp
     first, second = (RecorderHarness(ProxyStore(tmp_path / "store")) for _ in range(2))
     for window, words in ((first, "mine"), (second, "yours")):
         window.begin()
-        window.write(*prompted(words))
-    first.write(*prompted("mine again"))
+        window.write(*make_prompt_effects(words))
+    first.write(*make_prompt_effects("mine again"))
     assert second.read_texts_and_notes() == ["yours"]
     (aside,) = (tmp_path / "store").rglob("*~1.jsonl")
     assert aside.read_text().count("mine") == 2
@@ -126,11 +128,11 @@ def test_a_session_is_open_elsewhere_only_in_another_process_and_not_known_in_a_
         return window.recorder.run_on_writer(lambda: window.recorder.is_open_elsewhere("s"))
 
     first.begin()
-    first.write(*prompted("hello"), EndTurn("s"))
+    first.write(*make_prompt_effects("hello"), EndTurn("s"))
     assert is_open(first) is False
     second.begin(origin="partial")
     assert is_open(first) is True
-    first.write(*prompted("hello again"))
+    first.write(*make_prompt_effects("hello again"))
     assert (is_open(first), is_open(second)) == (None, True)
     assert first.read_texts_and_notes() == ["hello", "hello again"]
 
@@ -148,7 +150,7 @@ def test_without_a_mark_entries_are_kept_and_the_mark_is_made_later(recording: R
     directory = recording.store.root / "unindexed"
     directory.rmdir()
     directory.touch()
-    recording.write(*prompted("first"), chunk_to_record("1"))
+    recording.write(*make_prompt_effects("first"), chunk_to_record("1"))
     assert recording.read_texts_and_notes() == ["first", "1"]
     assert recording.is_complete()
     assert recording.warnings == []
@@ -163,7 +165,7 @@ def test_recording_that_resumes_within_a_turn_makes_a_mark(
     now = set_clock(monkeypatch)
     recording.begin()
     with fill_disk():
-        recording.write(*prompted("lost"))
+        recording.write(*make_prompt_effects("lost"))
     shutil.rmtree(recording.store.root / "unindexed")
     now.seconds += 10
     recording.write(chunk_to_record("kept"))
@@ -173,11 +175,11 @@ def test_recording_that_resumes_within_a_turn_makes_a_mark(
 
 def test_entries_after_a_delete_are_not_kept_until_the_next_prompt(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.write(*prompted("first"), chunk_to_record("1"))
+    recording.write(*make_prompt_effects("first"), chunk_to_record("1"))
     recording.delete("s")
     recording.write(chunk_to_record("2"))
     assert list(recording.store.root.glob("transcripts/*/s-*.jsonl")) == []
-    recording.write(*prompted("again"), chunk_to_record("3"))
+    recording.write(*make_prompt_effects("again"), chunk_to_record("3"))
     assert recording.read_texts_and_notes() == ["again", "3"]
     assert not recording.is_complete()
     assert recording.store.read_deleted(recording.recorder.agent_folder) == frozenset()
@@ -185,18 +187,20 @@ def test_entries_after_a_delete_are_not_kept_until_the_next_prompt(recording: Re
 
 def test_only_a_prompt_revives_a_session_that_another_process_deleted(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.write(*prompted("first"), chunk_to_record("1"))
+    recording.write(*make_prompt_effects("first"), chunk_to_record("1"))
     ProxyStore(recording.store.root).delete(recording.recorder.agent_folder, "s", soft=False)
     recording.write(chunk_to_record("2"))
     assert list(recording.store.root.glob("transcripts/*/s-*.jsonl")) == []
-    recording.write(*prompted("again"))
+    recording.write(*make_prompt_effects("again"))
     assert recording.read_texts_and_notes() == ["again"]
     assert recording.warnings == []
 
 
-def test_the_bin_has_what_was_recorded_until_another_process_deleted_the_session(recording: RecorderHarness) -> None:
+def test_a_soft_deleted_session_has_what_was_recorded_until_another_process_deleted_it(
+    recording: RecorderHarness,
+) -> None:
     recording.begin()
-    recording.write(*prompted("first"), chunk_to_record("1"))
+    recording.write(*make_prompt_effects("first"), chunk_to_record("1"))
     path = recording.path()
     ProxyStore(recording.store.root).delete(recording.recorder.agent_folder, "s", soft=True)
     recording.write(chunk_to_record("2"))
@@ -205,22 +209,22 @@ def test_the_bin_has_what_was_recorded_until_another_process_deleted_the_session
     soft_deleted.restore(recording.store.layout, deleted)
     recording.write(chunk_to_record("3"))
     assert (recording.path(), recording.read_texts_and_notes()) == (path, ["first", "1", "gap"])
-    recording.write(*prompted("again"), chunk_to_record("4"))
+    recording.write(*make_prompt_effects("again"), chunk_to_record("4"))
     assert recording.read_texts_and_notes() == ["first", "1", "gap", "again", "4"]
     assert recording.warnings == []
 
 
 def test_a_session_set_aside_and_then_deleted_by_another_process_gets_nothing_more(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.write(*prompted("first"), chunk_to_record("1"))
+    recording.write(*make_prompt_effects("first"), chunk_to_record("1"))
     folder, other = recording.recorder.agent_folder, ProxyStore(recording.store.root)
     other.open_to_append(folder, header("s"), is_new=True).close()  # an agent gives the id to a session elsewhere
     aside = f"{file_name('s')}~1"
     delete.delete_transcript(other.layout, folder, "s", aside, soft=True, only_on_this_machine=False)
-    [in_bin] = recording.store.root.glob("deleted/*/*.jsonl")
-    before = in_bin.read_bytes()
+    [deleted_path] = recording.store.root.glob("deleted/*/*.jsonl")
+    before = deleted_path.read_bytes()
     recording.write(chunk_to_record("2"))
-    assert in_bin.read_bytes() == before
+    assert deleted_path.read_bytes() == before
     assert recording.read_texts_and_notes() == []
 
 
@@ -228,14 +232,14 @@ def test_a_permanent_delete_by_another_process_ends_the_recording_even_if_the_fi
     recording: RecorderHarness, tmp_path: Path
 ) -> None:
     recording.begin()
-    recording.write(*prompted("first"), chunk_to_record("1"))
+    recording.write(*make_prompt_effects("first"), chunk_to_record("1"))
     snapshot = tmp_path / "snapshot.jsonl"
     os.link(recording.path(), snapshot)  # as cp -al and rsync --link-dest do
     before = snapshot.read_bytes()
     ProxyStore(recording.store.root).delete(recording.recorder.agent_folder, "s", soft=False)
     recording.write(chunk_to_record("2"))
     assert snapshot.read_bytes() == before
-    recording.write(*prompted("again"), chunk_to_record("3"))
+    recording.write(*make_prompt_effects("again"), chunk_to_record("3"))
     assert recording.read_texts_and_notes() == ["again", "3"]
     assert snapshot.read_bytes() == before
 
@@ -244,18 +248,18 @@ def test_a_permanent_delete_ends_the_recording_even_if_another_process_has_begun
     recording: RecorderHarness, tmp_path: Path
 ) -> None:
     recording.begin()
-    recording.write(*prompted("first"), chunk_to_record("1"))
+    recording.write(*make_prompt_effects("first"), chunk_to_record("1"))
     snapshot = tmp_path / "snapshot.jsonl"
     os.link(recording.path(), snapshot)
     before = snapshot.read_bytes()
     other = RecorderHarness(ProxyStore(recording.store.root))
     other.begin(origin=PARTIAL)
     other.store.delete(recording.recorder.agent_folder, "s", soft=False)
-    other.write(*prompted("theirs"), chunk_to_record("2"))
+    other.write(*make_prompt_effects("theirs"), chunk_to_record("2"))
     recording.write(chunk_to_record("3"))
     assert recording.read_texts_and_notes() == ["theirs", "2"]
     assert snapshot.read_bytes() == before
-    recording.write(*prompted("mine"), chunk_to_record("4"))
+    recording.write(*make_prompt_effects("mine"), chunk_to_record("4"))
     assert recording.read_texts_and_notes() == ["theirs", "2", "mine", "4"]
 
 
@@ -263,11 +267,11 @@ def test_a_file_that_somebody_moves_in_a_turn_gets_the_rest_of_the_turn(
     recording: RecorderHarness, tmp_path: Path
 ) -> None:
     recording.begin()
-    recording.write(*prompted("first"), chunk_to_record("1"))
+    recording.write(*make_prompt_effects("first"), chunk_to_record("1"))
     moved = recording.path().rename(tmp_path / "moved.jsonl")
     recording.write(chunk_to_record("the rest"))
     assert b"the rest" in moved.read_bytes()
-    recording.write(*prompted("again"), chunk_to_record("3"))
+    recording.write(*make_prompt_effects("again"), chunk_to_record("3"))
     assert recording.read_texts_and_notes() == ["again", "3"]
     assert b"again" not in moved.read_bytes()
 
@@ -276,7 +280,7 @@ def test_a_file_that_somebody_moved_is_looked_for_once(
     recording: RecorderHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording.begin()
-    recording.write(*prompted("first"))
+    recording.write(*make_prompt_effects("first"))
     recording.path().rename(tmp_path / "moved.jsonl")
     listed = list[object]()
     for name in ("listdir", "scandir"):
@@ -301,11 +305,11 @@ def test_a_failing_look_at_the_files_name_loses_nothing(
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(transcript.path))
 
     recording.begin()
-    recording.write(*prompted("first"))
+    recording.write(*make_prompt_effects("first"))
     with monkeypatch.context() as broken:
         broken.setattr(Transcript, "has_its_name", fail)
         recording.write(chunk_to_record("1"))
-        recording.write(*prompted("second"), chunk_to_record("2"))
+        recording.write(*make_prompt_effects("second"), chunk_to_record("2"))
     assert recording.read_texts_and_notes() == ["first", "1", "second", "2"]
     assert recording.is_complete()
     assert recording.warnings == []
@@ -318,7 +322,7 @@ def test_updates_of_a_session_deleted_in_an_earlier_run_create_no_file(recording
     assert list(recording.store.root.glob("transcripts/*/s-*.jsonl")) == []
     assert recording.is_recording()
     assert recording.warnings == []
-    recording.write(*prompted("again"))
+    recording.write(*make_prompt_effects("again"))
     assert recording.read_texts_and_notes() == ["again"]
 
 
@@ -337,10 +341,10 @@ def test_updates_of_a_deleted_session_in_a_later_process_are_not_recorded_before
 
 def test_a_prompt_after_an_interrupted_delete_brings_nothing_back(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.write(*prompted("first"), chunk_to_record("1"))
+    recording.write(*make_prompt_effects("first"), chunk_to_record("1"))
     path = recording.path()
     Journal(path.with_name("state.jsonl")).append(DELETED, "s", "")  # by another process, which died during the delete
-    recording.write(*prompted("again"), chunk_to_record("2"))
+    recording.write(*make_prompt_effects("again"), chunk_to_record("2"))
     assert recording.read_texts_and_notes() == ["again", "2"]
     assert not recording.is_complete()
     assert b"first" not in path.read_bytes()
@@ -348,11 +352,11 @@ def test_a_prompt_after_an_interrupted_delete_brings_nothing_back(recording: Rec
 
 def test_a_failed_delete_leaves_the_entries_and_a_gap(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.write(*prompted("first"), chunk_to_record("1"))
+    recording.write(*make_prompt_effects("first"), chunk_to_record("1"))
     with fill_disk(), pytest.raises(OSError):
         recording.delete("s")
     assert recording.read_texts_and_notes() == ["first", "1"]
-    recording.write(*prompted("again"))
+    recording.write(*make_prompt_effects("again"))
     assert recording.read_texts_and_notes() == ["first", "1", "gap", "again"]
     assert not recording.is_complete()
 
@@ -410,7 +414,7 @@ def test_a_transcript_that_could_not_be_begun_is_begun_when_there_is_space(
             recording.write(chunk_to_record(str(number)))
         assert list_open_below(recording.store.root) == []
     now.seconds += 10
-    recording.write(*prompted("hello"), chunk_to_record("1"))
+    recording.write(*make_prompt_effects("hello"), chunk_to_record("1"))
     assert recording.read_texts_and_notes() == ["gap", "hello", "1"]
     assert not recording.is_complete()
     assert [path.name for path in recording.path().parent.glob("*.jsonl")] == [recording.path().name]
@@ -432,11 +436,11 @@ def test_one_session_in_trouble_does_not_stop_the_others(recording: RecorderHarn
 
 def test_a_removed_store_is_created_again_at_the_next_prompt(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.write(*prompted("first"), chunk_to_record("1"))
+    recording.write(*make_prompt_effects("first"), chunk_to_record("1"))
     shutil.rmtree(recording.store.root)
     recording.write(chunk_to_record("2"))
     assert recording.warnings == []
-    recording.write(*prompted("again"), chunk_to_record("3"))
+    recording.write(*make_prompt_effects("again"), chunk_to_record("3"))
     assert recording.read_texts_and_notes() == ["again", "3"]
     assert not recording.is_complete()
     assert len(recording.warnings) == 1
@@ -479,7 +483,7 @@ def test_a_fork_of_a_session_with_a_gap_has_the_gap(
 ) -> None:
     set_clock(monkeypatch)
     recording.begin()
-    recording.write(*prompted("hello"))
+    recording.write(*make_prompt_effects("hello"))
     with fill_disk(after=recording.path().stat().st_size):
         recording.write(chunk_to_record("lost"))
     recording.write(BeginTranscript("fork", "/project", [], "recorded", parent="s"), chunk_to_record("new", "fork"))
@@ -491,7 +495,7 @@ def test_a_gap_ends_when_another_process_deletes_its_session(
 ) -> None:
     now = set_clock(monkeypatch)
     recording.begin("a")
-    recording.write(BeginTranscript("b", "/project", [], "recorded"), *prompted("hello", "a"))
+    recording.write(BeginTranscript("b", "/project", [], "recorded"), *make_prompt_effects("hello", "a"))
     with fill_disk(after=recording.path("a").stat().st_size):
         recording.write(chunk_to_record("1", "a"))
     ProxyStore(recording.store.root).delete(recording.recorder.agent_folder, "a", soft=False)

@@ -20,14 +20,14 @@ from acp_proxy.proxy.effects import (
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.proxy_store import ProxyStore
-from tests.opened import list_open_below
+from tests.open_files import list_open_below
 from tests.recording.recorder_harness import (
     MOST_OPEN_FILES,
     NAME,
     RecorderHarness,
     chunk_to_record,
     get_text,
-    prompted,
+    make_prompt_effects,
     update,
 )
 from tests.waiting import SECONDS
@@ -107,7 +107,7 @@ def test_a_prompt_marks_its_transcript_for_the_index_and_the_end_of_a_turn_is_re
     recording.recorder.on_session_changed = ended.put
     recording.begin()
     assert list(recording.store.root.glob("unindexed/*/*")) == []
-    recording.write(*prompted("hello"))
+    recording.write(*make_prompt_effects("hello"))
     assert len(list(recording.store.root.glob("unindexed/*/*"))) == 1
     assert ended.empty()
     recording.write(EndTurn("s"))
@@ -121,7 +121,7 @@ def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(reco
     long = RecordUpdates("s", update("long" * 100_000) + b"\n"), chunk_to_record("long" * 100_000)
     answer = RecordLine("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt")
     recording.begin()
-    recording.write(*prompted("hello"), answer, EndTurn("s"))
+    recording.write(*make_prompt_effects("hello"), answer, EndTurn("s"))
     for effects in ([late[0]], [late[1]], long, [chunk_to_record("later")]):
         recording.store.index_session(recording.recorder.agent_folder, "s")
         assert list(recording.store.root.glob("unindexed/*/*")) == []
@@ -136,7 +136,7 @@ def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(reco
 
 def test_updates_of_a_turn_are_written_without_another_mark(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.write(*prompted("hello"))
+    recording.write(*make_prompt_effects("hello"))
     [mark] = recording.store.root.glob("unindexed/*/*")
     mark.unlink()
     recording.write(RecordUpdates("s", update("1") + b"\n"), chunk_to_record("2"))
@@ -207,7 +207,7 @@ def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(recording:
             RecordNote("s", {"type": "closed"}),
         ),
         RecordUpdates("s", update("b") + b"\n" + update("c") + b"\n"),
-        *(*prompted("d"), RecordLine("s", Peer.AGENT, b"{}", "session/prompt")),
+        *(*make_prompt_effects("d"), RecordLine("s", Peer.AGENT, b"{}", "session/prompt")),
     ):
         recorder.add(effect)
     recorder.flush()

@@ -28,13 +28,13 @@ def entry(message: bytes) -> bytes:
     return file_format.encode_message(AT, RUN, Peer.AGENT, message)
 
 
-def masked(value: Any) -> Any:
+def mask_value(value: Any) -> Any:
     """The masked message, as a value."""
     line = MASKING.mask_lines(entry(json.dumps(value).encode()))
     return json.loads(line)["message"]
 
 
-def escaped(text: str, which: str, chance: random.Random) -> str:
+def escape_text(text: str, which: str, chance: random.Random) -> str:
     """The inside of a JSON string with this text."""
     if which == "every":
         return "".join(f"\\u{unit:04X}" for unit in units(text))
@@ -59,8 +59,10 @@ ESCAPES = ("none", "ascii", "every", "some", "slashes")
 @pytest.mark.parametrize("rule", RULES)
 def test_every_secret_is_masked_in_every_spelling_and_nothing_else_is(rule: str, escape: str) -> None:
     chance = random.Random(repr((rule, escape)))
-    one = plant(rule, chance)
-    before, inside, after = (escaped(text, escape, chance) for text in (f"é 😀\n{one.before}", one.secret, one.after))
+    example = plant(rule, chance)
+    before, inside, after = (
+        escape_text(text, escape, chance) for text in (f"é 😀\n{example.before}", example.secret, example.after)
+    )
     start = entry(b"%b")[: -len(b"%b}\n")] + b'{"k":[{"text":"' + before.encode()
     end = after.encode() + b' \xc3\xa9","n":1.0}]}}\n'
     line = start + inside.encode() + end
@@ -129,7 +131,7 @@ def is_key(line: bytes) -> bool:
 @pytest.mark.parametrize("key", sorted(PROTECTED))
 def test_protected_members_are_kept_except_within_free_form_values(key: str) -> None:
     value = {"params": {key: TOKEN, "x": [{key: [TOKEN]}], "rawInput": {key: TOKEN, "y": [{key: TOKEN}]}, "z": TOKEN}}
-    assert masked(value)["params"] == {
+    assert mask_value(value)["params"] == {
         key: TOKEN,
         "x": [{key: [TOKEN]}],
         "z": MASK,
@@ -140,7 +142,7 @@ def test_protected_members_are_kept_except_within_free_form_values(key: str) -> 
 def test_keys_are_kept_and_help_to_find_secret_values() -> None:
     secret = plant("AWS secret access key, behind its name", random.Random(0)).secret
     value = {TOKEN: 1, "env": {"AWS_SECRET_ACCESS_KEY": secret, "OTHER": secret}}
-    assert masked(value) == {TOKEN: 1, "env": {"AWS_SECRET_ACCESS_KEY": "[redacted]" + "*" * 30, "OTHER": secret}}
+    assert mask_value(value) == {TOKEN: 1, "env": {"AWS_SECRET_ACCESS_KEY": "[redacted]" + "*" * 30, "OTHER": secret}}
 
 
 def test_the_header_is_kept() -> None:
@@ -159,7 +161,7 @@ def test_a_line_recorded_as_a_string_is_masked_within_the_string(broken: bytes) 
 
 
 def test_escapes_in_a_line_recorded_as_a_string_are_decoded() -> None:
-    raw = b'{"text":"\\ud800 ' + escaped(TOKEN, "every", random.Random(0)).encode() + b'"}'
+    raw = b'{"text":"\\ud800 ' + escape_text(TOKEN, "every", random.Random(0)).encode() + b'"}'
     line = file_format.encode_message(AT, RUN, Peer.CLIENT, raw, is_plain=False)
     done = MASKING.mask_lines(line)
     assert len(done) == len(line)

@@ -19,7 +19,7 @@ def find_secrets(text: str) -> list[tuple[str, str]]:
     return [(span.rule.name, text[span.start : span.end]) for span in Masking().find(text)]
 
 
-def secrets(spans: list[Span], text: str) -> list[str]:
+def get_secrets(spans: list[Span], text: str) -> list[str]:
     return [text[span.start : span.end] for span in spans]
 
 
@@ -32,35 +32,35 @@ def test_every_rule_has_an_example() -> None:
 def test_a_secret_is_found_whole_whatever_surrounds_it(name: str) -> None:
     for number in range(30):
         chance = random.Random(repr((name, number)))
-        one = plant(name, chance)
+        example = plant(name, chance)
         before, after = chance.choice(PLAIN), chance.choice(BEHIND)
-        text = f"the key is{before or ' '}{one.text}{after} and that is all"
-        assert (name, one.secret) in find_secrets(text), text
+        text = f"the key is{before or ' '}{example.text}{after} and that is all"
+        assert (name, example.secret) in find_secrets(text), text
 
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_secret_contains_a_literal_of_its_rule(name: str) -> None:
-    one = plant(name, random.Random(0))
-    text = one.text.lower() if BY_NAME[name].ignores_case else one.text
+    example = plant(name, random.Random(0))
+    text = example.text.lower() if BY_NAME[name].ignores_case else example.text
     assert any(literal in text for literal in BY_NAME[name].literals)
     if BY_NAME[name].is_one_run:
-        assert RUNS.fullmatch(one.secret.encode())
-        assert len(min(secrets_of(name), key=len)) >= 16
+        assert RUNS.fullmatch(example.secret.encode())
+        assert len(min(cut_secrets(name), key=len)) >= 16
     assert not [literal for literal in BY_NAME[name].literals if '"' in literal or "\\" in literal]
 
 
-def secrets_of(name: str) -> list[str]:
+def cut_secrets(name: str) -> list[str]:
     """The cut forms of a secret that its rule still finds."""
-    one = plant(name, random.Random(0))
-    cuts = (one.before + one.secret[:end] + one.after for end in range(1, len(one.secret)))
-    return [secret for cut in cuts for rule, secret in find_secrets(cut) if rule == name] or [one.secret]
+    example = plant(name, random.Random(0))
+    cuts = (example.before + example.secret[:end] + example.after for end in range(1, len(example.secret)))
+    return [secret for cut in cuts for rule, secret in find_secrets(cut) if rule == name] or [example.secret]
 
 
-def half(rule: SecretRule) -> str:
+def cut_in_half(rule: SecretRule) -> str:
     """The beginning of a secret, too short to be one."""
-    one = plant(rule.name, random.Random(1))
+    example = plant(rule.name, random.Random(1))
     shown = max(len(literal) for literal in rule.literals) + 6
-    return one.before + one.secret[: min(shown, len(one.secret) // 4)]
+    return example.before + example.secret[: min(shown, len(example.secret) // 4)]
 
 
 FOUND_AT_ANY_LENGTH = {
@@ -71,7 +71,7 @@ FOUND_AT_ANY_LENGTH = {
 
 @pytest.mark.parametrize("name", [name for name in PLANTED if name not in FOUND_AT_ANY_LENGTH])
 def test_half_a_secret_is_not_found(name: str) -> None:
-    assert find_secrets(f"it begins with {half(BY_NAME[name])} and so on") == []
+    assert find_secrets(f"it begins with {cut_in_half(BY_NAME[name])} and so on") == []
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,19 @@ def test_text_that_only_looks_like_a_secret_is_not_found(text: str) -> None:
 def test_a_user_pattern_is_found_whole_and_never_as_empty_text() -> None:
     masking = Masking([r"(foo|bar)-\d+", "x*"])
     text = "see foo-12 and bar-3"
-    assert secrets(masking.find(text), text) == ["foo-12", "bar-3"]
+    assert get_secrets(masking.find(text), text) == ["foo-12", "bar-3"]
 
 
-def hostile(rule: SecretRule, size: int) -> list[str]:
+def make_hostile_texts(rule: SecretRule, size: int) -> list[str]:
     """Texts that give a rule much work, with many matches or none."""
-    one = plant(rule.name, random.Random(2))
-    parts = [*rule.literals, one.text[: len(one.text) // 2], one.text[:-1], one.text, "eyJ" + "a" * 20 + "."]
+    example = plant(rule.name, random.Random(2))
+    parts = [
+        *rule.literals,
+        example.text[: len(example.text) // 2],
+        example.text[:-1],
+        example.text,
+        "eyJ" + "a" * 20 + ".",
+    ]
     parts += ["[redacted private key]", "-----BEGIN PRIVATE KEY-----", "-----", "bearer 1", "://a:"]
     return [(part * (size // len(part) + 1))[:size] for part in parts] + [part + "A" * size for part in parts]
 
@@ -127,7 +133,7 @@ def test_four_times_the_text_takes_about_four_times_as_long(rule: SecretRule) ->
             pass
         return time.process_time() - began
 
-    for small, large in zip(hostile(rule, 10_000), hostile(rule, 40_000), strict=True):
+    for small, large in zip(make_hostile_texts(rule, 10_000), make_hostile_texts(rule, 40_000), strict=True):
         # Only the time of this process. Quadratic time would be sixteen times as much; a tiny time proves nothing.
         attempts = ((min(cost(small) for _ in range(3)), cost(large)) for _ in range(5))
         assert any(much < 0.02 or much < 9 * little for little, much in attempts), large[:80]

@@ -44,11 +44,11 @@ def text_of(line: bytes) -> str:
     return str(json.loads(line)["message"]["params"]["update"]["content"]["text"])
 
 
-def texts(lines: Iterable[bytes]) -> list[str]:
+def read_chunk_texts(lines: Iterable[bytes]) -> list[str]:
     return [text_of(line) for line in lines if b"_chunk" in line]
 
 
-def cut(text: str, chance: random.Random, pieces: int) -> list[str]:
+def cut_text(text: str, chance: random.Random, pieces: int) -> list[str]:
     places = sorted(chance.sample(range(1, len(text)), pieces - 1))
     return [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]
 
@@ -64,19 +64,22 @@ def is_masked(text: str, secret: str) -> bool:
 def test_a_secret_cut_anywhere_is_masked_and_its_neighbours_are_not(rule: str) -> None:
     for number in range(25):
         chance = random.Random(repr((rule, number)))
-        one = plant(rule, chance)
-        before, after = f"use {one.before}", f"{one.after} in peace"
-        parts = cut(before + one.secret + after, chance, chance.randint(2, 7))
-        told = "".join(texts(redacted(map(chunk, parts))))
+        example = plant(rule, chance)
+        before, after = f"use {example.before}", f"{example.after} in peace"
+        parts = cut_text(before + example.secret + after, chance, chance.randint(2, 7))
+        told = "".join(read_chunk_texts(redacted(map(chunk, parts))))
         assert told.startswith(before), parts
         assert told.endswith(after), parts
-        assert is_masked(told[len(before) : -len(after)], one.secret), (parts, told)
+        assert is_masked(told[len(before) : -len(after)], example.secret), (parts, told)
 
 
 def test_a_secret_cut_at_any_place_is_masked() -> None:
     for at in range(1, len(TOKEN)):
-        told = texts(redacted([chunk("a " + TOKEN[:at]), chunk(TOKEN[at:] + " b")]))
-        assert told[0] + told[1] in (f"a {'*' * len(TOKEN)} b", f"a [redacted]{'*' * (len(TOKEN) - 10)} b")
+        chunk_texts = read_chunk_texts(redacted([chunk("a " + TOKEN[:at]), chunk(TOKEN[at:] + " b")]))
+        assert chunk_texts[0] + chunk_texts[1] in (
+            f"a {'*' * len(TOKEN)} b",
+            f"a [redacted]{'*' * (len(TOKEN) - 10)} b",
+        )
 
 
 @pytest.mark.parametrize(
@@ -92,7 +95,9 @@ def test_a_secret_cut_at_any_place_is_masked() -> None:
 )
 def test_other_entries_may_come_between_the_chunks(between: bytes) -> None:
     lines = redacted([chunk(f"a {TOKEN[:9]}"), between, chunk(f"{TOKEN[9:]} b")])
-    assert texts(lines) == ["a *********", f"[redacted]{'*' * (len(TOKEN) - 19)} b"] or texts(lines) == [
+    assert read_chunk_texts(lines) == ["a *********", f"[redacted]{'*' * (len(TOKEN) - 19)} b"] or read_chunk_texts(
+        lines
+    ) == [
         "a *********",
         f"{'*' * (len(TOKEN) - 9)} b",
     ]
@@ -109,7 +114,7 @@ def test_messages_with_ids_of_their_own_may_be_interleaved() -> None:
             chunk("end", message="2"),
         ),
     ]
-    assert texts(redacted(lines)) == ["[redacted]**", "word ", "w", "*" * len(second), "end"]
+    assert read_chunk_texts(redacted(lines)) == ["[redacted]**", "word ", "w", "*" * len(second), "end"]
 
 
 @pytest.mark.parametrize(
@@ -140,19 +145,23 @@ def test_messages_of_two_sessions_or_kinds_or_ids_are_not_joined() -> None:
 
 def test_a_secret_that_fills_its_chunk_ends_with_it() -> None:
     lines = [chunk(f"a {TOKEN}"), chunk(" behind it"), chunk(f"{TOKEN}"), chunk(". So")]
-    assert texts(redacted(lines))[1::2] == [" behind it", ". So"]
+    assert read_chunk_texts(redacted(lines))[1::2] == [" behind it", ". So"]
 
 
 def test_a_key_whose_beginning_was_masked_live_is_masked_to_its_end() -> None:
-    one = plant("private key (PEM, OpenSSH, PGP)", random.Random(3))
-    for at in range(100, len(one.secret) - 1, 37):
-        told = texts(redacted([chunk("a " + one.secret[:at]), chunk(one.secret[at:] + "\nthe end")]))
-        assert told[1].strip("*") == "\nthe end"
+    example = plant("private key (PEM, OpenSSH, PGP)", random.Random(3))
+    for at in range(100, len(example.secret) - 1, 37):
+        chunk_texts = read_chunk_texts(
+            redacted([chunk("a " + example.secret[:at]), chunk(example.secret[at:] + "\nthe end")])
+        )
+        assert chunk_texts[1].strip("*") == "\nthe end"
 
 
 def test_the_rest_of_a_secret_that_was_masked_live_may_contain_dots() -> None:
-    told = texts(redacted([chunk("Bearer abcdefghijklmnop1"), chunk("Z.GDKf.x"), chunk("y. So it is.")]))
-    assert told[1:] == ["********", "*. So it is."]
+    chunk_texts = read_chunk_texts(
+        redacted([chunk("Bearer abcdefghijklmnop1"), chunk("Z.GDKf.x"), chunk("y. So it is.")])
+    )
+    assert chunk_texts[1:] == ["********", "*. So it is."]
 
 
 def test_chunks_that_are_not_text_or_are_truncated_are_skipped() -> None:
@@ -161,7 +170,7 @@ def test_chunks_that_are_not_text_or_are_truncated_are_skipped() -> None:
     )
     odd = transcript_lines.update(update_kinds.AGENT_CHUNK, content={"type": "text", "text": 3})
     lines = [chunk(TOKEN[:12]), image, odd, b'{"at":"x","_chunk":\n', chunk(TOKEN[12:])]
-    assert texts([redacted(lines)[-1]]) == ["*" * (len(TOKEN) - 12)]
+    assert read_chunk_texts([redacted(lines)[-1]]) == ["*" * (len(TOKEN) - 12)]
 
 
 def test_long_messages_are_searched_in_overlapping_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +179,7 @@ def test_long_messages_are_searched_in_overlapping_pieces(monkeypatch: pytest.Mo
     for shift in range(0, 60, 13):
         text = "x " * ((WINDOW - shift) // 2) + f" {TOKEN} " + "y " * (OVERLAP + 100)
         parts = [text[at : at + size] for at in range(0, len(text), size)]
-        told = "".join(texts(redacted(map(chunk, parts))))
+        told = "".join(read_chunk_texts(redacted(map(chunk, parts))))
         start = text.index(TOKEN)
         assert told[:start] == text[:start]
         assert told[start + len(TOKEN) :] == text[start + len(TOKEN) :]
@@ -200,5 +209,5 @@ def test_masking_again_changes_nothing_and_every_line_keeps_its_length(parts: li
     lines = [chunk(part, message=message) for part in parts]
     once = redacted(lines)
     assert [len(line) for line in once] == [len(line) for line in lines]
-    assert not re.search(f"(?<![A-Za-z0-9]){TOKEN}", "".join(texts(once)))
+    assert not re.search(f"(?<![A-Za-z0-9]){TOKEN}", "".join(read_chunk_texts(once)))
     assert redacted(once) == once

@@ -26,7 +26,7 @@ MODES = pytest.mark.parametrize("mode", get_args(Mode))
 KINDS = update_kinds.find_allowed({"session": {"compaction": {}}})
 
 
-def compacted(status: str, id: str = "c", run: str = RUN, **more: object) -> Entry:
+def compaction_entry(status: str, id: str = "c", run: str = RUN, **more: object) -> Entry:
     return update("compaction_update", run, compactionId=id, status=status, **more)
 
 
@@ -47,11 +47,11 @@ def whole(status: str, id: str = "c", **more: Any) -> Value:
 def test_a_compaction_is_one_update_in_its_final_state_in_its_place() -> None:
     told = tell(
         chunk("a"),
-        compacted("in_progress", _meta={"x": 1.0}),
+        compaction_entry("in_progress", _meta={"x": 1.0}),
         summed("We "),
         chunk("b"),
         summed("talked."),
-        compacted("completed", odd=[2.50]),
+        compaction_entry("completed", odd=[2.50]),
         chunk("c"),
     )
     final = whole("completed", _meta={"x": 1.0}, odd=[2.5], summary=[text("We "), text("talked.")])
@@ -59,16 +59,16 @@ def test_a_compaction_is_one_update_in_its_final_state_in_its_place() -> None:
 
 
 def test_absent_members_stay_and_null_removes_them() -> None:
-    begun = compacted("in_progress", summary=[text("a")], error="e", _meta={"x": 1})
-    assert tell(begun, compacted("failed")) == [whole("failed", summary=[text("a")], error="e", _meta={"x": 1})]
-    assert tell(begun, compacted("failed", summary=None, error=None, _meta=None)) == [whole("failed")]
-    assert tell(begun, compacted("completed", summary=[]), summed("b")) == [
+    begun = compaction_entry("in_progress", summary=[text("a")], error="e", _meta={"x": 1})
+    assert tell(begun, compaction_entry("failed")) == [whole("failed", summary=[text("a")], error="e", _meta={"x": 1})]
+    assert tell(begun, compaction_entry("failed", summary=None, error=None, _meta=None)) == [whole("failed")]
+    assert tell(begun, compaction_entry("completed", summary=[]), summed("b")) == [
         whole("completed", error="e", _meta={"x": 1}, summary=[text("b")])
     ]
 
 
 def test_a_summary_chunk_can_begin_a_compaction() -> None:
-    assert tell(summed("a"), compacted("completed")) == [whole("completed", summary=[text("a")])]
+    assert tell(summed("a"), compaction_entry("completed")) == [whole("completed", summary=[text("a")])]
 
 
 @MODES
@@ -77,16 +77,21 @@ def test_an_unfinished_compaction_has_failed(mode: Mode) -> None:
         return [one["status"] for one in tell(*entries, mode=mode, run=run) if "status" in one]
 
     begun = ["in_progress"] if mode == "full" else []
-    assert statuses(prompt("go"), compacted("in_progress"), answer(), prompt("on", id=2)) == [*begun, "failed"]
-    assert statuses(prompt("go"), compacted("in_progress"), run=RUN) == ["in_progress"]
-    assert statuses(compacted("cancelled"), prompt("go")) == ["cancelled"]
+    assert statuses(prompt("go"), compaction_entry("in_progress"), answer(), prompt("on", id=2)) == [*begun, "failed"]
+    assert statuses(prompt("go"), compaction_entry("in_progress"), run=RUN) == ["in_progress"]
+    assert statuses(compaction_entry("cancelled"), prompt("go")) == ["cancelled"]
     assert statuses(summed("a"), prompt("go")) == ["failed"]
 
 
 @MODES
 def test_a_compaction_across_two_prompts_is_finished_where_it_was(mode: Mode) -> None:
     told = tell(
-        prompt("go"), compacted("in_progress"), prompt("on", id=2), summed("a"), compacted("completed"), mode=mode
+        prompt("go"),
+        compaction_entry("in_progress"),
+        prompt("on", id=2),
+        summed("a"),
+        compaction_entry("completed"),
+        mode=mode,
     )
     kinds = [one["sessionUpdate"] for one in told if one["sessionUpdate"] != "user_message_chunk"]
     assert kinds == ["compaction_update", "compaction_summary_chunk", "compaction_update"]
@@ -94,7 +99,7 @@ def test_a_compaction_across_two_prompts_is_finished_where_it_was(mode: Mode) ->
 
 
 def test_full_mode_replays_every_update_unchanged() -> None:
-    entries = [compacted("in_progress"), summed("a"), compacted("completed", error=None)]
+    entries = [compaction_entry("in_progress"), summed("a"), compaction_entry("completed", error=None)]
     telling = Replayer(SESSION, run_id=RUN, mode="full", kinds=KINDS)
     assert [telling.add(1, entry) for entry in entries] == [[(entry.raw or b"") + b"\n"] for entry in entries]
 
@@ -102,11 +107,20 @@ def test_full_mode_replays_every_update_unchanged() -> None:
 @MODES
 def test_clients_that_did_not_announce_a_kind_get_none_of_its_updates(mode: Mode) -> None:
     optional = [update(kind, n=1) for kind in ("plan_update", "subagent_update", "session_message")]
-    entries = [chunk("a"), compacted("in_progress"), summed("x"), *optional, compacted("completed"), chunk("b")]
+    entries = [
+        chunk("a"),
+        compaction_entry("in_progress"),
+        summed("x"),
+        *optional,
+        compaction_entry("completed"),
+        chunk("b"),
+    ]
     told = tell(*entries, update("new_kind"), mode=mode, kinds=frozenset())
     joined = [message_chunk("ab")] if mode == "compact" else [message_chunk("a"), message_chunk("b")]
     assert told == [*joined, {"sessionUpdate": "new_kind"}]
-    assert tell(compacted("in_progress"), prompt("go"), mode=mode, kinds=frozenset())[-1]["content"] == text("go")
+    assert tell(compaction_entry("in_progress"), prompt("go"), mode=mode, kinds=frozenset())[-1]["content"] == text(
+        "go"
+    )
 
 
 @MODES

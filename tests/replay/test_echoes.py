@@ -323,7 +323,7 @@ def test_a_prompt_that_a_fork_cut_off_waits_for_no_echo_in_the_fork(mode: Mode) 
     before = [prompt("one"), chunk("a"), noted({"type": "opened", "method": "session/fork"})]
     after = [prompt("read @a", id=2), user_chunk("read @a: its text", "e"), chunk("b"), answer(2)]
     users = [one for one in tell(*before, *after, mode=mode) if one["sessionUpdate"] == USER]
-    assert [one["content"]["text"] for one in users] == ["one", "read @a"]
+    assert [user["content"]["text"] for user in users] == ["one", "read @a"]
     assert users[1]["messageId"] == "e"
 
 

@@ -173,7 +173,7 @@ def test_a_call_that_appears_only_in_a_permission_request_is_not_replayed(mode: 
 def test_fields_of_a_permission_request_count_for_a_call_in_a_later_turn(mode: Mode) -> None:
     asked = [permission("t", title="May I?", rawInput={"x": 1.0}), permission("t", kind="edit", rawInput=2)]
     told = tell(*asked, prompt("on"), chunk("a"), changed("t", **DONE), mode=mode)
-    assert [one["sessionUpdate"] for one in told][1:3] == ["agent_message_chunk", "tool_call"]
+    assert [update["sessionUpdate"] for update in told][1:3] == ["agent_message_chunk", "tool_call"]
     expected = started("t", title="May I?", rawInput=2, kind="edit")
     assert told[2:] == ([expected | DONE] if mode == "compact" else [expected, updated("t", **DONE)])
 
@@ -231,7 +231,7 @@ def test_full_mode_gives_an_update_without_a_start_one() -> None:
 def test_an_unfinished_call_has_failed_once(status: str | None, ending: list[Any], mode: Mode) -> None:
     fields = {"status": status} if status is not None else {}
     told = tell(prompt("go"), call("t", **fields), *ending, chunk("x"), mode=mode)
-    mine = [one for one in told if one.get("toolCallId") == "t"]
+    mine = [update for update in told if update.get("toolCallId") == "t"]
     expected = [started("t", **fields), updated("t", status="failed")]
     assert mine == ([started("t", status="failed")] if mode == "compact" else expected)
 
@@ -283,7 +283,7 @@ def test_unfinished_calls_of_an_earlier_turn_have_failed_even_while_a_turn_is_ru
 
 def output_in(told: list[Value], id: str = "t") -> str:
     """The text that a client finally shows for a call."""
-    contents = [one["content"] for one in told if one.get("toolCallId") == id and "content" in one]
+    contents = [update["content"] for update in told if update.get("toolCallId") == id and "content" in update]
     [item] = contents[-1]
     assert item["type"] == "content"
     return str(item["content"]["text"])

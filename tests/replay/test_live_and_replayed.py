@@ -210,7 +210,7 @@ def safe_content(update: Value, outputs: dict[Any, Any], run: str) -> Value:
     return update | {"content": [without_terminal(item, outputs, run) for item in update["content"]]}
 
 
-def kept_safe(steps: list[Step], parse: Any) -> list[Value]:
+def make_safe(steps: list[Step], parse: Any) -> list[Value]:
     return Safe(steps, parse).updates
 
 
@@ -241,7 +241,7 @@ def replay_steps(
 # --- the final state of clients
 
 
-def edited(updates: Iterable[Value]) -> Editor:
+def apply_to_editor(updates: Iterable[Value]) -> Editor:
     editor = Editor()
     for update in updates:
         editor.apply(update)
@@ -249,7 +249,7 @@ def edited(updates: Iterable[Value]) -> Editor:
     return editor
 
 
-def accumulated(updates: Iterable[Value]) -> Value:
+def accumulate(updates: Iterable[Value]) -> Value:
     accumulator = SessionAccumulator()
     known = [update for update in updates if update["sessionUpdate"] not in UNKNOWN]
     for update in known:
@@ -258,11 +258,11 @@ def accumulated(updates: Iterable[Value]) -> Value:
         return {}
     state = accumulator.snapshot().model_dump()
     for speaker in ("user_messages", "agent_messages", "agent_thoughts"):
-        state[speaker] = joined(state[speaker])
+        state[speaker] = join_texts(state[speaker])
     return state
 
 
-def joined(chunks: Iterable[Value]) -> list[Value]:
+def join_texts(chunks: Iterable[Value]) -> list[Value]:
     """Adjacent texts of one message, joined: the accumulator keeps one item per chunk."""
     kept: list[Value] = []
     for chunk in chunks:
@@ -320,11 +320,11 @@ QUEUED = [
 @given(conversations())
 @example(QUEUED)
 def test_both_replays_leave_clients_in_the_state_of_the_live_conversation(steps: list[Step]) -> None:
-    edited_live, accumulated_live = edited(kept_safe(steps, parsed)), accumulated(kept_safe(steps, plain))
+    edited_live, accumulated_live = apply_to_editor(make_safe(steps, parsed)), accumulate(make_safe(steps, plain))
     tellings = {mode: replay_steps(steps, mode) for mode in MODES}
     for mode, told in tellings.items():
-        assert edited(parsed(line)["params"]["update"] for line in told) == edited_live, mode
-        assert accumulated(plain(line)["params"]["update"] for line in told) == accumulated_live, mode
+        assert apply_to_editor(parsed(line)["params"]["update"] for line in told) == edited_live, mode
+        assert accumulate(plain(line)["params"]["update"] for line in told) == accumulated_live, mode
         assert all(plain(line)["params"]["sessionId"] == SESSION for line in told)
         assert told == replay_steps(steps, mode)
     assert len(tellings["compact"]) <= len(tellings["full"]) + starts(steps)
@@ -336,10 +336,10 @@ def test_both_replays_leave_clients_in_the_state_of_the_live_conversation(steps:
 def test_a_turn_that_is_folded_in_pieces_leaves_clients_in_the_same_state(steps: list[Step]) -> None:
     """Except for the place of a call about which the agent asked before it came, in an earlier piece."""
     steps = [step for step in steps if b"request_permission" not in (step.entry.raw or b"")]
-    edited_live = edited(kept_safe(steps, parsed))
+    edited_live = apply_to_editor(make_safe(steps, parsed))
     for mode in MODES:
         told = replay_steps(steps, mode, page=500)
-        assert edited(parsed(line)["params"]["update"] for line in told) == edited_live, mode
+        assert apply_to_editor(parsed(line)["params"]["update"] for line in told) == edited_live, mode
 
 
 def starts(steps: list[Step]) -> int:

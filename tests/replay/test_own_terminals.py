@@ -63,7 +63,7 @@ def test_updates_are_replayed_in_the_calls_place() -> None:
 def test_updates_before_the_first_output_are_replayed_before_it(mode: Mode) -> None:
     asked = permission("t", title="May I?", _meta={"x": 1})
     told = tell(asked, changed("t", kind="execute"), *RUNNING[1:], mode=mode)
-    assert [one["sessionUpdate"] for one in told] == ["tool_call", *["tool_call_update"] * (len(told) - 1)]
+    assert [update["sessionUpdate"] for update in told] == ["tool_call", *["tool_call_update"] * (len(told) - 1)]
     assert told[0]["title"] == "May I?"
     assert [one.get("_meta") for one in told][-3:] == [output("a\n"), output("b\n"), EXIT]
 
@@ -78,7 +78,7 @@ def test_an_update_without_a_start_gets_one(mode: Mode) -> None:
 @MODES
 def test_a_call_continues_unchanged_in_a_later_turn(mode: Mode) -> None:
     told = tell(prompt("a"), *RUNNING[:2], prompt("b", id=2), changed("t", title="T"), *RUNNING[2:], mode=mode)
-    behind = [one for one in told[4:] if one["sessionUpdate"] != USER]
+    behind = [update for update in told[4:] if update["sessionUpdate"] != USER]
     assert behind == [
         updated("t", title="T"),
         updated("t", _meta=output("b\n")),

@@ -146,7 +146,7 @@ def test_any_blocks_of_any_session_are_replayed_as_one_line_each(
     lines = telling.add(1, prompt_entry(prompted)) + telling.end()
     assert all(one.endswith(b"\n") and one.count(b"\n") == 1 for one in lines)
     said = [json.loads(one)["params"] for one in lines]
-    assert [each["sessionId"] for each in said] == [session] * len(content)
+    assert [row["sessionId"] for row in said] == [session] * len(content)
     assert json.dumps([each["update"]["content"] for each in said]) == json.dumps(content)
 
 

@@ -11,7 +11,7 @@ from acp_proxy.replay.v2_client import V1AsV2, V2ClientReplayer
 from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript.file_format import Entry
 from tests.conversation import line, prompt, result, update
-from tests.transcript.test_v2_entries import accepted, chunk, entry, prompt_entry, state, text, whole
+from tests.transcript.test_v2_entries import accept_prompt, chunk, entry, prompt_entry, state, text, whole_message
 
 PATCH = """diff --git a/w/a b/w/a
 --- a/w/a
@@ -28,7 +28,7 @@ PATCH = """diff --git a/w/a b/w/a
 """
 
 
-def restated(*updates: dict[str, Any]) -> list[dict[str, Any]]:
+def restate(*updates: dict[str, Any]) -> list[dict[str, Any]]:
     restating = V1AsV2("s")
     [item] = restating.convert([b"".join(map(line, updates))])
     return [json.loads(one)["params"]["update"] for one in item.splitlines()]
@@ -43,7 +43,7 @@ def call(sort: str = "tool_call", **more: Any) -> dict[str, Any]:
 
 
 def changed(old: str | None, new: str) -> str:
-    [told] = restated(call(content=[{"type": "diff", "path": "/w/a", "oldText": old, "newText": new}]))
+    [told] = restate(call(content=[{"type": "diff", "path": "/w/a", "oldText": old, "newText": new}]))
     [item] = told["content"]
     assert item["type"] == "diff"
     assert item["changes"] == [{"operation": "add" if old is None else "modify", "path": "/w/a"}]
@@ -52,7 +52,7 @@ def changed(old: str | None, new: str) -> str:
 
 
 def test_chunks_without_an_id_get_one_for_each_message() -> None:
-    told = restated(
+    told = restate(
         message_chunk("a"),
         message_chunk("b"),
         message_chunk("c", "agent_thought_chunk"),
@@ -65,7 +65,7 @@ def test_chunks_without_an_id_get_one_for_each_message() -> None:
 
 
 def test_an_id_that_another_kind_of_message_has_is_changed() -> None:
-    told = restated(
+    told = restate(
         message_chunk("a", messageId="m"),
         message_chunk("b", "agent_thought_chunk", messageId="m"),
         message_chunk("c", messageId="m"),
@@ -86,7 +86,7 @@ def test_other_lines_and_numbers_keep_their_bytes() -> None:
 
 def test_a_call_is_an_upsert_in_which_null_changes_nothing_and_a_second_start_clears() -> None:
     first = call(title="Run", status="pending", rawInput=None)
-    [one, two, three] = restated(first, call("tool_call_update", status="completed", title=None), call(title="Again"))
+    [one, two, three] = restate(first, call("tool_call_update", status="completed", title=None), call(title="Again"))
     kind = {"sessionUpdate": "tool_call_update", "toolCallId": "c"}
     assert one == {**kind, "title": "Run", "status": "pending"}
     assert two == {**kind, "status": "completed"}
@@ -114,7 +114,7 @@ def test_files_may_be_new_or_end_without_a_newline(old: str | None, new: str, hu
 
 def test_the_plan_gets_an_id() -> None:
     entries = [{"content": "look", "priority": "high", "status": "pending"}]
-    [told] = restated(update("s", "plan", entries=entries))
+    [told] = restate(update("s", "plan", entries=entries))
     plan = {"type": "items", "planId": "acp-proxy-plan", "entries": entries}
     assert told == {"sessionUpdate": "plan_update", "plan": plan}
 
@@ -130,7 +130,13 @@ def test_parts_of_both_versions_are_replayed_in_order() -> None:
 
     begun = [entry(prompt(7, "s", "old"), Peer.CLIENT, version=1), first(message_chunk("Old."))]
     begun += [first(call(title="T", status="in_progress")), entry(result(7, {}), of="session/prompt", version=1)]
-    later = [prompt_entry(), state("running"), whole("hello", id="u1", kind="user_message"), accepted(), chunk("New.")]
+    later = [
+        prompt_entry(),
+        state("running"),
+        whole_message("hello", id="u1", kind="user_message"),
+        accept_prompt(),
+        chunk("New."),
+    ]
     either = V2ClientReplayer("s", Replayer("s", run_id="own"), V2Replayer("s", run_id="own"))
     lines = [line for number, one in enumerate([*begun, *later, *begun]) for line in either.add(number, one)]
     told = [json.loads(one)["params"]["update"] for one in b"".join([*lines, *either.end()]).splitlines()]

@@ -19,20 +19,20 @@ from tests.conversation import line, update
 from tests.transcript.test_v2_entries import (
     AT,
     RUN,
-    accepted,
+    accept_prompt,
     chunk,
-    data,
+    encode_base64,
     prompt_entry,
     state,
     text,
     update_entry,
-    whole,
+    whole_message,
 )
 
 Update = dict[str, Any]
 
 
-def folded(*updates: Update, limit: int = 0, page: int = 0) -> list[Update]:
+def fold(*updates: Update, limit: int = 0, page: int = 0) -> list[Update]:
     folding = V2Folder("s", limit, page_size=page)
     lines: list[bytes] = []
     for one in map(dict, updates):
@@ -45,7 +45,7 @@ def part(words: str, id: str = "a", kind: str = "agent_message_chunk") -> Update
 
 
 def message(*words: str, id: str = "a", kind: str = "agent_message") -> Update:
-    return {"sessionUpdate": kind, "messageId": id, "content": [text(each) for each in words]}
+    return {"sessionUpdate": kind, "messageId": id, "content": [text(word) for word in words]}
 
 
 def call(**more: Any) -> Update:
@@ -61,7 +61,7 @@ def grows(words: str) -> Update:
 
 
 def output(said: bytes) -> Update:
-    return {"sessionUpdate": "terminal_output_chunk", "terminalId": "x", "data": data(said)}
+    return {"sessionUpdate": "terminal_output_chunk", "terminalId": "x", "data": encode_base64(said)}
 
 
 def terminal(**more: Any) -> Update:
@@ -73,28 +73,28 @@ def plan(id: str, *entries: str) -> Update:
 
 
 def test_texts_of_a_message_are_joined_in_its_first_place() -> None:
-    assert folded(part("a"), part("b"), call(title="T"), part("c")) == [part("abc"), call(title="T")]
+    assert fold(part("a"), part("b"), call(title="T"), part("c")) == [part("abc"), call(title="T")]
     other = part("t", "t", "agent_thought_chunk")
-    assert folded(part("a"), other, part("b")) == [part("ab"), other]
+    assert fold(part("a"), other, part("b")) == [part("ab"), other]
 
 
 def test_a_replaced_message_has_only_its_last_content() -> None:
-    assert folded(part("pss"), message("one"), message("two"), part("!")) == [message("two"), part("!")]
+    assert fold(part("pss"), message("one"), message("two"), part("!")) == [message("two"), part("!")]
 
 
 def test_a_chunk_with_more_than_text_keeps_its_bytes() -> None:
     odd = {**part("b"), "_meta": {"x": 1.0}}
-    assert folded(part("a"), odd, part("c")) == [part("a"), odd, part("c")]
-    assert folded(odd, message("all")) == [odd, message("all")]
+    assert fold(part("a"), odd, part("c")) == [part("a"), odd, part("c")]
+    assert fold(odd, message("all")) == [odd, message("all")]
 
 
 def test_a_call_is_one_update_with_the_last_value_of_each_field() -> None:
     begun = call(title="Run", status="pending", rawInput={"x": 1})
     done = call(status="completed", rawInput=None)
-    assert folded(begun, grows("a"), grows("b"), done) == [
+    assert fold(begun, grows("a"), grows("b"), done) == [
         call(title="Run", status="completed", rawInput=None, content=[item("a"), item("b")])
     ]
-    assert folded(begun, grows("a"), call(content=[item("c")])) == [
+    assert fold(begun, grows("a"), call(content=[item("c")])) == [
         call(title="Run", status="pending", rawInput={"x": 1}, content=[item("c")])
     ]
 
@@ -110,36 +110,36 @@ def test_in_a_later_turn_a_call_only_grows() -> None:
 
 def test_a_terminal_is_one_update_and_its_output() -> None:
     parts = (terminal(command="make"), output(b"a"), output(b"b"), terminal(exitStatus={"exitCode": 0}))
-    assert folded(*parts) == [terminal(command="make", exitStatus={"exitCode": 0}), output(b"ab")]
-    assert folded(output(b"a"), terminal(output={"data": data(b"c")}), output(b"d")) == [
-        terminal(output={"data": data(b"c")}),
+    assert fold(*parts) == [terminal(command="make", exitStatus={"exitCode": 0}), output(b"ab")]
+    assert fold(output(b"a"), terminal(output={"data": encode_base64(b"c")}), output(b"d")) == [
+        terminal(output={"data": encode_base64(b"c")}),
         output(b"d"),
     ]
 
 
 def test_each_plan_is_told_once_and_other_kinds_as_they_came() -> None:
     odd = {"sessionUpdate": "_odd", "x": 1.0}
-    assert folded(plan("p", "1"), plan("q"), odd, odd, plan("p", "2")) == [plan("p", "2"), plan("q"), odd, odd]
+    assert fold(plan("p", "1"), plan("q"), odd, odd, plan("p", "2")) == [plan("p", "2"), plan("q"), odd, odd]
 
 
 def test_what_is_longer_than_the_limit_is_cut_and_a_message_is_not() -> None:
-    [cut] = folded(call(title="T", content=[item("x" * 5000)]), limit=1000)
+    [cut] = fold(call(title="T", content=[item("x" * 5000)]), limit=1000)
     assert len(json.dumps(cut)) < 1500
     assert "bytes are left out here" in cut["content"][-1]["content"]["text"]
-    [shown] = folded(output(b"x" * 5000 + b"the end"), limit=1000)
+    [shown] = fold(output(b"x" * 5000 + b"the end"), limit=1000)
     left = base64.b64decode(shown["data"])
     assert left.startswith(b"[4007 bytes are left out here")
     assert left.endswith(b"the end")
-    assert folded(part("x" * 5000), limit=1000) == [part("x" * 5000)]
+    assert fold(part("x" * 5000), limit=1000) == [part("x" * 5000)]
 
 
 def test_what_is_added_later_to_a_call_is_cut_too() -> None:
-    first, *more, last = folded(call(title="T"), *[grows("x" * 300)] * 20, limit=1000, page=2000)
+    first, *more, last = fold(call(title="T"), *[grows("x" * 300)] * 20, limit=1000, page=2000)
     assert first["title"] == "T"
     words = [one["content"]["content"]["text"] for one in (*more, last)]
-    assert sum("bytes are left out here" in each for each in words) >= 2, "one notice a piece"
-    assert sum(each.startswith("x") for each in words) < 15
-    assert folded(call(title="T"), *[grows("x" * 300)] * 2, limit=1000, page=1) == [
+    assert sum("bytes are left out here" in word for word in words) >= 2, "one notice a piece"
+    assert sum(word.startswith("x") for word in words) < 15
+    assert fold(call(title="T"), *[grows("x" * 300)] * 2, limit=1000, page=1) == [
         call(title="T"),
         grows("x" * 300),
         grows("x" * 300),
@@ -194,14 +194,14 @@ said = st.one_of(
     st.builds(lambda title: call(title=title), words),
     st.builds(lambda said: call(content=[item(said)], status="completed"), words),
     st.builds(lambda said: output(said.encode()), words),
-    st.builds(lambda said: terminal(output={"data": data(said.encode())}), words),
+    st.builds(lambda said: terminal(output={"data": encode_base64(said.encode())}), words),
     st.builds(plan, st.sampled_from("pq"), words),
 )
 
 
 @given(st.lists(said, max_size=20), st.sampled_from([0, 1, 300, 1000]))
 def test_a_client_shows_the_same_also_if_a_turn_is_folded_in_pieces(updates: list[Update], page: int) -> None:
-    assert _Client(folded(*updates, page=page)).shows() == _Client(updates).shows()
+    assert _Client(fold(*updates, page=page)).shows() == _Client(updates).shows()
 
 
 def replay(*, is_folded: bool, page: int = 0) -> V2ClientReplayer:
@@ -215,7 +215,7 @@ def replayed_updates(either: V2ClientReplayer, entries: list[Entry]) -> list[Upd
 
 
 def test_turns_are_folded_apart() -> None:
-    turn = [prompt_entry(), state("running"), whole("hello", id="u1", kind="user_message"), accepted()]
+    turn = [prompt_entry(), state("running"), whole_message("hello", id="u1", kind="user_message"), accept_prompt()]
     turn += [update_entry("tool_call_update", toolCallId="c", title="T"), chunk("a"), chunk("b"), state("idle")]
     kinds = [one["sessionUpdate"] for one in replayed_updates(replay(is_folded=True), turn * 2)]
     assert kinds == ["user_message", "tool_call_update", "agent_message_chunk"] * 2
@@ -223,7 +223,13 @@ def test_turns_are_folded_apart() -> None:
 
 
 def test_a_long_turn_comes_in_pieces_and_short_ones_after_each_other_do_not() -> None:
-    turn = [prompt_entry(), whole("hello", id="u1", kind="user_message"), accepted(), *[chunk("a")] * 10, state("idle")]
+    turn = [
+        prompt_entry(),
+        whole_message("hello", id="u1", kind="user_message"),
+        accept_prompt(),
+        *[chunk("a")] * 10,
+        state("idle"),
+    ]
     size = sum(len(one.raw or b"") for one in turn)
     said = [
         one

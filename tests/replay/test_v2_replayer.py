@@ -16,7 +16,7 @@ from tests.conversation import error, raw, result
 from tests.transcript.test_v2_entries import (
     AT,
     RUN,
-    accepted,
+    accept_prompt,
     chunk,
     entry,
     note,
@@ -24,7 +24,7 @@ from tests.transcript.test_v2_entries import (
     state,
     text,
     update_entry,
-    whole,
+    whole_message,
 )
 
 
@@ -32,7 +32,7 @@ def telling(**more: Any) -> V2Replayer:
     return V2Replayer("s", run_id="own", **more)
 
 
-def replayed(*entries: Entry, live: bool | None = None) -> list[Any]:
+def replay_v2(*entries: Entry, live: bool | None = None) -> list[Any]:
     verbatim = telling()
     lines = [line for number, one in enumerate(entries) for line in verbatim.add(number, one)] + verbatim.end(
         is_live=live
@@ -41,7 +41,7 @@ def replayed(*entries: Entry, live: bool | None = None) -> list[Any]:
 
 
 def echo(id: str = "u1", said: str = "hello") -> Entry:
-    return whole(said, id=id, kind="user_message")
+    return whole_message(said, id=id, kind="user_message")
 
 
 def test_updates_are_replayed_byte_for_byte_and_state_is_left_out() -> None:
@@ -50,7 +50,7 @@ def test_updates_are_replayed_byte_for_byte_and_state_is_left_out() -> None:
         prompt_entry(),
         state("running"),
         echo(),
-        accepted(),
+        accept_prompt(),
         chunk("a"),
         odd,
         update_entry("notice"),
@@ -64,36 +64,36 @@ def test_updates_are_replayed_byte_for_byte_and_state_is_left_out() -> None:
 
 def test_a_prompt_that_the_agent_does_not_repeat_is_told_with_its_id() -> None:
     said = {"sessionUpdate": "user_message", "messageId": "u1", "content": [text("hello")]}
-    assert replayed(prompt_entry(), accepted(), chunk("a"))[0] == said
-    assert replayed(prompt_entry(), accepted()) == [said]
+    assert replay_v2(prompt_entry(), accept_prompt(), chunk("a"))[0] == said
+    assert replay_v2(prompt_entry(), accept_prompt()) == [said]
 
 
 def test_a_repetition_that_comes_too_late_is_not_told_twice() -> None:
-    [first, second] = replayed(prompt_entry(), accepted(), chunk("a"), echo())
+    [first, second] = replay_v2(prompt_entry(), accept_prompt(), chunk("a"), echo())
     assert (first["messageId"], second["messageId"]) == ("u1", "a")
 
 
 def test_a_prompt_without_an_answer_is_told_and_a_refused_one_is_not() -> None:
-    assert replayed(prompt_entry())[0]["messageId"] == f"acp-proxy-{RUN}-0"
-    assert replayed(prompt_entry(), note("failed"), chunk("a"))[0]["content"] == [text("hello")]
-    assert replayed(prompt_entry(), entry(error(1, -32000), of="session/prompt")) == []
+    assert replay_v2(prompt_entry())[0]["messageId"] == f"acp-proxy-{RUN}-0"
+    assert replay_v2(prompt_entry(), note("failed"), chunk("a"))[0]["content"] == [text("hello")]
+    assert replay_v2(prompt_entry(), entry(error(1, -32000), of="session/prompt")) == []
 
 
 def test_calls_that_never_ended_have_failed() -> None:
     begun = update_entry("tool_call_update", toolCallId="c", title="Run")
     ended = update_entry("tool_call_update", toolCallId="c", status="completed")
     failed = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "failed"}
-    assert replayed(begun)[-1] == failed
-    assert replayed(begun, ended)[-1]["status"] == "completed"
-    assert replayed(begun, ended, update_entry("tool_call_update", toolCallId="c", title="Ran"))[-1]["title"] == "Ran"
-    assert replayed(begun, ended, update_entry("tool_call_update", toolCallId="c", status=None))[-1] == failed
-    assert replayed(begun, live=True)[-1]["title"] == "Run"
+    assert replay_v2(begun)[-1] == failed
+    assert replay_v2(begun, ended)[-1]["status"] == "completed"
+    assert replay_v2(begun, ended, update_entry("tool_call_update", toolCallId="c", title="Ran"))[-1]["title"] == "Ran"
+    assert replay_v2(begun, ended, update_entry("tool_call_update", toolCallId="c", status=None))[-1] == failed
+    assert replay_v2(begun, live=True)[-1]["title"] == "Run"
 
 
 def test_a_compaction_that_never_ended_has_failed() -> None:
     begun = update_entry("compaction_update", compactionId="k", status="in_progress")
-    assert replayed(begun)[-1] == {"sessionUpdate": "compaction_update", "compactionId": "k", "status": "failed"}
-    assert len(replayed(begun, update_entry("compaction_update", compactionId="k", status="completed"))) == 2
+    assert replay_v2(begun)[-1] == {"sessionUpdate": "compaction_update", "compactionId": "k", "status": "failed"}
+    assert len(replay_v2(begun, update_entry("compaction_update", compactionId="k", status="completed"))) == 2
 
 
 def permission(call: str, **fields: Any) -> Entry:
@@ -104,14 +104,14 @@ def permission(call: str, **fields: Any) -> Entry:
 
 def test_what_a_permission_request_says_about_a_call_is_told_if_the_call_comes() -> None:
     question = permission("c", rawInput=1.0)
-    assert replayed(question) == []
+    assert replay_v2(question) == []
     done = update_entry("tool_call_update", toolCallId="c", status="completed")
-    assert replayed(question, done)[0] == {"sessionUpdate": "tool_call_update", "toolCallId": "c", "rawInput": 1.0}
+    assert replay_v2(question, done)[0] == {"sessionUpdate": "tool_call_update", "toolCallId": "c", "rawInput": 1.0}
 
 
 def test_several_permission_requests_about_a_call_are_one_update_with_the_last_values() -> None:
     done = update_entry("tool_call_update", toolCallId="c", status="completed")
-    first, *rest = replayed(permission("c", title="Old", kind="edit"), permission("c", title="New"), done)
+    first, *rest = replay_v2(permission("c", title="Old", kind="edit"), permission("c", title="New"), done)
     assert first == {"sessionUpdate": "tool_call_update", "toolCallId": "c", "title": "New", "kind": "edit"}
     assert len(rest) == 1
 
@@ -155,5 +155,5 @@ def test_many_chunks_at_once_are_the_same_as_one_by_one() -> None:
 
 def test_what_makes_no_sense_is_left_out() -> None:
     odd = entry(result(9, {}))
-    assert replayed(odd, entry({"jsonrpc": "2.0", "method": "session/update", "params": None})) == []
-    assert replayed(Entry(AT, RUN, Peer.AGENT, raw=raw(b"x\ny"), protocol=2)) == []
+    assert replay_v2(odd, entry({"jsonrpc": "2.0", "method": "session/update", "params": None})) == []
+    assert replay_v2(Entry(AT, RUN, Peer.AGENT, raw=raw(b"x\ny"), protocol=2)) == []

@@ -8,7 +8,7 @@ import pytest
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.recording.hanging_store import HangingStore
 from tests.recording.recorder_harness import RecorderHarness
-from tests.run.sides import RelayConversation
+from tests.run.relay_conversation import RelayConversation
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from acp_proxy.run.idle_work import IdleWork, compress
 from acp_proxy.store import journal
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.file_names import compressed_path, unfinished_path
-from tests.run.sides import RelayConversation, chunk
+from tests.run.relay_conversation import RelayConversation, chunk
 from tests.store.compressible import AGENT, age, read_content, store_compressible
 from tests.stored import WholeStore
 from tests.waiting import SECONDS, wait_until
@@ -106,7 +106,7 @@ def test_an_idle_relay_compresses_cold_transcripts_and_continues(store: WholeSto
     assert talk.warnings == []
 
 
-def test_the_bin_is_emptied_in_idle_minutes(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_sessions_are_removed_in_idle_minutes(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for session, days in (("over", 1), ("stays", 365_000)):
         store_compressible(store, session)
         WholeStore(store.root, bin_days=days).delete(AGENT, session, soft=True)
@@ -115,7 +115,7 @@ def test_the_bin_is_emptied_in_idle_minutes(store: WholeStore, monkeypatch: pyte
     talk.open()
     wait_until(lambda: len(store.layout.list_soft_deleted_names(AGENT)) < 2)
     talk.end()
-    assert [each.session_id for each in store.list_deleted()] == ["stays"]
+    assert [deleted.session_id for deleted in store.list_deleted()] == ["stays"]
     assert len(store.layout.list_soft_deleted_names(AGENT)) == 1
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from acp_proxy.errors import Unreadable
 from acp_proxy.store.proxy_store import ProxyStore
-from tests.run.sides import RelayConversation
+from tests.run.relay_conversation import RelayConversation
 from tests.waiting import SECONDS
 
 UNTITLED = {"sessionId": "s", "cwd": "/project"}
@@ -43,7 +43,7 @@ class SlowStore(ProxyStore):
         return super().find_titles(agent, sessions)
 
 
-def begun(store: ProxyStore, version: int = 2) -> RelayConversation:
+def begin_talk(store: ProxyStore, version: int = 2) -> RelayConversation:
     """A talk with a session that has had a turn."""
     talk = RelayConversation(store)
     offers = {"capabilities": {"session": {}}, "agentCapabilities": {"sessionCapabilities": {"list": {}}}}
@@ -53,31 +53,31 @@ def begun(store: ProxyStore, version: int = 2) -> RelayConversation:
     return talk
 
 
-def amended(talk: RelayConversation, *rows: Any) -> Any:
+def amend_list(talk: RelayConversation, *rows: Any) -> Any:
     return talk.exchange("session/list", {}, {"sessions": list(rows)})["result"]["sessions"]
 
 
 def test_sessions_without_a_title_get_the_indexs_with_one_question_a_page(tmp_path: Path) -> None:
     store = AskedStore(tmp_path / "store")
-    talk = begun(store)
+    talk = begin_talk(store)
     unknown = {"sessionId": "unknown", "cwd": "/project"}
-    assert amended(talk, UNTITLED, TITLED, unknown) == [{**UNTITLED, "title": "mend it"}, TITLED, unknown]
-    assert amended(talk, TITLED) == [TITLED]
+    assert amend_list(talk, UNTITLED, TITLED, unknown) == [{**UNTITLED, "title": "mend it"}, TITLED, unknown]
+    assert amend_list(talk, TITLED) == [TITLED]
     assert store.asked == [["s", "unknown"]]
     talk.end()
 
 
 def test_the_users_title_wins(tmp_path: Path) -> None:
-    talk = begun(ProxyStore(tmp_path / "store"))
+    talk = begin_talk(ProxyStore(tmp_path / "store"))
     talk.store.set_title(talk.recorder.agent_folder, "s", "Mine")
-    assert amended(talk, UNTITLED, TITLED) == [{**UNTITLED, "title": "Mine"}, TITLED]
+    assert amend_list(talk, UNTITLED, TITLED) == [{**UNTITLED, "title": "Mine"}, TITLED]
     talk.end()
 
 
 def test_in_version_1_nothing_is_asked_or_changed(tmp_path: Path) -> None:
     store = AskedStore(tmp_path / "store")
-    talk = begun(store, version=1)
-    assert amended(talk, UNTITLED) == [UNTITLED]
+    talk = begin_talk(store, version=1)
+    assert amend_list(talk, UNTITLED) == [UNTITLED]
     assert store.asked == []
     talk.end()
 
@@ -85,8 +85,8 @@ def test_in_version_1_nothing_is_asked_or_changed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("make", [BrokenStore, SlowStore])
 def test_an_index_that_fails_or_hangs_leaves_the_list_as_it_is(tmp_path: Path, make: type[ProxyStore]) -> None:
     store = make(tmp_path / "store")
-    talk = begun(store)
-    assert amended(talk, UNTITLED) == [UNTITLED]
+    talk = begin_talk(store)
+    assert amend_list(talk, UNTITLED) == [UNTITLED]
     if isinstance(store, SlowStore):
         store.goes_on.set()
     talk.end()

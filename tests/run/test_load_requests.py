@@ -12,7 +12,7 @@ from acp_proxy.proxy.connection import Connection
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
 from tests.recording.recorder_harness import fill_disk
-from tests.run.sides import SETTINGS, RelayConversation, chunk
+from tests.run.relay_conversation import SETTINGS, RelayConversation, chunk
 from tests.waiting import SECONDS
 
 NOT_FOUND, CANCELLED = -32002, -32800

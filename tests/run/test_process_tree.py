@@ -44,29 +44,29 @@ def family() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def ids(processes: list[TreeProcess]) -> list[int]:
-    return [each.pid for each in processes]
+    return [process.pid for process in processes]
 
 
 @pytest.mark.usefixtures("_shown")
 def test_the_tree_is_the_process_and_its_descendants(family: subprocess.Popen[bytes]) -> None:
-    found = process_tree.find_tree(family.pid)
-    assert len(found) == 3
-    expected = [family.pid, *(each.pid for each in psutil.Process(family.pid).children(recursive=True))]
-    assert sorted(ids(found)) == sorted(expected)
-    assert ids(found)[0] == family.pid
-    assert ids(process_tree.find_running(found)) == ids(found)
+    tree = process_tree.find_tree(family.pid)
+    assert len(tree) == 3
+    expected = [family.pid, *(child.pid for child in psutil.Process(family.pid).children(recursive=True))]
+    assert sorted(ids(tree)) == sorted(expected)
+    assert ids(tree)[0] == family.pid
+    assert ids(process_tree.find_running(tree)) == ids(tree)
 
 
 @pytest.mark.usefixtures("_shown")
 def test_a_signal_reaches_what_still_runs_and_zombies_do_not_run(family: subprocess.Popen[bytes]) -> None:
-    found = process_tree.find_tree(family.pid)
-    others = [psutil.Process(each.pid) for each in found[1:]]
-    process_tree.send_signal(found[:1], signal.SIGTERM)
+    tree = process_tree.find_tree(family.pid)
+    others = [psutil.Process(each.pid) for each in tree[1:]]
+    process_tree.send_signal(tree[:1], signal.SIGTERM)
     assert family.wait(SECONDS)
-    assert ids(process_tree.find_running(found)) == ids(found[1:])
-    process_tree.send_signal(found, signal.SIGTERM)
+    assert ids(process_tree.find_running(tree)) == ids(tree[1:])
+    process_tree.send_signal(tree, signal.SIGTERM)
     assert not psutil.wait_procs(others, SECONDS)[1]
-    assert process_tree.find_running(found) == []
+    assert process_tree.find_running(tree) == []
 
 
 @pytest.mark.usefixtures("_shown")

@@ -48,7 +48,7 @@ class Performer:
 
     def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[RelayEffect]:
         self.read.append(lines)
-        return [effect for line in lines for effect in decided(peer.other, line)]
+        return [effect for line in lines for effect in decide_forward(peer.other, line)]
 
     def perform(self, effect: RelayEffect) -> list[RelayEffect]:
         match effect:
@@ -87,7 +87,7 @@ def is_within(wanted: Iterable[str], done: list[str]) -> bool:
     return all(one in left for one in wanted)
 
 
-def decided(to: Peer, line: bytes) -> list[RelayEffect]:
+def decide_forward(to: Peer, line: bytes) -> list[RelayEffect]:
     if line.startswith(b"find"):
         return [FindSession(ID, "s")]
     return [Forward(to, line, before_recording=line.startswith(b"first"))]

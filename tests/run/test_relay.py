@@ -25,7 +25,7 @@ from acp_proxy.store.index import Page
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.pipes import MORE_THAN_A_PIPE_HOLDS
 from tests.recording.recorder_harness import fill_disk
-from tests.run.sides import SETTINGS, RelayConversation, chunk, is_complete
+from tests.run.relay_conversation import SETTINGS, RelayConversation, chunk, is_complete
 from tests.waiting import SECONDS, wait_until
 
 

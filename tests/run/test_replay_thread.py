@@ -59,7 +59,7 @@ def replay_of(
     )
 
 
-def replayed(
+def run_replay(
     path: Path, lines: list[bytes], mode: Mode, wanted: StartReplay = WANTED, *, must_compare_again: bool = False
 ) -> tuple[list[bytes], ReplayEnded]:
     path.write_bytes(file_format.encode_header(transcript_lines.header()) + b"".join(lines))
@@ -88,12 +88,12 @@ def messages(lines: list[bytes]) -> list[bytes]:
     return [(entry.raw or b"") + b"\n" for line in lines if (entry := file_format.decode_entry(line)) is not None]
 
 
-def compared_with(theirs: list[bytes]) -> StartReplay:
+def make_request(theirs: list[bytes]) -> StartReplay:
     return replace(WANTED, updates=tuple((line, False) for line in theirs), compares=True)
 
 
 def test_every_update_is_replayed_with_its_own_bytes(path: Path) -> None:
-    heard, ended = replayed(path, [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()], "full")
+    heard, ended = run_replay(path, [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()], "full")
     assert heard[1:] == messages(ANSWER)
     assert ended.decision.rule is Rule.NOTHING_REPLAYED
 
@@ -102,15 +102,15 @@ def test_every_update_is_replayed_with_its_own_bytes(path: Path) -> None:
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_the_agents_replay_in_pieces_is_found_in_the_transcript(path: Path, mode: Mode, before: list[bytes]) -> None:
     ours = [transcript_lines.prompt("q"), *before, *ANSWER, transcript_lines.answer()]
-    heard, _ = replayed(path, ours, mode)
-    again, ended = replayed(path, ours, mode, compared_with(messages(ANSWER[3:30])))
+    heard, _ = run_replay(path, ours, mode)
+    again, ended = run_replay(path, ours, mode, make_request(messages(ANSWER[3:30])))
     assert (again, ended.decision.rule) == (heard, Rule.LESS)
     theirs = messages(
         [transcript_lines.update("user_message_chunk", content={"type": "text", "text": "q"}), *before, *ANSWER]
     )
-    again, ended = replayed(path, ours, mode, compared_with(theirs))
+    again, ended = run_replay(path, ours, mode, make_request(theirs))
     assert (again, ended.decision.rule) == ([], Rule.SAME)
-    again, ended = replayed(path, ours, mode, compared_with(messages([LACKED, *ANSWER])))
+    again, ended = run_replay(path, ours, mode, make_request(messages([LACKED, *ANSWER])))
     assert (again, ended.decision.rule) == ([], Rule.MORE)
 
 
@@ -119,7 +119,7 @@ def test_a_replay_is_compared_only_if_something_that_waits_may_repeat_it(
     path: Path, *, must_compare_again: bool
 ) -> None:
     ours = [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()]
-    heard, ended = replayed(path, ours, "full", must_compare_again=must_compare_again)
+    heard, ended = run_replay(path, ours, "full", must_compare_again=must_compare_again)
     assert heard[1:] == messages(ANSWER)
     assert (ended.decision.rule, ended.is_unread) == (Rule.NOTHING_REPLAYED, not must_compare_again)
     assert (ended.comparison is not None) is must_compare_again
@@ -129,23 +129,23 @@ def test_a_replay_is_compared_only_if_something_that_waits_may_repeat_it(
 def test_a_replay_that_is_not_shown_is_compared_if_something_waits(path: Path, *, must_compare_again: bool) -> None:
     ours = [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()]
     wanted = replace(WANTED, shows_replay=False, fixed_rule=Rule.ASKED_FOR)
-    heard, ended = replayed(path, ours, "full", wanted, must_compare_again=must_compare_again)
+    heard, ended = run_replay(path, ours, "full", wanted, must_compare_again=must_compare_again)
     assert heard == []
     assert (ended.comparison is not None) is must_compare_again
 
 
 def test_a_given_rule_is_not_decided_again(path: Path) -> None:
     ours = [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()]
-    wanted = replace(compared_with(messages([LACKED, *ANSWER])), fixed_rule=Rule.ASKED_FOR)
-    heard, ended = replayed(path, ours, "full", wanted)
+    wanted = replace(make_request(messages([LACKED, *ANSWER])), fixed_rule=Rule.ASKED_FOR)
+    heard, ended = run_replay(path, ours, "full", wanted)
     assert (heard[1:], ended.decision.rule) == (messages(ANSWER), Rule.ASKED_FOR)
 
 
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_a_replay_that_is_not_shown_is_still_compared(path: Path, mode: Mode) -> None:
     new = messages([LACKED])
-    wanted = replace(compared_with(messages(ANSWER) + new), shows_replay=False, fixed_rule=Rule.ASKED_FOR)
-    heard, ended = replayed(path, [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()], mode, wanted)
+    wanted = replace(make_request(messages(ANSWER) + new), shows_replay=False, fixed_rule=Rule.ASKED_FOR)
+    heard, ended = run_replay(path, [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()], mode, wanted)
     assert (heard, ended.states) == ([], [])
     assert ended.comparison is not None
     assert ended.comparison.split_tail()[0] == new
@@ -154,7 +154,7 @@ def test_a_replay_that_is_not_shown_is_still_compared(path: Path, mode: Mode) ->
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
     ours = [transcript_lines.prompt("q"), TERMINAL, *ANSWER, transcript_lines.answer()]
-    heard, ended = replayed(path, ours, mode, replace(WANTED, makes_record=True, fixed_rule=Rule.HANDED_OVER))
+    heard, ended = run_replay(path, ours, mode, replace(WANTED, makes_record=True, fixed_rule=Rule.HANDED_OVER))
     assert "".join(WORDS) in ended.record
     assert ended.record == make_record(heard)
 
@@ -171,7 +171,7 @@ def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> Non
     wanted = replace(
         WANTED, makes_record=True, fixed_rule=Rule.HANDED_OVER, shows_replay=False, before_prompt=RequestId("1")
     )
-    heard, ended = replayed(path, ours, "compact", wanted)
+    heard, ended = run_replay(path, ours, "compact", wanted)
     assert heard == []
     assert "".join(WORDS) in ended.record
     assert "again" not in ended.record
@@ -181,7 +181,7 @@ def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> Non
 @pytest.mark.parametrize(("titles", "told"), [(True, ["q"]), (False, [])])
 def test_the_title_made_from_prompts_is_sent_if_the_list_shows_it(path: Path, *, titles: bool, told: list[str]) -> None:
     ours = [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()]
-    _, ended = replayed(path, ours, "compact", replace(WANTED, sends_title=titles))
+    _, ended = run_replay(path, ours, "compact", replace(WANTED, sends_title=titles))
     updates = [json.loads(state)["params"]["update"] for state in ended.states]
     assert [update["title"] for update in updates if "title" in update] == told
 

@@ -30,8 +30,8 @@ NEEDED |= {f"acp_proxy.run.{name}" for name in ("idle_work", "replay_thread", "s
 
 def test_all_that_a_conversation_needs_is_imported_at_the_start_and_no_tool() -> None:
     """An upgrade may replace the files under a process that runs for days."""
-    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=SECONDS, check=True)
-    modules = set(done.stdout.split())
+    result = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=SECONDS, check=True)
+    modules = set(result.stdout.split())
     assert modules >= NEEDED
     assert not {"_ssl", "ssl", "_hashlib", "anyio", "asyncio", "typer"} & modules
     assert not {name for name in modules if name.startswith("acp_proxy.tools.")}

@@ -15,6 +15,6 @@ print(*(set(sys.modules) - before))
 
 
 def test_almost_nothing_is_imported_before_the_agent_starts() -> None:
-    done = subprocess.run([sys.executable, "-c", BEFORE_THE_AGENT], capture_output=True, timeout=SECONDS, check=True)
-    others = {name for name in done.stdout.decode().split() if not name.startswith("acp_proxy")}
+    result = subprocess.run([sys.executable, "-c", BEFORE_THE_AGENT], capture_output=True, timeout=SECONDS, check=True)
+    others = {name for name in result.stdout.decode().split() if not name.startswith("acp_proxy")}
     assert others <= {"errno", "gc", "_winapi", "msvcrt"}  # parts of the interpreter, not files

@@ -10,12 +10,12 @@ import pytest
 
 from acp_proxy.errors import Unreadable
 from acp_proxy.store.proxy_store import ProxyStore
-from tests.run.sides import RelayConversation
+from tests.run.relay_conversation import RelayConversation
 
 DELETE = {"sessionId": "s"}
 
 
-def begun(store: ProxyStore, fsync: str = "turn") -> RelayConversation:
+def begin_talk(store: ProxyStore, fsync: str = "turn") -> RelayConversation:
     """A talk with a session that has had a turn, and is in the index."""
     talk = RelayConversation(store, fsync=fsync)
     talk.open()
@@ -43,7 +43,7 @@ class SlowStore(ProxyStore):
 
 
 def test_a_deleted_sessions_file_and_row_are_gone_when_the_answer_comes(tmp_path: Path) -> None:
-    talk = begun(SlowStore(tmp_path / "store"))
+    talk = begin_talk(SlowStore(tmp_path / "store"))
     assert (len(list(talk.store.root.glob("transcripts/*/s-*"))), count_rows(talk.store)) == (1, 1)
     assert talk.ask("session/delete", DELETE)["result"] == {}
     assert (list(talk.store.root.glob("transcripts/*/s-*")), count_rows(talk.store)) == ([], 0)
@@ -78,7 +78,7 @@ class ReadOnlyStore(ProxyStore):
 
 
 def test_a_delete_that_fails_is_refused_with_the_reason_and_the_session_goes_on_after_a_gap(tmp_path: Path) -> None:
-    talk = begun(ReadOnlyStore(tmp_path / "store"))
+    talk = begin_talk(ReadOnlyStore(tmp_path / "store"))
     error = talk.ask("session/delete", DELETE)["error"]
     assert (error["code"], "EROFS" in error["message"]) == (-32603, True)
     assert listed(talk) == ["s"]
@@ -93,7 +93,7 @@ class StuckIndex(ProxyStore):
 
 
 def test_a_delete_whose_row_cannot_be_removed_is_answered_and_the_session_is_listed_no_more(tmp_path: Path) -> None:
-    talk = begun(StuckIndex(tmp_path / "store"))
+    talk = begin_talk(StuckIndex(tmp_path / "store"))
     assert talk.ask("session/delete", DELETE)["result"] == {}
     assert talk.warnings == ["a deleted session stays in the index until that can be written: EIO"]
     assert listed(talk) == []
@@ -101,7 +101,7 @@ def test_a_delete_whose_row_cannot_be_removed_is_answered_and_the_session_is_lis
 
 
 def test_a_delete_under_the_agents_id_deletes_the_session_that_continues_there(tmp_path: Path) -> None:
-    talk = begun(ProxyStore(tmp_path / "store"))
+    talk = begin_talk(ProxyStore(tmp_path / "store"))
     talk.store.add_alias(talk.recorder.agent_folder, "s", "agents")
     assert talk.ask("session/delete", {"sessionId": "agents"})["result"] == {}
     assert (listed(talk), count_rows(talk.store)) == ([], 0)

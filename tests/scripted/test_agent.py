@@ -37,7 +37,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         client.close()
 
 
-def opened(client: Client, cwd: Path) -> str:
+def open_session(client: Client, cwd: Path) -> str:
     client.request("initialize", {"protocolVersion": 1})
     session = client.request("session/new", {"cwd": str(cwd), "mcpServers": []})["sessionId"]
     assert isinstance(session, str)
@@ -75,7 +75,7 @@ def test_an_unknown_session_is_not_found(start: Start, tmp_path: Path) -> None:
 
 def test_everything_offered_is_served(start: Start, tmp_path: Path) -> None:
     client = start("--capabilities", ALL)
-    session = opened(client, tmp_path)
+    session = open_session(client, tmp_path)
     client.request("session/prompt", prompt(session, "otters\nand more"))
     [entry] = client.request("session/list", {"cwd": str(tmp_path)})["sessions"]
     assert (entry["sessionId"], entry["cwd"], entry["title"]) == (session, str(tmp_path), "otters")
@@ -97,7 +97,7 @@ def test_everything_offered_is_served(start: Start, tmp_path: Path) -> None:
 
     assert client.request("session/delete", {"sessionId": session}) == {}
     assert client.request("session/delete", {"sessionId": session}) == {}
-    assert [one["sessionId"] for one in client.request("session/list")["sessions"]] == [fork]
+    assert [row["sessionId"] for row in client.request("session/list")["sessions"]] == [fork]
 
 
 @pytest.mark.parametrize(
@@ -125,9 +125,9 @@ def test_invalid_messages_are_refused_and_the_agent_continues(start: Start) -> N
     for line in (b"{", b"42", b"[]", b'"\xff"', b"[" * 100_000, b'{"id":[],"method":"x"}'):
         client.send_line(line)
     client.request("initialize", {"protocolVersion": 1})
-    errors = [one["error"]["code"] for one in client.messages()[:-1]]
+    errors = [message["error"]["code"] for message in client.messages()[:-1]]
     assert errors == [-32700, -32600, -32600, -32700, -32700, -32600]
-    assert all(one["id"] is None for one in client.messages()[:-1])
+    assert all(message["id"] is None for message in client.messages()[:-1])
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ async def test_the_official_client_accepts_every_update(tmp_path: Path, script: 
             turn = await agent.prompt(session, [acp.text_block(text)])
             assert turn.stop_reason == "end_turn"
         listed = await agent.list_sessions(cwd=str(tmp_path))
-        assert [one.title for one in listed.sessions] == ["first"]
+        assert [row.title for row in listed.sessions] == ["first"]
         echoed = editor.kinds.count("user_message_chunk")
         await agent.load_session(cwd=str(tmp_path), session_id=session)
         await editor.has_had(echoed + 3, "user_message_chunk")

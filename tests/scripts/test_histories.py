@@ -149,7 +149,10 @@ def conversation_entries() -> list[dict[str, Any]]:
 
 
 def write(store: Path, *messages: dict[str, Any]) -> None:
-    lines = [{"acp-transcript": 1, "sessionId": SESSION}, *({"from": "agent", "message": one} for one in messages)]
+    lines = [
+        {"acp-transcript": 1, "sessionId": SESSION},
+        *({"from": "agent", "message": message} for message in messages),
+    ]
     folder = store / "agent"
     folder.mkdir(exist_ok=True)
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)

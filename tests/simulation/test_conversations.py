@@ -41,7 +41,7 @@ class Script:
         self.do("new")
 
     def turn(self, parts: str) -> list[str]:
-        return ["wait" if each == "." else f"{_PARTS[each]}-{self._word()}" for each in parts]
+        return ["wait" if part == "." else f"{_PARTS[part]}-{self._word()}" for part in parts]
 
     def prompt(self, parts: str = "s", session: int = 1, text: str = "") -> None:
         """A turn. ``parts``: words, calls, thoughts, and a dot where it waits."""

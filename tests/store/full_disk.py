@@ -27,10 +27,10 @@ _MORE_THAN_FIT = 10_000
 def run_on_full_disk(job: str, path: Path, size: int) -> list[str]:
     """Run a job in a process whose files cannot grow past a size; its lines of output."""
     command = [sys.executable, "-m", __name__, job, str(path), str(size)]
-    done = subprocess.run(
+    result = subprocess.run(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=SECONDS, check=True
     )
-    return done.stdout.decode().splitlines()
+    return result.stdout.decode().splitlines()
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Deletes and restores in processes that are killed before the first, the second, … call that changes a store.
 
-for root in deleting(folder, "soft"): ...    # each a store of its own; in the last one, the process finished
+for root in kill_while_deleting(folder, "soft"): ...    # each a store of its own; in the last one, the process finished
 """
 
 import os
@@ -23,53 +23,53 @@ SECRET = "secret"
 def kill_while_deleting(folder: Path, case: str) -> Iterator[Path]:
     """Do what a case says, once for each moment of a kill; the root of each store."""
     command = [sys.executable, "-m", __name__, str(folder), case]
-    done = subprocess.run(
+    result = subprocess.run(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=SECONDS, check=True
     )
-    yield from (Path(line) for line in done.stdout.decode().splitlines())
+    yield from (Path(line) for line in result.stdout.decode().splitlines())
 
 
-def _remove(store: WholeStore, *, soft: bool = False) -> None:
+def _delete(store: WholeStore, *, soft: bool = False) -> None:
     [row] = [row for row in store.list_all() if SECRET in (row.title or "")]
     store.delete_listed(row, soft=soft)
 
 
-def _soft(store: WholeStore) -> None:
-    _remove(store, soft=True)
+def _delete_softly(store: WholeStore) -> None:
+    _delete(store, soft=True)
 
 
 def _restore(store: WholeStore) -> None:
     store.restore(store.list_deleted()[0])
 
 
-def _remove_from_bin(store: WholeStore) -> None:
+def _remove_soft_deleted(store: WholeStore) -> None:
     store.delete_permanently(store.list_deleted()[0])
 
 
-def _newer(store: WholeStore) -> None:
+def _store_newer(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "s", at=60)
 
 
-def _nothing(store: WholeStore) -> None:
+def _do_nothing(store: WholeStore) -> None:
     pass
 
 
 _Step = Callable[[WholeStore], None]
 CASES: dict[str, tuple[_Step, _Step, _Step]] = {
-    "permanent": (_nothing, _nothing, _remove),
-    "soft": (_nothing, _nothing, _soft),
-    "restore": (_soft, _nothing, _restore),
-    "permanent after soft": (_soft, _nothing, _remove_from_bin),
-    "permanent after soft, id reused": (_soft, _newer, _remove_from_bin),
-    "restore beside a newer session": (_soft, _newer, _restore),
-    "permanent, set aside": (_newer, _nothing, _remove),
-    "soft, set aside": (_newer, _nothing, _soft),
-    "restore, set aside": (_newer, _soft, _restore),
+    "permanent": (_do_nothing, _do_nothing, _delete),
+    "soft": (_do_nothing, _do_nothing, _delete_softly),
+    "restore": (_delete_softly, _do_nothing, _restore),
+    "permanent after soft": (_delete_softly, _do_nothing, _remove_soft_deleted),
+    "permanent after soft, id reused": (_delete_softly, _store_newer, _remove_soft_deleted),
+    "restore beside a newer session": (_delete_softly, _store_newer, _restore),
+    "permanent, set aside": (_store_newer, _do_nothing, _delete),
+    "soft, set aside": (_store_newer, _do_nothing, _delete_softly),
+    "restore, set aside": (_store_newer, _delete_softly, _restore),
 }
 """Two steps that prepare a store, and the one that is killed."""
 
 
-def _made(root: Path, *steps: _Step) -> None:
+def _make_store(root: Path, *steps: _Step) -> None:
     store = WholeStore(root)
     transcript_lines.store_lines(
         store, AGENT, "s", transcript_lines.prompt(f"{SECRET} words", session="s") + transcript_lines.answer()
@@ -85,18 +85,18 @@ def _made(root: Path, *steps: _Step) -> None:
 
 def main() -> None:
     folder, (first, second, last) = Path(sys.argv[1]), CASES[sys.argv[2]]
-    number, got_through = 0, False
-    while not got_through:
+    number, is_complete = 0, False
+    while not is_complete:
         number += 1
         root = folder / str(number)
-        _made(root, first, second)
+        _make_store(root, first, second)
         process = os.fork()
         if not process:
             store = WholeStore(root)
             kill_before(number)
             last(store)
             os._exit(0)
-        got_through = os.waitpid(process, 0)[1] == 0
+        is_complete = os.waitpid(process, 0)[1] == 0
         print(root, flush=True)
 
 

@@ -37,10 +37,10 @@ class Killed:
 def kill_while_forking(folder: Path) -> Iterator[Killed]:
     """Fork a session and continue the fork, once for each moment of a kill."""
     command = [sys.executable, "-m", __name__, str(folder)]
-    done = subprocess.run(
+    result = subprocess.run(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=SECONDS, check=True
     )
-    for line in done.stdout.splitlines():
+    for line in result.stdout.splitlines():
         root, written, got_through = json.loads(line)
         yield Killed(Path(root), written, got_through)
 

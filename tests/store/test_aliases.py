@@ -3,13 +3,13 @@
 from tests.stored import WholeStore, store_session
 
 
-def recorded(store: WholeStore) -> str:
+def record_old_session(store: WholeStore) -> str:
     """The folder of an agent whose session ``old`` was recorded."""
     return store_session(store, "old", ("go", []), cwd="/a").parent.name
 
 
 def test_an_alias_is_noted_once_and_leads_to_its_session_also_when_that_is_deleted(store: WholeStore) -> None:
-    agent = recorded(store)
+    agent = record_old_session(store)
     for _ in range(2):
         store.add_alias(agent, "old", "new")
         store.add_alias(agent, "old", "old")
@@ -21,14 +21,14 @@ def test_an_alias_is_noted_once_and_leads_to_its_session_also_when_that_is_delet
 
 
 def test_an_id_with_a_transcript_of_its_own_is_no_alias(store: WholeStore) -> None:
-    agent = recorded(store)
+    agent = record_old_session(store)
     store.add_alias(agent, "old", "new")
     store_session(store, "new", ("go on", []))
     assert (store.read_aliases(agent), store.find_by_alias(agent, "new")) == ({}, None)
 
 
 def test_the_alias_of_a_session_that_is_gone_is_a_session_again(store: WholeStore) -> None:
-    agent = recorded(store)
+    agent = record_old_session(store)
     store.add_alias(agent, "old", "new")
     for path in (store.root / "transcripts" / agent).glob("old*"):
         path.unlink()
@@ -36,7 +36,7 @@ def test_the_alias_of_a_session_that_is_gone_is_a_session_again(store: WholeStor
 
 
 def test_a_session_with_an_alias_joins_the_list_by_place_and_archive_state(store: WholeStore) -> None:
-    agent = recorded(store)
+    agent = record_old_session(store)
     store_session(store, "other", ("go", []), cwd="/a")
 
     def joining(cwd: str | None, *, archived: bool | None = False) -> list[str]:

@@ -44,7 +44,7 @@ def other(tmp_path: Path) -> WholeStore:
     return other
 
 
-def sent(other: WholeStore, store: WholeStore, session: str) -> None:
+def copy_transcript(other: WholeStore, store: WholeStore, session: str) -> None:
     """Copy a transcript like rsync: beside the old file, then in its place, with its times."""
     path = path_of(store, session)
     path.parent.mkdir(exist_ok=True)
@@ -81,9 +81,9 @@ def looked_at(folder: Path) -> Iterator[list[str]]:
 def test_a_copied_transcript_is_in_the_next_list(store: WholeStore, other: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "own")
     assert listed_anew(store) == ["own"]
-    sent(other, store, "b")
+    copy_transcript(other, store, "b")
     assert listed_anew(store) == ["b", "own"]
-    sent(other, store, "c")
+    copy_transcript(other, store, "c")
     assert listed_anew(store) == ["c", "b", "own"]
     assert list(verify_store(store)) == []
 
@@ -98,12 +98,12 @@ def test_a_copied_agent_is_in_the_next_list(store: WholeStore, other: WholeStore
 @pytest.mark.usefixtures("settled")
 def test_a_transcript_replaced_by_a_longer_one_is_in_the_next_list(store: WholeStore, other: WholeStore) -> None:
     for session in ("a", "b"):
-        sent(other, store, session)
+        copy_transcript(other, store, session)
     assert listed_anew(store) == ["b", "a"]
     transcript_lines.store_lines(
         other, AGENT, "a", prompt("more", at=7), agent_chunk("yes", at=8), answer(at=9), fresh=False
     )
-    sent(other, store, "a")
+    copy_transcript(other, store, "a")
     [row, _] = store.list_page(AGENT, None, None, transcript_lines.RUN).rows
     assert (row.session_id, row.prompt_count, row.updated) == ("a", 2, transcript_lines.time(9))
 
@@ -111,7 +111,7 @@ def test_a_transcript_replaced_by_a_longer_one_is_in_the_next_list(store: WholeS
 @pytest.mark.usefixtures("settled")
 def test_a_transcript_removed_by_hand_is_not_listed(store: WholeStore, other: WholeStore) -> None:
     for session in ("a", "b", "c"):
-        sent(other, store, session)
+        copy_transcript(other, store, session)
     assert listed_anew(store) == ["c", "b", "a"]
     path_of(store, "b").unlink()
     assert listed_anew(store) == ["c", "a"]
@@ -142,7 +142,7 @@ def test_an_index_restored_from_a_backup_is_updated(store: WholeStore, tmp_path:
 @pytest.mark.usefixtures("settled")
 def test_an_unchanged_folder_is_not_read(store: WholeStore, other: WholeStore) -> None:
     for session in ("a", "b", "c"):
-        sent(other, store, session)
+        copy_transcript(other, store, session)
     transcript_lines.store_lines(store, AGENT, "own")
     assert store.compress(AGENT, file_name("c"), CompressionOptions(min_size=1, older_than=0.0)) is not None
     assert compressed_path(path_of(store, "c")).exists()
@@ -150,7 +150,7 @@ def test_an_unchanged_folder_is_not_read(store: WholeStore, other: WholeStore) -
     with looked_at(store.root / "transcripts" / AGENT) as touched:
         assert listed_anew(store) == before
     assert touched == []
-    sent(other, store, "b")
+    copy_transcript(other, store, "b")
     with looked_at(store.root / "transcripts" / AGENT) as touched:
         assert listed_anew(store) == before
     assert touched == [str(store.root / "transcripts" / AGENT)]
@@ -160,11 +160,11 @@ def test_a_transcript_copied_within_one_clock_tick_is_in_the_next_list(
     store: WholeStore, other: WholeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = folder_changes._read_folder_state
-    sent(other, store, "a")
+    copy_transcript(other, store, "a")
     stands_still = state(store.layout, AGENT)
     monkeypatch.setattr(folder_changes, "_read_folder_state", lambda layout, agent: stands_still)
     assert listed_anew(store) == ["a"]
-    sent(other, store, "b")
+    copy_transcript(other, store, "b")
     assert listed_anew(store) == ["b", "a"]
 
 
@@ -224,11 +224,11 @@ def test_reading_an_unchanged_folder_does_not_wait_for_a_writer_of_the_index(
 
 
 def test_a_read_only_store_shows_copied_transcripts(store: WholeStore, other: WholeStore) -> None:
-    sent(other, store, "a")
+    copy_transcript(other, store, "a")
     reading = WholeStore(store.root, create=False)
     reading.layout.is_read_only = True
     assert [row.session_id for row in reading.list_all()] == ["a"]
-    sent(other, store, "b")
+    copy_transcript(other, store, "b")
     assert [row.session_id for row in reading.list_all()] == ["b", "a"]
     assert not (store.root / "index.sqlite3").exists()
 

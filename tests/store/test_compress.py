@@ -30,7 +30,7 @@ from tests.stored import WholeStore
 from tests.waiting import SECONDS
 
 
-def files(store: WholeStore) -> list[str]:
+def list_suffixes(store: WholeStore) -> list[str]:
     return sorted(at.name.removeprefix(file_name(transcript_lines.SESSION)) for at in find_path(store).parent.iterdir())
 
 
@@ -40,7 +40,7 @@ def test_a_compressed_transcript_has_the_same_content_and_index_row(store: Whole
     made = compress(store)
     assert made is not None
     assert made.size == len(before) > 20 * made.compressed_size
-    assert files(store) == [COMPRESSED_SUFFIX, "state.jsonl"]
+    assert list_suffixes(store) == [COMPRESSED_SUFFIX, "state.jsonl"]
     assert compressed_path(at).stat().st_mtime_ns == modified
     assert compressed_path(at).stat().st_mode & 0o777 == 0o600
     assert read_content(at) == before
@@ -87,14 +87,14 @@ def test_a_turn_begun_during_the_compression_stops_it(store: WholeStore) -> None
         return True
 
     assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, may_continue=go_on)) is None
-    assert files(store) == [".jsonl", "state.jsonl"]
+    assert list_suffixes(store) == [".jsonl", "state.jsonl"]
 
 
 def test_an_open_transcript_is_not_compressed(store: WholeStore) -> None:
     at = store_compressible(store)
     transcript = Transcript(at)
     assert compress(store) is None
-    assert files(store) == [".jsonl"]
+    assert list_suffixes(store) == [".jsonl"]
     transcript.close()
     assert compress(store) is not None
 
@@ -102,7 +102,7 @@ def test_an_open_transcript_is_not_compressed(store: WholeStore) -> None:
 def test_a_dry_run_reports_what_would_be_saved(store: WholeStore) -> None:
     at = store_compressible(store)
     would = compress(store, options=CompressionOptions(min_size=1, older_than=0.0, dry_run=True))
-    assert files(store) == [".jsonl"]
+    assert list_suffixes(store) == [".jsonl"]
     assert would is not None
     made = compress(store)
     assert made is not None
@@ -124,7 +124,7 @@ def test_a_compression_can_be_stopped(store: WholeStore) -> None:
             return len(asked) <= number
 
         assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, may_continue=go_on)) is None
-        assert files(store) == [".jsonl"]
+        assert list_suffixes(store) == [".jsonl"]
 
 
 def test_continuing_a_session_decompresses_its_transcript(store: WholeStore) -> None:
@@ -136,7 +136,7 @@ def test_continuing_a_session_decompresses_its_transcript(store: WholeStore) -> 
     transcript.append(transcript_lines.agent_chunk("more"))
     transcript.close()
     assert at.read_bytes() == before + transcript_lines.agent_chunk("more")
-    assert files(store) == [".jsonl", "state.jsonl"]
+    assert list_suffixes(store) == [".jsonl", "state.jsonl"]
     assert len(store.list_all()) == 1
     assert list(verify_store(store)) == []
 
@@ -158,12 +158,12 @@ def test_a_new_session_of_the_same_id_sets_a_compressed_one_aside(store: WholeSt
     before = at.read_bytes()
     compress_now(store)
     transcript_lines.store_lines(store, AGENT, transcript_lines.SESSION)
-    assert files(store) == [".jsonl", "state.jsonl", f"~1{COMPRESSED_SUFFIX}"]
+    assert list_suffixes(store) == [".jsonl", "state.jsonl", f"~1{COMPRESSED_SUFFIX}"]
     assert read_content(at.with_stem(f"{at.stem}~1")) == before
     assert len(store.list_all()) == 2
     for row in store.list_all():
         store.delete_listed(row, soft=False)
-    assert files(store) == ["state.jsonl"]
+    assert list_suffixes(store) == ["state.jsonl"]
 
 
 def test_a_compressed_session_can_be_forked(store: WholeStore) -> None:
@@ -182,7 +182,7 @@ def test_a_delete_removes_compressed_and_unfinished_files(store: WholeStore) -> 
     for left in (at, unfinished_path(at), unfinished_path(compressed_path(at))):
         left.write_bytes(compressed_path(at).read_bytes())
     store.delete(AGENT, transcript_lines.SESSION, soft=False)
-    assert files(store) == ["state.jsonl"]
+    assert list_suffixes(store) == ["state.jsonl"]
     assert store.list_all() == []
     with pytest.raises(Deleted):
         store.open_to_append(AGENT, transcript_lines.header(), is_new=False)
@@ -195,7 +195,7 @@ def test_an_interrupted_delete_is_finished(store: WholeStore) -> None:
     store.delete(AGENT, transcript_lines.SESSION, soft=False)
     compressed_path(at).write_bytes(data)
     assert WholeStore(store.root).list_all() == []
-    assert files(store) == ["state.jsonl"]
+    assert list_suffixes(store) == ["state.jsonl"]
 
 
 def test_a_delete_during_the_compression_wins(store: WholeStore) -> None:
@@ -210,7 +210,7 @@ def test_a_delete_during_the_compression_wins(store: WholeStore) -> None:
 
     assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, may_continue=go_on)) is None
     assert chunks
-    assert files(store) == ["state.jsonl"]
+    assert list_suffixes(store) == ["state.jsonl"]
 
 
 @pytest.mark.parametrize("stays_open", [False, True])
@@ -231,7 +231,7 @@ def test_a_prompt_during_the_compression_wins_without_waiting(store: WholeStore,
         opened[0].append(transcript_lines.agent_chunk("more"))
         opened[0].close()
     assert at.read_bytes() == before + transcript_lines.agent_chunk("more")
-    assert files(store) == [".jsonl", "state.jsonl"]
+    assert list_suffixes(store) == [".jsonl", "state.jsonl"]
 
 
 def test_concurrent_writes_compressions_and_reads_lose_nothing(store: WholeStore) -> None:
@@ -291,7 +291,7 @@ def test_a_damaged_compression_is_reported_and_repaired_as_far_as_possible(store
     finding = next(one for one in verify_store(store) if one.kind == "damaged compression")
     assert (finding.path, finding.is_damage) == (frame, True)
     repair_finding(store, finding)
-    assert files(store) == [".jsonl", "state.jsonl"]
+    assert list_suffixes(store) == [".jsonl", "state.jsonl"]
     assert len(intact) >= 100_000
     assert before.startswith(intact)
     assert at.read_bytes().startswith(intact[: intact.rindex(b"\n") + 1])
@@ -336,12 +336,12 @@ def test_compressed_transcripts_are_redacted_and_without_a_secret_stay_compresse
     compress_now(store, "other")
     masking = Masking(["INTERN-[0-9]{4}"])
     assert (
-        sum(sum(redact_stored(store, each, masking, dry_run=True).values()) for each in store.find_redactable(None))
+        sum(sum(redact_stored(store, path, masking, dry_run=True).values()) for path in store.find_redactable(None))
         == 100
     )
     assert compressed_path(at).exists()
     assert (
-        sum(sum(redact_stored(store, each, masking, dry_run=False).values()) for each in store.find_redactable(None))
+        sum(sum(redact_stored(store, path, masking, dry_run=False).values()) for path in store.find_redactable(None))
         == 100
     )
     store.reindex(None)
@@ -356,9 +356,9 @@ def test_leftovers_of_a_crash_are_removed(store: WholeStore) -> None:
     before = at.read_bytes()
     for left in (compressed_path(at), unfinished_path(compressed_path(at)), unfinished_path(at)):
         left.write_bytes(b"left")
-    assert {one.kind for one in verify_store(store)} == {"leftover"}
+    assert {finding.kind for finding in verify_store(store)} == {"leftover"}
     assert store.find_compressible() == [(AGENT, at.stem)]
-    assert files(store) == [".jsonl", "state.jsonl"]
+    assert list_suffixes(store) == [".jsonl", "state.jsonl"]
     assert at.read_bytes() == before
 
 

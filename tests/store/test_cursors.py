@@ -16,7 +16,7 @@ from tests.store.indexed_transcripts import AGENT, IndexedTranscripts
 from tests.strategies import texts, values
 
 
-def cursor_of(transcripts: IndexedTranscripts, cwd: str | None = None) -> str:
+def get_cursor(transcripts: IndexedTranscripts, cwd: str | None = None) -> str:
     for number in range(3):
         transcripts.write_session(f"s{number}", at=number, cwd="/x")
     found = transcripts.index.select_page(AGENT, cwd, None, transcript_lines.RUN, 1).next
@@ -25,7 +25,7 @@ def cursor_of(transcripts: IndexedTranscripts, cwd: str | None = None) -> str:
 
 
 def test_a_cursor_is_bound_to_its_filter_and_agent(transcripts: IndexedTranscripts) -> None:
-    unfiltered, filtered = cursor_of(transcripts), cursor_of(transcripts, "/x")
+    unfiltered, filtered = get_cursor(transcripts), get_cursor(transcripts, "/x")
     assert (
         transcripts.list_ids(None, unfiltered)
         == transcripts.list_ids("/x", filtered)
@@ -39,7 +39,7 @@ def test_a_cursor_is_bound_to_its_filter_and_agent(transcripts: IndexedTranscrip
 
 
 def test_a_cursor_works_in_an_index_made_anew(transcripts: IndexedTranscripts) -> None:
-    cursor = cursor_of(transcripts)
+    cursor = get_cursor(transcripts)
     anew = IndexedTranscripts(transcripts.folder)
     for number in range(3):
         anew.index_transcript(f"s{number}")
@@ -48,7 +48,7 @@ def test_a_cursor_works_in_an_index_made_anew(transcripts: IndexedTranscripts) -
 
 
 def test_a_cursor_needs_no_quoting(transcripts: IndexedTranscripts) -> None:
-    assert cursor_of(transcripts).replace("-", "").replace("_", "").isalnum()
+    assert get_cursor(transcripts).replace("-", "").replace("_", "").isalnum()
 
 
 GARBAGE = [
@@ -73,23 +73,23 @@ GARBAGE = [
 
 @pytest.mark.parametrize("cursor", GARBAGE, ids=lambda cursor: ascii(cursor)[:12])
 def test_garbage_is_an_invalid_cursor(transcripts: IndexedTranscripts, cursor: str) -> None:
-    cursor_of(transcripts)
+    get_cursor(transcripts)
     with pytest.raises(InvalidCursor):
         transcripts.list_ids(None, cursor)
 
 
-def opened(cursor: str) -> list[Any]:
+def decode_cursor(cursor: str) -> list[Any]:
     value = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     assert isinstance(value, list)
     return value
 
 
-def closed(value: object) -> str:
+def encode_cursor(value: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
 
 def test_a_cursor_of_another_version_or_shape_is_invalid(transcripts: IndexedTranscripts) -> None:
-    version, *rest = opened(cursor_of(transcripts))
+    version, *rest = decode_cursor(get_cursor(transcripts))
     binding, updated, session = rest
     wrong = [
         [version + 1, *rest],
@@ -106,11 +106,11 @@ def test_a_cursor_of_another_version_or_shape_is_invalid(transcripts: IndexedTra
     ]
     for value in wrong:
         with pytest.raises(InvalidCursor):
-            transcripts.list_ids(None, closed(value))
+            transcripts.list_ids(None, encode_cursor(value))
 
 
-@given(st.data(), texts | st.text("abcDEF012-_=", max_size=80) | values.map(closed))
-@example(None, closed([1, "0" * 16, "", ""]))
+@given(st.data(), texts | st.text("abcDEF012-_=", max_size=80) | values.map(encode_cursor))
+@example(None, encode_cursor([1, "0" * 16, "", ""]))
 def test_any_other_text_is_an_invalid_cursor(data: st.DataObject | None, cursor: str) -> None:
     index = Index(None)
     try:
@@ -123,7 +123,7 @@ def test_any_other_text_is_an_invalid_cursor(data: st.DataObject | None, cursor:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_damaged_cursor_is_invalid_or_another_position(transcripts: IndexedTranscripts, data: st.DataObject) -> None:
-    whole = cursor_of(transcripts)
+    whole = get_cursor(transcripts)
     at = data.draw(st.integers(0, len(whole) - 1))
     damaged = whole[:at] + data.draw(st.characters() | st.sampled_from("abcxyzABCXYZ0123456789-_")) + whole[at + 1 :]
     with contextlib.suppress(InvalidCursor):

@@ -25,7 +25,7 @@ from acp_proxy.transcript.file_names import compressed_path, file_name, unfinish
 from tests.posix import fcntl
 from tests.store import compressible, killed_deletes, transcript_lines
 from tests.store.transcript_lines import answer, prompt
-from tests.stored import EPOCH, WholeStore, find_files_with, listed_ids, store_session
+from tests.stored import EPOCH, WholeStore, find_files_with, list_ids, store_session
 
 AGENT = "agent"
 
@@ -54,11 +54,11 @@ def list_restorable_titles(store: WholeStore) -> list[tuple[str, str]]:
 def test_a_deleted_session_is_in_no_file_and_no_list(store: WholeStore) -> None:
     secret = "a secret of the user"
     transcript_lines.store_lines(store, AGENT, "s", prompt(secret), answer())
-    assert listed_ids(store) == ["s"]
+    assert list_ids(store) == ["s"]
     assert find_files_with(store, secret)
     store.delete(AGENT, "s", soft=False)
     store.remove_from_index(AGENT, "s")
-    assert listed_ids(store) == []
+    assert list_ids(store) == []
     assert store.read_deleted(AGENT) == {"s"}
     assert not store.is_indexed(AGENT, "s")
     assert find_files_with(store, secret) == []
@@ -78,9 +78,9 @@ def test_deleting_an_unknown_or_deleted_id_is_no_error(store: WholeStore) -> Non
 def test_a_delete_survives_restarts_and_is_seen_by_other_proxies(store: WholeStore, root: Path) -> None:
     other = WholeStore(root)
     transcript_lines.store_lines(store, AGENT, "s")
-    assert listed_ids(other) == ["s"]
+    assert list_ids(other) == ["s"]
     store.delete(AGENT, "s", soft=False)
-    assert listed_ids(other) == []
+    assert list_ids(other) == []
     assert other.read_deleted(AGENT) == WholeStore(root).read_deleted(AGENT) == {"s"}
 
 
@@ -93,7 +93,7 @@ def test_a_deleted_session_is_revived_by_a_lift_or_a_new_begin(store: WholeStore
     transcript_lines.store_lines(store, AGENT, "lifted", at=2, fresh=False)
     transcript_lines.store_lines(store, AGENT, "begun", at=1)
     assert store.read_deleted(AGENT) == frozenset()
-    assert listed_ids(store) == ["lifted", "begun"]
+    assert list_ids(store) == ["lifted", "begun"]
 
 
 def test_lifting_a_session_that_is_not_deleted_writes_nothing(store: WholeStore, root: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_session_set_aside_is_removed_by_its_file(store: WholeStore, root: Pat
     new, old = store.list_all()
     store.delete_listed(old, soft=False)
     assert [row.title for row in store.list_all()] == ["new"]
-    assert listed_ids(store) == ["1"]
+    assert list_ids(store) == ["1"]
     store.delete_listed(new, soft=False)
     assert store.list_all() == []
     assert list(root.glob("transcripts/*/*~*")) == []
@@ -141,7 +141,7 @@ def test_an_interrupted_delete_is_finished_before_the_session_is_revived(
 
 def test_a_delete_works_without_a_mark(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
-    assert listed_ids(store) == ["s"]
+    assert list_ids(store) == ["s"]
     shutil.rmtree(root / "unindexed")
     (root / "unindexed").touch()
     store.delete(AGENT, "s", soft=False)
@@ -174,7 +174,7 @@ def test_a_soft_delete_keeps_the_transcript_byte_for_byte(store: WholeStore) -> 
 
 def test_a_soft_delete_keeps_a_compressed_transcript_compressed(store: WholeStore) -> None:
     path = compressible.store_compressible(store)
-    said = compressible.read_content(path)
+    content = compressible.read_content(path)
     frame = compressible.compress_now(store).read_bytes()
     store.delete(compressible.AGENT, transcript_lines.SESSION, soft=True)
     assert not compressed_path(path).exists()
@@ -182,7 +182,7 @@ def test_a_soft_delete_keeps_a_compressed_transcript_compressed(store: WholeStor
     assert compressed_path(Layout(store.root).soft_deleted_path(one.agent_folder, one.name)).read_bytes() == frame
     store.restore(one)
     assert compressed_path(path).read_bytes() == frame
-    assert compressible.read_content(path) == said
+    assert compressible.read_content(path) == content
 
 
 def test_a_second_soft_delete_changes_nothing(store: WholeStore) -> None:
@@ -379,7 +379,7 @@ def test_a_crash_at_any_moment_leaves_the_session_before_or_after(tmp_path: Path
     for root in killed_deletes.kill_while_deleting(tmp_path, case):
         store = WholeStore(root)
         found = [("listed", row.name, row.title) for row in store.list_all() if row.title != "hello"]
-        found += [("kept", one.name, one.title) for one in store.list_deleted()]
+        found += [("kept", deleted.name, deleted.title) for deleted in store.list_deleted()]
         if found:
             [(where, name, title)] = found
             [backup] = [path.name for path in (root / "backups").rglob("*") if path.is_file()]
@@ -483,7 +483,7 @@ def test_an_unreadable_transcript_is_not_listed_as_restorable(store: WholeStore,
     transcript_lines.store_lines(store, AGENT, "broken")
     for session in ("s", "broken"):
         store.delete(AGENT, session, soft=True)
-    [broken] = [each for each in store.list_deleted() if each.session_id == "broken"]
+    [broken] = [deleted for deleted in store.list_deleted() if deleted.session_id == "broken"]
     layout.soft_deleted_path(AGENT, broken.name).write_bytes(b"\0" * 100)
     assert [deleted.session_id for deleted in store.list_deleted()] == ["s"]
     assert isinstance(store.list_deleted()[0], DeletedSession)
@@ -593,7 +593,7 @@ def test_an_interrupted_permanent_delete_is_finished_on_a_full_disk_whatever_els
 
 
 def test_a_prune_works_on_a_full_disk(full_store: WholeStore) -> None:
-    chosen = [one for one in find_candidates(full_store) if one.session_id == "a"]
+    chosen = [candidate for candidate in find_candidates(full_store) if candidate.session_id == "a"]
     before, reasons = free_bytes(full_store), list[str | None]()
     with suppress(Unreadable):  # there may be no room to update the index
         for _, why in prune_sessions(full_store, chosen, soft=False, only_on_this_machine=True):

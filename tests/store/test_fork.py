@@ -32,7 +32,7 @@ from tests.store.session_forks import (
     read_prompts,
 )
 from tests.store.transcript_lines import answer, prompt
-from tests.stored import WholeStore, listed_ids
+from tests.stored import WholeStore, list_ids
 
 TOKEN = "ghp_" + "a1B2" * 9
 
@@ -42,9 +42,9 @@ def test_a_fork_has_the_parents_entries_and_its_own_header(store: WholeStore) ->
     fork_session(store, "p", "f", prompt("two", session="f"), answer())
     assert read_prompts(store, "f") == ["one", "two"]
     assert read_prompts(store, "p") == ["one"]
-    found = read_header(store, "f")
-    assert (found.session_id, found.cwd, found.created_at) == ("f", "/elsewhere", transcript_lines.time(1))
-    assert (found.origin, found.forked_from) == (file_format.RECORDED, ["p"])
+    header = read_header(store, "f")
+    assert (header.session_id, header.cwd, header.created_at) == ("f", "/elsewhere", transcript_lines.time(1))
+    assert (header.origin, header.forked_from) == (file_format.RECORDED, ["p"])
 
 
 @pytest.mark.parametrize(("gone", "left"), [("p", "f"), ("f", "p")])
@@ -87,8 +87,8 @@ def test_a_fork_of_a_parent_with_a_gap_is_incomplete(store: WholeStore) -> None:
 
 def test_a_fork_of_an_unknown_parent_is_partial(store: WholeStore) -> None:
     fork_session(store, "unknown", "f", prompt("two", session="f"), answer())
-    found = read_header(store, "f")
-    assert (found.origin, found.forked_from, read_prompts(store, "f")) == (file_format.PARTIAL, [], ["two"])
+    header = read_header(store, "f")
+    assert (header.origin, header.forked_from, read_prompts(store, "f")) == (file_format.PARTIAL, [], ["two"])
 
 
 def test_a_fork_revives_a_deleted_id(store: WholeStore) -> None:
@@ -300,7 +300,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_fork_or_none(tmp_path: Path) -> Non
     last = None
     for last in killed_forks.kill_while_forking(tmp_path):
         store = WholeStore(last.root)
-        assert sorted(listed_ids(store)) in (["p"], ["f", "p"])
+        assert sorted(list_ids(store)) in (["p"], ["f", "p"])
         store_compress.remove_leftovers(store.layout)
         assert not list(last.root.glob("transcripts/*/*.new"))
         assert read_prompts(store, "p") == killed_forks.PARENTS
@@ -360,7 +360,7 @@ def test_a_load_finishes_a_fork_and_the_fork_that_it_was_made_from(unfinished: W
 def test_a_list_finishes_a_fork_after_a_crash(parent: WholeStore) -> None:
     path = leave_unfinished_fork(parent)
     assert not path.exists()
-    assert sorted(listed_ids(WholeStore(parent.root))) == ["f", "p"]
+    assert sorted(list_ids(WholeStore(parent.root))) == ["f", "p"]
     assert read_prompts(parent, "f") == ["one", "two"]
     assert is_complete(parent, "f")
 
@@ -400,7 +400,7 @@ def test_without_its_parent_an_unfinished_fork_has_only_a_gap(parent: WholeStore
         file.seek(data.index(b"\0"))
         file.write(secret)
     parent.delete(AGENT, "p", soft=False)
-    assert sorted(listed_ids(WholeStore(parent.root))) == ["f"]
+    assert sorted(list_ids(WholeStore(parent.root))) == ["f"]
     assert read_prompts(parent, "f") == ["two"]
     assert not is_complete(parent, "f")
     assert b"secret" not in path.read_bytes()
@@ -411,14 +411,14 @@ def test_a_later_session_of_the_parents_id_is_not_the_parent(parent: WholeStore)
     leave_unfinished_fork(parent)
     parent.delete(AGENT, "p", soft=False)
     transcript_lines.store_lines(parent, AGENT, "p", prompt("another", session="p"), answer(), at=9)
-    listed_ids(parent)
+    list_ids(parent)
     assert read_prompts(parent, "f") == ["two"]
 
 
 def test_a_parent_set_aside_is_still_found(parent: WholeStore) -> None:
     leave_unfinished_fork(parent)
     transcript_lines.store_lines(parent, AGENT, "p", prompt("another", session="p"), answer(), at=9)
-    listed_ids(parent)
+    list_ids(parent)
     assert read_prompts(parent, "f") == ["one", "two"]
 
 
@@ -441,10 +441,10 @@ def test_a_redaction_finishes_forks_first(parent: WholeStore) -> None:
 def test_a_list_does_not_wait_until_a_fork_can_be_finished(parent: WholeStore) -> None:
     path = leave_unfinished_fork(parent)
     with lock_folder(path.parent):
-        assert sorted(listed_ids(parent)) == ["p"]
+        assert sorted(list_ids(parent)) == ["p"]
         with pytest.raises(BlockingIOError):
             old_forks.finish_old_fork(Layout(parent.root), AGENT, path.stem, wait=False)
-    assert sorted(listed_ids(parent)) == ["f", "p"]
+    assert sorted(list_ids(parent)) == ["f", "p"]
 
 
 def test_a_full_disk_while_a_fork_is_finished_loses_no_entry(
@@ -461,7 +461,7 @@ def test_a_full_disk_while_a_fork_is_finished_loses_no_entry(
 
 def test_a_finished_fork_ignores_leftovers_of_a_crash(parent: WholeStore) -> None:
     path = leave_unfinished_fork(parent)
-    listed_ids(parent)
+    list_ids(parent)
     os.link(path, fork_path(path))
     parent.delete(AGENT, "p", soft=False)
     old_forks.finish_old_fork(parent.layout, AGENT, path.stem)
@@ -476,7 +476,7 @@ def test_an_unfinished_fork_can_be_deleted(parent: WholeStore, *, soft: bool) ->
     assert not list(parent.root.glob("transcripts/*/f-*"))
     for deleted in parent.list_deleted():
         parent.restore(deleted)
-    assert sorted(listed_ids(parent)) == (["f", "p"] if soft else ["p"])
+    assert sorted(list_ids(parent)) == (["f", "p"] if soft else ["p"])
 
 
 def test_a_new_session_of_an_unfinished_forks_id_sets_the_finished_fork_aside(parent: WholeStore) -> None:
@@ -491,7 +491,7 @@ def test_a_new_session_of_an_unfinished_forks_id_sets_the_finished_fork_aside(pa
 def test_a_half_written_head_is_removed(parent: WholeStore, size: int) -> None:
     path = leave_unfinished_fork(parent)
     os.truncate(fork_path(path), min(size, fork_path(path).read_bytes().index(b"\0") - 1))
-    assert sorted(listed_ids(parent)) == ["p"]
+    assert sorted(list_ids(parent)) == ["p"]
     assert not list(path.parent.glob("f-*"))
 
 
@@ -509,7 +509,7 @@ def test_a_fork_that_names_itself_as_parent_hides_no_other_session(parent: Whole
     path = leave_unfinished_fork(parent)
     lines = fork_path(path).read_bytes()
     fork_path(path).write_bytes(lines.replace(file_name("p").encode(), path.stem.encode()))
-    assert sorted(listed_ids(parent)) == ["f", "p"]
+    assert sorted(list_ids(parent)) == ["f", "p"]
     assert read_prompts(parent, "f") == ["two"]
 
 
@@ -518,7 +518,7 @@ def test_verify_reports_an_unfinished_fork_but_no_damage(parent: WholeStore) -> 
     assert [(finding.path, finding.kind, finding.is_damage) for finding in verify_store(parent)] == [
         (fork_path(path), UNFINISHED_FORK, False)
     ]
-    listed_ids(parent)
+    list_ids(parent)
     assert list(verify_store(parent)) == []
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from acp_proxy.store.index import SCHEMA, Index, ListedSession
 from acp_proxy.transcript.file_names import file_name
-from tests.opened import list_open_files
+from tests.open_files import list_open_files
 from tests.store import transcript_lines
 from tests.store.indexed_transcripts import AGENT, IndexedTranscripts
 from tests.store.transcript_lines import agent_chunk, answer, info, note, prompt

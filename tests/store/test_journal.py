@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.store.journal import ARCHIVED, DELETED, LIFTED, RESTORED, TITLED, UNARCHIVED, Journal
 from acp_proxy.transcript.file_names import file_name, make_soft_deleted_name
-from tests.opened import list_open_below
+from tests.open_files import list_open_below
 from tests.store import transcript_lines
 from tests.store.concurrent_writers import run_together
 from tests.store.full_disk import run_on_full_disk
@@ -193,14 +193,14 @@ def test_no_descriptor_stays_open(journal: Journal, tmp_path: Path) -> None:
 
 
 def test_a_soft_delete_remembers_its_transcript(journal: Journal) -> None:
-    in_bin = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
-    journal.append(DELETED, "a", transcript_lines.time(1), transcript=in_bin)
+    deleted_name = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
+    journal.append(DELETED, "a", transcript_lines.time(1), transcript=deleted_name)
     journal.append(DELETED, "b", transcript_lines.time(1))
     assert journal.read_deleted() == {"a", "b"}
-    assert journal.read_state().deleted == {"a": in_bin, "b": None}
+    assert journal.read_state().deleted == {"a": deleted_name, "b": None}
     journal.append(RESTORED, "a", transcript_lines.time(2))
     assert journal.read_deleted() == {"b"}
-    journal.append(DELETED, "a", transcript_lines.time(3), transcript=in_bin)
+    journal.append(DELETED, "a", transcript_lines.time(3), transcript=deleted_name)
     journal.append(DELETED, "a", transcript_lines.time(4))
     assert journal.read_state().deleted == {"a": None, "b": None}
 
@@ -215,13 +215,15 @@ def test_an_event_with_an_invalid_transcript_name_is_ignored(journal: Journal, n
 
 @pytest.mark.parametrize("to", ["", f"{file_name('a')}~1"])
 def test_a_rename_or_removal_is_under_way_until_the_old_names_next_title(journal: Journal, to: str) -> None:
-    in_bin = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
+    deleted_name = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
     for event in (RESTORED, TITLED):
-        title(journal, "a", "Mine", transcript=in_bin)
-        journal.append(event, "a", transcript_lines.time(2), transcript=in_bin, to=to)
-        assert {name: moving.new_name for name, moving in journal.read_state().incomplete_moves.items()} == {in_bin: to}
-        assert journal.read_state().titles == {in_bin: "Mine"}
-        title(journal, "a", None, transcript=in_bin)
+        title(journal, "a", "Mine", transcript=deleted_name)
+        journal.append(event, "a", transcript_lines.time(2), transcript=deleted_name, to=to)
+        assert {name: moving.new_name for name, moving in journal.read_state().incomplete_moves.items()} == {
+            deleted_name: to
+        }
+        assert journal.read_state().titles == {deleted_name: "Mine"}
+        title(journal, "a", None, transcript=deleted_name)
         assert (journal.read_state().incomplete_moves, journal.read_state().titles) == ({}, {})
 
 
@@ -232,8 +234,8 @@ def test_a_new_name_without_an_old_one_means_nothing(journal: Journal, event: st
 
 
 def test_a_new_name_that_is_none_means_nothing(journal: Journal) -> None:
-    in_bin = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
-    journal.append(RESTORED, "a", transcript_lines.time(1), transcript=in_bin, to="../../etc/passwd")
+    deleted_name = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
+    journal.append(RESTORED, "a", transcript_lines.time(1), transcript=deleted_name, to="../../etc/passwd")
     assert journal.read_state().incomplete_moves == {}
 
 
@@ -243,18 +245,18 @@ def test_what_a_holder_of_the_lock_appends_is_known_without_reading(
     journal.append(DELETED, "a", transcript_lines.time(1))
     with path.open("ab") as file:
         file.write(b'{"torn')
-    in_bin = make_soft_deleted_name(file_name("c"), transcript_lines.time(1))
+    deleted_name = make_soft_deleted_name(file_name("c"), transcript_lines.time(1))
     with journal.lock():
         assert journal.read_deleted() == {"a"}
         monkeypatch.setattr(Journal, "_read_events", None)
         journal.append(LIFTED, "a", transcript_lines.time(2))
         journal.append(DELETED, "b", transcript_lines.time(2))
         title(journal, "c", "text")
-        journal.append(TITLED, "c", transcript_lines.time(2), transcript=in_bin, to="")
-        known = journal.read_state()
+        journal.append(TITLED, "c", transcript_lines.time(2), transcript=deleted_name, to="")
+        state = journal.read_state()
     monkeypatch.undo()
-    assert known == Journal(path).read_state()
-    assert known.deleted == {"b": None}
+    assert state == Journal(path).read_state()
+    assert state.deleted == {"b": None}
 
 
 def test_what_others_append_meanwhile_is_read(journal: Journal, path: Path) -> None:

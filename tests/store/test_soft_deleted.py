@@ -33,7 +33,7 @@ def _delete(store: WholeStore, session: str) -> None:
 def test_another_setting_later_changes_nothing_about_an_earlier_delete(store: WholeStore) -> None:
     _delete(store, "s")
     WholeStore(store.root, bin_days=0).remove_expired()
-    assert [each.session_id for each in store.list_deleted()] == ["s"]
+    assert [deleted.session_id for deleted in store.list_deleted()] == ["s"]
 
 
 def test_what_is_removed_leaves_no_backup_title_or_search_table(

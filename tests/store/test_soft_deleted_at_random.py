@@ -36,7 +36,7 @@ class Killed(BaseException):
 
 
 @contextmanager
-def killed(before: int | None) -> Iterator[None]:
+def kill_before_call(before: int | None) -> Iterator[None]:
     """The process is killed before the call with this number, counted from 1, that changes a file."""
     left = before or 0
 
@@ -102,7 +102,7 @@ class SoftDeletes(RuleBasedStateMachine):
 
     def _restorable(self) -> dict[str, DeletedSession]:
         store = self._store()
-        return {store.summarize_deleted(each).title or "": each for each in store.list_deleted()}
+        return {store.summarize_deleted(deleted).title or "": deleted for deleted in store.list_deleted()}
 
     @rule(session=_SESSIONS)
     def begin(self, session: str) -> None:
@@ -130,7 +130,7 @@ class SoftDeletes(RuleBasedStateMachine):
     def delete_softly(self, pick: int, days: int | None, kill: int | None) -> None:
         row, store = self._choose(pick), self._store(days)
         words, at = row.title or "", self.now
-        with killed(kill):
+        with kill_before_call(kill):
             store.delete_listed(row, soft=True)
         self._reopen(kill)
         if words in self._listed():
@@ -144,7 +144,7 @@ class SoftDeletes(RuleBasedStateMachine):
         row, store = self._choose(pick), self._store(30)
         words = row.title or ""
         beside = {words for words, each in self._restorable().items() if name_before_delete(each.name) == row.name}
-        with killed(kill):
+        with kill_before_call(kill):
             store.delete_listed(row, soft=False)
         self._reopen(kill)
         if words in self._listed():
@@ -158,7 +158,7 @@ class SoftDeletes(RuleBasedStateMachine):
     def restore(self, pick: int, kill: int | None) -> None:
         if found := list(self._restorable().items()):
             words, each = found[pick % len(found)]
-            with killed(kill):
+            with kill_before_call(kill):
                 soft_deleted.restore(self._store().layout, each)
             self._reopen(kill)
             if words in self._restorable():
@@ -169,7 +169,7 @@ class SoftDeletes(RuleBasedStateMachine):
 
     @rule(kill=_KILL)
     def remove_expired(self, kill: int | None) -> None:
-        with killed(kill):
+        with kill_before_call(kill):
             self._store().remove_expired()
         self._reopen(kill)
         if kill is None:

@@ -19,13 +19,13 @@ from acp_proxy.transcript.reader import Reading
 from tests.store import transcript_lines
 from tests.store.concurrent_writers import AGENT, run_together
 from tests.store.transcript_lines import answer, prompt
-from tests.stored import WholeStore, listed_ids
+from tests.stored import WholeStore, list_ids
 from tests.tools.search.stored_searches import find_turns, store_turns
 
 PAGE = 500
 
 
-def spoken(reading: Reading) -> list[str | None]:
+def read_prompts(reading: Reading) -> list[str | None]:
     """The texts of the prompts."""
     try:
         blocks = [
@@ -44,12 +44,12 @@ def test_a_store_may_have_a_long_path(tmp_path: Path) -> None:
     root = tmp_path / ("a" * 150) / ("b" * 150)
     store = WholeStore(root)
     store_turns(store, "s", "hello")
-    assert listed_ids(store) == ["s"]
+    assert list_ids(store) == ["s"]
     assert find_turns(store, "hello") == [("s", [1])]
     assert [seen.selector for seen in CompletionQuery(root).find_sessions("")] == ["s"]
     store.delete(AGENT, "s", soft=False)
     assert find_turns(store, "hello") == []
-    assert listed_ids(store) == []
+    assert list_ids(store) == []
 
 
 def test_every_file_is_private_under_an_open_umask(root: Path) -> None:
@@ -59,7 +59,7 @@ def test_every_file_is_private_under_an_open_umask(root: Path) -> None:
         transcript_lines.store_lines(store, AGENT, "s")
         transcript_lines.store_lines(store, AGENT, "s")  # one is set aside
         transcript_lines.store_lines(store, AGENT, "deleted")
-        assert listed_ids(store)
+        assert list_ids(store)
         store.delete(AGENT, "deleted", soft=False)
         transcript_lines.store_lines(store, AGENT, "marked")
         modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in [root, *root.rglob("*")]}
@@ -138,7 +138,7 @@ def test_a_read_only_store_can_only_be_read(root: Path, monkeypatch: pytest.Monk
         WholeStore(root)
     store = WholeStore(root, create=False)
     assert "cannot be written to" in str(store.read_only_reason)
-    assert listed_ids(store) == ["s"]
+    assert list_ids(store) == ["s"]
     assert sorted(root.rglob("*")) == before
 
 
@@ -168,7 +168,7 @@ def test_a_store_of_a_newer_format_is_refused_and_unchanged(root: Path, version:
 def test_an_unreadable_format_counts_as_ours(root: Path, text: bytes) -> None:
     transcript_lines.store_lines(WholeStore(root), AGENT, "s")
     (root / "format").write_bytes(text)
-    assert listed_ids(WholeStore(root)) == ["s"]
+    assert list_ids(WholeStore(root)) == ["s"]
 
 
 # Agents.
@@ -190,8 +190,8 @@ def test_choosing_an_agent_creates_nothing(store: WholeStore) -> None:
 def test_any_name_stays_inside_the_store(store: WholeStore, root: Path, name: str) -> None:
     for agent in (store.choose_agent(name, None, "x"), store.choose_agent(None, name, "x")):
         transcript_lines.store_lines(store, agent, name)
-        assert listed_ids(store, agent) == [name]
-        assert spoken(store.read(agent, name)) == ["hello"]
+        assert list_ids(store, agent) == [name]
+        assert read_prompts(store.read(agent, name)) == ["hello"]
     assert store.list_agents() == [agent]
     assert [path.name for path in root.parent.iterdir()] == [root.name]
 
@@ -199,12 +199,12 @@ def test_any_name_stays_inside_the_store(store: WholeStore, root: Path, name: st
 def test_sessions_of_two_agents_with_equal_ids_are_separate(store: WholeStore) -> None:
     transcript_lines.store_lines(store, "one", "same", prompt("of one"), answer())
     transcript_lines.store_lines(store, "two", "same", prompt("of two"), answer())
-    assert listed_ids(store, "one") == listed_ids(store, "two") == ["same"]
+    assert list_ids(store, "one") == list_ids(store, "two") == ["same"]
     assert [row.title for row in store.list_page("one", None, None, "").rows] == ["of one"]
     store.delete("one", "same", soft=False)
-    assert listed_ids(store, "one") == []
-    assert listed_ids(store, "two") == ["same"]
-    assert spoken(store.read("two", "same")) == ["of two"]
+    assert list_ids(store, "one") == []
+    assert list_ids(store, "two") == ["same"]
+    assert read_prompts(store.read("two", "same")) == ["of two"]
     assert {row.agent_folder for row in store.list_all()} == {"two"}
 
 
@@ -219,7 +219,7 @@ def test_a_session_continues_in_its_transcript(store: WholeStore) -> None:
     began.close()
     transcript.append(prompt("three"))
     transcript.close()
-    assert spoken(store.read(AGENT, "s")) == ["one", "two", "three"]
+    assert read_prompts(store.read(AGENT, "s")) == ["one", "two", "three"]
 
 
 def test_a_deleted_session_is_not_reopened(store: WholeStore) -> None:
@@ -239,13 +239,13 @@ def test_a_new_session_of_a_used_id_sets_the_old_one_aside(store: WholeStore, ro
     for at, word in enumerate(("first", "second", "third")):
         transcript_lines.store_lines(store, AGENT, "1", prompt(word, at=at), answer(at=at))
         if at == 0:
-            assert listed_ids(store) == ["1"]
-    assert spoken(store.read(AGENT, "1")) == ["third"]
+            assert list_ids(store) == ["1"]
+    assert read_prompts(store.read(AGENT, "1")) == ["third"]
     [row] = store.list_page(AGENT, None, None, transcript_lines.RUN).rows
     assert (row.title, row.prompt_count) == ("third", 1)
     rows = store.list_all()
     assert [(row.session_id, row.title) for row in rows] == [("1", "third"), ("1", "second"), ("1", "first")]
-    assert [spoken(store.open_listed(row)) for row in rows] == [["third"], ["second"], ["first"]]
+    assert [read_prompts(store.open_listed(row)) for row in rows] == [["third"], ["second"], ["first"]]
     name = file_name("1")
     assert [path.name for path in sorted(root.glob("transcripts/*/*"))] == [
         f"{name}.jsonl",
@@ -257,9 +257,9 @@ def test_a_new_session_of_a_used_id_sets_the_old_one_aside(store: WholeStore, ro
 
 def test_a_new_session_without_a_prompt_hides_the_old_one_of_its_id(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "1", prompt("old"), answer())
-    assert listed_ids(store) == ["1"]
+    assert list_ids(store) == ["1"]
     store.open_to_append(AGENT, transcript_lines.header("1"), is_new=True).close()
-    assert listed_ids(store) == []
+    assert list_ids(store) == []
     assert [row.title for row in store.list_all()] == ["old"]
 
 
@@ -269,7 +269,7 @@ def test_an_empty_transcript_is_not_set_aside(store: WholeStore, root: Path) -> 
     path.write_bytes(b"")
     transcript_lines.store_lines(store, AGENT, "1", prompt("new"), answer())
     assert [path.name for path in root.glob("transcripts/*/*")] == [path.name]
-    assert spoken(store.read(AGENT, "1")) == ["new"]
+    assert read_prompts(store.read(AGENT, "1")) == ["new"]
 
 
 # Links.
@@ -294,7 +294,7 @@ def test_a_link_in_a_store_is_refused_with_the_command_to_fix_it(
 ) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
     store.delete(AGENT, "s", soft=False)
-    assert listed_ids(store) == []
+    assert list_ids(store) == []
     path, outside = root / name, tmp_path / "outside"
     if path.exists():
         path.rename(outside)
@@ -374,7 +374,7 @@ def test_new_sessions_with_the_same_id_in_two_processes_have_separate_transcript
     times = 60
     run_together(("renew", root, "one", str(times)), ("renew", root, "two", str(times)))
     paths = list(root.glob("transcripts/*/*-*.jsonl"))
-    found = sorted([str(words) for words in spoken(Reading(path))] for path in paths)
+    found = sorted([str(words) for words in read_prompts(Reading(path))] for path in paths)
     assert found == sorted([f"{name}-{at}.0", f"{name}-{at}.1"] for name in ("one", "two") for at in range(times))
     assert all(path.read_bytes().count(b"acp-transcript") == 1 for path in paths)
 
@@ -456,10 +456,10 @@ def test_a_session_without_a_header_is_listed_once_it_has_a_directory(store: Who
     transcript_lines.store_lines(store, AGENT, "s", prompt("x", session="s"), answer())
     path = next(root.glob("transcripts/*/*.jsonl"))
     path.write_bytes(b"\0" * 100 + path.read_bytes()[100:])
-    assert listed_ids(store) == []
+    assert list_ids(store) == []
     assert [(row.session_id, row.cwd) for row in store.list_all()] == [("s", None)]
     transcript = store.open_to_append(AGENT, transcript_lines.header("s", origin=file_format.PARTIAL), is_new=False)
     transcript.append(transcript_lines.note("opened", method="session/resume", cwd="/project"))
     transcript.close()
     store.mark(AGENT, "s")
-    assert listed_ids(store) == ["s"]
+    assert list_ids(store) == ["s"]

@@ -35,7 +35,7 @@ from tests.store import transcript_lines
 from tests.store.concurrent_writers import AGENT, run_together
 from tests.store.full_disk import run_on_full_disk
 from tests.store.transcript_lines import agent_chunk, answer, prompt
-from tests.stored import WholeStore, listed_ids, read_files
+from tests.stored import WholeStore, list_ids, read_files
 from tests.waiting import SECONDS
 
 MINUTE = 60
@@ -50,7 +50,7 @@ def transcript(root: Path, session: str, agent: str = AGENT) -> Path:
     return root / "transcripts" / agent / f"{file_name(session)}.jsonl"
 
 
-def in_file(root: Path) -> list[str]:
+def read_index_ids(root: Path) -> list[str]:
     """The sessions in the index file, read by another connection."""
     database = sqlite3.connect(f"file:{root / 'index.sqlite3'}?mode=ro", uri=True)
     try:
@@ -65,24 +65,24 @@ def in_file(root: Path) -> list[str]:
 
 def test_an_unindexed_transcript_is_in_the_next_list(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(store, AGENT, "before")
-    assert listed_ids(store) == ["before"]
+    assert list_ids(store) == ["before"]
     transcript_lines.store_lines(store, AGENT, "killed", at=1)
     assert marks(root) == {file_name("killed")}
-    assert listed_ids(WholeStore(root)) == ["killed", "before"]
+    assert list_ids(WholeStore(root)) == ["killed", "before"]
     assert marks(root) == set()
 
 
 def test_a_list_without_time_for_new_transcripts_leaves_them_to_the_next(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(store, AGENT, "known")
-    assert listed_ids(store) == ["known"]
+    assert list_ids(store) == ["known"]
     transcript_lines.store_lines(store, AGENT, "new", at=1)
     transcript_lines.store_lines(store, AGENT, "restored", at=2)
     (root / "unindexed" / AGENT / file_name("restored")).unlink()
     hurried = WholeStore(root)
     hurried.catch_up_seconds = 0.0
-    assert listed_ids(hurried) == ["known"]
+    assert list_ids(hurried) == ["known"]
     assert marks(root) == {file_name("new")}
-    assert listed_ids(WholeStore(root)) == ["restored", "new", "known"]
+    assert list_ids(WholeStore(root)) == ["restored", "new", "known"]
 
 
 @pytest.fixture
@@ -144,9 +144,9 @@ def test_a_session_continued_while_a_new_index_is_filled_is_listed_as_it_is(stor
 def test_a_mark_updates_a_known_session(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(store, AGENT, "a", at=1)
     transcript_lines.store_lines(store, AGENT, "b", at=2)
-    assert listed_ids(store) == ["b", "a"]
+    assert list_ids(store) == ["b", "a"]
     transcript_lines.store_lines(store, AGENT, "a", prompt("again", at=3), answer(at=3), fresh=False)
-    assert listed_ids(WholeStore(root)) == ["a", "b"]
+    assert list_ids(WholeStore(root)) == ["a", "b"]
 
 
 @pytest.mark.parametrize("soft", [False, True])
@@ -175,7 +175,7 @@ def test_a_transcript_compressed_during_indexing_is_indexed_correctly(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transcript_lines.store_lines(store, AGENT, "s", prompt("hello", session="s"), answer())
-    assert listed_ids(store) == ["s"]
+    assert list_ids(store) == ["s"]
     store.mark(AGENT, "s")
 
     def overtaken(path: Path) -> Reading:
@@ -195,12 +195,12 @@ def test_a_transcript_compressed_during_indexing_is_indexed_correctly(
 
 def test_a_session_revived_while_it_is_forgotten_is_listed(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
-    assert listed_ids(store) == ["s"]
+    assert list_ids(store) == ["s"]
     with closing(sqlite3.connect(root / "index.sqlite3", isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM transcripts").fetchone()
         store.remove_from_index(AGENT, "s")  # like the process that deleted it, after another one has restored it
-    assert listed_ids(store) == ["s"]
+    assert list_ids(store) == ["s"]
     assert marks(root) == set()
 
 
@@ -213,7 +213,7 @@ def test_a_kill_after_the_removal_of_a_row_loses_no_revived_session(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
-    assert listed_ids(store) == ["s"]
+    assert list_ids(store) == ["s"]
     remove = Index.remove_rows
 
     def killed(index: Index, agent: str, *names: str) -> bool:
@@ -223,9 +223,9 @@ def test_a_kill_after_the_removal_of_a_row_loses_no_revived_session(
     monkeypatch.setattr(index_module.Index, "remove_rows", killed)
     with pytest.raises(Killed):
         store.remove_from_index(AGENT, "s")  # like the process that deleted it, after another one has restored it
-    assert in_file(root) == []
+    assert read_index_ids(root) == []
     monkeypatch.setattr(index_module.Index, "remove_rows", remove)
-    assert listed_ids(WholeStore(root)) == ["s"]
+    assert list_ids(WholeStore(root)) == ["s"]
 
 
 @pytest.mark.usefixtures("settled")
@@ -234,7 +234,7 @@ def test_a_row_removed_by_another_process_before_its_mark_comes_back(
 ) -> None:
     """A session is revived and indexed before the process that deleted it forgets it."""
     transcript_lines.store_lines(store, AGENT, "s")
-    assert listed_ids(store) == ["s"]
+    assert list_ids(store) == ["s"]
     transcript_lines.store_lines(store, AGENT, "s", prompt("more"), answer(), fresh=False)
     unmark = Layout.unmark
 
@@ -246,7 +246,7 @@ def test_a_row_removed_by_another_process_before_its_mark_comes_back(
     monkeypatch.setattr(Layout, "unmark", overtaken)
     store.index_session(AGENT, "s")
     assert marks(root) == set()
-    assert listed_ids(WholeStore(root)) == ["s"]
+    assert list_ids(WholeStore(root)) == ["s"]
 
 
 @pytest.mark.usefixtures("settled")
@@ -254,7 +254,7 @@ def test_a_kill_during_the_removal_of_a_mark_keeps_it(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
-    assert listed_ids(store) == ["s"]
+    assert list_ids(store) == ["s"]
     transcript_lines.store_lines(store, AGENT, "s", prompt("more", at=1), answer(at=1), fresh=False)
 
     def killed(reading: Reading) -> None:
@@ -275,7 +275,7 @@ def test_a_session_restored_during_a_list_is_in_the_next_list(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
-    assert listed_ids(store) == ["s"]
+    assert list_ids(store) == ["s"]
     store.delete(AGENT, "s", soft=True)
 
     def overtaken(index: Index, agent: str, *names: str) -> bool:
@@ -287,8 +287,8 @@ def test_a_session_restored_during_a_list_is_in_the_next_list(
 
     monkeypatch.setattr(index_module.Index, "remove_rows", overtaken)
     (root / "unindexed" / AGENT / file_name("s")).unlink()
-    listed_ids(store)
-    assert listed_ids(WholeStore(root)) == ["s"]
+    list_ids(store)
+    assert list_ids(WholeStore(root)) == ["s"]
 
 
 @pytest.mark.usefixtures("settled")
@@ -297,19 +297,19 @@ def test_a_transcript_that_grows_is_read_only_with_a_mark(
 ) -> None:
     transcript_lines.store_lines(store, AGENT, "a", at=1)
     transcript_lines.store_lines(store, AGENT, "b")
-    assert listed_ids(store) == ["a", "b"]
+    assert list_ids(store) == ["a", "b"]
     unseen = store.open_to_append(AGENT, transcript_lines.header("b"), is_new=False)
     unseen.append(prompt("x", at=2, session="b"))
     unseen.close()
-    assert listed_ids(store) == ["a", "b"]
+    assert list_ids(store) == ["a", "b"]
     store.mark(AGENT, "b")
-    assert listed_ids(store) == ["b", "a"]
+    assert list_ids(store) == ["b", "a"]
 
 
 def test_an_open_turn_keeps_its_mark(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(store, AGENT, "s", prompt("x", at=1))
     for _ in range(2):
-        assert listed_ids(store) == ["s"]
+        assert list_ids(store) == ["s"]
         assert marks(root) == {file_name("s")}
     going_on = store.open_to_append(AGENT, transcript_lines.header("s"), is_new=False)
     going_on.append(agent_chunk("a", at=2) + answer(at=3))
@@ -323,13 +323,13 @@ def test_a_replay_keeps_its_mark_for_a_minute(store: WholeStore, root: Path) -> 
     transcript_of = store.open_to_append(AGENT, transcript_lines.header("s", origin=file_format.IMPORTED), is_new=False)
     store.mark(AGENT, "s")
     transcript_of.append(agent_chunk("one"))
-    assert listed_ids(store) == ["s"]
+    assert list_ids(store) == ["s"]
     assert marks(root) == {file_name("s")}
     transcript_of.append(agent_chunk("two"))
     transcript_of.close()
     written = transcript(root, "s").stat().st_mtime
     os.utime(transcript(root, "s"), (written - MINUTE - 1, written - MINUTE - 1))
-    assert listed_ids(store) == ["s"]
+    assert list_ids(store) == ["s"]
     assert marks(root) == set()
     assert store.list_all()[0].size == transcript(root, "s").stat().st_size
 
@@ -338,20 +338,20 @@ def test_an_open_turn_keeps_its_mark_for_a_day(store: WholeStore, root: Path) ->
     transcript_lines.store_lines(store, AGENT, "s", prompt("x"))
     written = transcript(root, "s").stat().st_mtime
     os.utime(transcript(root, "s"), (written - DAY + 600, written - DAY + 600))
-    listed_ids(store)
+    list_ids(store)
     assert marks(root) == {file_name("s")}
     os.utime(transcript(root, "s"), (written - DAY - 600, written - DAY - 600))
-    assert listed_ids(store) == ["s"]
+    assert list_ids(store) == ["s"]
     assert marks(root) == set()
 
 
 def test_a_mark_without_a_transcript_is_removed_with_its_session(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
-    assert listed_ids(store) == ["s"]
+    assert list_ids(store) == ["s"]
     store.mark(AGENT, "s")
     store.mark(AGENT, "never written")
     transcript(root, "s").unlink()
-    assert listed_ids(store) == []
+    assert list_ids(store) == []
     assert marks(root) == set()
 
 
@@ -361,7 +361,7 @@ def test_an_unreadable_transcript_stays_marked_and_hides_no_other(store: WholeSt
     transcript(root, "newer").write_bytes(b'{"acp-transcript":2}\n')
     transcript(root, "a directory").unlink()
     transcript(root, "a directory").mkdir()
-    assert listed_ids(store) == ["intact"]
+    assert list_ids(store) == ["intact"]
     assert marks(root) == {file_name("newer"), file_name("a directory")}
 
 
@@ -376,17 +376,17 @@ def test_an_io_error_hides_no_other_session(store: WholeStore, root: Path, monke
         return read(fd, size, at)
 
     monkeypatch.setattr(os, "pread", pread)
-    assert listed_ids(store) == ["intact"]
-    assert listed_ids(WholeStore(root)) == ["intact"]
+    assert list_ids(store) == ["intact"]
+    assert list_ids(WholeStore(root)) == ["intact"]
     assert marks(root) == {file_name("bad")}
 
 
 def test_a_list_reads_only_the_marks_of_its_agent(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(store, "one", "a")
     transcript_lines.store_lines(store, "two", "b")
-    assert listed_ids(store, "one") == ["a"]  # the first list indexes everything
+    assert list_ids(store, "one") == ["a"]  # the first list indexes everything
     transcript_lines.store_lines(store, "two", "c", at=1)
-    assert listed_ids(store, "one") == ["a"]
+    assert list_ids(store, "one") == ["a"]
     assert marks(root) == {file_name("c")}
     assert [row.session_id for row in store.list_all()] == ["c", "b", "a"]
     assert marks(root) == set()
@@ -400,21 +400,21 @@ def test_a_damaged_transcript_is_listed_and_hides_no_other(store: WholeStore, ro
     transcript_lines.store_lines(
         store, AGENT, "damaged", prompt("x", at=2), damage, answer(at=3).replace(b"Z", b"\xff"), answer(at=4)
     )
-    assert listed_ids(store) == ["damaged", "intact"]
+    assert list_ids(store) == ["damaged", "intact"]
 
 
 def test_checking_the_index_keeps_its_log_for_other_processes(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(store, AGENT, "a")
-    assert listed_ids(store) == ["a"]
+    assert list_ids(store) == ["a"]
     assert list(verify_store(store)) == []
     with closing(Index(root / "index.sqlite3")):
-        assert listed_ids(WholeStore(root)) == ["a"]
+        assert list_ids(WholeStore(root)) == ["a"]
         leaves = "import sqlite3, sys; index = sqlite3.connect(sys.argv[1]); index.execute('PRAGMA user_version')"
         subprocess.run([sys.executable, "-c", leaves, str(root / "index.sqlite3")], check=True)
         assert (root / "index.sqlite3-wal").exists()
         assert (root / "index.sqlite3-shm").exists()
     transcript_lines.store_lines(store, AGENT, "b", at=1)
-    assert listed_ids(store) == ["b", "a"]
+    assert list_ids(store) == ["b", "a"]
     assert list(verify_store(store)) == []
 
 
@@ -426,11 +426,11 @@ def full(store: WholeStore, root: Path) -> Iterator[WholeStore]:
     """Three indexed sessions, one of them deleted."""
     for at, session in enumerate(("a", "b", "deleted")):
         transcript_lines.store_lines(store, AGENT, session, at=at)
-    assert listed_ids(store) == ["deleted", "b", "a"]
+    assert list_ids(store) == ["deleted", "b", "a"]
     store.delete(AGENT, "deleted", soft=False)
     store.remove_from_index(AGENT, "deleted")
     yield store
-    assert listed_ids(store) == ["b", "a"]  # also in the process that has the index open
+    assert list_ids(store) == ["b", "a"]  # also in the process that has the index open
 
 
 def missing(index: Path) -> None:
@@ -454,7 +454,7 @@ def garbage(index: Path) -> None:
 
 def garbage_inside(index: Path) -> None:
     """Damage by a disk: the beginning is intact."""
-    data = bytearray(whole(index))
+    data = bytearray(read_index_bytes(index))
     data[200:] = b"\xa5" * (len(data) - 200)
     index.write_bytes(data)
 
@@ -480,7 +480,7 @@ def empty_of_our_version(index: Path) -> None:
 
 
 def without_a_column(index: Path) -> None:
-    whole(index)
+    read_index_bytes(index)
     edit(
         index,
         "DROP INDEX listing; DROP INDEX by_place; DROP INDEX by_spelling; ALTER TABLE transcripts DROP COLUMN place",
@@ -488,11 +488,11 @@ def without_a_column(index: Path) -> None:
 
 
 def row_of_invalid_json(index: Path) -> None:
-    whole(index)
+    read_index_bytes(index)
     edit(index, "UPDATE transcripts SET info = 'no json', state = '[]', open = 'x'")
 
 
-def whole(index: Path) -> bytes:
+def read_index_bytes(index: Path) -> bytes:
     """The file's bytes, including its log."""
     edit(index, "PRAGMA wal_checkpoint(TRUNCATE)")
     return index.read_bytes()
@@ -524,14 +524,14 @@ def test_a_broken_index_is_rebuilt_and_deleted_sessions_stay_deleted(
     full: WholeStore, root: Path, break_it: Callable[[Path], None]
 ) -> None:
     break_it(root / "index.sqlite3")
-    assert listed_ids(WholeStore(root)) == ["b", "a"]
-    assert in_file(root) == ["a", "b"]
+    assert list_ids(WholeStore(root)) == ["b", "a"]
+    assert read_index_ids(root) == ["a", "b"]
 
 
 @pytest.mark.parametrize("break_it", BROKEN)
 def test_a_broken_open_index_is_rebuilt(full: WholeStore, root: Path, break_it: Callable[[Path], None]) -> None:
     break_it(root / "index.sqlite3")
-    assert listed_ids(full) == ["b", "a"]
+    assert list_ids(full) == ["b", "a"]
 
 
 def test_rebuilding_an_index_reports_its_progress(full: WholeStore, root: Path) -> None:
@@ -539,20 +539,20 @@ def test_rebuilding_an_index_reports_its_progress(full: WholeStore, root: Path) 
     missing(root / "index.sqlite3")
     store = WholeStore(root)
     store.show_progress = lambda: contextlib.nullcontext(lambda done, total: told.append((done, total)))
-    assert listed_ids(store) == ["b", "a"]
+    assert list_ids(store) == ["b", "a"]
     assert told == [(0, 2)]
-    assert listed_ids(store) == ["b", "a"]
+    assert list_ids(store) == ["b", "a"]
     assert told == [(0, 2)]
 
 
 def test_an_index_cut_at_any_size_is_rebuilt(full: WholeStore, root: Path, tmp_path: Path) -> None:
     index = root / "index.sqlite3"
-    data = whole(index)
+    data = read_index_bytes(index)
     for size in (0, 1, 15, 16, 99, 100, 511, 4095, 4096, 4097, 8192, len(data) // 2, len(data) - 4096, len(data) - 1):
         copy = tmp_path / f"copy-{size}"
         shutil.copytree(root, copy)
         (copy / index.name).write_bytes(data[:size])
-        assert listed_ids(WholeStore(copy)) == ["b", "a"]
+        assert list_ids(WholeStore(copy)) == ["b", "a"]
         assert [row.session_id for row in WholeStore(copy).list_all()] == ["b", "a"]
 
 
@@ -561,10 +561,10 @@ def test_a_half_deleted_session_never_comes_back(full: WholeStore, root: Path) -
     full.delete(AGENT, "a", soft=False)
     transcript(root, "a").write_bytes(before)  # as if killed between the two steps
     missing(root / "index.sqlite3")
-    assert listed_ids(WholeStore(root)) == ["b"]
+    assert list_ids(WholeStore(root)) == ["b"]
     assert not transcript(root, "a").exists()
     assert [row.session_id for row in WholeStore(root).list_all()] == ["b"]
-    assert listed_ids(full) == ["b"]
+    assert list_ids(full) == ["b"]
     transcript_lines.store_lines(full, AGENT, "a", at=0)
 
 
@@ -577,13 +577,13 @@ def test_a_session_half_deleted_during_a_turn_never_comes_back(full: WholeStore,
     full.delete(AGENT, "a", soft=False)
     transcript(root, "a").write_bytes(before)
     for _ in range(2):
-        assert listed_ids(WholeStore(root)) == ["b"]
-        assert listed_ids(full) == ["b"]
+        assert list_ids(WholeStore(root)) == ["b"]
+        assert list_ids(full) == ["b"]
     assert not transcript(root, "a").exists()
     transcript_lines.store_lines(full, AGENT, "a", at=0)
 
 
-def cut_short(store: WholeStore, root: Path, session: str) -> Path:
+def leave_interrupted_delete(store: WholeStore, root: Path, session: str) -> Path:
     """A delete that was killed between the journal and the transcript. The transcript's path."""
     path = transcript(root, session)
     before = path.read_bytes()
@@ -593,12 +593,12 @@ def cut_short(store: WholeStore, root: Path, session: str) -> Path:
 
 
 def test_a_list_does_not_wait_for_a_delete_and_the_next_one_finishes_it(full: WholeStore, root: Path) -> None:
-    path = cut_short(full, root, "a")
+    path = leave_interrupted_delete(full, root, "a")
     other = WholeStore(root)
     with Journal(root / "transcripts" / AGENT / "state.jsonl").lock():
-        assert listed_ids(other) == ["b"]
+        assert list_ids(other) == ["b"]
         assert path.exists()
-    assert listed_ids(other) == ["b"]
+    assert list_ids(other) == ["b"]
     assert not path.exists()
     transcript_lines.store_lines(full, AGENT, "a", at=0)
 
@@ -606,17 +606,17 @@ def test_a_list_does_not_wait_for_a_delete_and_the_next_one_finishes_it(full: Wh
 def test_a_read_only_store_hides_a_half_deleted_session(
     full: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = cut_short(full, root, "a")
+    path = leave_interrupted_delete(full, root, "a")
     full.mark(AGENT, "gone")
     before = {each: each.stat().st_mtime_ns for each in [root, *root.rglob("*")]}
     with monkeypatch.context() as protected:
         protected.setattr(os, "access", lambda path, mode: False)
         other = WholeStore(root, create=False)
-    assert listed_ids(other) == ["b"]
+    assert list_ids(other) == ["b"]
     assert [row.session_id for row in other.list_all()] == ["b"]
     assert other.find_named("a") == []
     assert {each: each.stat().st_mtime_ns for each in [root, *root.rglob("*")]} == before
-    assert listed_ids(WholeStore(root)) == ["b"]
+    assert list_ids(WholeStore(root)) == ["b"]
     assert not path.exists()
     transcript_lines.store_lines(full, AGENT, "a", at=0)
 
@@ -624,12 +624,12 @@ def test_a_read_only_store_hides_a_half_deleted_session(
 def test_a_revived_session_is_not_a_half_deleted_one(full: WholeStore, root: Path) -> None:
     full.delete(AGENT, "a", soft=False)
     other = WholeStore(root)
-    assert listed_ids(other) == ["b"]
+    assert list_ids(other) == ["b"]
     transcript_lines.store_lines(full, AGENT, "a", at=0)
-    assert listed_ids(other) == listed_ids(WholeStore(root)) == ["b", "a"]
+    assert list_ids(other) == list_ids(WholeStore(root)) == ["b", "a"]
 
 
-def stored(root: Path) -> bytes:
+def read_all_bytes(root: Path) -> bytes:
     return b"".join(data for _, data in read_files(root))
 
 
@@ -638,18 +638,18 @@ def test_a_log_read_by_another_process_is_cleared_by_the_next_list(
 ) -> None:
     monkeypatch.setattr(index_module, "_ERASE_BUSY_MS", 1)
     transcript_lines.store_lines(store, AGENT, "s", prompt("a secret of the user"), answer())
-    assert listed_ids(store) == ["s"]
+    assert list_ids(store) == ["s"]
     reader = sqlite3.connect(root / "index.sqlite3", isolation_level=None)
     reader.execute("BEGIN")
     assert reader.execute("SELECT count(*) FROM transcripts").fetchone() == (1,)
     store.delete(AGENT, "s", soft=False)
     store.remove_from_index(AGENT, "s")
-    assert listed_ids(store) == []
-    assert b"secret" in stored(root)
+    assert list_ids(store) == []
+    assert b"secret" in read_all_bytes(root)
     assert marks(root) == {file_name("s")}
     reader.execute("COMMIT")
-    assert listed_ids(WholeStore(root)) == []
-    assert b"secret" not in stored(root)
+    assert list_ids(WholeStore(root)) == []
+    assert b"secret" not in read_all_bytes(root)
     assert marks(root) == set()
     reader.close()
 
@@ -668,9 +668,9 @@ def test_the_next_list_removes_the_rows_that_a_delete_could_not(
                 store.delete_listed(row, soft=False)
         assert store.list_all() == []
         assert marks(root) == {new.name, old.name}
-    assert b"secret" in stored(root)
+    assert b"secret" in read_all_bytes(root)
     assert store.list_all() == []
-    assert b"secret" not in stored(root)
+    assert b"secret" not in read_all_bytes(root)
     assert marks(root) == set()
 
 
@@ -697,8 +697,8 @@ def test_a_directory_in_place_of_the_index_stays_and_lists_work(full: WholeStore
     (root / "index.sqlite3").mkdir()
     transcript_lines.store_lines(full, AGENT, "unseen", at=5)
     for _ in range(2):
-        assert listed_ids(full) == ["unseen", "b", "a"]
-        assert listed_ids(WholeStore(root)) == ["unseen", "b", "a"]
+        assert list_ids(full) == ["unseen", "b", "a"]
+        assert list_ids(WholeStore(root)) == ["unseen", "b", "a"]
     assert marks(root) == {file_name("unseen")}  # nothing was written to a lasting index
     full.delete(AGENT, "unseen", soft=False)
     (root / "index.sqlite3").rmdir()
@@ -719,13 +719,13 @@ def test_a_list_works_without_a_locked_index(full: WholeStore, root: Path, monke
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
     before = (root / "index.sqlite3").stat().st_ino
     impatient = WholeStore(root)
-    assert listed_ids(impatient) == ["b", "a"]
+    assert list_ids(impatient) == ["b", "a"]
     transcript_lines.store_lines(full, AGENT, "new", at=5)
     with locked(root / "index.sqlite3"):
-        assert listed_ids(impatient) == ["new", "b", "a"]
-        assert listed_ids(WholeStore(root)) == ["new", "b", "a"]
+        assert list_ids(impatient) == ["new", "b", "a"]
+        assert list_ids(WholeStore(root)) == ["new", "b", "a"]
         assert marks(root) == {file_name("new")}
-    assert listed_ids(impatient) == ["new", "b", "a"]
+    assert list_ids(impatient) == ["new", "b", "a"]
     assert marks(root) == set()
     assert (root / "index.sqlite3").stat().st_ino == before
     full.delete(AGENT, "new", soft=False)
@@ -736,12 +736,12 @@ def test_with_a_locked_index_only_marked_transcripts_are_read(
 ) -> None:
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
     transcript_lines.store_lines(store, AGENT, "old")
-    assert listed_ids(store) == ["old"]
+    assert list_ids(store) == ["old"]
     [path] = root.glob("transcripts/*/old-*.jsonl")
     path.write_bytes(b"x" * path.stat().st_size)  # unmarked: reading every transcript would not find the session
     transcript_lines.store_lines(store, AGENT, "new", at=5)
     with locked(root / "index.sqlite3"):
-        assert listed_ids(WholeStore(root)) == ["new", "old"]
+        assert list_ids(WholeStore(root)) == ["new", "old"]
 
 
 def test_a_list_works_if_the_disk_has_no_room_for_the_index(store: WholeStore, root: Path) -> None:
@@ -750,7 +750,7 @@ def test_a_list_works_if_the_disk_has_no_room_for_the_index(store: WholeStore, r
     expected = [f"s{number:02}" for number in range(59, -1, -1)]
     assert run_on_full_disk("show", root, 8192) == expected
     assert len(marks(root)) == 60
-    assert listed_ids(store) == expected
+    assert list_ids(store) == expected
     assert marks(root) == set()
 
 
@@ -758,15 +758,15 @@ def test_a_list_that_cannot_read_the_transcripts_names_the_errno(store: WholeSto
     (root / "transcripts" / AGENT).mkdir()
     (root / "transcripts" / AGENT / "state.jsonl").mkdir()
     with pytest.raises(Unreadable) as problem:
-        listed_ids(store)
+        list_ids(store)
     assert problem.value.name == "EISDIR"
-    assert listed_ids(store, "another") == []
+    assert list_ids(store, "another") == []
 
 
 def test_a_removed_store_is_empty(full: WholeStore, root: Path) -> None:
     aside = root.with_name("aside")
     root.rename(aside)
-    assert listed_ids(full) == []
+    assert list_ids(full) == []
     assert full.list_all() == []
     if root.exists():
         shutil.rmtree(root)
@@ -780,44 +780,44 @@ def test_two_processes_can_index_at_once(root: Path) -> None:
     WholeStore(root)
     run_together(("keep", root, "one", "40"), ("keep", root, "two", "40"))
     expected = {f"{name}-{number}" for name in ("one", "two") for number in range(40)}
-    assert set(listed_ids(WholeStore(root))) == expected
-    assert set(in_file(root)) == expected
+    assert set(list_ids(WholeStore(root))) == expected
+    assert set(read_index_ids(root)) == expected
     assert marks(root) == set()
 
 
 def test_two_stores_on_one_directory_see_each_others_changes(store: WholeStore, root: Path) -> None:
     other = WholeStore(root)
-    assert listed_ids(store) == listed_ids(other) == []
+    assert list_ids(store) == list_ids(other) == []
     for at in range(20):
         one, two = (store, other) if at % 2 else (other, store)
         transcript_lines.store_lines(one, AGENT, f"s{at:02}", at=at)
         one.index_session(AGENT, f"s{at:02}")
-        assert listed_ids(two)[0] == f"s{at:02}"
+        assert list_ids(two)[0] == f"s{at:02}"
     store.delete(AGENT, "s19", soft=False)
     store.remove_from_index(AGENT, "s19")
-    assert listed_ids(other)[0] == "s18"
+    assert list_ids(other)[0] == "s18"
     other.delete(AGENT, "s18", soft=False)  # as if it died before it could forget it
-    assert listed_ids(store)[0] == "s17"
-    assert len(in_file(root)) == 18
+    assert list_ids(store)[0] == "s17"
+    assert len(read_index_ids(root)) == 18
 
 
 def test_one_store_can_be_used_by_several_threads_in_turn(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
-    assert listed_ids(store) == ["s"]
+    assert list_ids(store) == ["s"]
     with ThreadPoolExecutor() as threads:
-        assert threads.submit(listed_ids, store).result(SECONDS) == ["s"]
+        assert threads.submit(list_ids, store).result(SECONDS) == ["s"]
 
 
 def test_an_index_rebuilt_by_one_store_is_used_by_the_other(store: WholeStore, root: Path) -> None:
     other = WholeStore(root)
     transcript_lines.store_lines(store, AGENT, "a")
-    assert listed_ids(store) == listed_ids(other) == ["a"]
+    assert list_ids(store) == list_ids(other) == ["a"]
     missing(root / "index.sqlite3")
-    assert listed_ids(store) == ["a"]
+    assert list_ids(store) == ["a"]
     transcript_lines.store_lines(store, AGENT, "b", at=1)
     store.index_session(AGENT, "b")
     assert marks(root) == set()
-    assert listed_ids(other) == ["b", "a"]
+    assert list_ids(other) == ["b", "a"]
 
 
 def test_lists_do_not_wait_for_an_index_that_cannot_be_locked(
@@ -837,11 +837,11 @@ def test_lists_do_not_wait_for_an_index_that_cannot_be_locked(
     with monkeypatch.context() as locks:
         locks.setattr(private_files, "has_record_locks", lambda path: False)
         locks.setattr(store_index, "Index", in_memory_only)
-        assert listed_ids(opened) == ["new", "b", "a"]
+        assert list_ids(opened) == ["new", "b", "a"]
         transcript_lines.store_lines(full, AGENT, "newer", at=6)
-        assert listed_ids(opened) == ["newer", "new", "b", "a"]
+        assert list_ids(opened) == ["newer", "new", "b", "a"]
         assert fills == ["fill"], "the transcripts are read once"
-    assert listed_ids(opened) == ["newer", "new", "b", "a"]
+    assert list_ids(opened) == ["newer", "new", "b", "a"]
     assert marks(root) == set()
     for session in ("new", "newer"):
         full.delete(AGENT, session, soft=False)

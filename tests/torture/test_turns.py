@@ -5,7 +5,7 @@ from pathlib import Path
 
 from acp_proxy.transcript.appender import Transcript
 from tests.store import transcript_lines
-from torture.turns import Turn, is_told, make_prompt, read_written, told_by_turn
+from torture.turns import Turn, group_by_turn, is_replayed, make_prompt, read_transcript
 
 ONE, OTHER = make_prompt(1, 1), make_prompt(1, 11)
 
@@ -35,7 +35,7 @@ def test_entries_are_assigned_to_turns_and_damage_is_counted(tmp_path: Path) -> 
     )
     transcript.append(b'{"torn\n')
     transcript.close()
-    found = read_written(path)
+    found = read_transcript(path)
     assert (found.prompts, found.damaged) == ([ONE, OTHER], 1)
     assert [len(found.updates[turn]) for turn in (ONE, OTHER)] == [1, 1]
 
@@ -46,7 +46,7 @@ def test_a_replay_must_contain_every_received_message() -> None:
 
     def is_enough(text: str) -> bool:
         load = [json.loads(one)["params"]["update"] for one in (line(ONE, kind="user_message_chunk"), line(text))]
-        return is_told(turn, told_by_turn(load)[ONE])
+        return is_replayed(turn, group_by_turn(load)[ONE])
 
     assert is_enough(f"{ONE} 0. {ONE} 1. {ONE} 2. ")
     assert not is_enough(f"{ONE} 0. ")

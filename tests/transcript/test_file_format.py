@@ -23,11 +23,11 @@ lines = st.binary().map(lambda data: data.replace(b"\n", b""))
 peers = st.sampled_from(Peer)
 
 
-def encoded(raw: bytes, of: str | None = None, peer: Peer = Peer.AGENT) -> bytes:
+def encode(raw: bytes, of: str | None = None, peer: Peer = Peer.AGENT) -> bytes:
     return file_format.encode_message(AT, RUN, peer, raw, of, is_plain=jsonrpc.is_plain(raw))
 
 
-def decoded(line: bytes) -> Entry:
+def decode(line: bytes) -> Entry:
     entry = file_format.decode_entry(line)
     assert entry is not None
     return entry
@@ -55,7 +55,7 @@ def test_an_entry_of_another_protocol_version_names_it() -> None:
         b'{"at":"2026-11-20T09:15:02.123Z","run":"k3f9a1","from":"agent","of":"session/prompt","v":2,'
         b'"message":{"id":2,"result":{}}}\n'
     )
-    assert decoded(line) == Entry(
+    assert decode(line) == Entry(
         AT, RUN, Peer.AGENT, "session/prompt", b'{"id":2,"result":{}}', {"id": 2, "result": {}}, protocol=2
     )
     assert file_format.encode_updates(AT, RUN, b"{}\n", 2) == file_format.encode_message(
@@ -66,17 +66,17 @@ def test_an_entry_of_another_protocol_version_names_it() -> None:
 @pytest.mark.parametrize("raw", [b'{"a":1}', b"no json", b"[" * 1024 + b"]" * 1024])
 def test_the_protocol_version_of_odd_lines_is_read(raw: bytes) -> None:
     line = file_format.encode_message(AT, RUN, Peer.CLIENT, raw, is_plain=jsonrpc.is_plain(raw), protocol=2)
-    assert (decoded(line).raw, decoded(line).protocol) == (raw, 2)
-    assert decoded(encoded(raw)).protocol == 1
+    assert (decode(line).raw, decode(line).protocol) == (raw, 2)
+    assert decode(encode(raw)).protocol == 1
 
 
 def test_an_entry_has_its_time_run_peer_and_content() -> None:
-    assert decoded(encoded(PROMPT, peer=Peer.CLIENT)) == Entry(
+    assert decode(encode(PROMPT, peer=Peer.CLIENT)) == Entry(
         AT, RUN, Peer.CLIENT, None, raw=PROMPT, value=json.loads(PROMPT)
     )
-    answer = decoded(encoded(b'{"id":2,"result":{}}', "session/prompt"))
+    answer = decode(encode(b'{"id":2,"result":{}}', "session/prompt"))
     assert (answer.peer, answer.of) == (Peer.AGENT, "session/prompt")
-    note = decoded(file_format.encode_note(AT, RUN, {"type": "closed"}))
+    note = decode(file_format.encode_note(AT, RUN, {"type": "closed"}))
     assert note == Entry(AT, RUN, None, note={"type": "closed"})
 
 
@@ -85,7 +85,7 @@ NOTE = file_format.encode_note(AT, RUN, {"type": NoteType.ALIAS, "to": "other"})
 
 def test_notes_are_found_at_the_beginnings_of_lines() -> None:
     other = file_format.encode_note(AT, RUN, {"type": NoteType.GAP})
-    lines = encoded(UPDATE) + NOTE + other + NOTE
+    lines = encode(UPDATE) + NOTE + other + NOTE
     found = [(at, note["to"]) for at, note in file_format.find_notes(lines, {NoteType.ALIAS})]
     assert found == [(len(lines) - len(NOTE + other + NOTE), "other"), (len(lines) - len(NOTE), "other")]
     assert [note["type"] for _, note in file_format.find_notes(lines, {NoteType.GAP})] == [NoteType.GAP]
@@ -97,9 +97,9 @@ def test_a_note_whose_type_is_no_text_is_none_of_these() -> None:
 
 
 def test_a_note_behind_a_torn_entry_is_found() -> None:
-    for torn in (encoded(UPDATE)[:-9], other_note()[:-9], b"\0" * 512):
-        found = list(file_format.find_notes(encoded(UPDATE) + torn + NOTE, {NoteType.ALIAS}))
-        assert [at for at, _ in found] == [len(encoded(UPDATE) + torn)]
+    for torn in (encode(UPDATE)[:-9], other_note()[:-9], b"\0" * 512):
+        found = list(file_format.find_notes(encode(UPDATE) + torn + NOTE, {NoteType.ALIAS}))
+        assert [at for at, _ in found] == [len(encode(UPDATE) + torn)]
 
 
 def other_note() -> bytes:
@@ -117,7 +117,7 @@ def test_a_note_within_a_message_is_none_of_ours(spaces: bytes, cut: int) -> Non
         b'{"method":"session/update","params":{"rawOutput":[%b%b]}}',
         b'{"from":"proxy",%b%b}' % (spaces, NOTE[NOTE.index(b'"note"') : -2]) + b"%b%b",
     ):
-        line = encoded(raw % (spaces, forged))
+        line = encode(raw % (spaces, forged))
         for whole in (line, line[: len(line) - 1 - cut] + b"\n"):
             assert list(file_format.find_notes(whole, {NoteType.ALIAS})) == []
 
@@ -153,23 +153,23 @@ def test_a_note_within_a_message_is_none_of_ours(spaces: bytes, cut: int) -> Non
     ids=lambda raw: repr(raw)[2:22],
 )
 def test_the_exact_bytes_of_odd_lines_come_back(raw: bytes) -> None:
-    line = encoded(raw, "session/prompt")
+    line = encode(raw, "session/prompt")
     assert line.index(b"\n") == len(line) - 1
-    assert decoded(line).raw == raw
+    assert decode(line).raw == raw
 
 
 @given(spelled(messages | st.lists(messages, max_size=2)), peers)
 def test_the_exact_bytes_of_any_message_come_back(text: str, peer: Peer) -> None:
-    entry = decoded(encoded(text.encode(), peer=peer))
+    entry = decode(encode(text.encode(), peer=peer))
     assert (entry.raw, entry.peer) == (text.encode(), peer)
     assert json.dumps(entry.value) == json.dumps(jsonrpc.parse(text.encode()))
 
 
 @given(lines, st.none() | texts.filter(bool))
 def test_the_exact_bytes_of_any_line_come_back(raw: bytes, of: str | None) -> None:
-    line = encoded(raw, of)
+    line = encode(raw, of)
     assert line.index(b"\n") == len(line) - 1
-    entry = decoded(line)
+    entry = decode(line)
     assert entry.raw == raw
     assert entry.of == (None if of is None else json.loads(json.dumps(of)))
 
@@ -184,14 +184,14 @@ def test_updates_encoded_together_equal_updates_encoded_alone(many: list[str]) -
 
 @given(st.dictionaries(texts, values, max_size=4))
 def test_any_note_can_be_read_back(note: Mapping[str, Any]) -> None:
-    entry = decoded(file_format.encode_note(AT, RUN, note))
+    entry = decode(file_format.encode_note(AT, RUN, note))
     assert entry.raw is None
     assert json.dumps(entry.note) == json.dumps(jsonrpc.parse(json.dumps(note).encode()))
 
 
 def test_a_note_with_extremely_deep_values_is_still_a_note() -> None:
     modes = jsonrpc.parse(b"[" * 1020 + b"]" * 1020)
-    note = decoded(file_format.encode_note(AT, RUN, {"type": "opened", "cwd": "/x", "modes": modes})).note
+    note = decode(file_format.encode_note(AT, RUN, {"type": "opened", "cwd": "/x", "modes": modes})).note
     assert note is not None
     assert (note["type"], note["cwd"]) == ("opened", "/x")
 
@@ -270,7 +270,7 @@ def test_an_older_version_is_upgraded_step_by_step(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(file_format, "VERSION", 3)
     monkeypatch.setitem(file_format.UPGRADES, 1, lambda value: value | {"run": f"{value['run']}+"})
     monkeypatch.setitem(file_format.UPGRADES, 2, lambda value: value | {"run": f"{value['run']}!"})
-    line = encoded(PROMPT)
+    line = encode(PROMPT)
     found = [file_format.decode_entry(line, version) for version in (1, 2, 3)]
     assert [entry.run for entry in found if entry is not None] == [f"{RUN}+!", f"{RUN}!", RUN]
 
@@ -280,7 +280,7 @@ def test_an_older_version_is_upgraded_step_by_step(monkeypatch: pytest.MonkeyPat
 UPDATE = (
     b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"text":"\xc3\xa9\xe2\x82\xac"}}}'
 )
-LAST_TWO = [encoded(UPDATE), encoded(b'{"text":"\xff\\ud800"}', "session/prompt")]
+LAST_TWO = [encode(UPDATE), encode(b'{"text":"\xff\\ud800"}', "session/prompt")]
 
 
 @pytest.mark.parametrize("line", LAST_TWO, ids=["message", "line"])
@@ -297,15 +297,15 @@ def entries_in(line: bytes) -> list[Entry]:
 
 @pytest.mark.parametrize("torn", LAST_TWO, ids=["message", "line"])
 def test_an_entry_after_a_truncated_one_is_found_wherever_that_was_cut(torn: bytes) -> None:
-    behind = encoded(PROMPT, peer=Peer.CLIENT)
+    behind = encode(PROMPT, peer=Peer.CLIENT)
     for at in range(len(torn) - 1):
-        assert entries_in(torn[:at] + behind) == [decoded(behind)]
-    assert entries_in(torn[:-1] + behind) == [decoded(torn), decoded(behind)]
+        assert entries_in(torn[:at] + behind) == [decode(behind)]
+    assert entries_in(torn[:-1] + behind) == [decode(torn), decode(behind)]
 
 
 def test_entries_beside_nul_bytes_are_found_with_their_places() -> None:
-    entry = encoded(PROMPT, peer=Peer.CLIENT)
-    size, value = len(entry) - 1, decoded(entry)
+    entry = encode(PROMPT, peer=Peer.CLIENT)
+    size, value = len(entry) - 1, decode(entry)
     assert file_format.find_entries(entry) == [Intact(0, size, value)]
     assert file_format.find_entries(b"\0" * 4096 + entry) == [Intact(4096, 4096 + size, value)]
     between = entry[:-1] + b"\0" * 10 + entry[:-1] + b"\0\n"
@@ -315,20 +315,20 @@ def test_entries_beside_nul_bytes_are_found_with_their_places() -> None:
 
 @pytest.mark.parametrize("newline", [b"\x0b", b"\x08", b"*", b"J", b"\x8a", b",", b"}", b""])
 def test_entries_with_a_changed_newline_between_them_are_both_found(newline: bytes) -> None:
-    one, two = encoded(PROMPT, peer=Peer.CLIENT), encoded(UPDATE)
-    assert entries_in(one[:-1] + newline + two) == [decoded(one), decoded(two)]
+    one, two = encode(PROMPT, peer=Peer.CLIENT), encode(UPDATE)
+    assert entries_in(one[:-1] + newline + two) == [decode(one), decode(two)]
 
 
 def test_a_copy_of_an_entry_within_a_truncated_message_is_not_an_entry() -> None:
-    within = encoded(PROMPT, peer=Peer.CLIENT)[:-1]
+    within = encode(PROMPT, peer=Peer.CLIENT)[:-1]
     message = b'{"method":"session/update","params":{"a":%b,"b":[%b,%b]}}' % (within, within, within)
-    whole = encoded(message)
+    whole = encode(message)
     assert [entry.raw for entry in entries_in(whole)] == [message]
     assert entries_in(whole[: whole.rindex(b"]") + 1]) == []
 
 
 BEGINNING = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"x":"'
-FORGED = encoded(PROMPT, peer=Peer.CLIENT)[:-1].replace(RUN.encode(), b"forged")
+FORGED = encode(PROMPT, peer=Peer.CLIENT)[:-1].replace(RUN.encode(), b"forged")
 
 
 @pytest.mark.parametrize("around", [b'"%b}}}', b'hel%b"}}}', b"\0%b}}}", b'"%b}}}}', b':%b,"y":{}}}}', b'%b"}}}'])
@@ -341,7 +341,7 @@ def test_nothing_within_an_update_that_is_not_json_is_an_entry(around: bytes, fo
     lines = written.splitlines(keepends=True)
 
     assert [[each.raw for each in entries_in(line)] for line in lines] == [[UPDATE], [raw], [json]]
-    assert lines[::2] == [encoded(UPDATE), encoded(json)]
+    assert lines[::2] == [encode(UPDATE), encode(json)]
     assert list(file_format.find_notes(written, {NoteType.ALIAS})) == []
 
 
@@ -374,7 +374,7 @@ def test_searching_for_an_attached_entry_takes_few_tries() -> None:
         calls += 1
         return parse(raw)
 
-    torn = encoded(UPDATE)[:-9]
+    torn = encode(UPDATE)[:-9]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(jsonrpc, "parse", counted)
         assert entries_in(b'{"at":"' * 10_000) == []
@@ -386,9 +386,9 @@ def test_a_header_counts_even_if_something_is_attached_to_it() -> None:
     header = Header("s", "/project", file_format.RECORDED, "2026-11-20T09:15:02.123Z")
     line = file_format.encode_header(header)
     assert file_format.decode_header_of(line) == (header, len(line) - 1)
-    for behind in (encoded(PROMPT), b"\0\n", b"{", b""):
+    for behind in (encode(PROMPT), b"\0\n", b"{", b""):
         assert file_format.decode_header_of(line[:-1] + behind) == (header, len(line) - 1)
-    for other in (b"", b"\n", b"{", line[:-2], encoded(PROMPT), b'{"acp-transcript":1}{"acp-transcript":1}'):
+    for other in (b"", b"\n", b"{", line[:-2], encode(PROMPT), b'{"acp-transcript":1}{"acp-transcript":1}'):
         assert file_format.decode_header_of(other) == (None, 0)
 
 
@@ -429,7 +429,7 @@ def test_a_line_that_is_not_an_entry_is_none(line: bytes) -> None:
     ],
 )
 def test_an_entry_written_by_another_program_gives_exactly_its_message(line: bytes) -> None:
-    entry = decoded(line + b"\n")
+    entry = decode(line + b"\n")
     assert entry.raw == b'{"a" : "\\ud800"}'
     assert entry.value == {"a": "\ud800"}
 
@@ -439,12 +439,12 @@ def test_an_extremely_deep_entry_of_another_program_is_damaged() -> None:
     too_deep = b"[" * 100_000 + b"]" * 100_000
     assert file_format.decode_entry(b'{"at":"x","run":"y","from":"agent","message":%s,"more":1}' % too_deep) is None
     deep = b"[" * 1010 + b"]" * 1010
-    assert decoded(b'{"at":"x","run":"y","from":"agent","message":%s}' % deep).raw == deep
+    assert decode(b'{"at":"x","run":"y","from":"agent","message":%s}' % deep).raw == deep
 
 
 def test_unknown_keys_of_an_entry_are_ignored() -> None:
     line = b'{"at":"x","new":1,"run":"y","from":"proxy","note":{"type":"unknown"},"newer":{}}'
-    assert decoded(line).note == {"type": "unknown"}
+    assert decode(line).note == {"type": "unknown"}
 
 
 keys = st.sampled_from(["at", "run", "from", "of", "message", "line", "note", "acp-transcript", "sessionId", "cwd"])
@@ -493,7 +493,7 @@ def test_text_after_a_message_changes_nothing_in_its_entry(behind: bytes) -> Non
     update = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}'
     hostile = update + behind + b',"z":{"y":1}'  # as a line of its own it is not JSON
 
-    entry = decoded(file_format.encode_updates("2026-11-20T09:15:02.123Z", "k3f9a1", hostile + b"\n"))
+    entry = decode(file_format.encode_updates("2026-11-20T09:15:02.123Z", "k3f9a1", hostile + b"\n"))
 
     assert (entry.at, entry.run, entry.peer, entry.of) == ("2026-11-20T09:15:02.123Z", "k3f9a1", Peer.AGENT, None)
     assert entry.raw == update

@@ -27,7 +27,7 @@ UNITS = ["x", "é", "\U0001f600", "\\ud83d\\ude00", "\\u00e9", "\\n", '\\"', "\\
 """The limit for one string, in bytes of JSON."""
 
 
-def cut(line: bytes, *sizes: int) -> bytes | None:
+def feed_in_pieces(line: bytes, *sizes: int) -> bytes | None:
     """The line, fed in pieces of these sizes in turn."""
     short, file = LineShortener(), BytesIO(line)
     while True:
@@ -47,7 +47,7 @@ def little(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(values, st.lists(st.integers(1, 40), min_size=1, max_size=4))
 def test_a_line_without_long_strings_is_unchanged(value: Any, sizes: list[int]) -> None:
     line = json.dumps({"value": value}).encode()
-    assert cut(line, *sizes) == line
+    assert feed_in_pieces(line, *sizes) == line
 
 
 @pytest.mark.usefixtures("little")
@@ -56,7 +56,7 @@ def test_a_long_string_is_cut_between_characters() -> None:
     for _ in range(500):
         text = "".join(chance.choice(UNITS) for _ in range(chance.randrange(40)))
         line = f'{{"a":["{text}",1],"b":"{text}"}}'.encode()
-        found, whole = json.loads(cut(line, chance.randrange(1, 9)) or b""), json.loads(line)
+        found, whole = json.loads(feed_in_pieces(line, chance.randrange(1, 9)) or b""), json.loads(line)
         assert whole["a"][0].startswith(found["a"][0])
         assert whole["b"].startswith(found["b"])
         assert found["a"][1] == 1
@@ -71,7 +71,7 @@ def test_a_long_string_is_cut_between_characters() -> None:
 )
 def test_a_long_line_of_short_values_ends_after_a_whole_member(whole: Any) -> None:
     for size in (1, 7, 1_000):
-        found = cut(json.dumps(["first", whole, "last"]).encode(), size)
+        found = feed_in_pieces(json.dumps(["first", whole, "last"]).encode(), size)
         assert found is not None
         assert len(found) < 400
         assert json.loads(found)[0] == "first"
@@ -98,7 +98,7 @@ BROKEN = {
 @pytest.mark.parametrize("line", BROKEN.values(), ids=BROKEN.keys())
 def test_a_damaged_line_gives_nothing(line: bytes) -> None:
     for size in (1, 7, 100, 10_000):
-        found = cut(line, size)
+        found = feed_in_pieces(line, size)
         assert found is None or file_format.decode_entry(found) is None
 
 

@@ -21,7 +21,7 @@ from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.private_files import TooLarge
 from acp_proxy.transcript.reader import Line, Reading
 from acp_proxy.transcript.rewinds import MARKS
-from tests.opened import list_open_below
+from tests.open_files import list_open_below
 from tests.store import transcript_lines
 from tests.strategies import messages
 from tests.transcript.transcript_file import HEADER, append_lines, open_to_read, read_lines, read_texts, text_of
@@ -44,13 +44,13 @@ def test_a_line_has_a_number_and_an_end_to_continue_from(path: Path) -> None:
         transcript_lines.agent_chunk("three"),
     ]
     path.write_bytes(HEADER + b"".join(raws))
-    found = read_lines(path)
-    assert [(line.number, text_of(line)) for line in found] == [(1, "ä"), (3, "two"), (4, None), (6, "three")]
+    lines = read_lines(path)
+    assert [(line.number, text_of(line)) for line in lines] == [(1, "ä"), (3, "two"), (4, None), (6, "three")]
     ends = [len(HEADER + b"".join(raws[:count])) for count in (1, 3, 4, 6)]
-    assert [line.end for line in found] == ends
+    assert [line.end for line in lines] == ends
     with open_to_read(path) as opened:
-        for at, line in enumerate(found):
-            assert list(opened.read_lines(line.end, line.number + 1)) == found[at + 1 :]
+        for at, line in enumerate(lines):
+            assert list(opened.read_lines(line.end, line.number + 1)) == lines[at + 1 :]
 
 
 def test_lines_longer_than_one_read_are_whole(path: Path) -> None:
@@ -261,11 +261,11 @@ def test_a_file_cut_in_its_last_lines_is_read_up_to_the_cut(path: Path, monkeypa
     ends = [len(start) + len(LAST[0]), len(data)]
     for size in range(len(start) - 1, len(data) + 1):
         path.write_bytes(data[:size])
-        found = read_lines(path)
+        lines = read_lines(path)
         intact = 2 + sum(size >= end - 1 for end in ends)
-        assert len([line for line in found if line.entry is not None]) == intact
-        assert all(line.is_whole for line in found[:-1])
-        assert found[-1].is_whole is (data[size - 1 : size] == b"\n")
+        assert len([line for line in lines if line.entry is not None]) == intact
+        assert all(line.is_whole for line in lines[:-1])
+        assert lines[-1].is_whole is (data[size - 1 : size] == b"\n")
         append_lines(path, transcript_lines.agent_chunk("more"))
         assert read_texts(path)[-1] == "more"
         assert len([line for line in read_lines(path) if line.entry is not None]) == intact + 1
@@ -358,20 +358,20 @@ def test_entries_on_one_line_are_all_read(path: Path) -> None:
     assert read_texts(path) == ["one", "two", "three"]
 
 
-def forged(kind: str) -> dict[str, object]:
+def forge_note(kind: str) -> dict[str, object]:
     """What looks like a note, for somebody who can choose a part of a message."""
     return {"from": "proxy", "note": {"type": kind, "to": "victim", "method": "session/fork"}}
 
 
 def entry_of(kind: str) -> dict[str, object]:
-    return {"at": transcript_lines.time(0), "run": "forged"} | forged(kind)
+    return {"at": transcript_lines.time(0), "run": "forged"} | forge_note(kind)
 
 
 KINDS = ["gap", "alias", "handover", "continued", "opened", "caught-up"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("note", [forged, entry_of])
+@pytest.mark.parametrize("note", [forge_note, entry_of])
 @pytest.mark.parametrize("size", [0, 70_000, 1_200_000], ids=["short", "longer than a read", "recorded in pieces"])
 def test_what_a_message_contains_is_no_note(
     path: Path, note: Callable[[str], dict[str, object]], kind: str, size: int

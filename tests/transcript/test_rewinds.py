@@ -55,7 +55,7 @@ CALL = update("tool_call", toolCallId="c", title="Look")
 USAGE = update("usage_update", used=1, size=2)
 
 
-def laid(*entries: Entry) -> Messages:
+def lay_out(*entries: Entry) -> Messages:
     """The n-th entry is line n, from offset 10 n - 10 to 10 n."""
     messages = Messages()
     for number, each in enumerate(entries, 1):
@@ -75,17 +75,17 @@ def standing(*entries: Entry) -> list[int]:
 
 
 def test_a_message_ends_behind_its_last_chunk() -> None:
-    assert laid(prompt(), agent_chunk("m"), agent_chunk("m"), agent_chunk("n")).find_offset(Point("m")) == 30
+    assert lay_out(prompt(), agent_chunk("m"), agent_chunk("m"), agent_chunk("n")).find_offset(Point("m")) == 30
 
 
 def test_the_end_of_its_turn_belongs_to_the_last_message_of_it() -> None:
-    assert laid(prompt(), agent_chunk("m"), USAGE, answer(), USAGE, prompt(2)).find_offset(Point("m")) == 40
-    assert laid(prompt(), agent_chunk("m"), CALL, answer()).find_offset(Point("m")) == 20
-    assert laid(prompt(), agent_chunk("m"), agent_chunk(), answer()).find_offset(Point("m")) == 20
+    assert lay_out(prompt(), agent_chunk("m"), USAGE, answer(), USAGE, prompt(2)).find_offset(Point("m")) == 40
+    assert lay_out(prompt(), agent_chunk("m"), CALL, answer()).find_offset(Point("m")) == 20
+    assert lay_out(prompt(), agent_chunk("m"), agent_chunk(), answer()).find_offset(Point("m")) == 20
 
 
 def test_a_whole_turn_ends_with_its_answer() -> None:
-    messages = laid(
+    messages = lay_out(
         prompt(), agent_chunk("m"), CALL, agent_chunk("n"), answer(), prompt(2), agent_chunk("o"), answer(2)
     )
     assert messages.find_offset(Point("m", whole_turn=True)) == 50
@@ -93,14 +93,17 @@ def test_a_whole_turn_ends_with_its_answer() -> None:
 
 def test_an_id_that_comes_again_in_a_later_turn_is_another_message() -> None:
     assert (
-        laid(prompt(), agent_chunk("m"), answer(), prompt(2), agent_chunk("m"), answer(2)).find_offset(Point("m")) == 60
+        lay_out(prompt(), agent_chunk("m"), answer(), prompt(2), agent_chunk("m"), answer(2)).find_offset(Point("m"))
+        == 60
     )
 
 
 def test_an_id_with_a_segment_is_the_message_unless_it_is_one_of_its_own() -> None:
-    assert laid(prompt(), agent_chunk("m"), agent_chunk("n")).find_offset(Point("m:segment:2")) == 20
+    assert lay_out(prompt(), agent_chunk("m"), agent_chunk("n")).find_offset(Point("m:segment:2")) == 20
     assert (
-        laid(prompt(), agent_chunk("m"), agent_chunk("m:segment:2"), agent_chunk("n")).find_offset(Point("m:segment:2"))
+        lay_out(prompt(), agent_chunk("m"), agent_chunk("m:segment:2"), agent_chunk("n")).find_offset(
+            Point("m:segment:2")
+        )
         == 30
     )
 
@@ -116,12 +119,12 @@ def test_an_id_with_a_segment_is_the_message_unless_it_is_one_of_its_own() -> No
     ],
 )
 def test_a_prompt_has_the_ids_of_its_echo_its_answer_and_our_replay(id: str, turn: list[Entry]) -> None:
-    assert laid(*turn).find_offset(Point(id, stays=False)) == 0
+    assert lay_out(*turn).find_offset(Point(id, stays=False)) == 0
 
 
 def test_what_the_user_says_later_in_a_turn_is_a_message_of_its_own() -> None:
     steered = request(7, "_session/steering", prompt=[])
-    messages = laid(prompt(), agent_chunk("m"), agent_chunk("u", "user_message_chunk"), steered, agent_chunk("n"))
+    messages = lay_out(prompt(), agent_chunk("m"), agent_chunk("u", "user_message_chunk"), steered, agent_chunk("n"))
     assert messages.find_offset(Point("u", stays=False)) == 20
     assert messages.find_offset(Point(f"acp-proxy-{RUN}-4", stays=False)) == 30
 
@@ -129,7 +132,7 @@ def test_what_the_user_says_later_in_a_turn_is_a_message_of_its_own() -> None:
 def test_in_version_2_a_turn_ends_when_nothing_is_under_way() -> None:
     idle = update("state_update", 2, state="idle", stopReason="end_turn")
     accepted = answer(messageId="u", protocol=2)
-    assert laid(prompt(), accepted, agent_chunk("m", protocol=2), idle).find_offset(Point("m")) == 40
+    assert lay_out(prompt(), accepted, agent_chunk("m", protocol=2), idle).find_offset(Point("m")) == 40
 
 
 # What was taken back.

@@ -13,7 +13,10 @@ START = re.compile(rb'\{"n":')
 
 
 def numbers(line: bytes) -> list[tuple[int, int, object]]:
-    return [(one.start, one.end, one.value) for one in find_pieces(line, START, lambda data, _: json.loads(data)["n"])]
+    return [
+        (piece.start, piece.end, piece.value)
+        for piece in find_pieces(line, START, lambda data, _: json.loads(data)["n"])
+    ]
 
 
 def test_every_whole_object_is_found_with_its_place() -> None:

@@ -144,7 +144,7 @@ def read(path: Path) -> tuple[Header | None, list[Line], bool]:
         opened.close()
 
 
-def in_words(entry: Entry | None) -> str:
+def describe_entry(entry: Entry | None) -> str:
     """The sender and kind of an entry, and its text if it has one."""
     if entry is None:
         return DAMAGE
@@ -167,7 +167,7 @@ def in_words(entry: Entry | None) -> str:
 def test_every_sample_is_read_as_expected(name: str) -> None:
     expected = SAMPLES[name]
     header, lines, complete = read(sample(name))
-    assert [in_words(line.entry) for line in lines] == expected.told
+    assert [describe_entry(line.entry) for line in lines] == expected.told
     assert complete is expected.complete
     if expected.origin is None:
         assert header is None
@@ -186,7 +186,7 @@ def test_every_sample_can_be_continued_without_loss(tmp_path: Path, name: str) -
     transcript.append(transcript_lines.agent_chunk("and on"))
     transcript.close()
     _, lines, _ = read(path)
-    assert [in_words(line.entry) for line in lines] == [*SAMPLES[name].told, "agent agent_message_chunk and on"]
+    assert [describe_entry(line.entry) for line in lines] == [*SAMPLES[name].told, "agent agent_message_chunk and on"]
 
 
 def test_a_newer_version_is_reported_with_what_to_do() -> None:

@@ -28,7 +28,7 @@ def answer(
     return transcript_lines.message({"id": 1, "result": told}, Peer.AGENT, acp.PROMPT, at=at, run=run)
 
 
-def counted(*lines: bytes, since: int = 10 * OCTOBER) -> SessionUsage:
+def count_usage(*lines: bytes, since: int = 10 * OCTOBER) -> SessionUsage:
     summary = Summary()
     summary.usage = SessionUsage(since=transcript_lines.time(since))
     for line in lines:
@@ -42,7 +42,7 @@ def only(use: SessionUsage) -> Usage:
 
 
 def test_prompts_are_counted_as_turns() -> None:
-    use = counted(
+    use = count_usage(
         transcript_lines.prompt("a", at=OCTOBER),
         transcript_lines.prompt("b"),
         transcript_lines.agent_chunk("hi"),
@@ -57,50 +57,52 @@ def test_prompts_are_counted_as_turns() -> None:
 
 
 def test_context_is_the_increase_of_the_highest_value() -> None:
-    use = counted(usage(100, at=OCTOBER), usage(300), usage(50), usage(250), usage(350))
+    use = count_usage(usage(100, at=OCTOBER), usage(300), usage(50), usage(250), usage(350))
     assert [amount.context for amount in use.quarters.values()] == [100, 250]
 
 
 def test_a_cumulative_cost_is_counted_by_its_increase() -> None:
-    use = counted(usage(amount=1.5, at=OCTOBER), usage(amount=1.5), usage(amount=2), usage(amount=0.25))
+    use = count_usage(usage(amount=1.5, at=OCTOBER), usage(amount=1.5), usage(amount=2), usage(amount=0.25))
     # the last figure comes from a restarted agent
     assert [amount.cost for amount in use.quarters.values()] == [{"USD": 1.5}, {"USD": 0.75}]
 
 
 def test_each_currency_is_counted_separately() -> None:
-    use = counted(usage(amount=1, currency="EUR"), usage(amount=3, currency="credits"), usage(amount=2, currency="EUR"))
+    use = count_usage(
+        usage(amount=1, currency="EUR"), usage(amount=3, currency="credits"), usage(amount=2, currency="EUR")
+    )
     assert only(use).cost == {"EUR": 2.0, "credits": 3.0}
 
 
 @pytest.mark.parametrize("amount", [-1, float("inf"), 1e200, "1", True, None, []])
 @pytest.mark.parametrize("currency", [None, 7, " ", "USD"])
 def test_an_invalid_cost_is_ignored(amount: Any, currency: Any) -> None:
-    assert not any(each.cost for each in counted(usage(amount=amount, currency=currency)).quarters.values())
+    assert not any(quarter.cost for quarter in count_usage(usage(amount=amount, currency=currency)).quarters.values())
 
 
 def test_tokens_that_only_grow_are_a_total_of_the_session() -> None:
-    use = counted(answer(36), answer(54), answer(10, run="later"))
+    use = count_usage(answer(36), answer(54), answer(10, run="later"))
     assert (use.is_per_turn, only(use).session_tokens) == (False, 64)
 
 
 @pytest.mark.parametrize(("second", "output"), [(18, 1), (36, 1), (40, 0)])
 def test_tokens_that_do_not_grow_are_those_of_the_turn(second: int, output: int) -> None:
-    use = counted(answer(36), answer(second, output))
+    use = count_usage(answer(36), answer(second, output))
     assert (use.is_per_turn, only(use).turn_tokens) == (True, 36 + second)
 
 
 def test_a_turn_cancelled_before_any_cost_does_not_decide_the_kind_of_total() -> None:
-    use = counted(answer(36), answer(36, stop="cancelled"), answer(54))
+    use = count_usage(answer(36), answer(36, stop="cancelled"), answer(54))
     assert (use.is_per_turn, only(use).session_tokens) == (False, 54)
 
 
 def test_missing_figures_are_none() -> None:
-    assert only(counted(transcript_lines.prompt("a"), transcript_lines.answer())) == Usage(turns=1)
+    assert only(count_usage(transcript_lines.prompt("a"), transcript_lines.answer())) == Usage(turns=1)
 
 
 def test_the_copied_past_of_a_fork_is_not_counted() -> None:
     before = (transcript_lines.prompt("a", at=1), usage(100, 1.0, at=1), answer(36, at=1))
-    use = counted(*before, transcript_lines.prompt("b", at=5), usage(150, 1.5, at=5), answer(54, at=5), since=3)
+    use = count_usage(*before, transcript_lines.prompt("b", at=5), usage(150, 1.5, at=5), answer(54, at=5), since=3)
     assert only(use) == Usage(1, 54, 18, 50, {"USD": 0.5})
 
 
@@ -108,10 +110,10 @@ def test_the_copied_past_of_a_fork_is_not_counted() -> None:
 def test_any_figures_are_counted_or_ignored_and_survive_the_index(
     used: Any, cost: Any, currency: Any, tokens: Any
 ) -> None:
-    found = counted(
+    found = count_usage(
         usage(used, cost, currency), answer(tokens), transcript_lines.update(update_kinds.USAGE), answer(tokens)
     )
-    assert all((each.context or 0) >= 0 and (each.turn_tokens or 0) >= 0 for each in found.quarters.values())
+    assert all((quarter.context or 0) >= 0 and (quarter.turn_tokens or 0) >= 0 for quarter in found.quarters.values())
     kept: Any = jsonrpc.parse(jsonrpc.dump(found.dump_state()))
     assert SessionUsage.from_state(kept) == found
 

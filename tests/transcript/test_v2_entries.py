@@ -32,7 +32,7 @@ def prompt_entry(id: int = 1, text: str = "hello", run: str = RUN) -> Entry:
     return entry(prompt(id, "s", text), Peer.CLIENT, run=run)
 
 
-def accepted(id: int = 1) -> Entry:
+def accept_prompt(id: int = 1) -> Entry:
     return entry(result(id, {"messageId": f"u{id}"}), of="session/prompt")
 
 
@@ -52,15 +52,15 @@ def chunk(said: str, id: str = "a", kind: str = "agent_message_chunk") -> Entry:
     return update_entry(kind, messageId=id, content=text(said))
 
 
-def whole(*said: str, id: str = "a", kind: str = "agent_message") -> Entry:
+def whole_message(*said: str, id: str = "a", kind: str = "agent_message") -> Entry:
     return update_entry(kind, messageId=id, content=[text(each) for each in said])
 
 
-def data(said: bytes) -> str:
+def encode_base64(said: bytes) -> str:
     return base64.b64encode(said).decode()
 
 
-def retold(*entries: Entry, at_once: bool = False) -> list[Entry]:
+def retell(*entries: Entry, at_once: bool = False) -> list[Entry]:
     retelling = V2AsV1(at_once=at_once)
     return [out for one in entries for out in retelling.add(one)] + retelling.end()
 
@@ -77,7 +77,7 @@ def words(entries: list[Entry]) -> list[str]:
 
 
 def turn(*entries: Entry, **idle: Any) -> list[Entry]:
-    return retold(prompt_entry(), state("running"), accepted(), *entries, state("idle", **idle))
+    return retell(prompt_entry(), state("running"), accept_prompt(), *entries, state("idle", **idle))
 
 
 def test_a_turn_ends_with_idle_and_not_with_the_answer_that_accepts_the_prompt() -> None:
@@ -94,22 +94,28 @@ def test_a_turn_that_ends_with_an_error_has_failed() -> None:
 
 def test_a_refused_prompt_has_failed() -> None:
     refused = entry(error(1, -32000, "log in"), of="session/prompt")
-    assert retold(prompt_entry(), refused)[-1] == refused
+    assert retell(prompt_entry(), refused)[-1] == refused
 
 
 def test_repeated_idle_and_idle_before_the_prompt_is_accepted_end_no_turn() -> None:
-    out = retold(prompt_entry(), state("idle"), accepted(), state("running"), state("idle"), state("idle"))
+    out = retell(prompt_entry(), state("idle"), accept_prompt(), state("running"), state("idle"), state("idle"))
     assert [one.of for one in out] == [None, "session/prompt"]
 
 
 def test_a_turn_that_ends_before_its_prompt_is_accepted_ends_then() -> None:
-    out = retold(prompt_entry(), state("running"), chunk("Done."), state("idle"), accepted())
+    out = retell(prompt_entry(), state("running"), chunk("Done."), state("idle"), accept_prompt())
     assert [one.of for one in out] == [None, None, "session/prompt"]
 
 
 def test_one_idle_ends_the_turns_of_all_accepted_prompts() -> None:
-    out = retold(
-        prompt_entry(1), accepted(1), prompt_entry(2), accepted(2), prompt_entry(3), state("running"), state("idle")
+    out = retell(
+        prompt_entry(1),
+        accept_prompt(1),
+        prompt_entry(2),
+        accept_prompt(2),
+        prompt_entry(3),
+        state("running"),
+        state("idle"),
     )
     assert [one.value["id"] for one in out if one.of] == [1, 2]  # type: ignore[index]
 
@@ -120,19 +126,21 @@ def test_chunks_of_messages_that_interleave_are_joined_by_id() -> None:
 
 
 def test_a_whole_message_replaces_its_chunks_in_their_place() -> None:
-    out = turn(chunk("dratf", "a"), chunk("next", "b"), whole("draft", id="a"), chunk(" more", "a"))
+    out = turn(chunk("dratf", "a"), chunk("next", "b"), whole_message("draft", id="a"), chunk(" more", "a"))
     assert words(out) == ["draft more", "next"]
 
 
 def test_null_and_an_empty_array_clear_a_message_and_nothing_leaves_it() -> None:
     assert words(turn(chunk("gone"), update_entry("agent_message", messageId="a", content=None))) == []
-    assert words(turn(chunk("gone"), whole())) == []
+    assert words(turn(chunk("gone"), whole_message())) == []
     assert words(turn(chunk("stays"), update_entry("agent_message", messageId="a", _meta={"x": 1}))) == ["stays"]
 
 
 def test_messages_of_different_speakers_may_have_one_id() -> None:
     out = turn(
-        whole("hi", id="1", kind="user_message"), whole("hello", id="1"), whole("hm", id="1", kind="agent_thought")
+        whole_message("hi", id="1", kind="user_message"),
+        whole_message("hello", id="1"),
+        whole_message("hm", id="1", kind="agent_thought"),
     )
     assert [one["sessionUpdate"] for one in updates(out)] == [
         "user_message_chunk",
@@ -199,23 +207,23 @@ def test_a_permission_request_counts_as_an_update_of_its_call() -> None:
 
 
 def test_a_permission_request_about_a_command_has_the_requests_title() -> None:
-    [question] = retold(permission({"type": "command", "command": "make", "toolCallId": "c"}))
+    [question] = retell(permission({"type": "command", "command": "make", "toolCallId": "c"}))
     assert question.value["params"]["toolCall"] == {"toolCallId": "c", "title": "May I?"}  # type: ignore[index]
 
 
 def test_a_call_shows_the_output_of_its_terminal_also_what_comes_later() -> None:
     shows = update_entry("tool_call_update", toolCallId="c", content=[{"type": "terminal", "terminalId": "x"}])
     begun = update_entry("terminal_update", terminalId="x", command="make")
-    out = turn(begun, shows, update_entry("terminal_output_chunk", terminalId="x", data=data(b"12 ")))
+    out = turn(begun, shows, update_entry("terminal_output_chunk", terminalId="x", data=encode_base64(b"12 ")))
     assert updates(out)[0]["content"] == [v2_updates.make_text_item("```\n$ make\n12 \n```")]
-    later = retold(
+    later = retell(
         prompt_entry(1),
-        accepted(1),
+        accept_prompt(1),
         begun,
         shows,
         state("idle"),
         prompt_entry(2),
-        update_entry("terminal_output_chunk", terminalId="x", data=data(b"passed\n")),
+        update_entry("terminal_output_chunk", terminalId="x", data=encode_base64(b"passed\n")),
         update_entry("terminal_update", terminalId="x", exitStatus={"exitCode": 0}),
     )
     first, last = updates(later)
@@ -225,8 +233,8 @@ def test_a_call_shows_the_output_of_its_terminal_also_what_comes_later() -> None
 
 def test_a_snapshot_of_a_terminals_output_replaces_it() -> None:
     shows = update_entry("tool_call_update", toolCallId="c", content=[{"type": "terminal", "terminalId": "x"}])
-    chunked = update_entry("terminal_output_chunk", terminalId="x", data=data(b"old"))
-    out = turn(shows, chunked, update_entry("terminal_update", terminalId="x", output={"data": data(b"new")}))
+    chunked = update_entry("terminal_output_chunk", terminalId="x", data=encode_base64(b"old"))
+    out = turn(shows, chunked, update_entry("terminal_update", terminalId="x", output={"data": encode_base64(b"new")}))
     assert updates(out)[0]["content"] == [v2_updates.make_text_item("```\nnew\n```")]
 
 
@@ -244,7 +252,7 @@ def test_a_patch_is_shown_as_text_and_changes_without_one_are_listed() -> None:
 def test_plans_are_told_by_id_in_their_last_state() -> None:
     def plan(id: str, *steps: str) -> Entry:
         return update_entry(
-            "plan_update", plan={"type": "items", "planId": id, "entries": [{"content": each} for each in steps]}
+            "plan_update", plan={"type": "items", "planId": id, "entries": [{"content": step} for step in steps]}
         )
 
     out = turn(
@@ -268,25 +276,31 @@ def test_kinds_that_nobody_knows_and_state_pass_as_they_are() -> None:
 def test_entries_of_version_1_pass_as_they_are() -> None:
     first = [entry(prompt(1, "s"), Peer.CLIENT, version=1), entry(update("s", "agent_message"), version=1)]
     first += [entry(result(1, {"stopReason": "end_turn"}), of="session/prompt", version=1), note("closed")]
-    assert retold(*first) == first
-    assert retold(chunk("second"), *first)[1:] == first
+    assert retell(*first) == first
+    assert retell(chunk("second"), *first)[1:] == first
 
 
 def test_told_at_once_a_whole_message_adds_only_its_new_words() -> None:
-    out = retold(prompt_entry(), chunk("All "), whole("All good"), chunk("."), at_once=True)
+    out = retell(prompt_entry(), chunk("All "), whole_message("All good"), chunk("."), at_once=True)
     assert words(out) == ["All ", "good", "."]
 
 
 def test_told_at_once_other_words_begin_a_new_message() -> None:
-    out = retold(prompt_entry(), chunk("dratf"), whole("draft"), at_once=True)
+    out = retell(prompt_entry(), chunk("dratf"), whole_message("draft"), at_once=True)
     first, last = updates(out)
     assert (first["messageId"], first["content"]["text"]) == ("a", "dratf")
     assert ("messageId" in last, last["content"]["text"]) == (False, "draft")
 
 
 def test_a_prompt_during_a_turn_repeats_no_words() -> None:
-    out = retold(
-        prompt_entry(1), accepted(1), chunk("one "), prompt_entry(2), accepted(2), whole("one two"), state("idle")
+    out = retell(
+        prompt_entry(1),
+        accept_prompt(1),
+        chunk("one "),
+        prompt_entry(2),
+        accept_prompt(2),
+        whole_message("one two"),
+        state("idle"),
     )
     assert words(out) == ["one ", "two"]
 
@@ -300,5 +314,5 @@ NAMES = ["content", "messageId", "toolCallId", "terminalId", "plan", "planId", "
 def test_whatever_an_agent_sends_is_read(said: list[tuple[str, dict[str, Any]]]) -> None:
     entries = [update_entry(kind, **members) for kind, members in said]
     for at_once in (False, True):
-        retold(prompt_entry(), accepted(), *entries, at_once=at_once)
+        retell(prompt_entry(), accept_prompt(), *entries, at_once=at_once)
     v2_updates.all_as_v1([one.value["params"]["update"] for one in entries])  # type: ignore[index]

@@ -17,14 +17,14 @@ def test_messages_and_tool_calls_have_attachments() -> None:
     blob = {"type": "resource", "resource": {"uri": "file:///a.pdf", "blob": DATA, "mimeType": "application/pdf"}}
     text = {"type": "text", "text": "x"}
     said = SpokenMessage("user", [text, IMAGE, blob, {"type": "audio", "data": DATA}])
-    assert [(one.kind, one.mime) for one in attachments.find_attachments(said)] == [
+    assert [(attachment.kind, attachment.mime) for attachment in attachments.find_attachments(said)] == [
         ("image", "image/png"),
         ("resource", "application/pdf"),
         ("audio", "of no known type"),
     ]
     content = [{"type": "content", "content": IMAGE}, {"type": "diff", "path": "/a"}, "odd", {"type": "content"}]
     call = ToolCall("1", {"content": content}, is_new=True)
-    assert [one.decode() for one in attachments.find_attachments(call)] == [b"\x89PNG1234"]
+    assert [attachment.decode() for attachment in attachments.find_attachments(call)] == [b"\x89PNG1234"]
     assert list(attachments.find_attachments(Plan([]))) == []
 
 

@@ -72,17 +72,17 @@ Note: This turn has no end: it is still running, or its process ended.
 """
 
 
-def rendered(parts: list[Part], *, full: bool = False) -> str:
+def render(parts: list[Part], *, full: bool = False) -> str:
     look = PassagePrinter()
     return "".join(text for passage in make_passages(parts, full=full) for text in look.print(passage))
 
 
 def test_a_conversation_is_in_order_with_its_markdown_unchanged() -> None:
-    assert rendered(make_all_parts()) == "\n" + PLAIN
+    assert render(make_all_parts()) == "\n" + PLAIN
 
 
 def test_full_shows_all_content_of_tool_calls() -> None:
-    text = rendered(make_all_parts(), full=True)
+    text = render(make_all_parts(), full=True)
     for part in (
         "Tool: Read auth.py [completed]\n  [at /p/a:3]\n",
         '[failed]\n  input:\n    {\n      "command": "grep"\n    }\n    red\n    line\n\nTool: Edit',
@@ -95,11 +95,11 @@ def test_full_shows_all_content_of_tool_calls() -> None:
 def test_only_full_shows_a_long_change_to_its_end() -> None:
     diff = {"type": "diff", "path": "/a", "newText": "".join(f"{number}\n" for number in range(1000))}
     call = ToolCall("1", {"title": "Write", "content": [diff]}, True)
-    short = rendered([call])
+    short = render([call])
     assert "+78\n" in short
     assert "+79\n" not in short
     assert short.endswith("... 921 more rows: --full\n")
-    assert rendered([call], full=True).endswith("+998\n  +999\n")
+    assert render([call], full=True).endswith("+998\n  +999\n")
 
 
 def message_parts(speaker: Speaker, *texts: str, id: str = "m") -> list[Part]:
@@ -107,29 +107,29 @@ def message_parts(speaker: Speaker, *texts: str, id: str = "m") -> list[Part]:
 
 
 def test_the_chunks_of_a_message_are_one_message() -> None:
-    assert rendered(message_parts("agent", "one ", "two", "\n\nthree")) == "\nAgent:\n  one two\n\n  three\n"
+    assert render(message_parts("agent", "one ", "two", "\n\nthree")) == "\nAgent:\n  one two\n\n  three\n"
     assert (
-        rendered(message_parts("agent", "one") + message_parts("agent", "two", id="n"))
+        render(message_parts("agent", "one") + message_parts("agent", "two", id="n"))
         == "\nAgent:\n  one\n\nAgent:\n  two\n"
     )
     assert (
-        rendered(message_parts("thought", "one") + message_parts("agent", "two"))
+        render(message_parts("thought", "one") + message_parts("agent", "two"))
         == "\nThought:\n  one\n\nAgent:\n  two\n"
     )
 
 
 def test_attachments_have_lines_of_their_own() -> None:
-    assert rendered(message_parts("user", "<context>", "look at ", "it")) == "\nUser:\n  <context>\n  look at it\n"
+    assert render(message_parts("user", "<context>", "look at ", "it")) == "\nUser:\n  <context>\n  look at it\n"
     link: list[Part] = [SpokenMessage("user", [{"type": "resource_link", "name": "a.py"}], "m")]
     assert (
-        rendered(message_parts("user", "see") + link + message_parts("user", "now"))
+        render(message_parts("user", "see") + link + message_parts("user", "now"))
         == "\nUser:\n  see\n  [link: a.py]\n  now\n"
     )
 
 
 def test_a_message_cannot_imitate_another_speaker() -> None:
     said = SpokenMessage("agent", [{"type": "text", "text": "a\n\nUser:\n  b\rError: c\u2028Note: d"}])
-    lines = rendered([TurnBegin(1, AT, is_prompted=True), said]).splitlines()
+    lines = render([TurnBegin(1, AT, is_prompted=True), said]).splitlines()
     assert [line for line in lines if line and not line.startswith(" ")] == [f"--- Turn 1, {AT} ---", "Agent:"]
 
 
@@ -143,5 +143,5 @@ def test_tool_calls_with_odd_fields_are_shown() -> None:
         "rawOutput": [],
     }
     for full in (False, True):
-        assert rendered([ToolCall("id", odd, True), TurnEnd(None, None)], full=full).startswith("\nTool: id\n")
-    assert rendered([ToolCall("1", {"content": "text"}, True), ToolCall("", {}, False)]) == "\nTool: 1\nTool, later: \n"
+        assert render([ToolCall("id", odd, True), TurnEnd(None, None)], full=full).startswith("\nTool: id\n")
+    assert render([ToolCall("1", {"content": "text"}, True), ToolCall("", {}, False)]) == "\nTool: 1\nTool, later: \n"

@@ -174,13 +174,13 @@ def test_paths_in_the_directory_are_relative_and_stand_once() -> None:
     assert shown.split() == ["✓", "Edit", "src/a.py", "+new", "src/b.py", "+new", "/home/me/projects/c.py", "+new"]
 
 
-def rendered(parts: list[Part], width: int = 80, *, colours: bool = True, full: bool = False) -> str:
+def render(parts: list[Part], width: int = 80, *, colours: bool = True, full: bool = False) -> str:
     look = RichPrinter(width, colours=colours)
     return "".join(text for passage in make_passages(parts, full=full) for text in look.print(passage))
 
 
-def plain(parts: list[Part], width: int = 80, *, full: bool = False) -> str:
-    return STYLE.sub("", rendered(parts, width, full=full))
+def render_plain(parts: list[Part], width: int = 80, *, full: bool = False) -> str:
+    return STYLE.sub("", render(parts, width, full=full))
 
 
 def agent_message(text: str) -> list[Part]:
@@ -188,17 +188,17 @@ def agent_message(text: str) -> list[Part]:
 
 
 def test_a_conversation_is_rendered_in_the_width_of_the_terminal() -> None:
-    assert rendered(make_all_parts(), 80) == "\n" + WIDE
-    assert rendered(make_all_parts(), 40, colours=False) == "\n" + NARROW
+    assert render(make_all_parts(), 80) == "\n" + WIDE
+    assert render(make_all_parts(), 40, colours=False) == "\n" + NARROW
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    assert max(map(len, plain(make_all_parts(), width).splitlines())) <= width
+    assert max(map(len, render_plain(make_all_parts(), width).splitlines())) <= width
 
 
 def test_full_does_not_wrap_the_output_of_programs() -> None:
-    assert f"    {'x' * 300}\n" in plain([ToolCall("1", {"rawOutput": "x" * 300}, True)], 40, full=True)
+    assert f"    {'x' * 300}\n" in render_plain([ToolCall("1", {"rawOutput": "x" * 300}, True)], 40, full=True)
 
 
 @pytest.mark.parametrize(
@@ -213,14 +213,14 @@ def test_full_does_not_wrap_the_output_of_programs() -> None:
     ],
 )
 def test_markdown_keeps_every_character_of_the_text(markdown: str, seen: str) -> None:
-    assert plain(agent_message(markdown)) == f"\nAgent\n  {seen}\n"
+    assert render_plain(agent_message(markdown)) == f"\nAgent\n  {seen}\n"
 
 
 def test_a_table_keeps_every_word_of_its_cells() -> None:
     words = "a-command-with-a-name-longer-than-a-column"
     markdown = f"|name|what it does|\n|-|-|\n|`{words}`|it waits for the other side|\n"
     for width in (30, 40, 60):
-        lines = plain(agent_message(markdown), width).splitlines()
+        lines = render_plain(agent_message(markdown), width).splitlines()
         assert max(map(len, lines)) <= width
         assert words in "".join(re.split(" {2,}", line.strip())[0] for line in lines)
 
@@ -228,20 +228,22 @@ def test_a_table_keeps_every_word_of_its_cells() -> None:
 def test_a_table_with_too_many_columns_becomes_lines() -> None:
     rows = [[f"heading{number}" for number in range(9)], ["-"] * 9, [f"value{number}" for number in range(9)]]
     markdown = "".join(f"|{'|'.join(row)}|\n" for row in rows)
-    assert "".join(f"  heading{number}: value{number}\n" for number in range(9)) in plain(agent_message(markdown), 60)
-    assert " heading7  heading8" in plain(agent_message(markdown), 120)
+    assert "".join(f"  heading{number}: value{number}\n" for number in range(9)) in render_plain(
+        agent_message(markdown), 60
+    )
+    assert " heading7  heading8" in render_plain(agent_message(markdown), 120)
 
 
 def test_one_empty_line_is_around_code_and_tables() -> None:
     narrow = f"|{'wide|' * 9}\n|{'-|' * 9}\n|{'cell|' * 9}\n"
     blocks = ["Before.", "```sh\nls\n```", "|a|b|\n|-|-|\n|1|2|", "- one\n- two", "    indented", narrow, "After."]
     for width in (60, 120):
-        assert "\n\n\n" not in plain(agent_message("\n\n".join(blocks)), width)
+        assert "\n\n\n" not in render_plain(agent_message("\n\n".join(blocks)), width)
 
 
 def test_a_prompt_keeps_its_lines() -> None:
     parts: list[Part] = [SpokenMessage("user", [{"type": "text", "text": "# a\n  b *c*\n[red]d"}])]
-    assert plain(parts) == "\nUser\n  # a\n    b *c*\n  [red]d\n"
+    assert render_plain(parts) == "\nUser\n  # a\n    b *c*\n  [red]d\n"
 
 
 CONTROLS = [*map(chr, [*range(9), *range(11, 32), *range(127, 160)])]
@@ -263,7 +265,7 @@ def test_control_sequences_are_removed_everywhere(speaker: str, width: int) -> N
         SpokenMessage("thought", [{"type": "text", "text": markdown}]),
         ToolCall(bad, {"title": bad, "status": bad, "content": [diff], "rawInput": {bad: bad}, "rawOutput": bad}, True),
     ]
-    text = plain(
+    text = render_plain(
         [part for part in parts if not isinstance(part, SpokenMessage) or part.speaker == speaker], width, full=True
     )
     assert not set(CONTROLS) & set(text)
@@ -286,7 +288,7 @@ def test_a_long_message_is_rendered_in_pieces_with_its_code_whole() -> None:
 
 def test_text_that_is_not_prose_is_shown_unchanged() -> None:
     text = "[" * 100_000
-    assert plain(agent_message(text)) == f"\nAgent\n  {text}\n"
+    assert render_plain(agent_message(text)) == f"\nAgent\n  {text}\n"
 
 
 SIGNS = ["#", ">", "-", "1.", "```", "~~~", "`", "*", "**", "_", "~~", "[", "](", ")", "![", "|", "---", "===", "\\"]
@@ -312,4 +314,4 @@ PIECES = [*SIGNS, *WORDS, *SPACES * 2]
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(PIECES)).map("".join), st.sampled_from([1, 2, 7, 40]))
 def test_any_markdown_can_be_shown_at_any_width(text: str, width: int) -> None:
-    assert not set(CONTROLS) & set(plain(agent_message(text), width))
+    assert not set(CONTROLS) & set(render_plain(agent_message(text), width))

@@ -48,7 +48,7 @@ ROWS = [ROW, OTHER, WIDE, NO_TITLE]
 IDS = {"0198c5de-1111-7000": "0198c5de", "ses_4f3a2b1c": "ses_4f3a2", "漢字-1": "漢字-1", "abc": "abc"}
 
 
-def drawn(width: int, *some: ListedSession, colours: bool = False) -> list[str]:
+def draw_table(width: int, *some: ListedSession, colours: bool = False) -> list[str]:
     look = ListLook(width, colours, NOW, "/home/me")
     table = session_table.make_table(some or ROWS, IDS, look)
     return [table.format_heading(), *table.format_rows(some or ROWS, IDS)]
@@ -62,7 +62,7 @@ def cells(text: str) -> int:
 
 
 def test_a_wide_terminal_gets_every_column() -> None:
-    assert drawn(100) == [
+    assert draw_table(100) == [
         "ID         TITLE                                       AGENT             DIRECTORY     WHEN    TURNS",
         "0198c5de   Fix the login                               claude-agent-acp  …/acp-proxy   2h         12",
         "ses_4f3a2  Why does the index of the store forget wh…  opencode          …/project     18 Nov      3",
@@ -76,23 +76,23 @@ def test_a_list_with_what_sessions_used_has_the_same_columns_and_more() -> None:
         table = session_table.make_table(ROWS, IDS, ListLook(width, False, NOW, "/home/me"), {})
         heading = ["ID", "TITLE", "AGENT", "DIRECTORY", "WHEN", "TURNS", "TOKENS", "COST", "SIZE"]
         assert table.format_heading().split() == heading
-        assert all(cells(each) <= width for each in table.format_rows(ROWS, IDS, {}))
+        assert all(cells(row) <= width for row in table.format_rows(ROWS, IDS, {}))
 
 
 @pytest.mark.parametrize("width", [100, 120])
 def test_the_columns_are_the_same_whatever_the_rows_have(width: int) -> None:
     long = [replace(OTHER, title="t" * 200, cwd="/" + "d" * 200, agent_folder=file_name("a" * 60))]
-    assert drawn(width, ROW)[0].split() == drawn(width)[0].split() == drawn(width, *long, ROW)[0].split()
+    assert draw_table(width, ROW)[0].split() == draw_table(width)[0].split() == draw_table(width, *long, ROW)[0].split()
 
 
 def test_pinned_sessions_and_copies_are_marked() -> None:
-    assert "  pinned · Fix the login  " in drawn(100, replace(ROW, is_pinned=True))[1]
-    assert "  copy · Fix the login  " in drawn(100, replace(ROW, session_id=proxy_ids.make_id("other", "s1")))[1]
+    assert "  pinned · Fix the login  " in draw_table(100, replace(ROW, is_pinned=True))[1]
+    assert "  copy · Fix the login  " in draw_table(100, replace(ROW, session_id=proxy_ids.make_id("other", "s1")))[1]
 
 
 def test_an_agent_is_shown_whole_before_other_columns_grow() -> None:
     row = replace(ROW, agent_folder=file_name("acp-proxy-demo-agent"), title="t" * 32, cwd="/tmp/" + "directory/" * 9)
-    assert "  acp-proxy-demo-agent  " in drawn(100, row)[1]
+    assert "  acp-proxy-demo-agent  " in draw_table(100, row)[1]
 
 
 def test_an_unknown_use_is_a_dash() -> None:
@@ -110,12 +110,12 @@ def test_an_unknown_use_is_a_dash() -> None:
 )
 def test_a_directory_is_cut_only_where_there_is_no_room_and_before_a_whole_name(cwd: str, cut: str) -> None:
     row = replace(ROW, cwd=cwd)
-    assert f"  {row.cwd}  " in drawn(132, row)[1]
-    assert f"  {cut} " in drawn(82, row)[1]
+    assert f"  {row.cwd}  " in draw_table(132, row)[1]
+    assert f"  {cut} " in draw_table(82, row)[1]
 
 
 def test_a_usual_terminal_gets_the_columns_that_fit() -> None:
-    assert drawn(80, ROW, replace(OTHER, agent_folder=ROW.agent_folder)) == [
+    assert draw_table(80, ROW, replace(OTHER, agent_folder=ROW.agent_folder)) == [
         "ID         TITLE                                            DIRECTORY     WHEN",
         "0198c5de   Fix the login                                    …/acp-proxy   2h",
         "ses_4f3a2  Why does the index of the store forget what wa…  …/project     18 Nov",
@@ -123,7 +123,7 @@ def test_a_usual_terminal_gets_the_columns_that_fit() -> None:
 
 
 def test_sessions_of_several_agents_show_the_agent_rather_than_the_directory() -> None:
-    assert drawn(80) == [
+    assert draw_table(80) == [
         "ID         TITLE                                        AGENT             WHEN",
         "0198c5de   Fix the login                                claude-agent-acp  2h",
         "ses_4f3a2  Why does the index of the store forget wha…  opencode          18 Nov",
@@ -133,7 +133,7 @@ def test_sessions_of_several_agents_show_the_agent_rather_than_the_directory() -
 
 
 def test_a_narrow_terminal_gets_the_most_important_columns() -> None:
-    assert drawn(40) == [
+    assert draw_table(40) == [
         "ID         TITLE                  WHEN",
         "0198c5de   Fix the login          2h",
         "ses_4f3a2  Why does the index o…  18 Nov",
@@ -144,12 +144,12 @@ def test_a_narrow_terminal_gets_the_most_important_columns() -> None:
 
 @pytest.mark.parametrize("width", [*range(1, 130), 200, 500])
 def test_no_line_is_wider_than_the_terminal_and_columns_are_aligned(width: int) -> None:
-    lines = drawn(width)
-    assert all(0 < cells(one) <= width for one in lines)
+    lines = draw_table(width)
+    assert all(0 < cells(line) <= width for line in lines)
     for heading in ("TITLE", "AGENT", "DIRECTORY", "WHEN"):
         if f"  {heading}" in lines[0]:
             at = lines[0].index(heading)
-            assert {before(one, at) for one in lines if cells(one) > at} == {" "}
+            assert {before(line, at) for line in lines if cells(line) > at} == {" "}
 
 
 def before(text: str, at: int) -> str:
@@ -158,14 +158,14 @@ def before(text: str, at: int) -> str:
 
 
 def test_wide_characters_are_measured_as_terminals_do() -> None:
-    [_, one] = drawn(200, WIDE)
+    [_, one] = draw_table(200, WIDE)
     assert "日本語のタイトルは二倍の幅 👨👩👧 ❤ 🇩🇪 👍 e\u0301" in one
 
 
 def test_a_running_session_is_marked_where_its_time_would_be() -> None:
     running = replace(ROW, is_running=True)
-    assert "…/acp-proxy   running  " in drawn(105, running, OTHER)[1]
-    assert drawn(40, running)[1].endswith("  running")
+    assert "…/acp-proxy   running  " in draw_table(105, running, OTHER)[1]
+    assert draw_table(40, running)[1].endswith("  running")
     assert session_lines.format_tab_separated(running).split("\t")[-1] == "running"
     assert session_lines.format_short_lines([running], IDS)[0].endswith("Fix the login (running)")
 
@@ -179,7 +179,7 @@ def test_longer_ids_in_later_rows_are_not_cut() -> None:
 
 
 def test_colours_do_not_change_the_text() -> None:
-    plain, coloured = drawn(80), drawn(80, colours=True)
+    plain, coloured = draw_table(80), draw_table(80, colours=True)
     assert plain != coloured
     assert [re.sub(r"\x1b\[[0-9]*m", "", one).rstrip() for one in coloured] == plain
 
@@ -245,4 +245,4 @@ def test_an_id_that_begins_with_another_makes_room_only_in_its_own_row() -> None
 
 def test_titles_are_shown_without_marks_of_markdown() -> None:
     marked = replace(ROW, title="## Fix **the** `login`")
-    assert "  Fix the login  " in drawn(120, marked)[1]
+    assert "  Fix the login  " in draw_table(120, marked)[1]

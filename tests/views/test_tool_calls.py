@@ -44,12 +44,12 @@ def test_each_place_is_shown_once() -> None:
 def test_the_input_of_a_call_precedes_its_content() -> None:
     diff = {"type": "diff", "path": "/a", "oldText": None, "newText": "x\n"}
     image = {"type": "content", "content": {"type": "image"}}
-    found = tool_calls.list_parts(
+    parts = tool_calls.list_parts(
         call(
             rawInput={"q": 1}, rawOutput={"never": "shown"}, content=[text("done"), text("```\ncode\n```"), diff, image]
         )
     )
-    assert found == [
+    assert parts == [
         Raw("input", '{\n  "q": 1\n}', "json"),
         Raw("output", "done", ""),
         Block({"type": "text", "text": "```\ncode\n```"}),
@@ -75,8 +75,8 @@ def test_a_command_that_is_the_title_is_not_repeated() -> None:
     ],
 )
 def test_an_input_that_only_names_the_file_is_left_out(given: dict[str, object], is_told: bool) -> None:
-    found = tool_calls.list_parts(call(title="Read b.py", locations=[{"path": "/p/a.py"}], rawInput=given))
-    assert (found == []) == is_told
+    parts = tool_calls.list_parts(call(title="Read b.py", locations=[{"path": "/p/a.py"}], rawInput=given))
+    assert (parts == []) == is_told
 
 
 def test_commands_and_outputs_of_common_agents_are_recognised() -> None:

@@ -67,9 +67,9 @@ def _killed(scale: Scale) -> Outcome:
             _done(command, disk)
         died += disk.hit_count > 0
         said = f"killed before call {first} of {way}: "
-        found = compressible.read_content(path)
-        if found not in (before, before + transcript_lines.agent_chunk("more")):
-            trouble.append(f"{said}{len(found)} bytes of {len(before)}")
+        content = compressible.read_content(path)
+        if content not in (before, before + transcript_lines.agent_chunk("more")):
+            trouble.append(f"{said}{len(content)} bytes of {len(before)}")
         if bad := [
             finding.kind for finding in verify_store(store) if finding.is_damage and not _is_index(finding.path)
         ]:
@@ -129,7 +129,7 @@ def _in_that_moment(scale: Scale) -> Outcome:
                     case _:
                         editor.request("session/delete", {"sessionId": session})
                         deleted.add(session)
-                        if left := [one.name for one in proxied.store.rglob("*") if _says(one, session)]:
+                        if left := [path.name for path in proxied.store.rglob("*") if _says(path, session)]:
                             trouble.append(f"deleted, and in {left}")
             editor.end()
         ended.set()
@@ -141,7 +141,7 @@ def _in_that_moment(scale: Scale) -> Outcome:
         for number, session in enumerate(sessions):
             if session in rows and rows[session].prompt_count != 1 + (number % 3 == 1):
                 trouble.append(f"{rows[session].prompt_count} prompts in {session}")
-        trouble += [f"{one.path.name}: {one.kind}" for one in verify_store(store) if one.is_damage]
+        trouble += [f"{finding.path.name}: {finding.kind}" for finding in verify_store(store) if finding.is_damage]
     finally:
         ended.set()
         proxied.close()
@@ -188,7 +188,7 @@ def _damaged(scale: Scale) -> Outcome:
         compressed_path(path).write_bytes(damaged)
         lacks = compressible.read_content(path) != whole  # some bits of a frame have no meaning
         if lacks and not any(
-            one.kind == "damaged compression" for one in verify_store(store, (compressible.AGENT, path.stem))
+            finding.kind == "damaged compression" for finding in verify_store(store, (compressible.AGENT, path.stem))
         ):
             trouble.append(f"{number}: nothing is named, byte {at}")
         transcript = store.open_to_append(

@@ -25,7 +25,7 @@ from tests.scripted.memory import Memory
 from torture import editor as editor_program
 from torture.outcome import Outcome, Scale
 from torture.processes import runs
-from torture.turns import Count, Turn, is_told, make_prompt, path_of, read_written, told_by_turn
+from torture.turns import Count, Turn, find_transcript, group_by_turn, is_replayed, make_prompt, read_transcript
 
 VICTIMS = {"proxy": (1,), "agent": (2,), "editor": (0,), "all": (0, 1, 2)}
 """Whom to kill, by depth in the process tree: the editor, its child, or that one's child."""
@@ -157,9 +157,9 @@ class KilledConversation:
     def _begin(self, editor: Editor) -> None:
         """A start after the last kill: it lists the session, and replays all of it."""
         editor.initialize()
-        listed = [session["sessionId"] for session in editor.sessions()]
+        session_ids = [session["sessionId"] for session in editor.sessions()]
         for session in self._listed:
-            assert listed.count(session) == 1, f"{session} is listed {listed.count(session)} times"
+            assert session_ids.count(session) == 1, f"{session} is listed {session_ids.count(session)} times"
         if self._session is None:
             self._session = editor.new_session()
             return
@@ -170,11 +170,11 @@ class KilledConversation:
             self._count.add(loads_that_a_busy_disk_kept_waiting=1)
             loaded = editor.load(self._session)
         assert "result" in loaded.answer, loaded.answer
-        told = told_by_turn(loaded.updates)
-        prompted = [turn for turn in self._turns if turn.prompted]
+        told = group_by_turn(loaded.updates)
+        prompted = [turn for turn in self._turns if turn.is_prompted]
         assert [said for said in told if said] == [turn.asked for turn in prompted], list(told)
         for turn in prompted:
-            assert is_told(turn, told[turn.asked]), f"{turn.asked}: a load does not tell what was received"
+            assert is_replayed(turn, told[turn.asked]), f"{turn.asked}: a load does not tell what was received"
         self._count.add(loads_after_it=1)
 
     def _hurry(self, editor: Editor) -> None:
@@ -229,17 +229,17 @@ class KilledConversation:
             return
         for mark, turn in self._under_way:
             self._count.add(checked=turn.take(lines[mark:]))
-        found = read_written(path_of(self._place / "store", self._session))
+        transcript = read_transcript(find_transcript(self._place / "store", self._session))
         for turn in self._turns:
-            self._compare(turn, found.updates[turn.asked], moment, may_lose=may_lose and turn is self._turns[-1])
-            turn.prompted = turn.prompted or turn.asked in found.prompts
+            self._compare(turn, transcript.updates[turn.asked], moment, may_lose=may_lose and turn is self._turns[-1])
+            turn.is_prompted = turn.is_prompted or turn.asked in transcript.prompts
         known = Memory(self._place / "memory").recall(self._session)
         for exchange in known.exchanges if known is not None else []:
-            if exchange.prompt not in found.prompts:
+            if exchange.prompt not in transcript.prompts:
                 self._lost(1, f"{moment}: the agent received {exchange.prompt}, which is not in the transcript")
-        if found.prompts != [turn.asked for turn in self._turns if turn.prompted]:
-            self._lost(1, f"{moment}: these prompts are in the transcript: {found.prompts}")
-        if found.prompts and self._session not in self._listed:
+        if transcript.prompts != [turn.asked for turn in self._turns if turn.is_prompted]:
+            self._lost(1, f"{moment}: these prompts are in the transcript: {transcript.prompts}")
+        if transcript.prompts and self._session not in self._listed:
             self._listed.append(self._session)
 
     def _compare(self, turn: Turn, kept: list[bytes], moment: str, *, may_lose: bool) -> None:

@@ -55,7 +55,7 @@ class Count:
 
 def run(scale: Scale) -> Iterator[Outcome]:
     chance = scale.chance("texts")
-    files = damaged.samples() | {f"generated {n}": damaged.generated(chance, n + 1) for n in range(scale.of(12, 2))}
+    files = damaged.read_samples() | {f"generated {n}": damaged.generate(chance, n + 1) for n in range(scale.of(12, 2))}
     with no_waiting_for_the_disk():
         for fault, accidents in ACCIDENTS.items():
             yield mutated(scale, fault, accidents, files)
@@ -93,7 +93,7 @@ def cut_anywhere(data: bytes, chance: random.Random, scale: Scale) -> Iterator[D
 
 def bits(data: bytes, chance: random.Random, scale: Scale) -> Iterator[Damaged]:
     """Flip bits in every byte of the header and of one line, and elsewhere."""
-    lines = [at for at, _ in damaged.intact(data)] or [0]
+    lines = [at for at, _ in damaged.list_intact(data)] or [0]
     start = chance.choice(lines)
     every = [*range(min(len(data), 260)), *range(start, min(len(data), start + 260))]
     anywhere = [chance.randrange(len(data)) for _ in range(scale.of(200, 1))]
@@ -102,19 +102,19 @@ def bits(data: bytes, chance: random.Random, scale: Scale) -> Iterator[Damaged]:
         newlines, min(len(newlines), scale.of(50, 1))
     )
     for at in [*chosen, *anywhere]:
-        yield damaged.flipped(data, at, chance.randrange(8))
+        yield damaged.flip_bit(data, at, chance.randrange(8))
 
 
 def blocks(data: bytes, chance: random.Random, scale: Scale) -> Iterator[Damaged]:
     for _ in range(scale.of(120, 1)):
-        yield damaged.nul(data, chance.randrange(len(data)), chance.choice((1, 7, 512, 4096)))
+        yield damaged.overwrite_with_nul(data, chance.randrange(len(data)), chance.choice((1, 7, 512, 4096)))
 
 
 def order(data: bytes, chance: random.Random, scale: Scale) -> Iterator[Damaged]:
     if data.count(b"\n") > 2:
         for _ in range(scale.of(40, 1)):
-            yield damaged.swapped(data, chance)
-            yield damaged.doubled(data, chance)
+            yield damaged.swap_lines(data, chance)
+            yield damaged.double_line(data, chance)
 
 
 def foreign(data: bytes, chance: random.Random, scale: Scale) -> Iterator[Damaged]:
@@ -123,14 +123,14 @@ def foreign(data: bytes, chance: random.Random, scale: Scale) -> Iterator[Damage
         new = chance.choice(
             (chance.randbytes(chance.randrange(1, 300)), b"npm WARN deprecated\n", b"\0" * 64, b"{", b"\n")
         )
-        yield damaged.put_in(data, chance.randrange(len(data)), new)
+        yield damaged.insert_bytes(data, chance.randrange(len(data)), new)
 
 
 def twice(data: bytes, chance: random.Random, scale: Scale) -> Iterator[Damaged]:
     """Repeat a tail of the file, as if two copies were joined."""
-    for at, _ in damaged.intact(data)[1:][: scale.of(20, 1)]:
+    for at, _ in damaged.list_intact(data)[1:][: scale.of(20, 1)]:
         whole = data if data.endswith(b"\n") else data + b"\n"
-        yield damaged.moved(data, [whole, data[at:]], f"again from {at}")
+        yield damaged.reorder(data, [whole, data[at:]], f"again from {at}")
 
 
 ACCIDENTS: dict[str, Accidents] = {
@@ -146,15 +146,15 @@ ACCIDENTS: dict[str, Accidents] = {
 def mutated(scale: Scale, fault: str, accidents: Accidents, texts: dict[str, bytes]) -> Outcome:
     count, number = Count(), itertools.count()
     for name, data in texts.items():
-        for one in accidents(data, scale.chance(fault, name), scale):
+        for accident in accidents(data, scale.chance(fault, name), scale):
             if count.tried % _PER_STORE == 0:
                 store = WholeStore(scale.place / f"store-{next(_stores)}")
             try:
                 # Nobody else writes here: for the rest of a torn line, an appender need not wait.
                 with patch.object(appender, "_PAUSE_SECONDS", 0):
-                    examine(store, f"a{next(number)}", damaged.leave_out_quotable(one), count)
+                    examine(store, f"a{next(number)}", damaged.leave_out_quotable(accident), count)
             except Exception as problem:  # noqa: BLE001 - whatever it is, it must not happen
-                count.trouble.append(f"{name}: {one.how}: {type(problem).__name__}: {problem}")
+                count.trouble.append(f"{name}: {accident.how}: {type(problem).__name__}: {problem}")
             count.tried += 1
     return count.outcome(fault)
 
@@ -191,7 +191,7 @@ def examine(store: WholeStore, agent: str, one: Damaged, count: Count) -> None:
     path.write_bytes(one.data)
     os.utime(path, OLD)
     store.mark(agent, SESSION)
-    listed = [row.session_id for row in store.list_page(agent, None, None, "").rows]
+    session_ids = [row.session_id for row in store.list_page(agent, None, None, "").rows]
     findings = list(verify_store(store, (agent, NAME)))
     stretches = [finding.stretch for finding in findings if finding.stretch is not None]
     if findings and findings[0].kind == NEWER:  # the damaged bit is the one that says so
@@ -200,7 +200,7 @@ def examine(store: WholeStore, agent: str, one: Damaged, count: Count) -> None:
     serve("at first", one.entries)
     has_place = any(b'"cwd":"/home/me/project"' in line for _, line in one.lines)
     if has_place and any(map(damaged.is_prompt, one.entries)):
-        check(listed == [SESSION], f"listed as {listed}")
+        check(session_ids == [SESSION], f"listed as {session_ids}")
 
     check(bool(stretches) or not one.has_damage, "damage is not named")
     count.named += bool(stretches)
@@ -289,9 +289,9 @@ def journals(scale: Scale) -> Outcome:
         lines = data.split(b"\n")[:-1]
         known = {session for session, line in zip(sessions, lines, strict=True) if line in new}
         for when in ("at first", "after the repair"):
-            found = store.read_deleted(agent)
+            deleted = store.read_deleted(agent)
             count.checked += len(known)
-            count.lost += len(known - found)
+            count.lost += len(known - deleted)
             if when == "at first":
                 store.delete(agent, "one more", soft=False)
                 known.add("one more")
@@ -456,9 +456,9 @@ def no_files(scale: Scale) -> Outcome:
             if not findings or any(finding.remedy == REPAIR for finding in findings):
                 count.trouble.append(f"{what} in the place of the {place}: {findings}")
             count.named += bool(findings)
-            listed = store.list_page(AGENT, None, None, "").rows
+            rows = store.list_page(AGENT, None, None, "").rows
             count.checked += 1
-            count.lost += "session-1" not in [row.session_id for row in listed]
+            count.lost += "session-1" not in [row.session_id for row in rows]
             store.read(AGENT, "session-1").close()
             with suppress(OSError):
                 store.read(AGENT, "session-0").close()

@@ -107,7 +107,7 @@ class Sessions:
     def search(self, word: bytes) -> list[str]:
         """The sessions in which the command line finds it."""
         found = _command(self, "sessions", "search", word.decode(), "--json")
-        return [one["sessionId"] for one in json.loads(found)] if found else []
+        return [load["sessionId"] for load in json.loads(found)] if found else []
 
     def close(self) -> None:
         self.proxied.close()
@@ -204,7 +204,7 @@ def _while_others_read(scale: Scale) -> Outcome:
             reader.execute("BEGIN")
             reader.execute("SELECT count(*) FROM transcripts").fetchall()
             editor.request("session/delete", {"sessionId": session})
-            if session in [one["sessionId"] for one in [*editor.sessions(), *other.sessions()]]:
+            if session in [row["sessionId"] for row in [*editor.sessions(), *other.sessions()]]:
                 trouble.append(f"{session} is listed")
             found = here.left(here.words[session])
             before += bool(found)
@@ -319,14 +319,14 @@ def _killed(scale: Scale) -> Outcome:
                     _command(here, "sessions", "delete", session, "--permanent", "--yes", "--force", env=disk.env)
                 died += disk.hit_count > 0
             store = WholeStore(here.store)
-            listed = {row.session_id for row in store.list_all()}
+            session_ids = {row.session_id for row in store.list_all()}
             left = here.left(here.words[session])
             deleted = any(session in store.read_deleted(agent) for agent in store.list_agents())
-            if deleted and (left or session in listed):
+            if deleted and (left or session in session_ids):
                 trouble.append(f"killed before call {first} ({way}): deleted, and {left or 'listed'}")
-            if not deleted and (session not in listed or len(left) < len(here.words[session])):
+            if not deleted and (session not in session_ids or len(left) < len(here.words[session])):
                 trouble.append(f"killed before call {first} ({way}): not deleted, and not whole")
-            if kept not in listed or not all(here.left([word]) for word in here.words[kept]):
+            if kept not in session_ids or not all(here.left([word]) for word in here.words[kept]):
                 trouble.append(f"killed before call {first} ({way}): another session is not whole")
             checked += 4
     finally:

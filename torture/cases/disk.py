@@ -26,7 +26,7 @@ from tests.posix import resource
 from torture import faults
 from torture.faults import Disk
 from torture.outcome import Outcome, Scale
-from torture.taped import TapedConversation
+from torture.taped_conversation import TapedConversation
 
 _ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT)
 _MOST_WAIT = 5.0
@@ -53,16 +53,16 @@ def run(scale: Scale) -> Iterator[Outcome]:
     parts: list[Callable[[Scale], Outcome | None]] = []
     if faults.are_available():
         faults.build_library(scale.place)
-        parts += [*_at_every_call(scale), _hanging]
+        parts += [*_list_parts(scale), _hang_calls]
     if sys.platform == "linux":
-        parts += [_size_limit, _without_permission]
-        parts += [] if scale.short else [_small_file_system]
-    parts += [_taken_away] if scale.short else [_taken_away, _locked_index]
+        parts += [_limit_size, _remove_permissions]
+        parts += [] if scale.short else [_fill_file_system]
+    parts += [_remove_store] if scale.short else [_remove_store, _lock_index]
     with ThreadPoolExecutor(scale.of(1, len(parts))) as at_once:  # mostly, a part waits until a store is tried again
         yield from (outcome for outcome in at_once.map(lambda part: part(scale), parts) if outcome is not None)
 
 
-def _place(scale: Scale, name: str) -> _Place:
+def _make_place(scale: Scale, name: str) -> _Place:
     base = scale.place / name
     base.mkdir()
     proxied = Proxied(base)
@@ -94,19 +94,19 @@ _KINDS: list[tuple[str, Callable[[Disk, int, int], AbstractContextManager[None]]
 ]
 
 
-def _at_every_call(scale: Scale) -> list[Callable[[Scale], Outcome]]:
+def _list_parts(scale: Scale) -> list[Callable[[Scale], Outcome]]:
     """Each kind of fault, in new sessions, and in revived ones."""
     return [
-        partial(_kind, number, renewed)
+        partial(_run_kind, number, renewed)
         for number in range(len(_KINDS))
         for renewed in (False, True)
         if not scale.short or (number, renewed) in ((0, False), (2, True))
     ]
 
 
-def _kind(number: int, renewed: bool, scale: Scale) -> Outcome:
+def _run_kind(number: int, renewed: bool, scale: Scale) -> Outcome:
     fault, arm = _KINDS[number]
-    place = _place(scale, f"calls-{number}-{renewed}")
+    place = _make_place(scale, f"calls-{number}-{renewed}")
     disk = place.disk
     assert disk is not None
     armed = [(error, at) for error in _ERRORS for at in range(1, scale.of(45, 25))]
@@ -114,14 +114,14 @@ def _kind(number: int, renewed: bool, scale: Scale) -> Outcome:
         armed = scale.chance(number, renewed).sample(armed, 5)
     if renewed:
         fault += ", after a delete"
-    return _sweep(fault, place, [partial(arm, disk, error, at) for error, at in armed], renewed=renewed)
+    return _try_faults(fault, place, [partial(arm, disk, error, at) for error, at in armed], renewed=renewed)
 
 
-def _sweep(
+def _try_faults(
     fault: str, place: _Place, armed: list[Callable[[], AbstractContextManager[None]]], *, renewed: bool
 ) -> Outcome:
     """A session for each call: it begins and continues under the fault, and is recorded after it."""
-    with _talking(place) as talk:
+    with _hold_conversation(place) as talk:
         happened = 0
         for arm in armed:
             if renewed:
@@ -133,17 +133,17 @@ def _sweep(
                     session = talk.open()
                 talk.prompt(session, "one")
                 talk.prompt(session, "two")
-                talk.look()
+                talk.list_sessions()
                 happened += place.disk is None or place.disk.hit_count > 0
-        return _settled(fault, talk, happened)
+        return _make_outcome(fault, talk, happened)
 
 
 # --- a store that hangs
 
 
-def _hanging(scale: Scale) -> Outcome:
+def _hang_calls(scale: Scale) -> Outcome:
     """Each call separately: the hang ends with the fault."""
-    place = _place(scale, "hanging")
+    place = _make_place(scale, "hanging")
     disk = place.disk
     assert disk is not None
     calls = [
@@ -160,7 +160,7 @@ def _hanging(scale: Scale) -> Outcome:
     ]
     if scale.short:
         calls = calls[1:2]
-    with _talking(place) as talk:
+    with _hold_conversation(place) as talk:
         happened = 0
         for call, files, at in calls:
             with disk.hangs(call, files, first=at):
@@ -168,19 +168,19 @@ def _hanging(scale: Scale) -> Outcome:
                 for text in ("one", "x" * WAITING_BYTES if at == 1 and not scale.short else "two", "three"):
                     talk.prompt(session, text)
                 happened += disk.hit_count > 0
-            left = talk.until_kept(session)
+            left = talk.prompt_until_recorded(session)
             if left:
                 return Outcome("hang", happened, 1, "sessions", lost=1, trouble=(f"{left} at {call} {files} {at}",))
-        return _settled("a call hangs", talk, happened)
+        return _make_outcome("a call hangs", talk, happened)
 
 
 # --- without a compiler
 
 
-def _size_limit(scale: Scale) -> Outcome:
+def _limit_size(scale: Scale) -> Outcome:
     """A limit at many sizes of a transcript: in the header, at each line, and within it."""
-    place = _place(scale, "limit")
-    with _talking(place) as talk:
+    place = _make_place(scale, "limit")
+    with _hold_conversation(place) as talk:
 
         @contextmanager
         def limit(size: int) -> Iterator[None]:
@@ -197,12 +197,12 @@ def _size_limit(scale: Scale) -> Outcome:
                 session = talk.open()
                 talk.prompt(session, "one")
                 talk.prompt(session, "two")
-        return _settled("file size limit (RLIMIT_FSIZE), every 10 bytes", talk, len(sizes))
+        return _make_outcome("file size limit (RLIMIT_FSIZE), every 10 bytes", talk, len(sizes))
 
 
-def _small_file_system(scale: Scale) -> Outcome | None:
+def _fill_file_system(scale: Scale) -> Outcome | None:
     """A file system that is filled to its last byte and emptied again; only where one can be mounted."""
-    place = _place(scale, "small")
+    place = _make_place(scale, "small")
     where = place.proxied.base / "mounted"
     where.mkdir()
     mounted = shutil.which("mount") and subprocess.run(
@@ -215,7 +215,7 @@ def _small_file_system(scale: Scale) -> Outcome | None:
     try:
         place.proxied.store = where / "store"
         place.disk = None
-        with _talking(place) as talk:
+        with _hold_conversation(place) as talk:
             filler, times = where / "filler", scale.of(30, 2)
             for _ in range(times):
                 session = talk.open()
@@ -224,18 +224,18 @@ def _small_file_system(scale: Scale) -> Outcome | None:
                     while file.write(bytes(4096)):
                         pass
                 talk.prompt(session, "two" * 3000)
-                talk.look()
+                talk.list_sessions()
                 talk.prompt(session, "three" * 3000)
                 filler.unlink()
-            return _settled("a file system is full for a while", talk, times)
+            return _make_outcome("a file system is full for a while", talk, times)
     finally:
         subprocess.run(["umount", "--lazy", str(where)], check=False)
 
 
-def _without_permission(scale: Scale) -> Outcome:
+def _remove_permissions(scale: Scale) -> Outcome:
     """Directories lose their modes in turn, and get them back; the proxy may do no more than its user, even as root."""
-    place = _place(scale, "permission")
-    with _talking(place, before=UNPRIVILEGED) as talk:
+    place = _make_place(scale, "permission")
+    with _hold_conversation(place, before=UNPRIVILEGED) as talk:
         first = talk.open()
         talk.prompt(first, "one")
         store = place.proxied.store
@@ -249,18 +249,18 @@ def _without_permission(scale: Scale) -> Outcome:
             session = talk.open()
             talk.prompt(session, "one")
             talk.prompt(first, "two")
-            talk.look()
+            talk.list_sessions()
             directory.chmod(0o700)
-        return _settled("a directory loses its permissions for a while", talk, len(faults))
+        return _make_outcome("a directory loses its permissions for a while", talk, len(faults))
 
 
-def _taken_away(scale: Scale) -> Outcome:
+def _remove_store(scale: Scale) -> Outcome:
     """The store, or a part of it, is removed or renamed; sessions begun or prompted later are recorded."""
-    place = _place(scale, "removed")
-    with _talking(place) as talk:
+    place = _make_place(scale, "removed")
+    with _hold_conversation(place) as talk:
         times = 0
         for _ in range(scale.of(10, 1)):
-            for remove in (_removed, _renamed):
+            for remove in (_remove_directory, _rename_directory):
                 for part in ("", "transcripts", "unindexed"):
                     session = talk.open()
                     talk.prompt(session, "before")
@@ -270,25 +270,25 @@ def _taken_away(scale: Scale) -> Outcome:
                     talk.prompt(session, "one")
                     talk.open()
                     talk.prompt(talk.sessions[-1], "two")
-                    talk.look()
+                    talk.list_sessions()
                     times += 1
-        return _settled("the store or one directory is removed or renamed", talk, times)
+        return _make_outcome("the store or one directory is removed or renamed", talk, times)
 
 
-def _removed(path: Path) -> None:
+def _remove_directory(path: Path) -> None:
     while path.exists():  # the proxy may be creating a file in it
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _renamed(path: Path) -> None:
+def _rename_directory(path: Path) -> None:
     number = sum(1 for _ in path.parent.glob(f"{path.name}-aside-*"))
     path.rename(path.with_name(f"{path.name}-aside-{number}"))
 
 
-def _locked_index(scale: Scale) -> Outcome:
+def _lock_index(scale: Scale) -> Outcome:
     """Another process holds the index's lock during the conversation."""
-    place = _place(scale, "locked")
-    with _talking(place) as talk:
+    place = _make_place(scale, "locked")
+    with _hold_conversation(place) as talk:
         session = talk.open()
         talk.prompt(session, "before")
         talk.editor.request("session/list", {})
@@ -304,14 +304,14 @@ def _locked_index(scale: Scale) -> Outcome:
                 talk.trouble.append(f"{len(found)} sessions are listed while the index is locked, not {times + 1}")
         database.execute("ROLLBACK")
         database.close()
-        return _settled("another process locks the index", talk, times)
+        return _make_outcome("another process locks the index", talk, times)
 
 
 # --- shared
 
 
 @contextmanager
-def _talking(place: _Place, before: tuple[str, ...] = ()) -> Iterator[TapedConversation]:
+def _hold_conversation(place: _Place, before: tuple[str, ...] = ()) -> Iterator[TapedConversation]:
     talk = TapedConversation(place.proxied, env=place.env, before=before)
     try:
         talk.initialize()
@@ -320,18 +320,18 @@ def _talking(place: _Place, before: tuple[str, ...] = ()) -> Iterator[TapedConve
         talk.editor.close()
 
 
-def _settled(fault: str, talk: TapedConversation, tried: int) -> Outcome:
+def _make_outcome(fault: str, talk: TapedConversation, tried: int) -> Outcome:
     """The fault is over: everything must be recorded from here on, and the rest must be as promised."""
     trouble = list(talk.trouble)
-    if left := talk.until_kept(*talk.sessions):
+    if left := talk.prompt_until_recorded(*talk.sessions):
         trouble.append(f"never recorded again: {left}")
     listing = talk.editor.request("session/list", {})
     if "_meta" in listing:
         trouble.append(f"the list says that nothing is recorded: {listing['_meta']}")
     if (status := talk.end()) != 0:
         trouble.append(f"the proxy ended with {status}")
-    found = talk.kept()
-    trouble += talk.wire() + found.trouble
+    found = talk.compare_transcripts()
+    trouble += talk.compare_wire() + found.trouble
     warnings = talk.warnings()
     if len(warnings) > 1 or (found.missing and not warnings and talk.must_warn):
         trouble.append(f"one warning, if anything is missing, and not {len(warnings)}: {warnings}")

@@ -59,7 +59,7 @@ def under_attack(group: list[Planned], scale: Scale, place: Path) -> list[Outcom
         outcomes = [attacked(sides, planned, scale, place) for planned in group]
     finally:
         left, warnings = sides.end()
-    trouble = [text for text in warnings if "internal error" in text or any(each.trouble for each in outcomes)]
+    trouble = [text for text in warnings if "internal error" in text or any(outcome.trouble for outcome in outcomes)]
     if touched(place) != before:
         trouble.append("something outside the store was touched")
     last = outcomes.pop()
@@ -73,9 +73,9 @@ def attacked(sides: BothSides, planned: Planned, scale: Scale, place: Path) -> O
     first = rest = 0.0
     try:
         sides.turn()
-        first = sides.cpu_of(lambda: planned.attack(sides, range(small)))
+        first = sides.measure_cpu(lambda: planned.attack(sides, range(small)))
         sides.turn()
-        rest = sides.cpu_of(lambda: planned.attack(sides, range(small, count)))
+        rest = sides.measure_cpu(lambda: planned.attack(sides, range(small, count)))
         sides.turn()
         if (
             not scale.short
@@ -83,10 +83,10 @@ def attacked(sides: BothSides, planned: Planned, scale: Scale, place: Path) -> O
             and rest > planned.growth * max(first, NOT_WORTH_MEASURING / GROWTH)
         ):
             trouble.append(f"{small:,} cost {first:.1f} s of CPU, {count - small:,} more cost {rest:.1f} s")
-        trouble += sides.looked_at_again()
+        trouble += sides.check_at_end()
     except (TimeoutError, AssertionError) as problem:
         trouble.append(f"{type(problem).__name__}: {problem}")
-    peak, most = sides.peak_bytes() // MB, max(planned.megabytes, SHARED_MB) if scale.short else planned.megabytes
+    peak, most = sides.read_peak_bytes() // MB, max(planned.megabytes, SHARED_MB) if scale.short else planned.megabytes
     if peak > most:
         trouble.append(f"it took {peak} MB, and {most} were expected at most")
     return Outcome(
@@ -151,15 +151,15 @@ def evil_texts() -> list[Any]:
 def unknown_sessions(sides: BothSides, numbers: range) -> None:
     for some in portions(numbers, FILES):
         sides.agent.write(b"".join(chunk(f"sub-agent-{number}", "a") for number in some))
-        sides.passed(sides.agent)
+        sides.wait_until_passed(sides.agent)
 
 
 def opened_sessions(sides: BothSides, numbers: range) -> None:
     for some in portions(numbers, FILES):
         sides.editor.write(b"".join(request(f"n{n}", "session/new", {"cwd": f"/w/{n}"}) for n in some))
-        sides.passed(sides.editor)
+        sides.wait_until_passed(sides.editor)
         sides.agent.write(b"".join(result(f"n{n}", {"sessionId": f"opened-{n}"}) for n in some))
-        sides.passed(sides.agent)
+        sides.wait_until_passed(sides.agent)
 
 
 def kinds_of_messages(sides: BothSides, numbers: range) -> None:
@@ -207,16 +207,16 @@ def terminals(sides: BothSides, numbers: range) -> None:
     for some in portions(numbers, 200):
         for n in some:
             sides.agent.write(request(f"c{n}", "terminal/create", {"sessionId": sides.session, "command": "x"}))
-        sides.passed(sides.agent)
+        sides.wait_until_passed(sides.agent)
         for n in some:
             sides.editor.write(result(f"c{n}", {"terminalId": f"t{n}"}))
-        sides.passed(sides.editor)
+        sides.wait_until_passed(sides.editor)
         for n in some:
             content = [{"type": "terminal", "terminalId": f"t{n}"}]
             body: Body = {"sessionUpdate": "tool_call", "toolCallId": f"t{n}", "title": "x", "content": content}
             asked = {"sessionId": sides.session, "terminalId": f"t{n}"}
             sides.agent.write(update(sides.session, body) + request(f"o{n}", "terminal/output", asked))
-        sides.passed(sides.agent)
+        sides.wait_until_passed(sides.agent)
         for n in some:
             sides.editor.write(result(f"o{n}", {"output": "x" * 1000, "truncated": False}))
 
@@ -232,7 +232,7 @@ def cursors(sides: BothSides, numbers: range) -> None:
         flipped = bytearray(good.encode())
         flipped[chance.randrange(len(flipped))] ^= 1 << chance.randrange(7)
         cursor = special[number] if number < len(special) else flipped.decode("latin-1")
-        answer = sides.asked("session/list", {"cursor": cursor})
+        answer = sides.ask("session/list", {"cursor": cursor})
         assert answer["error"]["code"] == -32602, f"the cursor {cursor!r:.60} is taken"
 
 
@@ -242,7 +242,7 @@ def loads_and_cancels(sides: BothSides, numbers: range) -> None:
         for n in some:
             sides.editor.write(request(f"l{n}", "session/load", {"sessionId": f"s{n % 700}", "cwd": "/"}))
             sides.editor.write(notification("$/cancel_request", {"requestId": f"l{n}"}))
-        sides.passed(sides.editor)
+        sides.wait_until_passed(sides.editor)
         sides.agent.write(b"".join(result(f"l{n}", {}) for n in some if n % 2 or n > 100))
 
 
@@ -336,20 +336,20 @@ def evil_sessions(sides: BothSides, numbers: range) -> None:
         id = evil_texts()[number % len(evil_texts())]
         cwd = evil_texts()[(number * 7) % len(evil_texts())]
         sides.editor.write(request(f"o{number}", "session/new", {"cwd": cwd, "additionalDirectories": [cwd, id]}))
-        sides.passed(sides.editor)
+        sides.wait_until_passed(sides.editor)
         sides.agent.write(result(f"o{number}", {"sessionId": id}))
-        sides.passed(sides.agent)
+        sides.wait_until_passed(sides.agent)
         prompt = [{"type": "text", "text": id}, {"type": "resource_link", "uri": id, "name": cwd}, id]
         sides.editor.write(request(f"p{number}", "session/prompt", {"sessionId": id, "prompt": prompt}))
-        sides.passed(sides.editor)
+        sides.wait_until_passed(sides.editor)
         sides.agent.write(chunk(id, id) + update(id, {"sessionUpdate": "session_info_update", "title": id}))
         sides.agent.write(result(f"p{number}", {"stopReason": id}))
-        sides.asked("session/list", {"cwd": cwd})
+        sides.ask("session/list", {"cwd": cwd})
         sides.editor.write(request(f"l{number}", "session/load", {"sessionId": id, "cwd": cwd}))
-        sides.passed(sides.editor)
+        sides.wait_until_passed(sides.editor)
         sides.agent.write(result(f"l{number}", {"sessionId": id}))
         if number % 3 == 0:
-            sides.asked("session/delete", {"sessionId": id})
+            sides.ask("session/delete", {"sessionId": id})
 
 
 def large_batches(sides: BothSides, numbers: range) -> None:

@@ -26,7 +26,7 @@ from acp_proxy.transcript.file_names import file_name
 from tests.end_to_end.proxied import AGENT, NOT_FOUND, PROXY, Editor, Loaded, prompt, texts
 from tests.scripted.agent import NAME
 from torture.outcome import Outcome, Scale
-from torture.turns import Count, Turn, make_prompt, path_of, read_written
+from torture.turns import Count, Turn, find_transcript, make_prompt, read_transcript
 
 TOGETHER = 4
 STARTING = 4  # at a time: a start takes a second of work, and two cores have sixty to do
@@ -210,29 +210,32 @@ class Crowd:
 
     def _command(self, *words: str | None, allowed: tuple[int, ...] = (0,)) -> str:
         command = [*PROXY, "sessions", *(word for word in words if word), "--store", str(self.store)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_SECONDS)
-        if done.returncode not in allowed or "Traceback" in done.stderr or "locked" in done.stderr:
-            self.own.trouble(f"{' '.join(command[3:])} ended with {done.returncode}: {done.stderr[-2000:]}")
-        return done.stdout or "[]"
+        result = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_SECONDS)
+        if result.returncode not in allowed or "Traceback" in result.stderr or "locked" in result.stderr:
+            self.own.trouble(f"{' '.join(command[3:])} ended with {result.returncode}: {result.stderr[-2000:]}")
+        return result.stdout or "[]"
 
     # --- at the end
 
     def _look(self) -> None:
         for session, prompts in self.prompts.items():
             count = {self.one: self.shared, self.other: self.contested}.get(session, self.own)
-            path, deletes = path_of(self.store, session), self.deletes.get(session, [])
-            found = read_written(path)
-            if found.damaged:
-                count.add(lost=found.damaged)
-                count.trouble(f"{session}: {found.damaged} lines cannot be read")
+            path, deletes = find_transcript(self.store, session), self.deletes.get(session, [])
+            transcript = read_transcript(path)
+            if transcript.damaged:
+                count.add(lost=transcript.damaged)
+                count.trouble(f"{session}: {transcript.damaged} lines cannot be read")
             if deletes and session != self.other and path is not None:
                 count.add(lost=1)
                 count.trouble(f"{session}: deleted, and still there")
             since = max((end for _, end in deletes), default=0.0)
             for one in (one for one in prompts if one.began > since):
                 count.add(checked=len(one.turn.received))
-                if found.updates[one.turn.asked] != one.turn.received or found.prompts.count(one.turn.asked) != 1:
-                    kept = len(found.updates[one.turn.asked])
+                if (
+                    transcript.updates[one.turn.asked] != one.turn.received
+                    or transcript.prompts.count(one.turn.asked) != 1
+                ):
+                    kept = len(transcript.updates[one.turn.asked])
                     count.add(lost=max(1, len(one.turn.received) - kept))
                     count.trouble(f"{session}: {one.turn.asked}: {kept} of {len(one.turn.received)} kept, or changed")
         self._look_again()
@@ -243,7 +246,7 @@ class Crowd:
             member = Member(self, 200, editor, self.own)
             listed = set(member.list_all())
             for session in self.prompts:
-                there = path_of(self.store, session) is not None
+                there = find_transcript(self.store, session) is not None
                 if (session in listed) is not there:
                     self.lists.trouble(f"{session}: a file: {there}, listed: {session in listed}")
                 elif there:
@@ -407,7 +410,7 @@ def same_new_ids(scale: Scale) -> Outcome:
         for done in [threads.submit(work, number) for number in range(proxies)]:
             done.result()
     files = [
-        read_written(path)
+        read_transcript(path)
         for path in (scale.place / "store" / "transcripts" / file_name("counting")).glob("*.jsonl")
         if path.name != "state.jsonl"
     ]

@@ -57,31 +57,31 @@ Trial = list[Written]
 
 
 def run(scale: Scale) -> Iterator[Outcome]:
-    whole = list(_whole(scale))
-    cut = list(_cut(scale))
-    yield _tried(scale, "in one entry, masked while recording", whole, live=True, later=False)
-    yield _tried(scale, "in one entry, redacted later", whole, live=False, later=True)
-    yield _tried(scale, "in chunks, masked while recording, then redacted", cut, live=True, later=True)
-    yield _tried(scale, "in chunks, redacted later", cut, live=False, later=True)
+    whole = list(_make_whole_trials(scale))
+    cut = list(_make_cut_trials(scale))
+    yield _run_trials(scale, "in one entry, masked while recording", whole, live=True, later=False)
+    yield _run_trials(scale, "in one entry, redacted later", whole, live=False, later=True)
+    yield _run_trials(scale, "in chunks, masked while recording, then redacted", cut, live=True, later=True)
+    yield _run_trials(scale, "in chunks, redacted later", cut, live=False, later=True)
 
 
-def _tried(scale: Scale, fault: str, trials: list[Trial], *, live: bool, later: bool) -> Outcome:
+def _run_trials(scale: Scale, fault: str, trials: list[Trial], *, live: bool, later: bool) -> Outcome:
     masking = Masking()
-    path = _recorded(WholeStore(scale.place / str(len(list(scale.place.iterdir())))), trials, masking if live else None)
+    path = _record(WholeStore(scale.place / str(len(list(scale.place.iterdir())))), trials, masking if live else None)
     size = path.stat().st_size
-    caught, _ = _checked(path, trials)
+    caught, _ = _count_masked(path, trials)
     also = f"{caught:,} masked while recording" if live else ""
     if later:
         redact_file(path, masking, dry_run=False)
         again = redact_file(path, masking, dry_run=False)
         also += f"{', ' if also else ''}{again.total()} found by a second run"
-    masked, trouble = _checked(path, trials)
+    masked, trouble = _count_masked(path, trials)
     if path.stat().st_size != size:
         trouble.append("the file has another length")
     return Outcome(fault, len(trials), len(trials), "secrets", len(trials) - masked, 0, also, tuple(trouble))
 
 
-def _recorded(store: WholeStore, trials: list[Trial], masking: Masking | None) -> Path:
+def _record(store: WholeStore, trials: list[Trial], masking: Masking | None) -> Path:
     """The transcript of all entries."""
     trouble: list[str] = []
     recorder = Recorder(store, ["agent"], None, "never", trouble.append, masking.mask_lines if masking else None)
@@ -99,7 +99,7 @@ def _recorded(store: WholeStore, trials: list[Trial], masking: Masking | None) -
     return path
 
 
-def _checked(path: Path, trials: list[Trial]) -> tuple[int, list[str]]:
+def _count_masked(path: Path, trials: list[Trial]) -> tuple[int, list[str]]:
     """The number of fully masked secrets, and the other changes."""
     masked, trouble = 0, []
     with path.open("rb") as file:
@@ -123,27 +123,29 @@ def _checked(path: Path, trials: list[Trial]) -> tuple[int, list[str]]:
 # --- spellings of a text in JSON
 
 
-def _plain(text: str, chance: random.Random) -> str:
+def _spell_plain(text: str, chance: random.Random) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def _ascii(text: str, chance: random.Random) -> str:
+def _spell_ascii(text: str, chance: random.Random) -> str:
     return json.dumps(text)[1:-1]
 
 
-def _every(text: str, chance: random.Random) -> str:
+def _spell_escaped(text: str, chance: random.Random) -> str:
     return "".join(f"\\u{ord(one):04X}" for one in text)
 
 
-def _some(text: str, chance: random.Random) -> str:
-    return "".join(_every(one, chance).lower() if chance.random() < 0.3 else _plain(one, chance) for one in text)
+def _spell_partly_escaped(text: str, chance: random.Random) -> str:
+    return "".join(
+        _spell_escaped(one, chance).lower() if chance.random() < 0.3 else _spell_plain(one, chance) for one in text
+    )
 
 
-def _slashes(text: str, chance: random.Random) -> str:
-    return _plain(text, chance).replace("/", "\\/")
+def _spell_slashes(text: str, chance: random.Random) -> str:
+    return _spell_plain(text, chance).replace("/", "\\/")
 
 
-SPELLINGS: tuple[Spell, ...] = (_plain, _ascii, _every, _some, _slashes)
+SPELLINGS: tuple[Spell, ...] = (_spell_plain, _spell_ascii, _spell_escaped, _spell_partly_escaped, _spell_slashes)
 
 
 # --- places of a text
@@ -181,7 +183,7 @@ PLACES: tuple[tuple[Peer, dict[str, Any]], ...] = (
 )
 
 
-def _whole(scale: Scale) -> Iterator[Trial]:
+def _make_whole_trials(scale: Scale) -> Iterator[Trial]:
     """Every form in every place in every spelling; also in messages kept as a string, and in notes."""
     number = 0
     for turn in range(scale.of(5, 1)):
@@ -192,24 +194,24 @@ def _whole(scale: Scale) -> Iterator[Trial]:
                     number += 1
                     if scale.short and number % 11:
                         continue
-                    before, secret, after = _message(value, rule, spell, chance)
+                    before, secret, after = _split_message(value, rule, spell, chance)
                     is_plain = chance.random() < 0.9
-                    yield [_written(peer, before, secret, after if is_plain else after[:-1] + b',"x":"\\ud800"}')]
-            yield [_note(rule, chance)]
+                    yield [_write_message(peer, before, secret, after if is_plain else after[:-1] + b',"x":"\\ud800"}')]
+            yield [_write_note(rule, chance)]
 
 
-def _message(value: dict[str, Any], rule: str, spell: Spell, chance: random.Random) -> tuple[bytes, bytes, bytes]:
+def _split_message(value: dict[str, Any], rule: str, spell: Spell, chance: random.Random) -> tuple[bytes, bytes, bytes]:
     """The line's bytes before, in and after the secret."""
-    one = plant(rule, chance)
+    example = plant(rule, chance)
     before, after = json.dumps(value, ensure_ascii=False).split(HERE)
     return (
-        (before + spell(one.before, chance)).encode(),
-        spell(one.secret, chance).encode(),
-        (spell(one.after, chance) + after).encode(),
+        (before + spell(example.before, chance)).encode(),
+        spell(example.secret, chance).encode(),
+        (spell(example.after, chance) + after).encode(),
     )
 
 
-def _written(peer: Peer, before: bytes, secret: bytes, after: bytes) -> Written:
+def _write_message(peer: Peer, before: bytes, secret: bytes, after: bytes) -> Written:
     raw = before + secret + after
     is_plain = b"\\ud800" not in raw
     line = file_format.encode_message(AT, RUN, peer, raw, is_plain=is_plain)
@@ -218,22 +220,22 @@ def _written(peer: Peer, before: bytes, secret: bytes, after: bytes) -> Written:
         raw = json.dumps(raw.decode())[1:-1].encode()
     start = line.index(raw) + len(before)
     effect = RecordUpdates(SESSION, before + secret + after + b"\n") if is_plain and peer is Peer.AGENT else None
-    return Written(effect or RecordLine(SESSION, peer, _raw(line)), line, start, start + len(secret))
+    return Written(effect or RecordLine(SESSION, peer, _read_raw(line)), line, start, start + len(secret))
 
 
-def _raw(line: bytes) -> bytes:
+def _read_raw(line: bytes) -> bytes:
     entry = file_format.decode_entry(line)
     assert entry is not None
     assert entry.raw is not None
     return entry.raw
 
 
-def _note(rule: str, chance: random.Random) -> Written:
+def _write_note(rule: str, chance: random.Random) -> Written:
     """The last output of a terminal."""
-    one = plant(rule, chance)
-    note = {"type": NoteType.TERMINAL, "terminalId": "1", "output": f"$ env\n{one.text}\n", "truncated": False}
+    example = plant(rule, chance)
+    note = {"type": NoteType.TERMINAL, "terminalId": "1", "output": f"$ env\n{example.text}\n", "truncated": False}
     line = file_format.encode_note(AT, RUN, note)
-    secret = _plain(one.secret, chance).encode()
+    secret = _spell_plain(example.secret, chance).encode()
     start = line.index(secret)
     return Written(RecordNote(SESSION, note), line, start, start + len(secret))
 
@@ -241,13 +243,13 @@ def _note(rule: str, chance: random.Random) -> Written:
 # --- split into chunks
 
 
-def _cut(scale: Scale) -> Iterator[Trial]:
+def _make_cut_trials(scale: Scale) -> Iterator[Trial]:
     for number in range(scale.of(60, 2)):
         for rule in RULES:
             chance = scale.chance("cut", rule, number)
-            one = plant(rule, chance)
-            start, end = len(f"use {one.before}"), len(f"use {one.before}{one.secret}")
-            text = f"use {one.text} in peace."
+            example = plant(rule, chance)
+            start, end = len(f"use {example.before}"), len(f"use {example.before}{example.secret}")
+            text = f"use {example.text} in peace."
             places = sorted(chance.sample(range(1, len(text)), chance.randint(1, 12)))
             spell, kind = (
                 chance.choice(SPELLINGS),
@@ -258,21 +260,21 @@ def _cut(scale: Scale) -> Iterator[Trial]:
             for first, last in zip([0, *places], [*places, len(text)], strict=True):
                 inside = max(first, min(start, last)), min(last, max(end, first))
                 parts = (text[first : inside[0]], text[inside[0] : inside[1]], text[inside[1] : last])
-                trial.append(_chunk(kind, message, [spell(part, chance).encode() for part in parts]))
-                trial += _between(chance)
+                trial.append(_write_chunk(kind, message, [spell(part, chance).encode() for part in parts]))
+                trial += _interrupt(chance)
             # It ends a message without an id.
             prompt = {"id": 1, "method": acp.PROMPT, "params": {"sessionId": SESSION, "prompt": []}}
-            yield [*trial, _written(Peer.CLIENT, json.dumps(prompt).encode(), b"", b"")]
+            yield [*trial, _write_message(Peer.CLIENT, json.dumps(prompt).encode(), b"", b"")]
 
 
-def _chunk(kind: str, message: str | None, parts: list[bytes]) -> Written:
+def _write_chunk(kind: str, message: str | None, parts: list[bytes]) -> Written:
     fields: dict[str, Any] = {"content": {"type": "text", "text": HERE}}
     fields |= {"messageId": message} if message is not None else {}
     before, after = json.dumps(_update(kind, **fields), ensure_ascii=False).split(HERE)
-    return _written(Peer.AGENT, before.encode() + parts[0], parts[1], parts[2] + after.encode())
+    return _write_message(Peer.AGENT, before.encode() + parts[0], parts[1], parts[2] + after.encode())
 
 
-def _between(chance: random.Random) -> Trial:
+def _interrupt(chance: random.Random) -> Trial:
     """Sometimes, another update comes between two chunks."""
     if chance.random() < 0.8:
         return []
@@ -281,4 +283,4 @@ def _between(chance: random.Random) -> Trial:
         _tool(status="in_progress"),
         _update(update_kinds.SESSION_INFO, title="x"),
     )
-    return [_written(Peer.AGENT, json.dumps(chance.choice(others)).encode(), b"", b"")]
+    return [_write_message(Peer.AGENT, json.dumps(chance.choice(others)).encode(), b"", b"")]

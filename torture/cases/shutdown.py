@@ -18,7 +18,7 @@ import psutil
 from tests.client import Client, OutputEnded
 from torture.launchers import Launcher, plain, surroundings, through_npx, through_uvx
 from torture.outcome import Outcome, Scale
-from torture.processes import SECONDS, are_gone, end, environment, heard_signals, is_gone, marked, runs
+from torture.processes import SECONDS, are_gone, end, environment, hear_signals, is_gone, list_marked, runs
 
 AT_ONCE = 6
 """Simultaneous trials: they mostly wait."""
@@ -83,7 +83,7 @@ class Trial:
 
 def run(scale: Scale) -> Iterator[Outcome]:
     (scale.place / "script.json").write_text(json.dumps(EXITS))
-    with heard_signals(), ThreadPoolExecutor(AT_ONCE) as pool:
+    with hear_signals(), ThreadPoolExecutor(AT_ONCE) as pool:
         npx, uvx = pool.map(lambda prepare: prepare(scale.place), (through_npx, through_uvx))
         launchers = [*plain(), *npx, *uvx]
         trials = planned(launchers, scale)
@@ -146,7 +146,7 @@ def attempt(trial: Trial, mark: str) -> None:
         proxy = psutil.Process(begun(editor, trial))
         detached = [psutil.Process(int(pidfile.read_text()))] if trial.launcher.detaches else []
         ours = [psutil.Process(editor.pid), proxy, *detached]
-        tree = [process for process in marked(mark) if process not in ours]
+        tree = [process for process in list_marked(mark) if process not in ours]
         bring_about(trial.ending, editor)
         status = None if killed else editor.wait(SECONDS)
         if not is_gone(proxy):
@@ -191,7 +191,7 @@ def bring_about(ending: Ending, editor: Client) -> None:
 def look_at(trial: Trial, tree: list[psutil.Process], mark: str, detached: list[psutil.Process]) -> None:
     """The proxy has ended: only the detached process still runs."""
     trial.looked_at = len(tree) + len(detached)
-    there = [process for process in marked(mark) if process not in detached]
+    there = [process for process in list_marked(mark) if process not in detached]
     if trial.is_beyond_us:
         trial.lives_on = any(runs(process) for process in there)
         return

@@ -28,7 +28,7 @@ import psutil
 
 from acp_proxy.transcript.file_names import file_name
 from torture.outcome import Outcome, Scale
-from torture.sampling import Sample, judged
+from torture.sampling import Sample, judge_samples
 
 AGENT = Path(__file__).parents[2] / "fixtures" / "programs" / "pacing.py"
 PACE = 2000
@@ -67,7 +67,7 @@ def run(scale: Scale) -> Iterator[Outcome]:
         also=f"{soak.heard / soak.talked:,.0f} a second arrived; {soak.told_again:,} more were replayed",
         trouble=tuple(soak.trouble),
     )
-    yield judged(quiet, end, soak.samples, {"files": OPEN_FILES, "threads": EXTRA_THREADS})
+    yield judge_samples(quiet, end, soak.samples, {"files": OPEN_FILES, "threads": EXTRA_THREADS})
 
 
 @dataclass(slots=True)
@@ -247,10 +247,10 @@ class Soak:
                 self._say(f"{method} was answered")
 
     def _list(self) -> None:
-        listed = {one["sessionId"] for one in self._ask("session/list", {})["sessions"]}
-        there = {one.id for one in self._sessions.values() if one.prompts}
-        if listed - self._sessions.keys() or there - listed:
-            self._say(f"listed {sorted(listed)}, and there are {sorted(there)}")
+        session_ids = {session["sessionId"] for session in self._ask("session/list", {})["sessions"]}
+        there = {session.id for session in self._sessions.values() if session.prompts}
+        if session_ids - self._sessions.keys() or there - session_ids:
+            self._say(f"listed {sorted(session_ids)}, and there are {sorted(there)}")
 
     def _delete_one(self) -> None:
         if (session := self._idle()) is not None:

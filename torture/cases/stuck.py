@@ -21,7 +21,7 @@ import psutil
 
 from tests.end_to_end.proxied import CANCELLED, PROXY, Editor, Proxied, say, texts
 from torture.outcome import Outcome, Scale
-from torture.processes import SECONDS, end, environment, heard_signals, marked, runs
+from torture.processes import SECONDS, end, environment, hear_signals, list_marked, runs
 
 AT_ONCE = 4
 GRACE = "0.3"
@@ -113,7 +113,7 @@ class Trial:
             self.see(f"what was open is answered {error}", error.get("code") == INTERNAL_ERROR)
         editor.wait(SECONDS)
         self.took = time.monotonic() - began
-        left = [process for process in marked(self.mark) if runs(process)]
+        left = [process for process in list_marked(self.mark) if runs(process)]
         self.left = len(left)
         self.trouble += [f"is left: {process}" for process in left]
 
@@ -135,7 +135,7 @@ def load(trial: Trial) -> Editor:
     editor.initialize()
     loading = editor.start_load(session)
     trial.see_others_flow(editor)
-    trial.see("the list is not served", session in [one["sessionId"] for one in editor.sessions()])
+    trial.see("the list is not served", session in [row["sessionId"] for row in editor.sessions()])
     trial.see("a delete is not served", editor.request("session/delete", {"sessionId": "another"}) == {})
     editor.notify("$/cancel_request", {"requestId": loading})
     trial.see("a cancelled load is not ended", editor.wait_for_answer(loading)["error"]["code"] == CANCELLED)
@@ -150,7 +150,7 @@ def delete(trial: Trial) -> Editor:
     editor.prompt(session, "hello")
     trial.unanswered.append(editor.start_request("session/delete", {"sessionId": session}))
     trial.see_others_flow(editor)
-    trial.see("what was not deleted is not listed", session in [one["sessionId"] for one in editor.sessions()])
+    trial.see("what was not deleted is not listed", session in [row["sessionId"] for row in editor.sessions()])
     return editor
 
 
@@ -162,7 +162,7 @@ def prompt(trial: Trial) -> Editor:
     editor.wait_for_text("so far")
     trial.see_others_flow(editor)
     editor.notify("session/cancel", {"sessionId": session})
-    trial.see("the list is not served", session in [one["sessionId"] for one in editor.sessions()])
+    trial.see("the list is not served", session in [row["sessionId"] for row in editor.sessions()])
     return editor
 
 
@@ -197,7 +197,7 @@ def half_a_line(trial: Trial, last: str) -> Editor:
     editor.prompt(session, "hello")
     trial.unanswered.append(editor.start_prompt(session, "and now"))
     editor.wait_for_text("so far")
-    trial.see("the list is not served", session in [one["sessionId"] for one in editor.sessions()])
+    trial.see("the list is not served", session in [row["sessionId"] for row in editor.sessions()])
     return editor
 
 
@@ -245,12 +245,12 @@ def stopped(trial: Trial) -> Editor:
     [agent] = psutil.Process(editor.pid).children()
     agent.suspend()
     number = editor.start_prompt(session, "are you there?")
-    trial.see("the list is not served", session in [one["sessionId"] for one in editor.sessions()])
+    trial.see("the list is not served", session in [row["sessionId"] for row in editor.sessions()])
     agent.resume()
     trial.see("what was said meanwhile is lost", editor.wait_for_result(number)["stopReason"] == "end_turn")
     agent.suspend()
     trial.unanswered.append(editor.start_prompt(session, "and now?"))
-    trial.see("the list is not served", session in [one["sessionId"] for one in editor.sessions()])
+    trial.see("the list is not served", session in [row["sessionId"] for row in editor.sessions()])
     return editor
 
 
@@ -281,7 +281,7 @@ KINDS: dict[str, Callable[[Trial], Editor]] = {
 
 def run(scale: Scale) -> Iterator[Outcome]:
     trials = planned(scale)
-    with heard_signals(), ThreadPoolExecutor(AT_ONCE) as pool:
+    with hear_signals(), ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(tried, trials))
     for name, kind in KINDS.items():
         mine = [trial for trial in trials if trial.kind is kind]

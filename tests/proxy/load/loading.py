@@ -77,7 +77,7 @@ def replaying(stored: SimulatedSession | None = None) -> CoreConversation:
 
 def kept_lines(step: Step) -> list[RecordLine]:
     """The messages that a step records."""
-    return [each for each in step.kept if isinstance(each, RecordLine)]
+    return [record for record in step.kept if isinstance(record, RecordLine)]
 
 
 def replay_note(whose: str, rule: Rule) -> RecordNote:

@@ -39,7 +39,7 @@ def loading(alias: str | None = None, method: str = "session/load", capabilities
     return talk
 
 
-def opened(alias: str | None = None) -> CoreConversation:
+def open_native(alias: str | None = None) -> CoreConversation:
     """The agent has opened it, and the transcript was replayed."""
     talk = loading(alias)
     step = talk.agent.say(chunk(alias or "s", "an old answer"), result(1, {}))
@@ -55,13 +55,13 @@ def opened(alias: str | None = None) -> CoreConversation:
     return talk
 
 
-def briefed(id: object, session: str, text: str = "hello") -> dict[str, Any]:
+def brief_request(id: object, session: str, text: str = "hello") -> dict[str, Any]:
     blocks = [{"type": "text", "text": RECORD}, {"type": "text", "text": text}]
     return request(id, "session/prompt", {"sessionId": session, "prompt": blocks})
 
 
 def test_the_user_sees_the_transcript_and_no_message_about_a_handover() -> None:
-    talk = opened()
+    talk = open_native()
     told = [json.loads(each) for each in talk.all.to_client.splitlines()]
     assert told[-1] == result(1, {})
     assert "acp-proxy-handover" not in str(told)
@@ -69,19 +69,19 @@ def test_the_user_sees_the_transcript_and_no_message_about_a_handover() -> None:
 
 @pytest.mark.parametrize("alias", [None, "n"])
 def test_the_next_prompt_carries_the_record_until_one_has_a_result(alias: str | None) -> None:
-    talk = opened(alias)
+    talk = open_native(alias)
     agents = alias or "s"
     assert talk.client.say(prompt(2, "s", "/help")).to_agent == line(prompt(2, agents, "/help"))
     assert NOTE not in talk.agent.say(prompt_answer(2)).kept
-    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == briefed(3, agents)
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == brief_request(3, agents)
     assert NOTE not in talk.agent.say(error(3, -32000, "login")).kept
-    assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == briefed(4, agents)
+    assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == brief_request(4, agents)
     assert NOTE in talk.agent.say(prompt_answer(4)).kept
     assert talk.client.say(prompt(5, "s")).to_agent == line(prompt(5, agents))
 
 
 def test_the_user_sees_nothing_of_the_record_that_the_agent_echoes() -> None:
-    talk = opened()
+    talk = open_native()
     talk.client.say(prompt(2, "s"))
     step = talk.agent.say(chunk("s", f"{RECORD}hello", "user_message_chunk"))
     assert RECORD.encode() not in step.to_client
@@ -98,7 +98,7 @@ def test_a_session_that_the_agent_has_lost_is_handed_over_whole() -> None:
 
 
 def test_a_first_prompt_to_a_session_that_the_agent_has_lost_gets_the_whole_record_instead() -> None:
-    talk = opened()
+    talk = open_native()
     talk.client.say(prompt(2, "s"))
     assert json.loads(talk.agent.say(error(2, -32002, "not found")).to_agent) == new("acp-proxy/1")
     [replay] = talk.agent.say(result("acp-proxy/1", {"sessionId": "n"})).asked
@@ -118,10 +118,10 @@ def test_if_nothing_was_said_there_the_prompt_goes_out_unchanged() -> None:
 
 
 def test_another_load_before_the_record_is_delivered_makes_it_again() -> None:
-    talk = opened()
+    talk = open_native()
     talk.client.say(load(2, "s"))
     [replay] = talk.agent.say(result(2, {})).asked
     assert isinstance(replay, StartReplay)
     assert replay.only_lacking
     talk.end_replay(2, brief=RECORD)
-    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == briefed(3, "s")
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == brief_request(3, "s")

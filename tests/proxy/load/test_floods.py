@@ -53,7 +53,7 @@ def ids(count: int) -> list[str]:
     return [f"{number:04}" + "x" * LONG for number in range(count)]
 
 
-def held_by(talk: CoreConversation) -> int:
+def count_held_bytes(talk: CoreConversation) -> int:
     """Bytes of ids that the core remembers."""
     return sum(map(len, talk.core._log.sessions))
 
@@ -95,7 +95,7 @@ def test_the_least_recently_used_session_is_forgotten_and_begun_again_by_an_upda
     forgotten = [effect.session_id for effect in talk.all.kept if isinstance(effect, ForgetSession)]
     assert forgotten == many[: len(forgotten)]
     assert 0 < len(forgotten) < len(many)
-    assert held_by(talk) <= known_sessions.KNOWN_LIMIT
+    assert count_held_bytes(talk) <= known_sessions.KNOWN_LIMIT
     step = talk.agent.say(chunk(many[0], "late"))
     assert BeginTranscript(many[0], None, [], file_format.PARTIAL) in step.kept
     assert step.kept[-1] == agent_kept(many[0], chunk(many[0], "late"))
@@ -114,7 +114,7 @@ def test_beyond_the_limit_even_sessions_in_turns_are_forgotten() -> None:
     talk = CoreConversation().initialize()
     for number, session in enumerate(ids(40)):
         talk.client.say(prompt(number, session))
-    assert held_by(talk) <= known_sessions.KNOWN_LIMIT
+    assert count_held_bytes(talk) <= known_sessions.KNOWN_LIMIT
 
 
 def test_opening_a_session_repeatedly_takes_the_memory_of_one() -> None:
@@ -129,7 +129,7 @@ def test_deleted_ids_count_towards_the_limit() -> None:
     talk = CoreConversation().initialize()
     for number, session in enumerate(ids(40)):
         talk.client.say(request(number, "session/delete", {"sessionId": session}))
-    assert held_by(talk) <= known_sessions.KNOWN_LIMIT
+    assert count_held_bytes(talk) <= known_sessions.KNOWN_LIMIT
 
 
 def test_terminal_outputs_beyond_the_limit_are_not_kept() -> None:

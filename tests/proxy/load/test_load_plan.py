@@ -25,7 +25,7 @@ PASSED, IMPORTED = LoadPlan(acp.LOAD, passes_at_once=True), LoadPlan(acp.LOAD, p
 OURS = LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, hands_over="auto")
 
 
-def planned(
+def make_plan(
     native: tuple[str, ...],
     found: SessionFound,
     modes: Modes = AS_USUAL,
@@ -56,14 +56,14 @@ def planned(
 def test_by_default_the_agents_replay_is_compared_or_the_session_is_handed_over(
     native: tuple[str, ...], found: SessionFound, expected: LoadPlan | Refusal
 ) -> None:
-    assert planned(native, found) == expected
+    assert make_plan(native, found) == expected
 
 
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
 @pytest.mark.parametrize("found", [COMPLETE, LOSSY, replace(COMPLETE, agent_has_only_part=True), UNKNOWN, UNREADABLE])
 @pytest.mark.parametrize("native", EVERY_OFFER)
 def test_a_load_left_to_the_agent_passes(native: tuple[str, ...], found: SessionFound, handover: str) -> None:
-    assert planned(native, found, Modes(load="agent", handover=handover)) == PASSED
+    assert make_plan(native, found, Modes(load="agent", handover=handover)) == PASSED
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_load_left_to_the_agent_passes(native: tuple[str, ...], found: Session
 def test_a_complete_transcript_is_shown_on_request(
     native: tuple[str, ...], found: SessionFound, expected: LoadPlan | Refusal
 ) -> None:
-    assert planned(native, found, Modes(load="store")) == expected
+    assert make_plan(native, found, Modes(load="store")) == expected
 
 
 @pytest.mark.parametrize("load", ["auto", "store"])
@@ -93,7 +93,7 @@ def test_a_complete_transcript_is_shown_on_request(
 def test_during_a_turn_a_native_load_passes_and_begins_no_transcript(
     native: tuple[str, ...], found: SessionFound, load: str
 ) -> None:
-    assert planned(native, found, Modes(load=load), is_in_turn=True) == PASSED
+    assert make_plan(native, found, Modes(load=load), is_in_turn=True) == PASSED
 
 
 @pytest.mark.parametrize("native", EVERY_OFFER)
@@ -102,13 +102,13 @@ def test_during_a_turn_the_agent_is_not_asked_for_what_its_session_lacks(
     native: tuple[str, ...], found: SessionFound
 ) -> None:
     shown = LoadPlan(None, fixed_rule=Rule.HANDED_OVER)
-    assert planned(native, replace(found, agent_has_only_part=True), is_in_turn=True) == shown
-    assert planned(native, replace(found, agent_has_only_part=True), Modes(load="agent"), is_in_turn=True) == PASSED
+    assert make_plan(native, replace(found, agent_has_only_part=True), is_in_turn=True) == shown
+    assert make_plan(native, replace(found, agent_has_only_part=True), Modes(load="agent"), is_in_turn=True) == PASSED
 
 
 @pytest.mark.parametrize("found", [COMPLETE, LOSSY])
 def test_during_a_turn_no_new_session_is_opened_for_a_load_that_the_agent_does_not_offer(found: SessionFound) -> None:
-    assert planned(NOTHING, found, is_in_turn=True) == LoadPlan(None, fixed_rule=Rule.IN_TURN)
+    assert make_plan(NOTHING, found, is_in_turn=True) == LoadPlan(None, fixed_rule=Rule.IN_TURN)
 
 
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
@@ -117,23 +117,23 @@ def test_the_handover_mode_applies_to_refused_loads_of_recorded_sessions(
     native: tuple[str, ...], handover: str
 ) -> None:
     for found, expected in ((COMPLETE, handover), (LOSSY, handover), (UNKNOWN, "never"), (UNREADABLE, "never")):
-        made = planned(native, found, Modes(handover=handover))
-        assert isinstance(made, LoadPlan)
-        assert made.hands_over == expected
+        plan = make_plan(native, found, Modes(handover=handover))
+        assert isinstance(plan, LoadPlan)
+        assert plan.hands_over == expected
 
 
 def test_without_a_handover_there_is_no_plan_for_an_agent_that_cannot_restore() -> None:
     for found in (COMPLETE, LOSSY, UNKNOWN):
-        assert planned(NOTHING, found, Modes(handover="never")) is None
+        assert make_plan(NOTHING, found, Modes(handover="never")) is None
 
 
 @pytest.mark.parametrize("stored", [COMPLETE, LOSSY])
 def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionFound) -> None:
     moved = replace(stored, agent_has_only_part=True)
-    assert planned(LOADS, moved) == replace(COMPARED, fixed_rule=Rule.HANDED_OVER)
-    assert planned(BOTH, moved) == replace(COMPARED, fixed_rule=Rule.HANDED_OVER)
-    assert planned(RESUMES, moved) == replace(HISTORY, fixed_rule=Rule.HANDED_OVER)
-    assert planned(NOTHING, moved) == NEW
+    assert make_plan(LOADS, moved) == replace(COMPARED, fixed_rule=Rule.HANDED_OVER)
+    assert make_plan(BOTH, moved) == replace(COMPARED, fixed_rule=Rule.HANDED_OVER)
+    assert make_plan(RESUMES, moved) == replace(HISTORY, fixed_rule=Rule.HANDED_OVER)
+    assert make_plan(NOTHING, moved) == NEW
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_resume_passes_or_becomes_on_request_a_load_that_shows_nothing(
     native: tuple[str, ...], resume: str, expected: LoadPlan
 ) -> None:
     for found in (COMPLETE, LOSSY, UNKNOWN):
-        assert planned(native, found, Modes(resume=resume), acp.RESUME) == expected
+        assert make_plan(native, found, Modes(resume=resume), acp.RESUME) == expected
 
 
 COPY = replace(COMPLETE, agent_has_only_part=True, is_copy=True)
@@ -162,8 +162,8 @@ COPY = replace(COMPLETE, agent_has_only_part=True, is_copy=True)
 def test_a_copy_of_another_agents_session_is_handed_over_whatever_the_agent_offers(
     native: tuple[str, ...], method: str
 ) -> None:
-    assert planned(native, COPY, method=method) == replace(NEW, shows_replay=method == acp.LOAD)
-    assert planned(native, COPY, Modes(handover="never"), method) is Refusal.NO_HANDOVER
+    assert make_plan(native, COPY, method=method) == replace(NEW, shows_replay=method == acp.LOAD)
+    assert make_plan(native, COPY, Modes(handover="never"), method) is Refusal.NO_HANDOVER
 
 
 BEHIND = replace(COMPLETE, agent_has_only_part=True, is_behind=True)
@@ -172,20 +172,20 @@ BEHIND = replace(COMPLETE, agent_has_only_part=True, is_behind=True)
 @pytest.mark.parametrize(("native", "sends"), [(LOADS, acp.LOAD), (BOTH, acp.LOAD), (RESUMES, acp.RESUME)])
 def test_an_agent_that_is_behind_catches_up_with_a_load(native: tuple[str, ...], sends: str) -> None:
     shown = LoadPlan(sends, fixed_rule=Rule.HANDED_OVER, hands_over="auto", catches_up=True)
-    assert planned(native, BEHIND) == shown
-    assert planned(native, BEHIND, Modes(handover="never")) == replace(shown, hands_over="never", catches_up=False)
-    assert planned(NOTHING, BEHIND) == NEW
+    assert make_plan(native, BEHIND) == shown
+    assert make_plan(native, BEHIND, Modes(handover="never")) == replace(shown, hands_over="never", catches_up=False)
+    assert make_plan(NOTHING, BEHIND) == NEW
 
 
 def test_an_agent_that_is_behind_catches_up_with_a_resume_that_shows_nothing() -> None:
     quiet = LoadPlan(acp.RESUME, fixed_rule=Rule.HANDED_OVER, shows_replay=False, catches_up=True)
-    assert planned(BOTH, BEHIND, method=acp.RESUME) == quiet
+    assert make_plan(BOTH, BEHIND, method=acp.RESUME) == quiet
     for modes in (Modes(resume="agent"), Modes(handover="never")):
-        assert planned(BOTH, BEHIND, modes, acp.RESUME) == LoadPlan(acp.RESUME, passes_at_once=True)
+        assert make_plan(BOTH, BEHIND, modes, acp.RESUME) == LoadPlan(acp.RESUME, passes_at_once=True)
     as_load = LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, shows_replay=False, catches_up=True)
-    assert planned(LOADS, BEHIND, Modes(resume="store"), acp.RESUME) == as_load
+    assert make_plan(LOADS, BEHIND, Modes(resume="store"), acp.RESUME) == as_load
 
 
 def test_the_answer_to_a_copys_load_is_left_to_the_agent_on_request() -> None:
-    assert planned(BOTH, COPY, Modes(load="agent")) == PASSED
-    assert planned(BOTH, COPY, Modes(resume="agent"), acp.RESUME) == LoadPlan(acp.RESUME, passes_at_once=True)
+    assert make_plan(BOTH, COPY, Modes(load="agent")) == PASSED
+    assert make_plan(BOTH, COPY, Modes(resume="agent"), acp.RESUME) == LoadPlan(acp.RESUME, passes_at_once=True)

@@ -488,7 +488,7 @@ def test_a_replay_begins_a_transcript_wherever_the_answer_comes(capabilities: An
     for number in range(len(told) + 1):
         talk = loading(SimulatedSession(has_transcript=False), capabilities=capabilities)
         talk.agent.say(*told[:number], result(1, {}))
-        before = tuple(json.loads(each.raw) for each in kept_lines(talk.all))
+        before = tuple(json.loads(record.raw) for record in kept_lines(talk.all))
         talk.stored["s"] = SimulatedSession(complete=False, says=before)
         talk.agent.say(*told[number:])
         talk.client.say(prompt(2, "s"))
@@ -504,7 +504,7 @@ def test_context_begins_no_transcript_wherever_the_answer_comes(early: int) -> N
     talk = importing()
     assert talk.agent.say(*told[:early]).to_client == line(*told[:early])
     talk.agent.say(result(1, {}))
-    said = tuple(json.loads(each.raw) for each in kept_lines(talk.all))
+    said = tuple(json.loads(record.raw) for record in kept_lines(talk.all))
     talk.stored["s"] = SimulatedSession(complete=False, says=said)
     talk.agent.say(*told[early:])
     talk.client.say(prompt(2, "s"))
@@ -524,7 +524,7 @@ def test_nothing_is_imported_once_a_turn_has_begun() -> None:
     talk.agent.say(TOLD[0])
     talk.client.say(prompt(2, "s"))
     talk.agent.say(chunk("s", "live"), result(1, {}))
-    kept = [each for each in talk.all.kept if isinstance(each, RecordLine)]
+    kept = [record for record in talk.all.kept if isinstance(record, RecordLine)]
     assert kept == [client_kept("s", prompt(2, "s")), agent_kept("s", chunk("s", "live"))]
 
 
@@ -604,7 +604,7 @@ def test_a_resume_served_by_a_native_load_records_the_tail_without_sending_it(
     assert talk.end_replay(1).to_client == line(result(1, {}))
     step = talk.client.say(prompt(2, "s"))
     assert step.to_client == b""
-    recorded = [each.raw for each in kept_lines(step) if each.peer is Peer.AGENT]
+    recorded = [record.raw for record in kept_lines(step) if record.peer is Peer.AGENT]
     assert recorded == [raw(each) for each in kept]
 
 

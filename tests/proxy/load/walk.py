@@ -413,7 +413,7 @@ def _describe_end(walk: Walk) -> str:
 
 
 def _describe(step: Step) -> str:
-    kept = [_recorded(each) for each in step.kept]
+    kept = [_recorded(record) for record in step.kept]
     done = [_done(each) for each in step.done]
     return "; ".join(filter(None, (*kept, *done)))
 

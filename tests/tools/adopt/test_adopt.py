@@ -56,7 +56,7 @@ def test_a_session_that_is_deleted_or_appears_meanwhile_is_not_adopted(
         path = store.root / "transcripts" / adoption.folder / f"{file_name('come')}.jsonl"
         path.write_bytes(b"")
         outcomes = [*adoption.load(choice)]
-    assert [(each.offered.session_id, each.result, each.reason) for each in outcomes] == [
+    assert [(outcome.offered.session_id, outcome.result, outcome.reason) for outcome in outcomes] == [
         ("gone", Result.FAILED, "it was deleted here"),
         ("come", Result.FAILED, "something was recorded in it meanwhile"),
     ]
@@ -87,5 +87,5 @@ def test_an_agent_that_does_not_start_again_is_given_one_more_try(
     monkeypatch.setattr(AgentLoader, "_ask_offer", flaky)
     with Adoption(store, AgentStart(agent.command), AdoptionFilter(), None) as adoption:
         outcomes = [*adoption.load(adoption.choose())]
-    assert [each.result for each in outcomes] == [Result.FAILED, Result.ADOPTED, Result.ADOPTED]
+    assert [outcome.result for outcome in outcomes] == [Result.FAILED, Result.ADOPTED, Result.ADOPTED]
     assert fails == []

@@ -21,7 +21,7 @@ AGENT = file_name("my-agent")
 NOTE = {"type": NoteType.ADOPTED, "title": None, "updatedAt": transcript_lines.time(0)}
 
 
-def replayed(*texts: str) -> bytes:
+def make_replay(*texts: str) -> bytes:
     header = Header(
         transcript_lines.SESSION,
         transcript_lines.CWD,
@@ -50,17 +50,17 @@ def list_remaining(store: WholeStore) -> list[Path]:
 
 def test_a_session_is_unknown_then_adopted_then_recorded(store: WholeStore) -> None:
     assert find_known(store, AGENT, transcript_lines.SESSION) == KnownSession()
-    assert write_adopted(store, replayed("hi")).is_new
+    assert write_adopted(store, make_replay("hi")).is_new
     assert find_known(store, AGENT, transcript_lines.SESSION) == KnownSession(is_here=True, note=NOTE)
     with closing(Transcript(path(store))) as opened:
         opened.append(transcript_lines.note(NoteType.CLOSED))
     assert find_known(store, AGENT, transcript_lines.SESSION) == KnownSession(is_here=True)
     with pytest.raises(NotImported, match="something was recorded in it"):
-        write_adopted(store, replayed("hi", "ho"))
+        write_adopted(store, make_replay("hi", "ho"))
     store.delete(AGENT, transcript_lines.SESSION, soft=False)
     assert find_known(store, AGENT, transcript_lines.SESSION) == KnownSession(is_deleted=True)
     with pytest.raises(NotImported, match="it was deleted here"):
-        write_adopted(store, replayed("hi", "ho"))
+        write_adopted(store, make_replay("hi", "ho"))
     assert list_remaining(store) == []
 
 
@@ -74,23 +74,23 @@ def test_a_session_in_which_a_copy_continues_is_here(store: WholeStore) -> None:
 
 
 def test_a_newer_replay_replaces_the_older_one_in_lists_and_searches(store: WholeStore) -> None:
-    write_adopted(store, replayed("one"))
-    assert [row.size for row in store.list_all()] == [len(replayed("one"))]
+    write_adopted(store, make_replay("one"))
+    assert [row.size for row in store.list_all()] == [len(make_replay("one"))]
     store.set_listed_title(store.list_all()[0], "Mine")
-    assert not write_adopted(store, replayed("one", "two")).is_new
-    assert path(store).read_bytes() == replayed("one", "two")
+    assert not write_adopted(store, make_replay("one", "two")).is_new
+    assert path(store).read_bytes() == make_replay("one", "two")
     [row] = store.list_all()
-    assert (row.size, row.title) == (len(replayed("one", "two")), "Mine")
+    assert (row.size, row.title) == (len(make_replay("one", "two")), "Mine")
     assert list_remaining(store) == [path(store)]
 
 
 def test_an_empty_or_damaged_transcript_is_left_alone(store: WholeStore) -> None:
-    write_adopted(store, replayed("hi"))
-    for data in (b"", b"\0" * 100, replayed("hi")[:-5]):
+    write_adopted(store, make_replay("hi"))
+    for data in (b"", b"\0" * 100, make_replay("hi")[:-5]):
         path(store).write_bytes(data)
         assert find_known(store, AGENT, transcript_lines.SESSION) == KnownSession(is_here=True)
         with pytest.raises(NotImported, match="something was recorded in it"):
-            write_adopted(store, replayed("hi", "ho"))
+            write_adopted(store, make_replay("hi", "ho"))
         assert path(store).read_bytes() == data
 
 
@@ -101,7 +101,7 @@ def hold(place: Path, ready: Event, end: Event) -> None:
 
 
 def test_a_session_that_is_open_elsewhere_is_not_replaced(store: WholeStore) -> None:
-    write_adopted(store, replayed("hi"))
+    write_adopted(store, make_replay("hi"))
     context = multiprocessing.get_context("spawn")
     ready, end = context.Event(), context.Event()
     other = context.Process(target=hold, args=(path(store), ready, end))
@@ -109,9 +109,9 @@ def test_a_session_that_is_open_elsewhere_is_not_replaced(store: WholeStore) -> 
     try:
         assert ready.wait(60)
         with pytest.raises(NotImported, match="an editor has it open now"):
-            write_adopted(store, replayed("hi", "ho"))
+            write_adopted(store, make_replay("hi", "ho"))
     finally:
         end.set()
         other.join(60)
-    assert path(store).read_bytes() == replayed("hi")
-    assert not write_adopted(store, replayed("hi", "ho")).is_new
+    assert path(store).read_bytes() == make_replay("hi")
+    assert not write_adopted(store, make_replay("hi", "ho")).is_new

@@ -14,7 +14,7 @@ COMMANDS = {"sessionUpdate": "available_commands_update", "availableCommands": [
 
 def lines(*updates: object) -> list[bytes]:
     params = ({"sessionId": "s1", "update": update} for update in updates)
-    return [json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": each}).encode() for each in params]
+    return [json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": param}).encode() for param in params]
 
 
 def compose(listed: OfferedSession, *updates: bytes) -> list[bytes]:

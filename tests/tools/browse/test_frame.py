@@ -22,7 +22,7 @@ LOOK = FrameLook(80, 24, NOW, "/home/me")
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def drawn_lines(state: BrowseState, look: FrameLook = LOOK, preview: tuple[str, ...] = ()) -> list[str]:
+def draw_lines(state: BrowseState, look: FrameLook = LOOK, preview: tuple[str, ...] = ()) -> list[str]:
     lines = [STYLE.sub("", text) for text in draw_frame(state, preview, look)]
     assert len(lines) == look.height
     assert all(cell_len(text) <= look.width for text in lines)
@@ -30,7 +30,7 @@ def drawn_lines(state: BrowseState, look: FrameLook = LOOK, preview: tuple[str, 
 
 
 def test_the_selected_session_is_marked_and_described() -> None:
-    lines = drawn_lines(
+    lines = draw_lines(
         BrowseState((ROW, structs.replace(ROW, name="y")), is_complete=True), preview=("User", "  hello")
     )
     assert lines[0].startswith("Filter: ")
@@ -47,7 +47,7 @@ def test_the_selected_session_is_marked_and_described() -> None:
 
 
 def test_agents_with_one_name_are_told_apart() -> None:
-    lines = drawn_lines(BrowseState((ROW,), is_complete=True), replace(LOOK, agents={ROW.agent_folder: "claude-4f1c"}))
+    lines = draw_lines(BrowseState((ROW,), is_complete=True), replace(LOOK, agents={ROW.agent_folder: "claude-4f1c"}))
     assert "  claude-4f1c  ~/src" in lines[2]
     assert lines[12].startswith("─── claude-4f1c · s1 ")
 
@@ -57,8 +57,8 @@ def test_agents_with_one_name_are_told_apart() -> None:
 def test_it_fits_the_terminal(width: int, height: int, asked: str | None) -> None:
     odd = structs.replace(ROW, title="標題" * 60 + "\x1b[2J\n", cwd="/a/" + "long/" * 50)
     state = BrowseState((odd,) * 40, typed="標" * 90, answer="a" * 300, question=asked, message="m" * 300)  # type: ignore[arg-type]
-    drawn_lines(replace(state, typed=""), FrameLook(width, height, NOW))
-    drawn_lines(state, FrameLook(width, height, NOW))
+    draw_lines(replace(state, typed=""), FrameLook(width, height, NOW))
+    draw_lines(state, FrameLook(width, height, NOW))
 
 
 def test_a_tiny_terminal_has_no_lines_too_many() -> None:
@@ -74,7 +74,7 @@ def test_no_text_of_a_session_controls_the_terminal() -> None:
         (structs.replace(ROW, title=bad, cwd=bad, session_id=bad, agent_folder=bad),), answer=bad, message=bad
     )
     for each in (state, replace(state, question="rename"), replace(state, question="delete")):
-        assert not re.search("[\x00-\x1f\u202e]", "".join(drawn_lines(each)))
+        assert not re.search("[\x00-\x1f\u202e]", "".join(draw_lines(each)))
 
 
 @pytest.mark.parametrize(
@@ -102,13 +102,13 @@ def test_no_text_of_a_session_controls_the_terminal() -> None:
     ],
 )
 def test_it_says_what_is_going_on(state: BrowseState, hits: str) -> None:
-    assert hits in "\n".join(drawn_lines(state))
+    assert hits in "\n".join(draw_lines(state))
 
 
 @pytest.mark.parametrize("width", [80, 60, 40])
 def test_the_advice_after_a_filter_without_matches_is_never_cut(width: int) -> None:
     typed = "x y&z"
-    lines = drawn_lines(BrowseState(is_complete=True, typed=typed, searched=typed), replace(LOOK, width=width))
+    lines = draw_lines(BrowseState(is_complete=True, typed=typed, searched=typed), replace(LOOK, width=width))
     assert "In what tools printed: acp-proxy search x 'y&z' --in output" in " ".join(map(str.strip, lines[1:5]))
 
 
@@ -117,29 +117,29 @@ def test_marks_have_ascii_forms() -> None:
         encoding = "ascii"
 
     look = replace(LOOK, forms=find_ascii_forms(Ascii()))  # type: ignore[arg-type]
-    assert "".join(drawn_lines(BrowseState((ROW, structs.replace(ROW, title="x" * 200))), look, ("─ …",))).isascii()
+    assert "".join(draw_lines(BrowseState((ROW, structs.replace(ROW, title="x" * 200))), look, ("─ …",))).isascii()
 
 
 @pytest.mark.parametrize("archived", [False, True])
 def test_80_columns_show_the_most_important_keys(archived: bool) -> None:
-    keys = drawn_lines(BrowseState((ROW,), archived=archived))[-1]
+    keys = draw_lines(BrowseState((ROW,), archived=archived))[-1]
     tidy = "^A unarchive  ^D delete  ^T others" if archived else "^A archive  ^D delete  ^T archived"
     assert keys == f"Enter read  ^R rename  {tidy}  ? keys  Esc quit"
-    typed = drawn_lines(BrowseState((ROW,), archived=archived, typed="fix"))[-1]
+    typed = draw_lines(BrowseState((ROW,), archived=archived, typed="fix"))[-1]
     assert typed.endswith("F1 keys  Esc clear")
 
 
 def test_a_narrow_terminal_has_room_for_the_title_before_the_agent() -> None:
     row = structs.replace(ROW, title="Fix the login of the site again")
-    assert "claude" not in drawn_lines(BrowseState((row,)), replace(LOOK, width=41))[2]
+    assert "claude" not in draw_lines(BrowseState((row,)), replace(LOOK, width=41))[2]
     long = structs.replace(ROW, agent_folder="an-agent-with-a-long-name-4f1c2a3b4c5d6e7f")
-    assert "  an-agent-wi…  ~" in drawn_lines(BrowseState((long,)))[2]
-    assert "  an-agent-with-a-lon…  ~" in drawn_lines(BrowseState((long,)), replace(LOOK, width=100))[2]
+    assert "  an-agent-wi…  ~" in draw_lines(BrowseState((long,)))[2]
+    assert "  an-agent-with-a-lon…  ~" in draw_lines(BrowseState((long,)), replace(LOOK, width=100))[2]
 
 
 @pytest.mark.parametrize(("width", "keys"), [(40, "Enter read  ^R rename  ? keys  Esc quit"), (20, "? keys  Esc quit")])
 def test_a_narrow_terminal_shows_how_to_see_all_keys(width: int, keys: str) -> None:
-    assert drawn_lines(BrowseState((ROW,)), replace(LOOK, width=width))[-1] == keys
+    assert draw_lines(BrowseState((ROW,)), replace(LOOK, width=width))[-1] == keys
 
 
 def test_the_preview_marks_the_words_of_the_filter() -> None:
@@ -149,41 +149,41 @@ def test_the_preview_marks_the_words_of_the_filter() -> None:
 
 
 def test_every_key_is_explained() -> None:
-    text = "\n".join(drawn_lines(BrowseState((ROW,), has_help=True)))
+    text = "\n".join(draw_lines(BrowseState((ROW,), has_help=True)))
     for key in ("Enter ", "Esc ", *(f"Ctrl-{letter} " for letter in "RABDXEFKOYTUZC")):
         assert f"\n{key}" in text
-    drawn_lines(BrowseState((ROW,), has_help=True), FrameLook(20, 5, NOW))
+    draw_lines(BrowseState((ROW,), has_help=True), FrameLook(20, 5, NOW))
 
 
 def test_a_window_with_few_lines_explains_every_key_too() -> None:
-    text = "\n".join(drawn_lines(BrowseState((ROW,), has_help=True), replace(LOOK, height=16)))
+    text = "\n".join(draw_lines(BrowseState((ROW,), has_help=True), replace(LOOK, height=16)))
     for key in ("Enter:", "Esc:", "?:", *(f"Ctrl-{letter}:" for letter in "RABDXEFKOYTUZC")):
         assert key in text
 
 
 def test_a_small_window_has_no_headings() -> None:
-    assert drawn_lines(BrowseState((ROW,)), replace(LOOK, height=11))[1].startswith("> Fix the login ")
-    assert "TITLE" not in "".join(drawn_lines(BrowseState((), is_complete=True)))
+    assert draw_lines(BrowseState((ROW,)), replace(LOOK, height=11))[1].startswith("> Fix the login ")
+    assert "TITLE" not in "".join(draw_lines(BrowseState((), is_complete=True)))
 
 
 def test_a_long_message_is_wrapped_and_ends_with_what_to_do() -> None:
-    lines = drawn_lines(BrowseState((ROW,), message=f"The file {'a/' * 60} exists. Give another name."))
+    lines = draw_lines(BrowseState((ROW,), message=f"The file {'a/' * 60} exists. Give another name."))
     assert lines[-1].endswith("Give another name.")
     assert "The file a/" in " ".join(lines[-4:])
 
 
 def test_the_answer_to_a_question_is_shown() -> None:
     asked = BrowseState((ROW,), question="rename", answer="Mine")
-    assert drawn_lines(asked)[-1] == "New title (empty: the agent's): Mine "
+    assert draw_lines(asked)[-1] == "New title (empty: the agent's): Mine "
     asked = BrowseState((ROW,), question="delete", bin_days=30)
     question = 'Delete "Fix the login"? [y: yes, can be restored for 30 days; p: permanently; n: no]'
-    assert drawn_lines(asked, replace(LOOK, width=100))[-1].rstrip() == question
-    assert drawn_lines(asked, replace(LOOK, width=50))[-1] == 'Delete "Fix the login"? [y/n; p: permanently]  '
+    assert draw_lines(asked, replace(LOOK, width=100))[-1].rstrip() == question
+    assert draw_lines(asked, replace(LOOK, width=50))[-1] == 'Delete "Fix the login"? [y/n; p: permanently]  '
 
 
 def test_a_question_shortens_its_own_words_before_the_title() -> None:
     row = structs.replace(ROW, title="Why are users signed out after a few hours?")
     asked = BrowseState((row,), question="delete", bin_days=30)
     whole = 'Delete "Why are users signed out after a few hours?"? [y: 30 days to restore it; p: permanently; n: no]'
-    assert drawn_lines(asked, replace(LOOK, width=110))[-1].rstrip() == whole
-    assert drawn_lines(asked, replace(LOOK, width=50))[-1].rstrip().startswith('Delete "Why are users s…"? [y/n')
+    assert draw_lines(asked, replace(LOOK, width=110))[-1].rstrip() == whole
+    assert draw_lines(asked, replace(LOOK, width=50))[-1].rstrip().startswith('Delete "Why are users s…"? [y/n')

@@ -175,7 +175,7 @@ def test_a_running_session_is_not_deleted() -> None:
     assert after(BrowseState((row("1", running=True),)), "c-d").message == browse_state.TURN_IS_RUNNING
 
 
-def test_without_a_bin_a_delete_is_permanent() -> None:
+def test_with_bin_days_0_a_delete_is_permanent() -> None:
     state = replace(STATE, bin_days=0)
     assert pressed(state, "c-d", "y")[1] == Action("delete", LOGIN)
     assert pressed(state, "c-d", "p")[1] is None

@@ -36,12 +36,12 @@ def ends() -> Iterator[Ends]:
     ends.junction.stop()
 
 
-def enveloped(message: dict[str, Any]) -> bytes:
+def wrap_message(message: dict[str, Any]) -> bytes:
     return line(notification("proxy/successor", {key: message[key] for key in ("method", "params")}))
 
 
 def test_each_side_gets_its_lines_in_order_however_they_are_cut(ends: Ends) -> None:
-    said = line(prompt(1, "s")) + enveloped(chunk("s", "a")) + line(prompt(2, "s")) + enveloped(chunk("s", "b"))
+    said = line(prompt(1, "s")) + wrap_message(chunk("s", "a")) + line(prompt(2, "s")) + wrap_message(chunk("s", "b"))
     for at in range(0, len(said), 7):
         ends.says(said[at : at + 7])
     os.close(ends.conductor_in)
@@ -70,7 +70,9 @@ def test_lines_of_both_sides_are_whole_in_the_conductors_input(ends: Ends) -> No
     with open(ends.conductor_out, "rb") as conductor:
         got = [json.loads(conductor.readline()) for _ in range(40)]
     assert [one for one in got if "id" not in one] == big
-    assert [one["params"]["params"] for one in got if "id" in one] == [one["params"] for one in asked]
+    assert [message["params"]["params"] for message in got if "id" in message] == [
+        message["params"] for message in asked
+    ]
     ends.junction.wait_for_delivery()
 
 

@@ -17,7 +17,7 @@ INVALID_REQUEST = -32600
 LARGE = b'{"big":12345678901234567890123, "twice":1.0,"twice":2 ,"text":"\xe2\x80\xa8\\u00e9"}'
 
 
-def enveloped(message: dict[str, Any], **more: Any) -> dict[str, Any]:
+def wrap_message(message: dict[str, Any], **more: Any) -> dict[str, Any]:
     """A message as a conductor sends it for the successor."""
     inner = {key: message[key] for key in ("method", "params") if key in message}
     return {**message, "method": "proxy/successor", "params": inner | more}
@@ -27,7 +27,7 @@ def parsed(found: list[SidedLine]) -> list[tuple[Peer | None, Any]]:
     return [(side, json.loads(data)) for side, data in found]
 
 
-def refused(envelopes: Envelopes, message: Any) -> tuple[object, int]:
+def refuse_message(envelopes: Envelopes, message: Any) -> tuple[object, int]:
     """The id and the code of the error that answers a message, which must go no further."""
     [(side, answer)] = parsed(envelopes.open(line(message)))
     assert side is None
@@ -54,7 +54,7 @@ def test_a_message_in_an_envelope_is_the_agents_and_its_parameters_keep_their_by
 )
 @pytest.mark.parametrize("more", [{}, {"_meta": {"hop": {}}}], ids=["alone", "with _meta"])
 def test_a_notification_in_an_envelope_is_the_agents(message: dict[str, Any], more: dict[str, Any]) -> None:
-    assert parsed(Envelopes().open(line(enveloped(message, **more)))) == [(Peer.AGENT, message)]
+    assert parsed(Envelopes().open(line(wrap_message(message, **more)))) == [(Peer.AGENT, message)]
 
 
 @pytest.mark.parametrize("after", [b',"id":{}', b',"_meta":{"x":{"y":{}}}', b',"params":{"sessionId":"other"}'])
@@ -90,7 +90,7 @@ def test_what_goes_to_the_agent_is_wrapped_and_its_parameters_keep_their_bytes()
         + b"}}\n"
     )
     told = notification("session/cancel", {"sessionId": "s"})
-    assert json.loads(Envelopes().wrap(Peer.AGENT, line(told))) == enveloped(told)
+    assert json.loads(Envelopes().wrap(Peer.AGENT, line(told))) == wrap_message(told)
 
 
 def test_what_goes_to_the_client_is_plain() -> None:
@@ -103,7 +103,7 @@ def test_proxy_initialize_is_an_initialize_of_the_client_and_its_answer_is_plain
     [(side, asked)] = envelopes.open(line(request(1, "proxy/initialize", {"protocolVersion": 1})))
     assert (side, json.loads(asked)) == (Peer.CLIENT, request(1, "initialize", {"protocolVersion": 1}))
     passed = envelopes.wrap(Peer.AGENT, asked)
-    assert json.loads(passed) == enveloped(json.loads(asked))
+    assert json.loads(passed) == wrap_message(json.loads(asked))
     answer = line(result(1, {"protocolVersion": 1}))
     assert envelopes.open(answer) == [(Peer.AGENT, answer)]
     assert envelopes.wrap(Peer.CLIENT, answer) == answer
@@ -127,7 +127,7 @@ def test_answers_are_never_wrapped() -> None:
 def test_a_cancellation_is_from_the_side_whose_request_it_names() -> None:
     envelopes = Envelopes()
     envelopes.open(line(prompt(1, "s")))
-    envelopes.open(line(enveloped(permission("1", "s"))))
+    envelopes.open(line(wrap_message(permission("1", "s"))))
     for id, side in ((1, Peer.CLIENT), ("1", Peer.AGENT)):
         assert envelopes.open(line(cancel(id))) == [(side, line(cancel(id)))]
         envelopes.wrap(side, line(result(id, {})))
@@ -153,12 +153,12 @@ def test_a_cancellation_of_nothing_goes_nowhere(params: object) -> None:
 
 def test_a_cancellation_in_an_envelope_goes_nowhere() -> None:
     envelopes = Envelopes()
-    envelopes.open(line(enveloped(permission(1, "s"))))
-    assert envelopes.open(line(enveloped(cancel(1)))) == []
+    envelopes.open(line(wrap_message(permission(1, "s"))))
+    assert envelopes.open(line(wrap_message(cancel(1)))) == []
 
 
 def test_a_plain_initialize_is_refused_because_the_conductor_takes_us_for_the_agent() -> None:
-    assert refused(Envelopes(), request(7, "initialize", {"protocolVersion": 1})) == (7, INVALID_REQUEST)
+    assert refuse_message(Envelopes(), request(7, "initialize", {"protocolVersion": 1})) == (7, INVALID_REQUEST)
 
 
 @pytest.mark.parametrize(
@@ -173,19 +173,19 @@ def test_a_plain_initialize_is_refused_because_the_conductor_takes_us_for_the_ag
     ],
 )
 def test_an_envelope_without_a_message_for_us_is_refused(params: object) -> None:
-    assert refused(Envelopes(), request(7, "proxy/successor", params)) == (7, INVALID_REQUEST)
+    assert refuse_message(Envelopes(), request(7, "proxy/successor", params)) == (7, INVALID_REQUEST)
     assert Envelopes().open(line(notification("proxy/successor", params))) == []
 
 
 def test_what_is_no_message_is_refused_and_an_empty_line_is_not() -> None:
     wrong: list[Any] = [{}, 1, [1]]
     for each in wrong:
-        assert refused(Envelopes(), each) == (None, INVALID_REQUEST)
+        assert refuse_message(Envelopes(), each) == (None, INVALID_REQUEST)
     assert Envelopes().open(b"\n") == Envelopes().open(b" \r\n") == []
 
 
 def test_a_batch_is_taken_apart() -> None:
-    batch = [prompt(1, "s"), enveloped(chunk("s", "hello"))]
+    batch = [prompt(1, "s"), wrap_message(chunk("s", "hello"))]
     assert parsed(Envelopes().open(line(batch))) == [(Peer.CLIENT, batch[0]), (Peer.AGENT, chunk("s", "hello"))]
 
 
@@ -204,7 +204,9 @@ def test_a_message_for_a_side_comes_back_from_that_side(message: Any, side: Peer
 
 
 @given(
-    st.lists(spelled(messages | st.builds(enveloped, messages.filter(lambda one: isinstance(one, dict)))), max_size=5)
+    st.lists(
+        spelled(messages | st.builds(wrap_message, messages.filter(lambda one: isinstance(one, dict)))), max_size=5
+    )
 )
 def test_nothing_raises(spellings: list[str]) -> None:
     envelopes = Envelopes()

@@ -99,8 +99,8 @@ class Agent:
 def apply(patch: bytes, folder: Path) -> None:
     environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent), "GIT_CONFIG_GLOBAL": os.devnull}
     words = ["git", "apply", "--whitespace=nowarn"]
-    done = subprocess.run(words, input=patch, cwd=folder, env=environment, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode() + patch.decode()
+    result = subprocess.run(words, input=patch, cwd=folder, env=environment, capture_output=True, check=False)
+    assert result.returncode == 0, result.stderr.decode() + patch.decode()
 
 
 def write(tree: Tree, folder: Path) -> None:

@@ -60,9 +60,9 @@ def test_a_turn_has_updates_of_every_kind_and_quotes_the_prompt(start: Start, tm
     assert client.request("session/prompt", prompt(session, "a note on {n} otters")) == {"stopReason": "end_turn"}
     updates = client.list_updates(session)
     assert (updates[0]["sessionUpdate"], updates[-1]["sessionUpdate"]) == ("available_commands_update", "usage_update")
-    told = list_items(updates)
-    assert [each.kind for each in told] == ["thought", "plan", "tool call", "image", "agent"]
-    assert "a note on {n} otters" in told[-1].text
+    items = list_items(updates)
+    assert [each.kind for each in items] == ["thought", "plan", "tool call", "image", "agent"]
+    assert "a note on {n} otters" in items[-1].text
 
 
 def test_a_new_process_remembers_a_session(start: Start, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_each_turn_of_the_sample_begins_with_what_the_one_before_it_left(tmp_pat
         texts = {f"{{cwd}}/{name}": text for name, text in sample.FILES[project].items()}
         for prompt_text in prompts:
             updates = [step["update"] for step in sample.TURNS[prompt_text] if "update" in step]
-            parts = [part for each in updates for part in each.get("content", []) if "newText" in part]
+            parts = [part for update in updates for part in update.get("content", []) if "newText" in part]
             for part in parts:
                 assert texts.get(part["path"]) == part["oldText"]
                 texts[part["path"]] = part["newText"]

@@ -45,7 +45,7 @@ def store_answered_session(store: WholeStore, cwd: Path, **more: Any) -> None:
     store_session(store, "s", ("Mend it", ANSWER), agent="scripted", cwd=str(cwd), **more)
 
 
-def loaded(
+def check_load(
     tmp_path: Path, store: WholeStore, past: list[dict[str, Any]], answers: Mapping[str, Any] = LOADS
 ) -> AgentReport:
     found, _ = looked_at(answering_agent(tmp_path / "notes", answers, past), store)
@@ -60,12 +60,16 @@ def outcome(found: AgentReport) -> tuple[str, tuple[str, ...]]:
 
 def test_the_offer_and_the_additions_are_reported(tmp_path: Path, store: WholeStore) -> None:
     store_answered_session(store, tmp_path)
-    found = loaded(
+    found = check_load(
         tmp_path, store, [], {"initialize": offer_capabilities(sessionCapabilities={"resume": {}, "fork": {}})}
     )
     assert found.offer is not None
     assert (found.offer.name, found.offer.release) == ("scripted", "1.2.3")
-    assert [one.name for one in found.abilities if one.answered_by == BY_PROXY] == ["list", "load", "delete"]
+    assert [ability.name for ability in found.abilities if ability.answered_by == BY_PROXY] == [
+        "list",
+        "load",
+        "delete",
+    ]
     assert (found.folder, found.sessions) == (store.choose_agent(None, "scripted", ""), 1)
     assert found.load_result is None
 
@@ -86,7 +90,7 @@ def test_a_load_is_compared_with_the_transcript(
     tmp_path: Path, store: WholeStore, past: list[dict[str, Any]], expected: tuple[str, tuple[str, ...]]
 ) -> None:
     store_answered_session(store, tmp_path)
-    assert outcome(loaded(tmp_path, store, past)) == expected
+    assert outcome(check_load(tmp_path, store, past)) == expected
 
 
 def test_updates_of_another_session_do_not_count(tmp_path: Path, store: WholeStore) -> None:
@@ -135,14 +139,14 @@ def test_an_agent_that_only_speaks_version_2_is_checked(
     found, todo = looked_at(python_command(SECOND, said), store)
     assert found.offer is not None
     assert (found.problem, found.offer.version, found.folder is not None, todo) == (None, 2, True, [])
-    assert [one.name for one in found.abilities if one.answered_by == BY_PROXY] == ["delete"]
+    assert [ability.name for ability in found.abilities if ability.answered_by == BY_PROXY] == ["delete"]
     assert outcome(found)[0] == expected
 
 
 def test_the_agent_gets_no_other_request(tmp_path: Path, store: WholeStore) -> None:
     store_answered_session(store, tmp_path)
-    loaded(tmp_path, store, [])
-    assert [one["method"] for one in read_requests(tmp_path / "notes")] == ["initialize", "session/load"]
+    check_load(tmp_path, store, [])
+    assert [request["method"] for request in read_requests(tmp_path / "notes")] == ["initialize", "session/load"]
     assert read_requests(tmp_path / "notes")[1]["params"] == {"sessionId": "s", "cwd": str(tmp_path), "mcpServers": []}
 
 
@@ -156,14 +160,14 @@ def test_the_agent_gets_no_other_request(tmp_path: Path, store: WholeStore) -> N
 )
 def test_an_incomplete_session_is_not_loaded(tmp_path: Path, store: WholeStore, unfit: dict[str, Any]) -> None:
     store_answered_session(store, tmp_path, **unfit)
-    assert outcome(loaded(tmp_path, store, [])) == ("not tried", ())
-    assert [one["method"] for one in read_requests(tmp_path / "notes")] == ["initialize"]
+    assert outcome(check_load(tmp_path, store, [])) == ("not tried", ())
+    assert [request["method"] for request in read_requests(tmp_path / "notes")] == ["initialize"]
 
 
 def test_a_session_without_its_directory_or_of_another_agent_is_not_loaded(tmp_path: Path, store: WholeStore) -> None:
     store_answered_session(store, tmp_path / "gone")
     store_session(store, "other", ("Mend it", ANSWER), agent="other", cwd=str(tmp_path))
-    assert outcome(loaded(tmp_path, store, [])) == ("not tried", ())
+    assert outcome(check_load(tmp_path, store, [])) == ("not tried", ())
 
 
 def test_a_load_without_a_result_is_reported(tmp_path: Path, store: WholeStore) -> None:
@@ -199,7 +203,7 @@ def test_the_last_loads_of_the_newest_sessions_are_reported(tmp_path: Path, stor
     store_session(store, "never", turn, agent="scripted", at=EPOCH + 2)
     store_session(store, "later", turn, agent="scripted", at=EPOCH + 3, notes=[replay_note("agent", 99)])
     store_session(store, "foreign", turn, agent="other", at=EPOCH + 4, notes=[replay_note("agent", 5)])
-    assert loaded(tmp_path, store, []).last_loads == (
+    assert check_load(tmp_path, store, []).last_loads == (
         LastLoad("new", "agent", "rule 2: the agent's replay has something that the transcript lacks"),
         LastLoad("old", "transcript", "rule 4: the agent's replay lacks something"),
     )
@@ -208,13 +212,13 @@ def test_the_last_loads_of_the_newest_sessions_are_reported(tmp_path: Path, stor
 def test_other_notes_are_not_reported_as_loads(tmp_path: Path, store: WholeStore) -> None:
     words = f'"from":"proxy",{file_format.NOTE_BYTES.decode()}replay"' + ',"shown":"agent","rule":5}'
     store_session(store, "s", (words, [chunk(words)]), agent="scripted", cwd=str(tmp_path))
-    assert loaded(tmp_path, store, []).last_loads == ()
+    assert check_load(tmp_path, store, []).last_loads == ()
 
 
 def test_the_offer_is_reported_without_a_store(tmp_path: Path) -> None:
     found, todo = looked_at(answering_agent(tmp_path / "notes", LOADS), None, off="no room")
     assert (found.problem, found.load_result, todo) == (None, None, [])
-    assert not [one for one in found.abilities if one.answered_by == BY_PROXY]
+    assert not [ability for ability in found.abilities if ability.answered_by == BY_PROXY]
 
 
 def problem(command: list[str], seconds: float = SECONDS) -> str:

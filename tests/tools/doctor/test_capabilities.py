@@ -27,25 +27,25 @@ def list_by_name(
     off: str | None = None,
     version: object = 1,
 ) -> dict[str, Ability]:
-    return {one.name: one for one in list_abilities(offer(frozenset(native), version), modes, off)}
+    return {ability.name: ability for ability in list_abilities(offer(frozenset(native), version), modes, off)}
 
 
 @pytest.mark.parametrize("native", NATIVES, ids=lambda native: "+".join(sorted(native)) or "nothing")
 def test_abilities_follow_the_decision_of_the_core_and_have_reasons(native: frozenset[str]) -> None:
     for modes in SETTINGS:
         served = choose_served(offer(native), modes)
-        for one in list_abilities(offer(native), modes, None):
-            by = BY_PROXY if one.name in served else BY_AGENT if one.name in native else BY_NOBODY
-            assert (one.answered_by, bool(one.reason)) == (by, True), (one, modes)
+        for ability in list_abilities(offer(native), modes, None):
+            by = BY_PROXY if ability.name in served else BY_AGENT if ability.name in native else BY_NOBODY
+            assert (ability.answered_by, bool(ability.reason)) == (by, True), (ability, modes)
 
 
 @pytest.mark.parametrize("native", [frozenset(), frozenset(DRAFTS), frozenset({"archive", "list", "load"})])
 def test_drafts_are_told_if_they_are_wanted(native: frozenset[str]) -> None:
-    assert [one.name for one in list_abilities(offer(native), Modes(), None)] == list(NAMES)
+    assert [ability.name for ability in list_abilities(offer(native), Modes(), None)] == list(NAMES)
     for modes in SETTINGS:
         if modes.unstable:
             served = choose_served(offer(native), modes)
-            told = [one for one in list_abilities(offer(native), modes, None) if one.name in DRAFTS]
+            told = [ability for ability in list_abilities(offer(native), modes, None) if ability.name in DRAFTS]
             assert [one.answered_by for one in told] == [
                 BY_PROXY if name in served else BY_AGENT if name in native else BY_NOBODY for name in DRAFTS
             ]

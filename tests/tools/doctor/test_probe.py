@@ -43,7 +43,7 @@ def test_an_answer_comes_after_its_notifications(tmp_path: Path) -> None:
             probe.ask("session/load", {"sessionId": "s"}, SECONDS, lambda told: heard.append(told.params)).result == {}
         )
     assert heard == [{"sessionId": "s", "update": update} for update in past]
-    assert [(one["id"], one["method"], one["params"]) for one in read_requests(tmp_path / "notes")] == [
+    assert [(request["id"], request["method"], request["params"]) for request in read_requests(tmp_path / "notes")] == [
         (1, "initialize", {"a": 1}),
         (2, "session/load", {"sessionId": "s"}),
     ]
@@ -127,7 +127,7 @@ child.wait()
         pid = probe.ask("initialize", {}, SECONDS).result
         assert isinstance(pid, int)
         processes = [psutil.Process(pid), psutil.Process(pid).parent()]
-    assert find_running([PsutilProcess(one) for one in processes if one is not None]) == []
+    assert find_running([PsutilProcess(process) for process in processes if process is not None]) == []
 
 
 def test_a_missing_program_or_directory_cannot_be_started(tmp_path: Path) -> None:

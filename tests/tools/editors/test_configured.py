@@ -180,7 +180,10 @@ def test_a_program_is_searched_for_the_plugin_and_for_the_proxy(home: Path) -> N
     old = write(home / ".config/nvim/lua/plugins/old.lua", '{ "yetone/avante.nvim" } \n  -- acp-proxy some day')
     write(home / ".config/nvim/init.lua", "-- codecompanion\n")
     write(home / ".config/nvim/.git/x.lua", "codecompanion")
-    found = [(each.editor.name, each.path, each.mentions_proxy) for each in find_configurations(linux(home))]
+    found = [
+        (configuration.editor.name, configuration.path, configuration.mentions_proxy)
+        for configuration in find_configurations(linux(home))
+    ]
     assert found == [(Name.CODECOMPANION, ai, True), (Name.AVANTE, old, False)]
 
 

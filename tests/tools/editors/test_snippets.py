@@ -48,8 +48,8 @@ def is_within(words: list[str], text: str) -> bool:
 def test_every_editor_has_a_snippet() -> None:
     assert list(EDITORS) == list(Name)
     for editor in Name:
-        found = make_snippet(editor, EditorEntry(WORDS, VARIABLES, "some-agent"))
-        assert all((found.whole, found.title, found.next_step)), editor
+        snippet = make_snippet(editor, EditorEntry(WORDS, VARIABLES, "some-agent"))
+        assert all((snippet.whole, snippet.title, snippet.next_step)), editor
 
 
 @pytest.mark.parametrize("editor", JSON_EDITORS)
@@ -77,21 +77,21 @@ def test_paseos_command_contains_its_arguments() -> None:
     }
 
 
-def typed(editor: Name) -> list[str]:
+def list_typed_words(editor: Name) -> list[str]:
     """The words of a command for a shell, which a user types."""
     return shell_quote.split(make_whole(editor))
 
 
 @posix
 def test_toad_gets_the_command_as_one_word() -> None:
-    program, command, line, _ = typed(Name.TOAD)
+    program, command, line, _ = list_typed_words(Name.TOAD)
     assert (program, command) == ("toad", "acp")
     assert shell_quote.split(line) == ["env", *(f"{key}={value}" for key, value in VARIABLES.items()), *WORDS]
 
 
 @posix
 def test_bb_gets_a_list_with_the_agent() -> None:
-    *command, agents = typed(Name.BB)
+    *command, agents = list_typed_words(Name.BB)
     assert command == ["bb", "plugin", "config", "provider-acp", "set", "customAgents"]
     assert json.loads(agents) == [
         {

@@ -26,7 +26,7 @@ HEAD = Head(
 )
 
 
-def recorded(*lines: bytes) -> tuple[dict[str, Any], list[list[Any]]]:
+def record_cast(*lines: bytes) -> tuple[dict[str, Any], list[list[Any]]]:
     entries = [entry for line in lines if (entry := file_format.decode_entry(line)) is not None]
     assert len(entries) == len(lines)
     return events(entries)
@@ -52,7 +52,7 @@ def call(status: str, at: int) -> bytes:
 
 
 def test_the_screen_is_that_of_a_replay_and_times_count_from_the_first_words() -> None:
-    header, rest = recorded(
+    header, rest = record_cast(
         transcript_lines.prompt("Mend it", at=5), call("pending", 6), call("completed", 8),
         transcript_lines.agent_chunk("do", at=9),
         transcript_lines.agent_chunk("ne", at=7), transcript_lines.answer(at=10),
@@ -66,7 +66,7 @@ def test_the_screen_is_that_of_a_replay_and_times_count_from_the_first_words() -
 
 
 def test_home_directories_are_hidden_also_across_chunks() -> None:
-    header, rest = recorded(
+    header, rest = record_cast(
         transcript_lines.prompt("see /home/ada/x", at=1), transcript_lines.agent_chunk("in /ho", at=2),
         transcript_lines.agent_chunk("me/ada/x and", at=3),
         transcript_lines.agent_chunk(" /home/me", at=4),
@@ -77,7 +77,7 @@ def test_home_directories_are_hidden_also_across_chunks() -> None:
 
 @pytest.mark.parametrize("text", ["\x1b[2J", "\x1b]0;title\a", "\r\x08", "\u202e"])
 def test_recorded_text_does_not_control_the_player(text: str) -> None:
-    _, rest = recorded(transcript_lines.prompt(text), transcript_lines.agent_chunk(text))
+    _, rest = record_cast(transcript_lines.prompt(text), transcript_lines.agent_chunk(text))
     data = re.sub(r"\x1b\[[0-9;]*m|\r\n", "", "".join(event[2] for event in rest))
     assert data.isprintable()
 
@@ -88,6 +88,6 @@ def test_a_conversation_without_words_has_only_a_header() -> None:
 
 def test_the_fixture_becomes_a_recording(tmp_path: Path) -> None:
     lines = (Path(__file__).parents[3] / "fixtures/conversations/login.jsonl").read_bytes().splitlines(True)
-    _, rest = recorded(*lines[1:])
+    _, rest = record_cast(*lines[1:])
     assert len(rest) > 50
     assert "Turn 3" in "".join(event[2] for event in rest)

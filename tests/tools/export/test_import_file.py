@@ -28,7 +28,9 @@ SAMPLES = Path(__file__).parents[3] / "fixtures" / "transcripts" / "v1"
 AGENT = file_name("my-agent")
 
 
-def exported(tmp_path: Path, *lines: bytes, header: Header | None = None, name: str = "exported.jsonl") -> Path:
+def export_transcript(
+    tmp_path: Path, *lines: bytes, header: Header | None = None, name: str = "exported.jsonl"
+) -> Path:
     path = tmp_path / name
     head = header or Header(
         transcript_lines.SESSION,
@@ -42,21 +44,21 @@ def exported(tmp_path: Path, *lines: bytes, header: Header | None = None, name: 
     return path
 
 
-def files(store: WholeStore) -> list[Path]:
+def list_files(store: WholeStore) -> list[Path]:
     """Transcripts, and leftovers of imports."""
     return sorted(path for path in (store.root / "transcripts").rglob("*") if path.is_file() and path.stem != "state")
 
 
-def refused(store: WholeStore, path: Path, *, damaged: bool = False) -> str:
-    before = {file: file.read_bytes() for file in files(store)}
+def import_refused(store: WholeStore, path: Path, *, damaged: bool = False) -> str:
+    before = {file: file.read_bytes() for file in list_files(store)}
     with pytest.raises(NotImported) as problem:
         import_transcript(store, path, accepts_damaged=damaged)
-    assert {file: file.read_bytes() for file in files(store)} == before
+    assert {file: file.read_bytes() for file in list_files(store)} == before
     return str(problem.value)
 
 
 def test_an_import_has_the_exact_bytes_of_the_export(store: WholeStore, tmp_path: Path) -> None:
-    path = exported(tmp_path)
+    path = export_transcript(tmp_path)
     taken = import_transcript(store, path)
     assert (taken.agent_folder, taken.session_id, taken.prompts, taken.is_new) == (
         AGENT,
@@ -64,7 +66,7 @@ def test_an_import_has_the_exact_bytes_of_the_export(store: WholeStore, tmp_path
         1,
         True,
     )
-    [imported] = files(store)
+    [imported] = list_files(store)
     assert imported == store.root / "transcripts" / AGENT / f"{file_name(transcript_lines.SESSION)}.jsonl"
     assert imported.read_bytes() == path.read_bytes()
     [row] = store.list_all()
@@ -88,7 +90,7 @@ def test_an_import_has_the_exact_bytes_of_the_export(store: WholeStore, tmp_path
 def test_an_imported_file_does_not_say_for_which_session_the_agent_is_asked(
     store: WholeStore, tmp_path: Path, names: bytes, end: bytes
 ) -> None:
-    path = exported(
+    path = export_transcript(
         tmp_path,
         transcript_lines.prompt("hello"),
         names,
@@ -102,7 +104,7 @@ def test_an_imported_file_does_not_say_for_which_session_the_agent_is_asked(
             pass
         found = reading.agents
         assert (found.alias, found.is_missing, found.was_handed_over) == (None, True, True)
-    [imported] = files(store)
+    [imported] = list_files(store)
     with imported.open("ab") as file:
         file.write(transcript_lines.note("handover", to="mine"))
     with closing(store.read(AGENT, transcript_lines.SESSION)) as reading:
@@ -114,20 +116,20 @@ def test_an_imported_file_does_not_say_for_which_session_the_agent_is_asked(
 def test_an_imported_file_is_private(store: WholeStore, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        import_transcript(store, exported(tmp_path))
+        import_transcript(store, export_transcript(tmp_path))
     finally:
         os.umask(before)
-    [imported] = files(store)
+    [imported] = list_files(store)
     assert stat.S_IMODE(imported.stat().st_mode) == 0o600
     assert stat.S_IMODE(imported.parent.stat().st_mode) == 0o700
 
 
 def test_a_compressed_transcript_is_imported_uncompressed(store: WholeStore, tmp_path: Path) -> None:
-    plain = exported(tmp_path)
+    plain = export_transcript(tmp_path)
     path = compressed_path(plain)
     path.write_bytes(b"".join(compress_chunks(iter([plain.read_bytes()]), plain.stat().st_size)))
     assert import_transcript(store, path).is_new
-    assert files(store)[0].read_bytes() == plain.read_bytes()
+    assert list_files(store)[0].read_bytes() == plain.read_bytes()
     assert not import_transcript(store, plain).is_new
     other = tmp_path / "renamed"
     path.replace(other)
@@ -136,39 +138,39 @@ def test_a_compressed_transcript_is_imported_uncompressed(store: WholeStore, tmp
 
 @pytest.mark.parametrize("cut", [-40, -1, 30])
 def test_a_damaged_compressed_transcript_is_refused(store: WholeStore, tmp_path: Path, cut: int) -> None:
-    plain = exported(tmp_path)
+    plain = export_transcript(tmp_path)
     path = compressed_path(plain)
     path.write_bytes(b"".join(compress_chunks(iter([plain.read_bytes()]), plain.stat().st_size))[:cut])
-    refused(store, path)
-    refused(store, path, damaged=True)
+    import_refused(store, path)
+    import_refused(store, path, damaged=True)
 
 
 def test_importing_a_session_again_changes_nothing(store: WholeStore, tmp_path: Path) -> None:
-    path = exported(tmp_path)
+    path = export_transcript(tmp_path)
     import_transcript(store, path)
     assert not import_transcript(store, path).is_new
-    with files(store)[0].open("ab") as file:
+    with list_files(store)[0].open("ab") as file:
         file.write(transcript_lines.prompt("more"))
     assert not import_transcript(store, path).is_new
-    assert len(files(store)) == 1
+    assert len(list_files(store)) == 1
 
 
 def test_an_import_never_replaces_a_different_session(store: WholeStore, tmp_path: Path) -> None:
-    import_transcript(store, exported(tmp_path))
-    other = exported(tmp_path, transcript_lines.prompt("something else"), transcript_lines.answer())
-    assert "acp-proxy delete sess-1" in refused(store, other)
-    longer = exported(
+    import_transcript(store, export_transcript(tmp_path))
+    other = export_transcript(tmp_path, transcript_lines.prompt("something else"), transcript_lines.answer())
+    assert "acp-proxy delete sess-1" in import_refused(store, other)
+    longer = export_transcript(
         tmp_path,
         transcript_lines.prompt("hello"),
         transcript_lines.agent_chunk("hi"),
         transcript_lines.answer(),
         transcript_lines.prompt("more"),
     )
-    refused(store, longer)
+    import_refused(store, longer)
 
 
 def test_an_import_revives_a_deleted_session(store: WholeStore, tmp_path: Path) -> None:
-    path = exported(tmp_path)
+    path = export_transcript(tmp_path)
     import_transcript(store, path)
     store.delete_listed(store.list_all()[0], soft=False)
     assert transcript_lines.SESSION in store.read_deleted(AGENT)
@@ -197,8 +199,8 @@ def test_an_import_revives_a_deleted_session(store: WholeStore, tmp_path: Path) 
 def test_a_file_that_is_not_a_transcript_is_refused(store: WholeStore, tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(data)
-    refused(store, path)
-    refused(store, path, damaged=True)
+    import_refused(store, path)
+    import_refused(store, path, damaged=True)
 
 
 def left_of_streams(store: WholeStore) -> list[str]:
@@ -207,14 +209,14 @@ def left_of_streams(store: WholeStore) -> list[str]:
 
 
 def test_a_transcript_can_be_imported_from_a_pipe(store: WholeStore, tmp_path: Path) -> None:
-    path = exported(tmp_path)
+    path = export_transcript(tmp_path)
     for is_new in (True, False):
         ours, theirs = os.pipe()
         os.write(theirs, path.read_bytes())
         os.close(theirs)
         assert import_transcript(store, Path(f"/dev/fd/{ours}")).is_new == is_new
         os.close(ours)
-        assert files(store)[0].read_bytes() == path.read_bytes()
+        assert list_files(store)[0].read_bytes() == path.read_bytes()
     assert left_of_streams(store) == []
 
 
@@ -222,11 +224,11 @@ def test_a_transcript_can_be_imported_from_a_pipe(store: WholeStore, tmp_path: P
 def test_a_long_stream_is_imported_compressed_or_not(store: WholeStore, tmp_path: Path, compress: bool) -> None:
     chance = random.Random(0)
     said = [transcript_lines.agent_chunk(chance.randbytes(50_000).hex()) for _ in range(40)]
-    data = exported(tmp_path, transcript_lines.prompt("hello"), *said).read_bytes()
+    data = export_transcript(tmp_path, transcript_lines.prompt("hello"), *said).read_bytes()
     given = b"".join(compress_chunks(iter([data]), len(data))) if compress else data
     assert len(given) > import_file._READ_BYTES
     assert import_transcript(store, BytesIO(given)).is_new
-    assert files(store)[0].read_bytes() == data
+    assert list_files(store)[0].read_bytes() == data
 
 
 LONG_LINE = 64 * 1024 * 1024
@@ -258,7 +260,7 @@ def test_memory_does_not_grow_with_the_longest_line(store: WholeStore, tmp_path:
     pieces = [header, transcript_lines.prompt("before"), *line, transcript_lines.answer()]
     long = tmp_path / "long"
     long.write_bytes(b"".join(compress_chunks(iter(pieces), sum(map(len, pieces))) if compress else pieces))
-    small = exported(tmp_path)
+    small = export_transcript(tmp_path)
     if compress:
         small.write_bytes(b"".join(compress_chunks(iter([small.read_bytes()]), small.stat().st_size)))
     child = [sys.executable, "-c", TAKES_IN, str(store.root), str(small), str(long)]
@@ -277,17 +279,17 @@ class Endless(BytesIO):
 def test_a_stream_that_is_not_a_transcript_is_refused_before_its_end(store: WholeStore, data: bytes) -> None:
     with pytest.raises(NotImported):
         import_transcript(store, Endless(data))
-    assert (files(store), left_of_streams(store)) == ([], [])
+    assert (list_files(store), left_of_streams(store)) == ([], [])
 
 
 def test_a_device_is_refused_with_what_to_do(store: WholeStore) -> None:
-    assert "to a file" in refused(store, Path("/dev/zero"))
+    assert "to a file" in import_refused(store, Path("/dev/zero"))
 
 
 def test_a_transcript_of_a_later_version_is_refused(store: WholeStore) -> None:
     with pytest.raises(NewerFormat):
         import_transcript(store, SAMPLES / "newer.jsonl")
-    assert files(store) == []
+    assert list_files(store) == []
 
 
 @pytest.mark.parametrize(
@@ -295,9 +297,9 @@ def test_a_transcript_of_a_later_version_is_refused(store: WholeStore) -> None:
 )
 def test_a_damaged_transcript_is_imported_only_on_request(store: WholeStore, sample: str) -> None:
     path = SAMPLES / f"{sample}.jsonl"
-    assert "--damaged" in refused(store, path)
+    assert "--damaged" in import_refused(store, path)
     assert import_transcript(store, path, accepts_damaged=True).is_new
-    assert files(store)[0].read_bytes() == path.read_bytes()
+    assert list_files(store)[0].read_bytes() == path.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -310,7 +312,7 @@ def test_a_damaged_transcript_is_imported_only_on_request(store: WholeStore, sam
 def test_every_intact_transcript_is_imported(store: WholeStore, sample: str) -> None:
     path = SAMPLES / f"{sample}.jsonl"
     assert import_transcript(store, path).is_new
-    assert files(store)[0].read_bytes() == path.read_bytes()
+    assert list_files(store)[0].read_bytes() == path.read_bytes()
 
 
 EVIL = ["../../../../tmp/evil", "/etc/passwd", "..", "state", "", "CON", "a\x00b", "x" * 5000, "\ud800", "~1", "A/B"]
@@ -338,7 +340,7 @@ def test_a_header_cannot_write_outside_the_store(store: WholeStore, tmp_path: Pa
     taken = import_transcript(store, path)
     assert taken.session_id == header.session_id
     assert around() == before
-    [imported] = files(store)
+    [imported] = list_files(store)
     assert imported.parent.parent == store.root / "transcripts"
     assert imported.read_bytes() == path.read_bytes()
 
@@ -354,30 +356,32 @@ def test_the_header_decides_the_agents_folder(store: WholeStore, tmp_path: Path)
         header = Header(
             transcript_lines.SESSION, transcript_lines.CWD, file_format.RECORDED, transcript_lines.time(0), agent=agent
         )
-        assert import_transcript(store, exported(tmp_path, header=header)).agent_folder == folder
+        assert import_transcript(store, export_transcript(tmp_path, header=header)).agent_folder == folder
 
 
 def test_a_full_disk_leaves_no_partial_import(store: WholeStore, tmp_path: Path) -> None:
-    path = exported(tmp_path, *[transcript_lines.prompt("hello"), *[transcript_lines.agent_chunk("hi " * 100)] * 200])
+    path = export_transcript(
+        tmp_path, *[transcript_lines.prompt("hello"), *[transcript_lines.agent_chunk("hi " * 100)] * 200]
+    )
     for job in ("import", "import a stream"):
         assert run_on_full_disk(job, store.root, 8192) == ["EFBIG"]
-        assert (files(store), left_of_streams(store)) == ([], [])
+        assert (list_files(store), left_of_streams(store)) == ([], [])
     assert import_transcript(store, path).is_new
 
 
 def test_leftovers_of_an_interrupted_import_do_not_matter(store: WholeStore, tmp_path: Path) -> None:
-    path = exported(tmp_path)
+    path = export_transcript(tmp_path)
     import_transcript(store, path)
-    [imported] = files(store)
+    [imported] = list_files(store)
     left = unfinished_path(imported)
     imported.replace(left)
     assert import_transcript(store, path).is_new
-    assert files(store) == [imported]
+    assert list_files(store) == [imported]
 
 
 def test_a_session_that_begins_during_its_import_is_kept(store: WholeStore, tmp_path: Path) -> None:
     """Another process begins the session just before the import names its file."""
-    path = exported(tmp_path)
+    path = export_transcript(tmp_path)
     begun: list[bytes] = []
 
     class Late(Layout):
@@ -391,12 +395,12 @@ def test_a_session_that_begins_during_its_import_is_kept(store: WholeStore, tmp_
         import_file._import_or_find(
             Late(store.root), path, lambda folder: folder.mkdir(), transcript_lines.time(0), accepts_damaged=False
         )
-    assert [imported.read_bytes() for imported in files(store)] == begun
+    assert [imported.read_bytes() for imported in list_files(store)] == begun
 
 
 def test_a_small_file_that_would_become_huge_is_refused(store: WholeStore, tmp_path: Path) -> None:
-    head, zeros = exported(tmp_path).read_bytes(), bytes(2**20)
+    head, zeros = export_transcript(tmp_path).read_bytes(), bytes(2**20)
     path = tmp_path / "bomb.jsonl.zst"
     path.write_bytes(b"".join(compress_chunks(iter([head, *[zeros] * 256]), None)))
-    assert "MiB in " in refused(store, path)
-    assert files(store) == []
+    assert "MiB in " in import_refused(store, path)
+    assert list_files(store) == []

@@ -35,7 +35,7 @@ def session(name: str, at: int, size: int = 10, *, has_turn: bool = True) -> Can
 FOUR = [session("d", 4), session("c", 3), session("b", 2), session("a", 1)]
 
 
-def gone(limits: Limits, candidates: list[Candidate] = FOUR) -> str:
+def select_names(limits: Limits, candidates: list[Candidate] = FOUR) -> str:
     return "".join(each.name for each in select_exceeding(limits, candidates))
 
 
@@ -55,14 +55,14 @@ def gone(limits: Limits, candidates: list[Candidate] = FOUR) -> str:
     ],
 )
 def test_limits_select_the_oldest_sessions(limits: Limits, expected: str) -> None:
-    assert gone(limits) == expected
+    assert select_names(limits) == expected
 
 
 def test_sessions_without_a_prompt_do_not_count() -> None:
     mixed = [session("d", 4, has_turn=False), session("c", 3), session("b", 2, has_turn=False), session("a", 1)]
-    assert gone(Limits(most_sessions=2), mixed) == ""
-    assert gone(Limits(most_sessions=1), mixed) == "ba"
-    assert gone(Limits(most_sessions=0), mixed) == "dcba"
+    assert select_names(Limits(most_sessions=2), mixed) == ""
+    assert select_names(Limits(most_sessions=1), mixed) == "ba"
+    assert select_names(Limits(most_sessions=0), mixed) == "dcba"
 
 
 sessions = st.lists(
@@ -97,7 +97,7 @@ def store(tmp_path: Path) -> WholeStore:
     return store
 
 
-def pruned(store: WholeStore, *, deleted: bool = False, soft: bool = False) -> dict[str, str | None]:
+def prune(store: WholeStore, *, deleted: bool = False, soft: bool = False) -> dict[str, str | None]:
     candidates = find_candidates(store, deleted=deleted)
     return {
         candidate.session_id: trouble
@@ -107,7 +107,7 @@ def pruned(store: WholeStore, *, deleted: bool = False, soft: bool = False) -> d
 
 def test_a_pruned_session_is_in_no_file_and_stays_deleted(store: WholeStore) -> None:
     assert [row.session_id for row in store.list_all()] == ["c", "b", "a"]
-    assert pruned(store) == {"a": None, "b": None, "c": None}
+    assert prune(store) == {"a": None, "b": None, "c": None}
     assert store.list_all() == []
     assert store.read_deleted(AGENT) == {"a", "b", "c"}
     assert not any(b"the words" in data for _, data in read_files(store.root))
@@ -146,7 +146,7 @@ def test_pruning_deleted_sessions_keeps_a_revived_one(store: WholeStore) -> None
     store.delete(AGENT, "a", soft=True)
     store.lift_delete(AGENT, "a")
     transcript_lines.store_lines(store, AGENT, "a", fresh=False)
-    assert pruned(store, deleted=True) == {"a": None}
+    assert prune(store, deleted=True) == {"a": None}
     assert not any(b"the words of a" in data for _, data in read_files(store.root))
     assert len(store.list_all()) == 3
 
@@ -158,15 +158,15 @@ def test_the_size_of_a_session_includes_its_backups(store: WholeStore) -> None:
     copy.parent.mkdir(parents=True)
     copy.write_bytes(b"x" * 1000)
     size = compressible.compress_now(store, "s").stat().st_size
-    sizes = {each.session_id: each.size for each in find_candidates(store)}
+    sizes = {candidate.session_id: candidate.size for candidate in find_candidates(store)}
     assert sizes["s"] == size + 1000
 
 
 def test_sessions_without_a_prompt_are_candidates(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "silent", transcript_lines.agent_chunk("hi", session="silent"))
     assert "silent" not in {row.session_id for row in store.list_all()}
-    assert [each.has_turn for each in find_candidates(store) if each.session_id == "silent"] == [False]
-    assert pruned(store)["silent"] is None
+    assert [candidate.has_turn for candidate in find_candidates(store) if candidate.session_id == "silent"] == [False]
+    assert prune(store)["silent"] is None
 
 
 def test_the_age_of_a_session_ignores_the_agents_time(store: WholeStore) -> None:
@@ -181,8 +181,7 @@ def test_the_age_of_a_session_ignores_the_agents_time(store: WholeStore) -> None
     [first, *_] = find_candidates(store)
     assert (first.session_id, first.last_used) == (transcript_lines.SESSION, transcript_lines.time(60))
     assert transcript_lines.SESSION not in {
-        each.session_id
-        for each in select_exceeding(Limits(older_than=transcript_lines.time(30)), find_candidates(store))
+        row.session_id for row in select_exceeding(Limits(older_than=transcript_lines.time(30)), find_candidates(store))
     }
 
 
@@ -208,9 +207,14 @@ def test_a_subagents_session_stays_and_goes_with_the_one_it_worked_for(store: Wh
     ]
     transcript_lines.store_lines(store, AGENT, "c", *named, fresh=False)
     candidates = find_candidates(store)
-    assert {each.session_id: each.parent_id for each in candidates} == {"a": None, "b": None, "c": None, "part": "c"}
-    assert [each.session_id for each in select_exceeding(Limits(most_sessions=1), candidates)] == ["b", "a"]
-    assert [each.session_id for each in select_exceeding(Limits(most_bytes=0), candidates)] == ["c", "part", "b", "a"]
+    assert {candidate.session_id: candidate.parent_id for candidate in candidates} == {
+        "a": None,
+        "b": None,
+        "c": None,
+        "part": "c",
+    }
+    assert [row.session_id for row in select_exceeding(Limits(most_sessions=1), candidates)] == ["b", "a"]
+    assert [row.session_id for row in select_exceeding(Limits(most_bytes=0), candidates)] == ["c", "part", "b", "a"]
 
 
 def test_a_subagents_session_stays_if_the_one_it_worked_for_is_open(store: WholeStore) -> None:
@@ -229,13 +233,15 @@ def test_a_subagents_session_stays_if_the_one_it_worked_for_is_open(store: Whole
 
 def test_the_subagents_of_a_pinned_session_stay_too() -> None:
     pinned = replace(session("b", 2), is_pinned=True)
-    assert gone(Limits(most_sessions=0), [session("c", 3), pinned, replace(session("a", 1), parent_id="b")]) == "c"
+    assert (
+        select_names(Limits(most_sessions=0), [session("c", 3), pinned, replace(session("a", 1), parent_id="b")]) == "c"
+    )
 
 
 def test_subagents_that_name_each_other_belong_to_nobody() -> None:
     first, second = session("b", 2), session("a", 1)
     both = [replace(first, parent_id="a"), replace(second, parent_id="b")]
-    assert gone(Limits(most_sessions=1), both) == "a"
+    assert select_names(Limits(most_sessions=1), both) == "a"
     nested = [session("c", 3), replace(first, parent_id="c"), replace(second, parent_id="b")]
-    assert gone(Limits(older_than=transcript_lines.time(3)), nested) == ""
-    assert gone(Limits(older_than=transcript_lines.time(4)), nested) == "cba"
+    assert select_names(Limits(older_than=transcript_lines.time(3)), nested) == ""
+    assert select_names(Limits(older_than=transcript_lines.time(4)), nested) == "cba"

@@ -41,7 +41,9 @@ def read(path: Path) -> tuple[Header | None, list[str], bool]:
     reading = Reading(path)
     try:
         entries = [line.entry for line in reading.read_lines()]
-        said = ["damage" if one is None else str(one.note["type"]) if one.note else spoken(one) for one in entries]
+        said = [
+            "damage" if entry is None else str(entry.note["type"]) if entry.note else spoken(entry) for entry in entries
+        ]
         return reading.header, said, reading.is_complete
     finally:
         reading.close()

@@ -118,13 +118,13 @@ def test_the_copied_part_of_a_fork_has_the_forks_id() -> None:
 
 
 def test_a_replay_ends_with_the_latest_state() -> None:
-    told = session(
+    replay = session(
         transcript_lines.prompt("go"),
         transcript_lines.update(update_kinds.USAGE, used=1, size=2),
         transcript_lines.agent_chunk("ok"),
         transcript_lines.answer(),
     ).make_replay()
-    before, behind = ([json.loads(line)["params"]["update"] for line in lines] for lines in told)
+    before, behind = ([json.loads(line)["params"]["update"] for line in lines] for lines in replay)
     assert [update["sessionUpdate"] for update in before] == [update_kinds.USER_CHUNK, update_kinds.AGENT_CHUNK]
     assert behind == [
         {"sessionUpdate": update_kinds.USAGE, "used": 1, "size": 2},

@@ -31,14 +31,14 @@ def lookup(store: WholeStore, scope: RecallScope = EVERYWHERE) -> RecallAnswers:
     return RecallAnswers(store.root, scope)
 
 
-def fixed(store: WholeStore, cwd: object = "/project") -> None:
+def store_two_turns(store: WholeStore, cwd: object = "/project") -> None:
     """A session of two turns."""
     updates = [chunk("thinking of it", "agent_thought_chunk"), CALL, chunk("The cookie was set too late.")]
     store_session(store, "one", ("Fix the login", updates), ("thanks", [chunk("ok")]), agent="claude", cwd=str(cwd))
 
 
 def test_a_search_quotes_the_turn_and_cites_session_turn_and_time(store: WholeStore) -> None:
-    fixed(store)
+    store_two_turns(store)
     assert lookup(store).answer_search("cookie", "", 5) == (
         f"{INTRODUCTION}\n\n"
         "Session claude/one · 2 turns · last active 2023-11-14 22:13 UTC\n"
@@ -51,7 +51,7 @@ def test_a_search_quotes_the_turn_and_cites_session_turn_and_time(store: WholeSt
 
 
 def test_a_search_finds_words_in_different_turns_if_no_turn_has_all(store: WholeStore) -> None:
-    fixed(store)
+    store_two_turns(store)
     told = lookup(store).answer_search("thanks cookie", "", 5)
     assert "No turn has all of these words; these sessions have them in different turns:\n\nSession" in told
     assert "> The cookie was set too late." in told
@@ -61,14 +61,14 @@ def test_a_search_finds_words_in_different_turns_if_no_turn_has_all(store: Whole
 
 @pytest.mark.parametrize("words", ["thinking", "thinkin", "refused", "cookie refused"])
 def test_a_search_finds_no_thoughts_and_no_output(store: WholeStore, words: str) -> None:
-    fixed(store)
+    store_two_turns(store)
     failed = {**CALL, "toolCallId": "d", "status": "failed", "content": [], "rawOutput": "connection refused"}
     store_session(store, "two", ("A cookie", [failed]), agent="claude", cwd="/project")
     assert lookup(store).answer_search(words, "", 5).startswith("No earlier turn")
 
 
 def test_a_session_is_read_with_the_titles_of_its_tool_calls(store: WholeStore) -> None:
-    fixed(store)
+    store_two_turns(store)
     assert lookup(store).answer_read("claude/one", "") == (
         f"{INTRODUCTION}\n\n"
         "Session claude/one · 2 turns · last active 2023-11-14 22:13 UTC\n"
@@ -100,13 +100,13 @@ def test_turns_are_chosen_by_number(store: WholeStore, turns: str, shown: list[i
 
 @pytest.mark.parametrize("turns", ["0", "x", "2-1-", "-", "1,2"])
 def test_a_wrong_choice_of_turns_says_what_to_give(store: WholeStore, turns: str) -> None:
-    fixed(store)
+    store_two_turns(store)
     with pytest.raises(UsageError, match="turns takes a turn such as 3, 2-5, 7-"):
         lookup(store).answer_read("one", turns)
 
 
 def test_a_turn_that_is_not_there_is_an_error_with_the_number_of_turns(store: WholeStore) -> None:
-    fixed(store)
+    store_two_turns(store)
     with pytest.raises(NoSuchTurn, match="has 2"):
         lookup(store).answer_read("one", "3")
 
@@ -135,7 +135,7 @@ def test_a_search_has_a_limit_and_a_time(store: WholeStore) -> None:
 
 
 def test_a_search_takes_words_in_any_order_phrases_and_beginnings(store: WholeStore) -> None:
-    fixed(store)
+    store_two_turns(store)
     for query in ("cookie login", '"was set"', "cook*", '"too late" login'):
         assert "claude/one" in lookup(store).answer_search(query, "", 5)
     for query, also in (('"set was"', ""), ("cookie zebra", ", or words that begin with them")):
@@ -148,7 +148,7 @@ def test_a_search_takes_words_in_any_order_phrases_and_beginnings(store: WholeSt
 
 
 def test_nothing_comes_from_thoughts_and_tool_output(store: WholeStore) -> None:
-    fixed(store)
+    store_two_turns(store)
     for word in ("secret", "thinking"):
         assert "claude/one" not in lookup(store).answer_search(word, "", 5)
         assert word not in lookup(store).answer_read("one", "")
@@ -197,7 +197,7 @@ def test_a_session_with_a_turn_under_way_is_left_out(store: WholeStore) -> None:
 
 
 def test_only_sessions_of_the_work_tree_are_shown(store: WholeStore, project: Path, tmp_path: Path) -> None:
-    fixed(store, project)
+    store_two_turns(store, project)
     store_session(store, "inner", ("login", []), cwd=str(project / "inner"))
     store_session(store, "other", ("login", []), cwd=str(tmp_path / "other"))
     store_session(store, "link", ("login", []), cwd=str(project / "link"))
@@ -225,14 +225,14 @@ def test_an_id_of_several_agents_must_name_the_agent(store: WholeStore) -> None:
 
 @pytest.mark.parametrize("given", ["", "on", "claude/", "/one", "gemini/one", "claude/one/", "nothing"])
 def test_an_id_must_be_whole(store: WholeStore, given: str) -> None:
-    fixed(store)
+    store_two_turns(store)
     with pytest.raises(NoSuchSession, match="list_sessions"):
         lookup(store).answer_read(given, "")
 
 
 @pytest.mark.parametrize("soft", [True, False])
 def test_a_deleted_session_is_gone(store: WholeStore, soft: bool) -> None:
-    fixed(store)
+    store_two_turns(store)
     assert lookup(store).answer_search("login", "", 5).startswith(INTRODUCTION)
     store.delete_listed(next(store.list_newest()), soft=soft)
     assert lookup(store).answer_search("login", "", 5).startswith("No earlier turn")

@@ -52,34 +52,34 @@ def test_an_id_starts_the_agent_and_a_second_start_needs_no_network(server: Serv
     server.answers["/a.tgz"] = make_tar({"agent": PROGRAM.encode()})
     url = server.serve_agents(agent(server))
     for _ in range(2):
-        done = run(tmp_path, "--registry", url, "tiny")
-        answer = json.loads(done.stdout)
+        result = run(tmp_path, "--registry", url, "tiny")
+        answer = json.loads(result.stdout)
         assert answer["result"]["agentInfo"] == {"name": "from-registry", "version": "acp"}
     assert server.asked == ["/registry.json", "/a.tgz"]
 
 
 def test_a_variable_of_the_user_wins_over_that_of_the_registry(server: Server, tmp_path: Path) -> None:
     server.answers["/a.tgz"] = make_tar({"agent": PROGRAM.encode()})
-    done = run(tmp_path, "--registry", server.serve_agents(agent(server)), "tiny", MODE="mine")
-    assert json.loads(done.stdout)["result"]["agentInfo"]["name"] == "mine"
+    result = run(tmp_path, "--registry", server.serve_agents(agent(server)), "tiny", MODE="mine")
+    assert json.loads(result.stdout)["result"]["agentInfo"]["name"] == "mine"
 
 
 def test_an_unknown_id_is_named_with_what_to_do(server: Server, tmp_path: Path) -> None:
-    done = run(tmp_path, "--registry", server.serve_agents(agent(server)), "registry:other")
-    assert done.returncode == 127
-    assert "the registry has no agent 'other'. It has: tiny" in done.stderr
-    assert done.stdout == ""
+    result = run(tmp_path, "--registry", server.serve_agents(agent(server)), "registry:other")
+    assert result.returncode == 127
+    assert "the registry has no agent 'other'. It has: tiny" in result.stderr
+    assert result.stdout == ""
 
 
 def test_a_word_that_is_no_program_says_why_it_is_no_id_either(server: Server, tmp_path: Path) -> None:
-    done = run(tmp_path, "--registry", server.serve_agents(agent(server)), "tinny")
-    assert done.returncode == 127
-    assert "tinny is not in PATH. The registry has no agent 'tinny'" in done.stderr
+    result = run(tmp_path, "--registry", server.serve_agents(agent(server)), "tinny")
+    assert result.returncode == 127
+    assert "tinny is not in PATH. The registry has no agent 'tinny'" in result.stderr
 
 
 def test_a_program_asks_no_registry(server: Server, tmp_path: Path) -> None:
-    done = run(tmp_path, "--registry", server.serve_agents(agent(server)), "cat")
-    assert done.stdout.startswith("{")
+    result = run(tmp_path, "--registry", server.serve_agents(agent(server)), "cat")
+    assert result.stdout.startswith("{")
     assert server.asked == []
 
 

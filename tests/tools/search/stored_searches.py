@@ -77,8 +77,8 @@ def remove_files(store: WholeStore) -> None:
 
 def die_during_a_delete(store: WholeStore) -> None:
     """Write the session's delete to the journal, as a process that then died."""
-    known = store.layout.get_journal(AGENT)
-    known.append("deleted", "s", transcript_lines.time(0))
+    journal = store.layout.get_journal(AGENT)
+    journal.append("deleted", "s", transcript_lines.time(0))
     WholeStore(store.root).list_all()
 
 

@@ -134,14 +134,20 @@ def test_all_turns_of_one_moment_are_found(store: WholeStore) -> None:
 
 def test_the_number_of_excerpts_is_limited_on_request(store: WholeStore) -> None:
     store_turns(store, "s", *["word"] * 5)
-    assert [one.turn for one in search(store, "word", excerpts_per_session=2).hits[0].excerpts] == [1, 2]
-    assert [one.turn for one in search(store, "word", excerpts_per_session=0).hits[0].excerpts] == [1, 2, 3, 4, 5]
+    assert [excerpt.turn for excerpt in search(store, "word", excerpts_per_session=2).hits[0].excerpts] == [1, 2]
+    assert [excerpt.turn for excerpt in search(store, "word", excerpts_per_session=0).hits[0].excerpts] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
 
 
 def test_a_title_is_found_even_if_no_turn_has_it(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "s", prompt("x"), info(title="Mending the login"), answer())
     [hit] = search(store, "mending").hits
-    assert (hit.turns, [(one.turn, one.text) for one in hit.excerpts]) == ([], [(0, "Mending the login")])
+    assert (hit.turns, [(excerpt.turn, excerpt.text) for excerpt in hit.excerpts]) == ([], [(0, "Mending the login")])
     append(store, "s", info(title="Another title"))
     assert find_turns(store, "mending") == []
     assert find_turns(store, "another title") == [("s", [])]

@@ -171,9 +171,9 @@ def test_what_show_shows_of_tools_is_found(store: WholeStore) -> None:
     [row] = store.list_all()
     with closing(store.open_listed(row)) as reading:
         passages = make_passages(read_parts(reading, transcript_lines.SESSION), full=True)
-        shown = [passage.text for passage in passages if isinstance(passage, CallText) and passage.name != "input"]
-    assert shown
-    for words in shown:
+        texts = [passage.text for passage in passages if isinstance(passage, CallText) and passage.name != "input"]
+    assert texts
+    for words in texts:
         assert find_turns(store, strip_fence(words).replace('"', " "), parts=OUTPUT), words
 
 

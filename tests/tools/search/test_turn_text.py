@@ -43,7 +43,7 @@ def turns(path: Path, start: TurnStart = BEGINNING) -> tuple[list[SearchedTurn],
         reading.close()
 
 
-def texts(path: Path) -> list[str]:
+def read_first_texts(path: Path) -> list[str]:
     return [turn.texts[0] for turn in turns(path)[0]]
 
 
@@ -83,14 +83,14 @@ def test_messages_are_joined_and_tool_calls_named(tmp_path: Path) -> None:
 def test_messages_with_different_ids_are_separate(tmp_path: Path) -> None:
     words = (("a", "1"), ("b", "1"), ("c", "2"))
     chunks = [update("agent_message_chunk", messageId=id, **text(word)) for word, id in words]
-    assert texts(write(tmp_path, prompt("x"), *chunks)) == ["x\x1eab\x1ec"]
+    assert read_first_texts(write(tmp_path, prompt("x"), *chunks)) == ["x\x1eab\x1ec"]
 
 
 def test_an_echoed_prompt_appears_once_and_other_user_messages_stay(tmp_path: Path) -> None:
     echo = [update(USER, **text("Mend ")), update(USER, **text("it"))]
-    assert texts(write(tmp_path, prompt("Mend it"), *echo, update(USER, **text("/hook ran")), agent_chunk("ok"))) == [
-        "Mend it\x1e/hook ran\x1eok"
-    ]
+    assert read_first_texts(
+        write(tmp_path, prompt("Mend it"), *echo, update(USER, **text("/hook ran")), agent_chunk("ok"))
+    ) == ["Mend it\x1e/hook ran\x1eok"]
 
 
 def test_a_permission_names_its_tool_call(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_permission_names_its_tool_call(tmp_path: Path) -> None:
         "options": [],
     }
     asked = transcript_lines.message({"id": 7, "method": "session/request_permission", "params": params}, Peer.AGENT)
-    assert texts(write(tmp_path, prompt("x"), asked)) == ["x\x1erm -r build"]
+    assert read_first_texts(write(tmp_path, prompt("x"), asked)) == ["x\x1erm -r build"]
 
 
 def test_an_imported_conversation_has_turns(tmp_path: Path) -> None:
@@ -108,12 +108,12 @@ def test_an_imported_conversation_has_turns(tmp_path: Path) -> None:
     path = write(
         tmp_path, *told, agent_chunk("two"), prompt("third"), update(USER, **text("aside")), agent_chunk("three")
     )
-    assert texts(path) == ["first\x1eone", "second\x1etwo", "third\x1easide\x1ethree"]
+    assert read_first_texts(path) == ["first\x1eone", "second\x1etwo", "third\x1easide\x1ethree"]
 
 
 def test_only_the_beginning_of_a_very_long_turn_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("acp_proxy.tools.search.turn_text._LONGEST_TURN", 10)
-    assert texts(
+    assert read_first_texts(
         write(tmp_path, prompt("1234567"), agent_chunk("abc"), agent_chunk("defgh"), agent_chunk("x"), prompt("y"))
     ) == [
         "1234567\x1eabc",
@@ -124,7 +124,7 @@ def test_only_the_beginning_of_a_very_long_turn_is_searched(tmp_path: Path, monk
 def test_damage_hides_no_other_message(tmp_path: Path) -> None:
     garbage = b'\0\0{"at":"torn' + agent_chunk("glued")
     path = write(tmp_path, prompt("x"), agent_chunk("a"), garbage, agent_chunk("b"), b'{"at":"2026')
-    assert texts(path) == ["x\x1eagluedb"]
+    assert read_first_texts(path) == ["x\x1eagluedb"]
 
 
 _LINES = [
@@ -183,9 +183,9 @@ def test_a_conversation_can_be_read_from_each_turn_on(
     path = write(tmp_path_factory.mktemp("turns"), *lines)
     reading = Reading(path)
     whole = [
-        each
+        item
         for piece in cut_turns(conversation.read_parts(reading, transcript_lines.SESSION))
-        for each in describe_items(piece.turn)
+        for item in describe_items(piece.turn)
     ]
     known = turns(path)[0]
     # Not if a later turn repeats a call's id.
@@ -200,7 +200,7 @@ def test_a_conversation_can_be_read_from_each_turn_on(
             lines=reading.read_alike(start.offset, start.line),
             earlier_turns=start.turns,
         )
-        found = [each for piece in cut_turns(rest) for each in describe_items(piece.turn) if each[0] >= turn.number]
+        found = [item for piece in cut_turns(rest) for item in describe_items(piece.turn) if item[0] >= turn.number]
         assert found == [each for each in whole if each[0] >= turn.number]
     reading.close()
 
@@ -285,5 +285,5 @@ def test_plans_do_not_separate_messages(tmp_path: Path) -> None:
     told = [update(USER, **text("first")), plan, update(USER, **text("more")), plan, agent_chunk("one")]
     path = write(tmp_path, *told, plan, update(USER, **text("second")))
     reading = Reading(path)
-    assert len(list(conversation.read_turns(reading, transcript_lines.SESSION))) == len(texts(path)) == 2
+    assert len(list(conversation.read_turns(reading, transcript_lines.SESSION))) == len(read_first_texts(path)) == 2
     reading.close()

@@ -135,7 +135,7 @@ ADDED = """\
 }"""
 
 
-def indented(text: str, by: str) -> str:
+def indent_text(text: str, by: str) -> str:
     """The text with this indentation for each step of two blanks, and one step deeper from its second line on."""
     return re.sub(r"(?m)^(?:  )+", lambda found: by * (len(found[0]) // 2), text).replace("\n", "\n" + by)
 
@@ -144,9 +144,9 @@ def indented(text: str, by: str) -> str:
     ("text", "added"),
     [
         ("", f"{WHOLE}\n"),
-        ("{}", "{\n  " + indented(ADDED, "  ") + "\n}"),
-        ('{\n    "a": 1\n}\n', "{\n    " + indented(ADDED, "    ") + ',\n    "a": 1\n}\n'),
-        ('{\r\n\t"a": 1\r\n}', "{\r\n\t" + indented(ADDED, "\t").replace("\n", "\r\n") + ',\r\n\t"a": 1\r\n}'),
+        ("{}", "{\n  " + indent_text(ADDED, "  ") + "\n}"),
+        ('{\n    "a": 1\n}\n', "{\n    " + indent_text(ADDED, "    ") + ',\n    "a": 1\n}\n'),
+        ('{\r\n\t"a": 1\r\n}', "{\r\n\t" + indent_text(ADDED, "\t").replace("\n", "\r\n") + ',\r\n\t"a": 1\r\n}'),
     ],
 )
 def test_an_agent_is_added_with_the_indentation_of_the_file(text: str, added: str) -> None:
@@ -163,13 +163,16 @@ SPACES = st.sampled_from(["", " ", "\n", "\t", "\r\n  ", " // x ]}\n", '/* " , *
 
 
 @st.composite
-def written(draw: st.DrawFn, value: Any) -> str:
+def write_as_person(draw: st.DrawFn, value: Any) -> str:
     """A value as a person may write it: comments and blanks everywhere, commas at the end."""
     parts: list[str]
     if isinstance(value, dict):
-        parts = [f"{draw(SPACES)}{json.dumps(key)}{draw(SPACES)}:{draw(written(each))}" for key, each in value.items()]
+        parts = [
+            f"{draw(SPACES)}{json.dumps(key)}{draw(SPACES)}:{draw(write_as_person(each))}"
+            for key, each in value.items()
+        ]
     elif isinstance(value, list):
-        parts = [draw(written(each)) for each in value]
+        parts = [draw(write_as_person(each)) for each in value]
     else:
         return f"{draw(SPACES)}{json.dumps(value, ensure_ascii=draw(st.booleans()))}{draw(SPACES)}"
     comma = draw(st.sampled_from(["", ","])) if parts else ""
@@ -187,7 +190,7 @@ ENTRIES = st.fixed_dictionaries(
 def settings_files(draw: st.DrawFn) -> tuple[str, dict[str, dict[str, Any]]]:
     agents = draw(st.dictionaries(st.text(max_size=4), ENTRIES, min_size=1, max_size=3))
     around = draw(st.dictionaries(st.text(max_size=3), JSON, max_size=2))
-    text = draw(written({**around, "agent_servers": agents}))
+    text = draw(write_as_person({**around, "agent_servers": agents}))
     return draw(st.sampled_from(["", "\ufeff"])) + text, agents
 
 

@@ -16,7 +16,7 @@ from tests.store import transcript_lines
 from tests.stored import EPOCH, WholeStore, chunk, message, store_session
 
 
-def answered(total: int) -> bytes:
+def answer_with_tokens(total: int) -> bytes:
     told = {"stopReason": "end_turn", "usage": {"totalTokens": total}}
     return message(timestamps.stamp(EPOCH), Peer.AGENT, {"id": 9, "result": told}, acp.PROMPT)
 
@@ -141,7 +141,7 @@ def test_a_session_that_goes_on_in_another_month_is_one_session_in_all(store: Wh
 def test_the_kind_of_total_applies_to_all_sessions_of_an_agent(store: WholeStore) -> None:
     for session, totals in (("growing", (10, 20)), ("falling", (10, 5))):
         with store_session(store, session, ("x", [])).open("ab") as file:
-            file.write(b"".join(answered(total) for total in totals))
+            file.write(b"".join(answer_with_tokens(total) for total in totals))
     [used] = measure_usage(store)[0].values()
     assert used.count_tokens(used.total) == 45
 

@@ -46,7 +46,7 @@ class Home:
             with closing(self.store.open_listed(row)) as reading:
                 entries = [line.entry for line in reading.read_lines() if line.entry is not None]
             told = [entry.value for entry in entries if acp.text(entry.value, "method") == acp.PROMPT]
-            found[row.title or ""] = [each["params"]["prompt"][0]["text"] for each in told]  # type: ignore[index]
+            found[row.title or ""] = [message["params"]["prompt"][0]["text"] for message in told]  # type: ignore[index]
         return found
 
     def elsewhere(self) -> list[tuple[str, str]]:

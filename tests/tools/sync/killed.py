@@ -64,13 +64,13 @@ class Reopened(Home):
         self.store, self.joined, self.logs = WholeStore(root), SyncMembership(root), SealedLogs(url, key)
 
 
-def killed(folder: Path, url: str, shared: Path, *, commits: bool) -> Iterator[End]:
+def run_killed(folder: Path, url: str, shared: Path, *, commits: bool) -> Iterator[End]:
     """``shared``: the directory in which the place with this URL lies."""
     command = [sys.executable, "-m", __name__, str(folder), url, str(shared), "commits" if commits else ""]
-    done = subprocess.run(
+    result = subprocess.run(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=10 * SECONDS, check=True
     )
-    for line in done.stdout.splitlines():
+    for line in result.stdout.splitlines():
         yield End(**json.loads(line))
 
 

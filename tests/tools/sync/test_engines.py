@@ -7,7 +7,7 @@ from threading import Barrier
 from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.object_store import SealedLogs
 from tests.tools.sync import servers
-from tests.tools.sync.killed import killed
+from tests.tools.sync.killed import run_killed
 
 WRITERS = 8
 
@@ -29,7 +29,7 @@ def test_of_eight_machines_that_write_the_same_record_one_wins(place: str) -> No
     with ThreadPoolExecutor(WRITERS) as pool:
         won = list(pool.map(write, range(WRITERS)))
     winners = [[writer for writer in range(WRITERS) if won[writer][number]] for number in range(5)]
-    assert [len(each) for each in winners] == [1] * 5
+    assert [len(winner) for winner in winners] == [1] * 5
     logs = SealedLogs(place, key)
     assert [logs.get("machine", number) for number in range(1, 6)] == [b"%d" % writer for [writer] in winners]
 
@@ -38,7 +38,7 @@ def test_a_machine_that_is_killed_after_any_write_loses_and_doubles_nothing(plac
     shared = tmp_path / servers.BUCKET
     shared.mkdir(exist_ok=True)
     (tmp_path / "stores").mkdir()
-    ends = list(killed(tmp_path / "stores", place, shared, commits=bool(servers.PROGRAM)))
+    ends = list(run_killed(tmp_path / "stores", place, shared, commits=bool(servers.PROGRAM)))
     writes = {end.after for end in ends}
     assert writes >= {
         "SealedLogs.create",

@@ -130,7 +130,7 @@ def test_titles_archives_and_deletes_follow(homes: tuple[Home, Home]) -> None:
     store_session(one.store, "c", ("Gone", []))
     for home in homes:
         home.sync()
-    assert b"Gone" in _opened(one)
+    assert b"Gone" in _read_place(one)
     rows = {row.title: row for row in two.store.list_newest()}
     two.store.set_listed_title(rows["A"], "Better")
     two.store.set_listed_archived(rows["B"], True)
@@ -138,7 +138,7 @@ def test_titles_archives_and_deletes_follow(homes: tuple[Home, Home]) -> None:
     two.sync()
     one.sync()
     assert {(row.title, row.is_archived) for row in one.store.list_newest()} == {("Better", False), ("B", True)}
-    assert b"Gone" not in _opened(one)
+    assert b"Gone" not in _read_place(one)
 
 
 def test_many_deletes_leave_the_words_where_they_are_until_confirmed(
@@ -158,7 +158,7 @@ def test_many_deletes_leave_the_words_where_they_are_until_confirmed(
     one.joined.synchronize(one.logs, confirms_deletes=True)
     two.sync()
     assert two.prompts() == {}
-    assert b'"method":"session/prompt"' not in _opened(one)
+    assert b'"method":"session/prompt"' not in _read_place(one)
 
 
 def test_a_soft_delete_and_its_restore_follow(homes: tuple[Home, Home]) -> None:
@@ -229,13 +229,13 @@ def test_the_words_of_a_soft_delete_leave_the_shared_place_in_the_end(
     one.sync()
     two.sync()
     assert two.prompts() == {}
-    assert b"session/prompt" in _opened(one)
+    assert b"session/prompt" in _read_place(one)
     assert len(two.store.list_deleted()) == 1
     _let_pass(61, monkeypatch)
     one.sync()
     two.sync()
     assert two.store.layout.list_soft_deleted_names(AGENT) == []
-    assert b"session/prompt" not in _opened(one)
+    assert b"session/prompt" not in _read_place(one)
 
 
 def test_a_session_that_was_soft_deleted_before_leaves_only_when_it_is_restored(homes: tuple[Home, Home]) -> None:
@@ -244,7 +244,7 @@ def test_a_session_that_was_soft_deleted_before_leaves_only_when_it_is_restored(
     [row] = one.store.list_newest()
     one.store.delete_listed(row, soft=True)
     one.sync()
-    assert b'"method":"session/prompt"' not in _opened(one)
+    assert b'"method":"session/prompt"' not in _read_place(one)
     [kept] = one.store.list_deleted()
     one.store.restore(kept)
     for home in homes:
@@ -281,12 +281,12 @@ def test_a_redaction_follows_and_the_secret_leaves_the_shared_place(homes: tuple
     path = store_session(one.store, "a", (f"Use {secret}", []))
     for home in homes:
         home.sync()
-    assert secret.encode() in _opened(one)
+    assert secret.encode() in _read_place(one)
     assert redact_stored(one.store, path, Masking(), dry_run=False)
     one.sync()
     two.sync()
     assert secret not in str(two.prompts())
-    assert secret.encode() not in _opened(one)
+    assert secret.encode() not in _read_place(one)
 
 
 def test_an_open_session_waits_until_it_is_closed(homes: tuple[Home, Home]) -> None:
@@ -382,7 +382,7 @@ def test_a_join_fetches_each_record_once_however_much_that_is(
     assert two.prompts() == one.prompts()
 
 
-def _opened(home: Home) -> bytes:
+def _read_place(home: Home) -> bytes:
     """Everything in the shared place, in clear."""
     found = b""
     for machine in home.logs.list_machines():

@@ -240,7 +240,7 @@ class Users:
     @property
     def are_together(self) -> bool:
         """Whether all machines are in one shared place."""
-        return all(each.place is self.place for each in self.machines)
+        return all(machine.place is self.place for machine in self.machines)
 
     def restore(self, machine: Machine, backup: object) -> None:
         """What was done since the backup, and not published, did not happen."""

@@ -37,7 +37,7 @@ def test_the_link_gives_a_cookie_that_scripts_and_other_sites_do_not_get(client:
     answer = client.get(access.link)
     name, *attributes = answer.headers["set-cookie"].split("; ")
     assert name.startswith(f"{COOKIE}=")
-    assert {each.lower() for each in attributes} == {"httponly", "samesite=strict", f"path={access.root}"}
+    assert {attribute.lower() for attribute in attributes} == {"httponly", "samesite=strict", f"path={access.root}"}
     assert urlsplit(access.link).query.removeprefix("token=") not in str(answer.headers)
     assert client.get(access.root).text == "a page"
 

@@ -1,8 +1,8 @@
 """A conversation through the proxy with a tape on each side of the agent, so that everything can be verified.
 
-One request at a time, so the order is definite. ``wire`` compares what the editor sent and received with the tapes.
-``kept`` compares a transcript with them: its messages are unchanged, in order and not repeated; a note of a gap is
-exactly where something is missing.
+One request at a time, so the order is definite. ``compare_wire`` compares what the editor sent and received with the
+tapes. ``compare_transcripts`` compares a transcript with them: its messages are unchanged, in order and not repeated; a
+note of a gap is exactly where something is missing.
 """
 
 import contextlib
@@ -75,7 +75,7 @@ class TapedConversation:
     def prompt(self, session: str, text: str) -> None:
         self._ask("session/prompt", prompt(session, text))
 
-    def look(self) -> None:
+    def list_sessions(self) -> None:
         """List after everything that the proxy has postponed; it may fail while the store cannot be read."""
         with contextlib.suppress(RequestFailed):
             self.editor.request("session/list", {})
@@ -100,25 +100,25 @@ class TapedConversation:
         self.waits.append(time.monotonic() - began)
         return result
 
-    def until_kept(self, *sessions: str) -> list[str]:
+    def prompt_until_recorded(self, *sessions: str) -> list[str]:
         """Prompt until each session is recorded again. Those that are not in time."""
         deadline = time.monotonic() + TIMEOUT
         left = list(sessions)
         while left and time.monotonic() < deadline:
             for number, session in enumerate(left):
                 self.prompt(session, f"and now? {len(self._sent)} {number}")
-            left = [session for session in left if not self._has(session, self._last(session))]
+            left = [session for session in left if not self._is_recorded(session, self._find_last_line(session))]
             if left:
                 time.sleep(_PAUSE_SECONDS)
         return left
 
-    def _last(self, session: str) -> bytes:
+    def _find_last_line(self, session: str) -> bytes:
         return next(line for _, line in reversed(self._sent) if session.encode() in line).rstrip(b"\n")
 
-    def _has(self, session: str, line: bytes) -> bool:
-        return any(line in path.read_bytes() for path in self.transcripts(session))
+    def _is_recorded(self, session: str, line: bytes) -> bool:
+        return any(line in path.read_bytes() for path in self.list_transcripts(session))
 
-    def transcripts(self, session: str) -> list[Path]:
+    def list_transcripts(self, session: str) -> list[Path]:
         return [
             path
             for path in self.store.glob("transcripts/*/*.jsonl")
@@ -135,7 +135,7 @@ class TapedConversation:
     def warnings(self) -> list[str]:
         return [line for line in self.editor.read_stderr().splitlines() if line.startswith("acp-proxy:")]
 
-    def wire(self) -> list[str]:
+    def compare_wire(self) -> list[str]:
         """What did not arrive unchanged, in either direction."""
         trouble = []
         if self._to.read_bytes() != b"".join(line for _, line in self._sent):
@@ -147,7 +147,7 @@ class TapedConversation:
                 break
         return trouble
 
-    def said(self) -> dict[str, list[bytes]]:
+    def list_expected(self) -> dict[str, list[bytes]]:
         """The messages to record of each session, in order."""
         said: dict[str, list[bytes]] = {session: [] for session in self.sessions}
         told = iter(self._from.read_bytes().splitlines())
@@ -171,26 +171,26 @@ class TapedConversation:
                     break
         return said
 
-    def kept(self) -> Kept:
+    def compare_transcripts(self) -> Kept:
         """Compare every transcript with the tapes, and the index with the transcripts."""
         total, rows = Kept(), {}
         store = WholeStore(self.store)
         with contextlib.suppress(AcpProxyError):
             rows = {row.session_id: row.prompt_count for row in store.list_all()}
-        for session, said in self.said().items():
-            one, turns = self._kept(store, session, said)
+        for session, said in self.list_expected().items():
+            kept, turns = self._compare_transcript(store, session, said)
             if turns != rows.get(session, 0):
-                one.trouble.append(f"{session}: {turns} turns are kept, and the list says {rows.get(session, 0)}")
-            total.said += one.said
-            total.missing += one.missing
-            total.gaps += one.gaps
-            total.trouble += one.trouble
+                kept.trouble.append(f"{session}: {turns} turns are kept, and the list says {rows.get(session, 0)}")
+            total.said += kept.said
+            total.missing += kept.missing
+            total.gaps += kept.gaps
+            total.trouble += kept.trouble
         return total
 
-    def _kept(self, store: WholeStore, session: str, said: list[bytes]) -> tuple[Kept, int]:
+    def _compare_transcript(self, store: WholeStore, session: str, said: list[bytes]) -> tuple[Kept, int]:
         result, turns, at, gap = Kept(len(said)), Summary(), 0, False
         try:
-            [path] = self.transcripts(session)
+            [path] = self.list_transcripts(session)
             reading = store.read(path.parent.name, session)
         except (OSError, ValueError, AcpProxyError) as problem:
             result.trouble.append(f"{session}: no transcript: {problem}")

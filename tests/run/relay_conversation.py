@@ -42,7 +42,7 @@ class Side:
 
         def found() -> Any:
             messages = [json.loads(line) for line in self.lines]
-            return next((one for one in messages if wanted.items() <= one.items()), None)
+            return next((message for message in messages if wanted.items() <= message.items()), None)
 
         with self._changed:
             assert self._changed.wait_for(found, SECONDS), (wanted, self.lines)
@@ -145,7 +145,10 @@ class RelayConversation:
             values: list[Any] = [line.entry.note or line.entry.value for line in reading.read_lines() if line.entry]
         finally:
             reading.close()
-        said = [one.get("type") or one.get("params", {}).get("prompt", [{"text": None}])[0]["text"] for one in values]
+        said = [
+            message.get("type") or message.get("params", {}).get("prompt", [{"text": None}])[0]["text"]
+            for message in values
+        ]
         return [one for one in said if one is not None]
 
     def end(self) -> None:
