@@ -350,12 +350,13 @@ def test_the_mock_agent_plays_version_1_to_a_client_of_version_2(proxied: Proxie
         asked = client.wait_for_method("session/request_permission")["params"]
         assert asked["subject"] == {"type": "tool_call", "toolCall": {"toolCallId": "mock-1-call-1"}}
         client.wait_for(state("idle", session, stopReason="end_turn").__eq__)
+        client.close_stdin()
+        assert client.wait() == 0
         updates = [
             message["params"]["update"] for message in client.messages() if message.get("method") == "session/update"
         ]
         kinds = [update["sessionUpdate"] for update in updates]
-        client.close_stdin()
-        assert client.wait() == 0
+    assert [update["stopReason"] for update in updates if update.get("state") == "idle"] == ["end_turn"]
     begins = ["available_commands_update", "state_update", "user_message", "agent_thought_chunk", "plan_update"]
     says = ["agent_message_chunk", "agent_message_chunk", "tool_call_update", "tool_call_update", "state_update"]
     assert kinds[:10] == [*begins, *says]

@@ -220,7 +220,7 @@ class PromptPlayerV2(PromptPlayer):
             line = self._encode_idle({name: value for name, value in end_members.items() if value is not None})
         self._put(line, stamp)
         await self._flush()
-        self._answered = True
+        self._is_answered = True
 
     def _put(self, line: bytes, stamp: str, of: str | None = None) -> None:
         self._unsent.append((line, replace_line(Entry(stamp, RUN, Peer.AGENT, of, protocol=V2), line)))
