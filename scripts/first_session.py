@@ -64,7 +64,7 @@ def measure(way: Way, wheel: Path, files: list[Path], home: Path) -> tuple[float
         if done.returncode != 0:
             sys.exit(f"{line}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
     ready = time.monotonic()
-    written = jsonc.read(settings.read_text())["agent_servers"]["Demo"]  # type: ignore[index]
+    written = jsonc.decode(settings.read_text())["agent_servers"]["Demo"]  # type: ignore[index]
     with Client([written["command"], *written["args"]], env=environment) as editor:
         editor.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
         session = editor.request("session/new", {"cwd": str(home), "mcpServers": []})["sessionId"]

@@ -109,7 +109,7 @@ class Client(client.Client):
 
     def wait_for_end(self, timeout: float = TIMEOUT) -> None:
         """Wait until the command's output ends."""
-        self._wait(lambda: self._ended, timeout, "the end of the output")
+        self._wait(lambda: self._has_ended, timeout, "the end of the output")
 
     def all_ended(self, timeout: float = TIMEOUT) -> bool:
         """Whether every process that holds the command's stderr ends in time."""

@@ -575,11 +575,11 @@ class CoreConversation:
                 page = session_list.amend_rows(
                     data,
                     hidden,
-                    self._title_of(effect.renamed) if effect.of_index else None,
+                    self._title_of(effect.renamed) if effect.is_of_index else None,
                     here if archived is not None else None,
                     only_archived=archived == session_list.ONLY,
                     generated_titles=self.titles_from_prompts if effect.fills_titles else None,
-                    of_index=effect.of_index,
+                    is_of_index=effect.is_of_index,
                     list_member=effect.list_member,
                 )
                 if asked is not None and (cursor := session_list.find_next_cursor(data, page)) is not None:

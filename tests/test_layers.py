@@ -61,7 +61,7 @@ TOOLS_MAY_IMPORT = {
     "show": {"changes"},
     "recall": {"search"},
     "search": {"changes"},
-    "sync": {"export", "redact"},
+    "sync": {"redact"},
     "web": {"export", "search", "stats"},
 }
 """The tools that use a public function of another one."""

@@ -14,7 +14,7 @@ from acp_proxy import __version__, own_command
 
 # --- Groups of commands. A command's module is imported only when the user asks for it.
 #
-# A group's table is the order of its help: frequent commands come first.
+# The order of a group's commands is that of its help: frequent ones come first.
 
 
 _WRONG_USAGE: Any = typer.BadParameter.__base__
@@ -54,15 +54,15 @@ def _shorten_errors() -> Iterator[None]:
 class Group(TyperGroup):
     """A group of commands, imported when they are used; knows what people type instead of them."""
 
-    table: ClassVar[Mapping[str, LazyCommand]] = {}
+    commands_by_name: ClassVar[Mapping[str, LazyCommand]] = {}
     aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Other words for a command that work: the words that they stand for."""
-    elsewhere: ClassVar[Mapping[str, str]] = {}
+    command_by_other_word: ClassVar[Mapping[str, str]] = {}
     """Other words for a command that do not work: the whole command, which the error names."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = cast(MutableMapping[str, Any], _Commands(self.table))
+        self.commands = cast(MutableMapping[str, Any], _Commands(self.commands_by_name))
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Write out an alias. ``help`` and the name of a command mean that command with ``--help``."""
@@ -85,47 +85,48 @@ class Group(TyperGroup):
         """Name the command that a wrong word probably means."""
         if ctx.resilient_parsing:  # for completion, which shows no errors
             return super().resolve_command(ctx, args)
-        if args[0] not in self.table and not args[0].startswith("-"):
+        if args[0] not in self.commands_by_name and not args[0].startswith("-"):
             from acp_proxy.cli import wrong_usage  # imported late: few command lines are wrong
 
-            own_words, elsewhere = (*self.table, *self.aliases), {**wrong_usage.COMMAND_BY_SYNONYM, **self.elsewhere}
-            ctx.fail(wrong_usage.explain_unknown_command(args, ctx.command_path, own_words, elsewhere))
+            own_words = (*self.commands_by_name, *self.aliases)
+            command_by_other_word = {**wrong_usage.COMMAND_BY_SYNONYM, **self.command_by_other_word}
+            ctx.fail(wrong_usage.explain_unknown_command(args, ctx.command_path, own_words, command_by_other_word))
         return super().resolve_command(ctx, args)
 
     def get_help(self, ctx: typer.Context) -> str:  # type: ignore[override]
         return own_command.write_as_typed(super().get_help(ctx))
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        """In the order of the table."""
-        return list(self.table)
+        """In the order of the help."""
+        return list(self.commands_by_name)
 
 
 class _Commands(Mapping[str, TyperCommand | TyperGroup]):
-    """The commands of a table, by name, imported on first use."""
+    """The commands of a group, by name, imported on first use."""
 
-    def __init__(self, table: Mapping[str, LazyCommand]) -> None:
-        self._table = table
+    def __init__(self, commands_by_name: Mapping[str, LazyCommand]) -> None:
+        self._commands_by_name = commands_by_name
         self._loaded: dict[str, TyperCommand | TyperGroup] = {}
 
     def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
         if name not in self._loaded:
-            self._loaded[name] = _load(name, self._table[name])
+            self._loaded[name] = _import_command(name, self._commands_by_name[name])
         return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._table)
+        return iter(self._commands_by_name)
 
     def __len__(self) -> int:
-        return len(self._table)
+        return len(self._commands_by_name)
 
 
-def _load(name: str, target: LazyCommand) -> TyperCommand | TyperGroup:
-    command = getattr(import_module(target.module), target.attribute)
+def _import_command(name: str, lazy_command: LazyCommand) -> TyperCommand | TyperGroup:
+    command = getattr(import_module(lazy_command.module), lazy_command.attribute)
     when_imported()
     if isinstance(command, typer.Typer):
         return get_group(command)
     single_app = typer.Typer(rich_markup_mode=None, add_completion=False)
-    if target.takes_agent_command:
+    if lazy_command.takes_agent_command:
         from acp_proxy.cli.run_help import CommandInFront
 
         settings = {"allow_interspersed_args": False, "ignore_unknown_options": False}
@@ -140,67 +141,71 @@ def _load(name: str, target: LazyCommand) -> TyperCommand | TyperGroup:
 # --- All commands, by what a user wants to do.
 
 
-def _make_command(module: str, attribute: str, brief: str, *, takes_agent_command: bool = False) -> LazyCommand:
+def _make_lazy_command(module: str, attribute: str, brief: str, *, takes_agent_command: bool = False) -> LazyCommand:
     return LazyCommand(f"acp_proxy.{module}", attribute, brief, takes_agent_command)
 
 
-OF_SESSIONS: Mapping[str, Mapping[str, LazyCommand]] = {
+SESSION_COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
     "Find and read": {
-        "list": _make_command("cli.list", "list_sessions", "sessions, newest first"),
-        "show": _make_command("tools.show.command", "show", "a conversation"),
-        "search": _make_command("tools.search.command", "search", "words in conversations"),
-        "diff": _make_command("tools.changes.command", "diff", "what a session changed"),
-        "blame": _make_command("tools.blame.command", "blame", "who wrote these lines"),
-        "stats": _make_command("tools.stats.command", "stats", "turns, tokens, cost, size"),
-        "path": _make_command("cli.path", "path", "the file of a session"),
+        "list": _make_lazy_command("cli.list", "list_sessions", "sessions, newest first"),
+        "show": _make_lazy_command("tools.show.command", "show", "a conversation"),
+        "search": _make_lazy_command("tools.search.command", "search", "words in conversations"),
+        "diff": _make_lazy_command("tools.changes.command", "diff", "what a session changed"),
+        "blame": _make_lazy_command("tools.blame.command", "blame", "who wrote these lines"),
+        "stats": _make_lazy_command("tools.stats.command", "stats", "turns, tokens, cost, size"),
+        "path": _make_lazy_command("cli.path", "path", "the file of a session"),
     },
     "Tidy up": {
-        "rename": _make_command("cli.rename", "rename", "give a title"),
-        "archive": _make_command("cli.archive", "archive", "hide from lists"),
-        "unarchive": _make_command("cli.archive", "unarchive", "show in lists again"),
-        "pin": _make_command("cli.pin", "pin", "never prune them"),
-        "unpin": _make_command("cli.pin", "unpin", "as the others again"),
-        "delete": _make_command("cli.delete", "delete", "delete sessions"),
-        "restore": _make_command("cli.restore", "restore", "bring back deleted ones"),
-        "prune": _make_command("tools.maintenance.prune_command", "prune", "delete old sessions"),
-        "compress": _make_command("tools.maintenance.compress_command", "compress", "make files smaller"),
-        "redact": _make_command("tools.redact.command", "redact", "mask secrets"),
-        "verify": _make_command("tools.maintenance.verify_command", "verify", "look for damage"),
-        "repair": _make_command("tools.maintenance.verify_command", "repair", "mend damage"),
+        "rename": _make_lazy_command("cli.rename", "rename", "give a title"),
+        "archive": _make_lazy_command("cli.archive", "archive", "hide from lists"),
+        "unarchive": _make_lazy_command("cli.archive", "unarchive", "show in lists again"),
+        "pin": _make_lazy_command("cli.pin", "pin", "never prune them"),
+        "unpin": _make_lazy_command("cli.pin", "unpin", "as the others again"),
+        "delete": _make_lazy_command("cli.delete", "delete", "delete sessions"),
+        "restore": _make_lazy_command("cli.restore", "restore", "bring back deleted ones"),
+        "prune": _make_lazy_command("tools.maintenance.prune_command", "prune", "delete old sessions"),
+        "compress": _make_lazy_command("tools.maintenance.compress_command", "compress", "make files smaller"),
+        "redact": _make_lazy_command("tools.redact.command", "redact", "mask secrets"),
+        "verify": _make_lazy_command("tools.maintenance.verify_command", "verify", "look for damage"),
+        "repair": _make_lazy_command("tools.maintenance.verify_command", "repair", "mend damage"),
     },
     "Share": {
-        "export": _make_command("tools.export.command", "export", "as HTML, Markdown, JSON"),
-        "import": _make_command("tools.export.import_command", "import_sessions", "an exported session"),
-        "continue": _make_command("tools.continue_session.command", "continue_session", "with another agent"),
-        "adopt": _make_command("tools.adopt.command", "adopt", "an agent's old sessions", takes_agent_command=True),
+        "export": _make_lazy_command("tools.export.command", "export", "as HTML, Markdown, JSON"),
+        "import": _make_lazy_command("tools.export.import_command", "import_sessions", "an exported session"),
+        "continue": _make_lazy_command("tools.continue_session.command", "continue_session", "with another agent"),
+        "adopt": _make_lazy_command(
+            "tools.adopt.command", "adopt", "an agent's old sessions", takes_agent_command=True
+        ),
     },
 }
 """The commands on recorded sessions."""
 
-GROUPS: Mapping[str, Mapping[str, LazyCommand]] = {
+COMMAND_GROUPS: Mapping[str, Mapping[str, LazyCommand]] = {
     "Find and read": {
-        **OF_SESSIONS["Find and read"],
-        "browse": _make_command("tools.browse.command", "browse", "in a full screen"),
-        "replay": _make_command("tools.show.replay_command", "replay", "watch as it streamed"),
-        "web": _make_command("tools.web.command", "web", "in the browser"),
+        **SESSION_COMMANDS["Find and read"],
+        "browse": _make_lazy_command("tools.browse.command", "browse", "in a full screen"),
+        "replay": _make_lazy_command("tools.show.replay_command", "replay", "watch as it streamed"),
+        "web": _make_lazy_command("tools.web.command", "web", "in the browser"),
     },
-    "Tidy up": OF_SESSIONS["Tidy up"],
+    "Tidy up": SESSION_COMMANDS["Tidy up"],
     "Share": {
-        **OF_SESSIONS["Share"],
-        "sync": _make_command("tools.sync.command", "app", "between your machines"),
+        **SESSION_COMMANDS["Share"],
+        "sync": _make_lazy_command("tools.sync.command", "app", "between your machines"),
     },
     "Set up": {
-        "setup": _make_command("tools.setup.command", "setup", "your editors"),
-        "run": _make_command("cli.run_help", "run", "in front of an agent", takes_agent_command=True),
-        "editor": _make_command("tools.editors.command", "editor", "print what to paste", takes_agent_command=True),
-        "doctor": _make_command("tools.doctor.command", "doctor", "check the setup", takes_agent_command=True),
-        "config": _make_command("cli.config", "config", "options in force"),
-        "demo": _make_command("tools.demo.command", "demo", "see it in a minute"),
+        "setup": _make_lazy_command("tools.setup.command", "setup", "your editors"),
+        "run": _make_lazy_command("cli.run_help", "run", "in front of an agent", takes_agent_command=True),
+        "editor": _make_lazy_command(
+            "tools.editors.command", "editor", "print what to paste", takes_agent_command=True
+        ),
+        "doctor": _make_lazy_command("tools.doctor.command", "doctor", "check the setup", takes_agent_command=True),
+        "config": _make_lazy_command("cli.config", "config", "options in force"),
+        "demo": _make_lazy_command("tools.demo.command", "demo", "see it in a minute"),
     },
     "For developers": {
-        "chain": _make_command("tools.chain.command", "chain", "in a chain of proxies", takes_agent_command=True),
-        "mcp": _make_command("tools.recall.command", "mcp", "recall as an MCP server"),
-        "mock-agent": _make_command("tools.mock_agent.command", "mock_agent", "plays recordings"),
+        "chain": _make_lazy_command("tools.chain.command", "chain", "in a chain of proxies", takes_agent_command=True),
+        "mcp": _make_lazy_command("tools.recall.command", "mcp", "recall as an MCP server"),
+        "mock-agent": _make_lazy_command("tools.mock_agent.command", "mock_agent", "plays recordings"),
     },
 }
 """The commands by group, in the order of the help."""
@@ -214,9 +219,9 @@ def _merge(groups: Mapping[str, Mapping[str, LazyCommand]]) -> dict[str, LazyCom
 class SessionsGroup(Group):
     """``acp-proxy sessions COMMAND``: the longer form of ``acp-proxy COMMAND``."""
 
-    table: ClassVar = _merge(OF_SESSIONS)
+    commands_by_name: ClassVar = _merge(SESSION_COMMANDS)
     aliases: ClassVar = {"ls": ("list",)}
-    elsewhere: ClassVar = {"browse": "acp-proxy browse", "replay": "acp-proxy replay"}
+    command_by_other_word: ClassVar = {"browse": "acp-proxy browse", "replay": "acp-proxy replay"}
 
 
 sessions_app = typer.Typer(
@@ -230,7 +235,10 @@ sessions_app = typer.Typer(
 class Main(Group):
     """``acp-proxy``: all commands."""
 
-    table: ClassVar = {**_merge(GROUPS), "sessions": _make_command("cli.app", "sessions_app", "")}
+    commands_by_name: ClassVar = {
+        **_merge(COMMAND_GROUPS),
+        "sessions": _make_lazy_command("cli.app", "sessions_app", ""),
+    }
     aliases: ClassVar = {"ls": ("list",), "help": ("--help",), "version": ("--version",)}
 
     def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
@@ -243,7 +251,8 @@ class Main(Group):
     def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """All commands by group, two beside each other where there is room."""
         lines_by_group = {
-            title: [f"{name:<11} {command.brief}" for name, command in group.items()] for title, group in GROUPS.items()
+            title: [f"{name:<11} {command.brief}" for name, command in group.items()]
+            for title, group in COMMAND_GROUPS.items()
         }
         width = max(len(line) for group in lines_by_group.values() for line in group) + _COLUMN_GAP
         columns = 2 if formatter.width >= 2 * width else 1
@@ -262,7 +271,7 @@ class Main(Group):
         return params
 
 
-own_command.commands = (*Main.table, *Main.aliases)
+own_command.commands = (*Main.commands_by_name, *Main.aliases)
 
 app = typer.Typer(
     name="acp-proxy",

@@ -33,10 +33,10 @@ def archive(
     Example: acp-proxy archive last
     """
     with report_errors():
-        opened = open_store(store, for_writing=True)
-        rows = [choose_session(opened, selector, agent) for selector in sessions]
-        _set_archived(opened, rows, is_archived=True)
-        unarchive_command = _format_unarchive_command(opened, rows, repeat_store_option(context, store))
+        opened_store = open_store(store, for_writing=True)
+        rows = [choose_session(opened_store, selector, agent) for selector in sessions]
+        _set_archived(opened_store, rows, is_archived=True)
+        unarchive_command = _format_unarchive_command(opened_store, rows, repeat_store_option(context, store))
     typer.echo(sanitize.make_line(f"Archived. To bring {'it' if len(rows) == 1 else 'them'} back: {unarchive_command}"))
 
 
@@ -66,15 +66,15 @@ def unarchive(sessions: SomeSessionsArgument = None, store: StoreOption = "", ag
     """
     if not sessions:
         with report_errors():
-            opened = open_store(store)
-            archived = opened.list_newest(agent, archived=True)
+            opened_store = open_store(store)
+            archived_rows = opened_store.list_newest(agent, archived=True)
             advice = "To unarchive one: acp-proxy unarchive SESSION"
-            show_sessions_or_advice(opened, archived, NOTHING_ARCHIVED, advice, agent)
+            show_sessions_or_advice(opened_store, archived_rows, NOTHING_ARCHIVED, advice, agent)
         return
     with report_errors():
-        opened = open_store(store, for_writing=True)
-        rows = [_find_archived(opened, selector, agent) for selector in sessions]
-        _set_archived(opened, rows, is_archived=False)
+        opened_store = open_store(store, for_writing=True)
+        rows = [_find_archived(opened_store, selector, agent) for selector in sessions]
+        _set_archived(opened_store, rows, is_archived=False)
     typer.echo("Unarchived." if any(row.is_archived for row in rows) else "Nothing changed: it was not archived.")
 
 

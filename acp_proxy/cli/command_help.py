@@ -25,10 +25,12 @@ class Command(TyperCommand):
         return [_strip_braces(piece).replace("AGENT", "AGENT [ARGS]...") for piece in super().collect_usage_pieces(ctx)]
 
     def format_help_text(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
-        brief, *others = _split_paragraphs(self.help)
+        brief, *other_paragraphs = _split_paragraphs(self.help)
         _write_paragraphs(formatter, [brief])
         examples = [
-            line.removeprefix(_EXAMPLE).strip() for line in "\n".join(others).split("\n") if line.startswith(_EXAMPLE)
+            line.removeprefix(_EXAMPLE).strip()
+            for line in "\n".join(other_paragraphs).split("\n")
+            if line.startswith(_EXAMPLE)
         ]
         indent = " " * (formatter.current_indent + formatter.indent_increment)
         if examples:  # never broken, to be copied

@@ -40,9 +40,17 @@ STORE_VARIABLE = "ACP_PROXY_STORE"
 
 def find_root(path: str) -> Path:
     """The store's directory: ``path``, else that of the configuration file, else the default. Raises UsageError."""
-    os.umask(PRIVATE_UMASK)
-    path = path or _read_configured_root()
+    return _resolve_root(path or _read_configured_root())
+
+
+def _resolve_root(path: str) -> Path:
     return Path(path).expanduser() if path else find_default_root()
+
+
+def make_new_files_private() -> None:
+    """Set the umask of this process: what it creates from now on, nobody else can read. An agent that it starts gets
+    the user's own, which ``read_umask`` must have read before."""
+    os.umask(PRIVATE_UMASK)
 
 
 def _read_configured_root() -> str:
@@ -58,17 +66,18 @@ def is_default_store(root: Path) -> bool:
 
 
 def open_store(path: str, *, create: bool = False, for_writing: bool = False) -> CommandStore:
-    """Open the store. If it has to rebuild its index, which may take long, a progress bar appears.
+    """Open the store. If it has to rebuild its index, which may take long, a progress bar appears. What this process
+    creates from now on is private (``make_new_files_private``).
 
     Only ``create`` creates a store. Without it, a missing store is empty in the default place, and an error elsewhere.
     ``create`` and ``for_writing`` refuse a read-only store. Raises StoreRefused, NoStore, UsageError.
     """
-    configured = "" if path else _read_configured_root()
-    path = path or configured
-    root = find_root(path)
-    days = config_file.read_bin_days() if for_writing else None
-    store = CommandStore(root, create=create, bin_days=days)
-    if configured and not store.exists:
+    make_new_files_private()
+    configured_path = "" if path else _read_configured_root()
+    root = _resolve_root(path or configured_path)
+    bin_days = config_file.read_bin_days() if for_writing else None
+    store = CommandStore(root, create=create, bin_days=bin_days)
+    if configured_path and not store.exists:
         raise NoStore(root, f"{config_file.find_path()} names it. acp-proxy run creates it with the first session.")
     if path and not store.exists:
         raise NoStore(root)
@@ -241,8 +250,8 @@ def ask_to_confirm(question: str, *, enter_means_yes: bool = False, declined: st
 
 def format_command(words: str, names: Sequence[str], *options: str) -> str:
     """A command that the user can copy, for these sessions."""
-    named = [*options, "--", *names] if any(name.startswith("-") for name in names) else [*names, *options]
-    return write_as_typed(shell_quote.join(["acp-proxy", *words.split(), *named]))
+    arguments = [*options, "--", *names] if any(name.startswith("-") for name in names) else [*names, *options]
+    return write_as_typed(shell_quote.join(["acp-proxy", *words.split(), *arguments]))
 
 
 def repeat_store_option(context: typer.Context, store: str) -> list[str]:
@@ -264,9 +273,9 @@ def repeat_options(context: typer.Context, *names: str) -> list[str]:
 
 def repeat_agent_option(store: CommandStore, agent_folder: str, session_id: str) -> list[str]:
     """The option that tells a session from those of other agents; empty if no other one has a session of this id."""
-    others = (agent for agent in store.list_agents() if agent != agent_folder)
-    has_others = any(store.is_indexed(agent, session_id) for agent in others)
-    return ["--agent", name_known_agent(store, agent_folder)] if has_others else []
+    other_folders = (folder for folder in store.list_agents() if folder != agent_folder)
+    is_ambiguous = any(store.is_indexed(folder, session_id) for folder in other_folders)
+    return ["--agent", name_known_agent(store, agent_folder)] if is_ambiguous else []
 
 
 def name_known_agent(store: CommandStore, agent_folder: str) -> str:
@@ -293,9 +302,9 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, exact_titl
 
     ``exact_title``: a part of a title is not enough.
     """
-    located = store.locate_file(selector)
-    if located is not None and located[0] in store.list_agents(agent):
-        agent, selector = located
+    file_location = store.locate_file(selector)
+    if file_location is not None and file_location[0] in store.list_agents(agent):
+        agent, selector = file_location
     if selector == LAST:
         matches = list(islice(store.list_newest(agent, archived=False), 1))
     else:
@@ -310,41 +319,51 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, exact_titl
         )
     if matches:
         return matches[0]
-    if unknown := explain_unknown_agent(store, agent):
-        raise NoSuchSession(unknown)
-    titled = store.find_titled(selector, agent) if selector != LAST else []
-    if not titled and selector != LAST and find_deleted_matching(store.list_deleted(), selector, agent):
-        restore_command = format_command("restore", [selector])
-        raise NoSuchSession(f"{selector!r} is deleted. To bring it back: {restore_command}")
-    if not titled and os.path.isfile(selector):
-        path = selector if os.sep in selector else os.path.join(".", selector)
-        show_command, import_command = (shell_quote.join(["acp-proxy", word, path]) for word in ("show", "import"))
-        raise NoSuchSession(
-            f"{selector} is a file outside of the store. To show it: {show_command}. To add it: {import_command}"
-        )
-    if not titled and not store.list_agents():
-        raise NoSuchSession("no session is recorded yet. To set up your editor: acp-proxy setup")
-    if not titled:
-        from difflib import get_close_matches  # imported late: only this message needs it
+    if agent_problem := explain_unknown_agent(store, agent):
+        raise NoSuchSession(agent_problem)
+    return _choose_titled(store, selector, agent, exact_title=exact_title)
 
-        guess = f" Did you mean: {LAST}?" if get_close_matches(selector, [LAST], cutoff=_LEAST_LIKENESS) else ""
-        message = f"no session matches {selector!r}.{guess} To see all sessions: acp-proxy list"
-        is_id = re.fullmatch(r"[0-9a-f-]*|last", selector)
-        search = [] if is_id else [f"To search in them: {format_command('search', [selector])}"]
-        raise NoSuchSession(message, *search)
-    if len(titled) > 1:
+
+def _choose_titled(store: CommandStore, selector: str, agent: str, *, exact_title: bool) -> ListedSession:
+    """The one session with this title, or part of one. Raises NoSuchSession, as ``choose_session`` does."""
+    titled_rows = store.find_titled(selector, agent) if selector != LAST else []
+    if not titled_rows:
+        raise _explain_no_such_session(store, selector, agent)
+    if len(titled_rows) > 1:
         raise NoSuchSession(
             f"the titles of several sessions match {selector!r}:",
-            *format_candidates(store, titled),
+            *format_candidates(store, titled_rows),
             "Give the id instead.",
         )
-    if exact_title and titled[0].title != selector:
+    if exact_title and titled_rows[0].title != selector:
         raise NoSuchSession(
             f"{selector!r} is only a part of a title:",
-            *format_candidates(store, titled),
+            *format_candidates(store, titled_rows),
             "With --yes, give the id instead.",
         )
-    return titled[0]
+    return titled_rows[0]
+
+
+def _explain_no_such_session(store: CommandStore, selector: str, agent: str) -> NoSuchSession:
+    """The error for a word that is neither an id nor a title: what it may be instead, and what to do."""
+    if selector != LAST and find_deleted_matching(store.list_deleted(), selector, agent):
+        restore_command = format_command("restore", [selector])
+        return NoSuchSession(f"{selector!r} is deleted. To bring it back: {restore_command}")
+    if os.path.isfile(selector):
+        path = selector if os.sep in selector else os.path.join(".", selector)
+        show_command, import_command = (shell_quote.join(["acp-proxy", word, path]) for word in ("show", "import"))
+        return NoSuchSession(
+            f"{selector} is a file outside of the store. To show it: {show_command}. To add it: {import_command}"
+        )
+    if not store.list_agents():
+        return NoSuchSession("no session is recorded yet. To set up your editor: acp-proxy setup")
+    from difflib import get_close_matches  # imported late: only this message needs it
+
+    suggestion = f" Did you mean: {LAST}?" if get_close_matches(selector, [LAST], cutoff=_LEAST_LIKENESS) else ""
+    message = f"no session matches {selector!r}.{suggestion} To see all sessions: acp-proxy list"
+    is_id = re.fullmatch(r"[0-9a-f-]*|last", selector)
+    search_advice = [] if is_id else [f"To search in them: {format_command('search', [selector])}"]
+    return NoSuchSession(message, *search_advice)
 
 
 def find_deleted_matching(
@@ -356,14 +375,14 @@ def find_deleted_matching(
     An empty ``selector`` matches none; None: all. ``agent``: only sessions of the agents that the user means by it.
     """
     all_deleted = list(deleted_sessions)
-    agents = match_agents({session.agent_folder for session in all_deleted}, agent)
-    of_agent = [session for session in all_deleted if session.agent_folder in agents]
+    folders = match_agents({session.agent_folder for session in all_deleted}, agent)
+    candidates = [session for session in all_deleted if session.agent_folder in folders]
     if selector is None:
-        return of_agent
+        return candidates
     return (
-        [session for session in of_agent if session.session_id == selector]
-        or [session for session in of_agent if selector in (session.selector, session.name)]
-        or [session for session in of_agent if selector and _begins_with(session, selector)]
+        [session for session in candidates if session.session_id == selector]
+        or [session for session in candidates if selector in (session.selector, session.name)]
+        or [session for session in candidates if selector and _begins_with(session, selector)]
     )
 
 

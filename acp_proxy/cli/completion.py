@@ -59,9 +59,11 @@ def is_plain(id: str) -> bool:
 
 def clean_title(title: str) -> str:
     """The part of a title that has no meaning in a shell."""
-    allowed = _TITLE_PUNCTUATION if _is_for_zsh() else _TITLE_PUNCTUATION + _TITLE_PUNCTUATION_OUTSIDE_ZSH
-    plain = "".join(character if character.isalnum() or character in allowed else " " for character in title)
-    return " ".join(plain.split())[:_TITLE_CHARACTERS]
+    kept_punctuation = _TITLE_PUNCTUATION if _is_for_zsh() else _TITLE_PUNCTUATION + _TITLE_PUNCTUATION_OUTSIDE_ZSH
+    plain_title = "".join(
+        character if character.isalnum() or character in kept_punctuation else " " for character in title
+    )
+    return " ".join(plain_title.split())[:_TITLE_CHARACTERS]
 
 
 _PLAIN_FOLDER = re.compile(r"[A-Za-z0-9._:@+/-]*")
@@ -81,11 +83,11 @@ def complete_deleted(context: typer.Context, incomplete: str) -> list[tuple[str,
     """Ids of soft-deleted sessions, the latest first, with the titles that the user gave them."""
     from acp_proxy.store.command_store import CompletionQuery  # imported late: no command needs it
 
-    deleted = CompletionQuery(_find_root(context)).list_deleted()
+    deleted_sessions = CompletionQuery(_find_root(context)).list_deleted()
     last_entry = [("last", "the latest")] if "last".startswith(incomplete) else []
     return last_entry + [
         (session.selector, clean_title(session.title or ""))
-        for session in deleted
+        for session in deleted_sessions
         if session.selector.startswith(incomplete) and is_plain(session.selector)
     ]
 
@@ -120,8 +122,8 @@ def _complete_file(beginning: str) -> list[str]:
         return []
     try:
         entries = [entry for entry in os.scandir(folder or ".") if entry.name.startswith(name) and is_plain(entry.name)]
-        typed = beginning.removesuffix(name)  # with the separators of the user
-        paths = [typed + entry.name + ("/" if entry.is_dir() else "") for entry in entries]
+        typed_folder = beginning.removesuffix(name)  # with the separators of the user
+        paths = [typed_folder + entry.name + ("/" if entry.is_dir() else "") for entry in entries]
     except OSError:
         return []
     return sorted(path for path in paths if path.endswith(("/", SUFFIX, COMPRESSED_SUFFIX)))

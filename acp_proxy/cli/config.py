@@ -174,10 +174,9 @@ def _read_name(word: str) -> str:
     """The option that a user names, with or without dashes in front. Raises UsageError."""
     name = word.removeprefix("--").replace("_", "-")
     if name not in options.OPTIONS:
-        near = get_close_matches(name, options.OPTIONS, n=1)
-        raise UsageError(
-            f"there is no option {word!r}. {f'Did you mean {near[0]}?' if near else 'To see all: acp-proxy config'}"
-        )
+        near_names = get_close_matches(name, options.OPTIONS, n=1)
+        suggestion = f"Did you mean {near_names[0]}?" if near_names else "To see all: acp-proxy config"
+        raise UsageError(f"there is no option {word!r}. {suggestion}")
     return name
 
 

@@ -62,62 +62,76 @@ def delete(
     Example: acp-proxy delete last
     """
     with report_errors():
-        opened = open_store(store, for_writing=True)
+        opened_store = open_store(store, for_writing=True)
         if soft and permanent:
             raise UsageError("--permanent and --soft exclude each other. Give one of them.")
-        if soft and not opened.bin_days:
+        if soft and not opened_store.bin_days:
             raise UsageError(
                 "bin-days is 0, so no deleted session can be restored. Leave out --soft, or change bin-days."
             )
-        soft = not permanent and opened.bin_days > 0
+        soft = not permanent and opened_store.bin_days > 0
         matches = [
-            row for selector in sessions for row in _choose_sessions(opened, selector, agent, soft, exact_title=yes)
+            row
+            for selector in sessions
+            for row in _choose_sessions(opened_store, selector, agent, soft, exact_title=yes)
         ]
-        chosen = list({(row.agent_folder, row.name): row for row in matches}.values())
-        running = [row for row in chosen if isinstance(row, ListedSession) and row.is_running]
-        if running and yes and not force:
+        chosen_rows = list({(row.agent_folder, row.name): row for row in matches}.values())
+        running_rows = [row for row in chosen_rows if isinstance(row, ListedSession) and row.is_running]
+        if running_rows and yes and not force:
             raise AcpProxyError(
                 "the turn of a session is running, so nothing was deleted:",
-                *format_candidates(opened, running),
+                *format_candidates(opened_store, running_rows),
                 "Wait until the turn ends, or add --force.",
             )
-        for row in chosen:
+        for row in chosen_rows:
             heading = (
-                format_short_heading(opened, row) if isinstance(row, ListedSession) else _format_heading(opened, row)
+                format_short_heading(opened_store, row)
+                if isinstance(row, ListedSession)
+                else _format_heading(opened_store, row)
             )
             typer.echo(fit_to_stream(heading, sys.stdout if yes else sys.stderr), err=not yes)
         if not yes:
-            if running:
-                is_one = len(chosen) == 1
+            if running_rows:
+                is_one = len(chosen_rows) == 1
                 subject = (
                     "Its turn is running. The rest of it" if is_one else "Some are running. The rest of their turns"
                 )
                 typer.echo(f"{subject} will not be recorded.", err=True)
-            pronoun = "it" if len(chosen) == 1 else f"these {len(chosen)}"
-            ending = f"? It can be restored for {formatting.format_days(opened.bin_days)}." if soft else " permanently?"
-            ask_to_confirm(f"Delete {pronoun}{ending if len(chosen) == 1 else ending.replace('It can', 'They can')}")
-        for row in chosen:
+            pronoun = "it" if len(chosen_rows) == 1 else f"these {len(chosen_rows)}"
+            ending = (
+                f"? It can be restored for {formatting.format_days(opened_store.bin_days)}."
+                if soft
+                else " permanently?"
+            )
+            ask_to_confirm(
+                f"Delete {pronoun}{ending if len(chosen_rows) == 1 else ending.replace('It can', 'They can')}"
+            )
+        for row in chosen_rows:
             try:
                 if isinstance(row, ListedSession):
-                    opened.delete_listed(row, soft=soft)
+                    opened_store.delete_listed(row, soft=soft)
                 else:
-                    opened.delete_permanently(row)
+                    opened_store.delete_soft_deleted(row)
             except Unreadable:
                 typer.echo("The index cannot be written now. The next list removes the session from it.", err=True)
-        restore_command = format_restore_command(opened, chosen, repeat_store_option(context, store)) if soft else None
-    pronoun = "it" if len(chosen) == 1 else "them"
-    restore_advice = f"To bring {pronoun} back within {formatting.format_days(opened.bin_days)}: {restore_command}"
+        restore_command = (
+            format_restore_command(opened_store, chosen_rows, repeat_store_option(context, store)) if soft else None
+        )
+    pronoun = "it" if len(chosen_rows) == 1 else "them"
+    restore_advice = (
+        f"To bring {pronoun} back within {formatting.format_days(opened_store.bin_days)}: {restore_command}"
+    )
     typer.echo(sanitize.make_line(f"Deleted. {restore_advice}") if restore_command else "Deleted permanently.")
 
 
 def _choose_sessions(
-    store: CommandStore, selector: str, agent: str, soft: bool, *, exact_title: bool
+    store: CommandStore, selector: str, agent: str, is_soft: bool, *, exact_title: bool
 ) -> list[ListedSession | DeletedSession]:
     """One session, or its soft-deleted copies. ``exact_title``: see ``choose_session``. Raises NoSuchSession."""
     if selector != LAST and not store.find_named(selector, agent):
         matches = find_deleted_matching(store.list_deleted(), selector, agent)
         if len({(session.agent_folder, session.session_id) for session in matches}) == 1:
-            if soft:
+            if is_soft:
                 raise NoSuchSession(
                     f"{selector!r} is deleted already. To remove it for good: acp-proxy delete --permanent {selector}"
                 )
@@ -134,25 +148,33 @@ def format_restore_command(
     It has whole ids: the beginning of one may soon be that of another.
     """
     all_deleted = store.list_deleted()
-    by_transcript = {
+    deleted_by_transcript = {
         (session.agent_folder, name_before_delete(session.name)): session for session in reversed(all_deleted)
     }
-    restorable = [
-        by_transcript[transcript] for row in deleted if (transcript := (row.agent_folder, row.name)) in by_transcript
+    restorable_sessions = [
+        deleted_by_transcript[transcript]
+        for row in deleted
+        if (transcript := (row.agent_folder, row.name)) in deleted_by_transcript
     ]
-    if not restorable:
+    if not restorable_sessions:
         return None
-    if not any(_is_of_several_agents(store, session, all_deleted) for session in restorable):
-        return format_command("restore", [_name_deleted(session, all_deleted, "") for session in restorable], *options)
+    if not any(_is_of_several_agents(store, session, all_deleted) for session in restorable_sessions):
+        return format_command(
+            "restore", [_name_deleted(session, all_deleted, "") for session in restorable_sessions], *options
+        )
     return " && ".join(
         format_command(
             "restore",
-            [_name_deleted(session, all_deleted, folder) for session in restorable if session.agent_folder == folder],
+            [
+                _name_deleted(session, all_deleted, folder)
+                for session in restorable_sessions
+                if session.agent_folder == folder
+            ],
             "--agent",
             name_known_agent(store, folder),
             *options,
         )
-        for folder in dict.fromkeys(session.agent_folder for session in restorable)
+        for folder in dict.fromkeys(session.agent_folder for session in restorable_sessions)
     )
 
 

@@ -28,6 +28,7 @@ from acp_proxy.cli.session_filter import (
     BranchOption,
     CwdOption,
     HereOption,
+    SessionFilter,
     SinceOption,
     UntilOption,
     explain_no_match,
@@ -61,7 +62,7 @@ def _format_table(store: CommandStore, rows: Iterator[ListedSession], target: Sc
 
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
     agents = name_agents(store.list_agents())
-    look = session_table.ListLook(target.width, target.colours, now, home, target.forms, agents)
+    look = session_table.ListLook(target.width, target.has_colours, now, home, target.forms, agents)
     table: Table | None = None
     while chunk := list(islice(rows, ROWS_TOGETHER)):
         ids, usage = shorten_ids(store, chunk), store.read_tokens_and_cost(chunk) if is_long else None
@@ -80,8 +81,8 @@ def _format_lines(store: CommandStore, rows: Iterator[ListedSession], is_long: b
             yield "\t".join([format_tab_separated(row), *extra_cells]) + "\n"
 
 
-_REPEATED = ("store", *FILTER_PARAMETERS, "archived", "pinned")
-"""The options that another list repeats."""
+_OPTIONS_OF_CORRECTED = ("store", *FILTER_PARAMETERS, "archived", "pinned")
+"""The options that a list with corrected words repeats."""
 _Sort = Literal["newest", "oldest", "title", "agent", "directory", "turns", "size"]
 _SORT_KEYS: dict[str, Callable[[ListedSession], Any]] = {
     "oldest": lambda row: row.updated,
@@ -137,48 +138,24 @@ def list_sessions(
     """
     with report_errors():
         session_filter = make_filter(agent, cwd, here, since, until, branch, tuple(words or ()))
-        opened = open_store(store)
-        newest = session_filter.list_newest(opened, archived)
+        opened_store = open_store(store)
+        matching_rows = session_filter.list_newest(opened_store, archived)
         if pinned:
-            newest = (row for row in newest if row.is_pinned)
-        rows = islice(newest if sort == "newest" else iter(sorted(newest, key=_SORT_KEYS[sort])), limit)
+            matching_rows = (row for row in matching_rows if row.is_pinned)
+        rows = islice(matching_rows if sort == "newest" else iter(sorted(matching_rows, key=_SORT_KEYS[sort])), limit)
         first_rows = list(islice(rows, ROWS_TOGETHER))
-        is_narrow = session_filter.is_narrow or pinned
         if not first_rows and not as_json:
-            words_alone = make_filter(words=tuple(words or ()))
-            is_known = explain_unknown_agent(opened, agent) is None
-            if words and is_known and next(words_alone.list_newest(opened, archived), None) is not None:
-                repeated_options = repeat_options(context, "store", "archived")
-                text = explain_no_match(
-                    context,
-                    sanitize.make_line(format_command("list", words, *repeated_options)),
-                    (*FILTER_PARAMETERS, "pinned"),
-                )
-            else:
-                filter_without_words = structs.replace(session_filter, words=()) if words else session_filter
-                rows_to_compare = filter_without_words.list_newest(opened, archived)
-                corrected = _correct_words(
-                    [row for row in rows_to_compare if row.is_pinned or not pinned], session_filter.words
-                )
-                near = format_command("list", corrected, *repeat_options(context, *_REPEATED)) if corrected else ""
-                options = repeat_options(context, "store", *FILTER_PARAMETERS)
-                text = explain_empty_list(
-                    opened,
-                    narrowed=is_narrow,
-                    agent=agent,
-                    archived=archived,
-                    words=words or (),
-                    options=options,
-                    near=near,
-                )
+            text = _explain_nothing_listed(context, opened_store, session_filter, words or (), archived, pinned)
             typer.echo(fit_to_stream(text, sys.stderr), err=True)
         elif as_json:
             with open_pager(find_screen()) as write:
-                for block in _encode_json(_encode_rows(opened, chain(first_rows, rows), is_long=long)):
+                for block in _encode_json(_encode_rows(opened_store, chain(first_rows, rows), is_long=long)):
                     write(block)
         else:
-            _show_rows(opened, chain(first_rows, rows), is_long=long)
-        if not first_rows and (is_narrow or archived):  # as for grep: what was asked for is not there
+            _show_rows(opened_store, chain(first_rows, rows), is_long=long)
+        if not first_rows and (
+            session_filter.is_narrow or pinned or archived
+        ):  # as for grep: what was asked for is not there
             raise typer.Exit(1)
 
 
@@ -200,28 +177,59 @@ def show_sessions_or_advice(
         raise typer.Exit(1)
 
 
+def _explain_nothing_listed(
+    context: typer.Context,
+    store: CommandStore,
+    session_filter: SessionFilter,
+    words: Sequence[str],
+    archived: bool,
+    pinned: bool,
+) -> str:
+    """Why the list with these options is empty, and what to do. ``words``: as they were typed."""
+    words_alone = make_filter(words=tuple(words))
+    is_known_agent = explain_unknown_agent(store, session_filter.agent) is None
+    if words and is_known_agent and next(words_alone.list_newest(store, archived), None) is not None:
+        command = format_command("list", words, *repeat_options(context, "store", "archived"))
+        return explain_no_match(context, sanitize.make_line(command), (*FILTER_PARAMETERS, "pinned"))
+    filter_without_words = structs.replace(session_filter, words=()) if words else session_filter
+    rows_to_compare = filter_without_words.list_newest(store, archived)
+    corrected_words = _correct_words(
+        [row for row in rows_to_compare if row.is_pinned or not pinned], session_filter.words
+    )
+    corrected_options = repeat_options(context, *_OPTIONS_OF_CORRECTED)
+    return explain_empty_list(
+        store,
+        is_narrow=session_filter.is_narrow or pinned,
+        agent=session_filter.agent,
+        archived=archived,
+        words=words,
+        search_options=repeat_options(context, "store", *FILTER_PARAMETERS),
+        near_command=format_command("list", corrected_words, *corrected_options) if corrected_words else "",
+    )
+
+
 def explain_empty_list(
     store: CommandStore,
     *,
-    narrowed: bool,
+    is_narrow: bool,
     agent: str = "",
     archived: bool = False,
     words: Sequence[str] = (),
-    options: Sequence[str] = (),
-    near: str = "",
+    search_options: Sequence[str] = (),
+    near_command: str = "",
 ) -> str:
-    """The message for an empty list: the reason, and what to do. ``options``: those that a search for the words
-    repeats. ``near``: the command that may have been meant.
+    """The message for an empty list: the reason, and what to do. ``is_narrow``: an option may have left out sessions.
+    ``search_options``: those that a search for the words repeats. ``near_command``: the one that may have been meant.
     """
-    if unknown := explain_unknown_agent(store, agent):
-        return f"{unknown[:1].upper()}{unknown[1:]}"
+    if agent_problem := explain_unknown_agent(store, agent):
+        return f"{agent_problem[:1].upper()}{agent_problem[1:]}"
     if words and next(store.list_newest(), None) is not None:
-        search = sanitize.make_line(format_command("search", words, *options))
-        meant = f"\nDid you mean: {sanitize.make_line(near)}\n" if near else " "
-        return f"No title, directory or agent has these words.{meant}To look in what was said: {search}"
-    if archived and not narrowed:
+        search = sanitize.make_line(format_command("search", words, *search_options))
+        suggestion = f"\nDid you mean: {sanitize.make_line(near_command)}\n" if near_command else " "
+        return f"No title, directory or agent has these words.{suggestion}To look in what was said: {search}"
+    if archived and not is_narrow:
         return NOTHING_ARCHIVED
-    if narrowed and next(store.list_newest(archived=archived), None) is not None:
+    if is_narrow and next(store.list_newest(archived=archived), None) is not None:
         return f"No session matches. To see all sessions: acp-proxy list{' --archived' if archived else ''}"
     if next(store.list_newest(archived=True), None) is not None:
         return "All sessions are archived. To see them: acp-proxy list --archived"
@@ -235,17 +243,23 @@ def explain_empty_list(
 
 
 def _correct_words(rows: Sequence[ListedSession], words: Sequence[str]) -> list[str]:
-    """The words with those that these sessions have in place of words that they do not; empty: that finds nothing."""
+    """The words, with a near one that these sessions have in place of each that none of them has; empty if there is no
+    such word, or no session that has all of them then."""
     from acp_proxy.views.near_words import can_be_misspelt, find_near_word
 
     texts = (f"{row.title} {row.cwd} {row.agent_folder}".casefold() for row in rows)
-    known = {word for text in texts for word in re.findall(r"[^\W_]+", text)} if words else set()
-    near = [
-        (can_be_misspelt(word) and not any(has_words(row, [word]) for row in rows) and find_near_word(word, known))
+    known_words = {word for text in texts for word in re.findall(r"[^\W_]+", text)} if words else set()
+    corrected_words = [
+        (
+            can_be_misspelt(word)
+            and not any(has_words(row, [word]) for row in rows)
+            and find_near_word(word, known_words)
+        )
         or word
         for word in words
     ]
-    return near if near != list(words) and any(has_words(row, near) for row in rows) else []
+    is_better = corrected_words != list(words) and any(has_words(row, corrected_words) for row in rows)
+    return corrected_words if is_better else []
 
 
 def _encode_rows(store: CommandStore, rows: Iterator[ListedSession], *, is_long: bool) -> Iterator[dict[str, Any]]:

@@ -32,14 +32,14 @@ class Screen(Struct, frozen=True):
     """What a command writes to.
 
     ``is_terminal``: a person reads the output. ``can_page``: the terminal can run a pager. ``is_formatted``: output for
-    people may be formatted, with or without ``colours``. ``forms``: what to write in place of marks that it cannot show
-    (``find_ascii_forms``).
+    people may be formatted, with colours if ``has_colours``. ``forms``: what to write in place of marks that it cannot
+    show (``find_ascii_forms``).
     """
 
     is_terminal: bool
     can_page: bool
     is_formatted: bool
-    colours: bool
+    has_colours: bool
     width: int
     forms: Mapping[int, str]
 

@@ -31,5 +31,5 @@ def path(
         if session is None:
             typer.echo(root)
             return
-        opened = open_store(store)
-        typer.echo(opened.find_path(choose_session(opened, session, agent)))
+        opened_store = open_store(store)
+        typer.echo(opened_store.find_path(choose_session(opened_store, session, agent)))

@@ -33,10 +33,10 @@ def unpin(sessions: SomeSessionsArgument = None, store: StoreOption = "", agent:
     """
     if not sessions:
         with report_errors():
-            opened = open_store(store)
-            pinned = (row for row in opened.list_newest(agent) if row.is_pinned)
+            opened_store = open_store(store)
+            pinned_rows = (row for row in opened_store.list_newest(agent) if row.is_pinned)
             show_sessions_or_advice(
-                opened, pinned, "No session is pinned.", "To unpin one: acp-proxy unpin SESSION", agent
+                opened_store, pinned_rows, "No session is pinned.", "To unpin one: acp-proxy unpin SESSION", agent
             )
         return
     _set_pinned(sessions, store, agent, is_pinned=False)
@@ -44,11 +44,11 @@ def unpin(sessions: SomeSessionsArgument = None, store: StoreOption = "", agent:
 
 def _set_pinned(sessions: list[str], store: str, agent: str, *, is_pinned: bool) -> None:
     with report_errors():
-        opened = open_store(store, for_writing=True)
-        rows = [choose_session(opened, selector, agent) for selector in sessions]
+        opened_store = open_store(store, for_writing=True)
+        rows = [choose_session(opened_store, selector, agent) for selector in sessions]
         for row in rows:
-            opened.set_listed_pinned(row, is_pinned)
-            typer.echo(format_short_heading(opened, row))
+            opened_store.set_listed_pinned(row, is_pinned)
+            typer.echo(format_short_heading(opened_store, row))
     if any(row.is_pinned != is_pinned for row in rows):
         typer.echo("Pinned." if is_pinned else "Unpinned.")
     else:

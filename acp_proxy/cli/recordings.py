@@ -55,9 +55,9 @@ def _open_file(path: Path) -> Reading:
 
 
 def _open_stored(selector: str, store: str, agent: str) -> tuple[Reading, str | None]:
-    opened = open_store(store)
-    row = choose_session(opened, selector, agent)
-    return opened.open_listed(row), format_short_heading(opened, row)
+    opened_store = open_store(store)
+    row = choose_session(opened_store, selector, agent)
+    return opened_store.open_listed(row), format_short_heading(opened_store, row)
 
 
 def has_form_of_file(selector: str) -> bool:

@@ -35,19 +35,19 @@ def rename(
     Example: acp-proxy rename last The login
     """
     with report_errors():
-        title = " ".join(words) if words is not None else None
-        new_title = clean(title, AGENT_TITLE_LENGTH)
-        if clear == (title is not None):
+        typed_title = " ".join(words) if words is not None else None
+        new_title = clean(typed_title, AGENT_TITLE_LENGTH)
+        if clear == (typed_title is not None):
             raise UsageError("rename needs either a title or --clear. Give one of them.")
         if new_title is None and not clear:
             raise UsageError("the title is empty. To remove your title, use --clear.")
         if new_title == LAST:
             raise UsageError(f"commands take {LAST!r} for the newest session. Choose another title.")
-        opened = open_store(store, for_writing=True)
-        row = choose_session(opened, session, agent)
-        opened.set_listed_title(row, mask_title_as_recorded(new_title))
-        title = _read_title(opened, row.agent_folder, row.name)
-    typer.echo(sanitize.make_line(title or "(no title)"))
+        opened_store = open_store(store, for_writing=True)
+        row = choose_session(opened_store, session, agent)
+        opened_store.set_listed_title(row, mask_title_as_recorded(new_title))
+        shown_title = _read_title(opened_store, row.agent_folder, row.name)
+    typer.echo(sanitize.make_line(shown_title or "(no title)"))
 
 
 def _read_title(store: CommandStore, agent_folder: str, name: str) -> str | None:

@@ -62,21 +62,21 @@ def restore(
     and bytes in full, separated by tabs.
     """
     with report_errors():
-        opened = open_store(store, for_writing=bool(sessions) and not listing)
+        opened_store = open_store(store, for_writing=bool(sessions) and not listing)
         if listing or not sessions:
-            deleted = find_deleted_matching(opened.list_deleted(), None, agent)
-            _show_deleted(opened, deleted, as_json)
+            deleted = find_deleted_matching(opened_store.list_deleted(), None, agent)
+            _show_deleted(opened_store, deleted, as_json)
             if agent and not deleted:  # as for list
                 raise typer.Exit(1)
             return
-        chosen = {
+        chosen_sessions = {
             (session.agent_folder, session.name): session
             for selector in sessions
-            for session in [_choose_deleted(opened, selector, agent)]
+            for session in [_choose_deleted(opened_store, selector, agent)]
         }
-        restored = [_restore(opened, session) for session in chosen.values()]
+        restored_rows = [_restore(opened_store, session) for session in chosen_sessions.values()]
     if as_json:
-        typer.echo(sanitize.format_json([session_lines.encode_row(row) for row in restored], indent=2))
+        typer.echo(sanitize.format_json([session_lines.encode_row(row) for row in restored_rows], indent=2))
 
 
 def _choose_deleted(store: CommandStore, selector: str, agent: str) -> DeletedSession:
@@ -145,7 +145,7 @@ def _format_table(store: CommandStore, deleted_sessions: list[DeletedSession], t
     rows, ids = _make_rows(store, deleted_sessions)
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
     agents = session_lines.name_agents({row.agent_folder for row in rows})
-    look = session_table.ListLook(target.width, target.colours, now, home, target.forms, agents)
+    look = session_table.ListLook(target.width, target.has_colours, now, home, target.forms, agents)
     table = session_table.make_table(rows, ids, look)
     yield table.format_heading()
     yield from table.format_rows(rows, ids)

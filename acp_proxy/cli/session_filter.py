@@ -36,16 +36,17 @@ TurnsUntilOption = Annotated[
 
 
 class SessionFilter(Struct, frozen=True):
-    """The sessions of ``agent``, as the user writes it; of the directory ``cwd``, and with ``below`` of those below it;
-    last active from ``since`` to before ``until``, in transcript format; begun on the Git ``branch``; whose title or
-    directory has ``words``.
+    """The sessions of ``agent``, as the user writes it; of the directory ``cwd``, and if ``includes_below`` of those
+    below it; last active from ``since`` to before ``until``, in transcript format; begun on the Git ``branch``; in
+    whose row of a list ``has_words`` finds all ``words``: in the title, the directory, the agent or the marks, or as
+    the beginning of the id.
 
     What is empty or None leaves out nothing.
     """
 
     agent: str = ""
     cwd: str | None = None
-    below: bool = False
+    includes_below: bool = False
     since: str = ""
     until: str = ""
     branch: str = ""
@@ -63,7 +64,7 @@ class SessionFilter(Struct, frozen=True):
             self.cwd,
             self.since,
             self.until,
-            below=self.below,
+            includes_below=self.includes_below,
             branch=self.branch,
             archived=archived,
         )

@@ -114,10 +114,10 @@ def _explain(problem: Any) -> str:
                     f"{text} It goes behind the command: acp-proxy {_find_command(problem.option_name)} "
                     f"{problem.option_name} …"
                 )
-            if instead := INSTEAD_OF_OPTION.get((command, problem.option_name)):
-                return f"{text} Instead: {instead}"
-            if similar := _find_similar_options(problem.option_name, problem.possibilities or []):
-                return f"{text} Did you mean {' or '.join(similar)}?"
+            if replacement := INSTEAD_OF_OPTION.get((command, problem.option_name)):
+                return f"{text} Instead: {replacement}"
+            if similar_options := _find_similar_options(problem.option_name, problem.possibilities or []):
+                return f"{text} Did you mean {' or '.join(similar_options)}?"
             if command in _COMMANDS_WITH_WORDS:
                 text += f" As a word: {shell_quote.join(['acp-proxy', command, '--', word])}."
             return f"{text} {_advise_help(problem.ctx)}"
@@ -132,8 +132,8 @@ def _explain(problem: Any) -> str:
     text = str(problem.message)
     if match := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text, re.DOTALL):
         text = f"{command} does not take: {match[1]}."
-        if instead := INSTEAD_OF_OPTION.get((command, "")):
-            return f"{text} Instead: {instead}"
+        if replacement := INSTEAD_OF_OPTION.get((command, "")):
+            return f"{text} Instead: {replacement}"
         takes_words = any(param.param_type_name == "argument" for param in problem.ctx.command.params)
         return f"{text} {'Put a text of several words in quotes.' if takes_words else _advise_help(problem.ctx)}"
     return text
@@ -143,8 +143,8 @@ def _find_word(option: str) -> str:
     """The word in which an option was given: the library takes ``-foo`` for the options -f, -o and -o."""
     if option.startswith("--"):
         return option
-    given = takewhile(lambda word: word != "--", own_command.words)
-    return next((word for word in given if re.match(rf"-[^-]*{re.escape(option[1:])}", word)), option)
+    words_before_dashes = takewhile(lambda word: word != "--", own_command.words)
+    return next((word for word in words_before_dashes if re.match(rf"-[^-]*{re.escape(option[1:])}", word)), option)
 
 
 def _find_command(option: str) -> str:
@@ -161,11 +161,13 @@ def _advise_help(context: typer.Context | None) -> str:
     return f"To see all: {context.command_path if context is not None else 'acp-proxy'} --help"
 
 
-def explain_unknown_command(words: Sequence[str], path: str, commands: Iterable[str], elsewhere: dict[str, str]) -> str:
+def explain_unknown_command(
+    words: Sequence[str], path: str, commands: Iterable[str], command_by_other_word: dict[str, str]
+) -> str:
     """What is wrong with a word in the place of a command, and what to write instead.
 
     ``words``: the wrong word and what follows it. ``path``: the words before it, such as ``acp-proxy sync``.
-    ``commands``: those of this group. ``elsewhere``: other words, each with the whole command that it means.
+    ``commands``: those of this group. ``command_by_other_word``: the whole command that another word means.
     """
     word, arguments = words[0], list(words[1:])
     program, *group = path.split()
@@ -173,8 +175,9 @@ def explain_unknown_command(words: Sequence[str], path: str, commands: Iterable[
     if word in _UPGRADE_WORDS:
         return f"{text} To upgrade: {installation.advise_upgrade()}"
     full_commands = {name: f"{path} {name}" for name in commands}
-    near = [] if word in elsewhere else get_close_matches(word, full_commands, n=1, cutoff=_LEAST_LIKENESS)
-    if suggestion := elsewhere.get(word) or full_commands.get("".join(near)):
+    is_other_word = word in command_by_other_word
+    near_names = [] if is_other_word else get_close_matches(word, full_commands, n=1, cutoff=_LEAST_LIKENESS)
+    if suggestion := command_by_other_word.get(word) or full_commands.get("".join(near_names)):
         is_complete = not arguments or ", or: " in suggestion
         return f"{text} Did you mean: {suggestion if is_complete else f'{suggestion} {shell_quote.join(arguments)}'}?"
     if shutil.which(word) is not None or word in _AGENTS or not _ACP_WORDS.isdisjoint(arguments):
@@ -182,9 +185,9 @@ def explain_unknown_command(words: Sequence[str], path: str, commands: Iterable[
     return f"{text} To see all: {path} help"
 
 
-def _find_similar_options(option: str, others: Sequence[str]) -> list[str]:
+def _find_similar_options(option: str, known_options: Sequence[str]) -> list[str]:
     """The options whose name is near. The library counts the dashes too, and finds --json near --long."""
-    return [other for other in others if get_close_matches(option.strip("-"), [other.strip("-")])]
+    return [other for other in known_options if get_close_matches(option.strip("-"), [other.strip("-")])]
 
 
 def _explain_missing(problem: Any) -> str:

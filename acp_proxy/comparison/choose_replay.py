@@ -106,13 +106,13 @@ def choose_replay(
     elif facts is None:
         rule = Rule.NOTHING_REPLAYED
     else:
-        rule = _judge(facts, may_wait=is_open is True)
+        rule = _judge(facts, may_have_queued_prompts=is_open is True)
     return Decision(rule.shows if shows_replay else ShownReplay.NOTHING, rule)
 
 
-def _judge(facts: ReplayFacts, *, may_wait: bool) -> Rule:
-    """The first rule that fits. ``may_wait``: prompts may wait in another window for the end of a turn. The agent has
-    not begun with them, so they are not missing.
+def _judge(facts: ReplayFacts, *, may_have_queued_prompts: bool) -> Rule:
+    """The first rule that fits. ``may_have_queued_prompts``: prompts may wait in another window for the end of a turn.
+    The agent has not begun with them, so they are not missing.
 
     The agent's replay is the default: where nothing can be decided, nobody may see a worse history than without
     acp-proxy. The transcript's is shown only where it provably has more.
@@ -138,7 +138,7 @@ def _judge(facts: ReplayFacts, *, may_wait: bool) -> Rule:
         return Rule.TAKEN_BACK
     # Agents do not replay commands of their own, so these messages need not be among them.
     commands = sum(1 for number in facts.known_users if text.users[number].takes_back)
-    expected = sum(1 for user in text.users if not (user.takes_back or (may_wait and user.waits)))
+    expected = sum(1 for user in text.users if not (user.takes_back or (may_have_queued_prompts and user.waits)))
     lacks_users = facts.user_count - commands < expected
     turns = range(1, len(text.users) + 1)
     if lacks_users and any(_is_explained_without_answer(facts, turn) for turn in turns):

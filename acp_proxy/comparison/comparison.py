@@ -115,7 +115,7 @@ class Comparison:
             return self._compare_call(sent_update, update)
         if compared is Compared.NOTHING:
             self._tail.add(sent_update)
-        elif (update_digest := digest(update)) in self.text.others:
+        elif (update_digest := digest(update)) in self.text.other_digests:
             sent_update.is_somewhere = True
             self.known_compactions |= (
                 {self.text.compactions[update_digest]} if update_digest in self.text.compactions else set()

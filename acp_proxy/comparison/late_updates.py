@@ -127,7 +127,7 @@ class LateUpdates:
             if self._was_shown and not was_new:
                 self._drop_known(incoming_count=len(message.updates))
             return self._take_waiting()
-        is_known = digest(update) in self._text.others
+        is_known = digest(update) in self._text.other_digests
         return self._drop() if is_known and self._shows_transcript else self._take_waiting()
 
     def _sort_rest(self) -> list[bytes]:

@@ -99,7 +99,9 @@ class ReplayInTurn:
             self._thought_offset += len(letters)
             return sorted_lines + self._wait(line) + self._decide(is_new=False)
         is_known = compared is Compared.NOTHING or (
-            letters in self._text.thoughts if compared is Compared.LETTERS else digest(update) in self._text.others
+            letters in self._text.thoughts
+            if compared is Compared.LETTERS
+            else digest(update) in self._text.other_digests
         )
         if is_known and self._expects_replay and self._is_proven and compared is Compared.LETTERS:
             return sorted_lines + self._wait(line) + self._decide(is_new=False)

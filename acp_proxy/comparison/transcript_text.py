@@ -103,7 +103,7 @@ class TranscriptText:
         self.calls: list[KnownCall] = []
         self.calls_by_id: dict[str, list[int]] = {}
         self.calls_by_title: dict[str, list[int]] = {}
-        self.others: set[bytes] = set()
+        self.other_digests: set[bytes] = set()
         """The digests of updates of all other kinds."""
         self.messages: list[int] = []
         """The offsets at which agent messages begin."""
@@ -158,7 +158,7 @@ class TranscriptText:
         return (
             acp.text(update, "title") in self.calls_by_title
             if kind in update_kinds.CALLS
-            else digest(update) in self.others
+            else digest(update) in self.other_digests
         )
 
     def find_user(self, letters: str, start: int) -> int | None:
@@ -405,7 +405,7 @@ class TextBuilder:
         elif compared is Compared.CALL:
             self._add_call(kind, update)
         elif compared is not Compared.NOTHING:
-            self._text.others.add(digest(update))
+            self._text.other_digests.add(digest(update))
             if compared is Compared.TAKES_BACK:
                 self._text.compactions[digest(update)] = len(self._text.users)
 

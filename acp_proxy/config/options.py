@@ -176,10 +176,10 @@ def parse(
     for name, option in OPTIONS.items():
         if value_given := environment.get(option.variable):  # an empty variable counts as unset
             values[name] = _normalize(option.variable, option, value_given)
-    position = 0
-    while position < len(words) and words[position].startswith("-"):
-        word, equals, value = words[position].partition("=")
-        position += 1
+    index = 0
+    while index < len(words) and words[index].startswith("-"):
+        word, equals, value = words[index].partition("=")
+        index += 1
         if word == "--" and not equals:
             break
         if word not in table:
@@ -198,10 +198,10 @@ def parse(
                 raise UsageError(f"{word} takes no value. Remove the = and what follows it.")
             value = "1"
         elif not equals:
-            if position == len(words):
+            if index == len(words):
                 raise UsageError(f"{word} needs a value. To see which: acp-proxy {subcommand} --help-all")
-            value = words[position]
-            position += 1
+            value = words[index]
+            index += 1
         # A script's empty variable would mix the sessions of two accounts
         if option.name == "agent-id" and not value.strip():
             raise UsageError(f"{word} is empty. Give a name, or leave the option out.")
@@ -209,16 +209,14 @@ def parse(
     for name, check in _CHECKS.items():
         check(values[name])
     if subcommand == CHAIN:
-        if position < len(words):
-            raise UsageError(
-                f"chain takes no command, because the conductor starts the agent. Remove: {words[position]}"
-            )
+        if index < len(words):
+            raise UsageError(f"chain takes no command, because the conductor starts the agent. Remove: {words[index]}")
         return values, []
-    if position == len(words):
+    if index == len(words):
         raise UsageError("run needs the agent's command: acp-proxy run AGENT [ARGS…]")
-    if not words[position]:
+    if not words[index]:
         raise UsageError("the agent's command is empty. Check the words after acp-proxy run in your editor's settings.")
-    return values, words[position:]
+    return values, words[index:]
 
 
 def find_value(name: str, environment: "Mapping[str, str]", file: "Mapping[str, str]") -> str:

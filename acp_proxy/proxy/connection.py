@@ -214,14 +214,14 @@ class Connection:
 
     def _answer_here(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that is not simply forwarded; None for all other requests."""
-        served = self._service.served_here
+        served_methods = self._service.served_here
         if request.method in (acp.LOAD, acp.RESUME):
             if not self._log.records:
                 return None
             try:
                 session_id = acp.required_text(request.params, "sessionId")
             except acp.InvalidParams as problem:
-                is_ours = request.method.removeprefix("session/") in served
+                is_ours = request.method.removeprefix("session/") in served_methods
                 return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))] if is_ours else None
             if self._service.is_ready:
                 return self._lookups.look_up(line, request, session_id)
@@ -231,7 +231,7 @@ class Connection:
         try:
             if (own_effects := self._unstable_methods.serve(line, request)) is not None:
                 return own_effects
-            if request.method == acp.LIST and capabilities.LIST in served:
+            if request.method == acp.LIST and capabilities.LIST in served_methods:
                 cwd, cursor = (acp.optional_text(request.params, key) for key in ("cwd", "cursor"))
                 if cwd is not None and not acp.is_absolute(cwd):
                     raise acp.InvalidParams("cwd must be an absolute path")
@@ -293,9 +293,9 @@ class Connection:
         session_id = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
         if (
             isinstance(message, Response)
-            and (answered := self._open_requests.find(Peer.CLIENT, message.id)) is not None
+            and (open_request := self._open_requests.find(Peer.CLIENT, message.id)) is not None
         ):
-            session_id = answered.session_id
+            session_id = open_request.session_id
         if session_id is None or (isinstance(message, Notification) and message.method == acp.UPDATE):
             return []  # ``Handovers.cut_record`` decides on an update
         return self._decide_released(self._handovers.release_held(session_id))
@@ -362,9 +362,9 @@ class Connection:
         if session_id is not None and self._may_be_opened_for_us(session_id):
             # If the client has asked for a session too, this may be that one, and the update passes.
             is_clients = self._open_requests.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
-            released = self._handovers.unnamed.hold(line, is_with_client=is_clients)
+            released_lines = self._handovers.unnamed.hold(line, is_with_client=is_clients)
             if not is_clients:
-                return [Forward(Peer.CLIENT, released)] if released else []
+                return [Forward(Peer.CLIENT, released_lines)] if released_lines else []
         if session_id in self._handovers.unwanted:
             return []
         # It may be a fork, before the agent names that.
@@ -429,51 +429,54 @@ class Connection:
             return [*self._machine.handle_new_session(load, line, message), *self._release_unnamed()]
         if (own_effects := self._unstable_methods.handle_response(line, message)) is not None:
             return own_effects
-        answered = self._open_requests.take(Peer.CLIENT, message.id)
-        if answered is None:
+        open_request = self._open_requests.take(Peer.CLIENT, message.id)
+        if open_request is None:
             return [Forward(Peer.CLIENT, line)]
-        if (load := self._machine.open_loads.find_by_request(answered.request)) is not None:
+        if (load := self._machine.open_loads.find_by_request(open_request.request)) is not None:
             if resent := self._lookups.ask_by_earlier_id(load, message):
                 return resent
             return [*self._machine.handle_answer(load, line, message), *self._message_log.record_early_updates()]
-        if answered.request.method == acp.PROMPT and answered.session_id is not None:
-            return self._handle_prompt_answer(answered, answered.session_id, line, message)
+        if open_request.request.method == acp.PROMPT and open_request.session_id is not None:
+            return self._handle_prompt_answer(open_request, open_request.session_id, line, message)
         # Until this answer nobody knew the fork's id. What came for it may be the parent's past, so it is not recorded
         # with the answer, but compared.
-        fork = acp.session_id(message.result) if answered.request.method == acp.FORK else None
+        fork = acp.session_id(message.result) if open_request.request.method == acp.FORK else None
         early_lines = self._log.take_early_conversation(fork) if fork is not None else []
-        effects: list[Effect] = [*self._message_log.record_answer(answered, message)]
+        effects: list[Effect] = [*self._message_log.record_answer(open_request, message)]
         service = self._service
         is_amended = service.amends_lists and self._log.records
-        match answered.request.method:
+        match open_request.request.method:
             case acp.INITIALIZE:
                 return effects + self._negotiation.handle_offer(line, message)
             case acp.FORK if fork is not None and self._log.records:
-                has_record = self._handovers.expect_record_of_fork(fork, answered.session_id or "")
+                has_record = self._handovers.expect_record_of_fork(fork, open_request.session_id or "")
                 if (
-                    has_record and parse_fork_point(answered.request.params) is not None
+                    has_record and parse_fork_point(open_request.request.params) is not None
                 ):  # the copy may end before the note
                     effects += self._log.note_record(fork)
-                self._machine.add_fork(answered.request, fork, early_lines)
+                self._machine.add_fork(open_request.request, fork, early_lines)
             case acp.LIST if (
                 capabilities.LIST not in self._service.served_here and is_amended and message.error is None
             ):
-                return [*effects, self._unstable_methods.amend_page(line, answered.request, message.result)]
-            case acp.STEERING if answered.session_id is not None and acp.is_steered(message.result):
+                return [*effects, self._unstable_methods.amend_page(line, open_request.request, message.result)]
+            case acp.STEERING if open_request.session_id is not None and acp.is_steered(message.result):
                 if self._negotiation.dialect is versions.V1:  # in version 2, the agent repeats what it takes
-                    effects += self._log.record_steering(answered.session_id, answered.request.raw)
-            case acp.DELETE if answered.session_id is not None and message.error is None and self._log.records:
-                effects += self._log.delete(answered.session_id)
-                effects += [*self._machine.forget_session(answered.session_id), DeleteSession(answered.session_id)]
+                    effects += self._log.record_steering(open_request.session_id, open_request.request.raw)
+            case acp.DELETE if open_request.session_id is not None and message.error is None and self._log.records:
+                effects += self._log.delete(open_request.session_id)
+                effects += [
+                    *self._machine.forget_session(open_request.session_id),
+                    DeleteSession(open_request.session_id),
+                ]
             case method if method in jetbrains_index.METHODS and message.error is None and self._log.records:
-                return [*effects, *self._unstable_methods.handle_index_answer(line, answered, message)]
+                return [*effects, *self._unstable_methods.handle_index_answer(line, open_request, message)]
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _handle_prompt_answer(
-        self, answered: OpenRequest, session_id: str, line: bytes, message: Response
+        self, open_request: OpenRequest, session_id: str, line: bytes, message: Response
     ) -> list[Effect]:
         """The end of a turn: the answer follows the turn's updates. In version 2, an answer only accepts the prompt."""
-        id = answered.request.id
+        id = open_request.request.id
         if self._negotiation.dialect.accepts(message):
             accept_effects = self._log.accept_prompt(session_id, message.raw, id)
             is_over = EndTurn(session_id) in accept_effects  # its turn has ended before
@@ -488,14 +491,14 @@ class Connection:
                 *end_effects,
                 *self._machine.send(session_id, line),
             ]
-        refused = self._handovers.take_refused_prompt(session_id, id, message.error)
-        if refused is not None and self._service.modes.handover != capabilities.NEVER:
-            load, prompt = refused
+        refused_prompt = self._handovers.take_refused_prompt(session_id, id, message.error)
+        if refused_prompt is not None and self._service.modes.handover != capabilities.NEVER:
+            load, prompt = refused_prompt
             self._open_requests.add(Peer.CLIENT, prompt, session_id)
             return self._lookups.ask_again(load, prompt, line)
         effects = self._answered_loads.send_late_in_turn(session_id)
         effects += self._complete_handover(session_id, id, succeeded=message.error is None)
-        effects += [*self._message_log.record_answer(answered, message), *self._machine.end_turn(session_id)]
+        effects += [*self._message_log.record_answer(open_request, message), *self._machine.end_turn(session_id)]
         return [*effects, *self._send_title(session_id), *self._machine.send(session_id, line)]
 
     def _complete_handover(self, session_id: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:

@@ -173,7 +173,7 @@ class AmendList(Struct, frozen=True):
     """Only sessions of this directory join."""
     supports_directories: bool = False
     """The agent supports additional directories."""
-    of_index: bool = False
+    is_of_index: bool = False
     """The line is of the agent's index: the agent has archived sessions itself, and its rows say which."""
     list_member: str = "result"
     """The line's member that has the sessions."""

@@ -15,7 +15,7 @@ from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import Effect, Forward
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
-from acp_proxy.proxy.repeated_record import RepeatedRecord, without_record
+from acp_proxy.proxy.repeated_record import RepeatedRecord, cut_record
 
 OWN_IDS = "acp-proxy/"
 """The beginning of the ids of acp-proxy's own requests. No client uses such ids."""
@@ -225,8 +225,12 @@ class Handovers:
 
     def end_replay(self, session_id: str) -> None:
         """The agent replays nothing more of this session: a record of an earlier process comes no more."""
-        repeated = self._repeated_records.get(session_id)
-        if repeated is not None and not repeated.is_of_this_process and session_id not in self._held_lines:
+        repeated_record = self._repeated_records.get(session_id)
+        if (
+            repeated_record is not None
+            and not repeated_record.is_of_this_process
+            and session_id not in self._held_lines
+        ):
             del self._repeated_records[session_id]
 
     @property
@@ -245,30 +249,32 @@ class Handovers:
 
         While the agent's user chunks are a beginning of the record, they wait: ``release_held`` has them.
         """
-        repeated = self._repeated_records[session_id]
+        repeated_record = self._repeated_records[session_id]
         update = acp.member(message.params, "update")
         kind, content = acp.update_kind(update), acp.member(update, "content")
         text = acp.text(content, "text") if kind == update_kinds.USER_CHUNK else None
-        released: list[bytes] = []
+        released_lines: list[bytes] = []
         if kind != update_kinds.USER_CHUNK:
-            repeated.end_attached()
-        if text is None or not repeated.continues(text):
-            repeated.start_over()
-            released = self.release_held(session_id)
+            repeated_record.end_attached()
+        if text is None or not repeated_record.continues(text):
+            repeated_record.start_over()
+            released_lines = self.release_held(session_id)
         if text is None:
-            is_left_out = kind == update_kinds.USER_CHUNK and repeated.is_attached(content)
-            return released if is_left_out else [*released, *_cut_whole_message(line, kind, repeated)]
-        if (words := repeated.cut(text)) == text:
-            return [*released, line]
+            is_left_out = kind == update_kinds.USER_CHUNK and repeated_record.is_attached(content)
+            return (
+                released_lines if is_left_out else [*released_lines, *_cut_whole_message(line, kind, repeated_record)]
+            )
+        if (words := repeated_record.cut(text)) == text:
+            return [*released_lines, line]
         if words is not None:
             self.release_held(session_id)  # the record
-            return [*released, *_replace_text(line, words)]
+            return [*released_lines, *_replace_text(line, words)]
         self._held_lines.setdefault(session_id, []).append(line)
         self._held_size += len(line)
         if self._held_size > HELD_LIMIT:
-            repeated.start_over()
-            released += self.release_held(session_id)
-        return released
+            repeated_record.start_over()
+            released_lines += self.release_held(session_id)
+        return released_lines
 
     # --- a prompt sent again
 
@@ -282,24 +288,24 @@ class Handovers:
 
         ``error``: of the prompt's answer. Forgets the prompt.
         """
-        first = self._first_prompts.pop(session_id, None)
+        first_prompt = self._first_prompts.pop(session_id, None)
         if (
-            first is None
-            or first[1].id != prompt
+            first_prompt is None
+            or first_prompt[1].id != prompt
             or error is None
             or not handover_lines.says_unknown(error, session_id)
         ):
             return None
         self._carriers.pop(prompt, None)
-        return first
+        return first_prompt
 
 
-def _cut_whole_message(line: bytes, kind: str | None, repeated: RepeatedRecord) -> list[bytes]:
+def _cut_whole_message(line: bytes, kind: str | None, repeated_record: RepeatedRecord) -> list[bytes]:
     """An update that is no text chunk of the user, without the record if it is a whole message; none if that is all."""
     if kind != update_kinds.USER_MESSAGE:
         return [line]
     try:
-        remaining = without_record(line, repeated)
+        remaining = cut_record(line, repeated_record)
     except (ValueError, KeyError):
         return [line]
     return [remaining] if remaining is not None else []

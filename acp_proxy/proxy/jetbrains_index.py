@@ -57,13 +57,10 @@ METHODS = {
 def find_offered_parts(client: object, agent: object) -> frozenset[str]:
     """The parts of the index that the agent offers this client. ``client``, ``agent``: the parameters and the result of
     ``initialize``."""
-    declared = acp.member(client, "clientCapabilities") or acp.member(client, "capabilities")
-    announced = _find_air_capabilities(agent)
-    return (
-        frozenset(announced) & {INDEX, *_PARTS}
-        if INDEX in _find_air_capabilities(declared) & announced
-        else frozenset()
-    )
+    client_capabilities = acp.member(client, "clientCapabilities") or acp.member(client, "capabilities")
+    agent_parts = _find_air_capabilities(agent)
+    is_agreed = INDEX in _find_air_capabilities(client_capabilities) & agent_parts
+    return agent_parts & {INDEX, *_PARTS} if is_agreed else frozenset()
 
 
 def follow_answer(request: Request, session_id: str, result: object, offers: Collection[str]) -> FollowAgent | None:
@@ -98,7 +95,7 @@ def amend_rows(
         line,
         archived=INCLUDE,
         fills_titles=fills_titles,
-        of_index=True,
+        is_of_index=True,
         list_member=method.rows_member,
         renamed=renamed,
     )
@@ -143,13 +140,14 @@ class IndexRows(Struct, frozen=True):
     def find_missing(self, requested_ids: Iterable[str], row_ids: Iterable[str | None]) -> list[str]:
         """Our sessions of those that the client asked for which the agent has no row. ``row_ids``: the ids that it
         has."""
-        listed = {self.aliases.get(id, id) for id in row_ids if id is not None and id not in self.hidden}
-        requested = dict.fromkeys(self.aliases.get(id, id) for id in requested_ids)
+        listed_ids = {self.aliases.get(id, id) for id in row_ids if id is not None and id not in self.hidden}
+        requested_sessions = dict.fromkeys(self.aliases.get(id, id) for id in requested_ids)
         aliased = frozenset(self.aliases.values())
         return [
             session_id
-            for session_id in requested
-            if (session_id in aliased or proxy_ids.is_foreign(session_id)) and session_id not in listed | self.deleted
+            for session_id in requested_sessions
+            if (session_id in aliased or proxy_ids.is_foreign(session_id))
+            and session_id not in listed_ids | self.deleted
         ]
 
     def _is_gone_for_good(self, session_id: str) -> bool:
@@ -171,6 +169,7 @@ def ask_for_all(text: str, span: json_splice.Span) -> str:
 
 
 def _find_air_meta(value: object) -> object:
+    """What a message says of the index: JetBrains' editors and their agents put it in ``_meta.jetbrains.air``."""
     return acp.member(acp.member(acp.member(value, "_meta"), "jetbrains"), "air")
 
 

@@ -92,7 +92,7 @@ class Negotiation:
     def _set_dialect(self, dialect: Dialect) -> list[Effect]:
         """From here on, lines are of this version."""
         previous, self.dialect = self.dialect, dialect
-        self._machine.kinds, self._machine.dialect = dialect.find_allowed_kinds(self._initialize), dialect
+        self._machine.client_update_kinds, self._machine.dialect = dialect.find_allowed_kinds(self._initialize), dialect
         return [ProtocolVersion(dialect.version)] if dialect is not previous else []
 
     def _stand_aside(self, line: bytes, reason: str) -> list[Effect]:

@@ -10,9 +10,9 @@ class RepeatedRecord:
     """Finds what an agent repeats of a record that it was given.
 
     A record of this process is known by its text. One of an earlier process is known by its form: every line of it is
-    one that only acp-proxy writes, or a quote, down to the line that ends it. What a user typed is cut only if it is
-    such a text as a whole, in a session that was handed over; it cannot be told from a record, nor was it written by
-    anybody else.
+    one that only acp-proxy writes, or a quote, down to the line that ends it. Words that a user typed are cut only in a
+    session that was handed over, and only if they have this form from the first line to the last: then nobody but
+    acp-proxy wrote them, and nothing tells them from the record.
     """
 
     def __init__(self, record: str | None, attached: Sequence[bytes] = ()) -> None:
@@ -39,12 +39,12 @@ class RepeatedRecord:
         if self._has_just_ended:  # the empty line between the record and the user's words
             text = text.lstrip("\n")
         self.end_attached()
-        read = self._matched.read(text)
-        if read is not None and read.end is None:
-            self._matched = read
+        progress = self._matched.read(text)
+        if progress is not None and progress.end is None:
+            self._matched = progress
             return None
         self.start_over()
-        return self._take_rest(read, text) if read is not None else text
+        return self._take_rest(progress, text) if progress is not None else text
 
     def start_over(self) -> None:
         """What came only began like the record, which may still come."""
@@ -53,8 +53,8 @@ class RepeatedRecord:
     def cut_message(self, text: str) -> str:
         """The text of a whole user message, or of its first text block, without the record."""
         self.end_attached()
-        read = self._start.read(text)
-        return self._take_rest(read, text) if read is not None and read.end is not None else text
+        progress = self._start.read(text)
+        return self._take_rest(progress, text) if progress is not None and progress.end is not None else text
 
     def is_attached(self, block: object) -> bool:
         """Whether the content of a user chunk repeats what was attached to the record, behind that. Each is repeated
@@ -71,16 +71,16 @@ class RepeatedRecord:
         """Something else comes than what is attached to the record of an earlier process."""
         self._next_attached, self._has_just_ended = 0, False
 
-    def _take_rest(self, read: ExactRecord | FormRecord, text: str) -> str:
-        remaining = text[read.end :].lstrip()
+    def _take_rest(self, progress: ExactRecord | FormRecord, text: str) -> str:
+        remaining = text[progress.end :].lstrip()
         self._expected = self._attached.copy()
         self._has_just_ended = not remaining
-        if isinstance(read, FormRecord) and not remaining:
-            self._next_attached = read.attached
+        if isinstance(progress, FormRecord) and not remaining:
+            self._next_attached = progress.attached
         return remaining
 
 
-def without_record(line: bytes, repeated: RepeatedRecord) -> bytes | None:
+def cut_record(line: bytes, repeated: RepeatedRecord) -> bytes | None:
     """A whole user message without the record; None if it has nothing else. Raises ValueError, KeyError."""
     text = json_splice.decode(line)
     start = json_splice.find_value(text)[0]

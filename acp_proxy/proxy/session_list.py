@@ -74,10 +74,10 @@ def encode_page(
 
 
 def make_session_info(
-    row: ListRow, *, supports_directories: bool, says_archived: bool = False, of_index: bool = False
+    row: ListRow, *, supports_directories: bool, says_archived: bool = False, is_of_index: bool = False
 ) -> dict[str, object]:
     """A ``SessionInfo`` of the protocol. The agent's own ``_meta`` overrides acp-proxy's members. ``says_archived``: it
-    says whether the session is archived; ``of_index``: so does ``INDEX_MARK``."""
+    says whether the session is archived; ``is_of_index``: so does ``INDEX_MARK``."""
     info: dict[str, object] = {"sessionId": row.session_id, "cwd": row.cwd}
     if supports_directories and row.directories:
         info["additionalDirectories"] = row.directories
@@ -88,7 +88,7 @@ def make_session_info(
         info["archived"] = row.is_archived
     own_meta = {"acp-proxy": {"machine": row.machine}} if row.machine else {}
     meta = {"messageCount": row.prompt_count + row.reply_count, "hasErrors": row.has_failed} | own_meta | row.meta
-    info["_meta"] = _set_at_path(meta, INDEX_MARK[1:], row.is_archived) if of_index else meta
+    info["_meta"] = _set_at_path(meta, INDEX_MARK[1:], row.is_archived) if is_of_index else meta
     return info
 
 
@@ -99,7 +99,7 @@ def amend_rows(
     archived: Collection[str] | None = None,
     only_archived: bool = False,
     generated_titles: Mapping[str, str] | None = None,
-    of_index: bool = False,
+    is_of_index: bool = False,
     list_member: str = "result",
     our_ids: Mapping[str, str] = MappingProxyType({}),
     to_client_id: Callable[[str], str] | None = None,
@@ -112,9 +112,9 @@ def amend_rows(
 
     ``title_of`` returns the user's title of a session, or None; it is omitted if the user gave no titles.
     ``generated_titles`` are for sessions without another title. ``archived`` has the archived sessions, if each session
-    must say whether it is archived; ``only_archived`` leaves all others out. ``of_index``: the agent may say of other
-    sessions too that they are archived (``INDEX_MARK``). ``list_member`` is the member of the line that has the list.
-    ``to_client_id`` returns the client's id of a session for the agent's. Raises ValueError.
+    must say whether it is archived; ``only_archived`` leaves all others out. ``is_of_index``: the agent may say of
+    other sessions too that they are archived (``INDEX_MARK``). ``list_member`` is the member of the line that has the
+    list. ``to_client_id`` returns the client's id of a session for the agent's. Raises ValueError.
     """
     is_needed = hidden or title_of is not None or archived is not None or generated_titles or RECORD_BYTES in raw
     sessions = _read_sessions(raw, list_member) if is_needed else []
@@ -122,12 +122,12 @@ def amend_rows(
         return raw
     ids = [acp.session_id(item) for item in sessions]
     is_filtered_out = [
-        only_archived and not (id in (archived or ()) or (of_index and is_archived(item)))
+        only_archived and not (id in (archived or ()) or (is_of_index and is_archived(item)))
         for id, item in zip(ids, sessions, strict=True)
     ]
     is_removed = [id in hidden or is_left_out for id, is_left_out in zip(ids, is_filtered_out, strict=True)]
     changed_members = [
-        _find_changes(item, our_ids.get(id, id), title_of, archived, generated_titles or {}, of_index=of_index)
+        _find_changes(item, our_ids.get(id, id), title_of, archived, generated_titles or {}, is_of_index=is_of_index)
         if id is not None
         else {}
         for id, item in zip(ids, sessions, strict=True)
@@ -213,7 +213,7 @@ def _find_changes(
     archived: Collection[str] | None,
     generated_titles: Mapping[str, str],
     *,
-    of_index: bool,
+    is_of_index: bool,
 ) -> dict[str, object]:
     """The members of a listed session that need another value; None for one that must be left out. ``id``: our id of
     the session."""
@@ -223,7 +223,7 @@ def _find_changes(
     title = title or (generated_titles.get(id) if usable_title is None else None) or usable_title
     if title != agents_title:
         changes["title"] = title
-    if of_index:
+    if is_of_index:
         if archived is not None and id in archived and not is_archived(item):
             changes["_meta"] = _set_at_path({}, INDEX_MARK[1:], True)
     elif archived is not None and acp.member(item, "archived") is not (id in archived):
@@ -290,18 +290,18 @@ def _replace_title(line: bytes, title_of: Callable[[str], str | None]) -> bytes:
 
 
 def join_rows(
-    raw: bytes, rows: Iterable[ListRow], *, supports_directories: bool, says_archived: bool, of_index: bool = False
+    raw: bytes, rows: Iterable[ListRow], *, supports_directories: bool, says_archived: bool, is_of_index: bool = False
 ) -> bytes:
     """The agent's answer to ``session/list`` with these rows by time among its own; every other byte stays.
 
-    ``rows``: newest first. ``supports_directories``, ``says_archived``, ``of_index``: as for
+    ``rows``: newest first. ``supports_directories``, ``says_archived``, ``is_of_index``: as for
     ``session_list.make_session_info``. Raises ValueError, KeyError.
     """
     infos = [
         (
             row.updated,
             make_session_info(
-                row, supports_directories=supports_directories, says_archived=says_archived, of_index=of_index
+                row, supports_directories=supports_directories, says_archived=says_archived, is_of_index=is_of_index
             ),
         )
         for row in rows

@@ -68,30 +68,32 @@ class UnstableMethods:
 
     def serve(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that a served draft concerns; None for all other requests. Raises InvalidParams."""
-        served = self._service.served_here
+        served_methods = self._service.served_here
         match request.method:
-            case acp.SET_TITLE if TITLE in served:
+            case acp.SET_TITLE if TITLE in served_methods:
                 session_id, raw_title = (acp.required_text(request.params, key) for key in ("sessionId", "title"))
                 title = clean(raw_title, AGENT_TITLE_LENGTH)
                 if title is None:
                     raise acp.InvalidParams("title is empty")
                 return [SetTitle(request.id, session_id, self._is_known(session_id), title)]
-            case acp.ARCHIVE if ARCHIVE in served:
+            case acp.ARCHIVE if ARCHIVE in served_methods:
                 return self._archive(request.id, acp.required_text(request.params, "sessionId"))
-            case acp.UNARCHIVE if ARCHIVE in served:
+            case acp.UNARCHIVE if ARCHIVE in served_methods:
                 session_id = acp.required_text(request.params, "sessionId")
                 return [SetArchived(request.id, session_id, self._is_known(session_id), False)]
-            case acp.STATUS if STATUS in served:
+            case acp.STATUS if STATUS in served_methods:
                 session_id = acp.required_text(request.params, "sessionId")
                 return [
                     AnswerStatus(
                         request.id, session_id, self._is_known(session_id), self._log.sessions.is_open(session_id)
                     )
                 ]
-            case acp.LIST if LIST not in served and (ARCHIVE in served or self._has_index):
+            case acp.LIST if LIST not in served_methods and (ARCHIVE in served_methods or self._has_index):
                 self.read_archive_filter(request.params)
                 self._open_requests.add(Peer.CLIENT, request, None, keeps_raw=True)
-                is_draft = ARCHIVE in served and isinstance(request.params, dict) and "archived" in request.params
+                is_draft = (
+                    ARCHIVE in served_methods and isinstance(request.params, dict) and "archived" in request.params
+                )
                 if is_draft or (self._has_index and jetbrains_index.read_archive_filter(request.params) == ONLY):
                     with suppress(ValueError, KeyError):  # then the line cannot be changed, and passes
                         line = self._make_list_request(request, request.id)
@@ -147,7 +149,7 @@ class UnstableMethods:
                 page,
                 archived=jetbrains_index.read_archive_filter(request.params),
                 client_request=request,
-                of_index=True,
+                is_of_index=True,
             )
         if ARCHIVE not in service.served_here:
             return page
@@ -225,9 +227,14 @@ class UnstableMethods:
         service = self._service
         if not (service.index_parts and service.amends_lists and self._log.records):
             return None
-        renamed = self._open_requests.find_sessions(Peer.CLIENT, acp.RENAMES)
+        renamed_sessions = self._open_requests.find_sessions(Peer.CLIENT, acp.RENAMES)
         page = jetbrains_index.amend_rows(
-            method, line, service.index_parts, fills_titles=service.gives_titles, renamed=renamed, params=params
+            method,
+            line,
+            service.index_parts,
+            fills_titles=service.gives_titles,
+            renamed=renamed_sessions,
+            params=params,
         )
         if page is None:
             return None

@@ -86,7 +86,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         super().__init__()
         self.gaps: dict[str, Gap] = {}
         """The sessions in which something is missing that their transcripts do not note yet."""
-        self.unmarked: set[str] = set()
+        self.ids_to_mark: set[str] = set()
         """The sessions that may need another mark for the index."""
         self._open_sessions: OrderedDict[str, RecordedSession] = OrderedDict()
         """The sessions whose file is open, the one opened longest ago first."""
@@ -100,37 +100,37 @@ class RecordedSessions(dict[str, RecordedSession]):
 
     # --- one session
 
-    def begin(self, begin: BeginTranscript, info: dict[str, object], stamp: str) -> None:
+    def begin(self, effect: BeginTranscript, agent_info: dict[str, object], stamp: str) -> None:
         """Begin to record a session.
 
-        ``info``: the name and version that the agent reported. ``stamp``: the time, as text.
+        ``agent_info``: the name and version that the agent reported. ``stamp``: the time, as text.
         """
-        session = self.get(begin.session_id)
-        is_new = begin.origin == file_format.RECORDED
+        session = self.get(effect.session_id)
+        is_new = effect.origin == file_format.RECORDED
         if session is not None and not session.is_deleted and not is_new:
             return
-        header = Header(begin.session_id, begin.cwd, begin.origin, stamp, begin.directories, {**info})
+        header = Header(effect.session_id, effect.cwd, effect.origin, stamp, effect.directories, {**agent_info})
         if is_new:  # of one that began earlier, today's branch says nothing
-            header = replace(header, git=self._git.read(begin.cwd))
-        point = read_fork_point(begin.point, info.get("name")) if begin.point is not None else None
-        self[begin.session_id] = RecordedSession("", header, is_new, begin.parent, point)
+            header = replace(header, git=self._git.read(effect.cwd))
+        point = read_fork_point(effect.point, agent_info.get("name")) if effect.point is not None else None
+        self[effect.session_id] = RecordedSession("", header, is_new, effect.parent, point)
         if session is not None:
             self.close(session)
-        if begin.origin == file_format.IMPORTED:  # there may never be a prompt, which would mark it
-            self.unmarked.add(begin.session_id)
-        gap = self.gaps.get(begin.session_id)
+        if effect.origin == file_format.IMPORTED:  # there may never be a prompt, which would mark it
+            self.ids_to_mark.add(effect.session_id)
+        gap = self.gaps.get(effect.session_id)
         # The gap is an older session's. A later gap, or one from before it was forgotten, is its own.
         if gap is not None and gap.since < stamp and (is_new or session is not None):
-            del self.gaps[begin.session_id]
-        parent_gap = self.gaps.get(begin.parent) if begin.parent is not None and point is None else None
+            del self.gaps[effect.session_id]
+        parent_gap = self.gaps.get(effect.parent) if effect.parent is not None and point is None else None
         if parent_gap is not None:  # the copy lacks the same as its parent, where no note says so yet
-            self.open_gap(begin.session_id, parent_gap.since, parent_gap.reason)
+            self.open_gap(effect.session_id, parent_gap.since, parent_gap.reason)
 
-        def open_again(recorded: RecordedSession) -> None:
+        def open_file(recorded: RecordedSession) -> None:
             transcript = self.open_transcript(recorded)
-            recorded.is_imported_already = begin.origin == file_format.IMPORTED and not transcript.is_begun
+            recorded.is_imported_already = effect.origin == file_format.IMPORTED and not transcript.is_begun
 
-        self.run_unless_suspended(begin.session_id, stamp, open_again)
+        self.run_unless_suspended(effect.session_id, stamp, open_file)
 
     def is_imported_already(self, session_id: str) -> bool:
         """Whether a line belongs to an import that another process has made."""
@@ -146,38 +146,38 @@ class RecordedSessions(dict[str, RecordedSession]):
     def begin_turn(self, session_id: str, stamp: str) -> None:
         """Prepare for a prompt: check that the file still has its name, lift a delete, and mark the session."""
 
-        def check(recorded: RecordedSession) -> None:
+        def prepare_file(recorded: RecordedSession) -> None:
             self._store.lift_delete(recorded.agent_folder, session_id)
             if recorded.is_deleted or (recorded.has_file and not self.has_its_name(recorded)):
                 self.close(recorded)
                 recorded.is_deleted = recorded.has_file = False
                 recorded.header = replace(recorded.header, origin=file_format.PARTIAL, created_at=stamp)
             transcript = self.open_transcript(recorded)
-            self.unmarked.add(session_id)
+            self.ids_to_mark.add(session_id)
             recorded.is_in_turn = True
             # The mark comes before the prompt: after a crash between the two, a list looks at the file in vain. The
             # other way round, no list would ever look, and the turn would be recorded but never shown.
             with contextlib.suppress(OSError):  # tried again after the prompt, which can be recorded without a mark
                 self._store.mark(recorded.agent_folder, session_id, transcript)
 
-        self.run_unless_suspended(session_id, stamp, check)
+        self.run_unless_suspended(session_id, stamp, prepare_file)
 
-    def mark(self) -> None:
+    def mark_sessions(self) -> None:
         """Mark sessions again: another process may have removed the mark before the prompt was written."""
-        for session_id in list(self.unmarked):
+        for session_id in list(self.ids_to_mark):
             with contextlib.suppress(OSError):
                 session = self.get(session_id)
                 mark = self._store.mark(
                     self._find_agent_folder(), session_id, session.transcript if session is not None else None
                 )
-                self.unmarked.discard(session_id)
+                self.ids_to_mark.discard(session_id)
                 if session is not None:
                     session.mark = mark
 
-    def add_unmarked(self, session: RecordedSession) -> None:
+    def note_written(self, session: RecordedSession) -> None:
         """Entries were written. Between turns, they need a mark: the index may have read all before them."""
         if not (session.is_in_turn or (session.mark and exists(session.mark))):
-            self.unmarked.add(session.header.session_id)
+            self.ids_to_mark.add(session.header.session_id)
 
     def end_turn(self, session_id: str) -> None:
         """A turn has ended: from now on, the index may remove the session's mark."""
@@ -380,7 +380,7 @@ class RecordedSessions(dict[str, RecordedSession]):
             note = {"type": NoteType.GAP, "since": gap.since, "reason": gap.reason}
             self.open_transcript(session).append(file_format.encode_note(stamp, self._run_id, note))
             del self.gaps[session_id]
-            self.unmarked.add(session_id)
+            self.ids_to_mark.add(session_id)
 
     def warn_of_loss(self, reason: str) -> None:
         """Warn that the disk may have lost something, unless this process has warned of its store. From any thread."""

@@ -97,7 +97,8 @@ class Recorder:
         self._listed_agents = other_agents
         self._progress = Progress()
         self._sessions = RecordedSessions(store, self._progress, self.run_id, warn, lambda: self.agent_folder)
-        self._gaps, self._unmarked = self._sessions.gaps, self._sessions.unmarked  # every update looks at them
+        self._gaps = self._sessions.gaps  # every update looks at these two
+        self._ids_to_mark = self._sessions.ids_to_mark
         self._warn = warn
         self._adding_lock = threading.Lock()
         """Guards ``_unwritten``, ``_unwritten_bytes`` and ``_added_count``; held for some instructions only."""
@@ -362,8 +363,8 @@ class Recorder:
                 case _:
                     assert_never(effect)
         self._append(session_id, data, stamp)
-        if self._unmarked:
-            self._sessions.mark()
+        if self._ids_to_mark:
+            self._sessions.mark_sessions()
 
     def _identify(self, info: IdentifyAgent) -> None:
         self._progress.move()
@@ -381,9 +382,9 @@ class Recorder:
             return
         transcript = self._sessions.open_after_gap(session, stamp)
         transcript.append(*(data if self.mask is None else [self._mask_entries(b"".join(data))]))
-        self._sessions.add_unmarked(session)
+        self._sessions.note_written(session)
         if self.fsync == "always":
-            transcript.sync()
+            transcript.fsync()
 
     def _mask_entries(self, data: bytes) -> bytes:
         """The entries with secrets masked. However long that takes, the store does not count as hanging."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import json_splice, jsonrpc
 from acp_proxy.redaction import secret_rules
-from acp_proxy.redaction.secret_rules import BEFORE_LENGTH, RULES, RUNS, SecretRule
+from acp_proxy.redaction.secret_rules import BEFORE_LENGTH, LONG_RUN_PATTERN, RULES, SecretRule
 from acp_proxy.transcript import file_format
 
 PROTECTED = frozenset(
@@ -142,11 +142,11 @@ class Masking:
             data = data.replace(b"\\/", b"/")
         if b"\\u00" in data:
             data = _ASCII_ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), data)
-        words, lower = b" ".join({*RUNS.findall(data)}), data.lower()
+        words, lower = b" ".join({*LONG_RUN_PATTERN.findall(data)}), data.lower()
         names = {name for literal, name in self._in_words if literal in words}
         names.update([name for literal, name in self._in_text if literal in data])
         names.update([name for literal, name in self._in_any_case if literal in lower])
-        return [rule for rule in rules if rule.is_users or rule.name in names]
+        return [rule for rule in rules if rule.is_users_pattern or rule.name in names]
 
 
 def find_in_text(text: str, candidates: Iterable[SecretRule], key: str = "") -> list[Span]:
@@ -159,7 +159,7 @@ def find_in_text(text: str, candidates: Iterable[SecretRule], key: str = "") -> 
     shift = len(text_with_key) - len(text)
     spans = []
     for rule in candidates:
-        if rule.is_users:
+        if rule.is_users_pattern:
             spans += [Span(*match.span(), rule) for match in rule.pattern.finditer(text) if match[0]]
         elif any(literal in (lower if rule.ignores_case else text_with_key) for literal in rule.literals):
             for match in rule.pattern.finditer(text_with_key):
@@ -174,9 +174,9 @@ def find_in_text(text: str, candidates: Iterable[SecretRule], key: str = "") -> 
     return merge_spans(spans)
 
 
-def make_mask(size: int, mark: str) -> bytes:
+def make_mask(size: int, mask_start: str) -> bytes:
     """The mask of ``size`` bytes."""
-    return (mark.encode() if size >= len(mark) else b"").ljust(size, b"*")
+    return (mask_start.encode() if size >= len(mask_start) else b"").ljust(size, b"*")
 
 
 def apply_changes(line: bytes, changes: Iterable[MaskedSpan]) -> bytes:
@@ -269,7 +269,7 @@ def mask_spans(line: bytes, spans: Iterable[Span]) -> list[MaskedSpan]:
     """The changes for these matches, except changes already made."""
     changes = []
     for span in spans:
-        mask = make_mask(span.end - span.start, span.rule.mark)
+        mask = make_mask(span.end - span.start, span.rule.mask_start)
         if line[span.start : span.end] != mask:
             changes.append(MaskedSpan(span.start, mask, span.rule.name))
     return changes

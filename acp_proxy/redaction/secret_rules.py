@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 MASK_START = "[redacted]"
-RUNS = re.compile(rb"[A-Za-z0-9+/=_.~:-]{16,}+")
+LONG_RUN_PATTERN = re.compile(rb"[A-Za-z0-9+/=_.~:-]{16,}+")
 """Most secrets are long words of these characters; other texts have few of them."""
 CUT_OFF = "[redacted private key]"
 """The mask of a private key without its end: the next chunk still belongs to the key."""
@@ -26,27 +26,28 @@ class SecretRule:
     """A form of secret.
 
     ``name``: for the user. ``literals``: one of these must be in the text. ``group``: the part of the match to mask.
-    ``mark``: the beginning of the mask. ``is_one_run``: the match lies in one of ``RUNS``, which contains the literal.
-    ``ignores_case``: the literals are in lower case, the text may be in any. ``preceding``: what must end where the
-    match begins, in at most ``BEFORE_LENGTH`` characters. Names are frequent and values with the form of a secret are
-    rare, so the value is searched for and then its name. ``is_users``: a pattern of the user, tried on every text.
+    ``mask_start``: the beginning of the mask. ``is_one_run``: the match lies in one run (``LONG_RUN_PATTERN``), which
+    contains the literal. ``ignores_case``: the literals are in lower case, the text may be in any. ``preceding``: what
+    must end where the match begins, in at most ``BEFORE_LENGTH`` characters. Names are frequent and values with the
+    form of a secret are rare, so the value is searched for and then its name. ``is_users_pattern``: a pattern of the
+    user, tried on every text.
     """
 
     name: str
     literals: tuple[str, ...]
     pattern: re.Pattern[str]
     group: int = 0
-    mark: str = MASK_START
+    mask_start: str = MASK_START
     is_one_run: bool = False
     ignores_case: bool = False
     preceding: re.Pattern[str] | None = None
-    is_users: bool = False
+    is_users_pattern: bool = False
 
 
 def compile_patterns(patterns: list[str]) -> list[SecretRule]:
     """Rules for the user's patterns, which must be valid; the whole match is masked."""
     return [
-        SecretRule(f"own pattern {number}", (), re.compile(text), is_users=True)
+        SecretRule(f"own pattern {number}", (), re.compile(text), is_users_pattern=True)
         for number, text in enumerate(patterns, 1)
     ]
 
@@ -362,7 +363,7 @@ RULES: tuple[SecretRule, ...] = (
         re.compile(
             rf"{_KEY_START_OR_MASK}(?:{_KEY_BODY}{{1,24000}}+{_KEY_END}|(?:[\s\\]{{0,8}}+[A-Za-z0-9+/=]{{16,4000}}+){{1,400}}+)"
         ),
-        mark=CUT_OFF,
+        mask_start=CUT_OFF,
     ),
     SecretRule(
         "key, token or secret behind a name that says so",

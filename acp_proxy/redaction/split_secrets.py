@@ -30,7 +30,7 @@ _TEXT_PATH = ("message", "params", "update", "content", "text")
 
 _MASKED = re.compile(rf"(?:{re.escape(MASK_START)}|{re.escape(CUT_OFF)})\**+")
 _CONTINUATION = re.compile(r"(?:[A-Za-z0-9_+/=~-]|\.(?=[A-Za-z0-9_-]))++")
-_CONTINUATION_RULE = SecretRule("rest of one that was masked before", (), _CONTINUATION, mark="")
+_CONTINUATION_RULE = SecretRule("rest of one that was masked before", (), _CONTINUATION, mask_start="")
 
 _Message = tuple[str | None, str, str | None]
 """Session, kind, messageId."""
@@ -88,15 +88,16 @@ class _ChunkedMessage:
         return merge_spans(secrets)
 
     def _find_changes(self, span: Span, starts: list[int]) -> Iterator[tuple[int, MaskedSpan]]:
-        """The pieces of a match; the mark is in the first one."""
-        mark, match_count, first = span.rule.mark, 1, bisect_right(starts, span.start) - 1
+        """The pieces of a match; only the mask of the first one has its ``mask_start``."""
+        mask_start, match_count, first = span.rule.mask_start, 1, bisect_right(starts, span.start) - 1
         for number in range(first, len(self._pieces)):
             if starts[number] >= span.end:
                 break
             text = self._pieces[number].text
             start = text.find_raw_position(max(span.start - starts[number], 0))
             end = text.find_raw_position(span.end - starts[number])
-            mask, mark = make_mask(end - start, mark), ""
+            mask = make_mask(end - start, mask_start)
+            mask_start = ""
             if text.raw[start:end] != mask:
                 yield number, MaskedSpan(start, mask, span.rule.name, match_count)
                 match_count = 0

@@ -85,9 +85,9 @@ class ListRequests:
                 if state.aliases
                 else {}
             )
-            if page.client_request is None and page.of_index:
+            if page.client_request is None and page.is_of_index:
                 return [Forward(Peer.CLIENT, self._amend_index(page, state, aliases))]
-            rows = self._find_joining_rows(page, frozenset(aliases.values()))
+            rows = self._find_rows_to_join(page, frozenset(aliases.values()))
             listed_elsewhere = aliases.keys() | {row.session_id for row in rows}
             rows = rows if page.joins_rows else []
             archived = state.archived_here
@@ -110,15 +110,15 @@ class ListRequests:
                 archived,
                 only_archived=page.archived == session_list.ONLY,
                 generated_titles=generated_titles,
-                of_index=page.of_index,
+                is_of_index=page.is_of_index,
                 list_member=page.list_member,
             )
             line = join_rows(
                 line,
                 rows,
                 supports_directories=page.supports_directories,
-                says_archived=not page.of_index,
-                of_index=page.of_index,
+                says_archived=not page.is_of_index,
+                is_of_index=page.is_of_index,
             )
             cursor = session_list.find_next_cursor(raw, line)
             return PageEmptied(page, line, cursor) if cursor is not None else [Forward(Peer.CLIENT, line)]
@@ -144,7 +144,7 @@ class ListRequests:
             _make_title_lookup(state, page.renamed),
             state.archived_here,
             generated_titles=self._find_titles(untitled) | users_titles,
-            of_index=True,
+            is_of_index=True,
             list_member=list_member,
             our_ids=aliases,
             to_client_id=index.find_client_id if aliases else None,
@@ -152,7 +152,9 @@ class ListRequests:
         line = session_list.replace_removed_ids(line, list_member, index.find_removed) if aliases else line
         missing = index.find_missing(page.requested_ids, session_list.find_ids(raw, list_member))
         rows = [replace(row, session_id=index.find_client_id(row.session_id)) for row in self._find_rows(page, missing)]
-        return join_rows(line, rows, supports_directories=page.supports_directories, says_archived=False, of_index=True)
+        return join_rows(
+            line, rows, supports_directories=page.supports_directories, says_archived=False, is_of_index=True
+        )
 
     def amend_titles(self, updates: AmendTitles) -> bytes:
         """Updates from the agent, with the user's titles."""
@@ -178,7 +180,7 @@ class ListRequests:
 
         return self._answers.ask_in_time(ask, [], PATIENCE_SECONDS) if sessions else []
 
-    def _find_joining_rows(self, page: AmendList, sessions: frozenset[str]) -> "list[ListedSession]":
+    def _find_rows_to_join(self, page: AmendList, sessions: frozenset[str]) -> "list[ListedSession]":
         """The sessions that join the first page of the agent's list, if the index answers in time: these, and those
         that only acp-proxy can list."""
         recorder, archived = self._recorder, _ARCHIVE_FILTERS[page.archived or session_list.EXCLUDE]
@@ -186,7 +188,7 @@ class ListRequests:
 
         def ask() -> "list[ListedSession]":
             try:
-                return store.list_joining(
+                return store.list_rows_to_join(
                     agent,
                     page.cwd,
                     recorder.run_id,

@@ -122,14 +122,14 @@ def _find_command_run(runner: str, words: list[str]) -> list[str]:
 
 def _find_command_of_python(words: list[str]) -> list[str]:
     """The module or script that Python runs, and its arguments; an empty list for code, which has no name."""
-    position = 0
-    while position < len(words) and words[position].startswith("-"):
-        if words[position] == "-m":
-            return words[position + 1 :]
-        if _precedes_script(words[position]):
+    index = 0
+    while index < len(words) and words[index].startswith("-"):
+        if words[index] == "-m":
+            return words[index + 1 :]
+        if _precedes_script(words[index]):
             return []
-        position += 2 if words[position] in _PYTHON_VALUE_OPTIONS else 1
-    return words[position:]
+        index += 2 if words[index] in _PYTHON_VALUE_OPTIONS else 1
+    return words[index:]
 
 
 def _find_command_of_shell(words: list[str]) -> list[str]:
@@ -171,10 +171,10 @@ def _find_command_in_container(words: list[str]) -> list[str]:
 
 def _skip_options(words: list[str], runner: str) -> list[str]:
     """The words after the options, their values and assignments of variables."""
-    value_options, position = _RUNNERS.get(runner, "").split(), 0
-    while position < len(words) and (words[position].startswith("-") or _is_assignment(words[position])):
-        position += 2 if words[position] in value_options else 1
-    return words[position:]
+    value_options, index = _RUNNERS.get(runner, "").split(), 0
+    while index < len(words) and (words[index].startswith("-") or _is_assignment(words[index])):
+        index += 2 if words[index] in value_options else 1
+    return words[index:]
 
 
 def _is_assignment(word: str) -> bool:

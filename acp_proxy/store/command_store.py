@@ -115,16 +115,17 @@ class CommandStore(StoreBase):
         since: str = "",
         until: str = "",
         *,
-        below: bool = False,
+        includes_below: bool = False,
         branch: str = "",
         archived: bool | None = None,
     ) -> Iterator[ListedSession]:
         """Sessions that have a turn, newest first, read page by page as the iterator advances.
 
         ``agent_words``: an agent as the user writes it; empty: all. ``cwd``: only sessions of this directory;
-        ``below``: and of those below. ``since``, ``until``: only sessions last active from the one time to before the
-        other, in the transcript's time format. ``branch``: only sessions begun on this Git branch. ``archived``: only
-        those that are archived, or only those that are not; None: both. Raises Unreadable, also while iterating.
+        ``includes_below``: and of those below. ``since``, ``until``: only sessions last active from the one time to
+        before the other, in the transcript's time format. ``branch``: only sessions begun on this Git branch.
+        ``archived``: only those that are archived, or only those that are not; None: both. Raises Unreadable, also
+        while iterating.
         """
         agents, names = self.list_agents(agent_words), dict[str, Mapping[str, str]]()
         if archived:  # to look for a few in 100,000 rows takes seconds
@@ -135,7 +136,7 @@ class CommandStore(StoreBase):
                 for folder, archived_names in names.items()
                 if len(archived_names) <= _MOST_LOOKED_UP
             }
-        list_filter = queries.ListFilter(agents, cwd, since, until, below, branch, names)
+        list_filter = queries.ListFilter(agents, cwd, since, until, includes_below, branch, names)
         rows = queries.complete_rows(
             self.layout, queries.list_newest(self.index.catch_up_and_query, self.index.query_as_is, list_filter)
         )
@@ -265,7 +266,7 @@ class CommandStore(StoreBase):
             self.layout, (listed.agent_folder, listed.name), header, agent_folder, agent_info, journal.stamp_now()
         )
         with contextlib.suppress(Unreadable):  # then its mark stays
-            self.index_transcript(agent_folder, file_name(copy_id), can_wait=True)
+            self.index_transcript(agent_folder, file_name(copy_id), is_deferrable=True)
         return copy_id
 
     @contextlib.contextmanager
@@ -298,14 +299,14 @@ class CommandStore(StoreBase):
         self.index_transcript(restored.agent_folder, restored.name)
         return restored
 
-    def delete_permanently(self, deleted: DeletedSession) -> None:
+    def delete_soft_deleted(self, deleted: DeletedSession) -> None:
         """Delete a soft-deleted session permanently. Raises OSError."""
-        delete.delete_permanently(
+        delete.delete_soft_deleted(
             self.layout, deleted.agent_folder, deleted.session_id, deleted.name, only_on_this_machine=False
         )
         self.layout.get_journal(deleted.agent_folder).fsync()
         with contextlib.suppress(Unreadable):  # the mark stays, and the next query does it
-            self.index.catch_up_and_query(lambda index: None, deleted.agent_folder)
+            self.index.catch_up(deleted.agent_folder)
 
     # --- the whole store
 
@@ -356,9 +357,9 @@ class CommandStore(StoreBase):
             except (OSError, NewerFormat) as problem:
                 yield private_files.explain_unreadable(path, problem)
 
-    def index_transcript(self, agent_folder: str, name: str, *, can_wait: bool = False) -> None:
-        """Add a transcript to the index. ``can_wait``: its mark may stay instead. Raises Unreadable."""
-        self.index.write(lambda index: self.index.bring_in(index, agent_folder, [name]), can_wait=can_wait)
+    def index_transcript(self, agent_folder: str, name: str, *, is_deferrable: bool = False) -> None:
+        """Add a transcript to the index. ``is_deferrable``: its mark may stay instead. Raises Unreadable."""
+        self.index.write(lambda index: self.index.bring_in(index, agent_folder, [name]), is_deferrable=is_deferrable)
 
 
 def _read_tokens_and_cost(index: Index, row: ListedSession) -> TokensAndCost:

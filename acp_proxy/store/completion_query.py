@@ -21,15 +21,16 @@ from acp_proxy.transcript import file_names, private_files
 
 _MOST_SESSIONS = 100
 """More sessions than a user would choose from."""
-QUERY = f"""
+NEWEST_QUERY = f"""
 SELECT updated, session, agent, name, session || {NUMBER_SQL}, info FROM transcripts
 WHERE (agent, name) IN (SELECT agent, name FROM transcripts
   WHERE agent = ?1 AND listed = ?2 AND session >= ?5 AND session < ?6
   AND substr(CAST(session || {NUMBER_SQL} AS BLOB), 1, length(?3)) = ?3
   ORDER BY updated DESC, session DESC LIMIT ?4)
 """
-"""The newest of an agent's listed or unlisted rows, in the order of an SQL index. That has all that the inner query
-looks at, so even a beginning that no id has takes a tenth of a microsecond per row."""
+"""The newest of an agent's (?1) listed or unlisted (?2) rows whose id begins with ?3, at most ?4, in the order of an
+SQL index, of which ?5 and ?6 are the ends of the part to look at. That index has all that the inner query looks at, so
+even a beginning that no id has takes a tenth of a microsecond per row."""
 
 
 class CompletedSession(Struct, frozen=True):
@@ -72,9 +73,11 @@ class CompletionQuery:
                 beginning_bytes = (proxy_ids.PREFIX if is_short else beginning).encode()
                 # Without the number of what was set aside, which the index keeps elsewhere.
                 id_beginning, _, _ = beginning_bytes.partition(file_names.ASIDE.encode())
-                shared_values = (beginning_bytes, _MOST_SESSIONS, id_beginning, id_beginning + b"\xff")
-                queries = [(folder, listed, *shared_values) for folder in agents for listed in (True, False)]
-                rows = sorted((row for part in queries for row in index.execute(QUERY, part)), reverse=True)
+                shared_values = (beginning_bytes, _MOST_SESSIONS, id_beginning, id_beginning + b"\xff")  # ?3 to ?6
+                value_rows = [(folder, listed, *shared_values) for folder in agents for listed in (True, False)]
+                rows = sorted(
+                    (row for values in value_rows for row in index.execute(NEWEST_QUERY, values)), reverse=True
+                )
             sessions = _complete_titles(self._layout, [row[2:] for row in rows[:_MOST_SESSIONS]], beginning)
             return [session for session in sessions if session.selector.startswith(beginning)]
         except (sqlite3.Error, OSError, ValueError, TypeError, KeyError):

@@ -279,6 +279,6 @@ def _fsync_folder(folder: Path) -> None:
     with suppress(PermissionError):  # Windows does not open directories
         fd = os.open(folder, os.O_RDONLY)
         try:
-            private_files.sync(fd)
+            private_files.fsync(fd)
         finally:
             private_files.close(fd)

@@ -24,14 +24,14 @@ when it was archived, pinned or given another id of the agent (``journal.ALIAS``
 
 A soft delete has the same steps 1 to 3; its event has the name that the transcript gets in ``deleted/``, and until when
 it can be undone (``remove_expired``). Then the title is copied to that name, the old titles are erased, and the
-transcript, in the form it has, and its backups are moved there (``finish_delete``). Step 7 follows, but the row's bytes
-may stay in SQLite's file until the transcript is deleted permanently; turns of other machines that wait stay, and are
-added only if the transcript is the same. ``restore`` does the reverse.
+transcript, in the form it has, and its backups are moved there (``complete_delete``). Step 7 follows, but the row's
+bytes may stay in SQLite's file until the transcript is deleted permanently; turns of other machines that wait stay, and
+are added only if the transcript is the same. ``restore`` does the reverse.
 
 A ``deleted`` event is about an id. So a transcript whose id a newer session has, or that is soft-deleted already, gets
 none: a ``titled`` event whose ``to`` is empty *is* its permanent delete, and one whose ``to`` is a name in ``deleted/``
 its soft one. The next ``titled`` event of the old name, with a title of None, says that all is done. Here the
-transcript is moved before its title, as in every rename: only then is its new name certain (``_move_transcript``).
+transcript is moved before its title, as in every rename: only then is its new name certain (``_rename_and_mark``).
 
 Either delete ends the session's archive, and a permanent one its pin, by its event alone (``JournalState``): nothing is
 written for them. A restored session is not archived, and pinned if it was.
@@ -86,14 +86,14 @@ def delete(
     layout.make_folder(layout.transcript_path(agent_folder, name).parent)
     with suppress(OSError):  # the next query reads the journal anyway
         layout.mark(agent_folder, name)
-    with lock_journal(layout, agent_folder, for_delete=True) as its_journal:
+    with lock_journal(layout, agent_folder, ignores_full_disk=True) as agent_journal:
         stamp, uid = journal.stamp_now(), _read_uid(layout.transcript_path(agent_folder, name))
         members = journal.encode_sync_members(uid, only_on_this_machine=only_on_this_machine)
         if not soft:
             _append_deleted(layout, agent_folder, session_id, stamp, members, is_unused=is_unused)
-        elif session_id not in its_journal.read_deleted():  # else its soft-deleted transcript stays as it is
+        elif session_id not in agent_journal.read_deleted():  # else its soft-deleted transcript stays as it is
             soft_deleted_name = _choose_soft_deleted_name(layout, agent_folder, name, stamp)
-            its_journal.append(
+            agent_journal.append(
                 journal.DELETED,
                 session_id,
                 stamp,
@@ -101,7 +101,7 @@ def delete(
                 **members,
                 **_encode_until(layout, stamp),
             )
-        finish_delete(layout, agent_folder, session_id)
+        complete_delete(layout, agent_folder, session_id)
 
 
 def _append_deleted(
@@ -118,13 +118,13 @@ def _append_deleted(
 
     If another process has the transcript open, removing it would make no room: then nothing is deleted.
     """
-    its_journal, name = layout.get_journal(agent_folder), file_name(session_id)
+    agent_journal, name = layout.get_journal(agent_folder), file_name(session_id)
     path = layout.transcript_path(agent_folder, name)
     # The event first: a crash behind it leaves files, which the next process removes because of the event. Files that
     # were removed without an event would be forgotten: the agent's own list would show the session again, and opening
     # it would record it anew.
     try:
-        its_journal.append(journal.DELETED, session_id, stamp, **members)
+        agent_journal.append(journal.DELETED, session_id, stamp, **members)
     except OSError as problem:
         # Only on a full disk the file goes first: a user who deletes to make room must not fail for lack of it. A crash
         # in between loses the event, but not the file that the user wanted to be rid of.
@@ -135,18 +135,18 @@ def _append_deleted(
             with suppress(FileNotFoundError):  # it is compressed
                 os.truncate(path, 0)  # ``lock_unused`` has it open, so removing its name alone frees nothing
             layout.remove_transcript(agent_folder, name)
-            its_journal.append(journal.DELETED, session_id, stamp, **members)
+            agent_journal.append(journal.DELETED, session_id, stamp, **members)
 
 
-def finish_delete(layout: Layout, agent_folder: str, session_id: str) -> None:
-    """Do what follows from a session's ``deleted`` event, to titles and files. Call it only while holding the journal.
-    Raises OSError."""
-    name, its_journal = file_name(session_id), layout.get_journal(agent_folder)
-    soft_deleted_name = its_journal.read_state().deleted[session_id]
+def complete_delete(layout: Layout, agent_folder: str, session_id: str) -> None:
+    """Do what follows from a session's ``deleted`` event, to titles and files, as far as it is not done. Call it only
+    while holding the journal. Raises OSError."""
+    name, agent_journal = file_name(session_id), layout.get_journal(agent_folder)
+    soft_deleted_name = agent_journal.read_state().deleted[session_id]
     if soft_deleted_name is None:
         _remove(layout, agent_folder, name)
     else:
-        its_journal.copy_title(session_id, name, soft_deleted_name)
+        agent_journal.copy_title(session_id, name, soft_deleted_name)
         layout.erase_titles(agent_folder, name)
         _move_to_deleted(layout, agent_folder, name, soft_deleted_name)
 
@@ -156,18 +156,18 @@ def complete_interrupted(layout: Layout, agent_folder: str) -> bool:
 
     Returns False if something is left to complete, for example because another process holds the journal.
     """
-    its_journal = layout.get_journal(agent_folder)
-    if not its_journal.read_state().incomplete_moves and not _list_interrupted(layout, agent_folder):
+    agent_journal = layout.get_journal(agent_folder)
+    if not agent_journal.read_state().incomplete_moves and not _list_interrupted(layout, agent_folder):
         return True
     if layout.is_read_only:
         return False
     try:
         # A list comes through here, and must not wait for a delete. Whoever holds the journal completes its own.
-        with its_journal.lock(wait=False):
-            _finish_moves(layout, agent_folder, for_delete=True)
+        with agent_journal.lock(wait=False):
+            _complete_renames_and_removals(layout, agent_folder, ignores_full_disk=True)  # the deletes below make room
             for session_id in _list_interrupted(layout, agent_folder):
-                finish_delete(layout, agent_folder, session_id)
-        return not its_journal.read_state().incomplete_moves
+                complete_delete(layout, agent_folder, session_id)
+        return not agent_journal.read_state().incomplete_moves
     except OSError:
         return False
 
@@ -195,14 +195,17 @@ def _list_interrupted(layout: Layout, agent_folder: str) -> list[str]:
 
 
 def lift_delete(layout: Layout, agent_folder: str, session_id: str) -> None:
-    """See ``ProxyStore.lift_delete``."""
-    its_journal = layout.get_journal(agent_folder)
-    if session_id not in its_journal.read_deleted():
+    """Make a deleted session live again. Raises OSError.
+
+    Call this before its new file exists: otherwise another process could complete the delete by removing that file.
+    """
+    agent_journal = layout.get_journal(agent_folder)
+    if session_id not in agent_journal.read_deleted():
         return
-    with its_journal.lock():
-        if session_id in its_journal.read_deleted():
-            finish_delete(layout, agent_folder, session_id)  # a crash may have interrupted the delete
-            its_journal.append(journal.LIFTED, session_id, journal.stamp_now())
+    with agent_journal.lock():
+        if session_id in agent_journal.read_deleted():
+            complete_delete(layout, agent_folder, session_id)  # a crash may have interrupted the delete
+            agent_journal.append(journal.LIFTED, session_id, journal.stamp_now())
 
 
 def delete_transcript(
@@ -233,35 +236,22 @@ def _delete_set_aside(
     """Delete a transcript whose id a newer session has. Parameters as for ``delete``. Raises OSError."""
     with suppress(OSError):  # the next query reads the journal anyway
         layout.mark(agent_folder, name)
-    with lock_journal(layout, agent_folder, for_delete=True):
+    with lock_journal(layout, agent_folder, ignores_full_disk=True):
         stamp = journal.stamp_now()
-        if soft:
-            new_name, members = (
-                _choose_soft_deleted_name(layout, agent_folder, name, stamp),
-                _encode_until(layout, stamp),
-            )
-        else:
-            new_name, members = "", {}
-        _move(
-            layout,
-            agent_folder,
-            Event(journal.TITLED, session_id, name, new_name=new_name, only_on_this_machine=only_on_this_machine),
-            members,
-        )
+        new_name = _choose_soft_deleted_name(layout, agent_folder, name, stamp) if soft else ""
+        event = Event(journal.TITLED, session_id, name, new_name=new_name, only_on_this_machine=only_on_this_machine)
+        _append_and_apply(layout, agent_folder, event, _encode_until(layout, stamp) if soft else {})
 
 
-def delete_permanently(
+def delete_soft_deleted(
     layout: Layout, agent_folder: str, session_id: str, soft_deleted_name: str, *, only_on_this_machine: bool
 ) -> None:
     """Delete a soft-deleted transcript permanently. ``only_on_this_machine``: as for ``delete``. Raises OSError."""
-    with lock_journal(layout, agent_folder, for_delete=True):
-        _move(
-            layout,
-            agent_folder,
-            Event(
-                journal.TITLED, session_id, soft_deleted_name, new_name="", only_on_this_machine=only_on_this_machine
-            ),
+    with lock_journal(layout, agent_folder, ignores_full_disk=True):
+        event = Event(
+            journal.TITLED, session_id, soft_deleted_name, new_name="", only_on_this_machine=only_on_this_machine
         )
+        _append_and_apply(layout, agent_folder, event)
 
 
 def _encode_until(layout: Layout, stamp: str) -> dict[str, str]:
@@ -301,7 +291,7 @@ def remove_expired(layout: Layout) -> int:
                 with lock_unused(path) as is_unused:
                     if is_unused:
                         # Other machines do so at their own time: one that restores it first has it.
-                        delete_permanently(
+                        delete_soft_deleted(
                             layout, agent_folder, session_id, soft_deleted_name, only_on_this_machine=True
                         )
                         count += 1
@@ -313,34 +303,37 @@ def restore(layout: Layout, agent_folder: str, session_id: str, soft_deleted_nam
 
     If its id belongs to a newer session, the transcript comes back as one that was set aside.
     """
-    with lock_journal(layout, agent_folder) as its_journal:
-        if session_id in its_journal.read_deleted():
-            finish_delete(layout, agent_folder, session_id)  # a crash may have interrupted the delete
+    with lock_journal(layout, agent_folder) as agent_journal:
+        if session_id in agent_journal.read_deleted():
+            complete_delete(layout, agent_folder, session_id)  # a crash may have interrupted the delete
         if not _has_file(layout.soft_deleted_path(agent_folder, soft_deleted_name)):
             raise FileNotFoundError(errno.ENOENT, "it no longer exists", session_id)
         new_name = name_before_delete(soft_deleted_name)
         while layout.has_transcript(agent_folder, new_name):
             new_name = number_name(new_name)
-        return _move(layout, agent_folder, Event(journal.RESTORED, session_id, soft_deleted_name, new_name=new_name))
+        return _append_and_apply(
+            layout, agent_folder, Event(journal.RESTORED, session_id, soft_deleted_name, new_name=new_name)
+        )
 
 
 @contextmanager
-def lock_journal(layout: Layout, agent_folder: str, *, for_delete: bool = False) -> Iterator[Journal]:
+def lock_journal(layout: Layout, agent_folder: str, *, ignores_full_disk: bool = False) -> Iterator[Journal]:
     """Hold the journal, after completing interrupted renames and removals. Raises OSError.
 
-    ``for_delete``: on a full disk, leave them for later. Before a transcript gets a new name, they must be complete, as
-    an old removal may be of that name.
+    ``ignores_full_disk``: on a full disk, leave them for later, since what follows makes room. Before a transcript gets
+    a new name, they must be complete, as an old removal may be of that name.
     """
-    its_journal = layout.get_journal(agent_folder)
-    with its_journal.lock():
-        _finish_moves(layout, agent_folder, for_delete=for_delete)
-        yield its_journal
+    agent_journal = layout.get_journal(agent_folder)
+    with agent_journal.lock():
+        _complete_renames_and_removals(layout, agent_folder, ignores_full_disk=ignores_full_disk)
+        yield agent_journal
 
 
-def _move(
+def _append_and_apply(
     layout: Layout, agent_folder: str, event: Event, extra_members: Mapping[str, str] = MappingProxyType({})
 ) -> str:
-    """Rename or remove a transcript as the event says. Returns its new name. Raises OSError.
+    """Append the event to the journal, then rename or remove the transcript as it says. Returns its new name. Raises
+    OSError.
 
     On a full disk, it is removed without an event. ``extra_members``: other members of the event.
     """
@@ -358,22 +351,22 @@ def _move(
             to=event.new_name,
             **extra_members,
         )
-    moved = _do_move(layout, agent_folder, event)
-    if moved.is_done:
+    applied = _apply_to_files(layout, agent_folder, event)
+    if applied.is_done:
         with _ignore_full_disk():  # then it is completed once more
             _append_done(layout, agent_folder, event)
-    return moved.name
+    return applied.name
 
 
-def _finish_moves(layout: Layout, agent_folder: str, *, for_delete: bool) -> None:
+def _complete_renames_and_removals(layout: Layout, agent_folder: str, *, ignores_full_disk: bool) -> None:
     """Complete interrupted renames and removals. Raises OSError, also if there is no room to append that one is
     complete: it would be done again, to another transcript if that got the name meanwhile.
 
-    ``for_delete``: as for ``lock_journal``.
+    ``ignores_full_disk``: as for ``lock_journal``.
     """
     for event in layout.get_journal(agent_folder).read_state().incomplete_moves.values():
-        with _ignore_full_disk() if for_delete else nullcontext():
-            if _do_move(layout, agent_folder, event).is_done:
+        with _ignore_full_disk() if ignores_full_disk else nullcontext():
+            if _apply_to_files(layout, agent_folder, event).is_done:
                 _append_done(layout, agent_folder, event)
 
 
@@ -383,26 +376,26 @@ def _append_done(layout: Layout, agent_folder: str, event: Event) -> None:
     layout.get_journal(agent_folder).append_title(event.session_id, event.name, None)
 
 
-class _Moved(Struct, frozen=True):
+class _Applied(Struct, frozen=True):
     """What a rename or removal has done. ``name``: the new one, empty for a removal. ``is_done``: nothing is left."""
 
     name: str
     is_done: bool
 
 
-def _do_move(layout: Layout, agent_folder: str, event: Event) -> _Moved:
-    """Do to the files what the event says. Raises OSError."""
+def _apply_to_files(layout: Layout, agent_folder: str, event: Event) -> _Applied:
+    """Rename or remove the transcript as the event says, with its titles and backups. Raises OSError."""
     name, new_name = event.name, event.new_name or ""
     if new_name:
         if _has_file(layout.path_by_name(agent_folder, name)):  # else it was moved before
-            new_name = _move_transcript(layout, agent_folder, name, new_name)
+            new_name = _rename_and_mark(layout, agent_folder, name, new_name)
         layout.move_backups(agent_folder, name, new_name)
         layout.get_journal(agent_folder).copy_title(event.session_id, name, new_name)
         layout.erase_titles(agent_folder, name)
     elif not _remove(layout, agent_folder, name) and is_soft_deleted_name(name):
         # It is done once more, for the mark. That removes nothing else: a name in ``deleted/`` is used only once.
-        return _Moved(new_name, is_done=False)
-    return _Moved(new_name, is_done=True)
+        return _Applied(new_name, is_done=False)
+    return _Applied(new_name, is_done=True)
 
 
 def _remove(layout: Layout, agent_folder: str, name: str) -> bool:
@@ -426,7 +419,7 @@ def _remove(layout: Layout, agent_folder: str, name: str) -> bool:
     return True
 
 
-def _move_transcript(layout: Layout, agent_folder: str, name: str, new_name: str) -> str:
+def _rename_and_mark(layout: Layout, agent_folder: str, name: str, new_name: str) -> str:
     """Rename a transcript, and mark it for the index. Returns its new name. Raises OSError."""
     new_path = layout.path_by_name(agent_folder, new_name)
     layout.make_folder(new_path.parent)
@@ -486,5 +479,5 @@ def _has_file(path: Path) -> bool:
 def _move_to_deleted(layout: Layout, agent_folder: str, name: str, soft_deleted_name: str) -> None:
     """Move a transcript and its backups to ``deleted/``, if they are not there yet. Raises OSError."""
     if layout.has_transcript(agent_folder, name):  # else it was moved before
-        soft_deleted_name = _move_transcript(layout, agent_folder, name, soft_deleted_name)
+        soft_deleted_name = _rename_and_mark(layout, agent_folder, name, soft_deleted_name)
     layout.move_backups(agent_folder, name, soft_deleted_name)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from acp_proxy.errors import NewerFormat
 from acp_proxy.store import layout as store_layout
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.old_forks import finish_old_fork
+from acp_proxy.store.old_forks import complete_old_fork
 from acp_proxy.transcript import file_format, file_names, private_files
 from acp_proxy.transcript.drop_rewound import find_fork_end
 from acp_proxy.transcript.file_format import Header, NoteType
@@ -50,7 +50,7 @@ def create(
     source_path = layout.transcript_path(parent_folder, parent_name)
     path = layout.transcript_path(agent_folder, file_names.file_name(header.session_id))
     with ExitStack() as stack:
-        finish_old_fork(layout, parent_folder, parent_name)
+        complete_old_fork(layout, parent_folder, parent_name)
         try:
             # Nobody masks a secret in the parent while it is copied, or removes the unfinished copy. In order, as
             # two agents' sessions may be copied to each other at the same time.
@@ -96,9 +96,11 @@ def _write(out: int, agent_folder: str, header: Header, source: Reading) -> None
     if size >= _ALIGNED_FROM_BYTES:  # btrfs and XFS then share the parent's blocks: the copy takes no space
         head = head[:-1] + b" " * ((source.entries_start - len(head)) % private_files.BLOCK) + b"\n"
     private_files.write_at(out, head, 0)
-    if (copied := source.copy_entries(size, out, len(head))) < size:  # it was truncated; the next attempt sees its size
+    if (
+        copied_bytes := source.copy_entries(size, out, len(head))
+    ) < size:  # it was truncated; the next attempt sees its size
         raise OSError(errno.EIO, "the file became shorter while it was copied", str(source.path))
-    end = len(head) + copied
+    end = len(head) + copied_bytes
     if private_files.read_at(out, 1, end - 1) != b"\n":  # the parent's last line is torn
         private_files.write_at(out, b"\n", end)
         end += 1
@@ -115,7 +117,7 @@ def find_end(
     ``point``: where the fork is made; None: at the end, or before the first entry later than ``forked_at``. Returns
     None if the transcript does not have that message. Raises OSError, NewerFormat.
     """
-    finish_old_fork(layout, agent_folder, name)
+    complete_old_fork(layout, agent_folder, name)
     with closing(Reading(layout.transcript_path(agent_folder, name))) as reading:
         if point is not None:
             return find_fork_end(reading, point)

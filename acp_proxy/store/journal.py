@@ -208,7 +208,7 @@ class Journal:
         """Return once everything appended is on disk. Raises OSError."""
         fd = open_private(self._path, os.O_RDWR)
         try:
-            private_files.sync(fd)
+            private_files.fsync(fd)
         finally:
             private_files.close(fd)
 

@@ -165,11 +165,13 @@ class Layout:
         if names is None:
             folders = (self.transcripts, self.backups, self.deleted)
             return sorted({path for folder in folders for path in _list_files(folder, "*")})
-        chosen = [(agent_folder, name) for agent_folder, names_of_agent in names.items() for name in names_of_agent]
-        paths = {self.transcript_path(agent_folder, name) for agent_folder, name in chosen}
+        chosen_transcripts = [
+            (agent_folder, name) for agent_folder, names_of_agent in names.items() for name in names_of_agent
+        ]
+        paths = {self.transcript_path(agent_folder, name) for agent_folder, name in chosen_transcripts}
         journals = (self.transcript_path(agent_folder, JOURNAL) for agent_folder in names)
         paths.update(path for path in journals if path.exists())  # they hold titles
-        for agent_folder, name in chosen:
+        for agent_folder, name in chosen_transcripts:
             paths.update(_list_files(self.backups / agent_folder, f"{name}*"))
             paths.update(
                 self.soft_deleted_path(agent_folder, soft_deleted_name)
@@ -268,12 +270,12 @@ class Layout:
         mark remains.
         """
         mark = self.unindexed / agent_folder / name
-        renamed = mark.with_name(f"{name}{_REMOVAL_SEPARATOR}{os.urandom(8).hex()}")
+        removed_mark = mark.with_name(f"{name}{_REMOVAL_SEPARATOR}{os.urandom(8).hex()}")
         with suppress(FileNotFoundError):
-            mark.rename(renamed)
+            mark.rename(removed_mark)
         if is_needed():
             self.mark(agent_folder, name)
-        renamed.unlink(missing_ok=True)
+        removed_mark.unlink(missing_ok=True)
 
     def restore_marks(self, agent_folder: str) -> None:
         """Put back the marks of an agent whose removal was interrupted. Raises OSError.

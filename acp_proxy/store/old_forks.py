@@ -44,7 +44,7 @@ class _MissingCopy(Struct, frozen=True):
     note: tuple[int, int]
 
 
-def finish_old_fork(layout: Layout, agent_folder: str, name: str, *, wait: bool = True) -> None:
+def complete_old_fork(layout: Layout, agent_folder: str, name: str, *, wait: bool = True) -> None:
     """Complete a fork that an old version began. Does nothing if there is none of this name, or in a read-only store.
 
     Raises OSError (BlockingIOError: another process works in the folder and ``wait`` is False).
@@ -57,7 +57,7 @@ def finish_old_fork(layout: Layout, agent_folder: str, name: str, *, wait: bool 
             missing = _read_missing_copy(fd, agent_folder)
         if missing is not None and (missing.agent_folder, missing.parent_name) != (agent_folder, name):
             # The parent may be an unfinished fork, too.
-            finish_old_fork(layout, missing.agent_folder, missing.parent_name, wait=wait)
+            complete_old_fork(layout, missing.agent_folder, missing.parent_name, wait=wait)
         with private_files.lock_folder(path.parent, wait=wait):
             # The same file under both names: a crash came between the link and the unlink.
             is_done = os.path.lexists(path) and os.path.samefile(path, fork_path(path))
@@ -101,8 +101,8 @@ def _copy_missing(layout: Layout, fd: int, missing: _MissingCopy) -> None:
             copied = source.copy_entries(missing.size, fd, missing.offset)
     if copied < missing.size:
         # What was copied goes too: the user may have deleted the parent to be rid of it.
-        for position in range(0, missing.size, len(_BLANK)):
-            private_files.write_at(fd, _BLANK[-min(len(_BLANK), missing.size - position) :], missing.offset + position)
+        for offset in range(0, missing.size, len(_BLANK)):
+            private_files.write_at(fd, _BLANK[-min(len(_BLANK), missing.size - offset) :], missing.offset + offset)
         begin, end = missing.note
         gap = file_format.encode_note(
             missing.created_at, _FORK_RUN, {"type": NoteType.GAP, "reason": GapReason.DELETED}

@@ -78,7 +78,7 @@ def open_copy(layout: Layout, agent_folder: str, header: Header, parent_folder: 
     delete.lift_delete(layout, agent_folder, header.session_id)
     layout.make_folder(path.parent)
     for _ in range(_OPEN_TRIES):
-        old_forks.finish_old_fork(layout, agent_folder, name)
+        old_forks.complete_old_fork(layout, agent_folder, name)
         if layout.has_transcript(agent_folder, name):
             return _resume(layout, agent_folder, path, header)
         with contextlib.suppress(FileExistsError):  # another process was faster
@@ -148,7 +148,7 @@ def _resume(layout: Layout, agent_folder: str, path: Path, header: Header) -> Tr
     for _ in range(_OPEN_TRIES):
         if header.session_id in layout.get_journal(agent_folder).read_deleted():
             break
-        old_forks.finish_old_fork(layout, agent_folder, path.stem)
+        old_forks.complete_old_fork(layout, agent_folder, path.stem)
         layout.make_folder(path.parent)
         decompress(layout, agent_folder, path)
         with contextlib.suppress(FileNotFoundError):
@@ -158,7 +158,7 @@ def _resume(layout: Layout, agent_folder: str, path: Path, header: Header) -> Tr
 
 def _set_aside(layout: Layout, agent_folder: str, session_id: str, path: Path) -> None:
     """Rename an older session's transcript with this id, to a name that no other process takes. Raises OSError."""
-    old_forks.finish_old_fork(layout, agent_folder, path.stem)
+    old_forks.complete_old_fork(layout, agent_folder, path.stem)
     if not _has_content(path) and not os.path.lexists(compressed_path(path)):
         return
     with delete.lock_journal(layout, agent_folder):  # keeps others from compressing it

@@ -36,10 +36,11 @@ _AGENT_SEPARATOR = " · "
 _Position = tuple[str, bytes]
 
 
-def list_joining(
+def list_rows_to_join(
     layout: Layout,
     catch_up_and_query: CatchUpAndQuery,
     agent_folder: str,
+    *,
     cwd: str | None,
     run: str,
     archived: bool | None,
@@ -50,7 +51,7 @@ def list_joining(
     """The rows that join the first page of an agent's own list, newest first, at most a page. Raises Unreadable.
 
     ``cwd``, ``run``, ``archived``: as for ``ProxyStore.list_page``. ``session_ids``, ``with_copies``,
-    ``other_folders``: as for ``ProxyStore.list_joining``.
+    ``other_folders``: as for ``ProxyStore.list_rows_to_join``.
     """
     rows = OtherAgentsRows(layout, agent_folder, archived)
 
@@ -169,7 +170,9 @@ def _select_own(
     index: Index, agent_folder: str, cwd: str | None, run: str, names: Iterable[str], with_copies: bool
 ) -> list[ListedSession]:
     """The agent's sessions with these transcripts, and if ``with_copies``, those of other agents and machines."""
-    test, values = match_directory(index, agent_folder, cwd, below=False) if cwd is not None else ("1", list[object]())
+    test, values = (
+        match_directory(index, agent_folder, cwd, includes_below=False) if cwd is not None else ("1", list[object]())
+    )
     query = (
         f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1 AND {test}"
         " AND (name IN (SELECT value FROM json_each(?)) OR (? AND session >= ? AND session < ?))"
@@ -198,7 +201,9 @@ def _select_others(
 
     ``position``: as for ``OtherAgentsRows.read_rows``. ``hidden_names``, ``only_names``: as for ``Index.select_page``.
     """
-    test, values = match_directory(index, agent_folder, cwd, below=False) if cwd is not None else ("1", list[object]())
+    test, values = (
+        match_directory(index, agent_folder, cwd, includes_below=False) if cwd is not None else ("1", list[object]())
+    )
     query = [
         f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1 AND {test}",
         "AND name NOT IN (SELECT value FROM json_each(?))",

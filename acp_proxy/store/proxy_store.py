@@ -17,7 +17,7 @@ from acp_proxy.store import delete, fork, journal, old_forks, open_session, user
 from acp_proxy.store.journal import JournalState
 from acp_proxy.store.open_session import Deleted
 from acp_proxy.store.store_base import StoreBase, find_default_root, import_lazily
-from acp_proxy.transcript.appender import Transcript, lock_unused, sync
+from acp_proxy.transcript.appender import Transcript, fsync_file, lock_unused
 from acp_proxy.transcript.drop_rewound import drop_rewound
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import file_name
@@ -129,7 +129,7 @@ class ProxyStore(StoreBase):
 
         Raises OSError: what was written may be lost (FileNotFoundError: there is no plain file).
         """
-        return sync(self._find_path(agent_folder, session_id))
+        return fsync_file(self._find_path(agent_folder, session_id))
 
     # --- deleting
 
@@ -140,7 +140,7 @@ class ProxyStore(StoreBase):
         OSError.
         """
         if soft:  # of an unfinished fork there would be nothing to restore; a listed session has been finished
-            old_forks.finish_old_fork(self.layout, agent_folder, file_name(session_id))
+            old_forks.complete_old_fork(self.layout, agent_folder, file_name(session_id))
         delete.delete(self.layout, agent_folder, session_id, soft=soft, only_on_this_machine=False)
 
     def fsync_journal(self, agent_folder: str) -> None:
@@ -189,10 +189,10 @@ class ProxyStore(StoreBase):
     def add_alias(self, agent_folder: str, session_id: str, alias: str) -> None:
         """Note that a session continues in the agent's session ``alias``. Does nothing if that is known. Raises
         OSError."""
-        its_journal = self.layout.get_journal(agent_folder)
-        if alias != session_id and its_journal.read_state().aliases.get(alias) != session_id:
+        agent_journal = self.layout.get_journal(agent_folder)
+        if alias != session_id and agent_journal.read_state().aliases.get(alias) != session_id:
             self.layout.make_folder(self._find_path(agent_folder, session_id).parent)
-            its_journal.append(journal.ALIAS, session_id, timestamps.stamp(time.time()), alias=alias)
+            agent_journal.append(journal.ALIAS, session_id, timestamps.stamp(time.time()), alias=alias)
 
     def read_aliases(self, agent_folder: str) -> dict[str, str]:
         """By alias: the session that continues in it. Raises OSError."""
@@ -223,7 +223,7 @@ class ProxyStore(StoreBase):
         try:
             return Reading(self._find_path(agent_folder, session_id))
         except FileNotFoundError:
-            old_forks.finish_old_fork(self.layout, agent_folder, file_name(session_id))
+            old_forks.complete_old_fork(self.layout, agent_folder, file_name(session_id))
             return Reading(self._find_path(agent_folder, session_id))
 
     def is_in_use(self, agent_folder: str, session_id: str) -> bool | None:
@@ -296,7 +296,7 @@ class ProxyStore(StoreBase):
         """Whether an agent may have copies of other agents' sessions. Does not use the index."""
         return any(name.startswith(_COPY_NAME_START) for name in self.layout.list_names(agent_folder))
 
-    def list_joining(
+    def list_rows_to_join(
         self,
         agent_folder: str,
         cwd: str | None,
@@ -307,23 +307,23 @@ class ProxyStore(StoreBase):
         with_copies: bool = True,
         other_folders: Sequence[str] = (),
     ) -> "list[ListedSession]":
-        """What joins an agent's own list: these of its sessions, with ``with_copies`` copies of other agents' sessions,
-        and rows of ``other_folders``. Raises Unreadable.
+        """The rows to join to the first page of an agent's own list: these of its sessions, with ``with_copies`` copies
+        of other agents' sessions, and rows of ``other_folders``. Raises Unreadable.
 
         ``cwd``, ``run``, ``archived``: as for ``list_page``.
         """
-        from acp_proxy.store.other_agents import list_joining
+        from acp_proxy.store.other_agents import list_rows_to_join
 
-        return list_joining(
+        return list_rows_to_join(
             self.layout,
             self.index.catch_up_and_query,
             agent_folder,
-            cwd,
-            run,
-            archived,
-            session_ids,
-            with_copies,
-            other_folders,
+            cwd=cwd,
+            run=run,
+            archived=archived,
+            session_ids=session_ids,
+            with_copies=with_copies,
+            other_folders=other_folders,
         )
 
     def list_by_ids(
@@ -344,7 +344,9 @@ class ProxyStore(StoreBase):
 
     def index_session(self, agent_folder: str, session_id: str) -> None:
         """Bring the index up to date with one session. If that fails, its mark stays. Raises Unreadable."""
-        self.index.write(lambda index: self.index.bring_in(index, agent_folder, [file_name(session_id)]), can_wait=True)
+        self.index.write(
+            lambda index: self.index.bring_in(index, agent_folder, [file_name(session_id)]), is_deferrable=True
+        )
 
     def remove_from_index(self, agent_folder: str, session_id: str) -> None:
         """Remove a deleted session from the index. If that fails, its mark stays. Raises Unreadable."""

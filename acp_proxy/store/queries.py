@@ -56,14 +56,14 @@ class QueryAsIs(Protocol):
 
 
 class ListFilter(Struct, frozen=True):
-    """A filter: these agents; the directory ``cwd``, if given, and with ``below`` those below it; last active from
-    ``since`` to before ``until``, if given, in transcript format."""
+    """A filter: these agents; the directory ``cwd``, if given, and with ``includes_below`` those below it; last active
+    from ``since`` to before ``until``, if given, in transcript format."""
 
     agents: Sequence[str]
     cwd: str | None = None
     since: str = ""
     until: str = ""
-    below: bool = False
+    includes_below: bool = False
     branch: str = ""
     """The Git branch on which it began, if given."""
     names: Mapping[str, Collection[str]] = MappingProxyType({})
@@ -125,10 +125,13 @@ def find_named(index: Index, scope: ListFilter, selector: str, deleted: Collecti
 
 def find_copies_of(index: Index, agent_folder: str, listed: ListedSession) -> list[ListedSession]:
     """An agent's copies of another agent's session, newest first."""
-    first = proxy_ids.make_id(listed.agent_folder, listed.session_id)
-    scope, end = ListFilter([agent_folder], None, ""), encode_id(first) + b"/"  # what follows the dot before a number
-    rows = _select_prompted(index, scope, "session >= ? AND session < ?", [encode_id(first), end])
-    return [row for row in rows if re.fullmatch(re.escape(first) + r"(\.\d+)?", row.session_id)]
+    first_id = proxy_ids.make_id(listed.agent_folder, listed.session_id)
+    scope, end = (
+        ListFilter([agent_folder], None, ""),
+        encode_id(first_id) + b"/",
+    )  # what follows the dot before a number
+    rows = _select_prompted(index, scope, "session >= ? AND session < ?", [encode_id(first_id), end])
+    return [row for row in rows if re.fullmatch(re.escape(first_id) + r"(\.\d+)?", row.session_id)]
 
 
 class _NumberedId(Struct, frozen=True):
@@ -217,9 +220,10 @@ def find_ids_alike(index: Index, session_ids: Sequence[str], length: int) -> lis
     return [decode_id(session_id) for (session_id,) in rows]
 
 
-def match_directory(index: Index, agent_folder: str, cwd: str, *, below: bool) -> tuple[str, Sequence[object]]:
-    """A condition for an agent's sessions in a directory, with ``below`` also in those below it; and its values."""
-    if not below:
+def match_directory(index: Index, agent_folder: str, cwd: str, *, includes_below: bool) -> tuple[str, Sequence[object]]:
+    """A condition for an agent's sessions in a directory, with ``includes_below`` also in those below it; and its
+    values."""
+    if not includes_below:
         places = index.find_places(agent_folder, cwd)
         return f"place IN ({_format_placeholders(places)})", places
     tests, values = [], list[object]()
@@ -308,7 +312,7 @@ def _select_page(
         query.append(f"AND {plus}updated < ?")
         values.append(scope.until)
     if scope.cwd is not None:
-        test, test_values = match_directory(index, stream.agent_folder, scope.cwd, below=scope.below)
+        test, test_values = match_directory(index, stream.agent_folder, scope.cwd, includes_below=scope.includes_below)
         query.append(f"AND {test}")
         values += test_values
     if scope.branch:

@@ -103,8 +103,8 @@ def remove_waiting_turns(layout: Layout) -> None:
 
 def append_waiting_turns(layout: Layout, agent_folder: str, name: str) -> bool:
     """Add the turns that wait for a transcript. Returns False if it cannot be done now. Raises OSError, NewerFormat."""
-    waiting = layout.waiting_turns_path(agent_folder, name)
-    head, _, data = waiting.read_bytes().partition(b"\n")
+    waiting_file = layout.waiting_turns_path(agent_folder, name)
+    head, _, data = waiting_file.read_bytes().partition(b"\n")
     info = orjson.loads(head)
     with closing(Reading(layout.transcript_path(agent_folder, name))) as reading:
         # The name may belong to another session by now.
@@ -112,7 +112,9 @@ def append_waiting_turns(layout: Layout, agent_folder: str, name: str) -> bool:
             return False
     if not append_turns(layout, agent_folder, name, info["size"], data, info["uid"], info["elsewhere"], wait=False):
         return False
-    waiting.unlink(missing_ok=True)  # last: if a crash comes before, the size does not fit, and nothing is added twice
+    waiting_file.unlink(
+        missing_ok=True
+    )  # last: if a crash comes before, the size does not fit, and nothing is added twice
     return True
 
 
@@ -162,7 +164,7 @@ def overwrite(layout: Layout, agent_folder: str, name: str, spans: Iterable[tupl
         try:
             for offset, data in spans:
                 private_files.write_at(fd, data, start + offset)
-            private_files.sync(fd)
+            private_files.fsync(fd)
         finally:
             os.close(fd)
     layout.remove_search_tables(name)  # they have the words that were masked

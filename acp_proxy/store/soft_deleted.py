@@ -50,31 +50,34 @@ class DeletedSession(Struct, frozen=True):
 def list_deleted(layout: Layout) -> list[DeletedSession]:
     """All soft-deleted sessions, last deleted first. Those without a readable id are left out, and those whose time is
     over, even if nobody has removed them yet."""
-    deleted, now = [], journal.stamp_now()
+    deleted_sessions, now = [], journal.stamp_now()
     for agent_folder in layout.list_agents():
         with contextlib.suppress(OSError):  # an unreadable journal matters only if there are names
             delete.complete_interrupted(layout, agent_folder)
         names = layout.list_soft_deleted_names(agent_folder)
         if not names:
             continue
-        state, expired = layout.get_journal(agent_folder).read_state(), delete.list_expired(layout, agent_folder, now)
+        state, expired_names = (
+            layout.get_journal(agent_folder).read_state(),
+            delete.list_expired(layout, agent_folder, now),
+        )
         for name in names:
             session_id = (
-                delete.read_session(layout.soft_deleted_path(agent_folder, name)) if name not in expired else None
+                delete.read_session(layout.soft_deleted_path(agent_folder, name)) if name not in expired_names else None
             )
             if session_id is not None:
                 selector = make_selector(agent_folder, name_before_delete(name), session_id)
                 title, until = state.titles.get(name), state.removal_times.get(name, "")
-                deleted.append(
+                deleted_sessions.append(
                     DeletedSession(agent_folder, name, session_id, read_deletion_time(name), title, selector, until)
                 )
-    deleted.sort(key=lambda session: (session.deleted_at, session.name), reverse=True)
-    last_names = {(session.agent_folder, session.selector): session.name for session in reversed(deleted)}
+    deleted_sessions.sort(key=lambda session: (session.deleted_at, session.name), reverse=True)
+    last_names = {(session.agent_folder, session.selector): session.name for session in reversed(deleted_sessions)}
     return [
         session
         if last_names[session.agent_folder, session.selector] == session.name
         else replace(session, selector=session.selector + ASIDE + session.name.rpartition(ASIDE)[2])
-        for session in deleted
+        for session in deleted_sessions
     ]
 
 

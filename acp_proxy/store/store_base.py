@@ -83,10 +83,10 @@ class StoreBase:
     def open_later(cls, root: Path, problem: StoreRefused, bin_days: int | None = None) -> "Self":
         """The store at ``root``, which cannot be opened now: each use tries again, and raises OSError until that
         succeeds. ``problem``: why not."""
-        opened = cls.__new__(cls)
-        opened._set_up(root, create=True, bin_days=bin_days)
-        opened.open_problem = problem
-        return opened
+        store = cls.__new__(cls)
+        store._set_up(root, create=True, bin_days=bin_days)
+        store.open_problem = problem
+        return store
 
     def _set_up(self, root: Path, *, create: bool, bin_days: int | None) -> None:
         self.root = private_files.make_reachable(root)
@@ -147,7 +147,7 @@ class StoreBase:
         """Remove the soft-deleted sessions whose time is over, and everything derived from them. Raises OSError."""
         if delete.remove_expired(self.layout):
             with contextlib.suppress(Unreadable):  # their marks stay, and the next query does it
-                self.index.catch_up_and_query(lambda index: None, *self.layout.list_agents())
+                self.index.catch_up(*self.layout.list_agents())
 
     def read_state(self, agent_folder: str) -> JournalState:
         """An agent's deleted and archived sessions, and the titles that users gave. Raises OSError."""
@@ -191,7 +191,7 @@ class StoreBase:
         if chosen is not None:
             return [(listed.agent_folder, listed.name) for listed in chosen]
         with contextlib.suppress(Unreadable):  # then the marked ones wait for another day
-            self.index.catch_up_and_query(lambda index: None, *self.list_agents())
+            self.index.catch_up(*self.list_agents())
         remove_leftovers(self.layout)
         return self.layout.list_all_names()
 

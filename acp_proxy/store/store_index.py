@@ -5,14 +5,14 @@ same index.
 
 The index on disk is written
 
-- by ``catch_up_and_query``, be it for an editor's list, a command or a search: first all that is new of the agents that
-  it names is brought in, and their interrupted deletes are completed. ``query_as_is`` only reads, unless the index is
-  new;
+- by ``catch_up_and_query``, be it for an editor's list, a command or a search, and by ``catch_up``, such as in an idle
+  minute (``StoreBase.find_compressible``): all that is new of the agents that they name is brought in, and their
+  interrupted deletes are completed. ``query_as_is`` only reads, unless the index is new;
 - for one session: after its turn or a change of its title (``ProxyStore.index_session``), and when a command has made
   or brought back its transcript, as restore, import, adopt and continue do (``CommandStore.index_transcript``);
 - after a delete by an editor, a command, ``prune`` or sync (``remove``);
 - after soft-deleted sessions were removed, because their time was over (``StoreBase.remove_expired``) or by a command
-  (``CommandStore.delete_permanently``): the query that these make then erases what is left of removed rows;
+  (``CommandStore.delete_soft_deleted``): they ``catch_up`` then, which erases what is left of removed rows;
 - after a repair, a redaction, or a mask of another machine (``reindex``), and after compressing
   (``follow_compression``);
 - as a whole, when it is missing, broken or of another version, by as many queries as it takes, and by ``acp-proxy
@@ -90,7 +90,8 @@ class StoreIndex:
         self._query_again_at = 0.0
         self._inode = 0
         self._write_again_at = 0.0
-        self._completed: dict[str, tuple[frozenset[str], list[str]]] = {}
+        self._completed_deletes: dict[str, tuple[frozenset[str], list[str]]] = {}
+        """By agent: the ids of the deleted sessions whose deletes are complete, and their transcript names."""
 
     def catch_up_and_query(self, question: Callable[[Index], T], *agents: str) -> T:
         """Write all that is new of these agents to the index, and return its answer to ``question``. Raises Unreadable.
@@ -99,9 +100,13 @@ class StoreIndex:
         """
         return self._query(question, agents)
 
+    def catch_up(self, *agents: str) -> None:
+        """As ``catch_up_and_query``, when there is nothing to ask. Raises Unreadable."""
+        self._query(lambda index: None, agents)
+
     def query_as_is(self, question: Callable[[Index], T]) -> T:
-        """The answer of the index to ``question``, whatever is new since. A new index is filled, as
-        far as there is time. Raises Unreadable."""
+        """The answer of the index to ``question``, whatever is new since. A new index is filled first, for at most
+        ``catch_up_seconds``. Raises Unreadable."""
         return self._query(question, ())
 
     def _query(self, question: Callable[[Index], T], agents: tuple[str, ...]) -> T:
@@ -114,7 +119,7 @@ class StoreIndex:
         is_busy, start = False, time.monotonic()
         if self._in_memory is None or start >= self._query_again_at:
             try:
-                answer = self._query_on_disk(question, agents)
+                answer = self._run_on_disk(question, agents)
                 self._close_in_memory()
                 return answer
             except (sqlite3.Error, OSError) as problem:
@@ -127,20 +132,21 @@ class StoreIndex:
                 self._in_memory = Index(None)
                 if is_busy:
                     self._in_memory.copy_from(self._layout.index)
-            return self._answer(self._in_memory, agents, question)
+            return self._catch_up_and_run(self._in_memory, agents, question)
         except (sqlite3.Error, OSError) as problem:
             self._close_in_memory()
             raise Unreadable(errno_name(problem)) from problem
 
-    def write(self, change: Callable[[Index], None], *, can_wait: bool = False) -> None:
+    def write(self, change: Callable[[Index], None], *, is_deferrable: bool = False) -> None:
         """Change the index on disk; ``change`` gets it. Raises Unreadable.
 
-        ``can_wait``: after a failure, raise at once for a few seconds instead of trying again.
+        ``is_deferrable``: a mark makes the next query do it, so nobody has to wait for it: for a few seconds after a
+        failed write, raise at once instead of trying again.
         """
-        if can_wait and time.monotonic() < self._write_again_at:
+        if is_deferrable and time.monotonic() < self._write_again_at:
             raise Unreadable("EBUSY")
         try:
-            self._query_on_disk(change, ())
+            self._run_on_disk(change, ())
         except (sqlite3.Error, OSError) as problem:
             self._close()
             self._write_again_at = time.monotonic() + _PAUSE_SECONDS
@@ -151,13 +157,15 @@ class StoreIndex:
 
         A transcript's mark is removed once the index has all of it and no turn is unanswered.
         """
-        if missing := [name for name in names if not self._bring_in_one(index, agent_folder, name)]:
-            self._remove_rows(index, agent_folder, missing)  # all at once, because erasing rewrites the whole index
+        if missing_names := [name for name in names if not self._bring_in_one(index, agent_folder, name)]:
+            self._remove_rows(
+                index, agent_folder, missing_names
+            )  # all at once, because erasing rewrites the whole index
 
     def _bring_in_one(self, index: Index, agent_folder: str, name: str) -> bool:
         """Bring in one transcript, as ``bring_in`` does. Returns False if it no longer exists."""
         try:
-            old_forks.finish_old_fork(self._layout, agent_folder, name, wait=False)
+            old_forks.complete_old_fork(self._layout, agent_folder, name, wait=False)
             reading = Reading(self._layout.transcript_path(agent_folder, name))
         except FileNotFoundError:
             return False
@@ -190,20 +198,22 @@ class StoreIndex:
         # Deleted words must leave the disk: the search tables, then the row's bytes in SQLite's file and log. The mark
         # goes only when both are gone, because it makes the next query do all this again. What is soft-deleted is on
         # the disk anyway: its row's bytes leave with it, because erasing rewrites the whole index.
-        cleared = [name for name in names if self._layout.remove_search_tables(name)]
+        cleared_names = [name for name in names if self._layout.remove_search_tables(name)]
         if self._layout.are_soft_deleted(agent_folder, names) or index.erase_removed_rows():
-            for name in cleared:  # a transcript that exists again keeps its mark
+            for name in cleared_names:  # a transcript that exists again keeps its mark
                 self._layout.unmark(agent_folder, name, partial(self._layout.has_transcript, agent_folder, name))
 
-    def _query_on_disk(self, question: Callable[[Index], T], agents: tuple[str, ...]) -> T:
+    def _run_on_disk(self, action: Callable[[Index], T], agents: tuple[str, ...]) -> T:
+        """Run a question or a change on the index on disk, which has all that is new of these agents then. Raises
+        sqlite3.Error, OSError."""
         try:
-            return self._answer(self._open_shared(), agents, question)
+            return self._catch_up_and_run(self._open_shared(), agents, action)
         except sqlite3.DatabaseError as problem:
             self._close()
             if is_temporary(problem):
                 raise
             self._layout.remove_index()
-            return self._answer(self._open_shared(), agents, question)
+            return self._catch_up_and_run(self._open_shared(), agents, action)
 
     def reindex(self, agent_folder: str, names: list[str]) -> None:
         """Read transcripts again whose old content changed. Raises OSError, Unreadable."""
@@ -216,7 +226,7 @@ class StoreIndex:
                 index.erase_removed_rows()
 
         self.write(remove)
-        self.catch_up_and_query(lambda index: None, agent_folder)
+        self.catch_up(agent_folder)
 
     def follow_compression(self, agent_folder: str, name: str, inodes: tuple[int, int]) -> None:
         """Note that a transcript was compressed: its row belongs to the new file, so that it is not read again.
@@ -231,26 +241,29 @@ class StoreIndex:
             self._layout.unmark(agent_folder, name, lambda: os.path.lexists(path))
 
     def rebuild(self) -> None:
-        """Rebuild the index from all transcripts. Raises OSError, Unreadable."""
+        """Remove the index, and fill a new one from all transcripts: as far as ``catch_up_seconds`` allow, which are
+        unlimited for a command. Raises OSError, Unreadable."""
         self._close()
         self._layout.remove_index()
         self.query_as_is(lambda index: None)
 
-    def _answer(self, index: Index, agents: tuple[str, ...], question: Callable[[Index], T]) -> T:
+    def _catch_up_and_run(self, index: Index, agents: tuple[str, ...], action: Callable[[Index], T]) -> T:
+        """Fill the index if it is new, complete the deletes of these agents, bring in what is new of them, and return
+        what ``action`` makes of the index then."""
         deadline = time.monotonic() + self._catch_up_seconds
         if index.is_new:
             self._fill(index, agents, deadline)
         for agent_folder in agents:
-            deleted = self._complete_deletes(agent_folder)
-            self._catch_up(index, agent_folder, deadline)
-            if index.remove_rows(agent_folder, *deleted) and index.is_on_disk:
+            deleted_names = self._complete_and_list_deletes(agent_folder)
+            self._catch_up_agent(index, agent_folder, deadline)
+            if index.remove_rows(agent_folder, *deleted_names) and index.is_on_disk:
                 index.erase_removed_rows()
         for agent_folder in index.list_folders() if agents else ():
             if not self._layout.has_agent(agent_folder):  # removed by hand, with all sessions in it
-                self._catch_up(index, agent_folder, deadline)
-        return question(index)
+                self._catch_up_agent(index, agent_folder, deadline)
+        return action(index)
 
-    def _catch_up(self, index: Index, agent_folder: str, deadline: float) -> None:
+    def _catch_up_agent(self, index: Index, agent_folder: str, deadline: float) -> None:
         """Bring in an agent's marked transcripts, and unmarked ones that appeared in or left its folder.
 
         ``deadline``: bring in nothing more after this time.
@@ -262,56 +275,60 @@ class StoreIndex:
         if index.is_on_disk:
             self._layout.restore_marks(agent_folder)
         changes = find_changes(self._layout, index, agent_folder)
-        marked = self._layout.list_marked(agent_folder)
+        marked_names = self._layout.list_marked(agent_folder)
         self.bring_in(index, agent_folder, changes.removed)
-        self.bring_in(index, agent_folder, takewhile(lambda _: time.monotonic() < deadline, marked))
-        unmarked = set(changes.added).difference(marked)  # do not write one twice: other processes wait meanwhile
+        self.bring_in(index, agent_folder, takewhile(lambda _: time.monotonic() < deadline, marked_names))
+        unmarked_names = set(changes.added).difference(
+            marked_names
+        )  # do not write one twice: other processes wait meanwhile
         has_pending = self._bring_in_many(
-            index, [(agent_folder, name) for name in changes.added if name in unmarked], deadline
+            index, [(agent_folder, name) for name in changes.added if name in unmarked_names], deadline
         )
         if not has_pending:
             changes.remember(index)
 
     def _fill(self, index: Index, agents: tuple[str, ...], deadline: float) -> None:
-        """Bring in what these agents' transcripts have since an earlier query, and then what the index lacks, of these
-        agents first. If some is left at the ``deadline``, the index stays new, and the next query goes on."""
-        indexed = set(index.select("SELECT agent, name FROM transcripts", ()))
+        """Bring in the transcripts that a new index lacks, those of these agents first; but before any, what has been
+        added to those that an earlier query brought in. If some are left at the ``deadline``, the index stays new, and
+        the next query goes on."""
+        known_transcripts = set(index.select("SELECT agent, name FROM transcripts", ()))
         for agent_folder in agents:
-            continued = (name for name in self._layout.list_marked(agent_folder) if (agent_folder, name) in indexed)
-            self.bring_in(index, agent_folder, takewhile(lambda _: time.monotonic() < deadline, continued))
-        missing = [
+            grown_names = (
+                name for name in self._layout.list_marked(agent_folder) if (agent_folder, name) in known_transcripts
+            )
+            self.bring_in(index, agent_folder, takewhile(lambda _: time.monotonic() < deadline, grown_names))
+        missing_transcripts = [
             (agent_folder, name)
             for agent_folder in dict.fromkeys((*agents, *self._layout.list_agents()))
             for name in list_newest_first(self._layout.stat_transcripts(agent_folder))
-            if (agent_folder, name) not in indexed
+            if (agent_folder, name) not in known_transcripts
         ]
-        if not self._bring_in_many(index, missing, deadline):
+        if not self._bring_in_many(index, missing_transcripts, deadline):
             index.set_filled()
 
     def _bring_in_many(self, index: Index, transcripts: list[tuple[str, str]], deadline: float) -> bool:
         """Bring in many transcripts in few transactions, until the ``deadline``. Returns whether some are left."""
-        pending, total = deque(transcripts), len(transcripts)
+        transcripts_left, total = deque(transcripts), len(transcripts)
         with self._show_progress() as progress:
-            while pending and (start := time.monotonic()) < deadline:
-                progress(total - len(pending), total)
+            while transcripts_left and (start := time.monotonic()) < deadline:
+                progress(total - len(transcripts_left), total)
                 with index.transaction():
-                    while pending and time.monotonic() < start + _TRANSACTION_SECONDS:
-                        agent_folder, name = pending.popleft()
+                    while transcripts_left and time.monotonic() < start + _TRANSACTION_SECONDS:
+                        agent_folder, name = transcripts_left.popleft()
                         self.bring_in(index, agent_folder, [name])
-        return bool(pending)
+        return bool(transcripts_left)
 
-    def _complete_deletes(self, agent_folder: str) -> list[str]:
-        """The transcript names of an agent's deleted sessions. Their files are gone when this returns, unless that
-        fails or another process holds the journal: then the next query tries again."""
+    def _complete_and_list_deletes(self, agent_folder: str) -> list[str]:
+        """Complete an agent's interrupted deletes, which removes files. Returns the transcript names of all its deleted
+        sessions. If it fails, or another process holds the journal, the next query tries again."""
         deleted_ids = self._layout.get_journal(agent_folder).read_deleted()
         # Each query comes here. The journal returns the same set until it changes, so files are looked at only then.
-        cached = self._completed.get(agent_folder)
-        if cached is None or cached[0] is not deleted_ids:
+        completed_ids, names = self._completed_deletes.get(agent_folder, (None, []))
+        if completed_ids is not deleted_ids:
             names = [file_name(session_id) for session_id in deleted_ids]
-            if not delete.complete_interrupted(self._layout, agent_folder):
-                return names
-            cached = self._completed[agent_folder] = deleted_ids, names
-        return cached[1]
+            if delete.complete_interrupted(self._layout, agent_folder):
+                self._completed_deletes[agent_folder] = deleted_ids, names
+        return names
 
     def _open_shared(self) -> Index:
         """The index that other processes see; if the store is read-only, one in memory in its place."""

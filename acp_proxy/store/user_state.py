@@ -23,11 +23,11 @@ def set_title(
 
     Raises OSError (FileNotFoundError: the session was deleted).
     """
-    with _lock_existing(layout, agent_folder, session_id, name) as its_journal:
+    with _lock_existing(layout, agent_folder, session_id, name) as agent_journal:
         if title is None:
             _remove_title(layout, agent_folder, session_id, name)
         else:
-            its_journal.append_title(session_id, name, title, by_agent=by_agent)
+            agent_journal.append_title(session_id, name, title, by_agent=by_agent)
         layout.remove_search_tables(name)  # search tables contain the title
 
 
@@ -38,56 +38,56 @@ def set_archived(
 
     Raises OSError (FileNotFoundError: the session was deleted).
     """
-    with _lock_existing(layout, agent_folder, session_id, name) as its_journal:
-        state = its_journal.read_state()
+    with _lock_existing(layout, agent_folder, session_id, name) as agent_journal:
+        state = agent_journal.read_state()
         is_new_by_agent = is_archived and by_agent and name not in state.archived_by_agent
         if is_new_by_agent or is_archived != (name in state.archived):
-            _append_archived(its_journal, session_id, name, is_archived, by_agent=by_agent)
+            _append_archived(agent_journal, session_id, name, is_archived, by_agent=by_agent)
 
 
 def set_pinned(layout: Layout, agent_folder: str, session_id: str, name: str, is_pinned: bool) -> None:
     """Pin or unpin a session. Raises OSError (FileNotFoundError: the session was deleted)."""
-    with _lock_existing(layout, agent_folder, session_id, name) as its_journal:
-        if is_pinned != (name in its_journal.read_state().pinned):
-            _append_pinned(its_journal, session_id, name, is_pinned)
+    with _lock_existing(layout, agent_folder, session_id, name) as agent_journal:
+        if is_pinned != (name in agent_journal.read_state().pinned):
+            _append_pinned(agent_journal, session_id, name, is_pinned)
 
 
 @contextmanager
 def _lock_existing(layout: Layout, agent_folder: str, session_id: str, name: str) -> Iterator[Journal]:
     """Hold the journal. Raises OSError (FileNotFoundError: the session was deleted)."""
-    with lock_journal(layout, agent_folder) as its_journal:
-        if name == file_name(session_id) and session_id in its_journal.read_deleted():
+    with lock_journal(layout, agent_folder) as agent_journal:
+        if name == file_name(session_id) and session_id in agent_journal.read_deleted():
             raise FileNotFoundError(errno.ENOENT, "it was deleted", session_id)
-        yield its_journal
+        yield agent_journal
 
 
 def move_user_state(layout: Layout, agent_folder: str, session_id: str, old_name: str, new_name: str) -> None:
     """Move the title, and whether it is archived and pinned, from one transcript name to another. Call it only while
     holding the journal. Raises OSError."""
-    its_journal = layout.get_journal(agent_folder)
-    if old_name in its_journal.read_state().archived:
-        _append_archived(its_journal, session_id, old_name, False)
-        _append_archived(its_journal, session_id, new_name, True)
-    if old_name in its_journal.read_state().pinned:
-        _append_pinned(its_journal, session_id, old_name, False)
-        _append_pinned(its_journal, session_id, new_name, True)
-    its_journal.copy_title(session_id, old_name, new_name)
+    agent_journal = layout.get_journal(agent_folder)
+    if old_name in agent_journal.read_state().archived:
+        _append_archived(agent_journal, session_id, old_name, False)
+        _append_archived(agent_journal, session_id, new_name, True)
+    if old_name in agent_journal.read_state().pinned:
+        _append_pinned(agent_journal, session_id, old_name, False)
+        _append_pinned(agent_journal, session_id, new_name, True)
+    agent_journal.copy_title(session_id, old_name, new_name)
     _remove_title(layout, agent_folder, session_id, old_name)
 
 
 def _remove_title(layout: Layout, agent_folder: str, session_id: str, name: str) -> None:
-    its_journal = layout.get_journal(agent_folder)
-    if name in its_journal.read_state().titles:
-        its_journal.append_title(session_id, name, None)  # for processes that have read the file already
+    agent_journal = layout.get_journal(agent_folder)
+    if name in agent_journal.read_state().titles:
+        agent_journal.append_title(session_id, name, None)  # for processes that have read the file already
     layout.erase_titles(agent_folder, name)
 
 
 def _append_archived(
-    its_journal: Journal, session_id: str, name: str, is_archived: bool, *, by_agent: bool = False
+    agent_journal: Journal, session_id: str, name: str, is_archived: bool, *, by_agent: bool = False
 ) -> None:
     event = journal.ARCHIVED if is_archived else journal.UNARCHIVED
-    its_journal.append_for_transcript(event, session_id, name, by_agent=by_agent)
+    agent_journal.append_for_transcript(event, session_id, name, by_agent=by_agent)
 
 
-def _append_pinned(its_journal: Journal, session_id: str, name: str, is_pinned: bool) -> None:
-    its_journal.append_for_transcript(journal.PINNED if is_pinned else journal.UNPINNED, session_id, name)
+def _append_pinned(agent_journal: Journal, session_id: str, name: str, is_pinned: bool) -> None:
+    agent_journal.append_for_transcript(journal.PINNED if is_pinned else journal.UNPINNED, session_id, name)

@@ -120,9 +120,9 @@ class Transcript:
         """Whether the file has no name any more, so that nobody can read it. Raises OSError."""
         return os.fstat(self._fd).st_nlink == 0
 
-    def sync(self) -> None:
+    def fsync(self) -> None:
         """Return once everything written is on disk. Raises OSError."""
-        private_files.sync(self._fd)
+        private_files.fsync(self._fd)
 
     def close(self) -> None:
         """Close the file, which cannot be used any more. Raises OSError if what was written through it may be lost."""
@@ -194,7 +194,7 @@ def _open_to_append(path: Path, *, create: bool) -> int:
     return open_private(path, flags | os.O_CREAT)
 
 
-def sync(path: Path) -> bool:
+def fsync_file(path: Path) -> bool:
     """Return once everything written to a transcript is on disk. Returns False if it cannot be opened now.
 
     Raises OSError: what was written may be lost (FileNotFoundError: there is none, or it is compressed).
@@ -206,7 +206,7 @@ def sync(path: Path) -> bool:
     except OSError:
         return False
     try:
-        private_files.sync(fd)
+        private_files.fsync(fd)
     finally:
         private_files.close(fd)
     return True

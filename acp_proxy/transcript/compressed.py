@@ -140,5 +140,5 @@ def write_chunks(fd: int, chunks: Iterator[bytes]) -> int:
         while view:
             view = view[os.write(fd, view) :]
         total += len(chunk)
-    private_files.sync(fd)
+    private_files.fsync(fd)
     return total

@@ -34,6 +34,13 @@ else:
     append_to = os.write  # to a file opened with O_APPEND; lines of several processes do not mix
 
 
+def read_umask() -> int:
+    """The umask of this process. For one thread: the system only tells it to whoever sets another, so that is done, and
+    undone."""
+    os.umask(umask := os.umask(0))
+    return umask
+
+
 def append_all(fd: int, data: bytes | memoryview) -> None:
     """Write all of ``data`` to a file opened with O_APPEND, usually at once. Raises OSError."""
     if (written := append_to(fd, data)) < len(data):
@@ -325,7 +332,7 @@ def has_record_locks(path: Path) -> bool:
     return True
 
 
-def sync(fd: int) -> None:
+def fsync(fd: int) -> None:
     """Return once everything written to a file is on disk, or at once where the file system cannot tell.
 
     Raises OSError: what was written may be lost, also if it can still be read. Trying again would prove nothing: the

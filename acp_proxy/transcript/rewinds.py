@@ -45,13 +45,13 @@ _WHOLE_TURNS = frozenset({"codex-acp"})
 class Point(Struct, frozen=True):
     """A place in a conversation.
 
-    ``message``: an id. ``stays``: the place is behind this message, else before it. ``whole_turn``: it is behind the
+    ``message``: an id. ``stays``: the place is behind this message, else before it. ``is_whole_turn``: it is behind the
     turn of the message.
     """
 
     message: str
     stays: bool = True
-    whole_turn: bool = False
+    is_whole_turn: bool = False
 
 
 UNCLEAR = Point("")
@@ -84,7 +84,7 @@ def _has_point(value: object, depth: int = 0) -> bool:
 def read_fork_point(point: Point, agent: object) -> Point:
     """The place at which this agent forks for a point. ``agent``: the name that it has told."""
     name = agent.rpartition("/")[2] if isinstance(agent, str) else ""
-    return replace(point, whole_turn=name in _WHOLE_TURNS)
+    return replace(point, is_whole_turn=name in _WHOLE_TURNS)
 
 
 def encode_ids(ids: Mapping[tuple[str, bytes], str]) -> list[list[str]]:
@@ -185,13 +185,13 @@ class Messages:
         message = self._find(point)
         if message is None:
             return None
-        return (message.turn.end if point.whole_turn else message.end) if point.stays else message.start
+        return (message.turn.end if point.is_whole_turn else message.end) if point.stays else message.start
 
     def may_move(self, point: Point) -> bool:
         """Whether the place of a known point may still move behind the next entries."""
         message = self._find(point)
         return message is not None and (
-            message is self._last_message or (point.whole_turn and message.turn is self._turn)
+            message is self._last_message or (point.is_whole_turn and message.turn is self._turn)
         )
 
     def find_start(self, point: Point) -> int:

@@ -17,9 +17,9 @@ def list_near_lengths(word: str) -> range:
     return range(max(len(word) - 2, 1), len(word) + 3)
 
 
-def find_near_word(word: str, known: Iterable[str]) -> str | None:
-    """The word that is most like this one, and begins with the same letter; None: none is like it. ``known``: case
-    folded."""
+def find_near_word(word: str, known_words: Iterable[str]) -> str | None:
+    """The word that is most like this one, and begins with the same letter; None: none is like it. ``known_words``:
+    case folded."""
     folded, lengths = word.casefold(), list_near_lengths(word)
-    alike = {other for other in known if len(other) in lengths and other.startswith(folded[:1])}
+    alike = {other for other in known_words if len(other) in lengths and other.startswith(folded[:1])}
     return next(iter(get_close_matches(folded, sorted(alike), 1, _LEAST_LIKENESS)), None)

@@ -125,8 +125,8 @@ def is_adjacent(previous: Passage | None, passage: Passage) -> bool:
 
 
 class _PassageBuilder:
-    def __init__(self, full: bool) -> None:
-        self._full = full
+    def __init__(self, is_full: bool) -> None:
+        self._is_full = is_full
         self._turn = 0
         self._is_prompted = False
         self._speaker: tuple[Speaker, str | None] | None = None
@@ -162,12 +162,12 @@ class _PassageBuilder:
             case Note():
                 yield Remark(False, document.explain_note(item))
             case Subagent():
-                builder = _PassageBuilder(self._full)
+                builder = _PassageBuilder(self._is_full)
                 builder._turn = self._turn
                 yield Remark(False, f"The subagent {item.title[:_TITLE_LENGTH]} begins.")
                 yield from builder.build(item.items)
                 yield Remark(False, f"The subagent {item.title[:_TITLE_LENGTH]} ends.")
-            case OtherUpdate() if self._full:
+            case OtherUpdate() if self._is_full:
                 yield AttachmentLine(None, acp.update_kind(item.update) or "an update of no kind", False)
                 yield CallText("", _format_json(item.update))
 
@@ -182,7 +182,7 @@ class _PassageBuilder:
                 yield from self._end_message()
                 yield AttachmentLine(message.speaker, self._describe_attachment(block), self._continues)
                 self._continues = True
-                if self._full and (text := acp.text(acp.member(block, "resource"), "text")) is not None:
+                if self._is_full and (text := acp.text(acp.member(block, "resource"), "text")) is not None:
                     yield CallText("", text)
 
     def _add_text(self, text: str) -> Iterator[Passage]:
@@ -208,16 +208,16 @@ class _PassageBuilder:
         title = acp.text(call.fields, "title") or self._titles.get(call.id) or acp.text(call.fields, "name") or call.id
         self._titles[call.id] = title[:_TITLE_LENGTH]
         yield CallHeading(title[:_TITLE_LENGTH], acp.text(call.fields, "status"), not call.is_new)
-        if self._full:
+        if self._is_full:
             yield from (AttachmentLine(None, f"at {path}", True) for path in tool_calls.list_paths(call))
             if (raw_input := call.fields.get("rawInput")) is not None:
                 yield CallText("input", _format_json(raw_input))
         content = call.fields.get("content")
         for item in content if isinstance(content, list) else []:
             yield from self._add_content(item)
-        if self._full and (raw_output := call.fields.get("rawOutput")) is not None:
+        if self._is_full and (raw_output := call.fields.get("rawOutput")) is not None:
             yield CallText("output", _format_json(raw_output))
-        if not self._full and (reason := tool_calls.find_reason(call)) is not None:
+        if not self._is_full and (reason := tool_calls.find_reason(call)) is not None:
             end_of_reason, is_cut = shorten_to_end(reason)
             yield CallText("", f"(only its end: --full shows all)\n{end_of_reason}" if is_cut else end_of_reason)
 
@@ -227,13 +227,13 @@ class _PassageBuilder:
             yield self._make_diff(item)
         elif isinstance(block, Mapping) and acp.text(block, "type") != "text":
             yield AttachmentLine(None, self._describe_attachment(block), True)
-        elif self._full:
+        elif self._is_full:
             yield CallText("", text if (text := acp.text(block, "text")) is not None else _format_json(item))
 
     def _make_diff(self, item: object) -> ShownDiff:
         old, new = acp.text(item, "oldText"), acp.text(item, "newText") or ""
         rows = diffs.diff_texts(old, new)
-        shown_rows = list(islice(rows, None if self._full else _DIFF_ROWS))
+        shown_rows = list(islice(rows, None if self._is_full else _DIFF_ROWS))
         return ShownDiff(acp.text(item, "path") or "", shown_rows, sum(1 for _ in rows))
 
     def _end_turn(self, turn_end: TurnEnd) -> Iterator[Passage]:

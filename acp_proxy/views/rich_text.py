@@ -53,13 +53,13 @@ _ROW_STYLES = {"@": "cyan", "+": "green", "-": "red"}
 
 
 class RichPrinter:
-    def __init__(self, width: int, *, colours: bool, cwd: str | None = None) -> None:
+    def __init__(self, width: int, *, has_colours: bool, cwd: str | None = None) -> None:
         """``cwd``: the session's directory; paths in it are shown relative to it."""
         self._console = Console(
             file=io.StringIO(),
             width=width,
             force_terminal=True,
-            no_color=not colours,
+            no_color=not has_colours,
             markup=False,
             emoji=False,
             highlight=False,

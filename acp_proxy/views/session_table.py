@@ -54,7 +54,7 @@ class ListLook:
     """
 
     width: int
-    colours: bool
+    has_colours: bool
     now: datetime
     home: str = ""
     forms: Mapping[int, str] = field(default_factory=dict)
@@ -114,14 +114,14 @@ class Table:
 
     def format_heading(self) -> str:
         text = self._format_line(_HEADINGS)
-        return f"\x1b[{_COLOURS['heading']}m{text}\x1b[0m" if self._look.colours else text
+        return f"\x1b[{_COLOURS['heading']}m{text}\x1b[0m" if self._look.has_colours else text
 
     def format_rows(
         self, rows: Sequence[ListedSession], ids: Mapping[str, str], usage: FiguresByRow | None = None
     ) -> Iterator[str]:
         for row in rows:
             values = _format_values(row, ids, self._look, usage)
-            yield self._format_line(values, _colour if self._look.colours else None)
+            yield self._format_line(values, _colour if self._look.has_colours else None)
 
     def _format_line(self, values: Mapping[str, str], paint: Callable[[str, str], str] | None = None) -> str:
         room = self._look.width

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import Main, SessionsGroup, app
-from acp_proxy.store.completion_query import QUERY
+from acp_proxy.store.completion_query import NEWEST_QUERY
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.editors.command import NAMES
 from tests.stored import EPOCH, WholeStore, store_session
@@ -80,7 +80,7 @@ def test_files_are_offered_with_sessions_if_the_argument_may_be_a_file(
 
 def test_ids_are_found_without_reading_and_sorting_the_whole_index(store: WholeStore) -> None:
     with closing(sqlite3.connect(Layout(store.root).index)) as index:
-        plan = index.execute(f"EXPLAIN QUERY PLAN {QUERY}", ("one", True, b"", 100, b"", b"\xff")).fetchall()
+        plan = index.execute(f"EXPLAIN QUERY PLAN {NEWEST_QUERY}", ("one", True, b"", 100, b"", b"\xff")).fetchall()
     assert [row[3] for row in plan if "transcripts" in row[3]] == [
         "SEARCH transcripts USING PRIMARY KEY (agent=? AND name=?)",
         "SEARCH transcripts USING COVERING INDEX listing (agent=? AND listed=?)",
@@ -216,7 +216,7 @@ def test_completion_imports_nothing_slow(store: WholeStore, line: str, word: str
 def test_all_commands_are_offered_in_every_shell(shell: str) -> None:
     """To offer them imports each one, by the program itself."""
     environment = {**os.environ, "_ACP_PROXY_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    for group, table in (("", Main.table), ("sessions ", SessionsGroup.table)):
+    for group, table in (("", Main.commands_by_name), ("sessions ", SessionsGroup.commands_by_name)):
         line = f"acp-proxy {group}"
         environment |= {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_WORD_TO_COMPLETE": "", "COMP_WORDS": line}
         environment["COMP_CWORD"] = str(len(line.split()))
@@ -226,7 +226,7 @@ def test_all_commands_are_offered_in_every_shell(shell: str) -> None:
         assert [name for name in table if name not in result.stdout] == []
 
 
-@pytest.mark.parametrize("command", Main.table)
+@pytest.mark.parametrize("command", Main.commands_by_name)
 def test_every_command_offers_its_options(command: str) -> None:
     assert "--help" in words(f"{command} --")
 

@@ -70,7 +70,7 @@ def run(*words: str) -> Result:
 
 
 def test_every_command_on_sessions_is_tested_here() -> None:
-    assert {words[1] for words in ON_EMPTY_STORE if words[0] == "sessions"} == set(SessionsGroup.table) - {
+    assert {words[1] for words in ON_EMPTY_STORE if words[0] == "sessions"} == set(SessionsGroup.commands_by_name) - {
         "import",
         "adopt",
         "blame",  # asks for a file first

@@ -218,7 +218,7 @@ def test_the_limit_is_reported_if_there_are_more_sessions(store: WholeStore) -> 
 
 def test_further_turns_of_a_session_are_named() -> None:
     excerpts = [Excerpt(turn, "", "word", [(0, 4)]) for turn in (1, 2, 3)]
-    look = results.SearchLook(80, is_formatted=False, colours=False, now=datetime.fromtimestamp(EPOCH, UTC))
+    look = results.SearchLook(80, is_formatted=False, has_colours=False, now=datetime.fromtimestamp(EPOCH, UTC))
     for turns, said in (
         ([1], "show\n\n"),
         ([1, 2, 3], "show\n  (and turns 2, 3)\n"),
@@ -232,7 +232,7 @@ def test_agents_with_one_name_are_told_apart() -> None:
     look = results.SearchLook(
         80,
         is_formatted=False,
-        colours=False,
+        has_colours=False,
         now=datetime.fromtimestamp(EPOCH, UTC),
         agents={a_row().agent_folder: "agent-0123"},
     )

@@ -110,7 +110,7 @@ def setup(*words: str, answer: str | None = None) -> Result:
 
 
 def entry(path: Path, *names: str) -> object:
-    found = jsonc.read(path.read_bytes().decode())
+    found = jsonc.decode(path.read_bytes().decode())
     for name in names:
         assert isinstance(found, dict)
         found = found[name]

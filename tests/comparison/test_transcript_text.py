@@ -227,12 +227,12 @@ def test_the_next_user_message_with_given_letters_is_found_from_any_place_on() -
 def test_states_and_plans_do_not_count() -> None:
     past = transcript({"sessionUpdate": "plan", "entries": []}, {"sessionUpdate": "usage_update"})
     assert past.is_empty
-    assert past.others == set()
+    assert past.other_digests == set()
 
 
 def test_an_update_of_another_kind_is_known_by_its_value() -> None:
     past = transcript("> a", {"sessionUpdate": "odd", "a": 1, "b": 2})
-    assert past.others == {digest({"b": 2, "sessionUpdate": "odd", "a": 1})}
+    assert past.other_digests == {digest({"b": 2, "sessionUpdate": "odd", "a": 1})}
 
 
 @given(st.text())

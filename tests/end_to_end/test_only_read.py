@@ -123,7 +123,9 @@ def read_files_and_modes(root: Path) -> dict[str, tuple[int, int, bytes]]:
 
 
 def test_every_command_on_sessions_is_tested_here() -> None:
-    assert {words[1] for words in [*READING, VERIFY, *CHANGING] if words[0] == "sessions"} == set(SessionsGroup.table)
+    assert {words[1] for words in [*READING, VERIFY, *CHANGING] if words[0] == "sessions"} == set(
+        SessionsGroup.commands_by_name
+    )
 
 
 @every_way

@@ -109,7 +109,7 @@ def place_of(editor: Name, home: Path, environment: Mapping[str, str]) -> Path:
 
 def command_in(text: str, names: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
     """What an editor starts, and the variables that it sets."""
-    found = jsonc.read(text.removeprefix("\ufeff"))
+    found = jsonc.decode(text.removeprefix("\ufeff"))
     for name in names:
         assert isinstance(found, dict)
         found = found[name]

@@ -241,8 +241,8 @@ def test_every_file_of_a_store_is_private_under_an_open_umask(proxied: Proxied) 
     command("compress", "--older-than", "0s", "--min-size", "0B")
     command("sessions", "delete", "last", "--yes")
     command("sessions", "list")
-    of_index = {"format", "index.sqlite3", "index.sqlite3-wal", "index.sqlite3-shm", "state.jsonl", "unindexed"}
-    assert seen >= of_index | {"search", "backups", ".zst"}
+    is_of_index = {"format", "index.sqlite3", "index.sqlite3-wal", "index.sqlite3-shm", "state.jsonl", "unindexed"}
+    assert seen >= is_of_index | {"search", "backups", ".zst"}
 
 
 # A full disk.

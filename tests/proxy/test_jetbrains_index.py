@@ -302,4 +302,4 @@ def test_sessions_that_only_acp_proxy_lists_are_renamed_and_archived_here() -> N
 def test_rows_are_amended_by_one_effect() -> None:
     talk = indexing()
     step = talk.agent.say(CHANGED)
-    assert step.asked == [AmendList(line(CHANGED), archived="include", of_index=True, list_member="params")]
+    assert step.asked == [AmendList(line(CHANGED), archived="include", is_of_index=True, list_member="params")]

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from acp_proxy.redaction.masking import Masking, Span
-from acp_proxy.redaction.secret_rules import RULES, RUNS, SecretRule
+from acp_proxy.redaction.secret_rules import LONG_RUN_PATTERN, RULES, SecretRule
 from tests.redaction.made_up_secrets import RULES as PLANTED
 from tests.redaction.made_up_secrets import plant
 
@@ -44,7 +44,7 @@ def test_a_secret_contains_a_literal_of_its_rule(name: str) -> None:
     text = example.text.lower() if BY_NAME[name].ignores_case else example.text
     assert any(literal in text for literal in BY_NAME[name].literals)
     if BY_NAME[name].is_one_run:
-        assert RUNS.fullmatch(example.secret.encode())
+        assert LONG_RUN_PATTERN.fullmatch(example.secret.encode())
         assert len(min(cut_secrets(name), key=len)) >= 16
     assert not [literal for literal in BY_NAME[name].literals if '"' in literal or "\\" in literal]
 

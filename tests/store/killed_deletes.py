@@ -43,7 +43,7 @@ def _restore(store: WholeStore) -> None:
 
 
 def _remove_soft_deleted(store: WholeStore) -> None:
-    store.delete_permanently(store.list_deleted()[0])
+    store.delete_soft_deleted(store.list_deleted()[0])
 
 
 def _store_newer(store: WholeStore) -> None:

@@ -240,7 +240,7 @@ def test_a_soft_deleted_session_can_be_deleted_permanently_by_itself(store: Whol
     store.lift_delete(AGENT, "s")
     transcript_lines.store_lines(store, AGENT, "s", fresh=False)
     [one] = store.list_deleted()
-    store.delete_permanently(one)
+    store.delete_soft_deleted(one)
     assert [row.title for row in store.list_all()] == ["hello"]
     assert find_files_with(store, "secret") == []
 
@@ -262,7 +262,7 @@ def test_a_delete_is_forced_to_the_disk_before_it_returns(
 
     monkeypatch.setattr(os, "fsync", fsync)
     if is_soft_deleted:
-        store.delete_permanently(deleted[0])
+        store.delete_soft_deleted(deleted[0])
     else:
         store.delete_listed(row, soft=False)
     found = journal.stat()
@@ -306,7 +306,7 @@ def test_backups_are_deleted_and_restored_with_their_transcript(store: WholeStor
     transcript_lines.store_lines(store, AGENT, "s", fresh=False)
     store.delete(AGENT, "s", soft=True)
     _, first = store.list_deleted()
-    store.delete_permanently(first)
+    store.delete_soft_deleted(first)
     assert find_files_with(store, "as it was") == []
     store.lift_delete(AGENT, "s")
     transcript_lines.store_lines(store, AGENT, "s", fresh=False)
@@ -390,7 +390,7 @@ def test_a_crash_at_any_moment_leaves_the_session_before_or_after(tmp_path: Path
             assert find_files_with(store, "secret") == []
             outcomes.append("gone")
         for one in store.list_deleted():
-            store.delete_permanently(one)
+            store.delete_soft_deleted(one)
         for row in store.list_all():
             store.delete_listed(row, soft=False)
         assert store.list_all() == []
@@ -582,7 +582,7 @@ def test_an_interrupted_permanent_delete_is_finished_on_a_full_disk_whatever_els
             store.delete(AGENT, "s", soft=False)
     with monkeypatch.context() as full:
         full.setattr(Journal, "append_title", find_no_room)
-        delete.delete_permanently(layout, AGENT, "removed", deleted.name, only_on_this_machine=False)
+        delete.delete_soft_deleted(layout, AGENT, "removed", deleted.name, only_on_this_machine=False)
         assert layout.has_transcript(AGENT, file_name("s"))
         full.setattr(Journal, "append", find_no_room)
         assert WholeStore(store.root).list_all() == []

@@ -426,7 +426,7 @@ def test_a_half_deleted_parent_is_not_copied(parent: WholeStore) -> None:
     leave_unfinished_fork(parent)
     layout = Layout(parent.root)
     layout.get_journal(AGENT).append(DELETED, "p", transcript_lines.time(5))
-    old_forks.finish_old_fork(layout, AGENT, file_name("f"))
+    old_forks.complete_old_fork(layout, AGENT, file_name("f"))
     assert read_prompts(parent, "f") == ["two"]
 
 
@@ -443,7 +443,7 @@ def test_a_list_does_not_wait_until_a_fork_can_be_finished(parent: WholeStore) -
     with lock_folder(path.parent):
         assert sorted(list_ids(parent)) == ["p"]
         with pytest.raises(BlockingIOError):
-            old_forks.finish_old_fork(Layout(parent.root), AGENT, path.stem, wait=False)
+            old_forks.complete_old_fork(Layout(parent.root), AGENT, path.stem, wait=False)
     assert sorted(list_ids(parent)) == ["f", "p"]
 
 
@@ -464,7 +464,7 @@ def test_a_finished_fork_ignores_leftovers_of_a_crash(parent: WholeStore) -> Non
     list_ids(parent)
     os.link(path, fork_path(path))
     parent.delete(AGENT, "p", soft=False)
-    old_forks.finish_old_fork(parent.layout, AGENT, path.stem)
+    old_forks.complete_old_fork(parent.layout, AGENT, path.stem)
     assert read_prompts(parent, "f") == ["one", "two"]
     assert not fork_path(path).exists()
 
@@ -501,7 +501,7 @@ def test_a_head_that_is_being_written_is_kept(parent: WholeStore) -> None:
     with fork_path(path).open("rb") as making:
         assert lock(making.fileno())
         with pytest.raises(BlockingIOError):
-            old_forks.finish_old_fork(parent.layout, AGENT, path.stem)
+            old_forks.complete_old_fork(parent.layout, AGENT, path.stem)
     assert fork_path(path).exists()
 
 
@@ -526,5 +526,5 @@ def test_a_read_only_store_finishes_no_fork(parent: WholeStore) -> None:
     path = leave_unfinished_fork(parent)
     layout = Layout(parent.root)
     layout.is_read_only = True
-    old_forks.finish_old_fork(layout, AGENT, path.stem)
+    old_forks.complete_old_fork(layout, AGENT, path.stem)
     assert fork_path(path).exists()

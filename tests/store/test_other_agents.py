@@ -47,7 +47,7 @@ def test_only_the_directory_asked_for_counts(store: WholeStore) -> None:
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
     [found] = pages(store, mine, [theirs], "/a")
     assert set(found) == {"minea", proxy_ids.make_id(theirs, "theirsa")}
-    assert [row.session_id for row in store.list_joining(mine, "/b", "run", other_folders=[theirs])] == [
+    assert [row.session_id for row in store.list_rows_to_join(mine, "/b", "run", other_folders=[theirs])] == [
         proxy_ids.make_id(theirs, "theirsb")
     ]
 
@@ -56,7 +56,7 @@ def test_the_users_own_title_of_a_row_wins(store: WholeStore) -> None:
     store_session(store, "s", ("go", []), agent="theirs")
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
     store.set_title(mine, proxy_ids.make_id(theirs, "s"), "Mine")
-    [row] = store.list_joining(mine, None, "run", other_folders=[theirs])
+    [row] = store.list_rows_to_join(mine, None, "run", other_folders=[theirs])
     assert row.title == "Mine"
     assert store.has_transcript(mine, row.session_id)
     assert not store.has_transcript(mine, proxy_ids.make_id(theirs, "unknown"))
@@ -66,7 +66,7 @@ def test_a_row_that_is_archived_here_is_in_no_list(store: WholeStore) -> None:
     store_session(store, "s", ("go", []), agent="theirs")
     mine, theirs = folder(store, "mine"), folder(store, "theirs")
     store.set_archived(mine, proxy_ids.make_id(theirs, "s"), True)
-    assert store.list_joining(mine, None, "run", other_folders=[theirs]) == []
+    assert store.list_rows_to_join(mine, None, "run", other_folders=[theirs]) == []
     assert [row.session_id for row in store.list_page(theirs, None, None, "run").rows] == ["s"]
 
 

@@ -108,7 +108,7 @@ def test_directories_below_count_if_wanted(store: WholeStore, cwd: str, found: l
     windows = ["C:\\Users\\me", "c:/users/ME/deep/er", "C:\\Users\\me2"]
     for at, path in enumerate([*unix, *windows]):
         store_lines(store, "claude", path, at=-at, cwd=path if path in windows else f"/{path}")
-    assert [row.session_id for row in store.list_newest(cwd=cwd, below=True)] == found
+    assert [row.session_id for row in store.list_newest(cwd=cwd, includes_below=True)] == found
 
 
 def test_a_directory_below_a_link_is_found_through_the_link_and_its_target(store: WholeStore, tmp_path: Path) -> None:
@@ -116,9 +116,9 @@ def test_a_directory_below_a_link_is_found_through_the_link_and_its_target(store
     (tmp_path / "link").symlink_to(tmp_path / "real")
     store_lines(store, "claude", "s", cwd=str(tmp_path / "link" / "inside"))
     for cwd in (tmp_path / "link", tmp_path / "real"):
-        assert [row.session_id for row in store.list_newest(cwd=str(cwd), below=True)] == ["s"]
+        assert [row.session_id for row in store.list_newest(cwd=str(cwd), includes_below=True)] == ["s"]
     (tmp_path / "link").unlink()
-    assert [row.session_id for row in store.list_newest(cwd=str(tmp_path / "link"), below=True)] == ["s"]
+    assert [row.session_id for row in store.list_newest(cwd=str(tmp_path / "link"), includes_below=True)] == ["s"]
 
 
 @pytest.mark.usefixtures("settled")

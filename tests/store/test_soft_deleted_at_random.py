@@ -140,7 +140,7 @@ class SoftDeletes(RuleBasedStateMachine):
         self.restore_until[words] = at + days * DAY if days is not None else None
 
     @rule(pick=_PICK, kill=_KILL)
-    def delete_permanently(self, pick: int, kill: int | None) -> None:
+    def delete_soft_deleted(self, pick: int, kill: int | None) -> None:
         row, store = self._choose(pick), self._store(30)
         words = row.title or ""
         beside = {words for words, each in self._restorable().items() if name_before_delete(each.name) == row.name}

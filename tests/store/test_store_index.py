@@ -101,7 +101,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
 def test_all_agents_of_a_list_share_its_time(store: WholeStore, reads: list[tuple[str, str]]) -> None:
     agents = ["mine", "theirs"]
-    store.index.catch_up_and_query(lambda index: None, *agents)
+    store.index.catch_up(*agents)
     for agent in agents:
         for number in range(4):
             transcript_lines.store_lines(store, agent, f"s{number}")

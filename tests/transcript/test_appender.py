@@ -54,7 +54,7 @@ def test_an_appended_line_can_be_read_at_once(path: Path) -> None:
     transcript = Transcript(path, transcript_lines.header())
     transcript.append(transcript_lines.agent_chunk("one"))
     assert path.read_bytes() == HEADER + transcript_lines.agent_chunk("one")
-    transcript.sync()
+    transcript.fsync()
     transcript.close()
 
 

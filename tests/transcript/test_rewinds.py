@@ -88,7 +88,7 @@ def test_a_whole_turn_ends_with_its_answer() -> None:
     messages = lay_out(
         prompt(), agent_chunk("m"), CALL, agent_chunk("n"), answer(), prompt(2), agent_chunk("o"), answer(2)
     )
-    assert messages.find_offset(Point("m", whole_turn=True)) == 50
+    assert messages.find_offset(Point("m", is_whole_turn=True)) == 50
 
 
 def test_an_id_that_comes_again_in_a_later_turn_is_another_message() -> None:
@@ -297,5 +297,5 @@ def test_a_forks_point(params: object, point: Point | None) -> None:
 
 
 def test_codex_forks_behind_the_turn() -> None:
-    assert read_fork_point(Point("m"), "@agentclientprotocol/codex-acp") == Point("m", whole_turn=True)
+    assert read_fork_point(Point("m"), "@agentclientprotocol/codex-acp") == Point("m", is_whole_turn=True)
     assert read_fork_point(Point("m"), None) == read_fork_point(Point("m"), "codex") == Point("m")

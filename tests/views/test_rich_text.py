@@ -162,7 +162,7 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_paths_in_the_directory_are_relative_and_stand_once() -> None:
-    look = RichPrinter(80, colours=False, cwd="/home/me/project")
+    look = RichPrinter(80, has_colours=False, cwd="/home/me/project")
     rows = [DiffRow("+", "new")]
     passages: list[Passage] = [
         CallHeading("Edit /home/me/project/src/a.py", "completed", False),
@@ -174,8 +174,8 @@ def test_paths_in_the_directory_are_relative_and_stand_once() -> None:
     assert shown.split() == ["✓", "Edit", "src/a.py", "+new", "src/b.py", "+new", "/home/me/projects/c.py", "+new"]
 
 
-def render(parts: list[Part], width: int = 80, *, colours: bool = True, full: bool = False) -> str:
-    look = RichPrinter(width, colours=colours)
+def render(parts: list[Part], width: int = 80, *, has_colours: bool = True, full: bool = False) -> str:
+    look = RichPrinter(width, has_colours=has_colours)
     return "".join(text for passage in make_passages(parts, full=full) for text in look.print(passage))
 
 
@@ -189,7 +189,7 @@ def agent_message(text: str) -> list[Part]:
 
 def test_a_conversation_is_rendered_in_the_width_of_the_terminal() -> None:
     assert render(make_all_parts(), 80) == "\n" + WIDE
-    assert render(make_all_parts(), 40, colours=False) == "\n" + NARROW
+    assert render(make_all_parts(), 40, has_colours=False) == "\n" + NARROW
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
@@ -277,7 +277,7 @@ def test_a_long_message_is_rendered_in_pieces_with_its_code_whole() -> None:
     code = "```python\n" + "x = 1\n\n" * 4000 + "```"
     text = "\n\n".join([*(f"Paragraph *{number}* " + "word " * 50 for number in range(200)), code, "The end."])
     [passage] = make_passages(agent_message(text))
-    pieces = list(RichPrinter(80, colours=True).print(passage))
+    pieces = list(RichPrinter(80, has_colours=True).print(passage))
     assert len(pieces) > 5
     seen = STYLE.sub("", "".join(pieces))
     assert all(f"Paragraph {number} word" in seen for number in range(200))

@@ -48,8 +48,8 @@ ROWS = [ROW, OTHER, WIDE, NO_TITLE]
 IDS = {"0198c5de-1111-7000": "0198c5de", "ses_4f3a2b1c": "ses_4f3a2", "漢字-1": "漢字-1", "abc": "abc"}
 
 
-def draw_table(width: int, *some: ListedSession, colours: bool = False) -> list[str]:
-    look = ListLook(width, colours, NOW, "/home/me")
+def draw_table(width: int, *some: ListedSession, has_colours: bool = False) -> list[str]:
+    look = ListLook(width, has_colours, NOW, "/home/me")
     table = session_table.make_table(some or ROWS, IDS, look)
     return [table.format_heading(), *table.format_rows(some or ROWS, IDS)]
 
@@ -179,7 +179,7 @@ def test_longer_ids_in_later_rows_are_not_cut() -> None:
 
 
 def test_colours_do_not_change_the_text() -> None:
-    plain, coloured = draw_table(80), draw_table(80, colours=True)
+    plain, coloured = draw_table(80), draw_table(80, has_colours=True)
     assert plain != coloured
     assert [re.sub(r"\x1b\[[0-9]*m", "", one).rstrip() for one in coloured] == plain
 

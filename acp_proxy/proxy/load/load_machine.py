@@ -59,7 +59,7 @@ class LoadMachine:
     def __init__(self, log: SessionLog, handovers: Handovers, agent_sessions: AgentSessions) -> None:
         self.sends_titles = True
         """Whether the client gets the title made from the prompts. It does not if the agent's list shows another."""
-        self.kinds: frozenset[str] = frozenset()
+        self.client_update_kinds: frozenset[str] = frozenset()
         """The optional kinds of updates that the client understands."""
         self.accepted_content: frozenset[str] = frozenset()
         """The types of content blocks that the agent takes in a prompt, beside those that every agent takes."""
@@ -242,10 +242,10 @@ class LoadMachine:
         # The beginnings that earlier answers left to younger loads came before what the oldest one has got since.
         lines = [line for other in reversed(loads) for line in other.uncompared.items]
         replays = separate_replays(lines, len(loads), may_lag=not load.imports)
-        others = [other for other in loads if other is not load]
-        for other, replay in zip([load, *others], replays, strict=False):
+        other_loads = [other for other in loads if other is not load]
+        for other, replay in zip([load, *other_loads], replays, strict=False):
             other.uncompared.replace(replay)
-        for other, replay in zip(others, replays[1:], strict=False):
+        for other, replay in zip(other_loads, replays[1:], strict=False):
             other.overtaken_count = len(replay)
         return bool(replays)
 
@@ -308,10 +308,10 @@ class LoadMachine:
 
     def _start_next(self, session_id: str) -> list[Effect]:
         """Start the next replay of a session, unless one is running."""
-        others = self.open_loads.find_by_session(session_id)
-        if any(other.state in REPLAYING_STATES for other in others):
+        session_loads = self.open_loads.find_by_session(session_id)
+        if any(other.state in REPLAYING_STATES for other in session_loads):
             return []
-        queued = next((other for other in others if other.state is LoadState.QUEUED), None)
+        queued = next((other for other in session_loads if other.state is LoadState.QUEUED), None)
         return self._move(queued, LoadEvent.NEXT) if queued is not None else []
 
     def _start_replay(self, load: Load) -> list[Effect]:
@@ -337,7 +337,7 @@ class LoadMachine:
                 only_lacking=load.catches_up,
                 before_prompt=refused_prompt.id if refused_prompt is not None else None,
                 sends_title=self.sends_titles,
-                kinds=self.kinds,
+                kinds=self.client_update_kinds,
                 protocol=self.dialect.version,
                 accepted_content=self.accepted_content if gives_record else frozenset(),
             )
@@ -428,10 +428,10 @@ class LoadMachine:
     def _apply_earlier_events(self, load: Load) -> list[Effect]:
         """Act on what happened before the client got its answer: a prompt, another request, the agent's end."""
         is_in_turn = self._log.sessions.is_in_turn(load.session_id)
-        others = [
+        other_loads = [
             other for other in self.open_loads.find_by_session(load.session_id) if other.state not in ABANDONED_STATES
         ]
-        is_last_word = self._has_agent_ended or bool(others)
+        is_last_word = self._has_agent_ended or bool(other_loads)
         is_open = load.state is LoadState.ANSWERED and self.open_loads.find_in_question(load.session_id) is load
         if not is_open or not (is_in_turn or is_last_word):
             return []

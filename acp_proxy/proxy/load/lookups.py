@@ -173,8 +173,8 @@ class Lookups:
         self, line: bytes, request: Request, session_id: str, session: SessionFound, plan: LoadPlan
     ) -> list[Effect]:
         """Ask the agent for what the plan says, or show the transcript."""
-        others = self._machine.open_loads.find_by_session(session_id)
-        earlier_id = next((other.earlier_id for other in others if other.earlier_id is not None), None)
+        session_loads = self._machine.open_loads.find_by_session(session_id)
+        earlier_id = next((other.earlier_id for other in session_loads if other.earlier_id is not None), None)
         if earlier_id is None and self._log.sessions.is_known(session_id):
             earlier_id = self._aliases.get_agent_id(session_id) or session_id
         # An agent that is not asked goes on with its turn in the session that it has open.

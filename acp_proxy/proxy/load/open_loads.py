@@ -103,8 +103,8 @@ class OpenLoads:
 
     def may_replay_again(self, load: Load) -> bool:
         """Whether the agent may replay the session again, for another open load."""
-        others = (other for other in self.find_by_session(load.session_id) if other is not load)
-        return any(other.state not in ABANDONED_STATES | CANCELLED_STATES for other in others)
+        other_loads = (other for other in self.find_by_session(load.session_id) if other is not load)
+        return any(other.state not in ABANDONED_STATES | CANCELLED_STATES for other in other_loads)
 
     @property
     def are_many(self) -> bool:

@@ -70,8 +70,8 @@ class WaitingLines:
         load = self._open_loads.get(id)
         if load is None or not load.expects_replay:
             return False
-        others = self._open_loads.find_by_session(load.session_id)
-        return any(update is not None for other in others for _, update in other.behind_response.items)
+        session_loads = self._open_loads.find_by_session(load.session_id)
+        return any(update is not None for other in session_loads for _, update in other.behind_response.items)
 
     def find_held_request(self, params: object) -> str | None:
         """The session whose waiting lines contain the request that the agent cancels with these parameters, or None."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from acp_proxy.errors import NewerFormat, NotImported, Unreadable
+from acp_proxy.store.agent_folder import choose_folder_for_import
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.layout import Layout, remove_file
 from acp_proxy.tools.export import import_file
@@ -59,7 +60,7 @@ def write_adopted(store: CommandStore, transcript: bytes) -> ImportedFile:
     ends so too. Raises NotImported, NewerFormat, OSError."""
     imported = _write_in_place(store.layout, transcript, store.layout.make_folder)
     with suppress(Unreadable):  # then its mark stays
-        store.index_transcript(imported.agent_folder, file_names.file_name(imported.session_id), can_wait=True)
+        store.index_transcript(imported.agent_folder, file_names.file_name(imported.session_id), is_deferrable=True)
     return imported
 
 
@@ -72,16 +73,16 @@ def _write_in_place(layout: Layout, data: bytes, make_folder: Callable[[Path], N
         private_files.write_at(file.fileno(), data, 0)
         source = Source(file)
         header, prompts = import_file.examine(source)
-        agent_folder, name = import_file.choose_folder(header), file_names.file_name(header.session_id)
+        agent_folder, name = choose_folder_for_import(header), file_names.file_name(header.session_id)
         target = layout.transcript_path(agent_folder, name)
         make_folder(target.parent)
-        its_journal = layout.get_journal(agent_folder)
+        agent_journal = layout.get_journal(agent_folder)
         with (
             private_files.lock_folder(target.parent, wait=True),
             import_file.store_on_disk(target, source) as unfinished,
-            its_journal.lock(),
+            agent_journal.lock(),
         ):
-            if header.session_id in its_journal.read_deleted():
+            if header.session_id in agent_journal.read_deleted():
                 raise NotImported("it was deleted here")
             is_new = not layout.has_transcript(agent_folder, name)
             layout.mark(agent_folder, name)

@@ -89,10 +89,12 @@ def adopt(
 
     Example: acp-proxy adopt --since 30d -- npx -y @agentclientprotocol/claude-agent-acp
     """
-    from acp_proxy.cli.common import find_root
+    from acp_proxy.cli.common import find_root, make_new_files_private
     from acp_proxy.tools.adopt.plan import AdoptionFilter
+    from acp_proxy.transcript.private_files import read_umask
 
-    os.umask(umask := os.umask(0))
+    umask = read_umask()
+    make_new_files_private()
     with report_errors():
         directory = choose_directory(cwd, here=False)
         session_filter = AdoptionFilter(_make_directory_test(directory), values.parse_since(since), limit, directory)
@@ -108,8 +110,8 @@ def adopt(
         if not (dry_run or yes):
             typer.echo(fit_to_stream(_describe_plan(asked), sys.stderr), err=True)
             ask_to_confirm("Continue?")
-        opened = CommandStore(find_root(store), create=False) if dry_run else open_store(store, create=True)
-        adoption_run = _AdoptionRun(opened, session_filter, umask, min(timeout, _DAY), redact, dry_run=dry_run)
+        opened_store = CommandStore(find_root(store), create=False) if dry_run else open_store(store, create=True)
+        adoption_run = _AdoptionRun(opened_store, session_filter, umask, min(timeout, _DAY), redact, dry_run=dry_run)
         try:
             for candidate in asked:
                 adoption_run.adopt_from(candidate)

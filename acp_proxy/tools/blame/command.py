@@ -96,8 +96,8 @@ def blame(
     with report_errors():
         path, line = _parse_target(file)
         text = _read_text(path)
-        opened = open_store(store)
-        file_edits = _read_sessions(opened, path, agent)
+        opened_store = open_store(store)
+        file_edits = _read_sessions(opened_store, path, agent)
         lines = _find_lines(path, text, file_edits)
         if line is not None:
             if not 1 <= line <= len(lines):
@@ -113,13 +113,13 @@ def blame(
             target = find_screen()
             with open_pager(target) as write:
                 for row in _format_lines(
-                    opened, path, lines, file_edits, commits, target if target.is_terminal else None
+                    opened_store, path, lines, file_edits, commits, target if target.is_terminal else None
                 ):
                     write(f"{row}\n")
         for session, call in file_edits.unclear:
             outcome = "edited it without a diff" if call.cause == "no-diff" else "did not finish an edit of it"
             print_on_stderr(f"Not known: {sanitize.make_line(session.selector)} turn {call.turn} {outcome}.")
-        for text in _format_commands(opened, file_edits.commands):
+        for text in _format_commands(opened_store, file_edits.commands):
             print_on_stderr(text)
         if file_edits.unreadable:
             print_on_stderr(f"{file_edits.unreadable} sessions could not be read. Run: acp-proxy verify")

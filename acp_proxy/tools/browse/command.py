@@ -98,9 +98,9 @@ def browse(
         if not (is_attended() and find_screen().can_page):
             raise UsageError("browse needs a terminal. For other programs: acp-proxy list")
         session_filter = make_filter(agent, cwd, here, since, until, branch)
-        opened = open_store(store)
-        first_rows = tuple(islice(session_filter.list_newest(opened, archived), _FIRST_ROWS))
+        opened_store = open_store(store)
+        first_rows = tuple(islice(session_filter.list_newest(opened_store, archived), _FIRST_ROWS))
         if not first_rows and not archived:
-            print_on_stderr(explain_empty_list(opened, narrowed=session_filter.is_narrow, agent=agent))
+            print_on_stderr(explain_empty_list(opened_store, is_narrow=session_filter.is_narrow, agent=agent))
             return
-        _browse_until_quit(opened, session_filter, first_rows, archived=archived, typed=" ".join(words or ()))
+        _browse_until_quit(opened_store, session_filter, first_rows, archived=archived, typed=" ".join(words or ()))

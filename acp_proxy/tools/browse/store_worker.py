@@ -137,7 +137,7 @@ class BrowseStore:
             limit=None,
             excerpts_per_session=1,
             until=session_filter.until or None,
-            below=session_filter.below,
+            includes_below=session_filter.includes_below,
             branch=session_filter.branch,
         )
         search_store(self._store, request, report_hit=add_hit)
@@ -150,7 +150,7 @@ class BrowseStore:
         from acp_proxy.views.rich_text import RichPrinter
 
         lines: list[str] = []
-        printer = RichPrinter(width, colours=find_screen().colours, cwd=row.cwd)
+        printer = RichPrinter(width, has_colours=find_screen().has_colours, cwd=row.cwd)
         with closing(self._store.open_listed(row)) as reading:
             parts = dropwhile(
                 lambda part: not (isinstance(part, TurnBegin) and part.number >= turn),

@@ -76,10 +76,10 @@ def diff(
         raise typer.BadParameter("--output is for the patch. Leave out --stat, --name-only, --check or --json.")
     with report_errors():
         turns = values.parse_turns(turn)
-        opened = open_store(store)
-        row = choose_session(opened, session, agent)
-        with contextlib.closing(opened.open_listed(row)) as reading:
-            session_changes = read_changes(reading, row.cwd, partial(opened.open_child, row), turns, files or ())
+        opened_store = open_store(store)
+        row = choose_session(opened_store, session, agent)
+        with contextlib.closing(opened_store.open_listed(row)) as reading:
+            session_changes = read_changes(reading, row.cwd, partial(opened_store.open_child, row), turns, files or ())
         changes = [
             reverse(change) if is_reverse and change.trouble is None else change for change in session_changes.changes
         ]
@@ -155,7 +155,7 @@ def _print(changes: Sequence[FileChange], target: Screen, *, stat: bool) -> None
     if stat:
         for line in describe.format_stat(patched, target.width if target.is_terminal else 80):
             typer.echo(line.translate(target.forms))
-    elif not target.is_terminal and not target.colours:
+    elif not target.is_terminal and not target.has_colours:
         output_files.write_to_stdout(make_diff(change).encode() for change in patched)
     elif patched:
         with open_pager(target) as write:
@@ -172,4 +172,4 @@ def _write(changes: Sequence[FileChange], path: Path, *, force: bool) -> None:
 
 def _format_diffs(changes: Sequence[FileChange], target: Screen) -> Iterator[str]:
     for change in changes:
-        yield from describe.format_diff(make_diff(change), colours=target.colours)
+        yield from describe.format_diff(make_diff(change), has_colours=target.has_colours)

@@ -28,13 +28,13 @@ _PATH_CHARACTERS = 200
 """Characters of a path on stderr: a hostile agent may name one that fills the screen."""
 
 
-def format_diff(diff: FileDiff, *, colours: bool) -> Iterator[str]:
+def format_diff(diff: FileDiff, *, has_colours: bool) -> Iterator[str]:
     """The rows for a terminal, as ``git diff`` shows them."""
     for line in diff.head:
-        yield f"{_BOLD}{sanitize.make_line(line)}{_RESET}\n" if colours else f"{sanitize.make_line(line)}\n"
+        yield f"{_BOLD}{sanitize.make_line(line)}{_RESET}\n" if has_colours else f"{sanitize.make_line(line)}\n"
     for row in diff.rows:
         text = sanitize.make_line(row.text if row.kind in "@\\" else row.kind + row.text)
-        colour = _COLOURS.get(row.kind) if colours else None
+        colour = _COLOURS.get(row.kind) if has_colours else None
         yield f"{colour}{text}{_RESET}\n" if colour else f"{text}\n"
 
 
@@ -81,15 +81,15 @@ def format_left_out(
         rest = f", and {left_out} more (all: --json)" if left_out else ""
         subject = "a command" if len(commands) == 1 else f"{len(commands)} commands"
         yield f"{beginning}: what {subject} may have changed, which is not recorded: {', '.join(titles)}{rest}."
-    others = [call for call in unclear if call not in commands]
-    for call in others[:_MOST_NAMED]:
+    other_calls = [call for call in unclear if call not in commands]
+    for call in other_calls[:_MOST_NAMED]:
         paths = ", ".join(map(_shorten, call.paths[:_MOST_NAMED]))
         if len(call.paths) > _MOST_NAMED:
             paths += f" and {len(call.paths) - _MOST_NAMED} more files"
         title = _shorten_title(call)
         yield f"{beginning}: turn {call.turn}, {title!r}: {paths}{' ' if paths else ''}{_CAUSES[call.cause]}."
-    if len(others) > _MOST_NAMED:
-        yield f"{beginning}: {len(others) - _MOST_NAMED} more calls. All of them: --json"
+    if len(other_calls) > _MOST_NAMED:
+        yield f"{beginning}: {len(other_calls) - _MOST_NAMED} more calls. All of them: --json"
 
 
 def _shorten_title(call: Unclear) -> str:

@@ -194,15 +194,15 @@ def _trace_forward(steps: list[TracedEdit]) -> None:
         edit, before = step.edit, known_texts.get(step.path)
         match edit.form:
             case "whole":
-                stated = FileText(edit.old)
-                step.before, step.after = stated, FileText(edit.new)
+                stated_text = FileText(edit.old)
+                step.before, step.after = stated_text, FileText(edit.new)
                 # An empty old text is also what agents send for a new file.
-                is_same = before is None or before == stated or (not edit.old and not before.text)
+                is_same = before is None or before == stated_text or (not edit.old and not before.text)
                 if is_same and before is not None:
                     step.before = before
                 elif not is_same and before is not None:
-                    if (merged := _replace_part(before, edit.old, edit.new)) is not None:
-                        step.before, step.after = before, merged
+                    if (merged_text := _replace_part(before, edit.old, edit.new)) is not None:
+                        step.before, step.after = before, merged_text
                     else:
                         step.is_after_another = True
                 elif not edit.old:

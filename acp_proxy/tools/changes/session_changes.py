@@ -70,8 +70,8 @@ def read_changes(
     changes = sum_changes(
         edits, cwd, find_current_text, lambda edit: is_wanted(edit.turn, [edit.path, edit.source or edit.path])
     )
-    unclear = [call for call in session_edits.unclear if is_wanted(call.turn, call.paths or ("",))]
-    return SessionChanges(cwd, changes, unclear, count)
+    unclear_calls = [call for call in session_edits.unclear if is_wanted(call.turn, call.paths or ("",))]
+    return SessionChanges(cwd, changes, unclear_calls, count)
 
 
 def complete_edits(

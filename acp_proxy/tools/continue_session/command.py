@@ -20,6 +20,7 @@ from acp_proxy.cli.pager import find_screen
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.store.command_store import CommandStore, ListedSession, file_name, name_agent
 from acp_proxy.transcript.file_names import make_copy_id
+from acp_proxy.transcript.private_files import read_umask
 from acp_proxy.views import sanitize, session_lines
 
 _FIRST_ANSWER_SECONDS = 60.0
@@ -54,25 +55,25 @@ def continue_session(
 
     Example: acp-proxy continue last --with opencode
     """
-    os.umask(umask := os.umask(0))
+    umask = read_umask()
     with report_errors():
-        opened = open_store(store, for_writing=True)
+        opened_store = open_store(store, for_writing=True)
         if bool(other_name) == bool(command):
             usage = "continue takes either --with NAME or -- AGENT [ARGS…]."
-            raise UsageError(f"{usage} {_list_agents(opened)}")
-        row = choose_session(opened, session, agent)
+            raise UsageError(f"{usage} {_list_agents(opened_store)}")
+        row = choose_session(opened_store, session, agent)
         if command:
-            folder, agent_info = _ask_agent(opened, command, umask, registry)
+            folder, agent_info = _ask_agent(opened_store, command, umask, registry)
         else:
-            folder, agent_info = _find_agent(opened, other_name, row.agent_folder, umask, registry)
+            folder, agent_info = _find_agent(opened_store, other_name, row.agent_folder, umask, registry)
         name = name_agent(folder)
         if folder == row.agent_folder:
             raise AcpProxyError(f"the session is one of {name} already. Open it in your editor.")
         if row.cwd is None:
             raise AcpProxyError("the session's directory is not known, so no editor could open a copy of it.")
-        earlier = [copy for copy in opened.find_copies_of(row, folder) if not copy.is_archived]
+        earlier = [copy for copy in opened_store.find_copies_of(row, folder) if not copy.is_archived]
         unused = next((copy for copy in earlier if _is_as_copied(copy, row)), None)
-        id = unused.session_id if unused is not None else opened.copy_for_agent(row, folder, agent_info)
+        id = unused.session_id if unused is not None else opened_store.copy_for_agent(row, folder, agent_info)
     displayed_id = (make_copy_id(folder, file_name(id), id) if find_screen().is_terminal else None) or id  # as by list
     typer.echo(sanitize.make_line(displayed_id))
     if unused is not None:
@@ -122,8 +123,8 @@ def _find_agent(
 def _list_agents(store: CommandStore) -> str:
     """Which other agents a user can mean."""
     names = ", ".join(sorted(session_lines.name_agents(store.list_agents()).values()))
-    known = f"Agents with sessions here: {names}." if names else "No agent has a recorded session yet."
-    return f"{known} For another: acp-proxy continue SESSION -- AGENT [ARGS…]"
+    known_agents_text = f"Agents with sessions here: {names}." if names else "No agent has a recorded session yet."
+    return f"{known_agents_text} For another: acp-proxy continue SESSION -- AGENT [ARGS…]"
 
 
 def _ask_agent(store: CommandStore, command: list[str], umask: int, registry: str) -> tuple[str, dict[str, object]]:

@@ -61,33 +61,34 @@ class DemoAgent:
                 self._read_memory(session_id)
                 return {}
             case "session/prompt", {"sessionId": str(session_id), "prompt": list(blocks)}:
-                return self._prompt(session_id, "\n".join(block["text"] for block in blocks if block["type"] == "text"))
+                text = "\n".join(block["text"] for block in blocks if block["type"] == "text")
+                return self._run_turn(session_id, text)
             case (("session/new" | "session/resume" | "session/prompt"), _):
                 raise Refused(INVALID_PARAMS, "Invalid params")
             case _:
                 raise Refused(UNKNOWN_METHOD, f"Method not found: {method}")
 
-    def _prompt(self, session_id: str, text: str) -> Any:
+    def _run_turn(self, session_id: str, text: str) -> Any:
         session_memory = self._read_memory(session_id)
         earlier: list[str] = list(session_memory["prompts"])
         session_memory["prompts"].append(text)
         self._write_memory(session_id, session_memory)
-        names = {
+        placeholders = {
             "prompt": text,
             "cwd": session_memory["cwd"],
             "n": str(len(session_memory["prompts"])),
             "memory": describe_memory(earlier),
         }
-        return {"stopReason": "end_turn", **self._play(session_id, TURNS.get(text, BUILT_IN_TURN), names)}
+        return {"stopReason": "end_turn", **self._play(session_id, TURNS.get(text, BUILT_IN_TURN), placeholders)}
 
-    def _play(self, session_id: str, steps: list[dict[str, Any]], names: dict[str, Any]) -> dict[str, Any]:
+    def _play(self, session_id: str, steps: list[dict[str, Any]], placeholders: dict[str, Any]) -> dict[str, Any]:
         """Send the updates of a turn. Returns what its answer has beside the reason to stop."""
         result: dict[str, Any] = {}
-        for step in fill(steps, names):
+        for step in fill(steps, placeholders):
             if "result" in step:
                 result |= step["result"]
                 continue
-            update = step.get("update") or make_chunk("agent_message_chunk", names["memory"], step["messageId"])
+            update = step.get("update") or make_chunk("agent_message_chunk", placeholders["memory"], step["messageId"])
             if self._makes_edits and update.get("status") == "completed":
                 for part in update["content"]:
                     make_edit(part)

@@ -60,7 +60,7 @@ class Client:
         self._next_id = 0
         self._answers: dict[int, dict[str, Any]] = {}
         self._stderr: deque[bytes] = deque(maxlen=STDERR_LINES)
-        self._ended = False
+        self._has_ended = False
         self._threads = [
             threading.Thread(target=work, daemon=True) for work in (self._read, self._wait_for_exit, self._read_stderr)
         ]
@@ -172,11 +172,11 @@ class Client:
     def _wait(self, until: Callable[[], bool], timeout: float, awaited: str, *, needs_output: bool = True) -> None:
         deadline = time.monotonic() + timeout
         with self._changed:
-            self._changed.wait_for(lambda: until() or (needs_output and self._ended), deadline - time.monotonic())
+            self._changed.wait_for(lambda: until() or (needs_output and self._has_ended), deadline - time.monotonic())
             if until():
                 return
             shown = self._format_last_lines()
-        if needs_output and self._ended:
+        if needs_output and self._has_ended:
             raise OutputEnded(f"the output ended before {awaited} came; {shown}")
         raise TimeoutError(f"no sign of {awaited} in {timeout:g} s; {shown}")
 
@@ -210,7 +210,7 @@ class Client:
         if parts:
             self._take(b"".join(parts))
         with self._changed:
-            self._ended = True
+            self._has_ended = True
             self._changed.notify_all()
 
     def _read_data(self, descriptor: int) -> bytes:

@@ -79,18 +79,18 @@ BUILT_IN_TURN: list[dict[str, Any]] = [
 """One update of each kind."""
 
 
-def fill(value: Any, names: dict[str, Any]) -> Any:
+def fill(value: Any, placeholders: dict[str, Any]) -> Any:
     """The value with every known {name} in its strings filled in; a string that is one name keeps the value's type."""
     match value:
         case str():
             only_name = _PLACEHOLDER.fullmatch(value)
-            if only_name and only_name[1] in names:
-                return names[only_name[1]]
-            return _PLACEHOLDER.sub(lambda place: str(names.get(place[1], place[0])), value)
+            if only_name and only_name[1] in placeholders:
+                return placeholders[only_name[1]]
+            return _PLACEHOLDER.sub(lambda place: str(placeholders.get(place[1], place[0])), value)
         case list():
-            return [fill(item, names) for item in value]
+            return [fill(item, placeholders) for item in value]
         case dict():
-            return {key: fill(item, names) for key, item in value.items()}
+            return {key: fill(item, placeholders) for key, item in value.items()}
         case _:
             return value
 

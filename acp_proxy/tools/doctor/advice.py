@@ -22,10 +22,10 @@ def join_alike(all_advice: Sequence[Advice]) -> list[Advice]:
     for advice in all_advice:
         by_cause.setdefault(advice.cause or advice.text, []).append(advice)
     joined = []
-    for first_advice, *others in by_cause.values():
-        places = [advice.found_in for advice in (first_advice, *others) if advice.found_in]
+    for first_advice, *other_advice in by_cause.values():
+        places = [advice.found_in for advice in (first_advice, *other_advice) if advice.found_in]
         text = first_advice.text
-        if others and places:
+        if other_advice and places:
             text = (
                 f"{(first_advice.found_in and first_advice.cause) or first_advice.text} Used by: {', '.join(places)}."
             )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.common import RegistryOption, StoreOption, find_root, report_wrong_usage
+from acp_proxy.cli.common import RegistryOption, StoreOption, find_root, make_new_files_private, report_wrong_usage
 from acp_proxy.cli.wrapping import fit_to_stream
 
 _DAY = 24 * 60 * 60.0
@@ -44,15 +44,17 @@ def doctor(
     from acp_proxy.tools.doctor import formatting
     from acp_proxy.tools.doctor.report import diagnose, split_run_command  # imported late: no other command needs these
     from acp_proxy.tools.editors.config_dirs import find_machine
+    from acp_proxy.transcript.private_files import read_umask
     from acp_proxy.views import sanitize
 
     if agent and agent[0] == "run":  # copied from an editor's arguments
         agent = ["acp-proxy", *agent]
-    os.umask(umask := os.umask(0))
+    umask = read_umask()
     with report_wrong_usage():
         agent, environment = _find_command_by_name(agent or [])
         os.environ.update(environment)
         store_given = split_run_command(agent or ["agent"], {})[0]["store"]
+        make_new_files_private()
         root = find_root(
             store or store_given or str(find_default_root())
         )  # a fault in the configuration file stops no check

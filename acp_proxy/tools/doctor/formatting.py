@@ -149,9 +149,9 @@ def _format_agent(report: AgentReport) -> Iterator[tuple[str, str]]:
     if offer is not None:
         yield "name", f"{offer.name or _NO_NAME} {offer.release or ''}".rstrip()
         yield "protocol", f"version {offer.version}, answered after {report.seconds:.1f} s"
-        others = sorted(offer.native - {ability.name for ability in report.abilities})
-        if others:
-            yield "also offers", ", ".join(others)
+        other_abilities = sorted(offer.native - {ability.name for ability in report.abilities})
+        if other_abilities:
+            yield "also offers", ", ".join(other_abilities)
     if report.folder is not None:
         yield "recorded as", f"{report.folder}; sessions: {report.sessions}"
     for ability in report.abilities:

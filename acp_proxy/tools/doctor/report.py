@@ -159,9 +159,9 @@ def split_run_command(words: list[str], environment: dict[str, str]) -> tuple[di
     return options.parse(["--", *words] if words_behind_run is None else words_behind_run, environment, file)
 
 
-def _advise_on_editors(editors: list[Configuration], root: Path) -> list[Advice]:
-    advice, some_are_proxied = [], any(configuration.is_proxied for configuration in editors)
-    for configuration in editors:
+def _advise_on_editors(configurations: list[Configuration], root: Path) -> list[Advice]:
+    advice, some_are_proxied = [], any(configuration.is_proxied for configuration in configurations)
+    for configuration in configurations:
         name = configuration.editor.name
         if configuration.problem is not None:
             advice.append(Advice(f"{configuration.path} cannot be read: {configuration.problem}. Correct the file."))
@@ -171,7 +171,7 @@ def _advise_on_editors(editors: list[Configuration], root: Path) -> list[Advice]
                 command = shell_quote.join(["acp-proxy", "setup", "--editor", str(name), "--agent", agent.name])
                 text = f'{configuration.editor.title} starts "{agent.name}" directly, so it is not recorded.'
                 advice.append(Advice(f"{text} To put acp-proxy in front of it: {command}", is_wrong=False))
-    if not any(configuration.is_proxied or configuration.problem is not None for configuration in editors):
+    if not any(configuration.is_proxied or configuration.problem is not None for configuration in configurations):
         text = "No editor on this machine starts an agent through acp-proxy. To set them up:"
         advice.append(Advice(f"{text} acp-proxy setup", is_wrong=False))
     return advice

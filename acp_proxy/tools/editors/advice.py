@@ -53,7 +53,7 @@ def _place_in_settings(snippet: Snippet, kind: SettingsFiles, path: Path, conten
     if jsonc.says_nothing(content):
         return PlacedSnippet(f"Put this into {path}, which is empty", snippet.whole)
     try:
-        agents = jsonc.read(content)
+        agents = jsonc.decode(content)
     except ValueError as problem:
         return _place_by_hand(snippet, f"{path} ({problem})")
     if not isinstance(agents, dict):

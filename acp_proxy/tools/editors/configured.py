@@ -130,7 +130,7 @@ def read_agents(kind: SettingsFiles, text: str) -> tuple[ConfiguredAgent, ...]:
 
 def find_agents(kind: SettingsFiles, text: str) -> dict[str, object]:
     """The entries of the agents in settings, by name. Raises ValueError if they are no JSON."""
-    value: object = jsonc.read(text)
+    value: object = jsonc.decode(text)
     for member in kind.members:
         value = acp.member(value, member)
     agents = value.items() if isinstance(value, dict) else ()

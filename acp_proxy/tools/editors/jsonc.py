@@ -18,7 +18,7 @@ _MISTAKES = {
 }
 
 
-def read(text: str) -> object:
+def decode(text: str) -> object:
     """The value of a text. Raises ValueError, which says what is wrong and where, for text that is not JSON or that is
     nested too deeply."""
     text = _LAST_COMMAS.sub(lambda match: match[1] or " ", blank_comments(text.removeprefix("\ufeff")))

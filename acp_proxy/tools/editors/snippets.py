@@ -95,20 +95,20 @@ def make_snippet(editor: Name, agent_entry: EditorEntry) -> Snippet:
     return _MAKERS[editor](agent_entry, agent_names)
 
 
-def _make_zed(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
-    title = f"{known.title} (recorded)"
+def _make_zed(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
+    title = f"{agent_names.title} (recorded)"
     then = f'in the agent panel, begin a thread with "{title}". Agents from Zed\'s registry allow no prefix.'
     return _make_json("agent_servers", title, {"type": "custom"}, agent_entry, then)
 
 
-def _make_jetbrains(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
-    title = f"{known.title} (recorded)"
+def _make_jetbrains(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
+    title = f"{agent_names.title} (recorded)"
     then = f'in AI Chat, choose "{title}".'
     return _make_json("agent_servers", title, {}, agent_entry, then)
 
 
-def _make_vscode(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
-    title = f"{known.title} (recorded)"
+def _make_vscode(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
+    title = f"{agent_names.title} (recorded)"
     then = f'in the panel of the extension "ACP Client" (formulahendry.acp-client), choose "{title}".'
     return _make_json("acp.agents", title, {}, agent_entry, then)
 
@@ -130,16 +130,16 @@ def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _make_paseo(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
+def _make_paseo(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
     title = f"{_make_slug(agent_entry.agent)}-kept"
     value = {
         "extends": "acp",
-        "label": f"{known.title} (recorded)",
+        "label": f"{agent_names.title} (recorded)",
         "command": list(agent_entry.words),
         "env": dict(agent_entry.variables),
     }
     entry = f"{_quote(title)}: {json.dumps(value, indent=_INDENT, ensure_ascii=False)}"
-    then = f'restart Paseo\'s daemon, and choose "{known.title} (recorded)".'
+    then = f'restart Paseo\'s daemon, and choose "{agent_names.title} (recorded)".'
     return Snippet(entry, title, ("agents", "providers"), then, is_json=True)
 
 
@@ -151,36 +151,36 @@ def _make_slug(agent: str) -> str:
 # --- Clients to which the user gives the command
 
 
-def _make_toad(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
+def _make_toad(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
     line = shell_quote.join(["toad", "acp", shell_quote.join(_list_words(agent_entry)), "."])
-    return Snippet(line, known.title, (), "ctrl+r on Toad's start page lists your sessions with it.")
+    return Snippet(line, agent_names.title, (), "ctrl+r on Toad's start page lists your sessions with it.")
 
 
-def _make_bb(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
+def _make_bb(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
     agent = {
         "id": f"{_make_slug(agent_entry.agent)}-kept",
-        "displayName": f"{known.title} (recorded)",
+        "displayName": f"{agent_names.title} (recorded)",
         "command": agent_entry.words[0],
         "args": agent_entry.words[1:],
         "env": dict(agent_entry.variables),
     }
     agents = json.dumps([agent], ensure_ascii=False)
     line = shell_quote.join(["bb", "plugin", "config", "provider-acp", "set", "customAgents", agents])
-    return Snippet(line, known.title, (), f'choose "{known.title} (recorded)" for a thread.')
+    return Snippet(line, agent_names.title, (), f'choose "{agent_names.title} (recorded)" for a thread.')
 
 
-def _make_obsidian(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
+def _make_obsidian(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
     lines = [
         f"Agent ID: {_make_slug(agent_entry.agent)}-kept",
-        f"Display name: {known.title} (recorded)",
+        f"Display name: {agent_names.title} (recorded)",
         f"Path: {agent_entry.words[0]}",
         "Arguments:",
         *(f"  {word}" for word in agent_entry.words[1:]),
     ]
     if agent_entry.variables:
         lines += ["Environment variables:", *(f"  {key}={value}" for key, value in agent_entry.variables.items())]
-    then = f'open a chat view and choose "{known.title} (recorded)".'
-    return Snippet("\n".join(lines), known.title, (), then)
+    then = f'open a chat view and choose "{agent_names.title} (recorded)".'
+    return Snippet("\n".join(lines), agent_names.title, (), then)
 
 
 _PERSONA = """\
@@ -206,8 +206,8 @@ class KeptPersona(BaseAcpPersona):
         )"""
 
 
-def _make_jupyter_ai(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
-    name = f"{known.title}-kept".replace(" ", "-")  # it is mentioned by its name
+def _make_jupyter_ai(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
+    name = f"{agent_names.title}-kept".replace(" ", "-")  # it is mentioned by its name
     command = json.dumps(_list_words(agent_entry), ensure_ascii=False)
     text = _PERSONA.format(command=command, title=_quote(name))
     return Snippet(text, name, (), f"restart JupyterLab, and write to @{name} in a chat.")
@@ -217,17 +217,17 @@ _MARIMOS_PORTS = {"Gemini": 3019, "Codex": 3021, "OpenCode": 3023}
 _CLAUDES_PORT = 3017
 
 
-def _make_marimo(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
-    port = _MARIMOS_PORTS.get(known.title, _CLAUDES_PORT)
-    agent = known.title if known.title in _MARIMOS_PORTS else "Claude"
+def _make_marimo(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
+    port = _MARIMOS_PORTS.get(agent_names.title, _CLAUDES_PORT)
+    agent = agent_names.title if agent_names.title in _MARIMOS_PORTS else "Claude"
     command = shell_quote.join(_list_words(agent_entry))
     line = shell_quote.join(["npx", "stdio-to-ws", command, "--port", str(port)])
-    return Snippet(line, known.title, (), f"in marimo's panel of agents, choose {agent}: it looks at this port.")
+    return Snippet(line, agent_names.title, (), f"in marimo's panel of agents, choose {agent}: it looks at this port.")
 
 
-def _make_intelligent_terminal(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
+def _make_intelligent_terminal(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
     line = shell_quote.join(_list_words(agent_entry))
-    return Snippet(line, known.title, (), "open the agent pane.")
+    return Snippet(line, agent_names.title, (), "open the agent pane.")
 
 
 def _list_words(agent_entry: EditorEntry) -> list[str]:
@@ -244,12 +244,12 @@ _CODECOMPANION = """\
 end,"""
 
 
-def _make_codecompanion(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
-    name, more, env = known.codecompanion, "", ""
+def _make_codecompanion(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
+    name, name_lines, env = agent_names.codecompanion, "", ""
     if name is None:
         name = re.sub(r"\W", "_", agent_entry.agent, flags=re.ASCII)
-        more = f"    name = {_quote_lua(name)},\n"
-    more += f"    formatted_name = {_quote_lua(f'{known.title} (recorded)')},\n"
+        name_lines = f"    name = {_quote_lua(name)},\n"
+    name_lines += f"    formatted_name = {_quote_lua(f'{agent_names.title} (recorded)')},\n"
     if agent_entry.variables:  # a plain string might be read as the name of a variable
         values = (
             f"[{_quote_lua(key)}] = function() return {_quote_lua(value)} end"
@@ -258,8 +258,8 @@ def _make_codecompanion(agent_entry: EditorEntry, known: _AgentNames) -> Snippet
         env = f"    env = {{ {', '.join(values)} }},\n"
     text = _CODECOMPANION.format(
         name=(title := f"[{_quote_lua(name)}]"),
-        base=_quote_lua(known.codecompanion or "opencode"),  # the simplest adapter
-        more=more,
+        base=_quote_lua(agent_names.codecompanion or "opencode"),  # the simplest adapter
+        more=name_lines,
         command=_format_lua_list(agent_entry.words),
         env=env,
     )
@@ -275,14 +275,14 @@ _PROVIDER = """\
 }},"""
 
 
-def _make_avante(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
-    name = known.avante or agent_entry.agent
+def _make_avante(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
+    name = agent_names.avante or agent_entry.agent
     return _make_provider("avante", name, "", agent_entry, ":AvanteToggle")
 
 
-def _make_agentic(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
-    name = known.agentic or agent_entry.agent
-    more = f"  name = {_quote_lua(f'{known.title} (recorded)')},\n"
+def _make_agentic(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
+    name = agent_names.agentic or agent_entry.agent
+    more = f"  name = {_quote_lua(f'{agent_names.title} (recorded)')},\n"
     return _make_provider("agentic", name, more, agent_entry, ':lua require("agentic").toggle()')
 
 
@@ -326,11 +326,11 @@ _AGENT_SHELL = """\
        :context-buffer buffer)))))"""
 
 
-def _make_agent_shell(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
-    title = known.title if known.agent_shell is not None else f"{known.title} (recorded)"
+def _make_agent_shell(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
+    title = agent_names.title if agent_names.agent_shell is not None else f"{agent_names.title} (recorded)"
     variables = _format_elisp_list(f"{key}={value}" for key, value in agent_entry.variables.items())
-    if known.agent_shell is not None:
-        prefix = f"agent-shell-{known.agent_shell}"
+    if agent_names.agent_shell is not None:
+        prefix = f"agent-shell-{agent_names.agent_shell}"
         lines = [f"(setq {prefix}-acp-command\n      '({_format_elisp_list(agent_entry.words)}))"]
         if variables:
             lines.append(f"(setq {prefix}-environment '({variables}))")
@@ -339,14 +339,14 @@ def _make_agent_shell(agent_entry: EditorEntry, known: _AgentNames) -> Snippet:
         made = _AGENT_SHELL.format(
             name=re.sub(r"[^\w-]", "-", agent_entry.agent, flags=re.ASCII),
             title=_quote_elisp(title),
-            prompt=_quote_elisp(f"{known.title}> "),
-            regexp=_quote_elisp(re.sub(r"[^\w ]", ".", known.title) + "> "),
+            prompt=_quote_elisp(f"{agent_names.title}> "),
+            regexp=_quote_elisp(re.sub(r"[^\w ]", ".", agent_names.title) + "> "),
             command=_quote_elisp(agent_entry.words[0]),
             arguments=_format_elisp_list(agent_entry.words[1:]),
             variables=variables,
         )
         text = f"{made}\n{_RESUME}"
-    return Snippet(text, known.title, (), f"M-x agent-shell, and choose {title}.")
+    return Snippet(text, agent_names.title, (), f"M-x agent-shell, and choose {title}.")
 
 
 _MAKERS = {

@@ -165,17 +165,17 @@ def export(
         choices = _make_choices(chosen_form, tools, thoughts, values.parse_turns(turn))
         masking = _make_masking(redact)
     with report_errors(), ExitStack() as stack:
-        opened = open_store(store)
-        all_rows = session_filter.list_newest(opened) if is_several and not sessions else ()
-        named_rows = [*all_rows, *(choose_session(opened, selector, agent) for selector in sessions or ())]
+        opened_store = open_store(store)
+        all_rows = session_filter.list_newest(opened_store) if is_several and not sessions else ()
+        named_rows = [*all_rows, *(choose_session(opened_store, selector, agent) for selector in sessions or ())]
         # A session given twice is written once.
         rows = list({(row.agent_folder, row.name): row for row in named_rows}.values())
         if not rows:
-            unknown = explain_unknown_agent(opened, agent)
+            unknown = explain_unknown_agent(opened_store, agent)
             text = f"{unknown[:1].upper()}{unknown[1:]}" if unknown else "There is no session to export."
             print_on_stderr(text if unknown else f"{text} To see all sessions: acp-proxy list")
             raise typer.Exit(1 if session_filter.is_narrow else 0)  # as for list
-        source, target = _Source(opened, chosen_form, choices, masking), Path(output).expanduser()
+        source, target = _Source(opened_store, chosen_form, choices, masking), Path(output).expanduser()
         stack.callback(source.warn)
         if web:
             _export_to_browser(source, rows[0])

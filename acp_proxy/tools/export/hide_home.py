@@ -112,10 +112,10 @@ class HomeHider:
                 else repeat(None)
             )
             for block, text in zip(adjacent_blocks, texts, strict=False):
-                others = self.hide_in_members(
+                other_members = self.hide_in_members(
                     {name: value for name, value in block.items() if text is None or name != "text"}
                 )
-                yield others if text is None else {**others, "text": text}
+                yield other_members if text is None else {**other_members, "text": text}
 
     def hide_in_adjacent(self, texts: list[str]) -> list[str]:
         """The parts of one text. A path across them is hidden in the part in which it begins."""

@@ -43,12 +43,12 @@ def import_sessions(
     refused: list[str] = []
     unlisted: list[str] = []  # without a conversation
     with report_errors():
-        opened = open_store(store, create=True)
+        opened_store = open_store(store, create=True)
         for file in show_progress(files, "Importing"):
             try:
-                imported = import_transcript(opened, _open_source(file), accepts_damaged=damaged)
+                imported = import_transcript(opened_store, _open_source(file), accepts_damaged=damaged)
             except (AcpProxyError, OSError) as problem:
-                reason = _explain(problem, opened.root) if isinstance(problem, OSError) else problem
+                reason = _explain(problem, opened_store.root) if isinstance(problem, OSError) else problem
                 refused.append(f"{'stdin' if file == _STDIN else file}: {str(reason).removesuffix('.')}.")
                 continue
             outcome = "imported" if imported.is_new else "here already"

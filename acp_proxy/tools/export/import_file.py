@@ -26,12 +26,13 @@ from acp_proxy import shell_quote
 from acp_proxy.errors import NotImported, Unreadable
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.store import delete, journal
+from acp_proxy.store.agent_folder import choose_folder_for_import
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.compressed import CompressedTranscript, read_pieces, write_chunks
 from acp_proxy.transcript.file_format import Header, NoteType
-from acp_proxy.transcript.file_names import ASIDE, file_name, is_ours, unfinished_path
+from acp_proxy.transcript.file_names import file_name, unfinished_path
 from acp_proxy.transcript.long_lines import read_shortened
 from acp_proxy.transcript.reader import NEW_ID, Reading
 from acp_proxy.transcript.summary import Summary
@@ -40,8 +41,6 @@ _ZSTD_START = b"\x28\xb5\x2f\xfd"
 """The first bytes of a zstd frame."""
 _LONGEST_HEADER = 1024 * 1024
 """Bytes: a header has a few ids, paths and names. A first line longer than this is not a header."""
-_LONGEST_NAME = 100
-"""Characters of a folder's name: more than any name made here has."""
 _READ_BYTES = _LONGEST_HEADER
 """Bytes read from a stream at a time; the first read contains the header."""
 _IMPORT_RUN = "import"
@@ -103,7 +102,7 @@ def import_transcript(
     )
     if imported.is_new:
         with suppress(Unreadable):  # then its mark stays
-            store.index_transcript(imported.agent_folder, file_name(imported.session_id), can_wait=True)
+            store.index_transcript(imported.agent_folder, file_name(imported.session_id), is_deferrable=True)
     return imported
 
 
@@ -124,33 +123,23 @@ def _import_or_find(
         source = Source(file)
         header = _read_header(source)
         prompts, names_ids = _check_entries(source, header, accepts_damaged=accepts_damaged)
-        agent_folder, name = choose_folder(header), file_name(header.session_id)
+        agent_folder, name = choose_folder_for_import(header), file_name(header.session_id)
         target = layout.transcript_path(agent_folder, name)
         make_folder(target.parent)
         with private_files.lock_folder(
             target.parent, wait=True
         ):  # nobody removes the unfinished file, or compresses it
-            its_journal = layout.get_journal(agent_folder)
-            if header.session_id in its_journal.read_deleted():
-                with its_journal.lock():
-                    if header.session_id in its_journal.read_deleted():
+            agent_journal = layout.get_journal(agent_folder)
+            if header.session_id in agent_journal.read_deleted():
+                with agent_journal.lock():
+                    if header.session_id in agent_journal.read_deleted():
                         # A crash may have interrupted the delete.
-                        delete.finish_delete(layout, agent_folder, header.session_id)
+                        delete.complete_delete(layout, agent_folder, header.session_id)
             elif layout.has_transcript(agent_folder, name):
                 _compare(source, target, header)
                 return ImportedFile(agent_folder, header.session_id, prompts, is_new=False)
             _write(layout, agent_folder, target, header, source, stamp, names_ids=names_ids)
     return ImportedFile(agent_folder, header.session_id, prompts, is_new=True)
-
-
-def choose_folder(header: Header) -> str:
-    """The agent's folder: the one the session came from, if acp-proxy made that name; else named after the agent."""
-    reported_id = acp.text(header.agent, "id") or acp.text(header.agent, "name") or "agent"
-    return (
-        reported_id
-        if is_ours(reported_id) and ASIDE not in reported_id and len(reported_id) <= _LONGEST_NAME
-        else file_name(reported_id)
-    )
 
 
 @contextmanager
@@ -246,12 +235,12 @@ def _write(
     layout: Layout, agent_folder: str, target: Path, header: Header, source: Source, stamp: str, *, names_ids: bool
 ) -> None:
     """Write the file and give it its name. Raises NotImported, OSError."""
-    its_journal = layout.get_journal(agent_folder)
+    agent_journal = layout.get_journal(agent_folder)
     note = {"type": NoteType.CONTINUED, "agent": agent_folder, "session": header.session_id}
     last_line = file_format.encode_note(stamp, _IMPORT_RUN, note) if names_ids else b""
-    with store_on_disk(target, source, last_line) as unfinished, its_journal.lock():
-        if header.session_id in its_journal.read_deleted():
-            its_journal.append(journal.LIFTED, header.session_id, stamp)
+    with store_on_disk(target, source, last_line) as unfinished, agent_journal.lock():
+        if header.session_id in agent_journal.read_deleted():
+            agent_journal.append(journal.LIFTED, header.session_id, stamp)
         layout.mark(agent_folder, target.stem)
         move_into_place(unfinished, target)
 

@@ -55,20 +55,20 @@ def compress(
             older_than=cli_values.parse_seconds("--older-than", older_than),
             dry_run=dry_run,
         )
-        opened = open_store(store, for_writing=not dry_run)
-        rows = list_rows_of_agent(opened, agent) if agent else None
+        opened_store = open_store(store, for_writing=not dry_run)
+        rows = list_rows_of_agent(opened_store, agent) if agent else None
         if sessions:
-            rows = [choose_session(opened, selector, agent) for selector in sessions]
-        for folder, name in show_progress(opened.find_compressible(rows), "Compressing"):
+            rows = [choose_session(opened_store, selector, agent) for selector in sessions]
+        for folder, name in show_progress(opened_store.find_compressible(rows), "Compressing"):
             try:
-                result = opened.compress(folder, name, options)
+                result = opened_store.compress(folder, name, options)
             except OSError as problem:
                 failures.append(f"{folder}/{name}: {problem.strerror}")
                 continue
             if result is not None:
                 results.append(result)
         rows_by_key = (
-            {(row.agent_folder, row.name): row for row in opened.list_all()} if results and not as_json else {}
+            {(row.agent_folder, row.name): row for row in opened_store.list_all()} if results and not as_json else {}
         )
     total_size, total_compressed = (
         sum(result.size for result in results),

@@ -156,7 +156,7 @@ def _find_parents(index: Index) -> dict[tuple[str, str], str]:
 def _find_soft_deleted(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
     """The soft-deleted sessions, last deleted first. Raises OSError, Unreadable."""
     # This brings the index up to date, so it has nothing of them.
-    store_index.catch_up_and_query(lambda index: None, *layout.list_agents())
+    store_index.catch_up(*layout.list_agents())
     sizes = {agent_folder: layout.measure_sizes(agent_folder) for agent_folder in layout.list_agents()}
     return [
         Candidate(
@@ -223,7 +223,7 @@ def _delete(layout: Layout, candidate: Candidate, *, soft: bool, only_on_this_ma
             if not is_unused or (candidate.file_version is not None and _read_version(path) != candidate.file_version):
                 return IN_USE
             if candidate.is_soft_deleted:
-                delete.delete_permanently(
+                delete.delete_soft_deleted(
                     layout, agent_folder, session_id, name, only_on_this_machine=only_on_this_machine
                 )
             else:

@@ -80,28 +80,30 @@ def prune(
             raise UsageError("--deleted and --soft exclude each other. Give one of them.")
         if as_json and not (dry_run or yes):
             raise UsageError("--json cannot ask. Add --dry-run or --yes.")
-        opened = open_store(store, for_writing=not dry_run)
-        if soft and not dry_run and not opened.bin_days:
+        opened_store = open_store(store, for_writing=not dry_run)
+        if soft and not dry_run and not opened_store.bin_days:
             raise UsageError(
                 "bin-days is 0, so no deleted session can be restored. Leave out --soft, or change bin-days."
             )
-        if everywhere and not _is_synchronized(opened):
+        if everywhere and not _is_synchronized(opened_store):
             typer.echo("This store is not synchronized: --everywhere changes nothing.", err=True)
-        candidates = find_candidates(opened, deleted=deleted)
-        agents = match_agents({*opened.list_agents(), *(candidate.agent_folder for candidate in candidates)}, agent)
+        candidates = find_candidates(opened_store, deleted=deleted)
+        agents = match_agents(
+            {*opened_store.list_agents(), *(candidate.agent_folder for candidate in candidates)}, agent
+        )
         chosen = select_exceeding(limits, [candidate for candidate in candidates if candidate.agent_folder in agents])
         if dry_run or not chosen:
             if dry_run and not as_json:
-                _show(opened, chosen)
+                _show(opened_store, chosen)
             _report(chosen, {}, as_json, dry_run=dry_run)
             return
         if not as_json:
-            _show(opened, chosen, err=True)
+            _show(opened_store, chosen, err=True)
         if not yes:
             pronoun = "this" if len(chosen) == 1 else "these"
-            ending = f"? Restorable for {formatting.format_days(opened.bin_days)}." if soft else " permanently?"
+            ending = f"? Restorable for {formatting.format_days(opened_store.bin_days)}." if soft else " permanently?"
             ask_to_confirm(f"Delete {pronoun} {_format_total(chosen)}{ending}")
-        reasons = _prune_all(opened, chosen, soft=soft, only_on_this_machine=not everywhere)
+        reasons = _prune_all(opened_store, chosen, soft=soft, only_on_this_machine=not everywhere)
     _report(chosen, reasons, as_json, dry_run=False)
     if soft and not as_json:
         typer.echo("To bring one back: acp-proxy restore", err=True)

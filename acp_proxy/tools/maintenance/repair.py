@@ -111,7 +111,7 @@ def repair_transcript(path: Path, backup: Path) -> int:
             for patch in make_patches(damage.find_in_transcript(reading), header):
                 _write_patch(fd, patch)
                 count, has_lost_words = count + 1, has_lost_words or bool(patch.note)
-            private_files.sync(fd)
+            private_files.fsync(fd)
             if has_lost_words and reading.is_complete:  # no note fitted in the place of the damage
                 _append_note(path, reading)
             return count
@@ -128,7 +128,7 @@ def repair_journal(path: Path, backup: Path) -> int:
             _back_up(path, fd, size, backup)
         for stretch in stretches:
             _write_patch(fd, Patch(stretch))
-        private_files.sync(fd)
+        private_files.fsync(fd)
         return len(stretches)
 
 
@@ -172,7 +172,7 @@ def _append_note(path: Path, reading: Reading) -> None:
         transcript.append(
             _encode_gap(damage.Neighbour(0, last_entry.at, "") if last_entry is not None else None) + b"\n"
         )
-        transcript.sync()
+        transcript.fsync()
     finally:
         transcript.close()
 
@@ -188,7 +188,7 @@ def _back_up(path: Path, fd: int, size: int, backup: Path) -> None:
                 file.write(data)
                 offset += len(data)
             file.flush()
-            private_files.sync(out)
+            private_files.fsync(out)
         if os.stat(path).st_ino != os.fstat(fd).st_ino:
             raise FileNotFoundError(2, "it was deleted in the meantime", str(path))
     except BaseException:

@@ -280,12 +280,12 @@ class Inspection:
             reading.wait_for_last_line()
             header = rebuild_header(reading) if reading.header is None else None
             is_known = reading.header is not None or header is not None
-            begun = False
+            has_begun = False
             if reading.size == 0 and reading.compressed is None:
                 yield Finding(path, EMPTY, "nothing was ever written to it", NOTHING, agent_folder, name)
                 return
             for stretch in damage.find_in_transcript(reading):
-                begun = begun or stretch.begins
+                has_begun = has_begun or stretch.begins
                 text, todo = _MEANING_BY_KIND.get(stretch.kinds[0], "cannot be read, and is left out"), REPAIR
                 if not is_known:
                     text, todo = "the file does not contain its session's id. Delete the file, or keep it", BY_HAND
@@ -294,7 +294,7 @@ class Inspection:
                 elif stretch.begins:
                     text = _PARTIAL
                 yield Finding(path, stretch.kinds[0], text, todo, agent_folder, name, stretch)
-            if reading.header is None and not begun and reading.size:
+            if reading.header is None and not has_begun and reading.size:
                 todo = NOTHING if is_known else BY_HAND
                 yield Finding(
                     path,
@@ -342,22 +342,22 @@ class Inspection:
                 if not index.is_sound():
                     yield Finding(path, INDEX_BROKEN, "is rebuilt from the transcripts")
                     return
-                behind = (
+                outdated_transcripts = (
                     self._list_outdated(index, {agent_folder for agent_folder, _ in transcripts})
                     if not index.is_new
                     else None
                 )
-                stale = 0
+                stale_count = 0
                 for agent_folder, name in self._wrap_items(transcripts, "Comparing the list"):
                     if self._matches_index(index, agent_folder, name) or self._matches_index(index, agent_folder, name):
                         continue
-                    if behind is None or (agent_folder, name) in behind:
-                        stale += 1
+                    if outdated_transcripts is None or (agent_folder, name) in outdated_transcripts:
+                        stale_count += 1
                         continue
                     text = "the list differs from the transcript"
                     yield Finding(path, INDEX_BEHIND, text, REPAIR, agent_folder, name)
-                if stale:
-                    text = f"{_count_transcripts(stale)} changed since the last list; the next one reads that"
+                if stale_count:
+                    text = f"{_count_transcripts(stale_count)} changed since the last list; the next one reads that"
                     yield Finding(path, INDEX_BEHIND, text, NOTHING)
             finally:
                 index.close()

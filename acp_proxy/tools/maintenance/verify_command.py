@@ -36,13 +36,13 @@ def verify(
     """
     damaged = 0
     with report_errors():
-        opened = open_store(store)
-        for finding in verify_store(opened, *_choose(opened, sessions, agent), wrap_items=show_progress):
+        opened_store = open_store(store)
+        for finding in verify_store(opened_store, *_choose(opened_store, sessions, agent), wrap_items=show_progress):
             damaged += finding.is_damage
             if as_json:
                 typer.echo(json.dumps(_encode_finding(finding)))
             else:
-                _print_finding(opened, finding)
+                _print_finding(opened_store, finding)
     if damaged:
         typer.echo(f"{damaged} damaged. To repair: acp-proxy repair", err=True)
         raise typer.Exit(1)
@@ -66,18 +66,19 @@ def repair(
 
     unrepaired = repaired = 0
     with report_errors():
-        opened = open_store(store, for_writing=not dry_run)
+        opened_store = open_store(store, for_writing=not dry_run)
         for _, findings in groupby(
-            verify_store(opened, *_choose(opened, sessions, agent), wrap_items=show_progress), _group_for_repair
+            verify_store(opened_store, *_choose(opened_store, sessions, agent), wrap_items=show_progress),
+            _group_for_repair,
         ):
             first_to_repair: Finding | None = None
             for finding in findings:
                 if finding.is_damage:
-                    _print_finding(opened, finding)
+                    _print_finding(opened_store, finding)
                 unrepaired += finding.remedy == BY_HAND
                 first_to_repair = first_to_repair or (finding if finding.remedy == REPAIR else None)
             if first_to_repair is not None:
-                is_repaired = dry_run or _repair(opened, first_to_repair)
+                is_repaired = dry_run or _repair(opened_store, first_to_repair)
                 unrepaired, repaired = unrepaired + (not is_repaired), repaired + is_repaired
     summary = f"{repaired} can be repaired. Nothing was changed." if dry_run else f"{repaired} repaired."
     typer.echo(summary if repaired or unrepaired else "Nothing to repair.")

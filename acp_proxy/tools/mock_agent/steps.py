@@ -123,7 +123,7 @@ class _OpenTurn:
     steps: list[Step] = field(default_factory=list)
     last: str = ""
     asked: dict[tuple[str, bytes], Ask] = field(default_factory=dict)
-    ended: bool = False
+    has_ended: bool = False
 
     def __post_init__(self) -> None:
         self.last = self.prompt.at
@@ -149,8 +149,8 @@ class _OpenTurn:
             self._measure_pause(entry)
 
     def end(self, entry: Entry) -> None:
-        if not self.ended:
-            self.ended = True
+        if not self.has_ended:
+            self.has_ended = True
             self.steps.append(Answer(self._measure_pause(entry), entry))
 
     def finish(self, session_id: str) -> RecordedTurn:
@@ -160,7 +160,7 @@ class _OpenTurn:
             steps.append(step)
             if isinstance(step, Ask) and step.number in unanswered:
                 steps.append(Await(step.number, None))
-        if not self.ended:
+        if not self.has_ended:
             steps.append(Answer(0.0, None))
         return RecordedTurn(
             session_id, self.prompt.at, acp.member(acp.member(self.prompt.value, "params"), "prompt"), tuple(steps)
@@ -180,8 +180,8 @@ class _OpenTurn:
     def _note(self, entry: Entry, note: Mapping[str, object]) -> None:
         if note.get("type") == NoteType.TERMINAL:
             self.steps.append(Keep(entry))
-        elif note.get("type") == NoteType.FAILED and not self.ended and entry.run == self.prompt.run:
-            self.ended = True
+        elif note.get("type") == NoteType.FAILED and not self.has_ended and entry.run == self.prompt.run:
+            self.has_ended = True
             self.steps.append(Answer(self._measure_pause(entry), None, acp.text(note, "message") or NO_END))
 
     def _measure_pause(self, entry: Entry) -> float:

@@ -57,19 +57,19 @@ class RecallAnswers:
             return len(hits_by_session) <= limit
 
         scope = self._scope
-        sought = SearchRequest(
+        request = SearchRequest(
             make_query(words),
             store.list_agents(),
             scope.root,
             values.parse_since(since, "since") or None,
             None,
             MOST_EXCERPTS,
-            below=scope.is_tree,
+            includes_below=scope.is_tree,
         )
-        search_store(store, sought.change_queries(limit_to_said), report_hit=take_hit)
-        near = [] if hits_by_session else list_near_searches(sought, words)
+        search_store(store, request.change_queries(limit_to_said), report_hit=take_hit)
+        near_searches = [] if hits_by_session else list_near_searches(request, words)
         about = list[str]()
-        for nearby in near:
+        for nearby in near_searches:
             search_store(store, nearby.request.change_queries(limit_to_said), report_hit=take_hit)
             if hits_by_session:
                 about.append(nearby.about)
@@ -87,7 +87,7 @@ class RecallAnswers:
         """The newest sessions. Raises AcpProxyError."""
         scope = self._scope
         rows = CommandStore(self._root, create=False).list_newest(
-            "", scope.root, values.parse_since(since, "since"), below=scope.is_tree, archived=False
+            "", scope.root, values.parse_since(since, "since"), includes_below=scope.is_tree, archived=False
         )
         rows_shown = list(islice(filter(self._is_visible, rows), limit + 1))
         if not rows_shown:
@@ -122,12 +122,12 @@ class RecallAnswers:
     def _find_sessions(self, store: CommandStore, session_id: str) -> list[ListedSession]:
         """The sessions with this id: alone, as it is cited, or with the agent's folder before it."""
         rows = [*store.find_named(session_id), *store.find_named(session_id.partition("/")[2])]
-        named = [
+        named_rows = [
             row
             for row in rows
             if session_id in (row.full_selector, _format_citation(row), f"{row.agent_folder}/{row.full_selector}")
         ]
-        return [row for row in named if self._is_visible(row)]
+        return [row for row in named_rows if self._is_visible(row)]
 
     def _is_visible(self, row: ListedSession) -> bool:
         return self._scope.includes(row.cwd) and not row.is_running
@@ -135,10 +135,10 @@ class RecallAnswers:
 
 def _fit_turns(turns: list[Turn]) -> Iterator[str]:
     """The turns that fit, and which ones do not."""
-    left = ANSWER_CHARACTERS
+    characters_left = ANSWER_CHARACTERS
     for turn in turns:
         text = _format_turn(turn)
-        if (left := left - len(text)) < 0:
+        if (characters_left := characters_left - len(text)) < 0:
             yield f"Left out: turns {turn.number} to {turns[-1].number}. To read them, ask for: {turn.number}-"
             return
         yield text

@@ -77,14 +77,14 @@ def redact(
         masking = Masking(options.read_patterns(patterns_value) or [])
         if as_json and not (dry_run or yes):
             raise UsageError("--json cannot ask. Add --dry-run or --yes.")
-        opened = open_store(store, for_writing=not dry_run)
-        chosen_rows = list_rows_of_agent(opened, agent) if agent else None
+        opened_store = open_store(store, for_writing=not dry_run)
+        chosen_rows = list_rows_of_agent(opened_store, agent) if agent else None
         if sessions:
-            chosen_rows = [choose_session(opened, selector, agent, exact_title=yes) for selector in sessions]
-        originals = _check_directory(backup, opened.root) if backup and not dry_run else None
-        relatives = opened.find_relatives(chosen_rows) if chosen_rows is not None else set()
-        paths = opened.find_redactable(chosen_rows, relatives)
-        redaction = _Redaction(opened, masking)
+            chosen_rows = [choose_session(opened_store, selector, agent, exact_title=yes) for selector in sessions]
+        originals = _check_directory(backup, opened_store.root) if backup and not dry_run else None
+        relatives = opened_store.find_relatives(chosen_rows) if chosen_rows is not None else set()
+        paths = opened_store.find_redactable(chosen_rows, relatives)
+        redaction = _Redaction(opened_store, masking)
         if yes and not dry_run:
             counts = redaction.mask(paths, originals)
         else:
@@ -98,7 +98,7 @@ def redact(
                 counts = redaction.mask(list(counts), originals)
         if not dry_run:
             # Even if nothing was found: an earlier run may have been interrupted here.
-            opened.reindex(chosen_rows, relatives)
+            opened_store.reindex(chosen_rows, relatives)
         total = _format_total(counts, redaction.searched_count, is_done=not dry_run)
         if as_json:
             files = redaction.encode_files(counts)

@@ -48,7 +48,7 @@ def redact_stored(
     """
     layout = store.layout
     if path.is_relative_to(layout.transcripts):
-        old_forks.finish_old_fork(layout, path.parent.name, path.stem)
+        old_forks.complete_old_fork(layout, path.parent.name, path.stem)
     if dry_run:
         return redact_file(path, masking, dry_run=True)
     original = backup / path.relative_to(layout.root) if backup is not None else None
@@ -86,7 +86,7 @@ def redact_file(path: Path, masking: Masking, *, dry_run: bool, original: Path |
                     backed_up_size = _back_up_from(fd, original, backed_up_size)
                 write_at(fd, change.mask, change.offset)
         if counts and not dry_run:
-            private_files.sync(fd)
+            private_files.fsync(fd)
     finally:
         os.close(fd)
     return counts
@@ -111,7 +111,7 @@ def _back_up_from(fd: int, original: Path, offset: int) -> int:
         while data := read_at(fd, _READ_SIZE, offset):
             write_at(out, data, offset)
             offset += len(data)
-        private_files.sync(out)
+        private_files.fsync(out)
     finally:
         os.close(out)
     return offset

@@ -52,7 +52,14 @@ _PART_OPTIONS = ("parts",)
 _CALL_OPTIONS = ("file", "tool", "command", "failed")
 _REPEATED_OPTIONS = ("store", *session_filter.FILTER_PARAMETERS, *_CALL_OPTIONS)
 """The options that another search repeats."""
-_FILTER_DEFAULTS: dict[str, Any] = {"cwd": None, "below": False, "since": None, "until": None, "branch": "", "limit": 1}
+_FILTER_DEFAULTS: dict[str, Any] = {
+    "cwd": None,
+    "includes_below": False,
+    "since": None,
+    "until": None,
+    "branch": "",
+    "limit": 1,
+}
 
 
 def search(
@@ -114,17 +121,17 @@ def search(
         fts_query = make_fts_query(words) if words or parts or not wants_calls else ""
     with report_errors():
         row_filter = make_filter(agent, cwd, here, since, until, branch)
-        opened = open_store(store)
+        opened_store = open_store(store)
         target, options = find_screen(), repeat_store_option(context, store)
         request = SearchRequest(
             fts_query,
-            opened.list_agents(row_filter.agent),
+            opened_store.list_agents(row_filter.agent),
             row_filter.cwd,
             row_filter.since or None,
             limit,
             excerpts_per_session=3 if target.is_terminal and not as_json else 0,
             until=row_filter.until or None,
-            below=row_filter.below,
+            includes_below=row_filter.includes_below,
             branch=row_filter.branch,
             parts=tuple(dict.fromkeys(parts or ())),
         )
@@ -143,16 +150,16 @@ def search(
 
         def run_attempt(attempt: _Attempt, *reports: Any) -> "tuple[SearchResult, FoundCalls | None]":
             if wants_calls:
-                return search_calls(opened, attempt.request, attempt.calls, bar)
-            return search_store(opened, attempt.request, *reports), None
+                return search_calls(opened_store, attempt.request, attempt.calls, bar)
+            return search_store(opened_store, attempt.request, *reports), None
 
         def show(hits: "list[Hit]") -> None:
             sys.stdout.writelines(_format_hits(open_store(store), hits, target, options))
             sys.stdout.flush()
 
         with (
-            _handle_interrupt(opened),
-            _explain_full_disk(opened),
+            _handle_interrupt(opened_store),
+            _explain_full_disk(opened_store),
             begin_progress("Reading new transcripts", PATIENCE_SECONDS) as bar,
         ):
             early_hits = _EarlyHits(bar, show)
@@ -169,7 +176,7 @@ def search(
             has_namesake: bool | None = None  # whether another file of that name matches; None: nobody has looked
             left_out_parameters: Sequence[str] = ()  # the parameters without which something matches
             if not (result.hits or explanation):
-                everywhere = {**_FILTER_DEFAULTS, "agents": opened.list_agents()} if row_filter.is_narrow else {}
+                everywhere = {**_FILTER_DEFAULTS, "agents": opened_store.list_agents()} if row_filter.is_narrow else {}
                 in_all_parts = {"parts": ()} if parts and fts_query else {}
                 for parameters, request_changes in (
                     (session_filter.FILTER_PARAMETERS, everywhere),
@@ -204,11 +211,11 @@ def search(
             with open_pager(target) as write:
                 if explanation and target.is_terminal:
                     write(f"{sanitize.make_line(explanation)}\n\n")
-                for text in _format_hits(opened, result.hits, target, options):
+                for text in _format_hits(opened_store, result.hits, target, options):
                     write(text)
         if not result.hits:
-            if next(opened.list_newest(agent), None) is None:
-                text = explain_empty_list(opened, narrowed=bool(agent), agent=agent)
+            if next(opened_store.list_newest(agent), None) is None:
+                text = explain_empty_list(opened_store, is_narrow=bool(agent), agent=agent)
             elif explanation:
                 text = "Nothing matches as it is. Without --json, what comes near is shown."
             elif left_out_parameters:
@@ -221,7 +228,7 @@ def search(
                 text = explain_no_match(context, command_text, left_out_parameters)
             else:
                 options = repeat_options(context, *_REPEATED_OPTIONS)
-                in_output = None if as_json or wants_calls or parts else is_printed(opened, attempts[-1].request)
+                in_output = None if as_json or wants_calls or parts else is_printed(opened_store, attempts[-1].request)
                 text = _explain_no_hits(words, path, parts, options, in_output=in_output, has_namesake=has_namesake)
                 if has_namesake:
                     other_options = repeat_options(context, *(name for name in _REPEATED_OPTIONS if name != "file"))
@@ -232,7 +239,9 @@ def search(
                     text = f"A quote is not closed. Searched: {sanitize.make_line(' '.join(words))}\n{text}"
                 if words and not (wants_calls or as_json):
                     first_line, *other_lines = text.split("\n")
-                    suggestion = _suggest_words(opened, request, words, options, repeat_store_option(context, store))
+                    suggestion = _suggest_words(
+                        opened_store, request, words, options, repeat_store_option(context, store)
+                    )
                     text = "\n".join(filter(None, [first_line, suggestion, *other_lines]))
             print_on_stderr(text)
             raise typer.Exit(1)
@@ -292,7 +301,7 @@ def _format_hits(store: CommandStore, hits: "list[Hit]", target: Screen, options
         return
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
     agents = name_agents(store.list_agents())
-    look = results.SearchLook(target.width, target.is_formatted, target.colours, now, home, agents)
+    look = results.SearchLook(target.width, target.is_formatted, target.has_colours, now, home, agents)
     ids = shorten_ids(store, [hit.row for hit in hits])
     for hit in hits:
         yield results.format_hit(hit, _format_show_command(store, hit, ids[hit.row.selector], options), look)

@@ -40,14 +40,14 @@ class NearSearch:
 
 def list_near_searches(request: SearchRequest, words: Sequence[str]) -> list[NearSearch]:
     """What to search, one after the other, if nothing has the words, as ``make_query`` takes them. Raises as that."""
-    near, wider = list[NearSearch](), widen_query(words)
+    near_searches, wider = list[NearSearch](), widen_query(words)
     if wider is not None:
-        near.append(NearSearch(replace(request, fts_query=wider), explain_wider(words)))
+        near_searches.append(NearSearch(replace(request, fts_query=wider), explain_wider(words)))
     if (apart := search_apart(request, words)) is not None:
-        near.append(NearSearch(apart, _APART))
+        near_searches.append(NearSearch(apart, _APART))
         if wider is not None and (wider_apart := search_apart(request, add_stars(words))) is not None:
-            near.append(NearSearch(wider_apart, _WIDER_APART))
-    return near
+            near_searches.append(NearSearch(wider_apart, _WIDER_APART))
+    return near_searches
 
 
 def search_apart(request: SearchRequest, words: Sequence[str]) -> SearchRequest | None:

@@ -30,13 +30,13 @@ _MOST_LISTED = 10  # further turns to list
 
 @dataclass(frozen=True, slots=True)
 class SearchLook:
-    """How results appear. ``is_formatted``: words may be emphasised, in ``colours`` or without. ``home``: the directory
-    shown as ``~``. ``agents``: the names shown for agents' folders.
+    """How results appear. ``is_formatted``: words may be emphasised, with colours if ``has_colours``. ``home``: the
+    directory shown as ``~``. ``agents``: the names shown for agents' folders.
     """
 
     width: int
     is_formatted: bool
-    colours: bool
+    has_colours: bool
     now: datetime
     home: str = ""
     agents: Mapping[str, str] = field(default_factory=dict)
@@ -54,7 +54,7 @@ def format_hit(hit: Hit, command: str, look: SearchLook) -> str:
         width=look.width,
         force_terminal=True,
         color_system="standard" if look.is_formatted else None,
-        no_color=not look.colours,
+        no_color=not look.has_colours,
         legacy_windows=False,
         emoji=False,
         markup=False,

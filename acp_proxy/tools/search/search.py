@@ -66,9 +66,9 @@ class SearchRequest:
     """A search.
 
     ``fts_query``: an FTS5 query (``query.make_query``). ``since``, ``until``: from the one time to before the other, in
-    transcript format. ``below``: sessions in directories below ``cwd`` count, too. ``branch``: only sessions begun on
-    this Git branch. ``parts``: only these parts of the turns; empty: what is said, and titles. ``limit``: the most
-    sessions to return; None: all. ``excerpts_per_session``: the most excerpts per session; 0: one of each matching
+    transcript format. ``includes_below``: sessions in directories below ``cwd`` count, too. ``branch``: only sessions
+    begun on this Git branch. ``parts``: only these parts of the turns; empty: what is said, and titles. ``limit``: the
+    most sessions to return; None: all. ``excerpts_per_session``: the most excerpts per session; 0: one of each matching
     turn. ``session_queries``: if any, sessions count in which each of these matches some turn, and of each session the
     fewest such turns; ``fts_query`` is for what one of them matches.
     """
@@ -80,7 +80,7 @@ class SearchRequest:
     limit: int | None = 10
     excerpts_per_session: int = 3
     until: str | None = None
-    below: bool = False
+    includes_below: bool = False
     branch: str = ""
     parts: tuple[TurnPart, ...] = ()
     session_queries: tuple[str, ...] = ()
@@ -223,7 +223,9 @@ class TranscriptTables(ABC, Generic[Row, Table]):
         for agent_folder in request.agents:
             tests, values = ["agent = ?"], list[object]((agent_folder,))
             if request.cwd is not None:
-                test, places = match_directory(self._index, agent_folder, request.cwd, below=request.below)
+                test, places = match_directory(
+                    self._index, agent_folder, request.cwd, includes_below=request.includes_below
+                )
                 tests.append(test)
                 values += places
             if request.branch:

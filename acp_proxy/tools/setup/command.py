@@ -404,11 +404,13 @@ def try_agents(changes: Sequence[FileChange], tried_agents: TriedAgents) -> bool
 
     Returns False if one does not answer. ``tried_agents``: gets the results.
     """
-    from acp_proxy.cli.common import find_root
+    from acp_proxy.cli.common import find_root, make_new_files_private
     from acp_proxy.store.command_store import find_default_root
     from acp_proxy.tools.doctor.report import diagnose_agent
+    from acp_proxy.transcript.private_files import read_umask
 
-    os.umask(umask := os.umask(0))
+    umask = read_umask()
+    make_new_files_private()
     root = find_root(str(find_default_root()))
     for path, agent in ((change.path, agent) for change in changes for agent in _find_changed(change)):
         if agent.words is None:
@@ -454,16 +456,18 @@ def _remove_problem(problem: str | None, text: str) -> str:
 def report_written(machine: Machine, written: Sequence[FileChange], tried_agents: TriedAgents) -> bool:
     """Check what was written, as ``doctor`` does, and say what the user does next. Returns whether nothing of what was
     written is wrong, apart from the agents, of which the user has read."""
-    from acp_proxy.cli.common import find_root
+    from acp_proxy.cli.common import find_root, make_new_files_private
     from acp_proxy.store.command_store import find_default_root
     from acp_proxy.tools.doctor.report import diagnose
+    from acp_proxy.transcript.private_files import read_umask
 
     texts_to_do = [
         f"{change.path} was written again, and not by setup. Close its editor, then run acp-proxy setup again."
         for change in written
         if not steps.is_as_written(change)
     ]
-    os.umask(umask := os.umask(0))
+    umask = read_umask()
+    make_new_files_private()
     diagnosis = diagnose(find_root(str(find_default_root())), machine, [], _ANSWER_SECONDS, umask, lambda _: None)
     faults = [
         advice

@@ -48,7 +48,7 @@ class Settings:
 
     def __init__(self, text: str) -> None:
         """Raises ValueError, which says what is wrong, if the text is no JSON object; it may be empty."""
-        if not isinstance(jsonc.read(text), dict):
+        if not isinstance(jsonc.decode(text), dict):
             raise ValueError("it is not a JSON object")
         self.text = text
         self.is_empty = jsonc.says_nothing(text)
@@ -68,7 +68,7 @@ class Settings:
 
     def read(self, span: Span) -> object:
         """The value that stands there."""
-        return jsonc.read(self.text[span[0] : span[1]])
+        return jsonc.decode(self.text[span[0] : span[1]])
 
     def list_members(self, span: Span) -> dict[str, Element]:
         """The members of the object that stands there. Of two with one name, the last, as readers have it."""

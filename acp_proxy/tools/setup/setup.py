@@ -28,6 +28,7 @@ from acp_proxy.tools.editors.snippets import EditorEntry, make_snippet
 from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.setup import settings_text
 from acp_proxy.tools.setup.settings_text import Settings
+from acp_proxy.transcript import private_files
 
 _MOST_BYTES = 16 * 1024 * 1024  # bytes of a file
 COPY_SUFFIX = ".before-acp-proxy"
@@ -192,7 +193,7 @@ def plan_file(
             edits += settings_text.add_entry(settings, kind.members, snippet.entry, snippet.whole)
             entries.append(EntryChange(snippet.title, ADDED))
         new_text = settings_text.apply(text, edits)
-        jsonc.read(new_text)
+        jsonc.decode(new_text)
     except NotOurs as problem:
         return FileChange(editor.name, path, data, problem=str(problem))
     except ValueError as problem:
@@ -327,16 +328,11 @@ def replace_file(path: Path, data: bytes) -> None:
             if path.exists():
                 os.chmod(file.name, stat.S_IMODE(path.stat().st_mode))
             elif os.name == "posix":
-                os.chmod(file.name, 0o666 & ~_read_umask())
+                os.chmod(file.name, 0o666 & ~private_files.read_umask())
             os.replace(file.name, path)
         except BaseException:
             Path(file.name).unlink(missing_ok=True)
             raise
-
-
-def _read_umask() -> int:
-    os.umask(umask := os.umask(0))
-    return umask
 
 
 def digest(data: bytes) -> str:
@@ -404,7 +400,7 @@ def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
         entries = [*file_record.entries, *_find_unrecorded(kind, path, data, file_record)]
         for entry in entries:
             text = settings_text.apply(text, _undo_entry(Settings(text), kind.members, entry))
-        jsonc.read(text)
+        jsonc.decode(text)
     except UnicodeDecodeError:
         return FileChange(name, path, data, problem="it is not UTF-8")
     except ValueError as problem:

@@ -70,14 +70,18 @@ def show(
 
     with report_errors():
         turns = values.parse_turns(turn)
-        opened = open_store(store)
-        is_outside = _is_outside(opened, session)
+        opened_store = open_store(store)
+        is_outside = _is_outside(opened_store, session)
         if is_outside and follow:
             replay_command = shell_quote.join(["acp-proxy", "replay", session])
             raise UsageError(f"--follow needs a session of the store. To watch a file: {replay_command}")
-        with (_open_outside if is_outside else _open_stored)(opened, session, agent) as (row, reading, open_child):
+        with (_open_outside if is_outside else _open_stored)(opened_store, session, agent) as (
+            row,
+            reading,
+            open_child,
+        ):
             if follow:
-                _follow(opened, row, reading, turns)
+                _follow(opened_store, row, reading, turns)
             elif files:
                 _list_files(row, reading, open_child, turns)
             elif extract is not None:
@@ -87,7 +91,7 @@ def show(
             elif as_json:
                 print_messages(reading, find_screen(), turns)
             else:
-                id = "" if is_outside else common.shorten_ids(opened, [row])[row.selector]
+                id = "" if is_outside else common.shorten_ids(opened_store, [row])[row.selector]
                 parts = find_parts(reading, row.session_id, turns, open_child)
                 print_conversation(row, parts, find_screen(), full=full, id=id)
 
@@ -181,7 +185,7 @@ def _make_passage_formatter(target: Screen, cwd: str | None) -> Callable[[Passag
     if target.is_formatted:
         from acp_proxy.views.rich_text import RichPrinter
 
-        return RichPrinter(target.line_width, colours=target.colours, cwd=cwd).print
+        return RichPrinter(target.line_width, has_colours=target.has_colours, cwd=cwd).print
     from acp_proxy.views.plain_text import PassagePrinter
 
     return PassagePrinter().print

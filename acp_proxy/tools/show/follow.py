@@ -35,7 +35,7 @@ class Follower:
         if self._console.is_terminal and not self._console.is_dumb_terminal:
             from acp_proxy.tools.show import live
 
-            self._live = live.LiveText(line_width, self._console.height, colours=not self._console.no_color)
+            self._live = live.LiveText(line_width, self._console.height, has_colours=not self._console.no_color)
         self._streaming = StreamPrinter(line_width if self._live is not None else None)
         self._store = store
         self._row = row

@@ -25,8 +25,8 @@ _LONGEST_PIECE = 32 * 1024
 
 
 class LiveText:
-    def __init__(self, width: int, height: int, *, colours: bool) -> None:
-        self._colours = colours
+    def __init__(self, width: int, height: int, *, has_colours: bool) -> None:
+        self._has_colours = has_colours
         self._set_size(width, height)
         self._finished_lines: list[str] = []  # lines that are complete, but not on the screen yet
         self._screen_lines: list[
@@ -40,7 +40,7 @@ class LiveText:
         self._size = width, height
         self._width = width - 1  # the last column stays free: terminals differ after it
         self._height = height
-        self._printer = RichPrinter(self._width, colours=self._colours)
+        self._printer = RichPrinter(self._width, has_colours=self._has_colours)
 
     def resize(self, width: int, height: int) -> None:
         """The terminal has this size now. It has wrapped what it shows; the current message is written again."""

@@ -225,7 +225,7 @@ class _Playback:
         if console.is_terminal and not console.is_dumb_terminal:
             from acp_proxy.tools.show import live
 
-            self._live = live.LiveText(target.line_width, console.height, colours=not console.no_color)
+            self._live = live.LiveText(target.line_width, console.height, has_colours=not console.no_color)
         self._streaming = StreamPrinter(target.line_width if self._live is not None else None)
         self._turn_count = _count_prompts(reading) if self._live is not None else 0
         self._last_turn = self._turn_count if span[1] is None else _count_prompts(reading, span[1])

@@ -78,10 +78,10 @@ def stats(
         return
     with report_errors():
         session_filter = make_filter(agent, cwd, here, since, until, branch)
-        opened = open_store(store)
-        agents, failures = measure_usage(opened, session_filter, "month" if by == "agent" else by)
+        opened_store = open_store(store)
+        agents, failures = measure_usage(opened_store, session_filter, "month" if by == "agent" else by)
         if not agents and not as_json:
-            print_on_stderr(explain_empty_list(opened, narrowed=session_filter.is_narrow, agent=agent))
+            print_on_stderr(explain_empty_list(opened_store, is_narrow=session_filter.is_narrow, agent=agent))
     if as_json:
         from acp_proxy.tools.stats.report import encode_report
 
@@ -132,7 +132,7 @@ def _show_tokens(
             ):
                 write(f"{line}\n")
     else:
-        print_on_stderr(explain_empty_list(store, narrowed=session_filter.is_narrow, agent=session_filter.agent))
+        print_on_stderr(explain_empty_list(store, is_narrow=session_filter.is_narrow, agent=session_filter.agent))
     for model in report.models_without_price:
         print_on_stderr(f"No price: {sanitize.make_line(model) or '(model not known)'}")
     for text in report.failures:

@@ -42,10 +42,9 @@ def _apply_tree(context: SyncContext, uid: str) -> bool:
         try:
             return _apply_tree_once(context, uid)
         except DataDeleted as problem:
-            tree, [segment_id] = context.state.read_tree(uid), problem.args
-            context.state.put_segment(
-                uid, replace(tree.segments.get(segment_id) or tree.unplaced[segment_id], is_blank=True)
-            )
+            tree = context.state.read_tree(uid)
+            segment = tree.segments.get(problem.segment_id) or tree.unplaced[problem.segment_id]
+            context.state.put_segment(uid, replace(segment, is_blank=True))
 
 
 def _apply_tree_once(context: SyncContext, uid: str) -> bool:
@@ -79,35 +78,39 @@ def _apply_tree_once(context: SyncContext, uid: str) -> bool:
 
 
 def place_segments(context: SyncContext, uid: str) -> Tree:
-    """Find the place of segments whose parents are known now.
-
-    Copies of one machine may publish the same turns, cut in different places. So a segment that begins like another
-    with the same parent follows that one, with the rest of its bytes.
-    """
+    """Find the place of segments whose parents are known now. Returns the tree with them. Raises DataDeleted."""
     tree = context.state.read_tree(uid)
-    progress = True
-    while progress:
-        progress = False
+    has_placed = True
+    while has_placed:
+        has_placed = False
         for id in sorted(tree.unplaced):
             segment = tree.unplaced[id]
             if segment.parent in tree.segments or segment.parent == uid:
                 _place_segment(context, tree, replace(segment, skip=0))
-                tree, progress = context.state.read_tree(uid), True
+                tree = context.state.read_tree(uid)
+                has_placed = True
     return tree
 
 
 def _place_segment(context: SyncContext, tree: Tree, segment: Segment) -> None:
+    """Put a segment into the tree behind its parent, or deeper.
+
+    Copies of one machine may publish the same turns, cut in different places, so that of two segments with one parent,
+    the data of one begins with that of the other. Then the longer one follows the shorter one, and skips the bytes that
+    it has of it (``Segment.skip``): this one is placed again, as a child of that sibling; or the siblings that begin
+    with it become its children. ``tree`` stays as it was read.
+    """
     siblings = [other for other in tree.list_children(segment.parent) if other.id != segment.id and not other.is_blank]
-    for other in siblings if not segment.is_blank else ():
-        if tree.is_dead(other.id) or tree.is_dead(segment.parent):
+    for sibling in siblings if not segment.is_blank else ():
+        if tree.is_dead(sibling.id) or tree.is_dead(segment.parent):
             continue
-        own_data, other_data = context.read_data(segment), context.read_data(other)
-        if own_data.startswith(other_data):
-            _place_segment(context, tree, replace(segment, parent=other.id, skip=segment.skip + len(other_data)))
+        own_data, sibling_data = context.read_data(segment), context.read_data(sibling)
+        if own_data.startswith(sibling_data):
+            _place_segment(context, tree, replace(segment, parent=sibling.id, skip=segment.skip + len(sibling_data)))
             return
-        if other_data.startswith(own_data):
-            follower = replace(other, parent=segment.id, skip=other.skip + len(own_data))
-            context.state.put_segment(tree.uid, replace(follower, digest=hash_data(other_data[len(own_data) :])))
+        if sibling_data.startswith(own_data):
+            follower = replace(sibling, parent=segment.id, skip=sibling.skip + len(own_data))
+            context.state.put_segment(tree.uid, replace(follower, digest=hash_data(sibling_data[len(own_data) :])))
     context.state.put_segment(
         tree.uid, segment if segment.is_blank else replace(segment, digest=hash_data(context.read_data(segment)))
     )
@@ -199,18 +202,14 @@ def _match_and_complete(context: SyncContext, tree: Tree, local_session: LocalSe
     """Move the tip behind the segments that the file has already, and append the rest of one of which it has a part.
     Returns whether such a rest waits for the file to be closed."""
     while True:
-        offset, file_size = (
-            _find_offset(tree, local_session.tip),
-            context.sessions.measure(local_session.agent_folder, local_session.name),
-        )
+        offset = _find_offset(tree, local_session.tip)
+        file_size = context.sessions.measure(local_session.agent_folder, local_session.name)
         for segment in tree.list_children(local_session.tip) if file_size > offset else ():
             if segment.is_blank or tree.is_dead(segment.id):
                 continue
-            segment_data, file_data = (
-                context.read_data(segment),
-                context.sessions.read(
-                    local_session.agent_folder, local_session.name, offset, min(segment.length, file_size - offset)
-                ),
+            segment_data = context.read_data(segment)
+            file_data = context.sessions.read(
+                local_session.agent_folder, local_session.name, offset, min(segment.length, file_size - offset)
             )
             if not segment_data.startswith(file_data):
                 continue
@@ -272,24 +271,24 @@ def _remove_repeated_forks(context: SyncContext, tree: Tree) -> None:
     for fork in context.state.list_local_sessions(tree.uid):
         if fork.uid == tree.uid or not fork.name or fork.trouble or _has_unpublished_turns(context, tree, fork):
             continue
-        others = [
+        other_sessions = [
             local_session
             for local_session in context.state.list_local_sessions(tree.uid)
             if local_session.uid != fork.uid and local_session.name
         ]
-        for other in others:
+        for other in other_sessions:
             if (
                 other.uid == tree.uid
                 and other.tip in _list_ids(tree, fork.tip)
                 and not _has_unpublished_turns(context, tree, other)
             ):
                 _extend_session(context, tree, other, fork.tip)
-        current_others = [context.state.find_local_session(other.uid) or other for other in others]
-        is_free = not context.sessions.is_open(fork.agent_folder, fork.name)
-        if is_free and any(
-            fork.tip in _list_ids(tree, current.tip)
-            and (current.tip, current.uid) != (fork.tip, max(current.uid, fork.uid))
-            for current in current_others
+        extended_sessions = [context.state.find_local_session(other.uid) or other for other in other_sessions]
+        is_unused = not context.sessions.is_open(fork.agent_folder, fork.name)
+        # Of two that end alike, the one with the larger uid goes.
+        if is_unused and any(
+            fork.tip in _list_ids(tree, other.tip) and (other.tip, other.uid) != (fork.tip, max(other.uid, fork.uid))
+            for other in extended_sessions
         ):
             context.sessions.delete(fork.agent_folder, fork.name, fork.uid)
             local_changes.find_deletes(context)
@@ -357,7 +356,9 @@ def _create_branch_file(context: SyncContext, tree: Tree, local_session: LocalSe
     name = context.sessions.create(
         local_session.agent_folder, header, b"".join(data for _, data in parts), is_ours=is_ours
     )
-    return state.put_local_session(replace(local_session, name=name, tip=leaf, stamp="", title=None, is_archived=False))
+    return state.put_local_session(
+        replace(local_session, name=name, tip=leaf, file_version="", title=None, is_archived=False)
+    )
 
 
 def _title_branch(context: SyncContext, tree: Tree, local_session: LocalSession) -> None:
@@ -447,5 +448,5 @@ def _set_label(context: SyncContext, local_session: LocalSession, field: str, va
         return replace(local_session, is_archived=bool(value))
     if field == SOFT_DELETED and bool(value) != local_session.is_soft_deleted:
         name = sessions.set_soft_deleted(local_session.agent_folder, local_session.name, bool(value))
-        return replace(local_session, name=name, is_soft_deleted=bool(value), stamp="")
+        return replace(local_session, name=name, is_soft_deleted=bool(value), file_version="")
     return local_session

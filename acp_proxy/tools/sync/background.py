@@ -87,12 +87,12 @@ def _is_over(root: Path, on_begin: Callable[[], None]) -> bool:
     from acp_proxy.tools.sync.membership import NotJoined, SyncMembership  # heavier than what waits
     from acp_proxy.tools.sync.open_place import open_logs, read_key
 
-    joined = SyncMembership(root)
+    membership = SyncMembership(root)
     try:
-        settings = joined.read_settings()
+        settings = membership.read_settings()
         if not settings.manual:
             logs = open_logs(settings.url, read_key(settings.key_file))
-            joined.synchronize(logs, patience=None, on_begin=on_begin)
+            membership.synchronize(logs, patience=None, on_begin=on_begin)
     except NotJoined:  # since it was started
         return True
     except (Unavailable, OSError) as problem:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class SyncGroup(Group):
     """``acp-proxy sync COMMAND``."""
 
-    table: ClassVar = {
+    commands_by_name: ClassVar = {
         "init": LazyCommand("acp_proxy.tools.sync.command", "init"),
         "join": LazyCommand("acp_proxy.tools.sync.command", "join"),
         "now": LazyCommand("acp_proxy.tools.sync.command", "now"),
@@ -72,9 +72,9 @@ def now(deletes: DeletesOption = False, store: StoreOption = "") -> None:
     Example: acp-proxy sync now
     """
     with report_errors():
-        joined = SyncMembership(open_store(store, for_writing=True).root)
-        settings = joined.read_settings()
-        print_round(joined, open_logs(settings.url, read_key(settings.key_file)), confirms_deletes=deletes)
+        membership = SyncMembership(open_store(store, for_writing=True).root)
+        settings = membership.read_settings()
+        print_round(membership, open_logs(settings.url, read_key(settings.key_file)), confirms_deletes=deletes)
 
 
 def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
@@ -83,12 +83,13 @@ def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
     Example: acp-proxy sync status
     """
     with report_errors():
-        joined = SyncMembership(open_store(store).root)
-        settings = joined.read_settings()
-        sync_status = joined.read_status()
+        membership = SyncMembership(open_store(store).root)
+        settings = membership.read_settings()
+        sync_status = membership.read_status()
     if as_json:
         machines = [
-            {"name": name, "records": read, "trouble": trouble or None} for name, read, trouble in sync_status.machines
+            {"name": machine.shown_name, "records": machine.last_read, "trouble": machine.trouble or None}
+            for machine in sync_status.machines
         ]
         troubled = [{"agent": agent, "transcript": name, "reason": why} for agent, name, why in sync_status.troubled]
         value = {
@@ -109,14 +110,14 @@ def status(as_json: JsonOption = False, store: StoreOption = "") -> None:
         return
     lines = [f"place     {settings.url}", f"key       {settings.key_file}", f"machine   {sync_status.machine}"]
     interval = "only with: acp-proxy sync now" if settings.manual else "by itself, at most once a minute"
-    lines.append(f'when      {interval} (to change that: "manual" in {joined.settings_file})')
+    lines.append(f'when      {interval} (to change that: "manual" in {membership.settings_file})')
     last_round = (
         time.strftime("%Y-%m-%d %H:%M", time.localtime(sync_status.last_round)) if sync_status.last_round else "never"
     )
     lines += [f"last      {last_round}", f"records   {sync_status.sent} sent, {sync_status.received} received"]
     lines += [
-        f"other     {name}: {format_count(read, 'record')}{_format_trouble(trouble)}"
-        for name, read, trouble in sync_status.machines
+        f"other     {machine.shown_name}: {format_count(machine.last_read, 'record')}{_format_trouble(machine.trouble)}"
+        for machine in sync_status.machines
     ]
     lines += _list_advice(sync_status)
     for line in lines:
@@ -140,9 +141,9 @@ def map_directory(
     with report_errors():
         if not (theirs.startswith("/") or is_windows_path(theirs)):
             raise UsageError(f"{theirs} is not an absolute path. Write it as the other machine shows it")
-        joined = SyncMembership(open_store(store, for_writing=True).root)
+        membership = SyncMembership(open_store(store, for_writing=True).root)
         own_directory = os.path.abspath(os.path.expanduser(ours))
-        joined.map_directory(theirs, own_directory)
+        membership.map_directory(theirs, own_directory)
     typer.echo("From now on, sessions of that directory are shown in this one.")
     if not os.path.isdir(own_directory):
         typer.echo(sanitize.make_line(f"Note: there is no directory {own_directory} on this machine yet."), err=True)
@@ -154,21 +155,21 @@ def leave(yes: YesOption = False, store: StoreOption = "") -> None:
     Example: acp-proxy sync leave
     """
     with report_errors():
-        joined = SyncMembership(open_store(store, for_writing=True).root)
-        settings = joined.read_settings()
+        membership = SyncMembership(open_store(store, for_writing=True).root)
+        settings = membership.read_settings()
         if not yes:
             ask_to_confirm(f"Stop sharing with {settings.url}?")
-        joined.leave()
+        membership.leave()
     typer.echo(sanitize.make_line(f"Stopped. The key is still in {settings.key_file}."))
 
 
 def print_round(
-    joined: SyncMembership, logs: "SealedLogs", *, confirms_deletes: bool = False, forgets: str = ""
+    membership: SyncMembership, logs: "SealedLogs", *, confirms_deletes: bool = False, forgets: str = ""
 ) -> None:
     """Do one round, and say what it did. Raises AcpProxyError, OSError."""
-    counts = joined.synchronize(logs, confirms_deletes=confirms_deletes, forgets=forgets)
+    counts = membership.synchronize(logs, confirms_deletes=confirms_deletes, forgets=forgets)
     typer.echo(f"{format_count(counts.received, 'record')} received, {counts.sent} sent.")
-    for line in _list_advice(joined.read_status()):
+    for line in _list_advice(membership.read_status()):
         typer.echo(sanitize.make_line(line), err=True)
 
 
@@ -182,7 +183,11 @@ def _list_advice(sync_status: SyncStatus) -> list[str]:
             "acp-proxy sync now --deletes"
         )
     lines += [f"{agent}/{name}: {_TROUBLES.get(why, why)}." for agent, name, why in sync_status.troubled]
-    lines += [f"The log of {name} cannot be read further: {why}." for name, _, why in sync_status.machines if why]
+    lines += [
+        f"The log of {machine.shown_name} cannot be read further: {machine.trouble}."
+        for machine in sync_status.machines
+        if machine.trouble
+    ]
     if sync_status.trouble:
         lines.append(f"The last attempt failed: {sync_status.trouble}")
     return lines
@@ -228,24 +233,24 @@ def rekey(
     Example: acp-proxy sync rekey
     """
     with report_errors():
-        joined = SyncMembership(open_store(store, for_writing=True).root)
-        old = joined.read_settings()
+        membership = SyncMembership(open_store(store, for_writing=True).root)
+        old_settings = membership.read_settings()
         check_packages()
         from acp_proxy.tools.sync.encryption import HistoryKey
 
-        new_url, key = url or old.url, HistoryKey.create()
-        path = Path(key_file).expanduser().absolute() if key_file else _choose_key_file(Path(old.key_file))
+        new_url, key = url or old_settings.url, HistoryKey.create()
+        path = Path(key_file).expanduser().absolute() if key_file else _choose_key_file(Path(old_settings.key_file))
         if path.exists():
             raise UsageError(f"{path} exists. Name another file with --key-file")
         open_logs(new_url, key).check(secrets.token_hex(8))
         if not yes:
             ask_to_confirm(f"Share all sessions anew at {new_url}, with a new key?")
-        exchange_last(joined, old)
+        exchange_last(membership, old_settings)
         key.write(path)
-        move_history(joined, replace(old, url=new_url, key_file=str(path)), key)
+        move_history(membership, replace(old_settings, url=new_url, key_file=str(path)), key)
         if empty:
-            open_logs(old.url, read_key(old.key_file)).empty()
-    for line in _advise_after_rekey(old, new_url, path, is_empty=empty):
+            open_logs(old_settings.url, read_key(old_settings.key_file)).empty()
+    for line in _advise_after_rekey(old_settings, new_url, path, is_empty=empty):
         typer.echo(sanitize.make_line(line))
 
 
@@ -258,20 +263,20 @@ def forget_machine(name: MachineArgument, store: StoreOption = "") -> None:
     Example: acp-proxy sync forget-machine old-laptop
     """
     with report_errors():
-        joined = SyncMembership(open_store(store, for_writing=True).root)
-        settings = joined.read_settings()
+        membership = SyncMembership(open_store(store, for_writing=True).root)
+        settings = membership.read_settings()
         logs = open_logs(settings.url, read_key(settings.key_file))
-        joined.synchronize(logs)  # to read its log to the end, and to know its name
-        print_round(joined, logs, forgets=joined.find_machine(name))
+        membership.synchronize(logs)  # to read its log to the end, and to know its name
+        print_round(membership, logs, forgets=membership.find_machine(name))
     typer.echo(
         sanitize.make_line(f"{name} is forgotten, on the other machines with their next sync. Its sessions stay.")
     )
 
 
-def exchange_last(joined: SyncMembership, old: SyncSettings) -> None:
+def exchange_last(membership: SyncMembership, old_settings: SyncSettings) -> None:
     """Exchange what is new with a place that is left; it may be out of reach already."""
     try:
-        joined.synchronize(open_logs(old.url, read_key(old.key_file)))
+        membership.synchronize(open_logs(old_settings.url, read_key(old_settings.key_file)))
     except (AcpProxyError, OSError) as problem:
         explanation = (
             f"The old place is out of reach, and what others have sent there since the last sync comes later: {problem}"
@@ -279,10 +284,10 @@ def exchange_last(joined: SyncMembership, old: SyncSettings) -> None:
         typer.echo(sanitize.make_line(explanation), err=True)
 
 
-def move_history(joined: SyncMembership, settings: SyncSettings, key: "HistoryKey") -> None:
+def move_history(membership: SyncMembership, settings: SyncSettings, key: "HistoryKey") -> None:
     """Move to the place in these settings, and share everything there. Raises AcpProxyError, OSError."""
-    joined.change(replace(settings, history=key.history))
-    print_round(joined, open_logs(settings.url, key))
+    membership.write_settings(replace(settings, history=key.history))
+    print_round(membership, open_logs(settings.url, key))
 
 
 def _choose_key_file(path: Path) -> Path:
@@ -294,22 +299,22 @@ def _choose_key_file(path: Path) -> Path:
     )
 
 
-def _advise_after_rekey(old: SyncSettings, new_url: str, path: Path, *, is_empty: bool) -> list[str]:
+def _advise_after_rekey(old_settings: SyncSettings, new_url: str, path: Path, *, is_empty: bool) -> list[str]:
     lines = [
         f"The new key is in {path}. Keep a copy.",
         f"On every other machine, copy that file there, then: acp-proxy sync join {new_url} --key-file {path}",
     ]
     if not is_empty:
-        folder = _find_folder(old)
+        folder = _find_folder(old_settings)
         lines.append(
-            f"The old place still has everything, for the old key. When all machines have joined, delete {folder}"
+            f"The old place still has everything, for the old key. When all machines have membership, delete {folder}"
         )
     return lines
 
 
-def _find_folder(old: SyncSettings) -> str:
+def _find_folder(old_settings: SyncSettings) -> str:
     """The directory or prefix of a history."""
-    return f"{old.url.rstrip('/')}/{old.history or read_key(old.key_file).history}"
+    return f"{old_settings.url.rstrip('/')}/{old_settings.history or read_key(old_settings.key_file).history}"
 
 
 # --- ``acp-proxy sync init`` and ``join``: make this store part of a history.
@@ -363,23 +368,23 @@ def init(
     """
     with report_errors():
         check_packages()
-        opened = open_store(store, create=True, for_writing=True)
-        joined = SyncMembership(opened.root)
-        if joined.is_joined:
+        opened_store = open_store(store, create=True, for_writing=True)
+        membership = SyncMembership(opened_store.root)
+        if membership.is_joined:
             raise UsageError(_IS_JOINED)
         from acp_proxy.tools.sync.encryption import HistoryKey
 
-        path, key = _find_key_file(key_file, opened), HistoryKey.create()
+        path, key = _find_key_file(key_file, opened_store), HistoryKey.create()
         if path.exists():
             raise UsageError(
                 f"{path} exists: it is the key of a history. To take part in that: acp-proxy sync join {url}. "
                 "For a new history, name another file with --key-file"
             )
         open_logs(url, key).check(secrets.token_hex(8))
-        settings = replace(_make_settings(opened, url, path, agent, cwd), manual=manual)
-        _ask_to_share(opened, joined, settings, redact=redact, yes=yes)
+        settings = replace(_make_settings(opened_store, url, path, agent, cwd), manual=manual)
+        _ask_to_share(opened_store, membership, settings, redact=redact, yes=yes)
         key.write(path)
-        _join(joined, settings, key, name, is_first=True)
+        _join(membership, settings, key, name, is_first=True)
     typer.echo(sanitize.make_line(f"The key is in {path}. Without it, what is at {url} cannot be read: keep a copy."))
     typer.echo(
         sanitize.make_line(f"On another machine, put that file into the same place, then: acp-proxy sync join {url}")
@@ -408,61 +413,61 @@ def join(
     """
     with report_errors():
         check_packages()
-        opened = open_store(store, create=True, for_writing=True)
-        joined = SyncMembership(opened.root)
+        opened_store = open_store(store, create=True, for_writing=True)
+        membership = SyncMembership(opened_store.root)
         from acp_proxy.tools.sync.encryption import HistoryKey
 
-        path = _find_key_file(key_file, opened)
+        path = _find_key_file(key_file, opened_store)
         key = HistoryKey.read(path)
         if not open_logs(url, key).list_machines():
             raise UsageError(f"there is no history with this key at {url}. Check the URL, and that {path} is its key")
-        if joined.is_joined:
-            _move(joined, url, path, key, yes=yes)
+        if membership.is_joined:
+            _move(membership, url, path, key, yes=yes)
             return
-        settings = replace(_make_settings(opened, url, path, agent, cwd), manual=manual)
-        _ask_to_share(opened, joined, settings, redact=redact, yes=yes)
-        _join(joined, settings, key, name, is_first=False)
+        settings = replace(_make_settings(opened_store, url, path, agent, cwd), manual=manual)
+        _ask_to_share(opened_store, membership, settings, redact=redact, yes=yes)
+        _join(membership, settings, key, name, is_first=False)
 
 
-def _move(joined: SyncMembership, url: str, path: Path, key: "HistoryKey", *, yes: bool) -> None:
-    old = joined.read_settings()
-    if old.history == key.history:
+def _move(membership: SyncMembership, url: str, path: Path, key: "HistoryKey", *, yes: bool) -> None:
+    old_settings = membership.read_settings()
+    if old_settings.history == key.history:
         raise UsageError(_IS_JOINED)
     if not yes:
-        ask_to_confirm(f"Leave {old.url}, and share all sessions at {url}?")
-    exchange_last(joined, old)
-    move_history(joined, replace(old, url=url, key_file=str(path)), key)
+        ask_to_confirm(f"Leave {old_settings.url}, and share all sessions at {url}?")
+    exchange_last(membership, old_settings)
+    move_history(membership, replace(old_settings, url=url, key_file=str(path)), key)
 
 
-def _find_key_file(key_file: str, opened: CommandStore) -> Path:
+def _find_key_file(key_file: str, opened_store: CommandStore) -> Path:
     """Raises UsageError."""
     import platformdirs
 
     default_path = Path(platformdirs.user_config_dir("acp-proxy", appauthor=False)) / "sync.key"
     path = Path(key_file).expanduser().absolute() if key_file else default_path
-    if path.resolve().is_relative_to(opened.root.resolve()):
+    if path.resolve().is_relative_to(opened_store.root.resolve()):
         raise UsageError(f"{path} is in the store. The key must be elsewhere: name another file with --key-file")
     return path
 
 
-def _make_settings(opened: CommandStore, url: str, path: Path, agent: str, cwd: str) -> SyncSettings:
-    agents = tuple(opened.list_agents(agent)) if agent else ()
+def _make_settings(opened_store: CommandStore, url: str, path: Path, agent: str, cwd: str) -> SyncSettings:
+    agents = tuple(opened_store.list_agents(agent)) if agent else ()
     if agent and not agents:
         raise UsageError(f"no agent has the name {agent!r}. To see all agents: acp-proxy list")
     return SyncSettings(url, str(path), agents, (os.path.abspath(cwd),) if cwd else ())
 
 
 def _ask_to_share(
-    opened: CommandStore, joined: SyncMembership, settings: SyncSettings, *, redact: bool, yes: bool
+    opened_store: CommandStore, membership: SyncMembership, settings: SyncSettings, *, redact: bool, yes: bool
 ) -> None:
     """Show what would leave this machine, and ask. Raises OSError."""
-    leaving = joined.list_leaving(settings)
-    rows = [row for row in opened.list_newest() if (row.agent_folder, row.name) in leaving]
+    leaving = membership.list_leaving(settings)
+    rows = [row for row in opened_store.list_newest() if (row.agent_folder, row.name) in leaving]
     if not rows:
         typer.echo("No session leaves this machine now; new ones will, encrypted.", err=True)
         return
     masking = Masking()
-    counts = _find_secrets(opened, rows, masking, dry=True)
+    counts = _find_secrets(opened_store, rows, masking, dry=True)
     size = formatting.format_size(sum(row.size for row in rows))
     typer.echo(f"{format_count(len(rows), 'session')} ({size}) would leave this machine, encrypted.", err=True)
     places = Counter(
@@ -479,24 +484,26 @@ def _ask_to_share(
     if not yes:
         ask_to_confirm("Share them?")
     if redact and counts:
-        _find_secrets(opened, rows, masking, dry=False)
-        opened.reindex(rows)
+        _find_secrets(opened_store, rows, masking, dry=False)
+        opened_store.reindex(rows)
 
 
-def _find_secrets(opened: CommandStore, rows: list[ListedSession], masking: Masking, *, dry: bool) -> Counter[str]:
+def _find_secrets(
+    opened_store: CommandStore, rows: list[ListedSession], masking: Masking, *, dry: bool
+) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for path in show_progress(opened.find_redactable(rows) if rows else [], "Searching" if dry else "Masking"):
+    for path in show_progress(opened_store.find_redactable(rows) if rows else [], "Searching" if dry else "Masking"):
         try:
-            counts += redact_stored(opened, path, masking, dry_run=dry)
+            counts += redact_stored(opened_store, path, masking, dry_run=dry)
         except (FileNotFoundError, NewerFormat):
             continue
     return counts
 
 
-def _join(joined: SyncMembership, settings: SyncSettings, key: "HistoryKey", name: str, *, is_first: bool) -> None:
+def _join(membership: SyncMembership, settings: SyncSettings, key: "HistoryKey", name: str, *, is_first: bool) -> None:
     machine = name or socket.gethostname().partition(".")[0] or "machine"
-    joined.join(replace(settings, history=key.history), machine, is_first=is_first)
+    membership.join(replace(settings, history=key.history), machine, is_first=is_first)
     try:
-        print_round(joined, open_logs(settings.url, key))
+        print_round(membership, open_logs(settings.url, key))
     except Unavailable as problem:
         raise AcpProxyError(f"{problem}. This machine has joined all the same. Later: acp-proxy sync now") from problem

@@ -14,7 +14,11 @@ from acp_proxy.transcript.file_format import Header
 
 
 class DataDeleted(Exception):
-    """A segment's words were deleted since its record was read. ``args``: its id."""
+    """A segment's words were deleted since its record was read."""
+
+    def __init__(self, segment_id: str) -> None:
+        super().__init__(segment_id)
+        self.segment_id = segment_id
 
 
 @dataclass(slots=True)
@@ -71,8 +75,8 @@ class SyncContext:
         """The bytes that a segment adds to its parent's, masked. Raises Unavailable, DataDeleted."""
         data = self.fetched.get(segment.machine, segment.number)
         if data is None:
-            encoded = self.logs.get(segment.machine, segment.number)
-            record = _decode_or_none(encoded)
+            encoded_record = self.logs.get(segment.machine, segment.number)
+            record = _decode_or_none(encoded_record)
             if isinstance(record, BlankRecord):
                 raise DataDeleted(segment.id)
             if not isinstance(record, SegmentRecord):
@@ -90,10 +94,10 @@ class SyncContext:
     def publish_label(self, tree: Tree, local_session: LocalSession, field: str, value: str | bool | None) -> bool:
         """Publish that the user has set a title, or archived, soft-deleted or restored a session. Returns False if
         nothing of the session is published yet."""
-        others = [
+        other_tips = [
             other.tip for other in self.state.list_local_sessions(local_session.tree) if other.uid != local_session.uid
         ]
-        anchor = tree.find_anchor(local_session.tip, others)
+        anchor = tree.find_anchor(local_session.tip, other_tips)
         if anchor is None or local_session.tip == local_session.tree:
             return False
         record = Label(local_session.tree, anchor, field, value, self.make_stamp(), self.machine)
@@ -105,14 +109,14 @@ class SyncContext:
         """Forget a session that the user has deleted for good, and publish that."""
         self.state.drop_local_session(local_session.uid)
         tree = self.state.read_tree(local_session.tree)
-        others = [other.tip for other in self.state.list_local_sessions(local_session.tree)]
-        anchor = tree.find_anchor(local_session.tip, others)
-        pending = self.state.get_pending() if self.state.get_text(PENDING_SESSION) == local_session.uid else None
-        if pending is not None and anchor is None:  # what is just being published is its alone
-            anchor = records.decode(pending)[2]
-        if anchor is not None and (tree.segments or tree.unplaced or pending is not None):
+        other_tips = [other.tip for other in self.state.list_local_sessions(local_session.tree)]
+        anchor = tree.find_anchor(local_session.tip, other_tips)
+        pending_record = self.state.get_pending() if self.state.get_text(PENDING_SESSION) == local_session.uid else None
+        if pending_record is not None and anchor is None:  # what is just being published is its alone
+            anchor = records.decode(pending_record)[2]
+        if anchor is not None and (tree.segments or tree.unplaced or pending_record is not None):
             survivors = (
-                tuple(tip for tip in others if tip != local_session.tree) if anchor != local_session.tree else ()
+                tuple(tip for tip in other_tips if tip != local_session.tree) if anchor != local_session.tree else ()
             )
             self.publish_death(Death(local_session.tree, anchor, survivors))
 
@@ -137,10 +141,10 @@ def hash_data(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
 
 
-def _decode_or_none(encoded: bytes | None) -> records.Record | None:
-    if encoded is None:
+def _decode_or_none(encoded_record: bytes | None) -> records.Record | None:
+    if encoded_record is None:
         return None
     try:
-        return records.decode(encoded)[0]
+        return records.decode(encoded_record)[0]
     except records.InvalidRecord:
         return None

@@ -40,7 +40,7 @@ class Logs(Protocol):
 
 
 class SyncSessions(Protocol):
-    """The sessions of this machine, by agent and transcript name. Positions and sizes are of the entries, without the
+    """The sessions of this machine, by agent and transcript name. Offsets and sizes are of the entries, without the
     header. Raises OSError."""
 
     def list_agents(self) -> list[str]:

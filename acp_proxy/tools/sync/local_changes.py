@@ -33,13 +33,18 @@ def note_local_changes(context: SyncContext) -> None:
 
 def _delete_expired(context: SyncContext) -> None:
     """Delete for good, everywhere, what was soft-deleted on this machine and removed here long ago."""
-    latest = (context.now() - _BURY_DAYS * 24 * 60 * 60) * 1000
+    latest_stamp = (context.now() - _BURY_DAYS * 24 * 60 * 60) * 1000
     for local_session in context.state.list_local_sessions():
         if local_session.is_pruned and local_session.is_soft_deleted:
             labels = context.state.read_labels(local_session.tree).get(SOFT_DELETED, {})
             anchor = context.state.read_tree(local_session.tree).find_nearest(local_session.tip, labels)
             label = labels[anchor] if anchor is not None else None
-            if label is not None and label.value is True and label.by == context.machine and label.stamp <= latest:
+            if (
+                label is not None
+                and label.value is True
+                and label.by == context.machine
+                and label.stamp <= latest_stamp
+            ):
                 context.delete_everywhere(local_session)
 
 
@@ -48,10 +53,10 @@ def publish_labels(context: SyncContext, local_session: LocalSession, labels: Ti
 
     ``labels``: the labels of all the agent's sessions, if they are known.
     """
-    titles, archived = labels or context.sessions.read_labels(local_session.agent_folder)
+    titles, archived_names = labels or context.sessions.read_labels(local_session.agent_folder)
     new_values: dict[str, str | bool | None] = {
         TITLE: titles.get(local_session.name),
-        ARCHIVED: local_session.name in archived,
+        ARCHIVED: local_session.name in archived_names,
         SOFT_DELETED: context.sessions.is_soft_deleted(local_session.name),
     }
     old_values = {
@@ -104,15 +109,15 @@ def find_deletes(context: SyncContext) -> None:
 
 def _find_moved(context: SyncContext, agent_folder: str, move: Move) -> list[LocalSession]:
     """The session that was deleted or renamed. A delete for good takes soft-deleted ones with the same id along."""
-    named = context.state.find_named_or_aside(agent_folder, move.name)
+    named_sessions = context.state.find_named_or_aside(agent_folder, move.name)
     local_session = (
         context.state.find_local_session(move.uid)
         if move.uid
-        else next((session for session in named if session.name == move.name), None)
+        else next((session for session in named_sessions if session.name == move.name), None)
     )
     deleted_along = [
         session
-        for session in named
+        for session in named_sessions
         if session.name != move.name and context.sessions.read_header(agent_folder, session.name) is None
     ]
     return [*([local_session] if local_session is not None else ()), *(deleted_along if not move.new_name else ())]
@@ -126,24 +131,26 @@ def _note_move(context: SyncContext, local_session: LocalSession, move: Move) ->
             local_session = replace(local_session, is_soft_deleted=True)
         context.state.put_local_session(replace(local_session, name="", is_pruned=True, has_news=False))
     elif move.new_name:
-        context.state.put_local_session(replace(local_session, name=move.new_name, stamp="", has_news=True))
+        context.state.put_local_session(replace(local_session, name=move.new_name, file_version="", has_news=True))
     else:
         context.delete_everywhere(local_session)
 
 
 def _find_files(context: SyncContext) -> None:
     files_here = {(file.agent_folder, file.name): file for file in context.sessions.list_files()}
-    remembered = [local_session for local_session in context.state.list_local_sessions() if local_session.name]
-    stamps = {(local_session.agent_folder, local_session.name): local_session.stamp for local_session in remembered}
+    known_sessions = [local_session for local_session in context.state.list_local_sessions() if local_session.name]
+    known_versions = {
+        (local_session.agent_folder, local_session.name): local_session.file_version for local_session in known_sessions
+    }
     for key, file in files_here.items():
-        if stamps.get(key) != file.stamp:
+        if known_versions.get(key) != file.version:
             _note_file(context, file, files_here)
-    for local_session in remembered:
+    for local_session in known_sessions:
         if (local_session.agent_folder, local_session.name) not in files_here:
             current = context.state.find_local_session(local_session.uid)
             # Else it was just found under another name.
             if current is not None and (current.agent_folder, current.name) not in files_here:
-                context.state.put_local_session(replace(current, name="", stamp=""))
+                context.state.put_local_session(replace(current, name="", file_version=""))
 
 
 def _note_file(context: SyncContext, file: SeenFile, files_here: dict[tuple[str, str], SeenFile]) -> None:
@@ -157,17 +164,19 @@ def _note_file(context: SyncContext, file: SeenFile, files_here: dict[tuple[str,
     ):  # its header was masked, which changes its hash
         uid = session_of_name.uid
     if session_of_name is not None and session_of_name.uid != uid:  # the name is another session's now
-        context.state.put_local_session(replace(session_of_name, name="", stamp=""))
+        context.state.put_local_session(replace(session_of_name, name="", file_version=""))
     local_session = context.state.find_local_session(uid)
     if local_session is not None and local_session.is_pruned and context.sessions.is_soft_deleted(file.name):
         return
     if local_session is None:
         tree = header.branch_of or uid  # a branch is known if this machine left, and takes part again
-        context.state.put_local_session(LocalSession(uid, tree, tree, file.agent_folder, file.name, file.stamp))
+        context.state.put_local_session(LocalSession(uid, tree, tree, file.agent_folder, file.name, file.version))
     elif (local_session.agent_folder, local_session.name) == (file.agent_folder, file.name) or (
         local_session.agent_folder,
         local_session.name,
     ) not in files_here:
         # Else it is a copy that the user made of a file which is still there: that one counts.
-        found_session = replace(local_session, agent_folder=file.agent_folder, name=file.name, stamp=file.stamp)
+        found_session = replace(
+            local_session, agent_folder=file.agent_folder, name=file.name, file_version=file.version
+        )
         context.state.put_local_session(replace(found_session, has_news=True, is_pruned=False, trouble=""))

@@ -23,16 +23,24 @@ from acp_proxy.tools.sync.push import count_waiting_deletes
 from acp_proxy.tools.sync.rejoin import begin_at_new_place
 from acp_proxy.tools.sync.rounds import forget, synchronize
 from acp_proxy.tools.sync.segment_cut import LARGEST_BYTES, has_prompt
-from acp_proxy.tools.sync.state_db import HISTORY, LAST_ROUND, MACHINE, MACHINE_NAME, RECEIVED, SENT, WAITING, SyncState
-from acp_proxy.tools.sync.sync_store import SyncStore, is_windows_path, locked, new_uid, open_private
+from acp_proxy.tools.sync.state_db import (
+    HISTORY,
+    LAST_ROUND,
+    MACHINE,
+    MACHINE_NAME,
+    RECEIVED,
+    SENT,
+    WAITING,
+    RemoteMachine,
+    SyncState,
+)
+from acp_proxy.tools.sync.sync_store import SyncStore, is_windows_path, lock, make_uid, open_private
 from acp_proxy.transcript.file_format import Header
 
 _STATE = "state.sqlite3"
 _PATIENCE_SECONDS = 30.0
 """Seconds that a command waits for a round that another process does."""
 _TICK_SECONDS = 0.05
-_SHOWN_ID_LETTERS = 8
-"""Letters of a machine's id, for people."""
 
 
 class NotJoined(AcpProxyError):
@@ -64,7 +72,7 @@ class SyncStatus:
 
     ``machine``: this one's name. ``last_round``: when the last round came to its end, Unix time; 0: never. ``sent``,
     ``received``: records. ``waiting_deletes``: how many wait for a confirmation. ``open_here``: sessions that are open
-    here and will get turns. ``machines``: the name of each other machine, its records that were read, and its trouble.
+    here and will get turns. ``machines``: the others.
     ``troubled``: sessions that are left alone (agent, name, why). ``trouble``: what went wrong last.
     """
 
@@ -74,7 +82,7 @@ class SyncStatus:
     received: int
     waiting_deletes: int
     open_here: int
-    machines: list[tuple[str, int, str]]
+    machines: list[RemoteMachine]
     troubled: list[tuple[str, str, str]]
     trouble: str
 
@@ -95,9 +103,9 @@ class SyncMembership:
     def read_settings(self) -> SyncSettings:
         """Raises NotJoined."""
         try:
-            value = json.loads(self.settings_file.read_text("utf-8"))
-            lists = {name: tuple(value[name]) for name in ("agents", "directories")}
-            return SyncSettings(**(value | lists))
+            members = json.loads(self.settings_file.read_text("utf-8"))
+            tuples = {name: tuple(members[name]) for name in ("agents", "directories")}
+            return SyncSettings(**(members | tuples))
         except FileNotFoundError as problem:
             raise NotJoined(
                 "this store is not synchronized. To begin: acp-proxy sync init URL; "
@@ -115,25 +123,25 @@ class SyncMembership:
             raise AcpProxyError("this store is synchronized already. To stop that: acp-proxy sync leave")
         self._folder.mkdir(mode=0o700, exist_ok=True)
         with self._open_state() as state:
-            state.set_facts({MACHINE: new_uid(), MACHINE_NAME: machine})
+            state.set_facts({MACHINE: make_uid(), MACHINE_NAME: machine})
             if is_first:  # a record that says nothing: others find the history, also if there is no session yet
                 blank = records.BlankRecord("", "", "")
                 state.add_to_outbox(blank, records.encode(blank, machine))
             state.commit()
-        self.change(settings)
+        self.write_settings(settings)
 
-    def change(self, settings: SyncSettings) -> None:
+    def write_settings(self, settings: SyncSettings) -> None:
         """Write the settings. Raises OSError."""
-        new = self._folder / f"{SETTINGS}.new"
-        fd = open_private(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        unfinished = self._folder / f"{SETTINGS}.new"
+        fd = open_private(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         with os.fdopen(fd, "w", encoding="utf-8") as file:
             json.dump(asdict(settings), file, indent=2)
-        new.replace(self.settings_file)
+        unfinished.replace(self.settings_file)
 
     def map_directory(self, their_directory: str, own_directory: str) -> None:
         """Show the sessions of another machine's directory as those of one here."""
         settings = self.read_settings()
-        self.change(replace(settings, places=settings.places | {their_directory: own_directory}))
+        self.write_settings(replace(settings, places=settings.places | {their_directory: own_directory}))
 
     def leave(self) -> None:
         """Forget everything about the history. Sessions and the shared place stay as they are. Raises OSError, Busy."""
@@ -164,13 +172,13 @@ class SyncMembership:
             if settings.history not in ("", logs.history):
                 raise Busy("this store has moved to another shared place. Try again")
             if state.get_text(HISTORY) not in ("", logs.history):
-                begin_at_new_place(state, new_uid())
+                begin_at_new_place(state, make_uid())
                 confirms_deletes = True  # those of the place before
             state.set_facts({HISTORY: logs.history})
             on_begin()
             os.utime(self._folder / LOCK)
             context = SyncContext(
-                logs, SyncStore(self._root, bin_days=config_file.read_bin_days()), state, time.time, new_uid
+                logs, SyncStore(self._root, bin_days=config_file.read_bin_days()), state, time.time, make_uid
             )
             context.home = os.path.expanduser("~")
             context.localize = lambda header, home: localize_header(header, home, settings)
@@ -184,17 +192,18 @@ class SyncMembership:
     def find_machine(self, name: str) -> str:
         """The id of another machine. ``name``: its name, or the beginning of its id. Raises UsageError."""
         with self._open_state(only_reads=True) as state:
-            own_name, others = state.get_text(MACHINE_NAME), state.list_machines()
-        exact_matches = [other for other in others if other[2] == name]
-        matches = exact_matches or [other for other in others if name and other[0].startswith(name)]
+            own_name = state.get_text(MACHINE_NAME)
+            remote_machines = state.list_machines()
+        exact_matches = [machine for machine in remote_machines if machine.name == name]
+        matches = exact_matches or [machine for machine in remote_machines if name and machine.id.startswith(name)]
         if len(matches) == 1:
-            return matches[0][0]
+            return matches[0].id
         if matches:
-            ids = ", ".join(f"{id[:_SHOWN_ID_LETTERS]} ({read} records)" for id, read, _, _ in matches)
+            ids = ", ".join(f"{machine.short_id} ({machine.last_read} records)" for machine in matches)
             raise UsageError(f"{len(matches)} machines are called {name}: {ids}. Write the id of one")
         if name == own_name:
             raise UsageError(f"{name} is this machine. To stop sharing here: acp-proxy sync leave")
-        known_names = ", ".join(other_name or id[:_SHOWN_ID_LETTERS] for id, _, other_name, _ in others) or "none"
+        known_names = ", ".join(machine.shown_name for machine in remote_machines) or "none"
         raise UsageError(f"no other machine is called {name}. Known are: {known_names}")
 
     def _do_round(self, context: SyncContext, forgets: str, *, confirms_deletes: bool) -> Counts:
@@ -210,24 +219,20 @@ class SyncMembership:
 
     def list_leaving(self, settings: SyncSettings) -> set[tuple[str, str]]:
         """The sessions that would leave this machine with these settings: their agents and names. Raises OSError."""
-        store, leaving = SyncStore(self._root), set()
+        store, leaving_sessions = SyncStore(self._root), set()
         for file in store.list_files():
             known_header = None if store.is_soft_deleted(file.name) else store.read_header(file.agent_folder, file.name)
             if known_header is None or not is_shared(file.agent_folder, known_header.header, settings):
                 continue
             if has_prompt(store.read(file.agent_folder, file.name, 0, LARGEST_BYTES), known_header.header):
-                leaving.add((file.agent_folder, file.name))
-        return leaving
+                leaving_sessions.add((file.agent_folder, file.name))
+        return leaving_sessions
 
     def read_status(self) -> SyncStatus:
         """Raises NotJoined, Unavailable."""
         self.read_settings()
         with self._open_state(only_reads=True) as state:
-            machines = [
-                (name or machine[:_SHOWN_ID_LETTERS], read, trouble)
-                for machine, read, name, trouble in state.list_machines()
-            ]
-            troubled = [
+            troubled_sessions = [
                 (local_session.agent_folder, local_session.name, local_session.trouble)
                 for local_session in state.list_local_sessions()
                 if local_session.trouble
@@ -239,8 +244,8 @@ class SyncMembership:
                 state.get_number(RECEIVED),
                 count_waiting_deletes(state),
                 state.get_number(WAITING),
-                machines,
-                troubled,
+                state.list_machines(),
+                troubled_sessions,
                 read_trouble(self._folder),
             )
 
@@ -249,13 +254,13 @@ class SyncMembership:
         """Wait until no other process does a round. Raises Busy."""
         fd = open_private(self._folder / LOCK, os.O_RDWR | os.O_CREAT)
         try:
-            until = time.monotonic() + (patience or 0.0)
+            deadline = time.monotonic() + (patience or 0.0)
             while True:
                 try:
-                    locked(fd, wait=patience is None)
+                    lock(fd, wait=patience is None)
                     break
                 except BlockingIOError as problem:
-                    if time.monotonic() >= until:
+                    if time.monotonic() >= deadline:
                         raise Busy("another process is synchronizing this store. Try again later") from problem
                 time.sleep(_TICK_SECONDS)
             yield

@@ -59,9 +59,9 @@ def count_waiting_deletes(state: SyncState) -> int:
 
 
 def _write_outbox(context: SyncContext, *, confirms_deletes: bool) -> None:
-    waits = count_waiting_deletes(context.state) if not confirms_deletes else 0
+    waiting_deletes = count_waiting_deletes(context.state) if not confirms_deletes else 0
     for place, is_death, data in context.state.list_outbox():
-        if is_death and waits:  # a store that was emptied by mistake must not empty those of all machines
+        if is_death and waiting_deletes:  # a store that was emptied by mistake must not empty those of all machines
             continue
         context.state.set_facts({PENDING: data})
         context.state.remove_from_outbox(place)
@@ -193,13 +193,13 @@ def take_new_id(context: SyncContext, *, is_copied: bool = True) -> None:
     """Go on as another machine, and read the old log as a foreign one first. ``is_copied``: it has more than this
     machine has written."""
     state, old_machine = context.state, context.machine
-    sent = state.get_number(SENT)
+    last_sent = state.get_number(SENT)
     data = state.get_pending()
     if data is not None and not state.get_text(PENDING_SESSION):  # a segment is made anew from the file
         record = records.decode(data)[0]
         state.add_to_outbox(record, data)
-    state.note_read(old_machine, sent, state.get_text(MACHINE_NAME))
-    must_read = f"{old_machine} {sent + 1}" if is_copied else None
+    state.note_read(old_machine, last_sent, state.get_text(MACHINE_NAME))
+    must_read = f"{old_machine} {last_sent + 1}" if is_copied else None
     state.set_facts({MACHINE: context.make_id(), SENT: 0, PENDING: None, PENDING_SESSION: None, MUST_READ: must_read})
     state.commit()
 
@@ -221,16 +221,16 @@ def _rewrite_records(context: SyncContext) -> None:
             continue
         if record is not None:
             tree = state.read_tree(record.tree)
-            new: records.Record = record
+            new_record: records.Record = record
             if isinstance(record, SegmentRecord):
-                new = replace(record, data=records.apply_masks(record.data, state.read_masks(id)))
+                new_record = replace(record, data=records.apply_masks(record.data, state.read_masks(id)))
                 if tree.is_dead(id if id in tree.segments else tree.uid):
-                    new = BlankRecord(record.tree, id, record.parent)
+                    new_record = BlankRecord(record.tree, id, record.parent)
             elif isinstance(record, Label) and tree.is_dead(tree.uid):
-                new = BlankRecord(record.tree, "", "")
-            if new != record:
+                new_record = BlankRecord(record.tree, "", "")
+            if new_record != record:
                 context.logs.replace(
-                    machine, number, records.encode(new, name, id, home=records.read_home(data or b""))
+                    machine, number, records.encode(new_record, name, id, home=records.read_home(data or b""))
                 )
         state.remove_rewrite(machine, number)
         state.commit()

@@ -90,13 +90,13 @@ class Tree:
                 leaves.append(id)
         return leaves
 
-    def find_anchor(self, tip: str, others: Iterable[str]) -> str | None:
-        """The first segment on the way to ``tip`` that is on the way to none of the others; None: there is none.
+    def find_anchor(self, tip: str, other_tips: Iterable[str]) -> str | None:
+        """The first segment on the way to ``tip`` that is on the way to none of the other tips; None: there is none.
 
-        If there are no others, the session's uid.
+        If there are no other tips, the session's uid.
         """
-        shared = {id for other in others for id in self._list_ids(other)}
-        return next((id for id in self._list_ids(tip) if id not in shared), None)
+        shared_ids = {id for other_tip in other_tips for id in self._list_ids(other_tip)}
+        return next((id for id in self._list_ids(tip) if id not in shared_ids), None)
 
     def find_nearest(self, tip: str, anchors: Collection[str]) -> str | None:
         """The last of the anchors on the way to ``tip``: its label is the one that counts. None: there is none."""

@@ -6,7 +6,7 @@ A change is durable with ``commit``. Everything before it is forgotten after a c
 import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from acp_proxy.tools.sync.records import TITLE, Death, Label, Mask, Record
 from acp_proxy.tools.sync.session_tree import Segment, Tree
@@ -72,6 +72,28 @@ CREATE TABLE records (machine TEXT, number INTEGER, tree TEXT, segment TEXT,
 CREATE INDEX records_of_tree ON records (tree);
 CREATE TABLE unsettled (tree TEXT PRIMARY KEY) WITHOUT ROWID;
 """
+_SHOWN_ID_LETTERS = 8
+"""Letters of a machine's id, for people."""
+
+
+class RemoteMachine(NamedTuple):
+    """Another machine. ``last_read``: how many records of its log were read. ``trouble``: why it cannot be read
+    further; empty if it can."""
+
+    id: str
+    last_read: int
+    name: str
+    trouble: str
+
+    @property
+    def short_id(self) -> str:
+        """The beginning of its id, for people."""
+        return self.id[:_SHOWN_ID_LETTERS]
+
+    @property
+    def shown_name(self) -> str:
+        """Its name, for people; as long as that is not known, its short id."""
+        return self.name or self.short_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +101,10 @@ class LocalSession:
     """A session here: the branch of a tree that its file shows.
 
     ``uid``: the file's own, which differs from the tree's in a fork. ``tip``: the last segment in the file, or the
-    tree's uid. ``name``: the transcript's; empty if it has no file now. ``stamp``: of the file when it was last read.
-    ``title``, ``is_archived``, ``is_soft_deleted``: as last seen or set. ``is_pruned``: deleted on this machine only.
-    ``has_news``: its file may have more than the segments. ``trouble``: why it is left alone.
+    tree's uid. ``name``: the transcript's; empty if it has no file now. ``file_version``: that of the file when it was
+    last read (``SeenFile.version``). ``title``, ``is_archived``, ``is_soft_deleted``: as last seen or set.
+    ``is_pruned``: deleted on this machine only. ``has_news``: its file may have more than the segments. ``trouble``:
+    why it is left alone.
     """
 
     uid: str
@@ -89,7 +112,7 @@ class LocalSession:
     tip: str
     agent_folder: str
     name: str = ""
-    stamp: str = ""
+    file_version: str = ""
     title: str | None = None
     is_archived: bool = False
     is_soft_deleted: bool = False
@@ -166,13 +189,13 @@ class SyncState:
         """The number of the last record that was read, by machine."""
         return dict(self.database.execute("SELECT machine, read FROM logs"))
 
-    def list_machines(self) -> list[tuple[str, int, str, str]]:
-        """Each foreign machine whose log goes on: its id, how many records were read, its name, and the trouble with
-        its log."""
+    def list_machines(self) -> list[RemoteMachine]:
+        """Each other machine whose log goes on."""
         ended_machines = "SELECT machine FROM ends"
-        return self.database.execute(
+        rows = self.database.execute(
             f"SELECT machine, read, name, trouble FROM logs WHERE machine NOT IN ({ended_machines}) ORDER BY name"
-        ).fetchall()
+        )
+        return [RemoteMachine(*row) for row in rows]
 
     def read_ends(self) -> dict[str, int]:
         """The last numbers of logs that have ended, by machine."""
@@ -279,11 +302,11 @@ class SyncState:
 
     def put_label(self, label: Label) -> None:
         """Keep a label if it is the latest."""
-        old = self.database.execute(
+        old_label = self.database.execute(
             "SELECT stamp, machine FROM labels WHERE tree = ? AND anchor = ? AND field = ?",
             (label.tree, label.anchor, label.field),
         ).fetchone()
-        if old is None or tuple(old) < (label.stamp, label.by):
+        if old_label is None or tuple(old_label) < (label.stamp, label.by):
             values = label.tree, label.anchor, label.field, label.value, label.stamp, label.by
             self.database.execute("REPLACE INTO labels VALUES (?, ?, ?, ?, ?, ?)", values)
 

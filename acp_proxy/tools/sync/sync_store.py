@@ -1,6 +1,6 @@
 """The store's interface for sync: what changed in it, and changes that other machines made.
 
-Sessions are given by their agent's folder and transcript name. Positions and sizes are of a transcript's entries,
+Sessions are given by their agent's folder and transcript name. Offsets and sizes are of a transcript's entries,
 without its header.
 """
 
@@ -13,13 +13,14 @@ from typing import NamedTuple
 
 from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.store import delete, journal, remote_turns, soft_deleted, user_state
+from acp_proxy.store.agent_folder import choose_folder_for_import
 from acp_proxy.store.remote_turns import ForeignPart
 from acp_proxy.store.same_directory import is_windows_path
 from acp_proxy.store.store_base import StoreBase
-from acp_proxy.tools.export.import_file import choose_folder
 from acp_proxy.transcript import file_names, private_files
 from acp_proxy.transcript.appender import lock_unused
 from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_names import make_uid
 from acp_proxy.transcript.private_files import lock, open_private, read_at
 from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.summary import Summary
@@ -32,22 +33,21 @@ __all__ = [
     "Summary",
     "SyncStore",
     "is_windows_path",
-    "locked",
-    "new_uid",
+    "lock",
+    "make_uid",
     "open_private",
 ]
 
-new_uid, locked = file_names.make_uid, lock
 _UNTITLED = "Untitled"
 
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
-    """A session's file. ``name``: the transcript's. ``stamp``: changes whenever the file does."""
+    """A session's file. ``name``: the transcript's. ``version``: changes whenever the file does."""
 
     agent_folder: str
     name: str
-    stamp: str
+    version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ class SyncStore(StoreBase):
         """All sessions, soft-deleted ones included."""
         for agent_folder in self.list_agents():
             for name in (*self.layout.list_names(agent_folder), *self.layout.list_soft_deleted_names(agent_folder)):
-                if (stamp := self._read_stamp(self.layout.path_by_name(agent_folder, name))) is not None:
-                    yield SeenFile(agent_folder, name, stamp)
+                if (version := self._read_version(self.layout.path_by_name(agent_folder, name))) is not None:
+                    yield SeenFile(agent_folder, name, version)
 
     def read_header(self, agent_folder: str, name: str) -> KnownHeader | None:
         """The uid and the header of a session; None if there is none, or no readable header."""
@@ -142,7 +142,7 @@ class SyncStore(StoreBase):
 
     def find_folder(self, agent_folder: str) -> str:
         """The agent's folder here. A name that acp-proxy cannot have made is never used as one."""
-        return choose_folder(Header("", None, "", "", agent={"id": agent_folder}))
+        return choose_folder_for_import(Header("", None, "", "", agent={"id": agent_folder}))
 
     def append_turns(
         self, agent_folder: str, name: str, expected_size: int, data: bytes, elsewhere: list[ForeignPart]
@@ -178,7 +178,7 @@ class SyncStore(StoreBase):
                 return
             session_id = known_header.header.session_id
             if file_names.is_soft_deleted_name(name):
-                delete.delete_permanently(self.layout, agent_folder, session_id, name, only_on_this_machine=False)
+                delete.delete_soft_deleted(self.layout, agent_folder, session_id, name, only_on_this_machine=False)
             else:
                 delete.delete_transcript(
                     self.layout, agent_folder, session_id, name, soft=False, only_on_this_machine=False
@@ -220,7 +220,7 @@ class SyncStore(StoreBase):
         with closing(Reading(self.layout.path_by_name(agent_folder, name))) as reading:
             return self.read_state(agent_folder).titles.get(name) or soft_deleted.summarize(reading).title or _UNTITLED
 
-    def _read_stamp(self, path: Path) -> str | None:
+    def _read_version(self, path: Path) -> str | None:
         for form_path in (path, file_names.compressed_path(path)):
             with suppress(FileNotFoundError):
                 status = os.stat(form_path)

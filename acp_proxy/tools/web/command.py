@@ -53,9 +53,9 @@ def web(
     Example: acp-proxy web last
     """
     with report_errors():
-        opened = open_store(store)
-        next(opened.list_newest(), None)  # an index that is missing is made now, with its progress
-        chosen = _choose_session(opened, session, agent)
+        opened_store = open_store(store)
+        next(opened_store.list_newest(), None)  # an index that is missing is made now, with its progress
+        chosen = _choose_session(opened_store, session, agent)
         try:
             import uvicorn
 
@@ -79,7 +79,7 @@ def web(
         from acp_proxy.tools.web.site import make_app  # slow: the browser starts meanwhile, and its request waits
 
         settings = uvicorn.Config(
-            make_app(opened.root, access),
+            make_app(opened_store.root, access),
             http=Connection,
             ws="none",
             lifespan="off",

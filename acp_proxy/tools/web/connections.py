@@ -29,8 +29,10 @@ class Connection(H11Protocol):
         self._open[self] = None
         if len(self._open) > _MOST:
             # A client that does not read is answered for ever, so the oldest goes also if it is being answered.
-            others = [connection for connection in self._open if connection is not self]
-            oldest = next((connection for connection in others if not connection._is_answering), others[0])
+            other_connections = [connection for connection in self._open if connection is not self]
+            oldest = next(
+                (connection for connection in other_connections if not connection._is_answering), other_connections[0]
+            )
             oldest.transport.abort()
             del self._open[oldest]
         self._watch()

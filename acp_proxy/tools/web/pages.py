@@ -72,26 +72,26 @@ class SessionPage(Struct, frozen=True):
 
 
 class SearchHint(Struct, frozen=True):
-    """What the user may have meant. ``operators``: what is said about them. ``near``: words that are there. ``row``: a
-    session whose id the word is. ``has_words``: there were several. ``in_output``: whether tools printed them; None:
-    nobody has looked."""
+    """What the user may have meant. ``operators``: what is said about them. ``near_words``: those that are there.
+    ``row``: a session whose id the word is. ``has_words``: there were several. ``in_output``: whether tools printed
+    them; None: nobody has looked."""
 
     operators: str = ""
-    near: str = ""
+    near_words: str = ""
     row: ListedSession | None = None
     has_words: bool = False
     in_output: bool | None = None
 
 
 class SearchPage(Struct, frozen=True):
-    """What was found. ``asked``: as the user wrote it. ``part``: of the turns; empty: what was said. ``result``: None:
-    there is nothing to search for. ``about``: how it differs from what was asked, or what is wrong with that.
-    ``since``, ``until``: as the user wrote them. ``hint``: if nothing was found.
-    ``unread``: how many sessions are still to be searched. ``most``: the most that are shown; ``next_most``: by the
-    link to more. ``agents``, ``agent``, ``cwd``, ``home``: as in ``RowsPage``.
+    """What was found. ``typed_query``: as the user wrote it. ``part``: of the turns; empty: what was said. ``result``:
+    None: there is nothing to search for. ``about``: how it differs from what was asked, or what is wrong with that.
+    ``since``, ``until``: as the user wrote them. ``hint``: if nothing was found. ``unread``: how many sessions are
+    still to be searched. ``most``: the most that are shown; ``next_most``: by the link to more. ``agents``, ``agent``,
+    ``cwd``, ``home``: as in ``RowsPage``.
     """
 
-    asked: str
+    typed_query: str
     part: str
     agent: str
     cwd: str | None
@@ -147,8 +147,10 @@ class Pages:
         title = "Archived sessions" if page.archived else "Sessions"
         head = f"<h1>{title}</h1>\n{_NEWS}"
         archived = "1" if page.archived else ""
-        others = make_address_query({"agent": page.agent, "cwd": page.cwd, "archived": "" if page.archived else "1"})
-        links = f'<a href="{self._root}{escape(others)}">{"Not archived" if page.archived else "Archived"}</a>'
+        other_query = make_address_query(
+            {"agent": page.agent, "cwd": page.cwd, "archived": "" if page.archived else "1"}
+        )
+        links = f'<a href="{self._root}{escape(other_query)}">{"Not archived" if page.archived else "Archived"}</a>'
         only = _render_only(page, f"{self._root}{make_address_query({'archived': archived})}")
         head += render_facts([only, links if page.archived or page.has_archived else ""])
         state = make_address_query({"agent": page.agent, "cwd": page.cwd, "archived": archived})
@@ -159,9 +161,14 @@ class Pages:
             f'<p><a class="more" href="{self._root}{escape(page.more)}">Older sessions</a></p>\n' if page.more else ""
         )
         place = "" if not only and not page.archived else None
-        kept = {"agent": page.agent, "cwd": page.cwd}
+        kept_limits = {"agent": page.agent, "cwd": page.cwd}
         return self._render(
-            title, f'<header class="head">\n{head}</header>\n', f"{body}{more}", follow, kept=kept, place=place
+            title,
+            f'<header class="head">\n{head}</header>\n',
+            f"{body}{more}",
+            follow,
+            kept_limits=kept_limits,
+            place=place,
         )
 
     def render_session(self, page: SessionPage) -> str:
@@ -236,20 +243,20 @@ class Pages:
             body += f'<p><a class="more" href="{escape(address)}">{words}</a></p>\n'
         if (row := page.hint.row) is not None:
             body += f'<p>This is the id of: <a href="{self._locate(row)}"><bdi>{_name(row)}</bdi></a></p>\n'
-        elif page.hint.near:
-            near = self._locate_search(page, {"q": page.hint.near})
-            body += f"<p>Did you mean: {_link(page.hint.near, near)}</p>\n"
+        elif page.hint.near_words:
+            near_search = self._locate_search(page, {"q": page.hint.near_words})
+            body += f"<p>Did you mean: {_link(page.hint.near_words, near_search)}</p>\n"
         is_elsewhere = page.part != TurnPart.OUTPUT and page.hint.in_output is not False
         if page.result is not None and not hits and not page.unread and is_elsewhere:
             output = self._locate_search(page, {"in": TurnPart.OUTPUT})
             text = "A tool printed it" if page.hint.in_output else "Search what tools printed"
             body += f'<p><a href="{escape(output)}">{text}</a></p>\n'
-        title = f"{join_lines(page.asked)} - Search" if page.asked.strip() else "Search"
-        return self._render(title, head, body, asked=page.asked, kept=_list_kept(page))
+        title = f"{join_lines(page.typed_query)} - Search" if page.typed_query.strip() else "Search"
+        return self._render(title, head, body, typed_query=page.typed_query, kept_limits=_list_kept_limits(page))
 
     def _locate_search(self, page: SearchPage, changed: Mapping[str, str | None]) -> str:
         """The address of the same search, but for what is changed."""
-        return f"{self._root}search{make_address_query({'q': page.asked, **_list_kept(page), **changed})}"
+        return f"{self._root}search{make_address_query({'q': page.typed_query, **_list_kept_limits(page), **changed})}"
 
     def _render_parts(self, page: SearchPage) -> str:
         """Links to the same search in each part of the turns."""
@@ -262,7 +269,7 @@ class Pages:
 
     def _render_times(self, page: SearchPage) -> str:
         """A form for the same search in a time."""
-        kept = {"q": page.asked, **_list_kept(page), "since": "", "until": ""}
+        kept = {"q": page.typed_query, **_list_kept_limits(page), "since": "", "until": ""}
         fields = "".join(
             f'<label>{label} <input name="{name}" value="{escape(join_lines(value))}" placeholder="{example}" size="10"'
             ' autocomplete="off" autocapitalize="none" spellcheck="false"></label>'
@@ -322,13 +329,14 @@ class Pages:
         body: str,
         follow: str = "",
         *,
-        asked: str = "",
-        kept: Mapping[str, str | None] = MappingProxyType({}),
+        typed_query: str = "",
+        kept_limits: Mapping[str, str | None] = MappingProxyType({}),
         has_contents: bool = False,
         place: str | None = None,
     ) -> str:
-        """``head``, ``body``: HTML. ``follow``: attributes for the script. ``asked``: of the search. ``kept``: what the
-        next search is narrowed to. ``place``: of the page, if the bar at the top leads to it."""
+        """``head``, ``body``: HTML. ``follow``: attributes for the script. ``typed_query``: of the search.
+        ``kept_limits``: what the next search is narrowed to. ``place``: of the page, if the bar at the top leads to
+        it."""
         root = self._root
         bar = "".join(
             f'<a href="{root}{page_place}"{_CURRENT if page_place == place else ""}>{name}</a>'
@@ -344,9 +352,9 @@ class Pages:
             f"{bar}</nav>\n"
             f'<form role="search" action="{root}search">'
             '<label class="hidden" for="asked">Search all conversations</label>'
-            f'<input id="asked" name="q" type="search" value="{escape(join_lines(asked))}"'
+            f'<input id="asked" name="q" type="search" value="{escape(join_lines(typed_query))}"'
             ' placeholder="Search  ( / )" autocomplete="off" autocapitalize="none" spellcheck="false">'
-            f"{_render_hidden_fields(kept)}"
+            f"{_render_hidden_fields(kept_limits)}"
             f'</form>\n</div>\n<div class="frame{" two" if has_contents else ""}">\n'
             f"{head}<main{follow}>\n{body}</main>\n"
             f'<footer class="foot">acp-proxy {__version__}. These pages are on this machine only. '
@@ -425,7 +433,7 @@ def _render_only(page: RowsPage | SearchPage, everything: str) -> str:
     return f'Only: <bdi>{escape(about)}</bdi>. <a href="{escape(everything)}">All of them</a>' if narrowed else ""
 
 
-def _list_kept(page: SearchPage) -> dict[str, str | None]:
+def _list_kept_limits(page: SearchPage) -> dict[str, str | None]:
     """What stays from one search to the next, by its names in addresses."""
     return {"in": page.part, "agent": page.agent, "cwd": page.cwd, "since": page.since, "until": page.until}
 

@@ -388,11 +388,11 @@ def _search_for_a_while(store: CommandStore, wanted: SearchRequest) -> tuple[Sea
 def _find_hint(store: CommandStore, wanted: SearchRequest, words: Sequence[str]) -> SearchHint:
     """What the user may have meant by words that nothing has. Raises AcpProxyError."""
     single = " ".join(words).split()
-    near = correct_words(store, wanted, single)
+    near_words = correct_words(store, wanted, single)
     rows = find_by_id(store, single)
     in_output = None if TurnPart.OUTPUT in wanted.parts else is_printed(store, wanted)
     return SearchHint(
-        explain_operators(single), " ".join(near or ()), rows[0] if rows else None, len(single) > 1, in_output
+        explain_operators(single), " ".join(near_words or ()), rows[0] if rows else None, len(single) > 1, in_output
     )
 
 

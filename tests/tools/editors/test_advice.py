@@ -86,7 +86,7 @@ def test_settings_with_only_comments_get_everything(editor: Name) -> None:
 def test_comments_in_empty_settings_stay() -> None:
     told = place(Name.ZED, "{ // mine\n}")
     assert told.instruction.endswith(", right behind its outermost {")
-    assert jsonc.read("{" + told.text + "// mine\n}") == json.loads(make_entry(Name.ZED).whole)
+    assert jsonc.decode("{" + told.text + "// mine\n}") == json.loads(make_entry(Name.ZED).whole)
 
 
 @pytest.mark.parametrize("there", ['{"agent_', "[1]", OSError(13, "Permission denied")])

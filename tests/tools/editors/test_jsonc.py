@@ -27,13 +27,13 @@ from acp_proxy.tools.editors import jsonc
     ],
 )
 def test_comments_and_last_commas_are_left_out_and_strings_stay(text: str, value: object) -> None:
-    assert jsonc.read(text) == value
+    assert jsonc.decode(text) == value
 
 
 @pytest.mark.parametrize("text", ["{", "{'a': 1}", '{"a": 1 "b": 2}', "/* no end {}", '{"a": "no end}'])
 def test_invalid_json_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
-        jsonc.read(text)
+        jsonc.decode(text)
 
 
 @pytest.mark.parametrize(
@@ -53,14 +53,14 @@ def test_invalid_json_is_refused(text: str) -> None:
 )
 def test_a_mistake_is_named_with_its_line_and_column(text: str, told: str) -> None:
     with pytest.raises(ValueError) as refused:
-        jsonc.read(text)
+        jsonc.decode(text)
     assert told in str(refused.value)
 
 
 @pytest.mark.parametrize(("text", "told"), [("[" * 100_000, "deeply|line 1"), (f"[{'9' * 5000}]", "too many digits")])
 def test_text_beyond_the_limits_is_refused(text: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        jsonc.read(text)
+        jsonc.decode(text)
 
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
@@ -72,10 +72,10 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 @given(VALUES)
 def test_plain_json_is_read_unchanged(value: Any) -> None:
-    assert jsonc.read(json.dumps(value)) == value
+    assert jsonc.decode(json.dumps(value)) == value
 
 
 @given(st.text(alphabet='{}[]",:/*\\\n a1'))
 def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(ValueError):
-        jsonc.read(text)
+        jsonc.decode(text)

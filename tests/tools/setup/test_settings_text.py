@@ -200,7 +200,7 @@ def test_any_settings_say_what_they_should_and_come_back_byte_for_byte(
 ) -> None:
     text, agents = made
     proxied = put(text, list(agents), BY_UVX)
-    before, after = jsonc.read(text), jsonc.read(proxied)
+    before, after = jsonc.decode(text), jsonc.decode(proxied)
     assert isinstance(before, dict)
     assert isinstance(after, dict)
     for name, entry in agents.items():
@@ -221,4 +221,4 @@ def test_an_agent_that_was_added_and_removed_leaves_all_others_as_they_were(
     agents = settings.find("agent_servers")
     assert agents is not None
     removed = settings_text.apply(added, [settings_text.remove(settings, agents, "an added one")])
-    assert jsonc.read(removed) == jsonc.read(text)
+    assert jsonc.decode(removed) == jsonc.decode(text)

@@ -36,7 +36,7 @@ class Screen:
 
 def show_on_screen(found: Iterable[StreamedText], *, width: int = 40, height: int = 50, each: bool = True) -> list[str]:
     """The screen at the end. ``each``: it was drawn after each piece."""
-    live, screen = LiveText(width, height, colours=False), Screen()
+    live, screen = LiveText(width, height, has_colours=False), Screen()
     for piece in found:
         live.take([piece])
         if each:
@@ -108,14 +108,14 @@ def test_the_line_of_a_call_is_replaced_while_it_is_the_last() -> None:
 
 
 def test_long_lines_wrap_at_words_and_the_status_is_cut() -> None:
-    live, screen = LiveText(20, 10, colours=False), Screen()
+    live, screen = LiveText(20, 10, has_colours=False), Screen()
     live.take([StreamedText("> Why does the session end so early?\n", "bold green")])
     screen.write(live.draw("Turn 1 of 2   space: pause"))
     assert screen.lines == ["> Why does the ", "session end so ", "early?", "Turn 1 of 2   spac…"]
 
 
 def test_the_current_message_has_the_new_width_after_a_resize() -> None:
-    live, screen = LiveText(40, 10, colours=False), Screen()
+    live, screen = LiveText(40, 10, has_colours=False), Screen()
     live.take([StreamedText("Turn 1\n"), *chunks("The session ends too early, as this says.", 9)])
     screen.write(live.draw("status"))
     assert screen.lines == ["Turn 1", "  The session ends too early, as this", "  says.", "status"]
@@ -129,14 +129,14 @@ def test_the_current_message_has_the_new_width_after_a_resize() -> None:
 
 
 def test_nothing_is_written_if_nothing_has_changed() -> None:
-    live = LiveText(20, 10, colours=False)
+    live = LiveText(20, 10, has_colours=False)
     live.take(chunks("Hello", 5))
     assert live.draw("status")
     assert live.draw("status") == ""
 
 
 def test_thoughts_are_dimmed_and_recorded_text_does_not_control_the_terminal() -> None:
-    live = LiveText(40, 10, colours=True)
+    live = LiveText(40, 10, has_colours=True)
     live.take([*chunks("Hm \x1b[2J &#27;[2J", 4, QUIET), StreamedText("\n"), *chunks("**x\x1b]0;y\x07**", 50)])
     written = live.draw()
     assert "\x1b[2;3mHm" in written

@@ -16,7 +16,7 @@ from acp_proxy.tools.sync import open_place
 from acp_proxy.tools.sync.background import exchange_until_idle
 from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.membership import SyncMembership, SyncSettings
-from acp_proxy.tools.sync.sync_store import locked, open_private
+from acp_proxy.tools.sync.sync_store import lock, open_private
 from tests.client import TIMEOUT
 from tests.stored import WholeStore, store_session
 from tests.waiting import wait_until
@@ -57,14 +57,14 @@ class Laptop:
 
         exchange_until_idle(self.root, sleep)
 
-    def locked(self, name: str) -> int:
+    def lock_file(self, name: str) -> int:
         fd = open_private(self.folder / name, os.O_RDWR | os.O_CREAT)
-        locked(fd)
+        lock(fd)
         return fd
 
     def run(self) -> list[str]:
         """What a proxy says after a turn, while a process is waiting already."""
-        fd = self.locked(WAITING)
+        fd = self.lock_file(WAITING)
         told: list[str] = []
         start_exchange(self.root, told.append)
         os.close(fd)
@@ -92,7 +92,7 @@ def test_a_round_in_the_future_of_a_wrong_clock_delays_it_by_a_minute_at_most(la
 
 
 def test_while_one_waits_others_end_at_once(laptop: Laptop) -> None:
-    fd = laptop.locked(WAITING)
+    fd = laptop.lock_file(WAITING)
     laptop.exchange()
     os.close(fd)
     assert (laptop.pauses, laptop.joined.read_status().sent) == ([], 0)
@@ -106,7 +106,7 @@ def test_without_the_packages_the_user_is_told(laptop: Laptop, monkeypatch: pyte
 
 
 def test_it_waits_for_the_round_of_another_process(laptop: Laptop) -> None:
-    fd = laptop.locked(LOCK)
+    fd = laptop.lock_file(LOCK)
     asleep = threading.Event()
     waiting = threading.Thread(target=laptop.exchange, args=(asleep.set,))
     waiting.start()

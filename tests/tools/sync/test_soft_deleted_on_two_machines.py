@@ -69,7 +69,7 @@ class TwoBins(RuleBasedStateMachine):
             self.kept[words] = self.now + DAYS * DAY
 
     @rule(number=_HOME, pick=_PICK)
-    def delete_permanently(self, number: int, pick: int) -> None:
+    def delete_soft_deleted(self, number: int, pick: int) -> None:
         if words := self._delete(number, pick, soft=False):
             self.final.add(words)
 

@@ -201,7 +201,7 @@ class Users:
 
     def _is_published(self, machine: Machine, file: MemoryFile) -> bool:
         local = machine.state.find_local_session(file.header.uid)
-        if local is None or local.title != file.title or local.stamp != file.stamp or local.has_news:
+        if local is None or local.title != file.title or local.file_version != file.stamp or local.has_news:
             return False
         path = machine.state.read_tree(local.tree).find_path(local.tip)
         return bool(path) and sum(segment.length for segment in path or ()) == len(file.data)
