@@ -59,7 +59,7 @@ def decode_cursor(cursor: str, binding: str) -> tuple[str, bytes]:
         raise InvalidCursor from problem
 
 
-SCHEMA = 10
+SCHEMA = 11
 """Raise it when the tables change, or what is read from a transcript into a row: every index is then made anew."""
 PAGE_ROWS = 500  # large, because several clients read only the first page
 COLUMNS = "agent, name, session, updated, info, open, created"

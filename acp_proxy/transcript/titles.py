@@ -22,7 +22,14 @@ _RECORD_TEXT = "This is the record o"
 RECORD_BYTES = _RECORD_TEXT.encode()
 """``_RECORD_TEXT`` in an agent's line."""
 _PREFIX_LENGTH = 32  # characters that an agent may put in front of a title: "[archived] ", "Fork of "
-_NOT_A_TITLE = ("/", "<")  # commands, and context that editors put in front
+_COMMAND = re.compile(r"/[^\s/]+(?!\S)")  # not a path
+_CONTEXT = re.compile(
+    r"\s*<(context|system-reminder|(?:local-)?command-\w{1,40}|\w{1,40}_\w{1,40})(?:\s[^<>]*)?>"
+    r"(?:.*?</\1>|[ \t\r]*(?:\n.*|$))",
+    re.DOTALL,
+)
+"""What agents and editors put in front of the user's words, as an element of a known name or form. One that has no end
+goes to the end of the text if its tag has a line of its own. Elements of other names are the user's words."""
 _JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"  # parts of words and of emoji
 _READ_LENGTH = 64 * 1024  # characters read of a text, since megabytes of empty lines would take long
 _ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")  # ECMA-48: colours, links
@@ -34,7 +41,7 @@ _CUT_AT_WORD = 0.6  # the least share of the length that a cut between words may
 class Titles(Struct):
     """The titles that a session's prompts offer, best first.
 
-    ``line``: a line that is not a command. ``any_line``: any line. ``resource``: the name of a resource.
+    ``line``: a line that is no command or context. ``any_line``: any line. ``resource``: the name of a resource.
     """
 
     line: str | None = None
@@ -56,16 +63,14 @@ class Titles(Struct):
             return
         for block in blocks if isinstance(blocks, list) else []:
             text = acp.text(block, "text") if acp.text(block, "type") == "text" else None
-            beginning = text.lstrip()[:_READ_LENGTH] if text is not None else ""
-            lines = (clean(line, TITLE_LENGTH) for line in beginning.split("\n"))
-            title = next(filter(None, lines), None)
-            if title is not None:
-                self.any_line = self.any_line or title
-                if not title.startswith(_NOT_A_TITLE):
-                    self.line = title
-                    return
-            elif self.resource is None and text is None:
-                self.resource = clean(_find_resource_name(block), TITLE_LENGTH)
+            if text is None:
+                self.resource = self.resource or clean(_find_resource_name(block), TITLE_LENGTH)
+                continue
+            title = _find_first_line(_strip_context(text))
+            if title is not None and not _COMMAND.match(title):
+                self.line = title
+                return
+            self.any_line = self.any_line or title or _find_first_line(text)
 
 
 def shorten_masks(text: str) -> str:
@@ -119,6 +124,20 @@ def clean(text: object, length: int) -> str | None:
     cut = folded[: length - 1]
     last_space = cut.rfind(" ")
     return (cut[:last_space] if last_space >= length * _CUT_AT_WORD else cut).rstrip() + "…"
+
+
+def _strip_context(text: str) -> str:
+    """The text without the context in front of it."""
+    position = 0
+    while match := _CONTEXT.match(text, position):
+        position = match.end()
+    return text[position:]
+
+
+def _find_first_line(text: str) -> str | None:
+    """The first line of a text that has something to show, cleaned."""
+    lines = (clean(line, TITLE_LENGTH) for line in text.lstrip()[:_READ_LENGTH].split("\n"))
+    return next(filter(None, lines), None)
 
 
 def _find_resource_name(block: object) -> str | None:

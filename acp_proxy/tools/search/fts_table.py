@@ -30,7 +30,7 @@ from acp_proxy.transcript import private_files
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
 from acp_proxy.transcript.titles import shorten_masks
 
-SCHEMA = 3
+SCHEMA = 4
 _BUSY_SECONDS = 5.0
 _TRANSCRIPT_BITS = 24
 _TRANSCRIPT_MASK = (1 << _TRANSCRIPT_BITS) - 1
