@@ -35,7 +35,8 @@ _LEAST_WIDTHS = {"title": 40, "agent": 16, "directory": 12, "when": 8, "tokens":
 _LEAST_WIDTHS_LONG = _LEAST_WIDTHS | {"title": 20, "agent": 10, "directory": 10}
 """The widths that these columns get before another column is shown; the title alone shrinks further. Where they
 fit, there are the same columns every time, whatever the rows have."""
-_MOST_ID_WIDTH = 16
+_USUAL_ID_WIDTH, _MOST_ID_WIDTH = 9, 16
+"""What an id takes more than the usual width, such as that of a copy, the title gives: no column goes for it."""
 _AGENT_END = 5
 """Characters at the end of an agent's name that stay: as many as ``name_agents`` adds."""
 _DROPPED_FIRST = ("size", "turns", "agent", "directory")
@@ -82,7 +83,8 @@ def make_table(
     # An id that begins with another whole id is shown with one letter more than that. Only its own row makes room.
     fitting_ids = [text_width for texts in values if (text_width := cell_len(texts["id"])) <= _MOST_ID_WIDTH]
     wished_widths["id"] = max(fitting_ids, default=wished_widths["id"])
-    least_widths = _LEAST_WIDTHS_LONG if short_titles or usage is not None else _LEAST_WIDTHS
+    least_widths = dict(_LEAST_WIDTHS_LONG if short_titles or usage is not None else _LEAST_WIDTHS)
+    least_widths["title"] -= min(max(wished_widths["id"], _USUAL_ID_WIDTH), _MOST_ID_WIDTH) - _USUAL_ID_WIDTH
     widths = {
         name: min(text_width, least_widths.get(name, text_width)) if name in _SHRINKING else text_width
         for name, text_width in wished_widths.items()

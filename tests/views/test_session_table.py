@@ -243,6 +243,18 @@ def test_an_id_that_begins_with_another_makes_room_only_in_its_own_row() -> None
     assert "claude" in second
 
 
+@pytest.mark.parametrize(("width", "others"), [(100, ROWS), (80, [OTHER]), (80, ROWS)])
+def test_no_column_goes_because_a_copy_has_a_long_id(width: int, others: list[ListedSession]) -> None:
+    copy = replace(ROW, session_id="copy-504e9903", agent_folder=others[0].agent_folder, title="t" * 80)
+    ids = {**IDS, copy.session_id: copy.session_id}
+    look = ListLook(width, False, NOW, "/home/me")
+    table = session_table.make_table([*others, copy], ids, look)
+    assert table.format_heading().split() == draw_table(width, *others)[0].split()
+    *_, last = table.format_rows([*others, copy], ids)
+    assert last.startswith("copy-504e9903  ttt")
+    assert cells(last) <= width
+
+
 def test_titles_are_shown_without_marks_of_markdown() -> None:
     marked = replace(ROW, title="## Fix **the** `login`")
     assert "  Fix the login  " in draw_table(120, marked)[1]
