@@ -10,14 +10,14 @@ from acp_proxy.cli.common import (
     SessionArgument,
     StoreOption,
     choose_session,
+    format_short_heading,
     mask_title_as_recorded,
     open_store,
     report_errors,
 )
 from acp_proxy.errors import UsageError
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.store.command_store import CommandStore, ListedSession
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
-from acp_proxy.views import sanitize
 
 
 def rename(
@@ -46,10 +46,10 @@ def rename(
         opened_store = open_store(store, for_writing=True)
         row = choose_session(opened_store, session, agent)
         opened_store.set_listed_title(row, mask_title_as_recorded(new_title))
-        shown_title = _read_title(opened_store, row.agent_folder, row.name)
-    typer.echo(sanitize.make_line(shown_title or "(no title)"))
+        typer.echo(format_short_heading(opened_store, _find_now(opened_store, row)))
 
 
-def _read_title(store: CommandStore, agent_folder: str, name: str) -> str | None:
-    """The current title of a session."""
-    return next((row.title for row in store.list_all() if (row.agent_folder, row.name) == (agent_folder, name)), None)
+def _find_now(store: CommandStore, row: ListedSession) -> ListedSession:
+    """The session as the list shows it now."""
+    key = (row.agent_folder, row.name)
+    return next((each for each in store.list_all() if (each.agent_folder, each.name) == key), row)

@@ -20,20 +20,26 @@ def store(tmp_path: Path) -> ProxyStore:
 
 def test_the_users_title_replaces_every_other_title(store: ProxyStore) -> None:
     assert list_titles(store) == ["The agent's", "break it"]
-    assert get_stdout(store, "rename", "named", "Mine") == "Mine\n"
-    assert get_stdout(store, "rename", "un", "Mine too") == "Mine too\n"
+    assert get_stdout(store, "rename", "named", "Mine").startswith("Mine\n")
+    assert get_stdout(store, "rename", "un", "Mine too").startswith("Mine too\n")
     assert list_titles(store) == ["Mine", "Mine too"]
     assert "Mine too" in get_stdout(store, "list")
     assert get_stdout(store, "show", "named").startswith("Mine\n")
     assert "Mine too" in run(store, "delete", "unnamed", answer="n\n").stderr
 
 
+def test_the_session_that_got_the_title_is_named_as_pin_names_it(store: ProxyStore) -> None:
+    named = get_stdout(store, "rename", "last", "## Mine")
+    assert (named.splitlines()[0], named.splitlines()[1].split("  ")[:3]) == ("Mine", ["named", "agent", "/project"])
+    assert get_stdout(store, "pin", "last").startswith(named)
+
+
 def test_clear_restores_the_agents_title(store: ProxyStore) -> None:
     get_stdout(store, "rename", "named", "Mine")
-    assert get_stdout(store, "rename", "named", "--clear") == "The agent's\n"
+    assert get_stdout(store, "rename", "named", "--clear").startswith("The agent's\n")
     assert list_titles(store) == ["The agent's", "break it"]
     assert find_files_with(store, "Mine") == []
-    assert get_stdout(store, "rename", "named", "--clear") == "The agent's\n"
+    assert get_stdout(store, "rename", "named", "--clear").startswith("The agent's\n")
 
 
 def test_a_title_is_one_line_of_printable_text_of_bounded_length(store: ProxyStore) -> None:
