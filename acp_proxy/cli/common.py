@@ -327,6 +327,8 @@ def choose_session(store: CommandStore, selector: str, agent: str, *, exact_titl
 def _choose_titled(store: CommandStore, selector: str, agent: str, *, exact_title: bool) -> ListedSession:
     """The one session with this title, or part of one. Raises NoSuchSession, as ``choose_session`` does."""
     titled_rows = store.find_titled(selector, agent) if selector != LAST else []
+    if not titled_rows and selector != LAST:
+        titled_rows = store.find_titled(selector, agent, formatting.strip_markdown)
     if not titled_rows:
         raise _explain_no_such_session(store, selector, agent)
     if len(titled_rows) > 1:
@@ -335,7 +337,7 @@ def _choose_titled(store: CommandStore, selector: str, agent: str, *, exact_titl
             *format_candidates(store, titled_rows),
             "Give the id instead.",
         )
-    if exact_title and titled_rows[0].title != selector:
+    if exact_title and selector not in (titled_rows[0].title, formatting.format_title(titled_rows[0].title)):
         raise NoSuchSession(
             f"{selector!r} is only a part of a title:",
             *format_candidates(store, titled_rows),

@@ -59,9 +59,12 @@ def is_plain(id: str) -> bool:
 
 def clean_title(title: str) -> str:
     """The part of a title that has no meaning in a shell."""
+    from acp_proxy.views.formatting import strip_markdown  # imported late, as the store is
+
     kept_punctuation = _TITLE_PUNCTUATION if _is_for_zsh() else _TITLE_PUNCTUATION + _TITLE_PUNCTUATION_OUTSIDE_ZSH
     plain_title = "".join(
-        character if character.isalnum() or character in kept_punctuation else " " for character in title
+        character if character.isalnum() or character in kept_punctuation else " "
+        for character in strip_markdown(title)
     )
     return " ".join(plain_title.split())[:_TITLE_CHARACTERS]
 

@@ -207,4 +207,5 @@ def _format_heading(store: CommandStore, deleted: DeletedSession) -> str:
         title = store.summarize_deleted(deleted).title
     [id] = session_lines.shorten_selectors([deleted], ()).values()
     when = formatting.format_local_time(deleted.deleted_at)
-    return sanitize.make_line(f"{title or '(no title)'}  {id}  {name_agent(deleted.agent_folder)}  deleted {when}")
+    shown_title, agent = formatting.format_title(title), name_agent(deleted.agent_folder)
+    return sanitize.make_line(f"{shown_title}  {id}  {agent}  deleted {when}")

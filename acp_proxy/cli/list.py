@@ -86,7 +86,7 @@ _OPTIONS_OF_CORRECTED = ("store", *FILTER_PARAMETERS, "archived", "pinned")
 _Sort = Literal["newest", "oldest", "title", "agent", "directory", "turns", "size"]
 _SORT_KEYS: dict[str, Callable[[ListedSession], Any]] = {
     "oldest": lambda row: row.updated,
-    "title": lambda row: (row.title or "").casefold(),
+    "title": lambda row: formatting.strip_markdown(row.title or "").casefold(),
     "agent": lambda row: row.agent_folder,
     "directory": lambda row: row.cwd or "",
     "turns": lambda row: -row.prompt_count,

@@ -31,7 +31,7 @@ from acp_proxy.store.command_store import (
     file_name,
     find_titled,
 )
-from acp_proxy.views import sanitize, session_lines
+from acp_proxy.views import formatting, sanitize, session_lines
 
 NOTHING_DELETED = "no deleted session can be restored"
 
@@ -83,11 +83,13 @@ def _choose_deleted(store: CommandStore, selector: str, agent: str) -> DeletedSe
     """The latest delete of exactly one session. Raises NoSuchSession."""
     matches = find_deleted_matching(store.list_deleted(), None if selector == LAST else selector, agent)
     if not matches:
-        by_title = (
-            (session, row.title)
+        titles = [
+            (session, row.title or "")
             for session, row in _summarize_each(store, find_deleted_matching(store.list_deleted(), None, agent))
+        ]
+        matches = find_titled(titles, selector) or find_titled(
+            ((session, formatting.strip_markdown(title)) for session, title in titles), selector
         )
-        matches = find_titled(by_title, selector)
     if not matches and not find_deleted_matching(store.list_deleted(), None, agent):
         consequence = "" if selector == LAST else f", so none matches {selector!r}"
         raise NoSuchSession(f"{NOTHING_DELETED}{consequence}. To see all sessions: acp-proxy list")
@@ -110,7 +112,7 @@ def _restore(store: CommandStore, deleted: DeletedSession) -> ListedSession:
         [id] = shorten_ids(store, [row]).values()
     except Unreadable:
         typer.echo("The index cannot be written now. The next list adds the session to it.", err=True)
-    typer.echo(sanitize.make_line(f"Restored: {row.title or '(no title)'}  {id}"), err=True)
+    typer.echo(sanitize.make_line(f"Restored: {formatting.format_title(row.title)}  {id}"), err=True)
     if row.name != file_name(row.session_id):
         typer.echo("A newer session has the same id. Editors show that one; acp-proxy list shows both.", err=True)
     return row

@@ -6,7 +6,7 @@ What only some commands need is imported by the methods that use it, or on first
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -155,14 +155,19 @@ class CommandStore(StoreBase):
         )
         return list(queries.complete_rows(self.layout, rows))
 
-    def find_titled(self, title_part: str, agent_words: str = "") -> list[ListedSession]:
+    def find_titled(
+        self, title_part: str, agent_words: str = "", show_title: Callable[[str], str] = str
+    ) -> list[ListedSession]:
         """The sessions with the title ``title_part``, else those whose title contains it, in any case. Newest first.
+        ``show_title``: makes of a title what is compared.
 
         The id of a deleted session is never taken as a part of a title. Raises Unreadable, OSError.
         """
         if any(title_part in self.read_deleted(folder) for folder in self.list_agents(agent_words)):
             return []
-        return queries.find_titled(((row, row.title) for row in self.list_newest(agent_words)), title_part)
+        return queries.find_titled(
+            ((row, show_title(row.title or "")) for row in self.list_newest(agent_words)), title_part
+        )
 
     def read_tokens_and_cost(self, rows: Sequence[ListedSession]) -> dict[tuple[str, str], TokensAndCost]:
         """What these sessions used, by agent and transcript name. Raises Unreadable."""

@@ -174,7 +174,7 @@ def format_days(count: int) -> str:
 
 
 def format_title(title: str | None, *, is_pinned: bool = False, is_copy: bool = False) -> str:
-    """A session's title in a list of sessions, with marks."""
+    """A session's title as people see it everywhere, with marks."""
     marks = f"{f'{PINNED} · ' if is_pinned else ''}{f'{COPY} · ' if is_copy else ''}"
     return f"{marks}{strip_markdown(title or '') or '(no title)'}"
 

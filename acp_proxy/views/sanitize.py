@@ -11,7 +11,7 @@ import re
 
 from acp_proxy.protocol import acp
 from acp_proxy.store.command_store import ListedSession, name_agent
-from acp_proxy.views.formatting import shorten_home
+from acp_proxy.views.formatting import format_title, shorten_home
 
 # ECMA-48: control sequences (colours, cursor), operating system commands (titles, links), and other escapes.
 _SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]"
@@ -117,4 +117,4 @@ def format_heading(row: ListedSession, when: str | None = None, id: str | None =
     ]
     if row.is_running:
         details.append(RUNNING)
-    return make_line(row.title or "(no title)") + "\n" + "  ".join(make_line(detail) for detail in details)
+    return make_line(format_title(row.title)) + "\n" + "  ".join(make_line(detail) for detail in details)

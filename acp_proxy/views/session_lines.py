@@ -108,7 +108,7 @@ def find_words_elsewhere(row: ListedSession, words: Sequence[str]) -> list[str]:
         row.copy_of is not None and formatting.COPY,
         row.is_running and RUNNING,
     )
-    shown = (row.title, row.cwd, strip_hash(row.agent_folder), *marks)
+    shown = (row.title, formatting.strip_markdown(row.title or ""), row.cwd, strip_hash(row.agent_folder), *marks)
     text, id = "\n".join(part for part in shown if part).casefold(), row.selector.casefold()
     return [word for word in words if word not in text and not id.startswith(word)]
 
@@ -118,7 +118,7 @@ def format_short_lines(rows: Sequence[ListedSession], ids: Mapping[str, str]) ->
     width = max(len(ids[row.selector]) for row in rows)
     return [
         f"{make_line(ids[row.selector]).ljust(width)}  {make_line(strip_hash(row.agent_folder))}  "
-        f"{'copy · ' if row.copy_of is not None else ''}{make_line(row.title or '(no title)')}"
+        f"{make_line(formatting.format_title(row.title, is_copy=row.copy_of is not None))}"
         f"{f' ({RUNNING})' if row.is_running else ''}"
         for row in rows
     ]

@@ -288,6 +288,21 @@ def test_a_file_of_the_store_means_its_session(
     assert "is a file" in get_error(entitled, "export", str(other))[1]
 
 
+def test_a_title_is_shown_without_marks_of_markdown_everywhere_and_taken_so(tmp_path: Path) -> None:
+    store = WholeStore(tmp_path / "store")
+    store_session(store, "s0", ("# Heading of **two** words", []))
+    shown = "Heading of two words"
+    assert get_stdout(store, "show", shown.upper()).startswith(f"{shown}\n")
+    assert get_stdout(store, "pin", shown).startswith(f"{shown}\n")
+    assert list_ids(store, "of two words") == ["s0"]
+    deleted = run(store, "delete", shown, "--yes", "--soft")
+    assert (deleted.exit_code, f"{shown}\n" in deleted.stdout, "# " in deleted.output) == (0, True, False)
+    restored = run(store, "restore", shown)
+    assert (restored.exit_code, restored.stderr) == (0, f"Restored: {shown}  s0\n")
+    get_stdout(store, "delete", "s0", "--yes", "--soft")
+    assert f"{shown}  s0  agent  deleted " in run(store, "delete", "s0", "--permanent", answer="n\n").stderr
+
+
 def test_yes_needs_more_than_a_part_of_a_title(entitled: WholeStore) -> None:
     for words in (("delete", "page", "--yes"), ("redact", "page", "--yes")):
         status, said = get_error(entitled, *words)

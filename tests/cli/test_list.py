@@ -281,6 +281,13 @@ def test_a_list_is_sorted_and_then_limited(store: WholeStore, order: str, found:
     assert [row["sessionId"] for row in get_json(store, "list", "--sort", order, "--limit", "1")] == found[:1]
 
 
+def test_titles_are_sorted_as_they_are_shown(tmp_path: Path) -> None:
+    store = WholeStore(tmp_path / "marked")
+    for session, title in (("b", "beta"), ("c", "# Gamma"), ("a", "`alpha`")):
+        store_session(store, session, (title, []))
+    assert list_ids(store, "--sort", "title") == ["a", "b", "c"]
+
+
 def test_a_long_list_has_tokens_and_cost(store: WholeStore) -> None:
     update = {"sessionUpdate": "usage_update", "used": 10, "size": 100, "cost": {"amount": 1.5, "currency": "USD"}}
     store_session(store, "unused", ("Mend it", []), at=EPOCH - 60)

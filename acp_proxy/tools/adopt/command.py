@@ -172,7 +172,7 @@ class _AdoptionRun:
             when = (
                 formatting.format_local_time(listed.updated)[: len("2026-11-20 09:15")] if listed.updated else "no time"
             )
-            words = [when, listed.session_id, listed.title or "(no title)", listed.cwd or ""]
+            words = [when, listed.session_id, formatting.format_title(listed.title), listed.cwd or ""]
             typer.echo(sanitize.make_line("  ".join(words)))
         typer.echo(_summarize(name, choice, {f"of {choice.listed_count} would be loaded": len(choice.loads)}))
 
@@ -250,7 +250,7 @@ def _describe_failure(outcome: "AdoptionResult") -> str:
 
 
 def _describe_session(listed: "OfferedSession") -> str:
-    return f"{listed.session_id} ({listed.title})" if listed.title else listed.session_id
+    return f"{listed.session_id} ({formatting.format_title(listed.title)})" if listed.title else listed.session_id
 
 
 def _summarize(name: str, choice: "Choice", counts_of_loads: dict[str, int]) -> str:

@@ -90,7 +90,7 @@ def compress(
         for result in results:  # after the progress bar
             row = rows_by_key.get((result.agent_folder, result.name))
             session = (
-                f"{row.selector}  {row.title or '(no title)'}"
+                f"{row.selector}  {formatting.format_title(row.title)}"
                 if row is not None
                 else f"{result.agent_folder}/{result.name}"
             )
