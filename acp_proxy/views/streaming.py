@@ -64,6 +64,10 @@ class StreamPrinter:
         self._turn = turn - 1
         self._calls.clear()
 
+    def begin_screen(self) -> None:
+        """What comes next is the first on the screen: no empty line goes before it."""
+        self._block = None
+
     def take(self, entry: Entry) -> list[StreamedText]:
         if entry.protocol == V1 and self._v2_as_v1.is_idle:
             return list(self._print_entry(entry))

@@ -75,6 +75,7 @@ def test_a_session_is_shown_compressed_or_not(tmp_path: Path) -> None:
 def test_some_turns_are_shown(tmp_path: Path, words: str, numbers: str) -> None:
     path = write_recording(tmp_path, *(line for n in (1, 2, 3) for line in turn(n, at=n)))
     stdout = run_replay(path, "--speed", "0", "--turn", words).stdout
+    assert stdout.startswith("Turn ")
     assert re.findall(r"> prompt (\d)", stdout) == re.findall(r"end (\d)", stdout) == [*numbers]
     assert "there is no such turn" in run_replay(path, "--turn", "4").stderr
 
@@ -172,6 +173,15 @@ def test_n_in_the_last_turn_that_was_chosen_shows_its_rest(three_turns: Path, te
     terminal.press("n")
     assert terminal.ended() == (0, True)
     assert (re.findall(r"end (\d)", terminal.text), "Turn 3" in terminal.text) == (["2"], False)
+
+
+@pytest.mark.parametrize("options", [(), ("--turn", "2")])
+def test_one_empty_line_is_below_the_heading(
+    three_turns: Path, terminals: list[TypingUser], options: tuple[str, ...]
+) -> None:
+    terminal = start(terminals, three_turns, *options, "--speed", "0")
+    assert terminal.ended() == (0, True)
+    assert re.search(r"\d\r\n\r\n\x1b\[JTurn [12] ·", terminal.text), terminal.text
 
 
 def test_p_and_the_arrow_go_back_to_the_previous_turn(three_turns: Path, terminals: list[TypingUser]) -> None:

@@ -201,6 +201,8 @@ def _play(reading: Reading, speed: float, max_pause: float, span: tuple[int, int
     with Keyboard(is_wanted=console.is_terminal) as keys:
         if keys.can_read and console.is_dumb_terminal:
             typer.echo(_KEYS, err=True)
+        if console.is_terminal:
+            typer.echo(err=True)  # an empty line below the heading
         _Playback(console, reading, keys, speed, max_pause, span).run()
 
 
@@ -265,6 +267,7 @@ class _Playback:
                 if is_prompt:
                     self._begin_turn((start, line.number))
                 self._skip(entry)
+                self._streaming.begin_screen()
                 continue
             if is_skipping and not is_prompt:
                 self._skip(entry)
