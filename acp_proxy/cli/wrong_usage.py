@@ -179,7 +179,7 @@ def explain_unknown_command(
     near_names = [] if is_other_word else get_close_matches(word, full_commands, n=1, cutoff=_LEAST_LIKENESS)
     if suggestion := command_by_other_word.get(word) or full_commands.get("".join(near_names)):
         is_complete = not arguments or ", or: " in suggestion
-        return f"{text} Did you mean: {suggestion if is_complete else f'{suggestion} {shell_quote.join(arguments)}'}?"
+        return f"{text} Did you mean: {suggestion if is_complete else f'{suggestion} {shell_quote.join(arguments)}'}"
     if shutil.which(word) is not None or word in _AGENTS or not _ACP_WORDS.isdisjoint(arguments):
         return f"{text} To start an agent: {shell_quote.join([program, 'run', *words])}"
     return f"{text} To see all: {path} help"

@@ -158,7 +158,7 @@ def test_a_command_in_the_wrong_place_or_by_another_name_is_answered_with_the_ri
 ) -> None:
     result = invoke(*words)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.endswith(f"Did you mean: {whole}?\n")
+    assert result.stderr.endswith(f"Did you mean: {whole}\n")
 
 
 def test_other_words_for_commands_name_a_command() -> None:

@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> WholeStore:
 def test_the_copy_has_the_title_the_directory_and_the_conversation(store: WholeStore) -> None:
     result = run(store, "continue", "mine", "--with", "beta")
     [copy] = result.stdout.split()
-    assert "from the list of beta's sessions" in result.stderr
+    assert "in /here, from the list of beta's sessions" in result.stderr
     first, second, third = get_json(store, "list")
     assert [first["sessionId"], third["sessionId"]] == ["mine", "other"]
     assert (second["sessionId"], second["title"], second["cwd"]) == (copy, "mend it", "/here")

@@ -321,6 +321,16 @@ def test_a_file_outside_of_the_store_is_shown(store: ProxyStore, tmp_path: Path)
     assert (result.exit_code, f"acp-proxy replay {moved}" in result.stderr) == (2, True)
 
 
+def test_the_heading_of_a_file_has_the_short_id_on_a_terminal(store: ProxyStore, tmp_path: Path) -> None:
+    session = "0198c5de-1111-7000-8000-123456789abc"
+    moved = tmp_path / "mine.jsonl"
+    store_session(store, session, ("Mend it", [])).rename(moved)
+    for command in ("show", "replay"):
+        told = run_on_terminal(command, str(moved))
+        assert ("0198c5de  " in told, session in told) == (True, False)
+    assert f"{session}  " in get_stdout(store, str(moved))
+
+
 def test_a_terminal_shows_the_home_directory_as_list_does(store: ProxyStore) -> None:
     store_session(store, "s", ("Mend it", []), cwd="/home/eve/project")
     screen = run_on_terminal("show", "s", "--store", str(store.root), settings={"HOME": "/home/eve"})

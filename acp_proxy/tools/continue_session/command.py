@@ -21,7 +21,7 @@ from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.store.command_store import CommandStore, ListedSession, file_name, name_agent
 from acp_proxy.transcript.file_names import make_copy_id
 from acp_proxy.transcript.private_files import read_umask
-from acp_proxy.views import sanitize, session_lines
+from acp_proxy.views import formatting, sanitize, session_lines
 
 _FIRST_ANSWER_SECONDS = 60.0
 """For the agent's first answer. A first start through ``npx`` may download the agent."""
@@ -84,7 +84,10 @@ def continue_session(
             f"This is a new copy. {sanitize.make_line(name)} has an earlier one, {other_copy}, but something was said"
             f" since, there or in the original. If you want that one, delete this: acp-proxy delete {displayed_id}"
         )
-    typer.echo(sanitize.make_line(f"To continue, open it from the list of {name}'s sessions in your editor."), err=True)
+    directory = formatting.shorten_home(row.cwd, os.path.expanduser("~"))
+    print_on_stderr(
+        sanitize.make_line(f"To continue, open it in {directory}, from the list of {name}'s sessions in your editor.")
+    )
 
 
 def _is_as_copied(copy: ListedSession, original: ListedSession) -> bool:

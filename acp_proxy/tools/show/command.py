@@ -24,7 +24,7 @@ from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.errors import AlreadyThere, NoSuchTurn, NothingToSave, UsageError
 from acp_proxy.store.command_store import CommandStore, ListedSession, Reading
 from acp_proxy.store.soft_deleted import summarize_file
-from acp_proxy.views import formatting, sanitize
+from acp_proxy.views import formatting, sanitize, session_lines
 from acp_proxy.views.attachments import find_attachments
 from acp_proxy.views.conversation import OpenChild, Part, TurnBegin, TurnEnd, number_turns, read_parts
 from acp_proxy.views.passages import Heading, Passage, make_passages
@@ -91,9 +91,13 @@ def show(
             elif as_json:
                 print_messages(reading, find_screen(), turns)
             else:
-                id = "" if is_outside else common.shorten_ids(opened_store, [row])[row.selector]
+                short_ids = (
+                    session_lines.shorten_selectors([row], ())
+                    if is_outside
+                    else common.shorten_ids(opened_store, [row])
+                )
                 parts = find_parts(reading, row.session_id, turns, open_child)
-                print_conversation(row, parts, find_screen(), full=full, id=id)
+                print_conversation(row, parts, find_screen(), full=full, id=short_ids[row.selector])
 
 
 _OpenSession = tuple[ListedSession, Reading, OpenChild]

@@ -172,7 +172,8 @@ def replay(
 
 def _format_heading(header: Header) -> str:
     """The heading of a file that is in no store."""
-    facts = (header.session_id, header.cwd, formatting.format_local_time(header.created_at))
+    short_id = formatting.shorten_ids([header.session_id], ())[header.session_id]
+    facts = (short_id, header.cwd, formatting.format_local_time(header.created_at))
     return sanitize.make_line("  ".join(filter(None, facts)))
 
 
