@@ -4,11 +4,12 @@ The journal decides: each change begins with an event, and its consequences foll
 they are interrupted, the next query of the index, list of soft-deleted sessions or change of a session completes them
 (``complete_interrupted``).
 
-A permanent delete does this, in this order:
+The journal is in the agent's folder, which may be missing, so that is made first (``Layout.make_folder``). Then a
+permanent delete does this, in this order:
 
 1. The session's mark for the index: it makes the next query look even after a crash. It may fail, since that query
    reads the journal anyway.
-2. Under the journal's lock, what is left of older renames and removals (``lock_journal``).
+2. Under the journal's lock, what is left of older renames and removals (``lock_settled_journal``).
 3. The ``deleted`` event. A crash behind it leaves something that says what to remove; only on a full disk the file goes
    before it (``_append_deleted``).
 4. The titles, in the journal and in the journal's backups (``Layout.erase_titles``). They go before the file, because
@@ -17,21 +18,21 @@ A permanent delete does this, in this order:
    transcript in every form; the search tables with its words (``Layout.remove_transcript``).
 6. The mark again, because a list in between may have removed the first.
 7. The caller writes the journal through to the disk (``Journal.fsync``), and removes the row, also from SQLite's log,
-   and then the mark (``StoreIndex.remove``).
+   the search tables once more, and then the mark (``StoreIndex.remove``).
 
 What stays are the session's events without its titles: of the delete the id, the time and the transcript's uid; and
 when it was archived, pinned or given another id of the agent (``journal.ALIAS``).
 
 A soft delete has the same steps 1 to 3; its event has the name that the transcript gets in ``deleted/``, and until when
 it can be undone (``remove_expired``). Then the title is copied to that name, the old titles are erased, and the
-transcript, in the form it has, and its backups are moved there (``complete_delete``). Step 7 follows, but the row's
-bytes may stay in SQLite's file until the transcript is deleted permanently; turns of other machines that wait stay, and
-are added only if the transcript is the same. ``restore`` does the reverse.
+transcript, in the form it has, and its backups are moved there (``apply_delete``). Step 7 follows: the search tables go
+only there, and the row's bytes may stay in SQLite's file until the transcript is deleted permanently. Turns of other
+machines that wait stay, and are added only if the transcript is the same. ``restore`` does the reverse.
 
 A ``deleted`` event is about an id. So a transcript whose id a newer session has, or that is soft-deleted already, gets
 none: a ``titled`` event whose ``to`` is empty *is* its permanent delete, and one whose ``to`` is a name in ``deleted/``
 its soft one. The next ``titled`` event of the old name, with a title of None, says that all is done. Here the
-transcript is moved before its title, as in every rename: only then is its new name certain (``_rename_and_mark``).
+transcript is moved before its title, as in every rename: only then is its new name certain (``_rename``).
 
 Either delete ends the session's archive, and a permanent one its pin, by its event alone (``JournalState``): nothing is
 written for them. A restored session is not archived, and pinned if it was.
@@ -86,7 +87,7 @@ def delete(
     layout.make_folder(layout.transcript_path(agent_folder, name).parent)
     with suppress(OSError):  # the next query reads the journal anyway
         layout.mark(agent_folder, name)
-    with lock_journal(layout, agent_folder, ignores_full_disk=True) as agent_journal:
+    with lock_settled_journal(layout, agent_folder, ignores_full_disk=True) as agent_journal:
         stamp, uid = journal.stamp_now(), _read_uid(layout.transcript_path(agent_folder, name))
         members = journal.encode_sync_members(uid, only_on_this_machine=only_on_this_machine)
         if not soft:
@@ -101,7 +102,7 @@ def delete(
                 **members,
                 **_encode_until(layout, stamp),
             )
-        complete_delete(layout, agent_folder, session_id)
+        apply_delete(layout, agent_folder, session_id)
 
 
 def _append_deleted(
@@ -138,7 +139,7 @@ def _append_deleted(
             agent_journal.append(journal.DELETED, session_id, stamp, **members)
 
 
-def complete_delete(layout: Layout, agent_folder: str, session_id: str) -> None:
+def apply_delete(layout: Layout, agent_folder: str, session_id: str) -> None:
     """Do what follows from a session's ``deleted`` event, to titles and files, as far as it is not done. Call it only
     while holding the journal. Raises OSError."""
     name, agent_journal = file_name(session_id), layout.get_journal(agent_folder)
@@ -157,7 +158,7 @@ def complete_interrupted(layout: Layout, agent_folder: str) -> bool:
     Returns False if something is left to complete, for example because another process holds the journal.
     """
     agent_journal = layout.get_journal(agent_folder)
-    if not agent_journal.read_state().incomplete_moves and not _list_interrupted(layout, agent_folder):
+    if not agent_journal.read_state().incomplete_renames_and_removals and not _list_interrupted(layout, agent_folder):
         return True
     if layout.is_read_only:
         return False
@@ -166,8 +167,8 @@ def complete_interrupted(layout: Layout, agent_folder: str) -> bool:
         with agent_journal.lock(wait=False):
             _complete_renames_and_removals(layout, agent_folder, ignores_full_disk=True)  # the deletes below make room
             for session_id in _list_interrupted(layout, agent_folder):
-                complete_delete(layout, agent_folder, session_id)
-        return not agent_journal.read_state().incomplete_moves
+                apply_delete(layout, agent_folder, session_id)
+        return not agent_journal.read_state().incomplete_renames_and_removals
     except OSError:
         return False
 
@@ -204,7 +205,7 @@ def lift_delete(layout: Layout, agent_folder: str, session_id: str) -> None:
         return
     with agent_journal.lock():
         if session_id in agent_journal.read_deleted():
-            complete_delete(layout, agent_folder, session_id)  # a crash may have interrupted the delete
+            apply_delete(layout, agent_folder, session_id)  # a crash may have interrupted the delete
             agent_journal.append(journal.LIFTED, session_id, journal.stamp_now())
 
 
@@ -236,7 +237,7 @@ def _delete_set_aside(
     """Delete a transcript whose id a newer session has. Parameters as for ``delete``. Raises OSError."""
     with suppress(OSError):  # the next query reads the journal anyway
         layout.mark(agent_folder, name)
-    with lock_journal(layout, agent_folder, ignores_full_disk=True):
+    with lock_settled_journal(layout, agent_folder, ignores_full_disk=True):
         stamp = journal.stamp_now()
         new_name = _choose_soft_deleted_name(layout, agent_folder, name, stamp) if soft else ""
         event = Event(journal.TITLED, session_id, name, new_name=new_name, only_on_this_machine=only_on_this_machine)
@@ -247,7 +248,7 @@ def delete_soft_deleted(
     layout: Layout, agent_folder: str, session_id: str, soft_deleted_name: str, *, only_on_this_machine: bool
 ) -> None:
     """Delete a soft-deleted transcript permanently. ``only_on_this_machine``: as for ``delete``. Raises OSError."""
-    with lock_journal(layout, agent_folder, ignores_full_disk=True):
+    with lock_settled_journal(layout, agent_folder, ignores_full_disk=True):
         event = Event(
             journal.TITLED, session_id, soft_deleted_name, new_name="", only_on_this_machine=only_on_this_machine
         )
@@ -285,7 +286,7 @@ def remove_expired(layout: Layout) -> int:
                 path = layout.soft_deleted_path(agent_folder, soft_deleted_name)
                 if (
                     soft_deleted_name not in list_expired(layout, agent_folder, journal.stamp_now())
-                    or (session_id := read_session(path)) is None
+                    or (session_id := read_session_id(path)) is None
                 ):
                     continue
                 with lock_unused(path) as is_unused:
@@ -303,9 +304,9 @@ def restore(layout: Layout, agent_folder: str, session_id: str, soft_deleted_nam
 
     If its id belongs to a newer session, the transcript comes back as one that was set aside.
     """
-    with lock_journal(layout, agent_folder) as agent_journal:
+    with lock_settled_journal(layout, agent_folder) as agent_journal:
         if session_id in agent_journal.read_deleted():
-            complete_delete(layout, agent_folder, session_id)  # a crash may have interrupted the delete
+            apply_delete(layout, agent_folder, session_id)  # a crash may have interrupted the delete
         if not _has_file(layout.soft_deleted_path(agent_folder, soft_deleted_name)):
             raise FileNotFoundError(errno.ENOENT, "it no longer exists", session_id)
         new_name = name_before_delete(soft_deleted_name)
@@ -317,7 +318,7 @@ def restore(layout: Layout, agent_folder: str, session_id: str, soft_deleted_nam
 
 
 @contextmanager
-def lock_journal(layout: Layout, agent_folder: str, *, ignores_full_disk: bool = False) -> Iterator[Journal]:
+def lock_settled_journal(layout: Layout, agent_folder: str, *, ignores_full_disk: bool = False) -> Iterator[Journal]:
     """Hold the journal, after completing interrupted renames and removals. Raises OSError.
 
     ``ignores_full_disk``: on a full disk, leave them for later, since what follows makes room. Before a transcript gets
@@ -362,9 +363,9 @@ def _complete_renames_and_removals(layout: Layout, agent_folder: str, *, ignores
     """Complete interrupted renames and removals. Raises OSError, also if there is no room to append that one is
     complete: it would be done again, to another transcript if that got the name meanwhile.
 
-    ``ignores_full_disk``: as for ``lock_journal``.
+    ``ignores_full_disk``: as for ``lock_settled_journal``.
     """
-    for event in layout.get_journal(agent_folder).read_state().incomplete_moves.values():
+    for event in layout.get_journal(agent_folder).read_state().incomplete_renames_and_removals.values():
         with _ignore_full_disk() if ignores_full_disk else nullcontext():
             if _apply_to_files(layout, agent_folder, event).is_done:
                 _append_done(layout, agent_folder, event)
@@ -388,7 +389,7 @@ def _apply_to_files(layout: Layout, agent_folder: str, event: Event) -> _Applied
     name, new_name = event.name, event.new_name or ""
     if new_name:
         if _has_file(layout.path_by_name(agent_folder, name)):  # else it was moved before
-            new_name = _rename_and_mark(layout, agent_folder, name, new_name)
+            new_name = _rename(layout, agent_folder, name, new_name)
         layout.move_backups(agent_folder, name, new_name)
         layout.get_journal(agent_folder).copy_title(event.session_id, name, new_name)
         layout.erase_titles(agent_folder, name)
@@ -419,8 +420,11 @@ def _remove(layout: Layout, agent_folder: str, name: str) -> bool:
     return True
 
 
-def _rename_and_mark(layout: Layout, agent_folder: str, name: str, new_name: str) -> str:
-    """Rename a transcript, and mark it for the index. Returns its new name. Raises OSError."""
+def _rename(layout: Layout, agent_folder: str, name: str, new_name: str) -> str:
+    """Rename a transcript. Returns its new name. Raises OSError.
+
+    It is marked for the index under that name, unless it is soft-deleted now: then the index has no row for it.
+    """
     new_path = layout.path_by_name(agent_folder, new_name)
     layout.make_folder(new_path.parent)
     if is_soft_deleted_name(new_name):
@@ -459,7 +463,7 @@ def _read_uid(path: Path) -> str:
     return ""
 
 
-def read_session(path: Path) -> str | None:
+def read_session_id(path: Path) -> str | None:
     """The id of a soft-deleted transcript's session; None if it cannot be read."""
     try:
         reading = Reading(path)
@@ -479,5 +483,5 @@ def _has_file(path: Path) -> bool:
 def _move_to_deleted(layout: Layout, agent_folder: str, name: str, soft_deleted_name: str) -> None:
     """Move a transcript and its backups to ``deleted/``, if they are not there yet. Raises OSError."""
     if layout.has_transcript(agent_folder, name):  # else it was moved before
-        soft_deleted_name = _rename_and_mark(layout, agent_folder, name, soft_deleted_name)
+        soft_deleted_name = _rename(layout, agent_folder, name, soft_deleted_name)
     layout.move_backups(agent_folder, name, soft_deleted_name)

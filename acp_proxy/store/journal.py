@@ -34,7 +34,7 @@ ARCHIVED, UNARCHIVED = "archived", "unarchived"
 PINNED, UNPINNED = "pinned", "unpinned"
 ALIAS = "alias"
 _EVENT_KINDS = frozenset({DELETED, LIFTED, RESTORED, TITLED, ARCHIVED, UNARCHIVED, PINNED, UNPINNED, ALIAS})
-_MOVE_KINDS = frozenset({RESTORED, TITLED})
+_RENAME_AND_REMOVAL_KINDS = frozenset({RESTORED, TITLED})
 _EVENT_START = re.compile(rb'\{"at":"[^"]*","event":"')
 _TITLED_BYTES = b'"titled"'
 
@@ -95,7 +95,7 @@ class JournalState(Struct, frozen=True):
     titled_by_agent: frozenset[str] = frozenset()
     """The transcripts whose title the agent has itself: it can change there at any time, so in what the agent sends,
     its word counts."""
-    incomplete_moves: Mapping[str, Event] = MappingProxyType({})
+    incomplete_renames_and_removals: Mapping[str, Event] = MappingProxyType({})
     """The renames and removals that are not complete, by the transcript's old name."""
     archived: Mapping[str, str] = MappingProxyType({})
     """The archived sessions by transcript name. A delete ends it."""
@@ -274,7 +274,7 @@ class _StateBuilder:
             set(state.with_title_lines),
             set(state.titled_by_agent),
         )
-        self._incomplete_moves = dict(state.incomplete_moves)
+        self._incomplete_renames_and_removals = dict(state.incomplete_renames_and_removals)
         self._archived, self._archived_by_agent = dict(state.archived), set(state.archived_by_agent)
         self._aliases = dict(state.aliases)
         self._pinned = set(state.pinned)
@@ -287,7 +287,7 @@ class _StateBuilder:
         if event.kind == RESTORED:
             self._deleted.pop(event.session_id, None)
         if event.new_name is not None:
-            self._incomplete_moves[event.name] = event  # the title follows when this is complete
+            self._incomplete_renames_and_removals[event.name] = event  # the title follows when this is complete
             self._removal_times.pop(event.name, None)
             self._archived.pop(event.name, None)
             self._move_pin(event.name, event.new_name)
@@ -309,7 +309,7 @@ class _StateBuilder:
 
     def _add_title(self, event: Event) -> None:
         """Add a ``titled`` event. One without a title says that a rename or removal is complete."""
-        self._incomplete_moves.pop(event.name, None)
+        self._incomplete_renames_and_removals.pop(event.name, None)
         self._titles.pop(event.name, None)
         if event.title is not None:
             self._titles[event.name] = shorten_masks(event.title)
@@ -338,7 +338,7 @@ class _StateBuilder:
             titles=self._titles,
             with_title_lines=frozenset(self._with_title_lines),
             titled_by_agent=frozenset(self._titled_by_agent.intersection(self._titles)),
-            incomplete_moves=self._incomplete_moves,
+            incomplete_renames_and_removals=self._incomplete_renames_and_removals,
             archived=self._archived,
             archived_by_agent=frozenset(self._archived_by_agent.intersection(self._archived)),
             hidden=frozenset(archived_ids.union(self._deleted)),
@@ -377,7 +377,7 @@ def _decode_event(line: bytes) -> Event | None:
         return None
     if transcript is not None and not is_ours(transcript):  # it would be used as a file name
         return None
-    if kind not in _MOVE_KINDS or transcript is None or (new_name and not is_ours(new_name)):
+    if kind not in _RENAME_AND_REMOVAL_KINDS or transcript is None or (new_name and not is_ours(new_name)):
         new_name = None
     return Event(
         kind,

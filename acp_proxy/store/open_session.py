@@ -161,7 +161,7 @@ def _set_aside(layout: Layout, agent_folder: str, session_id: str, path: Path) -
     old_forks.complete_old_fork(layout, agent_folder, path.stem)
     if not _has_content(path) and not os.path.lexists(compressed_path(path)):
         return
-    with delete.lock_journal(layout, agent_folder):  # keeps others from compressing it
+    with delete.lock_settled_journal(layout, agent_folder):  # keeps others from compressing it
         try:
             new_name = store_layout.move_transcript(path, path.with_stem(f"{path.stem}{ASIDE}1"))
         except FileNotFoundError:  # another process was faster

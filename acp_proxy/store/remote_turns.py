@@ -26,7 +26,7 @@ from acp_proxy.transcript.compressed import write_chunks
 from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.file_names import file_name, unfinished_path
 from acp_proxy.transcript.reader import Reading
-from acp_proxy.transcript.rebuild_header import find_session
+from acp_proxy.transcript.rebuild_header import find_session_id
 
 ForeignPart = tuple[int, int, str]
 """Entries that another machine recorded: where they begin and end, and its name."""
@@ -183,7 +183,7 @@ def complete_header(header: Header, data: bytes) -> Header:
     directories = dict.fromkeys(header.foreign_directories)
     for line in data.split(b"\n"):
         entry = file_format.decode_entry(line, header.version)
-        if entry is not None and (id := find_session(entry)) not in (None, header.session_id):
+        if entry is not None and (id := find_session_id(entry)) not in (None, header.session_id):
             ids[str(id)] = None
         note = entry.note if entry is not None and entry.note is not None else {}
         if note.get("type") == NoteType.OPENED and (cwd := acp.text(note, "cwd")) not in (None, header.cwd):

@@ -63,7 +63,9 @@ def list_deleted(layout: Layout) -> list[DeletedSession]:
         )
         for name in names:
             session_id = (
-                delete.read_session(layout.soft_deleted_path(agent_folder, name)) if name not in expired_names else None
+                delete.read_session_id(layout.soft_deleted_path(agent_folder, name))
+                if name not in expired_names
+                else None
             )
             if session_id is not None:
                 selector = make_selector(agent_folder, name_before_delete(name), session_id)

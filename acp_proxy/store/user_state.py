@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from acp_proxy.store import journal
-from acp_proxy.store.delete import lock_journal
+from acp_proxy.store.delete import lock_settled_journal
 from acp_proxy.store.journal import Journal
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.file_names import file_name
@@ -55,7 +55,7 @@ def set_pinned(layout: Layout, agent_folder: str, session_id: str, name: str, is
 @contextmanager
 def _lock_existing(layout: Layout, agent_folder: str, session_id: str, name: str) -> Iterator[Journal]:
     """Hold the journal. Raises OSError (FileNotFoundError: the session was deleted)."""
-    with lock_journal(layout, agent_folder) as agent_journal:
+    with lock_settled_journal(layout, agent_folder) as agent_journal:
         if name == file_name(session_id) and session_id in agent_journal.read_deleted():
             raise FileNotFoundError(errno.ENOENT, "it was deleted", session_id)
         yield agent_journal

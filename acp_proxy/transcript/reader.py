@@ -400,10 +400,10 @@ class Reading:
         """Other session ids that entries of this transcript may have. Without a header: all ids that they have."""
         if self.header is not None:
             return frozenset(self.header.forked_from)
-        from acp_proxy.transcript.rebuild_header import find_session  # only damaged files need this
+        from acp_proxy.transcript.rebuild_header import find_session_id  # only damaged files need this
 
         return frozenset(
-            id for line in self.read_lines() if line.entry and (id := find_session(line.entry)) is not None
+            id for line in self.read_lines() if line.entry and (id := find_session_id(line.entry)) is not None
         )
 
     @property

@@ -24,7 +24,7 @@ def rebuild_header(line: bytes, entries: Iterable[Entry], name: str) -> Header |
     created_at = created_at if timestamps.normalize(created_at) == created_at else ""
     session_id = session_id if isinstance(session_id, str) and file_names.may_belong(session_id, name) else None
     for entry in entries if session_id is None else ():
-        session_id = find_session(entry)
+        session_id = find_session_id(entry)
         if session_id is not None and file_names.may_belong(session_id, name):
             break
         session_id = None
@@ -43,7 +43,7 @@ def rebuild_header(line: bytes, entries: Iterable[Entry], name: str) -> Header |
     )
 
 
-def find_session(entry: Entry) -> str | None:
+def find_session_id(entry: Entry) -> str | None:
     """The session id in an entry's message, if it has one."""
     return acp.session_id(acp.member(entry.value, "params"))
 

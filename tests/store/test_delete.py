@@ -587,9 +587,9 @@ def test_an_interrupted_permanent_delete_is_finished_on_a_full_disk_whatever_els
         full.setattr(Journal, "append", find_no_room)
         assert WholeStore(store.root).list_all() == []
         assert not layout.has_transcript(AGENT, file_name("s"))
-    assert layout.get_journal(AGENT).read_state().incomplete_moves
+    assert layout.get_journal(AGENT).read_state().incomplete_renames_and_removals
     store.list_all()
-    assert not layout.get_journal(AGENT).read_state().incomplete_moves
+    assert not layout.get_journal(AGENT).read_state().incomplete_renames_and_removals
 
 
 def test_a_prune_works_on_a_full_disk(full_store: WholeStore) -> None:

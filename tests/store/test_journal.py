@@ -219,24 +219,24 @@ def test_a_rename_or_removal_is_under_way_until_the_old_names_next_title(journal
     for event in (RESTORED, TITLED):
         title(journal, "a", "Mine", transcript=deleted_name)
         journal.append(event, "a", transcript_lines.time(2), transcript=deleted_name, to=to)
-        assert {name: moving.new_name for name, moving in journal.read_state().incomplete_moves.items()} == {
-            deleted_name: to
-        }
+        assert {
+            name: moving.new_name for name, moving in journal.read_state().incomplete_renames_and_removals.items()
+        } == {deleted_name: to}
         assert journal.read_state().titles == {deleted_name: "Mine"}
         title(journal, "a", None, transcript=deleted_name)
-        assert (journal.read_state().incomplete_moves, journal.read_state().titles) == ({}, {})
+        assert (journal.read_state().incomplete_renames_and_removals, journal.read_state().titles) == ({}, {})
 
 
 @pytest.mark.parametrize(("event", "more"), [(DELETED, {"to": ""}), (LIFTED, {"to": ""}), (TITLED, {"to": ""})])
 def test_a_new_name_without_an_old_one_means_nothing(journal: Journal, event: str, more: dict[str, str]) -> None:
     journal.append(event, "a", transcript_lines.time(1), **more)
-    assert journal.read_state().incomplete_moves == {}
+    assert journal.read_state().incomplete_renames_and_removals == {}
 
 
 def test_a_new_name_that_is_none_means_nothing(journal: Journal) -> None:
     deleted_name = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
     journal.append(RESTORED, "a", transcript_lines.time(1), transcript=deleted_name, to="../../etc/passwd")
-    assert journal.read_state().incomplete_moves == {}
+    assert journal.read_state().incomplete_renames_and_removals == {}
 
 
 def test_what_a_holder_of_the_lock_appends_is_known_without_reading(

@@ -112,7 +112,7 @@ def test_what_can_no_longer_be_restored_leaves_the_index_even_if_it_cannot_be_ma
     assert store.list_deleted() == []
     store.list_all()
     assert not _find_in_index(store, words)
-    assert not store.layout.get_journal(AGENT).read_state().incomplete_moves
+    assert not store.layout.get_journal(AGENT).read_state().incomplete_renames_and_removals
 
 
 def test_what_can_no_longer_be_restored_leaves_the_index_with_the_first_list_that_can_mark_it(

@@ -134,7 +134,7 @@ def _import_or_find(
                 with agent_journal.lock():
                     if header.session_id in agent_journal.read_deleted():
                         # A crash may have interrupted the delete.
-                        delete.complete_delete(layout, agent_folder, header.session_id)
+                        delete.apply_delete(layout, agent_folder, header.session_id)
             elif layout.has_transcript(agent_folder, name):
                 _compare(source, target, header)
                 return ImportedFile(agent_folder, header.session_id, prompts, is_new=False)

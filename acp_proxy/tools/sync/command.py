@@ -467,7 +467,7 @@ def _ask_to_share(
         typer.echo("No session leaves this machine now; new ones will, encrypted.", err=True)
         return
     masking = Masking()
-    counts = _find_secrets(opened_store, rows, masking, dry=True)
+    counts = _mask_secrets(opened_store, rows, masking, dry_run=True)
     size = formatting.format_size(sum(row.size for row in rows))
     typer.echo(f"{format_count(len(rows), 'session')} ({size}) would leave this machine, encrypted.", err=True)
     places = Counter(
@@ -484,17 +484,20 @@ def _ask_to_share(
     if not yes:
         ask_to_confirm("Share them?")
     if redact and counts:
-        _find_secrets(opened_store, rows, masking, dry=False)
+        _mask_secrets(opened_store, rows, masking, dry_run=False)
         opened_store.reindex(rows)
 
 
-def _find_secrets(
-    opened_store: CommandStore, rows: list[ListedSession], masking: Masking, *, dry: bool
+def _mask_secrets(
+    opened_store: CommandStore, rows: list[ListedSession], masking: Masking, *, dry_run: bool
 ) -> Counter[str]:
+    """Mask the secrets in these sessions. Returns how many of each kind there are. ``dry_run``: only count them."""
     counts: Counter[str] = Counter()
-    for path in show_progress(opened_store.find_redactable(rows) if rows else [], "Searching" if dry else "Masking"):
+    for path in show_progress(
+        opened_store.find_redactable(rows) if rows else [], "Searching" if dry_run else "Masking"
+    ):
         try:
-            counts += redact_stored(opened_store, path, masking, dry_run=dry)
+            counts += redact_stored(opened_store, path, masking, dry_run=dry_run)
         except (FileNotFoundError, NewerFormat):
             continue
     return counts
