@@ -38,7 +38,7 @@ INSTEAD_OF_OPTION = {
     ("show", "--format"): "--json or --raw; for a document: acp-proxy export",
     ("export", "--last"): "acp-proxy export last",
 }
-"""What to write instead of a frequent wrong option, by command and option; "": instead of a word too many."""
+"""What to write instead of a frequent wrong option, by command and option."""
 _SHARED_OPTIONS = ("--agent", "--here", "--json", "--store", "-a", "-H")
 """Options of many commands; some people write them before the command."""
 _OPTIONS_WITH_VALUE = ("--agent", "--store", "-a")
@@ -132,8 +132,6 @@ def _explain(problem: Any) -> str:
     text = str(problem.message)
     if match := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text, re.DOTALL):
         text = f"{command} does not take: {match[1]}."
-        if replacement := INSTEAD_OF_OPTION.get((command, "")):
-            return f"{text} Instead: {replacement}"
         takes_words = any(param.param_type_name == "argument" for param in problem.ctx.command.params)
         return f"{text} {'Put a text of several words in quotes.' if takes_words else _advise_help(problem.ctx)}"
     return text

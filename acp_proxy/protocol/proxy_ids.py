@@ -22,7 +22,7 @@ def make_remote_id(uid: str) -> str:
     return f"{PREFIX}{uid}"
 
 
-def is_foreign(session_id: str) -> bool:
+def is_proxy_id(session_id: str) -> bool:
     """Whether acp-proxy gave this id."""
     return session_id.startswith(PREFIX)
 

@@ -123,8 +123,8 @@ class Service(Struct):
     def deletes(self, params: object) -> bool:
         """Whether acp-proxy answers a ``session/delete`` with these parameters. The agent does not know the ids
         that acp-proxy gave."""
-        is_foreign = proxy_ids.is_foreign(acp.session_id(params) or "")
-        return DELETE in self.served_here or (is_foreign and self.is_ready and self.modes.delete != AGENT)
+        has_proxy_id = proxy_ids.is_proxy_id(acp.session_id(params) or "")
+        return DELETE in self.served_here or (has_proxy_id and self.is_ready and self.modes.delete != AGENT)
 
 
 def read_offer(result: object) -> Offer:

@@ -59,20 +59,20 @@ class Connection:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._open_requests = OpenRequests()
-        self._log = SessionLog(records=settings.records)
+        self._session_log = SessionLog(records=settings.records)
         self._service = Service(settings.modes, is_wanted=settings.records and settings.serves)
         self._held_entries = HeldEntries()
         self._aliases = Aliases()
         self._copy_ids = CopyIds()
         self._handovers = Handovers()
-        self._agent_sessions = AgentSessions(self._log, self._aliases, self._handovers)
-        self._machine = LoadMachine(self._log, self._handovers, self._agent_sessions)
+        self._agent_sessions = AgentSessions(self._session_log, self._aliases, self._handovers)
+        self._machine = LoadMachine(self._session_log, self._handovers, self._agent_sessions)
         self._answered_loads = self._machine.answered_loads
-        self._message_log = MessageLog(self._open_requests, self._log, self._machine.open_loads.is_in_question)
+        self._message_log = MessageLog(self._open_requests, self._session_log, self._machine.open_loads.is_in_question)
         self._lookups = Lookups(
             self._service,
             self._open_requests,
-            self._log,
+            self._session_log,
             self._machine,
             self._agent_sessions,
             self._handovers,
@@ -80,14 +80,14 @@ class Connection:
             self._copy_ids,
         )
         self._unstable_methods = UnstableMethods(
-            self._service, self._open_requests, self._log, self._machine, self._aliases, self._copy_ids
+            self._service, self._open_requests, self._session_log, self._machine, self._aliases, self._copy_ids
         )
         self._has_warned_crowded = False
         self._negotiation = Negotiation(
-            settings, self._service, self._log, self._held_entries, self._machine, self._agent_sessions
+            settings, self._service, self._session_log, self._held_entries, self._machine, self._agent_sessions
         )
         self.pass_through = PassThrough(
-            self._log,
+            self._session_log,
             self._open_requests,
             self._message_log,
             self._machine,
@@ -107,7 +107,7 @@ class Connection:
     def must_compare_again(self, replay_end: ReplayEnded) -> bool:
         """Whether updates wait that may repeat what was replayed without a comparison. Then ``run`` must compare
         before it passes ``replay_end`` to ``handle``."""
-        return replay_end.is_unread and self._machine.waiting_lines.is_replayed_again(replay_end.request)
+        return replay_end.is_unread and self._machine.waiting_lines.is_replayed_again(replay_end.request_id)
 
     def handle(self, event: Event) -> list[Effect]:
         """Decide what to do about an event. Never raises on anything that a peer sends.
@@ -133,8 +133,8 @@ class Connection:
                 effects = self._machine.handle_replay_end(event)
             case PastRead():
                 effects = self._machine.handle_past_read(event)
-            case OutputReserved(request):
-                effects = self._machine.handle_reserved_output(request)
+            case OutputReserved(request_id):
+                effects = self._machine.handle_reserved_output(request_id)
             case PageEmptied():
                 effects = self._unstable_methods.ask_next_page(event)
             case AgentEnded(reason):
@@ -142,9 +142,9 @@ class Connection:
         if not self._held_entries.is_named:
             effects = self._held_entries.hold_unnamed(effects)
         effects = self._copy_ids.rename_effects(
-            self._lookups.uncopied.hold(self._unstable_methods.amend_titles(effects))
+            self._lookups.uncopied.hold_or_release(self._unstable_methods.amend_titles(effects))
         )
-        if self._log.sessions.is_crowded and not self._has_warned_crowded:
+        if self._session_log.sessions.is_crowded and not self._has_warned_crowded:
             self._has_warned_crowded = True
             effects.append(
                 Warn(
@@ -160,7 +160,7 @@ class Connection:
             Warn(f"a line of the {peer.value} is too long to be read. It passes unchanged, and is not recorded.")
         ]
         session_id = acp.find_session_id(beginning)
-        if session_id is not None and self._log.records:
+        if session_id is not None and self._session_log.records:
             effects += self._held_entries.hold_unnamed([RecordGap(session_id, GapReason.LINE_TOO_LONG)])
         return effects
 
@@ -208,7 +208,7 @@ class Connection:
             return []
         if message.method == acp.PROMPT:
             return self._machine.handle_prompt(session_id, message)
-        begins_turn = message.method == acp.STEERING and not self._log.sessions.is_in_turn(session_id)
+        begins_turn = message.method == acp.STEERING and not self._session_log.sessions.is_in_turn(session_id)
         ends = message.method == acp.CLOSE or message.method in acp.REWINDS or begins_turn
         return self._machine.close(session_id) if ends else []
 
@@ -216,7 +216,7 @@ class Connection:
         """The effects of a request that is not simply forwarded; None for all other requests."""
         served_methods = self._service.served_here
         if request.method in (acp.LOAD, acp.RESUME):
-            if not self._log.records:
+            if not self._session_log.records:
                 return None
             try:
                 session_id = acp.required_text(request.params, "sessionId")
@@ -241,9 +241,9 @@ class Connection:
                 ]
             if request.method == acp.DELETE and self._service.deletes(request.params):
                 session_id = acp.required_text(request.params, "sessionId")
-                forgotten = self._log.delete(session_id)
+                forgotten = self._session_log.delete(session_id)
                 return [*forgotten, *self._machine.forget_session(session_id), DeleteSession(session_id, request.id)]
-            if request.method == acp.DELETE and self._log.records and self._service.is_ready:
+            if request.method == acp.DELETE and self._session_log.records and self._service.is_ready:
                 return self._lookups.look_up_to_delete(line, request)
         except acp.InvalidParams as problem:
             return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
@@ -261,15 +261,15 @@ class Connection:
 
     def _decide_agent_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
-        if self._log.records and any(RECORD_BYTES in line for line in lines):
+        if self._session_log.records and any(RECORD_BYTES in line for line in lines):
             lines = [remaining for line in lines if (remaining := handover_lines.without_title(line)) is not None]
         next_index, count = 0, len(lines)
         while next_index < count:
             line, next_index = lines[next_index], next_index + 1
-            session_id = self.pass_through.handle_updates(line)
+            session_id = self.pass_through.find_passing_session(line)
             if session_id is not None:  # one write for several
                 first = next_index - 1
-                while next_index < count and self.pass_through.handle_updates(lines[next_index]) == session_id:
+                while next_index < count and self.pass_through.find_passing_session(lines[next_index]) == session_id:
                     next_index += 1
                 data = b"".join(lines[first:next_index])
                 effects += [Forward(Peer.CLIENT, data, before_recording=True), RecordUpdates(session_id, data)]
@@ -345,7 +345,7 @@ class Connection:
 
     def _take_title_line(self, session_id: str) -> list[bytes]:
         """An update with the title made from the prompts, if the list has that too, so that both show the same."""
-        title = self._log.take_title(session_id) if self._service.gives_titles else None
+        title = self._session_log.take_title(session_id) if self._service.gives_titles else None
         return (
             [own_messages.encode_update(session_id, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title})]
             if title is not None
@@ -368,7 +368,7 @@ class Connection:
         if session_id in self._handovers.unwanted:
             return []
         # It may be a fork, before the agent names that.
-        if session_id is not None and session_id not in self._log.sessions:
+        if session_id is not None and session_id not in self._session_log.sessions:
             for parent in self._open_requests.find_sessions(Peer.CLIENT, (acp.FORK,)):
                 self._handovers.expect_record_of_fork(session_id, parent)
         if session_id is not None and self._handovers.may_repeat_record(session_id):
@@ -393,11 +393,11 @@ class Connection:
     def _handle_state(self, session_id: str, state: str, line: bytes, message: Notification) -> list[Effect]:
         """The agent says that it works on a session, or that nothing is under way, which ends turns."""
         if state == versions.BUSY:
-            self._log.begin_work(session_id)
+            self._session_log.begin_work(session_id)
             return self._send_update(session_id, line, message)
-        was_in_turn = self._log.sessions.is_in_turn(session_id)
+        was_in_turn = self._session_log.sessions.is_in_turn(session_id)
         late_effects = self._answered_loads.send_late_in_turn(session_id) if was_in_turn else []
-        end_effects = self._log.end_work(session_id)
+        end_effects = self._session_log.end_work(session_id)
         title_effects = self._send_title(session_id) if end_effects else []
         handover_effects = (
             self._complete_handover(session_id, None, succeeded=state == versions.IDLE) if end_effects else []
@@ -416,7 +416,7 @@ class Connection:
         The client does not know that id, so it must not see the updates before that."""
         if not self._handovers.is_asking:
             return False
-        return session_id not in self._log.sessions and not self._machine.open_loads.is_in_question(session_id)
+        return session_id not in self._session_log.sessions and not self._machine.open_loads.is_in_question(session_id)
 
     def _release_unnamed(self) -> list[Effect]:
         """Decide on the updates that waited for the id of a session opened for acp-proxy."""
@@ -441,19 +441,19 @@ class Connection:
         # Until this answer nobody knew the fork's id. What came for it may be the parent's past, so it is not recorded
         # with the answer, but compared.
         fork = acp.session_id(message.result) if open_request.request.method == acp.FORK else None
-        early_lines = self._log.take_early_conversation(fork) if fork is not None else []
+        early_lines = self._session_log.take_early_conversation(fork) if fork is not None else []
         effects: list[Effect] = [*self._message_log.record_answer(open_request, message)]
         service = self._service
-        is_amended = service.amends_lists and self._log.records
+        is_amended = service.amends_lists and self._session_log.records
         match open_request.request.method:
             case acp.INITIALIZE:
                 return effects + self._negotiation.handle_offer(line, message)
-            case acp.FORK if fork is not None and self._log.records:
+            case acp.FORK if fork is not None and self._session_log.records:
                 has_record = self._handovers.expect_record_of_fork(fork, open_request.session_id or "")
                 if (
                     has_record and parse_fork_point(open_request.request.params) is not None
                 ):  # the copy may end before the note
-                    effects += self._log.note_record(fork)
+                    effects += self._session_log.note_record(fork)
                 self._machine.add_fork(open_request.request, fork, early_lines)
             case acp.LIST if (
                 capabilities.LIST not in self._service.served_here and is_amended and message.error is None
@@ -461,14 +461,16 @@ class Connection:
                 return [*effects, self._unstable_methods.amend_page(line, open_request.request, message.result)]
             case acp.STEERING if open_request.session_id is not None and acp.is_steered(message.result):
                 if self._negotiation.dialect is versions.V1:  # in version 2, the agent repeats what it takes
-                    effects += self._log.record_steering(open_request.session_id, open_request.request.raw)
-            case acp.DELETE if open_request.session_id is not None and message.error is None and self._log.records:
-                effects += self._log.delete(open_request.session_id)
+                    effects += self._session_log.record_steering(open_request.session_id, open_request.request.raw)
+            case acp.DELETE if (
+                open_request.session_id is not None and message.error is None and self._session_log.records
+            ):
+                effects += self._session_log.delete(open_request.session_id)
                 effects += [
                     *self._machine.forget_session(open_request.session_id),
                     DeleteSession(open_request.session_id),
                 ]
-            case method if method in jetbrains_index.METHODS and message.error is None and self._log.records:
+            case method if method in jetbrains_index.METHODS and message.error is None and self._session_log.records:
                 return [*effects, *self._unstable_methods.handle_index_answer(line, open_request, message)]
         return [*effects, Forward(Peer.CLIENT, line)]
 
@@ -478,7 +480,7 @@ class Connection:
         """The end of a turn: the answer follows the turn's updates. In version 2, an answer only accepts the prompt."""
         id = open_request.request.id
         if self._negotiation.dialect.accepts(message):
-            accept_effects = self._log.accept_prompt(session_id, message.raw, id)
+            accept_effects = self._session_log.accept_prompt(session_id, message.raw, id)
             is_over = EndTurn(session_id) in accept_effects  # its turn has ended before
             end_effects = (
                 [*self._send_title(session_id), *self._complete_handover(session_id, id, succeeded=True)]
@@ -507,23 +509,23 @@ class Connection:
             delivered = self._handovers.take_delivered(prompt, succeeded=succeeded)
         else:
             delivered = self._handovers.end_turn(session_id, succeeded=succeeded)
-        return [*self._log.note_handover(*delivered)] if delivered is not None else []
+        return [*self._session_log.note_handover(*delivered)] if delivered is not None else []
 
     def _end(self, reason: str) -> list[Effect]:
         """The agent has ended: send and record what waits, and answer every open request with an error, since nobody
         else will. ``reason``: its text."""
         effects = self._decide_released(self._handovers.release_all())
-        for session_id, id in self._log.sessions.find_accepted_prompts():
+        for session_id, id in self._session_log.sessions.find_accepted_prompts():
             effects += self._answered_loads.send_late_in_turn(session_id)
-            effects += self._log.fail_prompt(session_id, reason, id)
+            effects += self._session_log.fail_prompt(session_id, reason, id)
         for open_request in list(self._open_requests.find_all(Peer.CLIENT)):
             request = open_request.request
             if request.method == acp.PROMPT and open_request.session_id is not None:
                 effects += self._answered_loads.send_late_in_turn(open_request.session_id)
-                effects += self._log.fail_prompt(open_request.session_id, reason, request.id)
+                effects += self._session_log.fail_prompt(open_request.session_id, reason, request.id)
             if self._machine.open_loads.find_by_request(request) is None:
                 effects.append(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, reason))
         effects += [*self._machine.end(reason), *self._release_unnamed(), *self._lookups.fail(reason)]
-        effects += [*self._unstable_methods.end(reason), *self._log.end()]
+        effects += [*self._unstable_methods.end(reason), *self._session_log.end()]
         self._open_requests.clear()
         return [*effects, *self._message_log.record_early_updates()]

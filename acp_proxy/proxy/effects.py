@@ -96,7 +96,8 @@ class EndTurn(TranscriptEffectBase, frozen=True):
 
 
 class IndexSession(TranscriptEffectBase, frozen=True):
-    """The title has changed, also in a turn, which goes on: do the same, so that lists show the title at once."""
+    """The agent's title has changed, also in a turn, which goes on: force the transcript to disk and index it as
+    ``EndTurn`` does, so that lists show the title at once."""
 
     session_id: str
 

@@ -28,7 +28,7 @@ class LineTooLong(Struct, frozen=True):
 class SessionFound(Struct, frozen=True):
     """What the store has of a session that the client wants to open: the answer to ``FindSession``."""
 
-    request: RequestId
+    request_id: RequestId
     is_deleted: bool = False
     """The session was deleted here."""
     trouble: str | None = None
@@ -63,7 +63,7 @@ class ReplayEnded(Struct, frozen=True):
     JSON. ``size``: the size of the transcript, in bytes.
     """
 
-    request: RequestId
+    request_id: RequestId
     decision: Decision
     comparison: Comparison | None
     states: list[bytes]
@@ -77,7 +77,7 @@ class PastRead(Struct, frozen=True):
     """The comparison that ``ReadPast`` asked for; None if the transcript could not be read. ``size``: the size of
     the transcript, in bytes."""
 
-    request: RequestId
+    request_id: RequestId
     session_id: str
     comparison: Comparison | None
     size: int = 0
@@ -86,7 +86,7 @@ class PastRead(Struct, frozen=True):
 class OutputReserved(Struct, frozen=True):
     """The client's output is reserved: the answer to ``ReserveOutput``."""
 
-    request: RequestId
+    request_id: RequestId
 
 
 class PageEmptied(Struct, frozen=True):

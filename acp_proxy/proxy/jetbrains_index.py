@@ -146,7 +146,7 @@ class IndexRows(Struct, frozen=True):
         return [
             session_id
             for session_id in requested_sessions
-            if (session_id in aliased or proxy_ids.is_foreign(session_id))
+            if (session_id in aliased or proxy_ids.is_proxy_id(session_id))
             and session_id not in listed_ids | self.deleted
         ]
 

@@ -19,7 +19,7 @@ class Negotiation:
         self,
         settings: Settings,
         service: Service,
-        log: SessionLog,
+        session_log: SessionLog,
         held_entries: HeldEntries,
         machine: LoadMachine,
         agent_sessions: AgentSessions,
@@ -27,7 +27,7 @@ class Negotiation:
         self.dialect = versions.V1
         self._settings = settings
         self._service = service
-        self._log = log
+        self._session_log = session_log
         self._held_entries = held_entries
         self._machine = machine
         self._agent_sessions = agent_sessions
@@ -74,7 +74,7 @@ class Negotiation:
             return self._stand_aside(line, "another acp-proxy, nearer to the agent, has the same store. Remove one.")
         self._recall = self._settings.recall if offer.starts_servers else ()
         if self._settings.records:
-            self._log.start()
+            self._session_log.start()
         effects: list[Effect] = self._set_dialect(offer.dialect)
         if not self._held_entries.is_named:
             effects += self._held_entries.name_agent(IdentifyAgent(offer.name, offer.release))
@@ -97,7 +97,7 @@ class Negotiation:
 
     def _stand_aside(self, line: bytes, reason: str) -> list[Effect]:
         """Record nothing and serve nothing. ``line``: the answer to ``initialize``."""
-        self._log.stop()
+        self._session_log.stop()
         self._held_entries.drop()
         self._service.served_here = ()
         warning = [Warn(f"nothing is recorded: {reason}")] if self._settings.records else []

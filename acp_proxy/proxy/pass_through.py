@@ -22,7 +22,7 @@ _USER_MESSAGE = b'"user_message'
 _SESSION_METHOD = b'"session/'
 """Bytes in nearly every line that means something here."""
 _READ_TWICE_LIMIT = 1024 * 1024
-"""Bytes. ``handle_simple_lines`` parses a line, and ``Connection.handle`` once more if it has a meaning: too much for a
+"""Bytes. ``pass_simple_lines`` parses a line, and ``Connection.handle`` once more if it has a meaning: too much for a
 longer one."""
 _CLIENT_NOTIFICATIONS = acp.CANCEL, acp.CANCEL_REQUEST
 """Client notifications that mean something here."""
@@ -40,7 +40,7 @@ class PassThrough:
 
     def __init__(
         self,
-        log: SessionLog,
+        session_log: SessionLog,
         open_requests: OpenRequests,
         message_log: MessageLog,
         machine: LoadMachine,
@@ -50,7 +50,7 @@ class PassThrough:
         copy_ids: CopyIds,
         uncopied: UncopiedSessions,
     ) -> None:
-        self._log = log
+        self._session_log = session_log
         self._open_requests = open_requests
         self._message_log = message_log
         self._machine = machine
@@ -64,19 +64,19 @@ class PassThrough:
         self._prefix = acp.UPDATE_PREFIX + b'"'
         """How its updates begin."""
         self._parsed_if_contains: tuple[bytes, ...] = ()
-        """Bytes of those of its updates that must be parsed."""
+        """What an update of it contains that must be parsed: one of these bytes is in it."""
         self._is_allowed = False
         """Whether its other updates pass. False also if that is not known."""
 
-    def handle_updates(self, lines: bytes) -> str | None:
-        """Handle whole lines of the agent: returns the session whose updates they all are, if they may pass unparsed.
+    def find_passing_session(self, lines: bytes) -> str | None:
+        """The session whose updates these whole lines of the agent all are, if they may pass unparsed.
 
         They then go to the client, and into that session's transcript. None: something else, or it must be parsed. The
         session that they begin with counts as updated last, whatever comes out.
         """
         if not lines.startswith(self._prefix) and not self._begins_update(lines):
             return None
-        if not self._is_allowed and not self._find_allowed():
+        if not self._is_allowed and not self._check_whether_allowed():
             return None
         for part in self._parsed_if_contains:
             if lines.rfind(part) >= 0:  # faster than ``in``
@@ -89,8 +89,8 @@ class PassThrough:
                 return None
         return self._session_id
 
-    def handle_simple_lines(self, lines: bytes, peer: Peer) -> bool:
-        """Handle whole lines of ``peer`` that mean nothing here, or only open or close a request that is remembered.
+    def pass_simple_lines(self, lines: bytes, peer: Peer) -> bool:
+        """Let whole lines of ``peer`` pass that mean nothing here, or only open or close a request that is remembered.
 
         Returns whether they are all like that; then they pass. If not, nothing has changed, and they must be decided
         on. Several lines at once pass only if none means anything, since each may depend on the one before.
@@ -125,19 +125,21 @@ class PassThrough:
         self._is_allowed = False
         return True
 
-    def _find_allowed(self) -> bool:
-        """Find out whether nothing but forwarding and recording follows from this session's updates, and which must be
+    def _check_whether_allowed(self) -> bool:
+        """Check whether nothing but forwarding and recording follows from this session's updates, and which must be
         parsed nevertheless. Kept until ``forget``."""
         session_id, machine = self._session_id, self._machine
         self._is_allowed = (
-            self._log.records  # else there is no transcript for them
+            self._session_log.records  # else there is no transcript for them
             and self._held_entries.is_named  # else entries wait, since the agent's name chooses their folder
             # Known here and not deleted, else its transcript is begun first, or not at all. And no terminal is open:
             # a tool call may show one, and then its output is noted.
-            and self._log.sessions.needs_no_parsing(session_id)
+            and self._session_log.sessions.needs_no_parsing(session_id)
             and self._aliases.get_client_id(session_id) is None  # else the client knows it by another id
             and self._copy_ids.find_client_id(session_id) is None
-            and not self._uncopied.holds(session_id)  # another agent's, which gets a transcript when it is prompted
+            and not self._uncopied.is_uncopied(
+                session_id
+            )  # another agent's, which gets a transcript when it is prompted
             # else it may repeat the handover record, which the client must not see
             and not self._handovers.may_repeat_record(session_id)
             # Until the first turn after a load, an update may be of the past, and is compared first. In that turn it
@@ -172,7 +174,7 @@ class PassThrough:
         answered = self._open_requests.find(peer.other, message.id) if isinstance(message, Response) else None
         if answered is None or not _is_only_remembered(answered.request.method, peer.other):
             return False
-        if self._log.is_output_noted(answered.session_id, answered.request.params, message):
+        if self._session_log.is_output_noted(answered.session_id, answered.request.params, message):
             return False
         self._message_log.record(peer, message)
         return True

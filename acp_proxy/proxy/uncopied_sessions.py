@@ -14,8 +14,10 @@ from acp_proxy.proxy.effects import (
     TranscriptEffectBase,
 )
 
-HELD_ENTRIES = 200
-"""The most entries held of one session: the notes of a few loads, and the states after them."""
+HELD_ENTRIES_LIMIT = 200
+"""The most entries held of one session: the notes of a few loads, and the states after them. What comes above it is
+dropped: nothing of it answers a prompt, and a client that opens the session again and again must not fill the memory.
+"""
 
 
 class UncopiedSessions:
@@ -32,17 +34,19 @@ class UncopiedSessions:
         """The client opens a session that has no copy yet."""
         self._held_effects.setdefault(session_id, [])
 
-    def holds(self, session_id: str) -> bool:
+    def is_uncopied(self, session_id: str) -> bool:
         """Whether the session was opened here and not prompted since."""
         return session_id in self._held_effects
 
-    def hold(self, effects: list[Effect]) -> list[Effect]:
+    def hold_or_release(self, effects: list[Effect]) -> list[Effect]:
         """The effects without what is held, and with what is released."""
         return (
-            [released for effect in effects for released in self._hold_one(effect)] if self._held_effects else effects
+            [released for effect in effects for released in self._hold_or_release_one(effect)]
+            if self._held_effects
+            else effects
         )
 
-    def _hold_one(self, effect: Effect) -> list[Effect]:
+    def _hold_or_release_one(self, effect: Effect) -> list[Effect]:
         session_id = getattr(effect, "session_id", None)
         held_effects = self._held_effects.get(session_id) if isinstance(session_id, str) else None
         if held_effects is None or session_id is None:
@@ -58,7 +62,7 @@ class UncopiedSessions:
                 self._held_effects[session_id] = [replace(effect, parent=session_id)]
             case EndTurn() | IndexSession() | ForgetSession():
                 pass
-            case TranscriptEffectBase() if len(held_effects) < HELD_ENTRIES:
+            case TranscriptEffectBase() if len(held_effects) < HELD_ENTRIES_LIMIT:
                 held_effects.append(effect)
             case TranscriptEffectBase():
                 pass

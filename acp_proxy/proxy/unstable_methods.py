@@ -42,14 +42,14 @@ class UnstableMethods:
         self,
         service: Service,
         open_requests: OpenRequests,
-        log: SessionLog,
+        session_log: SessionLog,
         machine: LoadMachine,
         aliases: Aliases,
         copy_ids: CopyIds,
     ) -> None:
         self._service = service
         self._open_requests = open_requests
-        self._log = log
+        self._session_log = session_log
         self._machine = machine
         self._aliases = aliases
         self._copy_ids = copy_ids
@@ -85,7 +85,10 @@ class UnstableMethods:
                 session_id = acp.required_text(request.params, "sessionId")
                 return [
                     AnswerStatus(
-                        request.id, session_id, self._is_known(session_id), self._log.sessions.is_open(session_id)
+                        request.id,
+                        session_id,
+                        self._is_known(session_id),
+                        self._session_log.sessions.is_open(session_id),
                     )
                 ]
             case acp.LIST if LIST not in served_methods and (ARCHIVE in served_methods or self._has_index):
@@ -105,12 +108,16 @@ class UnstableMethods:
     @property
     def _has_index(self) -> bool:
         """Whether the agent's list is that of JetBrains' index, and is amended."""
-        return jetbrains_index.INDEX in self._service.index_parts and self._service.amends_lists and self._log.records
+        return (
+            jetbrains_index.INDEX in self._service.index_parts
+            and self._service.amends_lists
+            and self._session_log.records
+        )
 
     def _change_index(self, request: Request, method: jetbrains_index.IndexMethod) -> list[Effect] | None:
         """Serve a change in the agent's index of a session for which the agent has none yet; None for all others."""
         session_id = acp.session_id(request.params) or ""
-        if not (self._has_index and method.part in self._service.index_parts and proxy_ids.is_foreign(session_id)):
+        if not (self._has_index and method.part in self._service.index_parts and proxy_ids.is_proxy_id(session_id)):
             return None
         if self._aliases.get_agent_id(session_id) is not None:
             return None
@@ -186,7 +193,7 @@ class UnstableMethods:
                 replace(page, raw=line, pages=page.pages + 1) if message.error is None else Forward(Peer.CLIENT, line)
             ]
         if (archiving := self._closing.pop(message.id, None)) is not None:
-            return [*(self._log.close(archiving.session_id) if message.error is None else []), archiving]
+            return [*(self._session_log.close(archiving.session_id) if message.error is None else []), archiving]
         return None
 
     def end(self, reason: str) -> list[Effect]:
@@ -225,7 +232,7 @@ class UnstableMethods:
         """What to do with a line that has rows of the agent's index of sessions; None if that is not one. ``params``:
         those of the request that it answers."""
         service = self._service
-        if not (service.index_parts and service.amends_lists and self._log.records):
+        if not (service.index_parts and service.amends_lists and self._session_log.records):
             return None
         renamed_sessions = self._open_requests.find_sessions(Peer.CLIENT, acp.RENAMES)
         page = jetbrains_index.amend_rows(
@@ -250,11 +257,11 @@ class UnstableMethods:
     def _archive(self, request: RequestId, session_id: str) -> list[Effect]:
         """Archive a session; cancel and close it first if it is open here."""
         archiving = SetArchived(request, session_id, self._is_known(session_id), True)
-        if not self._log.sessions.is_open(session_id):
+        if not self._session_log.sessions.is_open(session_id):
             return [archiving]
         effects: list[Effect] = [*self._machine.close(session_id)]
-        if self._log.sessions.is_in_turn(session_id):
-            self._log.cancel_turn(session_id)
+        if self._session_log.sessions.is_in_turn(session_id):
+            self._session_log.cancel_turn(session_id)
             effects.append(self._send_to_agent(jsonrpc.encode_notification(acp.CANCEL, {"sessionId": session_id})))
         if CLOSE not in self._service.served_by_agent or len(self._closing) >= REQUEST_LIMIT:
             return [*effects, archiving]
@@ -277,7 +284,7 @@ class UnstableMethods:
         return RequestId(f'"{OWN_IDS}draft-{self._request_count}"')
 
     def _is_known(self, session_id: str) -> bool:
-        return session_id in self._listed or self._log.sessions.is_known(session_id)
+        return session_id in self._listed or self._session_log.sessions.is_known(session_id)
 
     def _remember_listed(self, result: object) -> None:
         """Remember the sessions of a page of the agent's list."""

@@ -196,7 +196,7 @@ class Relay:
     def pass_to_agent(self, lines: bytes) -> bool:
         """Forward a client's lines if nothing has to be decided about them; returns whether it did."""
         with self._deciding_lock:
-            if not self._handle_simple_lines(Peer.CLIENT, lines):
+            if not self._pass_simple_lines(Peer.CLIENT, lines):
                 return False
         self._to_agent.write(lines)
         if self._idle_work is not None:
@@ -208,12 +208,12 @@ class Relay:
         nothing has to be decided about them; returns whether it did."""
         with self._deciding_lock:
             try:
-                session_id = self._connection.pass_through.handle_updates(lines)
+                session_id = self._connection.pass_through.find_passing_session(lines)
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
                 self._warn_of_bug(bug)
                 return False
             if session_id is None:
-                if not self._handle_simple_lines(Peer.AGENT, lines):
+                if not self._pass_simple_lines(Peer.AGENT, lines):
                     return False
             elif self._recorder is not None:
                 self._recorder.add(RecordUpdates(session_id, lines))
@@ -224,9 +224,9 @@ class Relay:
             self._idle_work.is_idle = False
         return True
 
-    def _handle_simple_lines(self, peer: Peer, lines: bytes) -> bool:
+    def _pass_simple_lines(self, peer: Peer, lines: bytes) -> bool:
         try:
-            return self._connection.pass_through.handle_simple_lines(lines, peer)
+            return self._connection.pass_through.pass_simple_lines(lines, peer)
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn_of_bug(bug)
             return False
@@ -385,7 +385,7 @@ class Relay:
             if self._connection.must_compare_again(replay_end):
                 return False
             effects = self._decide_locked(replay_end)
-        self._require_load_requests().forget(replay_end.request)
+        self._require_load_requests().forget(replay_end.request_id)
         self.pauses_agent = False
         self._has_room.set()
         self._perform_locked(effects)

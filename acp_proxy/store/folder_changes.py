@@ -54,23 +54,25 @@ def find_changes(layout: Layout, index: Index, agent_folder: str) -> FolderChang
     indexed_sizes = dict(index.select(query, (agent_folder,)))
     added = list_newest_first(
         {
-            name: file
-            for name, file in present.items()
-            if name not in indexed_sizes or (file is not None and file.st_size != indexed_sizes[name])
+            name: status
+            for name, status in present.items()
+            if name not in indexed_sizes or (status is not None and status.st_size != indexed_sizes[name])
         }
     )
     removed = [name for name in indexed_sizes if name not in present]
-    if not all(map(file_names.is_ours, removed)):  # they become paths of what is to be removed
+    if not all(map(file_names.has_generated_form, removed)):  # they become paths of what is to be removed
         raise sqlite3.DatabaseError("a row that we have not written")
-    write_times = [file.st_mtime for name in added if (file := present[name]) is not None]  # may still be growing
+    write_times = [status.st_mtime for name in added if (status := present[name]) is not None]  # may still be growing
     is_settled = all(abs(time.time() - moment) > _GRANULE_SECONDS for moment in (changed_at, *write_times))
     return FolderChanges(agent_folder, added, removed, folder_state if is_settled else "", removals)
 
 
-def list_newest_first(files: Mapping[str, os.stat_result | None]) -> list[str]:
-    """The names of transcripts, the last written first; those that are only compressed last. ``files``: as
+def list_newest_first(statuses: Mapping[str, os.stat_result | None]) -> list[str]:
+    """The names of transcripts, the last written first; those that are only compressed last. ``statuses``: as
     ``Layout.stat_transcripts`` returns them."""
-    return sorted(files, key=lambda name: 0.0 if (file := files[name]) is None else file.st_mtime, reverse=True)
+    return sorted(
+        statuses, key=lambda name: 0.0 if (status := statuses[name]) is None else status.st_mtime, reverse=True
+    )
 
 
 def _read_folder_state(layout: Layout, agent_folder: str) -> tuple[str, float]:
@@ -79,8 +81,8 @@ def _read_folder_state(layout: Layout, agent_folder: str) -> tuple[str, float]:
         status = os.stat(layout.transcripts / agent_folder)
     except FileNotFoundError:
         return "", 0.0
-    file = 0
+    index_inode = 0
     with suppress(FileNotFoundError):
-        file = os.stat(layout.index).st_ino  # an index restored from a backup has an old state
+        index_inode = os.stat(layout.index).st_ino  # an index restored from a backup has an old state
     times = status.st_mtime_ns, status.st_ctime_ns  # programs cannot set the second one
-    return " ".join(map(str, (file, status.st_ino, *times))), max(status.st_mtime, status.st_ctime)
+    return " ".join(map(str, (index_inode, status.st_ino, *times))), max(status.st_mtime, status.st_ctime)

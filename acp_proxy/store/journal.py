@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from acp_proxy.protocol import acp, jsonrpc, timestamps
 from acp_proxy.transcript import private_files, salvage
-from acp_proxy.transcript.file_names import file_name, is_ours
+from acp_proxy.transcript.file_names import file_name, has_generated_form
 from acp_proxy.transcript.private_files import append_all, lock, open_private, read_at, write_at
 from acp_proxy.transcript.salvage import Intact
 from acp_proxy.transcript.titles import shorten_masks
@@ -375,9 +375,9 @@ def _decode_event(line: bytes) -> Event | None:
     transcript, new_name = acp.text(members, "transcript"), acp.text(members, "to")
     if kind is None or kind not in _EVENT_KINDS or session_id is None:
         return None
-    if transcript is not None and not is_ours(transcript):  # it would be used as a file name
+    if transcript is not None and not has_generated_form(transcript):  # it would be used as a file name
         return None
-    if kind not in _RENAME_AND_REMOVAL_KINDS or transcript is None or (new_name and not is_ours(new_name)):
+    if kind not in _RENAME_AND_REMOVAL_KINDS or transcript is None or (new_name and not has_generated_form(new_name)):
         new_name = None
     return Event(
         kind,

@@ -294,7 +294,7 @@ class Layout:
             return []
         with os.scandir(folder) as entries:
             marks = [Path(mark.path) for mark in entries if mark.is_file(follow_symlinks=False)]
-        return [mark for mark in marks if file_names.is_ours(mark.name.partition(_REMOVAL_SEPARATOR)[0])]
+        return [mark for mark in marks if file_names.has_generated_form(mark.name.partition(_REMOVAL_SEPARATOR)[0])]
 
     def has_transcript(self, agent_folder: str, name: str) -> bool:
         """Whether a file with this transcript's name exists in any form."""

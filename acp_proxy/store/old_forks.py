@@ -129,7 +129,7 @@ def _read_missing_copy(fd: int, agent_folder: str) -> _MissingCopy | None:
     begin, end, note = _read_head(fd) or (0, 0, {})
     parent, created, size, parent_folder = (note.get(key) for key in ("transcript", "createdAt", "size", "agent"))
     parent_folder = agent_folder if parent_folder is None else parent_folder
-    if note.get("type") != NoteType.COPIED or not (isinstance(parent, str) and file_names.is_ours(parent)):
+    if note.get("type") != NoteType.COPIED or not (isinstance(parent, str) and file_names.has_generated_form(parent)):
         return None
     if not (isinstance(parent_folder, str) and os.path.basename(parent_folder) == parent_folder not in ("", ".", "..")):
         return None

@@ -1,7 +1,7 @@
 """Sessions that lists show beside an agent's own: sessions that continue in others of the agent, copies of other
 agents' sessions, sessions of other machines, and rows of other agents' sessions.
 
-A row has an id of ours (``proxy_ids.is_foreign``) and the other agent's name. It is left out if this agent has the
+A row has an id of ours (``proxy_ids.is_proxy_id``) and the other agent's name. It is left out if this agent has the
 copy that it would become, or if it was deleted or archived on either side.
 """
 
@@ -53,14 +53,14 @@ def list_rows_to_join(
     ``cwd``, ``run``, ``archived``: as for ``ProxyStore.list_page``. ``session_ids``, ``with_copies``,
     ``other_folders``: as for ``ProxyStore.list_rows_to_join``.
     """
-    rows = OtherAgentsRows(layout, agent_folder, archived)
+    row_reader = OtherAgentsRowReader(layout, agent_folder, archived)
 
     def read(index: Index) -> list[ListedSession]:
         own_rows = _select_own(index, agent_folder, cwd, run, map(file_name, session_ids), with_copies)
         matching = [
             row for row in queries.complete_rows(layout, own_rows) if archived is None or row.is_archived == archived
         ]
-        return [*matching, *rows.read_rows(index, other_folders, cwd, None, PAGE_ROWS)]
+        return [*matching, *row_reader.read_rows(index, other_folders, cwd, None, PAGE_ROWS)]
 
     return sorted(catch_up_and_query(read, agent_folder, *other_folders), key=_get_position, reverse=True)[:PAGE_ROWS]
 
@@ -74,13 +74,13 @@ def list_by_ids(
     other_folders: Sequence[str],
 ) -> list[ListedSession]:
     """The rows of these sessions, as ``ProxyStore.list_by_ids`` has them. Raises Unreadable."""
-    rows = OtherAgentsRows(layout, agent_folder, None)
+    row_reader = OtherAgentsRowReader(layout, agent_folder, None)
 
     def read(index: Index) -> list[ListedSession]:
         own_rows = _select_own(index, agent_folder, None, run, map(file_name, session_ids), with_copies=False)
         return [
             *queries.complete_rows(layout, own_rows),
-            *rows.read_rows(index, other_folders, None, None, PAGE_ROWS, session_ids),
+            *row_reader.read_rows(index, other_folders, None, None, PAGE_ROWS, session_ids),
         ]
 
     return sorted(catch_up_and_query(read, agent_folder, *other_folders), key=_get_position, reverse=True)
@@ -93,7 +93,7 @@ def list_with_others(
     agent_folder: str,
     cwd: str | None,
     cursor: str | None,
-    rows: "OtherAgentsRows",
+    row_reader: "OtherAgentsRowReader",
     other_folders: Sequence[str],
 ) -> Page:
     """A page of an agent's list with the rows of others among its own. Raises InvalidCursor, Unreadable.
@@ -104,7 +104,7 @@ def list_with_others(
     position = decode_cursor(cursor, binding) if cursor is not None else None
 
     def read(index: Index) -> tuple[Page, list[ListedSession]]:
-        return select_own(index), list(rows.read_rows(index, other_folders, cwd, position, PAGE_ROWS + 1))
+        return select_own(index), list(row_reader.read_rows(index, other_folders, cwd, position, PAGE_ROWS + 1))
 
     own_page, other_rows = catch_up_and_query(read, agent_folder, *other_folders)  # one query, as each has its own time
     merged = sorted([*queries.complete_rows(layout, own_page.rows), *other_rows], key=_get_position, reverse=True)
@@ -115,8 +115,8 @@ def list_with_others(
     )
 
 
-class OtherAgentsRows:
-    """The rows of other agents' sessions in one agent's list."""
+class OtherAgentsRowReader:
+    """Reads the rows of other agents' sessions for one agent's list."""
 
     def __init__(self, layout: Layout, agent_folder: str, archived: bool | None) -> None:
         self._layout = layout
@@ -199,7 +199,8 @@ def _select_others(
 ) -> list[ListedSession]:
     """Another agent's listed sessions, newest first; without copies that nobody has continued yet.
 
-    ``position``: as for ``OtherAgentsRows.read_rows``. ``hidden_names``, ``only_names``: as for ``Index.select_page``.
+    ``position``: as for ``OtherAgentsRowReader.read_rows``. ``hidden_names``, ``only_names``: as for
+    ``Index.select_page``.
     """
     test, values = (
         match_directory(index, agent_folder, cwd, includes_below=False) if cwd is not None else ("1", list[object]())

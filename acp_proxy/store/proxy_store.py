@@ -285,11 +285,11 @@ class ProxyStore(StoreBase):
             page = self.index.catch_up_and_query(select_own, agent_folder)
             page.rows[:] = complete_rows(self.layout, page.rows)
             return page
-        from acp_proxy.store.other_agents import OtherAgentsRows, list_with_others
+        from acp_proxy.store.other_agents import OtherAgentsRowReader, list_with_others
 
-        rows = OtherAgentsRows(self.layout, agent_folder, archived)
+        row_reader = OtherAgentsRowReader(self.layout, agent_folder, archived)
         return list_with_others(
-            self.layout, self.index.catch_up_and_query, select_own, agent_folder, cwd, cursor, rows, other_folders
+            self.layout, self.index.catch_up_and_query, select_own, agent_folder, cwd, cursor, row_reader, other_folders
         )
 
     def has_copies(self, agent_folder: str) -> bool:

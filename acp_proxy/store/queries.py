@@ -21,7 +21,7 @@ from acp_proxy.store.index import COLUMNS, PAGE_ROWS, Index, ListedSession, deco
 from acp_proxy.store.journal import EMPTY_STATE, JournalState
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.appender import lock_unused
-from acp_proxy.transcript.file_names import ASIDE, COPY, is_ours, make_copy_id
+from acp_proxy.transcript.file_names import ASIDE, COPY, has_generated_form, make_copy_id
 
 _FIRST_PAGE_ROWS = 64  # rows of each agent: more than a screen
 _MOST_NAMED = 500  # far more than a user wants to choose from
@@ -109,7 +109,7 @@ def find_named(index: Index, scope: ListFilter, selector: str, deleted: Collecti
             index, scope, f"session = ? AND {NUMBER_SQL} = ?", [encode_id(id.session_id), id.number]
         ):
             return rows
-    if is_ours(selector) and (rows := _select_prompted(index, scope, "name = ?", [selector])):
+    if has_generated_form(selector) and (rows := _select_prompted(index, scope, "name = ?", [selector])):
         return rows
     # An id that exists or existed is never taken as the start of another one: a script that deletes an id twice must
     # delete one session, not a second one that happens to begin alike.

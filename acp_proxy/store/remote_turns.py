@@ -28,7 +28,7 @@ from acp_proxy.transcript.file_names import file_name, unfinished_path
 from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.rebuild_header import find_session_id
 
-ForeignPart = tuple[int, int, str]
+RemotePart = tuple[int, int, str]
 """Entries that another machine recorded: where they begin and end, and its name."""
 _MERGE_LIMIT_BYTES = 64 * 1024 * 1024
 """A load waits while a transcript is written anew: not for one with more bytes."""
@@ -41,14 +41,14 @@ def append_turns(
     expected_size: int,
     data: bytes,
     uid: str,
-    elsewhere: list[ForeignPart],
+    remote_parts: list[RemotePart],
     *,
     wait: bool = True,
 ) -> bool:
     """Add ``data``, which are entries, to a transcript. Returns False, and adds nothing, if somebody has it open, or if
     the size of its entries is not ``expected_size`` bytes. Raises OSError, NewerFormat.
 
-    ``uid``: given to the transcript if its header has none. ``elsewhere``: which of the new entries another machine
+    ``uid``: given to the transcript if its header has none. ``remote_parts``: which of the new entries another machine
     recorded, as in ``Header.elsewhere``. ``wait``: if another process replaces a transcript of this agent now, wait
     for it; otherwise BlockingIOError is raised.
     """
@@ -65,7 +65,7 @@ def append_turns(
                     # The turns may follow another end than the file has.
                     if header is None or reading.size - reading.entries_start != expected_size:
                         return False
-                    parts = _join_parts([*header.elsewhere, *elsewhere])
+                    parts = _join_parts([*header.elsewhere, *remote_parts])
                     header = complete_header(replace(header, uid=header.uid or uid, elsewhere=parts), data)
                     _write_unfinished(path, _chain_file(header, reading, data))
                 # First: after a crash the index must not believe that it knows the file.
@@ -85,13 +85,13 @@ def store_waiting_turns(
     expected_size: int,
     data: bytes,
     uid: str,
-    elsewhere: list[ForeignPart],
+    remote_parts: list[RemotePart],
 ) -> None:
     """Store entries that ``append_turns`` could not add, for the next load. Parameters as there. Raises OSError."""
     path = layout.waiting_turns_path(agent_folder, name)
     private_files.make_directory(path.parent)
     _write_unfinished(
-        path, iter([orjson.dumps({"uid": uid, "size": expected_size, "elsewhere": elsewhere}), b"\n", data])
+        path, iter([orjson.dumps({"uid": uid, "size": expected_size, "elsewhere": remote_parts}), b"\n", data])
     )
     unfinished_path(path).replace(path)
 
@@ -118,17 +118,17 @@ def append_waiting_turns(layout: Layout, agent_folder: str, name: str) -> bool:
     return True
 
 
-def create(layout: Layout, agent_folder: str, header: Header, data: bytes, *, is_ours: bool) -> str:
+def create(layout: Layout, agent_folder: str, header: Header, data: bytes, *, has_local_id: bool) -> str:
     """Create a transcript. Returns its name. Raises OSError.
 
-    ``is_ours``: an agent gave the session's id on this machine. If not, or if the id is taken, it gets one of ours:
-    an agent here could know another session by the old one.
+    ``has_local_id``: an agent gave the session's id on this machine. If not, or if the id is taken, it gets one of
+    acp-proxy's: an agent here could know another session by the old one.
     """
     path = layout.transcript_path(agent_folder, file_name(header.session_id))
     layout.make_folder(path.parent)
     with private_files.lock_folder(path.parent, wait=True), layout.get_journal(agent_folder).lock():
         if (
-            not is_ours
+            not has_local_id
             or layout.has_transcript(agent_folder, path.stem)
             or header.session_id in layout.get_journal(agent_folder).read_deleted()
         ):
@@ -191,9 +191,9 @@ def complete_header(header: Header, data: bytes) -> Header:
     return replace(header, forked_from=list(ids), foreign_directories=list(directories))
 
 
-def _join_parts(parts: list[ForeignPart]) -> list[ForeignPart]:
+def _join_parts(parts: list[RemotePart]) -> list[RemotePart]:
     """The parts, with those of one machine joined that follow each other."""
-    out: list[ForeignPart] = []
+    out: list[RemotePart] = []
     for start, end, machine in parts:
         if out and out[-1][1:] == (start, machine):
             start = out.pop()[0]
@@ -213,7 +213,7 @@ def _move_into_place(path: Path) -> bool:
 
 
 def _write_unfinished(path: Path, chunks: Iterator[bytes]) -> None:
-    """Write the file that ``_move_into_place`` moves to ``path``. Raises OSError."""
+    """Write the unfinished file, which the caller moves to ``path``. Raises OSError."""
     unfinished = unfinished_path(path)
     fd = private_files.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 
 from acp_proxy.errors import StoreRefused, Unreadable, errno_name
-from acp_proxy.protocol.proxy_ids import is_foreign
+from acp_proxy.protocol.proxy_ids import is_proxy_id
 from acp_proxy.store import delete
 from acp_proxy.store.agent_folder import choose_folder
 from acp_proxy.store.journal import JournalState
@@ -171,7 +171,7 @@ class StoreBase:
             return False
         # Another agent's session has no transcript here before its first prompt.
         return (
-            is_foreign(session_id)
+            is_proxy_id(session_id)
             or session_id in deleted
             or self.layout.has_transcript(agent_folder, file_name(session_id))
         )

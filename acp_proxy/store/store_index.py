@@ -1,15 +1,16 @@
 """Queries the index: brings it up to date first, and rebuilds it when it cannot be trusted.
 
-Only this module decides which transcripts the index must read. For one thread at a time; several processes may use the
-same index.
+Which transcripts the index must read is decided here, by their marks, and by ``folder_changes``, for those that came or
+went without one. For one thread at a time; several processes may use the same index.
 
 The index on disk is written
 
 - by ``catch_up_and_query``, be it for an editor's list, a command or a search, and by ``catch_up``, such as in an idle
   minute (``StoreBase.find_compressible``): all that is new of the agents that they name is brought in, and their
   interrupted deletes are completed. ``query_as_is`` only reads, unless the index is new;
-- for one session: after its turn or a change of its title (``ProxyStore.index_session``), and when a command has made
-  or brought back its transcript, as restore, import, adopt and continue do (``CommandStore.index_transcript``);
+- for one session: after its turn or a change of the agent's title (``ProxyStore.index_session``; the user's is only in
+  the journal), and when a command has made or brought back its transcript, as restore, import, adopt and continue do
+  (``CommandStore.index_transcript``);
 - after a delete by an editor, a command, ``prune`` or sync (``remove``);
 - after soft-deleted sessions were removed, because their time was over (``StoreBase.remove_expired``) or by a command
   (``CommandStore.delete_soft_deleted``): they ``catch_up`` then, which erases what is left of removed rows;
@@ -18,8 +19,8 @@ The index on disk is written
 - as a whole, when it is missing, broken or of another version, by as many queries as it takes, and by ``acp-proxy
   repair`` (``rebuild``).
 
-Sessions and turns that sync adds are only marked, as is what was recorded by a process that died before it wrote the
-index: the next query brings them in.
+Sessions and turns that sync adds, and sessions that it restores, are only marked, as is what was recorded by a process
+that died before it wrote the index: the next query brings them in.
 """
 
 import errno

@@ -80,7 +80,7 @@ def may_belong(text: str, name: str) -> bool:
     True for every name that acp-proxy did not make, because such a name says nothing about the id.
     """
     name = name.partition(ASIDE)[0]
-    return not is_ours(name) or name == file_name(text)
+    return not has_generated_form(name) or name == file_name(text)
 
 
 def find_aside_suffix(name: str) -> str:
@@ -142,12 +142,12 @@ def read_deletion_time(name: str) -> str:
 def parse_transcript_name(file: str) -> str | None:
     """The name of the transcript in a file, plain or compressed; None if acp-proxy did not name the file."""
     name = file.removesuffix(COMPRESSED_SUFFIX) if file.endswith(COMPRESSED_SUFFIX) else file.removesuffix(SUFFIX)
-    return name if name != file and is_ours(name) else None
+    return name if name != file and has_generated_form(name) else None
 
 
 def strip_hash(folder: str) -> str:
     """The slug of a name, without the hash; a name that acp-proxy did not make is returned as it is."""
-    return folder.rsplit("-", 1)[0] if is_ours(folder) else folder
+    return folder.rsplit("-", 1)[0] if has_generated_form(folder) else folder
 
 
 @cache
@@ -175,14 +175,14 @@ def match_agents(folders: Iterable[str], agent_words: str) -> list[str]:
 @cache
 def _is_called(folder: str, agent_words: str) -> bool:
     lowered = agent_words.lower()
-    has_name = not is_ours(lowered) and _make_slug(agent_words) in (strip_hash(folder), name_agent(folder))
+    has_name = not has_generated_form(lowered) and _make_slug(agent_words) in (strip_hash(folder), name_agent(folder))
     return has_name or folder in (lowered, file_name(agent_words))
 
 
 @cache
 def _has_word_start(folder: str, agent_words: str) -> bool:
     lowered, slug = agent_words.lower(), _make_slug(agent_words)
-    starts_word = slug != "" and not is_ours(lowered) and f"-{slug}" in f"-{strip_hash(folder)}"
+    starts_word = slug != "" and not has_generated_form(lowered) and f"-{slug}" in f"-{strip_hash(folder)}"
     return starts_word or folder.startswith(lowered)
 
 
@@ -196,7 +196,7 @@ def _fold_letters(text: str) -> str:
     return "".join(character for character in text.casefold() if character.isalnum())
 
 
-def is_ours(name: str) -> bool:
+def has_generated_form(name: str) -> bool:
     """Whether a name has the form of the names made here."""
     return _compile_pattern().fullmatch(name) is not None
 

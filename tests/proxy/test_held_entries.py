@@ -14,7 +14,7 @@ from acp_proxy.proxy.effects import (
     RecordNote,
 )
 from acp_proxy.proxy.held_entries import UNRECORDED_LIMIT
-from acp_proxy.proxy.uncopied_sessions import HELD_ENTRIES, UncopiedSessions
+from acp_proxy.proxy.uncopied_sessions import HELD_ENTRIES_LIMIT, UncopiedSessions
 from acp_proxy.transcript import file_format
 from tests.conversation import (
     CoreConversation,
@@ -123,26 +123,32 @@ def uncopied_sessions() -> UncopiedSessions:
 
 def test_nothing_is_recorded_until_a_prompt_makes_the_copy() -> None:
     sessions = uncopied_sessions()
-    assert sessions.hold([BEGIN, NOTE, PASSES, OTHER, LINE, EndTurn("s")]) == [PASSES, OTHER]
-    assert sessions.hold([BeginTurn("s"), LINE]) == [replace(BEGIN, parent="s"), NOTE, LINE, BeginTurn("s"), LINE]
-    assert sessions.hold([NOTE]) == [NOTE]
+    assert sessions.hold_or_release([BEGIN, NOTE, PASSES, OTHER, LINE, EndTurn("s")]) == [PASSES, OTHER]
+    assert sessions.hold_or_release([BeginTurn("s"), LINE]) == [
+        replace(BEGIN, parent="s"),
+        NOTE,
+        LINE,
+        BeginTurn("s"),
+        LINE,
+    ]
+    assert sessions.hold_or_release([NOTE]) == [NOTE]
 
 
 def test_a_second_load_begins_again() -> None:
     sessions = uncopied_sessions()
-    sessions.hold([BEGIN, LINE])
+    sessions.hold_or_release([BEGIN, LINE])
     sessions.add("s")
-    sessions.hold([BEGIN, NOTE])
-    assert sessions.hold([BeginTurn("s")]) == [replace(BEGIN, parent="s"), NOTE, BeginTurn("s")]
+    sessions.hold_or_release([BEGIN, NOTE])
+    assert sessions.hold_or_release([BeginTurn("s")]) == [replace(BEGIN, parent="s"), NOTE, BeginTurn("s")]
 
 
 def test_a_delete_drops_what_is_held() -> None:
     sessions = uncopied_sessions()
-    sessions.hold([BEGIN, NOTE])
-    assert sessions.hold([DeleteSession("s"), BeginTurn("s")]) == [DeleteSession("s"), BeginTurn("s")]
+    sessions.hold_or_release([BEGIN, NOTE])
+    assert sessions.hold_or_release([DeleteSession("s"), BeginTurn("s")]) == [DeleteSession("s"), BeginTurn("s")]
 
 
 def test_what_is_held_is_bounded() -> None:
     sessions = uncopied_sessions()
-    sessions.hold([BEGIN, *[LINE] * 10 * HELD_ENTRIES])
-    assert len(sessions.hold([BeginTurn("s")])) == HELD_ENTRIES + 1
+    sessions.hold_or_release([BEGIN, *[LINE] * 10 * HELD_ENTRIES_LIMIT])
+    assert len(sessions.hold_or_release([BeginTurn("s")])) == HELD_ENTRIES_LIMIT + 1

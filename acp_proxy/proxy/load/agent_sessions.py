@@ -36,10 +36,10 @@ class NewSession(Struct, frozen=True):
 class AgentSessions:
     """The agent's sessions of all loads of one connection."""
 
-    def __init__(self, log: SessionLog, known_aliases: Aliases, handovers: Handovers) -> None:
+    def __init__(self, session_log: SessionLog, known_aliases: Aliases, handovers: Handovers) -> None:
         self.are_listed = False
         """Whether the agent has a list of its own, in which the session that it opens for a handover would appear."""
-        self._log = log
+        self._session_log = session_log
         self._aliases = known_aliases
         self._handovers = handovers
         self._refused_prompts: dict[RequestId, tuple[Request, bytes]] = {}
@@ -68,7 +68,11 @@ class AgentSessions:
     def can_open_anew(self, load: Load, message: Response) -> bool:
         """Whether the session continues in a new one, since the agent refuses it like this."""
         hands_over = load.plan.hands_over
-        if hands_over == "never" or load.state is not LoadState.ASKED or self._log.sessions.is_in_turn(load.session_id):
+        if (
+            hands_over == "never"
+            or load.state is not LoadState.ASKED
+            or self._session_log.sessions.is_in_turn(load.session_id)
+        ):
             return False
         if handover_lines.wants_login(message.error):
             return False
@@ -104,7 +108,7 @@ class AgentSessions:
 
     def keep_record(self, load: Load, replay_end: ReplayEnded) -> None:
         """Keep the record that the next prompt carries."""
-        if self._log.sessions.is_deleted(load.session_id):
+        if self._session_log.sessions.is_deleted(load.session_id):
             return
         if load.catches_up and replay_end.record:
             self._aliases.watch(load.session_id)  # from now on, its lines are looked at one by one

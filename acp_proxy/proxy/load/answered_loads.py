@@ -25,13 +25,13 @@ class AnsweredLoads:
 
     def __init__(
         self,
-        log: SessionLog,
+        session_log: SessionLog,
         open_loads: OpenLoads,
         waiting_lines: WaitingLines,
         send_behind: Callable[[Load, bytes], list[Effect]],
     ) -> None:
         """``send_behind``: sends a load's line, or holds it behind the answer to another load of the session."""
-        self._log = log
+        self._session_log = session_log
         self._open_loads = open_loads
         self._waiting_lines = waiting_lines
         self._send_behind = send_behind
@@ -135,7 +135,7 @@ class AnsweredLoads:
     def _record(self, load: Load, line: bytes) -> list[Effect]:
         message = jsonrpc.read_message(line)
         update = acp.member(message.params, "update") if isinstance(message, Notification) else None
-        return [*self._log.record_update(load.session_id, message.raw, update, may_be_new=False)]
+        return [*self._session_log.record_update(load.session_id, message.raw, update, may_be_new=False)]
 
 
 def _read_past(load: Load) -> Effect:

@@ -56,7 +56,7 @@ _FORK = LoadPlan(acp.FORK, passes_at_once=True)
 class LoadMachine:
     """All loads of one connection."""
 
-    def __init__(self, log: SessionLog, handovers: Handovers, agent_sessions: AgentSessions) -> None:
+    def __init__(self, session_log: SessionLog, handovers: Handovers, agent_sessions: AgentSessions) -> None:
         self.sends_titles = True
         """Whether the client gets the title made from the prompts. It does not if the agent's list shows another."""
         self.client_update_kinds: frozenset[str] = frozenset()
@@ -67,8 +67,8 @@ class LoadMachine:
         """The connection's version of the protocol."""
         self.open_loads = OpenLoads()
         self.waiting_lines = WaitingLines(self.open_loads)
-        self.answered_loads = AnsweredLoads(log, self.open_loads, self.waiting_lines, self._send_behind)
-        self._log = log
+        self.answered_loads = AnsweredLoads(session_log, self.open_loads, self.waiting_lines, self._send_behind)
+        self._session_log = session_log
         self._handovers = handovers
         self._agent_sessions = agent_sessions
         self._has_agent_ended = False
@@ -147,12 +147,12 @@ class LoadMachine:
         is new, and follows it."""
         self.open_loads.add(load)
         self.open_loads.note_agents_answer(load)
-        load.response = jsonrpc.encode_result(load.request.id, self._log.sessions.find_answer(load.session_id))
+        load.response = jsonrpc.encode_result(load.request.id, self._session_log.sessions.find_answer(load.session_id))
         if (busy := self.dialect.encode_state(load.session_id, is_busy=True)) is not None:
             load.before_response.add(busy, None)
         return self._start_next(load.session_id)
 
-    def ask_for_prompt(self, load: Load, prompt: Request, refusal: bytes) -> list[Effect]:
+    def ask_for_new_session_of(self, load: Load, prompt: Request, refusal: bytes) -> list[Effect]:
         """Follow a load that opens a new session for a refused prompt. ``refusal``: the line of the agent's error."""
         _add_unechoed(load, prompt)
         self._agent_sessions.add_refused_prompt(load, prompt, refusal)
@@ -180,9 +180,9 @@ class LoadMachine:
             return []
         return self._move(load, LoadEvent.CANCELLED)
 
-    def handle_reserved_output(self, request: RequestId) -> list[Effect]:
+    def handle_reserved_output(self, request_id: RequestId) -> list[Effect]:
         """The client's output is reserved: answer a cancelled load, unless it has its answer."""
-        load = self.open_loads.get(request)
+        load = self.open_loads.get(request_id)
         return self._move(load, LoadEvent.OUTPUT_RESERVED) if load is not None else []
 
     # --- the agent's answer
@@ -267,21 +267,27 @@ class LoadMachine:
         alias = None
         if not load.opens_anew:
             load.response, alias = self._agent_sessions.rename(load, acp.session_id(result))
-        sessions = self._log.sessions
-        is_imported = not (
+        sessions = self._session_log.sessions
+        may_import = not (
             load.uncompared.is_closed or sessions.has_begun(session_id) or sessions.is_deleted(session_id)
         )
-        load.imports = load.imports and is_imported
+        load.imports = load.imports and may_import
         states = [state for state, _ in load.state_updates.items]
         if load.imports:
             lines = [line.removesuffix(b"\n") for line in find_conversation(load.uncompared.lines)]
-            return [*self._log.begin_imported(session_id, request.params, result, lines, states), EndTurn(session_id)]
+            return [
+                *self._session_log.begin_imported(session_id, request.params, result, lines, states),
+                EndTurn(session_id),
+            ]
         anew = load.opens_anew
-        effects: list[Effect] = [*self._log.open(session_id, request.method, request.params, result, anew=anew)]
+        effects: list[Effect] = [*self._session_log.open(session_id, request.method, request.params, result, anew=anew)]
         if alias is not None:
-            effects += [*self._log.note_alias(session_id, alias), *self._agent_sessions.add_alias(session_id, alias)]
+            effects += [
+                *self._session_log.note_alias(session_id, alias),
+                *self._agent_sessions.add_alias(session_id, alias),
+            ]
         for state in states:
-            effects += self._log.record_line(session_id, Peer.AGENT, state)
+            effects += self._session_log.record_line(session_id, Peer.AGENT, state)
         return effects
 
     # --- a new session
@@ -289,10 +295,10 @@ class LoadMachine:
     def _open_anew(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
         load.opens_anew = True
-        request = self._agent_sessions.ask_for_new(load)
-        if not isinstance(request, bytes):
-            return [request]
-        load.response = request
+        effect_or_refusal = self._agent_sessions.ask_for_new(load)
+        if not isinstance(effect_or_refusal, bytes):
+            return [effect_or_refusal]
+        load.response = effect_or_refusal
         return self._move(load, LoadEvent.REFUSED)
 
     def handle_new_session(self, load: Load, line: bytes, message: Response) -> list[Effect]:
@@ -312,7 +318,7 @@ class LoadMachine:
         if any(other.state in REPLAYING_STATES for other in session_loads):
             return []
         queued = next((other for other in session_loads if other.state is LoadState.QUEUED), None)
-        return self._move(queued, LoadEvent.NEXT) if queued is not None else []
+        return self._move(queued, LoadEvent.MAY_REPLAY) if queued is not None else []
 
     def _start_replay(self, load: Load) -> list[Effect]:
         """Have ``run`` compare and replay; without a transcript, end with what the agent sent."""
@@ -345,10 +351,10 @@ class LoadMachine:
 
     def handle_replay_end(self, replay_end: ReplayEnded) -> list[Effect]:
         """``run`` has compared and replayed."""
-        load = self.open_loads.get(replay_end.request)
+        load = self.open_loads.get(replay_end.request_id)
         if load is None or load.state not in REPLAYING_STATES:  # cancelled, or the id came again
             for cancelled in self.open_loads.list_in_question():
-                if cancelled.request.id == replay_end.request:
+                if cancelled.request.id == replay_end.request_id:
                     self._agent_sessions.keep_record(cancelled, replay_end)
             return []
         load.decision = replay_end.decision
@@ -373,7 +379,7 @@ class LoadMachine:
             lines.append(handover_lines.encode_notice(load.session_id))
         lines += [line for line, _ in load.before_response.drain()]
         ids = load.compared.new_message_ids if load.compared is not None else {}
-        effects: list[Effect] = [*self._log.note_replay(load.session_id, load.decision, ids)]
+        effects: list[Effect] = [*self._session_log.note_replay(load.session_id, load.decision, ids)]
         prompt = self._agent_sessions.send_prompt_again(load)
         answer = [load.response, *states] if not prompt else []
         return [*effects, Forward(Peer.CLIENT, b"".join([*lines, *answer])), *prompt]
@@ -381,7 +387,7 @@ class LoadMachine:
     def handle_past_read(self, read: PastRead) -> list[Effect]:
         """``run`` has compared what the agent sent about a session."""
         for load in [*self.open_loads.list_in_question(), *self.open_loads.list_open()]:
-            if (load.request.id, load.session_id) == (read.request, read.session_id):
+            if (load.request.id, load.session_id) == (read.request_id, read.session_id):
                 load.uncompared.drain()
                 if load.compared is not None:
                     load.compared.end_check(read.comparison)
@@ -389,7 +395,7 @@ class LoadMachine:
                     load.has_transcript = False  # do not read it again
                 else:
                     compared = self._keep_comparison(load, read.comparison, read.size, is_checked=True)
-                    if self._log.sessions.is_in_turn(load.session_id):
+                    if self._session_log.sessions.is_in_turn(load.session_id):
                         compared.begin_turn(
                             shows_transcript=load.client_has_transcript, expects_replay=load.expects_replay_in_turn
                         )
@@ -419,7 +425,11 @@ class LoadMachine:
         if load.plan.sends is None:
             return self._move(load, LoadEvent.CLOSED)
         effects: list[Effect] = []
-        oldest = self.open_loads.put_in_question(load) if not self._log.sessions.is_deleted(load.session_id) else None
+        oldest = (
+            self.open_loads.put_in_question(load)
+            if not self._session_log.sessions.is_deleted(load.session_id)
+            else None
+        )
         if oldest is not None:
             oldest.uncompared.drain()
             effects += self.close(oldest.session_id)
@@ -427,7 +437,7 @@ class LoadMachine:
 
     def _apply_earlier_events(self, load: Load) -> list[Effect]:
         """Act on what happened before the client got its answer: a prompt, another request, the agent's end."""
-        is_in_turn = self._log.sessions.is_in_turn(load.session_id)
+        is_in_turn = self._session_log.sessions.is_in_turn(load.session_id)
         other_loads = [
             other for other in self.open_loads.find_by_session(load.session_id) if other.state not in ABANDONED_STATES
         ]
@@ -463,7 +473,7 @@ class LoadMachine:
 
     def end_turn(self, session_id: str) -> list[Effect]:
         """A prompt is answered. Settles the session's load if no other prompt is open."""
-        if self._log.sessions.is_in_turn(session_id):
+        if self._session_log.sessions.is_in_turn(session_id):
             return []
         load = self.open_loads.find_in_question(session_id)
         loads = [*self.open_loads.find_by_session(session_id), *([load] if load is not None else [])]
@@ -506,7 +516,7 @@ class LoadMachine:
         update = v2_updates.as_v1(acp.member(message.params, "update"))
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._handle_state_update(load, line, message)
-        if self._log.sessions.is_in_turn(load.session_id) or load.plan.sends is None:
+        if self._session_log.sessions.is_in_turn(load.session_id) or load.plan.sends is None:
             load.rest_of_replay = None  # behind a prompt, what is alike may be new
             return self.answered_loads.handle_update_in_turn(load, line, update)
         if load.rest_of_replay is not None and load.rest_of_replay.take(line):
@@ -536,8 +546,8 @@ class LoadMachine:
     def _handle_state_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """A state update: recorded, but one that comes before the agent's answer only after that."""
         effects: list[Effect] = []
-        if not load.awaits_agent or self._log.sessions.is_in_turn(load.session_id):
-            effects += self._log.record_update(
+        if not load.awaits_agent or self._session_log.sessions.is_in_turn(load.session_id):
+            effects += self._session_log.record_update(
                 load.session_id, message.raw, acp.member(message.params, "update"), may_be_new=False
             )
         elif load.state_updates.size + len(line) <= HELD_LIMIT:

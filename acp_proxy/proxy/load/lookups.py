@@ -46,7 +46,7 @@ class Lookups:
         self,
         service: Service,
         open_requests: OpenRequests,
-        log: SessionLog,
+        session_log: SessionLog,
         machine: LoadMachine,
         agent_sessions: AgentSessions,
         handovers: Handovers,
@@ -55,7 +55,7 @@ class Lookups:
     ) -> None:
         self._service = service
         self._open_requests = open_requests
-        self._log = log
+        self._session_log = session_log
         self._machine = machine
         self._agent_sessions = agent_sessions
         self._handovers = handovers
@@ -104,9 +104,9 @@ class Lookups:
 
     def is_unknown(self, session_id: str) -> bool:
         """Whether the store may know another id for a session that was not opened here."""
-        if not (self._service.is_ready and self._log.records):
+        if not (self._service.is_ready and self._session_log.records):
             return False
-        return not self._log.sessions.is_known(session_id) and self._aliases.get_agent_id(session_id) is None
+        return not self._session_log.sessions.is_known(session_id) and self._aliases.get_agent_id(session_id) is None
 
     def _unarchives(self, request: Request) -> bool:
         """Whether this asks the agent to unarchive a session that its list may show as archived here."""
@@ -128,11 +128,11 @@ class Lookups:
 
     def handle_found(self, session: SessionFound) -> list[Effect]:
         """The session was looked up: refuse the request, or ask the agent."""
-        if session.request in self._refused_prompts:
-            return self._ask_for_prompt(session)
-        if session.request not in self._pending:  # the store hung, and the request was answered meanwhile
+        if session.request_id in self._refused_prompts:
+            return self._ask_for_new_session_of(session)
+        if session.request_id not in self._pending:  # the store hung, and the request was answered meanwhile
             return []
-        request, line = self._pending.pop(session.request)
+        request, line = self._pending.pop(session.request_id)
         session_id = acp.session_id(request.params) or ""
         if session.continued_session_id is not None and self._copy_ids.get_client_id(session_id) is None:
             self._copy_ids.add(session.continued_session_id, session_id)
@@ -142,7 +142,10 @@ class Lookups:
         if request.method in _NAMING_METHODS:
             return self._decide_first(line, request, session_id, session)
         if session.is_deleted:  # a prompt would revive it, in the directory that the client names
-            return [*self._log.remember_deleted(session_id, request.params), _refuse_unknown(request, session_id)]
+            return [
+                *self._session_log.remember_deleted(session_id, request.params),
+                _refuse_unknown(request, session_id),
+            ]
         plan = self._plan(request, session_id, session)
         if session.trouble is not None and self._is_served_here(request):
             return [own_messages.refuse_for_store(request.id, session.trouble)]
@@ -155,8 +158,8 @@ class Lookups:
 
     def _plan(self, request: Request, session_id: str, session: SessionFound) -> LoadPlan | Refusal:
         """How a load or a resume is served, as ``plan_load`` says, and as far as nothing is too much."""
-        self._log.drop_cancelled_prompts(session_id)
-        is_in_turn = self._log.sessions.is_in_turn(session_id)
+        self._session_log.drop_cancelled_prompts(session_id)
+        is_in_turn = self._session_log.sessions.is_in_turn(session_id)
         if session.agent_has_only_part and not session.is_copy:
             is_ours_no_more = session.alias is not None and self._aliases.get_client_id(session.alias) is None
             self._handovers.expect_record(session_id, handed_over_again=is_ours_no_more)
@@ -175,14 +178,14 @@ class Lookups:
         """Ask the agent for what the plan says, or show the transcript."""
         session_loads = self._machine.open_loads.find_by_session(session_id)
         earlier_id = next((other.earlier_id for other in session_loads if other.earlier_id is not None), None)
-        if earlier_id is None and self._log.sessions.is_known(session_id):
+        if earlier_id is None and self._session_log.sessions.is_known(session_id):
             earlier_id = self._aliases.get_agent_id(session_id) or session_id
         # An agent that is not asked goes on with its turn in the session that it has open.
         alias_effects = self._use_alias(session_id, session) if plan.sends is not None else []
         if session.is_foreign:
             self.uncopied.add(session_id)
         close_effects: list[Effect] = [CloseTranscript(request.id)] if plan.passes_at_once else []
-        is_open = None if self._log.sessions.has_begun(session_id) else session.is_open
+        is_open = None if self._session_log.sessions.has_begun(session_id) else session.is_open
         load = Load(
             request,
             session_id,
@@ -251,15 +254,15 @@ class Lookups:
         self._pending.clear()
         return effects
 
-    def _ask_for_prompt(self, session: SessionFound) -> list[Effect]:
-        load, prompt, refusal = self._refused_prompts.pop(session.request)
+    def _ask_for_new_session_of(self, session: SessionFound) -> list[Effect]:
+        load, prompt, refusal = self._refused_prompts.pop(session.request_id)
         if not session.has_transcript:
             return [Forward(Peer.CLIENT, refusal)]
         new_request = Request(load.request.raw, prompt.id, load.request.method, load.request.params)
         new_load = Load(
             new_request, load.session_id, LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER), has_transcript=True
         )
-        return self._machine.ask_for_prompt(new_load, prompt, refusal)
+        return self._machine.ask_for_new_session_of(new_load, prompt, refusal)
 
     def _ask(self, line: bytes, load: Load) -> list[Effect]:
         """Ask the agent to open a session, or for a new one in its place."""

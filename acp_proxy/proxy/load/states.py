@@ -60,7 +60,7 @@ class LoadEvent(enum.Enum):
     OVERTAKEN = "the agent has answered a later request for the session"
     CANCELLED = "the client has cancelled its request"
     OUTPUT_RESERVED = "the client's output is reserved"
-    NEXT = "no other replay of this session is running"
+    MAY_REPLAY = "no other replay of this session is running"
     REPLAYED = "``run`` has compared and replayed"
     PROMPTED = "the client has sent a prompt"
     CLOSED = "the client has closed the session or opened it again, or too many sessions are open"
@@ -96,9 +96,12 @@ class Action(enum.Enum):
 Moves = dict[LoadEvent, tuple[LoadState, tuple[Action, ...]]]
 
 
-class Row(NamedTuple):
-    """``awaits_agent``: the agent has not answered. ``holds_lines``: the session's lines wait for the answer to the
-    client."""
+class StateRules(NamedTuple):
+    """What holds in a state.
+
+    ``moves``: by event, the next state and what is done. ``awaits_agent``: the agent has not answered. ``holds_lines``:
+    the session's lines wait for the answer to the client.
+    """
 
     moves: Moves
     awaits_agent: bool = False
@@ -127,8 +130,8 @@ _CANCELLED_MOVES: Moves = {
     LoadEvent.ENDED: (LoadState.OVER, _END_ACTIONS),
 }
 
-TRANSITIONS: dict[LoadState, Row] = {
-    LoadState.ASKED: Row(
+TRANSITIONS: dict[LoadState, StateRules] = {
+    LoadState.ASKED: StateRules(
         awaits_agent=True,
         holds_lines=True,
         moves={
@@ -153,7 +156,7 @@ TRANSITIONS: dict[LoadState, Row] = {
             ),
         },
     ),
-    LoadState.PASSING: Row(
+    LoadState.PASSING: StateRules(
         awaits_agent=True,
         moves={
             **_PASSING_MOVES,
@@ -163,7 +166,7 @@ TRANSITIONS: dict[LoadState, Row] = {
             LoadEvent.CANCELLED: (LoadState.PASSING_CANCELLED, ()),
         },
     ),
-    LoadState.PASSING_CANCELLED: Row(
+    LoadState.PASSING_CANCELLED: StateRules(
         awaits_agent=True,
         moves={
             **_PASSING_MOVES,
@@ -172,8 +175,8 @@ TRANSITIONS: dict[LoadState, Row] = {
             LoadEvent.OVERTAKEN: (LoadState.PASSING_ABANDONED, (Action.DROP_UNCOMPARED,)),
         },
     ),
-    LoadState.PASSING_ABANDONED: Row(awaits_agent=True, moves=_PASSING_MOVES),
-    LoadState.CANCELLING: Row(
+    LoadState.PASSING_ABANDONED: StateRules(awaits_agent=True, moves=_PASSING_MOVES),
+    LoadState.CANCELLING: StateRules(
         awaits_agent=True,
         holds_lines=True,
         moves={
@@ -186,7 +189,7 @@ TRANSITIONS: dict[LoadState, Row] = {
             LoadEvent.ENDED: (LoadState.OVER, (*_CANCEL_ACTIONS, *_END_ACTIONS)),
         },
     ),
-    LoadState.CANCELLED: Row(
+    LoadState.CANCELLED: StateRules(
         awaits_agent=True,
         moves={
             **_CANCELLED_MOVES,
@@ -195,16 +198,16 @@ TRANSITIONS: dict[LoadState, Row] = {
             LoadEvent.TURN_ENDED: (LoadState.ABANDONED, (Action.DROP_UNCOMPARED,)),
         },
     ),
-    LoadState.ABANDONED: Row(awaits_agent=True, moves=_CANCELLED_MOVES),
-    LoadState.QUEUED: Row(
+    LoadState.ABANDONED: StateRules(awaits_agent=True, moves=_CANCELLED_MOVES),
+    LoadState.QUEUED: StateRules(
         holds_lines=True,
         moves={
             # Two replays at once would mix their lines in the client.
-            LoadEvent.NEXT: (LoadState.REPLAYING, (Action.REPLAY,)),
+            LoadEvent.MAY_REPLAY: (LoadState.REPLAYING, (Action.REPLAY,)),
             LoadEvent.CANCELLED: (LoadState.STOPPING, (Action.CLOSE_TRANSCRIPT, Action.RESERVE_OUTPUT)),
         },
     ),
-    LoadState.REPLAYING: Row(
+    LoadState.REPLAYING: StateRules(
         holds_lines=True,
         moves={
             LoadEvent.REPLAYED: (LoadState.ANSWERED, (Action.ANSWER_REPLAYED, Action.SEND_WAITING, *_OPEN_ACTIONS)),
@@ -212,7 +215,7 @@ TRANSITIONS: dict[LoadState, Row] = {
             LoadEvent.CANCELLED: (LoadState.STOPPING, (Action.STOP, Action.RESERVE_OUTPUT)),
         },
     ),
-    LoadState.STOPPING: Row(
+    LoadState.STOPPING: StateRules(
         holds_lines=True,
         moves={
             # Whichever comes first answers the client. The agent has opened the session, so it is open.
@@ -220,7 +223,7 @@ TRANSITIONS: dict[LoadState, Row] = {
             LoadEvent.REPLAYED: (LoadState.ANSWERED, (*_CANCEL_ACTIONS, *_OPEN_ACTIONS)),
         },
     ),
-    LoadState.ANSWERED: Row(
+    LoadState.ANSWERED: StateRules(
         moves={
             LoadEvent.PROMPTED: (LoadState.TURN, (Action.SETTLE,)),
             LoadEvent.CLOSED: (LoadState.OVER, (Action.SETTLE, *_END_ACTIONS)),
@@ -228,7 +231,7 @@ TRANSITIONS: dict[LoadState, Row] = {
             LoadEvent.ENDED: (LoadState.OVER, (Action.SETTLE, *_END_ACTIONS)),
         },
     ),
-    LoadState.TURN: Row(
+    LoadState.TURN: StateRules(
         moves={
             # After a whole turn, no replay runs any more: the session is as if it had been opened new.
             LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.END_TURN, *_END_ACTIONS)),
@@ -237,7 +240,7 @@ TRANSITIONS: dict[LoadState, Row] = {
             LoadEvent.ENDED: (LoadState.OVER, (Action.END_TURN, *_END_ACTIONS)),
         },
     ),
-    LoadState.OVER: Row(moves={}),
+    LoadState.OVER: StateRules(moves={}),
 }
 
 CANCELLED_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLING, LoadState.CANCELLED})

@@ -95,7 +95,7 @@ def _is_complete(reading: Reading) -> bool:
 
 
 def _is_suitable(row: ListedSession) -> bool:
-    is_whole = not row.has_failed and not row.is_running and not proxy_ids.is_foreign(row.session_id)
+    is_whole = not row.has_failed and not row.is_running and not proxy_ids.is_proxy_id(row.session_id)
     return is_whole and row.size <= _MAX_BYTES and row.cwd is not None and os.path.isdir(row.cwd)
 
 

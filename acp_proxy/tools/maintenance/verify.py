@@ -483,7 +483,7 @@ def _describe_unfinished(agent_folder: str, path: Path) -> Finding:
     """A finding about a file that is not a transcript, but may become one or a form of one."""
     if file_names.parse_transcript_name(path.name.removesuffix(file_names.UNFINISHED)) is not None:
         return Finding(path, LEFTOVER, _LEFT_BY_CRASH, NOTHING, agent_folder)
-    if path.name.endswith(file_names.FORKED_SUFFIX) and file_names.is_ours(
+    if path.name.endswith(file_names.FORKED_SUFFIX) and file_names.has_generated_form(
         path.name.removesuffix(file_names.FORKED_SUFFIX)
     ):
         return Finding(path, UNFINISHED_FORK, _FORK_UNFINISHED, NOTHING, agent_folder)

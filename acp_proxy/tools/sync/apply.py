@@ -5,9 +5,10 @@ open here waits.
 
 A record of another machine becomes a session in these steps: ``pull`` reads and opens it, and puts its segment into the
 tree, without a place; here, ``place_segments`` finds what it follows, ``_match_and_complete`` skips what the file has,
-and ``_write_branches`` finds the file of its branch. If there is none, ``_register_session`` keeps a row for it before
-it exists. ``_extend_session`` then appends the rest to the file, or creates it (``SyncStore.append_turns`` and
-``create``, by way of ``store/remote_turns``). The mark that this leaves brings it into the index.
+and appends the rest of a segment of which it has a part, and ``_write_branches`` finds the file of its branch. If there
+is none, ``_register_session`` keeps a row for it before it exists. ``_extend_session`` then appends the rest to the
+file, or creates it (``SyncStore.append_turns`` and ``create``, by way of ``store/remote_turns``). The mark that this
+leaves brings it into the index.
 """
 
 from dataclasses import replace
@@ -16,7 +17,7 @@ from msgspec import structs
 
 from acp_proxy.tools.sync import local_changes, records
 from acp_proxy.tools.sync.context import DataDeleted, SyncContext, hash_data
-from acp_proxy.tools.sync.interfaces import ForeignPart, Unavailable
+from acp_proxy.tools.sync.interfaces import RemotePart, Unavailable
 from acp_proxy.tools.sync.records import ARCHIVED, SOFT_DELETED, TITLE, Death, Mask
 from acp_proxy.tools.sync.session_tree import Segment, Tree
 from acp_proxy.tools.sync.state_db import LocalSession
@@ -227,7 +228,7 @@ def _write_branches(context: SyncContext, tree: Tree) -> bool:
     """Bring each branch into a file. Returns whether one waits."""
     waits, state = False, context.state
     for leaf in tree.list_leaves():
-        path = _list_ids(tree, leaf)
+        path = tree.list_ids(leaf)
         local_sessions = state.list_local_sessions(tree.uid)
         if any(
             local_session.tip == leaf and (local_session.name or local_session.is_pruned)
@@ -279,7 +280,7 @@ def _remove_repeated_forks(context: SyncContext, tree: Tree) -> None:
         for other in other_sessions:
             if (
                 other.uid == tree.uid
-                and other.tip in _list_ids(tree, fork.tip)
+                and other.tip in tree.list_ids(fork.tip)
                 and not _has_unpublished_turns(context, tree, other)
             ):
                 _extend_session(context, tree, other, fork.tip)
@@ -287,7 +288,7 @@ def _remove_repeated_forks(context: SyncContext, tree: Tree) -> None:
         is_unused = not context.sessions.is_open(fork.agent_folder, fork.name)
         # Of two that end alike, the one with the larger uid goes.
         if is_unused and any(
-            fork.tip in _list_ids(tree, other.tip) and (other.tip, other.uid) != (fork.tip, max(other.uid, fork.uid))
+            fork.tip in tree.list_ids(other.tip) and (other.tip, other.uid) != (fork.tip, max(other.uid, fork.uid))
             for other in extended_sessions
         ):
             context.sessions.delete(fork.agent_folder, fork.name, fork.uid)
@@ -347,14 +348,14 @@ def _create_branch_file(context: SyncContext, tree: Tree, local_session: LocalSe
     header = file_format.decode_header(agent_and_header[1].rstrip(b"\n")) if agent_and_header is not None else None
     if header is None:
         raise Unavailable("the beginning of a session is not there yet")
-    is_ours = local_session.uid == tree.uid and path[0].machine == context.machine
+    has_local_id = local_session.uid == tree.uid and path[0].machine == context.machine
     parts = [(segment, context.read_data(segment)) for segment in path]
     branch_of = tree.uid if local_session.uid != tree.uid else ""
     header = structs.replace(
-        header, uid=local_session.uid, elsewhere=_list_foreign_parts(context, 0, parts), branch_of=branch_of
+        header, uid=local_session.uid, elsewhere=_list_remote_parts(context, 0, parts), branch_of=branch_of
     )
     name = context.sessions.create(
-        local_session.agent_folder, header, b"".join(data for _, data in parts), is_ours=is_ours
+        local_session.agent_folder, header, b"".join(data for _, data in parts), has_local_id=has_local_id
     )
     return state.put_local_session(
         replace(local_session, name=name, tip=leaf, file_version="", title=None, is_archived=False)
@@ -379,18 +380,18 @@ def _append_parts(
 ) -> bool:
     data = b"".join(data for _, data in parts)
     return not data or context.sessions.append_turns(
-        local_session.agent_folder, local_session.name, size, data, _list_foreign_parts(context, size, parts)
+        local_session.agent_folder, local_session.name, size, data, _list_remote_parts(context, size, parts)
     )
 
 
-def _list_foreign_parts(context: SyncContext, offset: int, parts: list[tuple[Segment, bytes]]) -> list[ForeignPart]:
+def _list_remote_parts(context: SyncContext, offset: int, parts: list[tuple[Segment, bytes]]) -> list[RemotePart]:
     """Which parts of these data other machines recorded. ``offset``: where they begin in the file."""
-    foreign_parts = []
+    remote_parts = []
     for segment, data in parts:
         if data and segment.machine != context.machine:
-            foreign_parts.append((offset, offset + len(data), context.find_name(segment.machine)))
+            remote_parts.append((offset, offset + len(data), context.find_name(segment.machine)))
         offset += len(data)
-    return foreign_parts
+    return remote_parts
 
 
 def _has_unpublished_turns(context: SyncContext, tree: Tree, local_session: LocalSession) -> bool:
@@ -404,12 +405,9 @@ def _find_offset(tree: Tree, tip: str) -> int:
     return sum(segment.length for segment in tree.find_path(tip) or ())
 
 
-def _list_ids(tree: Tree, tip: str) -> list[str]:
-    return [tree.uid, *(segment.id for segment in tree.find_path(tip) or ())]
-
-
 def _find_depth(path: list[Segment], tip: str) -> int:
-    return next((number for number, segment in enumerate(path, 1) if segment.id == tip), 0)
+    """How many segments of the path a file has whose end is ``tip``."""
+    return next((depth for depth, segment in enumerate(path, 1) if segment.id == tip), 0)
 
 
 # --- labels

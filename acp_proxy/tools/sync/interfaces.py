@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.tools.sync.sync_store import ForeignPart, KnownHeader, Move, SeenFile
+from acp_proxy.tools.sync.sync_store import KnownHeader, Move, RemotePart, SeenFile
 from acp_proxy.transcript.file_format import Header
 
-__all__ = ["BadRecord", "ForeignPart", "KnownHeader", "Logs", "Move", "SeenFile", "SyncSessions", "Unavailable"]
+__all__ = ["BadRecord", "KnownHeader", "Logs", "Move", "RemotePart", "SeenFile", "SyncSessions", "Unavailable"]
 
 
 class Unavailable(AcpProxyError):
@@ -70,15 +70,15 @@ class SyncSessions(Protocol):
     def read(self, agent_folder: str, name: str, offset: int, size: int) -> bytes:
         """``size`` bytes of its entries from ``offset`` on; fewer at its end."""
 
-    def create(self, agent_folder: str, header: Header, data: bytes, *, is_ours: bool) -> str:
-        """Create a session. Returns its name. ``is_ours``: an agent gave its id on this machine. If not, or if the id
+    def create(self, agent_folder: str, header: Header, data: bytes, *, has_local_id: bool) -> str:
+        """Create a session. Returns its name. ``has_local_id``: an agent gave its id on this machine. If not, or if it
         is taken, it gets another, and the old one as its parent's. The header says what was recorded elsewhere."""
 
     def append_turns(
-        self, agent_folder: str, name: str, expected_size: int, data: bytes, elsewhere: list[ForeignPart]
+        self, agent_folder: str, name: str, expected_size: int, data: bytes, remote_parts: list[RemotePart]
     ) -> bool:
         """Append entries to a session of ``expected_size``. If it is open or has changed, return False; the next load
-        tries again. ``elsewhere``: which of the entries other machines recorded."""
+        tries again. ``remote_parts``: which of the entries other machines recorded."""
 
     def remove_waiting_turns(self) -> None:
         """Forget what ``append_turns`` left to the next load of each session."""

@@ -72,7 +72,7 @@ class Tree:
 
     def is_dead(self, id: str) -> bool:
         """Whether what ends with this segment is deleted. ``id``: a segment, or the session's uid."""
-        return not self._roots.isdisjoint(self._list_ids(id))
+        return not self._roots.isdisjoint(self.list_ids(id))
 
     def list_children(self, id: str) -> list[Segment]:
         """The segments that follow this one, in an order that is the same on every machine."""
@@ -95,14 +95,15 @@ class Tree:
 
         If there are no other tips, the session's uid.
         """
-        shared_ids = {id for other_tip in other_tips for id in self._list_ids(other_tip)}
-        return next((id for id in self._list_ids(tip) if id not in shared_ids), None)
+        shared_ids = {id for other_tip in other_tips for id in self.list_ids(other_tip)}
+        return next((id for id in self.list_ids(tip) if id not in shared_ids), None)
 
     def find_nearest(self, tip: str, anchors: Collection[str]) -> str | None:
         """The last of the anchors on the way to ``tip``: its label is the one that counts. None: there is none."""
-        return next((id for id in reversed(self._list_ids(tip)) if id in anchors), None)
+        return next((id for id in reversed(self.list_ids(tip)) if id in anchors), None)
 
-    def _list_ids(self, tip: str) -> list[str]:
+    def list_ids(self, tip: str) -> list[str]:
+        """The ids on the way to a tip: the session's uid, and those of the segments."""
         return [self.uid, *(segment.id for segment in self.find_path(tip) or ())]
 
     @property

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.store import delete, journal, remote_turns, soft_deleted, user_state
 from acp_proxy.store.agent_folder import choose_folder_for_import
-from acp_proxy.store.remote_turns import ForeignPart
+from acp_proxy.store.remote_turns import RemotePart
 from acp_proxy.store.same_directory import is_windows_path
 from acp_proxy.store.store_base import StoreBase
 from acp_proxy.transcript import file_names, private_files
@@ -26,9 +26,9 @@ from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.summary import Summary
 
 __all__ = [
-    "ForeignPart",
     "KnownHeader",
     "Move",
+    "RemotePart",
     "SeenFile",
     "Summary",
     "SyncStore",
@@ -135,27 +135,29 @@ class SyncStore(StoreBase):
             reading.size = min(reading.size, reading.entries_start + offset + size)
             return b"".join(reading.read_bytes(reading.entries_start + offset))
 
-    def create(self, agent_folder: str, header: Header, data: bytes, *, is_ours: bool) -> str:
-        """Create a session. Returns its name. ``is_ours``: an agent gave its id on this machine. If not, or if the id
+    def create(self, agent_folder: str, header: Header, data: bytes, *, has_local_id: bool) -> str:
+        """Create a session. Returns its name. ``has_local_id``: an agent gave its id on this machine. If not, or if it
         is taken, it gets another, and the old one as its parent's. The header says what was recorded elsewhere."""
-        return remote_turns.create(self.layout, self.find_folder(agent_folder), header, data, is_ours=is_ours)
+        return remote_turns.create(self.layout, self.find_folder(agent_folder), header, data, has_local_id=has_local_id)
 
     def find_folder(self, agent_folder: str) -> str:
         """The agent's folder here. A name that acp-proxy cannot have made is never used as one."""
         return choose_folder_for_import(Header("", None, "", "", agent={"id": agent_folder}))
 
     def append_turns(
-        self, agent_folder: str, name: str, expected_size: int, data: bytes, elsewhere: list[ForeignPart]
+        self, agent_folder: str, name: str, expected_size: int, data: bytes, remote_parts: list[RemotePart]
     ) -> bool:
         """Append entries to a session of ``expected_size``. If it is open or has changed, return False; the next load
-        tries again. ``elsewhere``: which of the entries other machines recorded."""
+        tries again. ``remote_parts``: which of the entries other machines recorded."""
         known_header = self.read_header(agent_folder, name)
-        if known_header is None or remote_turns.append_turns(
-            self.layout, agent_folder, name, expected_size, data, known_header.uid, elsewhere
+        if known_header is None:
+            return False
+        if remote_turns.append_turns(
+            self.layout, agent_folder, name, expected_size, data, known_header.uid, remote_parts
         ):
-            return known_header is not None
+            return True
         remote_turns.store_waiting_turns(
-            self.layout, agent_folder, name, expected_size, data, known_header.uid, elsewhere
+            self.layout, agent_folder, name, expected_size, data, known_header.uid, remote_parts
         )
         return False
 

@@ -46,14 +46,14 @@ MEANS_NOTHING = {
 An answered request needs no second answer; a reused id may get the release of the output that an earlier request with
 that id waited for.
 """
-WITHIN = {LoadEvent.NEXT, LoadEvent.REPLAYED}
+WITHIN = {LoadEvent.MAY_REPLAY, LoadEvent.REPLAYED}
 """Events of a replay."""
 SETTLING = {LoadEvent.CLOSED, LoadEvent.DELETED, LoadEvent.ENDED}
 CANNOT = {
     **{state: {*WITHIN, LoadEvent.CLOSED, LoadEvent.DELETED} for state in AWAITING},
     LoadState.QUEUED: {LoadEvent.REPLAYED, LoadEvent.FLOODED, *SETTLING},
-    LoadState.REPLAYING: {LoadEvent.NEXT, LoadEvent.FLOODED, *SETTLING},
-    LoadState.STOPPING: {LoadEvent.NEXT, LoadEvent.FLOODED, *SETTLING},
+    LoadState.REPLAYING: {LoadEvent.MAY_REPLAY, LoadEvent.FLOODED, *SETTLING},
+    LoadState.STOPPING: {LoadEvent.MAY_REPLAY, LoadEvent.FLOODED, *SETTLING},
 }
 """Events that cannot happen: no replay before the agent agrees, no close before the client's answer. The end of the
 agent does not stop a replay."""

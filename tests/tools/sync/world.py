@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from acp_proxy.store.remote_turns import complete_header
 from acp_proxy.tools.sync.context import Counts, SyncContext
-from acp_proxy.tools.sync.interfaces import ForeignPart, KnownHeader, Move, SeenFile, Unavailable
+from acp_proxy.tools.sync.interfaces import KnownHeader, Move, RemotePart, SeenFile, Unavailable
 from acp_proxy.tools.sync.rejoin import begin_at_new_place
 from acp_proxy.tools.sync.rounds import forget, synchronize
 from acp_proxy.tools.sync.state_db import MACHINE, MACHINE_NAME, SyncState
@@ -169,10 +169,10 @@ class MemorySessions:
             raise FileNotFoundError(name)
         return self.found[name]
 
-    def create(self, agent: str, header: Header, data: bytes, *, is_ours: bool) -> str:
+    def create(self, agent: str, header: Header, data: bytes, *, has_local_id: bool) -> str:
         def create() -> str:
             name = header.session_id
-            if not is_ours or name in self.found or any(other.partition("~")[0] == name for other in self.found):
+            if not has_local_id or name in self.found or any(other.partition("~")[0] == name for other in self.found):
                 name = header.uid
             ids = [header.session_id, *header.forked_from]
             self.found[name] = MemoryFile(
@@ -183,7 +183,7 @@ class MemorySessions:
         return str(self.faults.step(create, remote=False))
 
     def append_turns(
-        self, agent: str, name: str, expected_size: int, data: bytes, elsewhere: list[ForeignPart]
+        self, agent: str, name: str, expected_size: int, data: bytes, remote_parts: list[RemotePart]
     ) -> bool:
         def extend() -> bool:
             if self.measure(agent, name) != expected_size or self.is_open(agent, name):
