@@ -107,8 +107,8 @@ def _command(words: list[str]) -> None:
         skip_rich()
     from acp_proxy.cli import app as cli_app
 
-    # To visit all that was imported would take a fifth of a short command, at its exit.
-    cli_app.when_imported = gc.freeze
+    # The garbage collector would visit all that was imported: a fifth of a short command, at its exit.
+    cli_app.on_command_imported = gc.freeze
     cli_app.app(prog_name="acp-proxy")
 
 

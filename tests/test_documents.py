@@ -15,7 +15,7 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from acp_proxy.cli.app import Main
+from acp_proxy.cli.app import RootGroup
 from scripts import cli_docs, redaction_docs
 from tests import forked
 from torture import __main__ as torture_page
@@ -112,7 +112,7 @@ def test_a_command_loads_no_other_command() -> None:
     result = subprocess.run(
         [sys.executable, "-c", told, "sessions", "path"], capture_output=True, text=True, timeout=60, check=True
     )
-    modules = {command.module for command in Main.commands_by_name.values()} - {"acp_proxy.cli.app"}
+    modules = {command.module for command in RootGroup.commands_by_name.values()} - {"acp_proxy.cli.app"}
     assert modules & set(result.stdout.split()) == {"acp_proxy.cli.path"}
 
 

@@ -21,7 +21,7 @@ _WRONG_USAGE: Any = typer.BadParameter.__base__
 """The parsing library's error for a wrong command line; BadParameter is its most frequent form."""
 
 
-def when_imported() -> None:
+def on_command_imported() -> None:
     """Called when a command's module was imported. The program replaces it."""
 
 
@@ -122,7 +122,7 @@ class _Commands(Mapping[str, TyperCommand | TyperGroup]):
 
 def _import_command(name: str, lazy_command: LazyCommand) -> TyperCommand | TyperGroup:
     command = getattr(import_module(lazy_command.module), lazy_command.attribute)
-    when_imported()
+    on_command_imported()
     if isinstance(command, typer.Typer):
         return get_group(command)
     single_app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -212,14 +212,14 @@ COMMAND_GROUPS: Mapping[str, Mapping[str, LazyCommand]] = {
 _COLUMN_GAP = 2
 
 
-def _merge(groups: Mapping[str, Mapping[str, LazyCommand]]) -> dict[str, LazyCommand]:
+def _flatten(groups: Mapping[str, Mapping[str, LazyCommand]]) -> dict[str, LazyCommand]:
     return {name: command for group in groups.values() for name, command in group.items()}
 
 
 class SessionsGroup(Group):
     """``acp-proxy sessions COMMAND``: the longer form of ``acp-proxy COMMAND``."""
 
-    commands_by_name: ClassVar = _merge(SESSION_COMMANDS)
+    commands_by_name: ClassVar = _flatten(SESSION_COMMANDS)
     aliases: ClassVar = {"ls": ("list",)}
     command_by_other_word: ClassVar = {"browse": "acp-proxy browse", "replay": "acp-proxy replay"}
 
@@ -232,11 +232,11 @@ sessions_app = typer.Typer(
 )
 
 
-class Main(Group):
+class RootGroup(Group):
     """``acp-proxy``: all commands."""
 
     commands_by_name: ClassVar = {
-        **_merge(COMMAND_GROUPS),
+        **_flatten(COMMAND_GROUPS),
         "sessions": _make_lazy_command("cli.app", "sessions_app", ""),
     }
     aliases: ClassVar = {"ls": ("list",), "help": ("--help",), "version": ("--version",)}
@@ -271,12 +271,12 @@ class Main(Group):
         return params
 
 
-own_command.commands = (*Main.commands_by_name, *Main.aliases)
+own_command.commands = (*RootGroup.commands_by_name, *RootGroup.aliases)
 
 app = typer.Typer(
     name="acp-proxy",
     help="Keep your conversations with coding agents such as Claude Code and Codex: search, reopen and continue them.",
-    cls=Main,
+    cls=RootGroup,
     context_settings={"help_option_names": ["--help", "-h"]},
     rich_markup_mode=None,
     epilog="To begin: acp-proxy setup. To try it: acp-proxy demo. For more: acp-proxy help COMMAND.",

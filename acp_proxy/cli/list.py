@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 NOTHING_ARCHIVED = "No session is archived. To archive one: acp-proxy archive SESSION"
 
-ROWS_TOGETHER = 100  # rows that decide the widths of a table: more than a screen
+ROWS_PER_BLOCK = 100  # rows that decide the widths of a table: more than a screen
 
 
 def _show_rows(store: CommandStore, rows: Iterator[ListedSession], *, is_long: bool) -> None:
@@ -64,7 +64,7 @@ def _format_table(store: CommandStore, rows: Iterator[ListedSession], target: Sc
     agents = name_agents(store.list_agents())
     look = session_table.ListLook(target.width, target.has_colours, now, home, target.forms, agents)
     table: Table | None = None
-    while chunk := list(islice(rows, ROWS_TOGETHER)):
+    while chunk := list(islice(rows, ROWS_PER_BLOCK)):
         ids, usage = shorten_ids(store, chunk), store.read_tokens_and_cost(chunk) if is_long else None
         if table is None:
             table = session_table.make_table(chunk, ids, look, usage)
@@ -73,7 +73,7 @@ def _format_table(store: CommandStore, rows: Iterator[ListedSession], target: Sc
 
 
 def _format_lines(store: CommandStore, rows: Iterator[ListedSession], is_long: bool) -> Iterator[str]:
-    while chunk := list(islice(rows, ROWS_TOGETHER)):
+    while chunk := list(islice(rows, ROWS_PER_BLOCK)):
         usage = store.read_tokens_and_cost(chunk) if is_long else {}
         for row in chunk:
             figures = usage.get((row.agent_folder, row.name), TokensAndCost())
@@ -143,7 +143,7 @@ def list_sessions(
         if pinned:
             matching_rows = (row for row in matching_rows if row.is_pinned)
         rows = islice(matching_rows if sort == "newest" else iter(sorted(matching_rows, key=_SORT_KEYS[sort])), limit)
-        first_rows = list(islice(rows, ROWS_TOGETHER))
+        first_rows = list(islice(rows, ROWS_PER_BLOCK))
         if not first_rows and not as_json:
             text = _explain_nothing_listed(context, opened_store, session_filter, words or (), archived, pinned)
             typer.echo(fit_to_stream(text, sys.stderr), err=True)
@@ -264,7 +264,7 @@ def _correct_words(rows: Sequence[ListedSession], words: Sequence[str]) -> list[
 
 def _encode_rows(store: CommandStore, rows: Iterator[ListedSession], *, is_long: bool) -> Iterator[dict[str, Any]]:
     """The rows for programs."""
-    while chunk := list(islice(rows, ROWS_TOGETHER)):
+    while chunk := list(islice(rows, ROWS_PER_BLOCK)):
         usage = store.read_tokens_and_cost(chunk) if is_long else {}
         for row in chunk:
             figures = usage.get((row.agent_folder, row.name), TokensAndCost())

@@ -37,9 +37,10 @@ def find_ascii_forms(stream: "TextIO") -> Mapping[int, str]:
     charset = _find_charset(stream)
     if charset.lower().replace("-", "").replace("_", "") == "utf8":
         return {}
-    straight = {mark: form for form, marks in _STRAIGHT.items() for mark in marks}
-    drawn = dict.fromkeys(map(chr, _BOX_CHARACTERS), "+") | dict.fromkeys(map(chr, _BLOCK_CHARACTERS), "#") | straight
-    return {ord(mark): form for mark, form in (drawn | _ASCII_FORMS).items() if not _can_encode(charset, mark)}
+    punctuation_forms = {mark: form for form, marks in _STRAIGHT.items() for mark in marks}
+    drawing_forms = dict.fromkeys(map(chr, _BOX_CHARACTERS), "+") | dict.fromkeys(map(chr, _BLOCK_CHARACTERS), "#")
+    forms = drawing_forms | punctuation_forms | _ASCII_FORMS
+    return {ord(mark): form for mark, form in forms.items() if not _can_encode(charset, mark)}
 
 
 def _find_charset(stream: "TextIO") -> str:

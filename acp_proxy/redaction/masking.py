@@ -104,9 +104,9 @@ class Masking:
         """``patterns``: the user's own, already validated."""
         self._all_rules = [*RULES, *secret_rules.compile_patterns(list(patterns))]
         # Flat tables, since this is asked of every line: one `in` for each literal, and no generator for each rule.
-        self._in_words, self._in_text, self._in_any_case = (
-            [(literal.encode(), rule.name) for rule in RULES if kind(rule) for literal in rule.literals]
-            for kind in (
+        self._in_long_runs, self._in_text, self._in_any_case = (
+            [(literal.encode(), rule.name) for rule in RULES if belongs(rule) for literal in rule.literals]
+            for belongs in (
                 lambda rule: rule.is_one_run,
                 lambda rule: not rule.is_one_run and not rule.ignores_case,
                 lambda rule: rule.ignores_case,
@@ -143,7 +143,7 @@ class Masking:
         if b"\\u00" in data:
             data = _ASCII_ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), data)
         words, lower = b" ".join({*LONG_RUN_PATTERN.findall(data)}), data.lower()
-        names = {name for literal, name in self._in_words if literal in words}
+        names = {name for literal, name in self._in_long_runs if literal in words}
         names.update([name for literal, name in self._in_text if literal in data])
         names.update([name for literal, name in self._in_any_case if literal in lower])
         return [rule for rule in rules if rule.is_users_pattern or rule.name in names]

@@ -93,7 +93,7 @@ class _Interrupted(Exception):
 
 
 def _compress_all(store: ProxyStore, options: "CompressionOptions") -> None:
-    for agent, name in store.find_compressible():
+    for agent, name in store.prepare_to_compress():
         if not options.may_continue():
             raise _Interrupted
         try:

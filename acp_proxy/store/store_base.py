@@ -180,7 +180,7 @@ class StoreBase:
         """Whether the index has a transcript of this session. Raises Unreadable."""
         return self.index.query_as_is(lambda index: index.has_row(agent_folder, file_name(session_id)))
 
-    def find_compressible(self, chosen: "list[ListedSession] | None" = None) -> list[tuple[str, str]]:
+    def prepare_to_compress(self, chosen: "list[ListedSession] | None" = None) -> list[tuple[str, str]]:
         """The agent and name of each chosen transcript, or of all if None.
 
         If None, this also brings the index up to date, because a marked transcript is not compressed, and clears what

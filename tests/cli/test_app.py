@@ -10,7 +10,7 @@ from typer.main import get_group
 from typer.testing import CliRunner
 
 from acp_proxy import __version__
-from acp_proxy.cli.app import COMMAND_GROUPS, SESSION_COMMANDS, Main, app
+from acp_proxy.cli.app import COMMAND_GROUPS, SESSION_COMMANDS, RootGroup, app
 from acp_proxy.cli.wrong_usage import COMMAND_BY_SYNONYM, INSTEAD_OF_OPTION
 from acp_proxy.store.proxy_store import ProxyStore
 from tests import forked
@@ -162,10 +162,10 @@ def test_a_command_in_the_wrong_place_or_by_another_name_is_answered_with_the_ri
 
 
 def test_other_words_for_commands_name_a_command() -> None:
-    assert not [word for word in COMMAND_BY_SYNONYM if word in Main.commands_by_name or word in Main.aliases]
+    assert not [word for word in COMMAND_BY_SYNONYM if word in RootGroup.commands_by_name or word in RootGroup.aliases]
     for whole in COMMAND_BY_SYNONYM.values():
         assert all(
-            each.split()[1] in (*Main.commands_by_name, *Main.aliases, "--install-completion")
+            each.split()[1] in (*RootGroup.commands_by_name, *RootGroup.aliases, "--install-completion")
             for each in whole.split(", or: ")
         )
 
@@ -173,7 +173,7 @@ def test_other_words_for_commands_name_a_command() -> None:
 def test_an_option_has_the_same_letter_in_every_command() -> None:
     letters: dict[str, set[str]] = {}
     options: dict[str, set[str]] = {}
-    for name in Main.commands_by_name:
+    for name in RootGroup.commands_by_name:
         for param in get_group(app).commands[name].params:
             for word in param.opts if param.param_type_name == "option" else ():
                 if not word.startswith("--"):
@@ -202,7 +202,7 @@ def test_a_frequent_wrong_option_is_answered_with_what_to_write(command: str, wr
 def test_what_to_write_instead_exists(command: str, advice: str) -> None:
     stdout = get_stdout(command, "--help")
     assert all(option in stdout for option in re.findall(r"--[a-z]+", advice))
-    assert all(name in Main.commands_by_name for name in re.findall(r"acp-proxy ([a-z]+)", advice))
+    assert all(name in RootGroup.commands_by_name for name in re.findall(r"acp-proxy ([a-z]+)", advice))
 
 
 def test_a_missing_argument_is_explained_with_an_example() -> None:
@@ -314,7 +314,7 @@ def test_a_group_alone_shows_its_help_on_stdout(words: list[str]) -> None:
 
 
 def test_the_help_of_a_command_fits_a_screen_and_begins_with_an_example() -> None:
-    for name in Main.commands_by_name:
+    for name in RootGroup.commands_by_name:
         stdout = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "80"}, terminal_width=80).stdout
         assert stdout.count("\n") <= 45, name
         if "Example" in stdout:
@@ -324,7 +324,7 @@ def test_the_help_of_a_command_fits_a_screen_and_begins_with_an_example() -> Non
 
 @pytest.mark.parametrize("columns", [60, 80])
 def test_a_help_breaks_no_name_at_its_hyphen_and_has_no_ranges(columns: int) -> None:
-    for name in Main.commands_by_name:
+    for name in RootGroup.commands_by_name:
         stdout = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "80"}, terminal_width=columns).stdout
         _, _, text = stdout.partition("\n\n")  # behind the usage
         assert re.findall(r".*\w-\n|.*\bx>=.*|.*<=x.*|.*\u2011.*", text) == [], name

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from acp_proxy.cli.app import Main, SessionsGroup, app
+from acp_proxy.cli.app import RootGroup, SessionsGroup, app
 from acp_proxy.store.completion_query import NEWEST_QUERY
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.editors.command import NAMES
@@ -216,7 +216,7 @@ def test_completion_imports_nothing_slow(store: WholeStore, line: str, word: str
 def test_all_commands_are_offered_in_every_shell(shell: str) -> None:
     """To offer them imports each one, by the program itself."""
     environment = {**os.environ, "_ACP_PROXY_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    for group, table in (("", Main.commands_by_name), ("sessions ", SessionsGroup.commands_by_name)):
+    for group, table in (("", RootGroup.commands_by_name), ("sessions ", SessionsGroup.commands_by_name)):
         line = f"acp-proxy {group}"
         environment |= {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_WORD_TO_COMPLETE": "", "COMP_WORDS": line}
         environment["COMP_CWORD"] = str(len(line.split()))
@@ -226,7 +226,7 @@ def test_all_commands_are_offered_in_every_shell(shell: str) -> None:
         assert [name for name in table if name not in result.stdout] == []
 
 
-@pytest.mark.parametrize("command", Main.commands_by_name)
+@pytest.mark.parametrize("command", RootGroup.commands_by_name)
 def test_every_command_offers_its_options(command: str) -> None:
     assert "--help" in words(f"{command} --")
 

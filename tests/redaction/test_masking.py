@@ -14,7 +14,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.redaction.masking import PROTECTED, DecodedText, Masking, apply_changes
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header
-from tests.redaction.made_up_secrets import RULES, plant
+from tests.redaction.made_up_secrets import RULE_NAMES, plant
 from tests.strategies import spelled, values
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ ESCAPES = ("none", "ascii", "every", "some", "slashes")
 
 
 @pytest.mark.parametrize("escape", ESCAPES)
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", RULE_NAMES)
 def test_every_secret_is_masked_in_every_spelling_and_nothing_else_is(rule: str, escape: str) -> None:
     chance = random.Random(repr((rule, escape)))
     example = plant(rule, chance)

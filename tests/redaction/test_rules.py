@@ -7,12 +7,11 @@ import pytest
 
 from acp_proxy.redaction.masking import Masking, Span
 from acp_proxy.redaction.secret_rules import LONG_RUN_PATTERN, RULES, SecretRule
-from tests.redaction.made_up_secrets import RULES as PLANTED
-from tests.redaction.made_up_secrets import plant
+from tests.redaction.made_up_secrets import RULE_NAMES, plant
 
 BY_NAME = {rule.name: rule for rule in RULES}
-PLAIN = (" ", "\n", '"', "'", "=", ":", ",", "(", "`", "")
-BEHIND = (" ", "\n", '"', "'", ",", ";", ")", "`", "")
+TEXTS_BEFORE = (" ", "\n", '"', "'", "=", ":", ",", "(", "`", "")
+TEXTS_AFTER = (" ", "\n", '"', "'", ",", ";", ")", "`", "")
 
 
 def find_secrets(text: str) -> list[tuple[str, str]]:
@@ -24,21 +23,21 @@ def get_secrets(spans: list[Span], text: str) -> list[str]:
 
 
 def test_every_rule_has_an_example() -> None:
-    assert list(BY_NAME) == list(PLANTED)
+    assert list(BY_NAME) == list(RULE_NAMES)
     assert len(BY_NAME) == len(RULES)
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", RULE_NAMES)
 def test_a_secret_is_found_whole_whatever_surrounds_it(name: str) -> None:
     for number in range(30):
         chance = random.Random(repr((name, number)))
         example = plant(name, chance)
-        before, after = chance.choice(PLAIN), chance.choice(BEHIND)
+        before, after = chance.choice(TEXTS_BEFORE), chance.choice(TEXTS_AFTER)
         text = f"the key is{before or ' '}{example.text}{after} and that is all"
         assert (name, example.secret) in find_secrets(text), text
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", RULE_NAMES)
 def test_a_secret_contains_a_literal_of_its_rule(name: str) -> None:
     example = plant(name, random.Random(0))
     text = example.text.lower() if BY_NAME[name].ignores_case else example.text
@@ -69,7 +68,7 @@ FOUND_AT_ANY_LENGTH = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in PLANTED if name not in FOUND_AT_ANY_LENGTH])
+@pytest.mark.parametrize("name", [name for name in RULE_NAMES if name not in FOUND_AT_ANY_LENGTH])
 def test_half_a_secret_is_not_found(name: str) -> None:
     assert find_secrets(f"it begins with {cut_in_half(BY_NAME[name])} and so on") == []
 

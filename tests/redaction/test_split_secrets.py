@@ -14,7 +14,7 @@ from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.redaction.masking import Masking, apply_changes
 from acp_proxy.redaction.split_secrets import OVERLAP, WINDOW, SplitSecretFinder
-from tests.redaction.made_up_secrets import RULES, plant
+from tests.redaction.made_up_secrets import RULE_NAMES, plant
 from tests.store import transcript_lines
 
 MASKING = Masking()
@@ -60,7 +60,7 @@ def is_masked(text: str, secret: str) -> bool:
     return set(text) == {"*"} and len(text) == len(json.dumps(secret)) - 2
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", RULE_NAMES)
 def test_a_secret_cut_anywhere_is_masked_and_its_neighbours_are_not(rule: str) -> None:
     for number in range(25):
         chance = random.Random(repr((rule, number)))

@@ -76,7 +76,7 @@ def test_a_transcript_with_a_mark_is_not_compressed(store: WholeStore) -> None:
 def test_a_mark_that_nobody_needs_prevents_no_compression(store: WholeStore) -> None:
     store_compressible(store)
     store.mark(AGENT, transcript_lines.SESSION)
-    assert [compress(store) is not None for _ in store.find_compressible()] == [True]
+    assert [compress(store) is not None for _ in store.prepare_to_compress()] == [True]
 
 
 def test_a_turn_begun_during_the_compression_stops_it(store: WholeStore) -> None:
@@ -357,7 +357,7 @@ def test_leftovers_of_a_crash_are_removed(store: WholeStore) -> None:
     for left in (compressed_path(at), unfinished_path(compressed_path(at)), unfinished_path(at)):
         left.write_bytes(b"left")
     assert {finding.kind for finding in verify_store(store)} == {"leftover"}
-    assert store.find_compressible() == [(AGENT, at.stem)]
+    assert store.prepare_to_compress() == [(AGENT, at.stem)]
     assert list_suffixes(store) == [".jsonl", "state.jsonl"]
     assert at.read_bytes() == before
 

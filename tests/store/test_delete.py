@@ -354,7 +354,7 @@ def test_the_next_compression_removes_leftovers_beside_a_soft_deleted_session(
     for leftover in (compressed_path(path), unfinished_path(path)):
         leftover.write_bytes(b"half")
     assert not [finding for finding in verify_store(store) if finding.is_damage]
-    store.find_compressible()
+    store.prepare_to_compress()
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 

@@ -161,7 +161,7 @@ def _says(path: Path, session: str) -> bool:
 def _change(root: Path, ended: threading.Event, changes: list[int]) -> None:
     store, layout = WholeStore(root), Layout(root)
     while not ended.is_set():
-        for agent, name in store.find_compressible():
+        for agent, name in store.prepare_to_compress():
             if not layout.is_marked(agent, name) and store.compress(
                 agent, name, CompressionOptions(min_size=1, older_than=0.0)
             ):

@@ -27,7 +27,7 @@ from acp_proxy.redaction.masking import Masking
 from acp_proxy.tools.redact.redact_files import redact_file
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
-from tests.redaction.made_up_secrets import RULES, plant
+from tests.redaction.made_up_secrets import RULE_NAMES, plant
 from tests.stored import WholeStore
 from torture.outcome import Outcome, Scale
 
@@ -187,7 +187,7 @@ def _make_whole_trials(scale: Scale) -> Iterator[Trial]:
     """Every form in every place in every spelling; also in messages kept as a string, and in notes."""
     number = 0
     for turn in range(scale.of(5, 1)):
-        for rule in RULES:
+        for rule in RULE_NAMES:
             chance = scale.chance("whole", rule, turn)
             for peer, value in PLACES:
                 for spell in SPELLINGS:
@@ -245,7 +245,7 @@ def _write_note(rule: str, chance: random.Random) -> Written:
 
 def _make_cut_trials(scale: Scale) -> Iterator[Trial]:
     for number in range(scale.of(60, 2)):
-        for rule in RULES:
+        for rule in RULE_NAMES:
             chance = scale.chance("cut", rule, number)
             example = plant(rule, chance)
             start, end = len(f"use {example.before}"), len(f"use {example.before}{example.secret}")

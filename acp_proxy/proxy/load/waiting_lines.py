@@ -78,8 +78,8 @@ class WaitingLines:
         cancelled_id = jsonrpc.dump(acp.member(params, "requestId")).decode()
         for load in self._open_loads.list_open():
             for line in load.before_response.lines + load.behind_response.lines:
-                held_line = jsonrpc.read_message(line)
-                if isinstance(held_line, Request) and held_line.id == cancelled_id:
+                message = jsonrpc.read_message(line)
+                if isinstance(message, Request) and message.id == cancelled_id:
                     return load.session_id
         return None
 

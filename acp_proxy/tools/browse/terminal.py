@@ -109,9 +109,9 @@ class BrowseTerminal:
         self._searcher.start()
         self._read_list()
 
-    def read(self, reading: Callable[[], None]) -> None:
+    def read(self, read_from_store: Callable[[], None]) -> None:
         """Let the user read a session, on the screen that the list does not use; then read the list again."""
-        self._try_work(reading)
+        self._try_work(read_from_store)
         self._read_list()
 
     # --- drawing

@@ -95,25 +95,25 @@ def make_snippet(editor: Name, agent_entry: EditorEntry) -> Snippet:
     return _MAKERS[editor](agent_entry, agent_names)
 
 
-def _make_zed(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
+def _make_zed_snippet(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
     title = f"{agent_names.title} (recorded)"
-    then = f'in the agent panel, begin a thread with "{title}". Agents from Zed\'s registry allow no prefix.'
-    return _make_json("agent_servers", title, {"type": "custom"}, agent_entry, then)
+    next_step = f'in the agent panel, begin a thread with "{title}". Agents from Zed\'s registry allow no prefix.'
+    return _make_json_snippet("agent_servers", title, {"type": "custom"}, agent_entry, next_step)
 
 
 def _make_jetbrains(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
     title = f"{agent_names.title} (recorded)"
-    then = f'in AI Chat, choose "{title}".'
-    return _make_json("agent_servers", title, {}, agent_entry, then)
+    next_step = f'in AI Chat, choose "{title}".'
+    return _make_json_snippet("agent_servers", title, {}, agent_entry, next_step)
 
 
 def _make_vscode(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
     title = f"{agent_names.title} (recorded)"
-    then = f'in the panel of the extension "ACP Client" (formulahendry.acp-client), choose "{title}".'
-    return _make_json("acp.agents", title, {}, agent_entry, then)
+    next_step = f'in the panel of the extension "ACP Client" (formulahendry.acp-client), choose "{title}".'
+    return _make_json_snippet("acp.agents", title, {}, agent_entry, next_step)
 
 
-def _make_json(
+def _make_json_snippet(
     member: str, title: str, first_members: dict[str, object], agent_entry: EditorEntry, next_step: str
 ) -> Snippet:
     value = {
@@ -131,16 +131,16 @@ def _quote(text: str) -> str:
 
 
 def _make_paseo(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
-    title = f"{_make_slug(agent_entry.agent)}-kept"
+    key = f"{_make_slug(agent_entry.agent)}-kept"
     value = {
         "extends": "acp",
         "label": f"{agent_names.title} (recorded)",
         "command": list(agent_entry.words),
         "env": dict(agent_entry.variables),
     }
-    entry = f"{_quote(title)}: {json.dumps(value, indent=_INDENT, ensure_ascii=False)}"
-    then = f'restart Paseo\'s daemon, and choose "{agent_names.title} (recorded)".'
-    return Snippet(entry, title, ("agents", "providers"), then, is_json=True)
+    entry = f"{_quote(key)}: {json.dumps(value, indent=_INDENT, ensure_ascii=False)}"
+    next_step = f'restart Paseo\'s daemon, and choose "{agent_names.title} (recorded)".'
+    return Snippet(entry, key, ("agents", "providers"), next_step, is_json=True)
 
 
 def _make_slug(agent: str) -> str:
@@ -179,8 +179,8 @@ def _make_obsidian(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippe
     ]
     if agent_entry.variables:
         lines += ["Environment variables:", *(f"  {key}={value}" for key, value in agent_entry.variables.items())]
-    then = f'open a chat view and choose "{agent_names.title} (recorded)".'
-    return Snippet("\n".join(lines), agent_names.title, (), then)
+    next_step = f'open a chat view and choose "{agent_names.title} (recorded)".'
+    return Snippet("\n".join(lines), agent_names.title, (), next_step)
 
 
 _PERSONA = """\
@@ -263,8 +263,8 @@ def _make_codecompanion(agent_entry: EditorEntry, agent_names: _AgentNames) -> S
         command=_format_lua_list(agent_entry.words),
         env=env,
     )
-    then = f":CodeCompanionChat adapter={name}"
-    return Snippet(text, title, ("adapters", "acp"), then, _name_place("codecompanion"))
+    next_step = f":CodeCompanionChat adapter={name}"
+    return Snippet(text, title, ("adapters", "acp"), next_step, _name_place("codecompanion"))
 
 
 _PROVIDER = """\
@@ -286,7 +286,7 @@ def _make_agentic(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet
     return _make_provider("agentic", name, more, agent_entry, ':lua require("agentic").toggle()')
 
 
-def _make_provider(plugin: str, name: str, more: str, agent_entry: EditorEntry, then: str) -> Snippet:
+def _make_provider(plugin: str, name: str, more: str, agent_entry: EditorEntry, next_step: str) -> Snippet:
     pairs = ", ".join(f"[{_quote_lua(key)}] = {_quote_lua(value)}" for key, value in agent_entry.variables.items())
     entry = _PROVIDER.format(
         name=_quote_lua(name),
@@ -296,7 +296,7 @@ def _make_provider(plugin: str, name: str, more: str, agent_entry: EditorEntry, 
         env=f" {pairs} " if pairs else "",
     )
     beside = f"provider = {_quote_lua(name)},"
-    return Snippet(entry, f"[{_quote_lua(name)}]", ("acp_providers",), then, _name_place(plugin), beside)
+    return Snippet(entry, f"[{_quote_lua(name)}]", ("acp_providers",), next_step, _name_place(plugin), beside)
 
 
 def _name_place(plugin: str) -> str:
@@ -350,7 +350,7 @@ def _make_agent_shell(agent_entry: EditorEntry, agent_names: _AgentNames) -> Sni
 
 
 _MAKERS = {
-    Name.ZED: _make_zed,
+    Name.ZED: _make_zed_snippet,
     Name.JETBRAINS: _make_jetbrains,
     Name.CODECOMPANION: _make_codecompanion,
     Name.AVANTE: _make_avante,

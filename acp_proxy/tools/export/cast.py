@@ -21,7 +21,7 @@ _COLUMNS, _LINES = 80, 24
 _MOST_SECONDS = 2  # of a pause, as in replay
 
 
-def write_recording(head: Head, entries: Iterable[Entry], hider: HomeHider) -> Iterator[str]:
+def encode_recording(head: Head, entries: Iterable[Entry], hider: HomeHider) -> Iterator[str]:
     """The lines of the file. ``head``, and with ``hider`` the entries, are shown without home directories."""
     header: dict[str, object] = {"version": 2, "width": _COLUMNS, "height": _LINES, "idle_time_limit": _MOST_SECONDS}
     header |= {"title": head.heading, "env": {"TERM": "xterm-256color"}}
@@ -29,19 +29,19 @@ def write_recording(head: Head, entries: Iterable[Entry], hider: HomeHider) -> I
     yield json.dumps(header if started_at is None else header | {"timestamp": int(started_at)}) + "\n"
     streaming, first_stamp, seconds = StreamPrinter(_COLUMNS), "", 0.0
     for entry in _hide_homes(entries, hider):
-        if data := "".join(map(_write_output, streaming.take(entry))):
+        if data := "".join(map(_encode_output, streaming.take(entry))):
             first_stamp = first_stamp or entry.at
             seconds = max(seconds, timestamps.measure_between(first_stamp, entry.at))
-            yield _write_event(seconds, data)
-    if data := "".join(map(_write_output, streaming.end())):
-        yield _write_event(seconds, data)
+            yield _encode_event(seconds, data)
+    if data := "".join(map(_encode_output, streaming.end())):
+        yield _encode_event(seconds, data)
 
 
-def _write_event(seconds: float, data: str) -> str:
+def _encode_event(seconds: float, data: str) -> str:
     return json.dumps([round(seconds, 3), "o", data]) + "\n"
 
 
-def _write_output(piece: StreamedText) -> str:
+def _encode_output(piece: StreamedText) -> str:
     text = Style.parse(piece.style).render(piece.text, color_system=ColorSystem.STANDARD)
     return ("\r\x1b[2K" if piece.replaces_line else "") + text.replace("\n", "\r\n")
 

@@ -69,7 +69,7 @@ def export_turns(
     if form == "cast":
         from acp_proxy.tools.export import cast
 
-        return cast.write_recording(
+        return cast.encode_recording(
             head, (line.entry for line in reading.read_lines() if line.entry is not None), hider
         )
     if form == "html":

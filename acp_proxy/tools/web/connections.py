@@ -13,7 +13,7 @@ _SECONDS = 10.0
 """How long a request may take to arrive."""
 BACKLOG = 50
 """So many may be accepted at once, before any that are too many end."""
-_MOST = 100
+_MAX_CONNECTIONS = 100
 """A browser opens six. Some systems let a process open 256 files."""
 
 
@@ -27,7 +27,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._open[self] = None
-        if len(self._open) > _MOST:
+        if len(self._open) > _MAX_CONNECTIONS:
             # A client that does not read is answered for ever, so the oldest goes also if it is being answered.
             other_connections = [connection for connection in self._open if connection is not self]
             oldest = next(

@@ -8,7 +8,7 @@ from typing import Any
 import pyte
 import pytest
 
-from acp_proxy.tools.export.cast import write_recording
+from acp_proxy.tools.export.cast import encode_recording
 from acp_proxy.tools.export.hide_home import HomeHider
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
@@ -34,7 +34,7 @@ def record_cast(*lines: bytes) -> tuple[dict[str, Any], list[list[Any]]]:
 
 def events(entries: list[Entry]) -> tuple[dict[str, Any], list[list[Any]]]:
     hider = HomeHider("/home/ada/x", "/home/me")
-    first, *rest = map(json.loads, write_recording(hider.hide_in_head(HEAD), entries, hider))
+    first, *rest = map(json.loads, encode_recording(hider.hide_in_head(HEAD), entries, hider))
     return first, rest
 
 

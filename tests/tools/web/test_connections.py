@@ -65,18 +65,18 @@ def test_a_request_that_does_not_arrive_ends_its_connection(
 
 def test_the_oldest_connections_make_room_for_newer_ones(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # The system makes those wait that are more than its queue has room for.
-    monkeypatch.setattr(connections, "_MOST", 10)
+    monkeypatch.setattr(connections, "_MAX_CONNECTIONS", 10)
     with ExitStack() as stack:
-        waiting = [stack.enter_context(connect(port, BEGUN)) for _ in range(3 * connections._MOST)]
+        waiting = [stack.enter_context(connect(port, BEGUN)) for _ in range(3 * connections._MAX_CONNECTIONS)]
         assert b"an answer" in read_all(connect(port, BEGUN, REST))
-        for each in waiting[: connections._MOST]:
+        for each in waiting[: connections._MAX_CONNECTIONS]:
             assert read_all(each) == b""
         waiting[-1].sendall(REST)
         assert b"an answer" in read_all(waiting[-1])
 
 
 def test_clients_that_do_not_read_their_answers_make_room(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_MOST", 2)
+    monkeypatch.setattr(connections, "_MAX_CONNECTIONS", 2)
     with ExitStack() as stack:
         for _ in range(2):
             stuck = stack.enter_context(connect(port, REQUEST.replace(b"/ ", b"/long ")))
