@@ -354,6 +354,8 @@ def _create_branch_file(context: SyncContext, tree: Tree, local_session: LocalSe
     header = structs.replace(
         header, uid=local_session.uid, elsewhere=_list_remote_parts(context, 0, parts), branch_of=branch_of
     )
+    # What follows must find the file: another machine may have a folder whose name is not used here.
+    local_session = replace(local_session, agent_folder=context.sessions.find_folder(local_session.agent_folder))
     name = context.sessions.create(
         local_session.agent_folder, header, b"".join(data for _, data in parts), has_local_id=has_local_id
     )

@@ -70,9 +70,13 @@ class SyncSessions(Protocol):
     def read(self, agent_folder: str, name: str, offset: int, size: int) -> bytes:
         """``size`` bytes of its entries from ``offset`` on; fewer at its end."""
 
+    def find_folder(self, agent_folder: str) -> str:
+        """The agent's folder here. A name that acp-proxy cannot have made is never used as one."""
+
     def create(self, agent_folder: str, header: Header, data: bytes, *, has_local_id: bool) -> str:
-        """Create a session. Returns its name. ``has_local_id``: an agent gave its id on this machine. If not, or if it
-        is taken, it gets another, and the old one as its parent's. The header says what was recorded elsewhere."""
+        """Create a session in a folder of ``find_folder``. Returns its name. ``has_local_id``: an agent gave its id on
+        this machine. If not, or if it is taken, it gets another, and the old one as its parent's. The header
+        says what was recorded elsewhere."""
 
     def append_turns(
         self, agent_folder: str, name: str, expected_size: int, data: bytes, remote_parts: list[RemotePart]

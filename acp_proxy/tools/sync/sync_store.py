@@ -136,9 +136,10 @@ class SyncStore(StoreBase):
             return b"".join(reading.read_bytes(reading.entries_start + offset))
 
     def create(self, agent_folder: str, header: Header, data: bytes, *, has_local_id: bool) -> str:
-        """Create a session. Returns its name. ``has_local_id``: an agent gave its id on this machine. If not, or if it
-        is taken, it gets another, and the old one as its parent's. The header says what was recorded elsewhere."""
-        return remote_turns.create(self.layout, self.find_folder(agent_folder), header, data, has_local_id=has_local_id)
+        """Create a session in a folder of ``find_folder``. Returns its name. ``has_local_id``: an agent gave its id on
+        this machine. If not, or if it is taken, it gets another, and the old one as its parent's. The header
+        says what was recorded elsewhere."""
+        return remote_turns.create(self.layout, agent_folder, header, data, has_local_id=has_local_id)
 
     def find_folder(self, agent_folder: str) -> str:
         """The agent's folder here. A name that acp-proxy cannot have made is never used as one."""

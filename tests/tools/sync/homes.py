@@ -32,12 +32,12 @@ class Home:
     def say(self, title: str, text: str) -> None:
         """One more turn of the session with this title."""
         [row] = self.store.find_titled(title)
-        session, path = row.session_id, self.store.layout.transcript_path(AGENT, row.name)
-        open_session.decompress(self.store.layout, AGENT, path)
+        session, path = row.session_id, self.store.layout.transcript_path(row.agent_folder, row.name)
+        open_session.decompress(self.store.layout, row.agent_folder, path)
         transcript = Transcript(path)
         transcript.append(transcript_lines.prompt(text, session=session, run=text) + transcript_lines.answer(run=text))
         transcript.close()
-        self.store.mark(AGENT, session)
+        self.store.layout.mark(row.agent_folder, row.name)
 
     def prompts(self) -> dict[str, list[str]]:
         """What the user said, by the title of each session in the list."""

@@ -56,6 +56,21 @@ def test_turns_on_both_machines_at_once_become_two_sessions(homes: tuple[Home, H
     assert two.prompts() == {"Hello": ["Hello", "There"], "Hello (laptop)": ["Hello", "Here"]}
 
 
+def test_a_second_branch_of_a_folder_whose_name_is_not_used_here_gets_its_title(homes: tuple[Home, Home]) -> None:
+    one, two = homes
+    store_session(one.store, "s", ("Hello", [chunk("Hi")]))
+    transcripts = one.store.layout.transcripts
+    (transcripts / AGENT).rename(transcripts / "Made by hand")
+    for home in homes:
+        home.sync()
+    for home, text in ((one, "Here"), (two, "There")):
+        home.say("Hello", text)
+    for home in (one, two, one):
+        home.sync()
+    assert one.prompts() == {"Hello": ["Hello", "Here"], "Hello (desktop)": ["Hello", "There"]}
+    assert two.prompts() == {"Hello": ["Hello", "There"], "Hello (laptop)": ["Hello", "Here"]}
+
+
 @pytest.fixture
 def waiting(homes: tuple[Home, Home]) -> tuple[Home, Home, Path]:
     """A session has got a turn on the first machine, and is open on the second. The file with the turn."""

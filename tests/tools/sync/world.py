@@ -169,6 +169,9 @@ class MemorySessions:
             raise FileNotFoundError(name)
         return self.found[name]
 
+    def find_folder(self, agent: str) -> str:
+        return agent
+
     def create(self, agent: str, header: Header, data: bytes, *, has_local_id: bool) -> str:
         def create() -> str:
             name = header.session_id
