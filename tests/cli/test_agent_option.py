@@ -25,37 +25,42 @@ def store(tmp_path: Path) -> ProxyStore:
     return store
 
 
-@pytest.mark.parametrize(
-    ("agent", "found"),
-    [
-        ("claude", [OTHER, CLAUDE]),
-        ("claude-agent-acp", [CLAUDE]),
-        ("@agentclientprotocol/claude-agent-acp", [CLAUDE]),
-        ("github", [COPILOT]),
-        ("GitHub Copilot", [COPILOT]),
-        ("copilot", [COPILOT]),
-        ("pilot", []),
-    ],
-)
-def test_list_search_stats_prune_show_and_restore_take_the_usual_name_of_an_agent(
-    store: ProxyStore, agent: str, found: list[str]
+USUAL_NAMES = [
+    ("claude", [OTHER, CLAUDE]),
+    ("claude-agent-acp", [CLAUDE]),
+    ("@agentclientprotocol/claude-agent-acp", [CLAUDE]),
+    ("github", [COPILOT]),
+    ("GitHub Copilot", [COPILOT]),
+    ("copilot", [COPILOT]),
+    ("pilot", []),
+]
+
+
+@pytest.mark.parametrize(("agent", "found"), USUAL_NAMES)
+@pytest.mark.parametrize("command", [("list",), ("search", "said"), ("stats",), ("restore", "--list")])
+def test_commands_on_many_sessions_take_the_usual_name_of_an_agent(
+    store: ProxyStore, command: tuple[str, ...], agent: str, found: list[str]
 ) -> None:
-    folders = [file_name(each) for each in found]
-    result = run(store, "list", "--agent", agent, "--json")
-    assert (result.exit_code, [row["agent"] for row in json.loads(result.stdout)]) == (not found, folders)
-    searched = run(store, "search", "said", "--agent", agent, "--json")
-    assert [row["agent"] for row in json.loads(searched.stdout)] == folders
-    counted = run(store, "stats", "--agent", agent, "--json")
-    assert (counted.exit_code, {each["agent"] for each in json.loads(counted.stdout)["agents"]}) == (
-        not found,
-        set(folders),
-    )
+    if command[0] == "restore":
+        get_stdout(store, "prune", "--keep", "0", "--soft", "--yes")
+    result = run(store, *command, "--agent", agent, "--json")
+    report = json.loads(result.stdout)
+    rows = report["agents"] if command == ("stats",) else report
+    assert (result.exit_code, {row["agent"] for row in rows}) == (not found, set(map(file_name, found)))
+    assert len(rows) == len(found)
+    if command[0] in ("list", "search"):
+        assert [row["agent"] for row in rows] == list(map(file_name, found))
+
+
+@pytest.mark.parametrize(("agent", "found"), USUAL_NAMES)
+def test_prune_takes_the_usual_name_of_an_agent(store: ProxyStore, agent: str, found: list[str]) -> None:
     pruned = get_json(store, "prune", "--keep", "0", "--dry-run", "--agent", agent)
-    assert [row["agent"] for row in pruned["sessions"]] == folders
+    assert [row["agent"] for row in pruned["sessions"]] == list(map(file_name, found))
+
+
+@pytest.mark.parametrize(("agent", "found"), USUAL_NAMES)
+def test_show_takes_the_usual_name_of_an_agent(store: ProxyStore, agent: str, found: list[str]) -> None:
     assert run(store, "show", "last", "--agent", agent).exit_code == (0 if found else 1)
-    get_stdout(store, "prune", "--keep", "0", "--soft", "--yes")
-    restorable = run(store, "restore", "--list", "--agent", agent, "--json")
-    assert (restorable.exit_code, {row["agent"] for row in json.loads(restorable.stdout)}) == (not found, set(folders))
 
 
 def test_the_folder_name_in_json_means_only_that_agent(store: ProxyStore) -> None:
