@@ -24,7 +24,9 @@ from acp_proxy.config import config_file, options
 from acp_proxy.errors import AcpProxyError, NoStore, NoSuchSession, UsageError
 from acp_proxy.own_command import write_as_typed
 from acp_proxy.store.command_store import (
+    COMPRESSED_SUFFIX,
     PRIVATE_UMASK,
+    SUFFIX,
     CommandStore,
     DeletedSession,
     ListedSession,
@@ -357,6 +359,8 @@ def _explain_no_such_session(store: CommandStore, selector: str, agent: str) -> 
         return NoSuchSession(
             f"{selector} is a file outside of the store. To show it: {show_command}. To add it: {import_command}"
         )
+    if has_form_of_file(selector) and not os.path.exists(selector):
+        return NoSuchSession(f"{selector} does not exist. To see all sessions: acp-proxy list")
     if not store.list_agents():
         return NoSuchSession("no session is recorded yet. To set up your editor: acp-proxy setup")
     from difflib import get_close_matches  # imported late: only this message needs it
@@ -366,6 +370,10 @@ def _explain_no_such_session(store: CommandStore, selector: str, agent: str) -> 
     is_id = re.fullmatch(r"[0-9a-f-]*|last", selector)
     search_advice = [] if is_id else [f"To search in them: {format_command('search', [selector])}"]
     return NoSuchSession(message, *search_advice)
+
+
+def has_form_of_file(selector: str) -> bool:
+    return selector.endswith((SUFFIX, COMPRESSED_SUFFIX)) or os.sep in selector
 
 
 def find_deleted_matching(

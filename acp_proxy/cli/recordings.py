@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli import completion
-from acp_proxy.cli.common import LAST, choose_session, format_short_heading, open_store
+from acp_proxy.cli.common import LAST, choose_session, format_short_heading, has_form_of_file, open_store
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoTranscript
 from acp_proxy.store.command_store import COMPRESSED_SUFFIX, SUFFIX, Reading
 from acp_proxy.transcript.file_format import Header
@@ -58,7 +58,3 @@ def _open_stored(selector: str, store: str, agent: str) -> tuple[Reading, str | 
     opened_store = open_store(store)
     row = choose_session(opened_store, selector, agent)
     return opened_store.open_listed(row), format_short_heading(opened_store, row)
-
-
-def has_form_of_file(selector: str) -> bool:
-    return selector.endswith((SUFFIX, COMPRESSED_SUFFIX)) or os.sep in selector

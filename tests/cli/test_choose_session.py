@@ -1,5 +1,6 @@
 """Which session a word means: an id, its beginning, a number behind it, `last`, a title or a part of one."""
 
+import os
 import re
 import shlex
 from pathlib import Path
@@ -268,6 +269,19 @@ def test_a_file_in_place_of_a_session_is_answered_with_what_reads_files(entitled
     name = shell_quote.quote(str(file))
     said = f"is a file outside of the store. To show it: acp-proxy show {name}. To add it: acp-proxy import {name}\n"
     assert result.stderr.endswith(said)
+
+
+@pytest.mark.parametrize("command", ["show", "export", "diff", "delete", "path"])
+@pytest.mark.parametrize("word", ["/nope.jsonl", "nope.jsonl", "nope.jsonl.zst", "there/nope"])
+def test_a_path_of_no_file_is_not_taken_for_words(entitled: WholeStore, command: str, word: str) -> None:
+    word = word.replace("/", os.sep)
+    expected = f"acp-proxy: {word} does not exist. To see all sessions: acp-proxy list\n"
+    assert get_error(entitled, command, word) == (1, expected)
+
+
+def test_a_title_with_a_path_is_a_name(entitled: WholeStore) -> None:
+    store_session(entitled, "s9", ("Mend src/nope.jsonl", []))
+    assert get_stdout(entitled, "show", "src/nope.jsonl").startswith("Mend src/nope.jsonl\n")
 
 
 def test_a_file_of_the_store_means_its_session(

@@ -106,7 +106,7 @@ _OpenSession = tuple[ListedSession, Reading, OpenChild]
 def _is_outside(store: CommandStore, word: str) -> bool:
     """Whether this is a file that is not in the store. A title may be the name of a file, too: a file has its ending,
     or is a path."""
-    return recordings.has_form_of_file(word) and Path(word).is_file() and store.locate_file(word) is None
+    return common.has_form_of_file(word) and Path(word).is_file() and store.locate_file(word) is None
 
 
 @contextmanager
