@@ -79,7 +79,7 @@ def complete_session(context: typer.Context, incomplete: str) -> list[tuple[str,
 
 def complete_recording(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Sessions, and files that may be transcripts."""
-    return [*complete_session(context, incomplete), *((path, "") for path in _complete_file(incomplete))]
+    return [*complete_session(context, incomplete), *((path, "") for path in _complete_transcript(incomplete))]
 
 
 def complete_deleted(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -117,9 +117,14 @@ def complete_agent(context: typer.Context, incomplete: str) -> list[str]:
     return sorted(completions)
 
 
-def _complete_file(beginning: str) -> list[str]:
+def _complete_transcript(beginning: str) -> list[str]:
     from acp_proxy.store.command_store import COMPRESSED_SUFFIX, SUFFIX
 
+    return [path for path in complete_file(beginning) if path.endswith(("/", SUFFIX, COMPRESSED_SUFFIX))]
+
+
+def complete_file(beginning: str) -> list[str]:
+    """Files, and directories with a slash behind them."""
     folder, name = os.path.split(beginning)
     if not _PLAIN_FOLDER.fullmatch(folder):
         return []
@@ -129,7 +134,7 @@ def _complete_file(beginning: str) -> list[str]:
         paths = [typed_folder + entry.name + ("/" if entry.is_dir() else "") for entry in entries]
     except OSError:
         return []
-    return sorted(path for path in paths if path.endswith(("/", SUFFIX, COMPRESSED_SUFFIX)))
+    return sorted(paths)
 
 
 def _find_root(context: typer.Context) -> Path:

@@ -14,7 +14,7 @@ import typer
 from acp_proxy import shell_quote
 from acp_proxy.cli import output_files
 from acp_proxy.cli.common import JsonOption, print_on_stderr, report_errors
-from acp_proxy.cli.completion import make_word_completion
+from acp_proxy.cli.completion import complete_file
 from acp_proxy.cli.run_help import METAVARS
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import config_edit, config_file, options
@@ -45,6 +45,21 @@ _GET, _SET, _UNSET = "get", "set", "unset"
 _HINT = "What one means: acp-proxy config NAME. To set it: acp-proxy config set NAME VALUE"
 
 
+def _complete_word(context: typer.Context, incomplete: str) -> list[str]:
+    """What to do or an option, then an option, then its values."""
+    given = list(context.params.get("words") or ())
+    offered: list[str] = []
+    if not given:
+        offered = [_GET, _SET, _UNSET, *options.OPTIONS]
+    elif len(given) == 1 and given[0] in (_GET, _SET, _UNSET):
+        offered = list(options.OPTIONS)
+    elif len(given) == 2 and given[0] == _SET and given[1] in options.OPTIONS:
+        offered = _list_values(given[1])
+    files = complete_file(incomplete) if "FILE" in offered else []
+    # a word in capitals stands for any text
+    return [*(word for word in offered if word.startswith(incomplete) and not word.isupper()), *files]
+
+
 def config(
     words: Annotated[
         list[str] | None,
@@ -52,7 +67,7 @@ def config(
             metavar="[NAME | get NAME | set NAME VALUE | unset NAME]",
             help="An option, to see what it and its values mean; or what to write into the configuration file.",
             show_default=False,
-            autocompletion=make_word_completion([_GET, _SET, _UNSET, *options.OPTIONS]),
+            autocompletion=_complete_word,
         ),
     ] = None,
     as_json: JsonOption = False,

@@ -144,6 +144,23 @@ def test_editors_and_the_choices_of_options_are_offered() -> None:
     assert words("run --load s") == ["store"]
 
 
+def test_config_offers_what_can_come_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "patterns").touch()
+    (tmp_path / "more").mkdir()
+    assert words("config ")[:3] == ["get", "set", "unset"]
+    assert words("config red") == words("config set red") == words("config get red") == ["redact"]
+    assert "set" not in words("config set ")
+    assert words("config set redact ") == ["off", "keys", "more/", "patterns"]
+    assert words("config set redact k") == ["keys"]
+    assert words("config set load ") == ["auto", "agent", "store"]
+    assert words("config set recall ") == ["false", "true"]
+    assert words("config set registry p") == ["patterns"]
+    for line in ("config set grace ", "config set nothing ", "config unset redact ", "config redact "):
+        assert words(line) == []
+    assert words("config set redact keys ") == []
+
+
 def test_words_after_the_agents_command_are_not_completed() -> None:
     assert "--load" in words("run --")
     assert "--json" in words("doctor --")
