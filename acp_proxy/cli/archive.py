@@ -37,6 +37,9 @@ def archive(
         rows = [choose_session(opened_store, selector, agent) for selector in sessions]
         _set_archived(opened_store, rows, is_archived=True)
         unarchive_command = _format_unarchive_command(opened_store, rows, repeat_store_option(context, store))
+    if all(row.is_archived for row in rows):
+        typer.echo("Nothing changed: it was already archived.")
+        return
     typer.echo(sanitize.make_line(f"Archived. To bring {'it' if len(rows) == 1 else 'them'} back: {unarchive_command}"))
 
 

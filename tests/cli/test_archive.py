@@ -43,8 +43,13 @@ def test_last_is_the_newest_that_is_not_archived_and_for_unarchive_the_newest_th
 
 
 def test_archiving_and_unarchiving_twice_change_nothing_more(store: ProxyStore) -> None:
-    for command in ("archive", "archive", "unarchive", "unarchive"):
-        get_stdout(store, command, "two")
+    for command, end in (
+        ("archive", f"Archived. To bring it back: acp-proxy unarchive two --store {store.root}\n"),
+        ("archive", "Nothing changed: it was already archived.\n"),
+        ("unarchive", "Unarchived.\n"),
+        ("unarchive", "Nothing changed: it was not archived.\n"),
+    ):
+        assert get_stdout(store, command, "two").endswith(end)
     assert list_ids(store) == ["three", "two", "one"]
     [journal] = store.root.rglob("state.jsonl")
     assert journal.read_text().count("\n") == 2
