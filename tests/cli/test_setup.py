@@ -511,7 +511,7 @@ def test_one_agent_that_does_not_answer_is_left_out_and_enter_means_yes(home: Ho
     result = setup(answer="\n")
     said = " ".join(result.stderr.split())
     assert '"Demo" answers.' in said
-    assert 'Without acp-proxy, until it answers: "Gone". To write it all the same: acp-proxy setup --force' in said
+    assert 'Left out, until it answers: "Gone". To write it all the same: acp-proxy setup --force' in said
     assert "Write this? [Y/n]" in said
     assert (result.stdout.count("+++ "), result.exit_code) == (1, 0)
     assert [words[0] for words in servers(home.jetbrains).values()] == [COMMAND, "nosuchprogram"]
@@ -527,11 +527,38 @@ def test_an_agent_that_was_left_out_is_not_written_by_a_second_setup(home: Home,
     before = home.files()
     result = setup("--yes", *words)
     said = " ".join(result.stderr.split())
-    assert 'Without acp-proxy, until it answers: "Gone". To write it all the same: acp-proxy setup' in said
+    assert 'Left out, until it answers: "Gone". To write it all the same: acp-proxy setup' in said
     assert said.endswith("--force Nothing was written.")
-    assert (result.exit_code, home.files()) == (1 if words else 0, before)
+    assert (result.exit_code, home.files()) == (1, before)
     assert setup("--yes", "--force", *words).exit_code == 0
     assert servers(home.jetbrains)["Gone"] == [COMMAND, "run", "nosuchprogram"]
+
+
+@pytest.mark.usefixtures("trying")
+@pytest.mark.parametrize(
+    "text", ["{}", GONE, f'{{"agent_servers": {{"Mine": {{"command": "{COMMAND}", "args": ["run", "x"]}}}}}}']
+)
+@pytest.mark.parametrize("is_named", [True, False])
+def test_an_agent_that_does_not_answer_is_written_only_after_a_yes_or_with_force(
+    home: Home, text: str, is_named: bool
+) -> None:
+    agent_that_exits = {"command": sys.executable, "args": ["-c", "pass"]}
+    content = json.loads(text)
+    if not is_named:
+        content.setdefault("agent_servers", {})["Exits"] = agent_that_exits
+    home.write(home.jetbrains, json.dumps(content))
+    before = home.files()
+    words = ["--agent", f"{sys.executable} -c pass"] if is_named else []
+    result = setup("--yes", *words)
+    said = " ".join(result.stderr.split())
+    assert (result.exit_code, home.files()) == (1, before)
+    assert "Left out, until it answers: " in said
+    assert said.endswith("--force Nothing was written.")
+    result = setup(*words, answer="\n")
+    assert "Write this all the same? [y/N]" in " ".join(result.stderr.split())
+    assert (result.exit_code, home.files()) == (1, before)
+    assert setup("--yes", "--force", *words).exit_code == 0
+    assert [COMMAND, "run", sys.executable, "-c", "pass"] in servers(home.jetbrains).values()
 
 
 @pytest.mark.usefixtures("trying")
@@ -600,7 +627,7 @@ def test_what_doctor_finds_afterwards_is_said_once_and_without_the_agents_that_w
     monkeypatch.setattr("acp_proxy.tools.setup.command.try_agents", try_agents)
     monkeypatch.setattr("acp_proxy.tools.setup.command.report_written", report_written)
     home.write(home.jetbrains, GONE)
-    result = setup("--yes")
+    result = setup("--yes", "--force")
     said = " ".join(result.stderr.split())
     assert result.exit_code == 1
     assert said.count("Install it, or give its absolute path.") == 1

@@ -111,7 +111,7 @@ def setup(
     what would change, asks, and puts acp-proxy in front of each agent there. Nothing else in the settings changes, and
     a copy of each file is kept beside it. Configurations that are programs (Neovim, Emacs) stay yours: acp-proxy editor
     prints what to paste. An entry that starts an acp-proxy that is gone gets the present one, and one without run gets
-    it. An agent that does not answer stays as it is, unless none goes through acp-proxy yet and none answers.
+    it. An agent that does not answer is left out; if none answers, setup asks whether to write it all the same.
 
     Example: acp-proxy setup --agent "npx -y @agentclientprotocol/claude-agent-acp"
     """
@@ -149,9 +149,6 @@ def setup(
             _check_program(agent_to_add, [entry.name for entry in entries], registry_read)
         own_words = _make_own_words()
         tried_agents, has_id = TriedAgents(), cache(partial(_has_id, registry_read))
-        is_any_proxied = any(
-            entry.is_proxied for settings_path in settings for entry in steps.find_entries(*settings_path)
-        )
 
         def plan_files(left_out_entries: Collection[tuple[Path, str]] = ()) -> list[FileChange]:
             return [
@@ -175,7 +172,7 @@ def setup(
             remaining_changes = [
                 change for change in plan_files(tried_agents.silent) if change.entries and change.problem is None
             ]
-            if not remaining_changes and not is_any_proxied:
+            if not remaining_changes and not yes:
                 return changes, False
             changed_entries = {(change.path, entry.name) for change in remaining_changes for entry in change.entries}
             silent_names = dict.fromkeys(
@@ -184,7 +181,7 @@ def setup(
             if not silent_names:
                 return changes, True
             _print_on_stderr(
-                f"Without acp-proxy, until it answers: {', '.join(silent_names)}. "
+                f"Left out, until it answers: {', '.join(silent_names)}. "
                 f"To write it all the same: {command_line_again} --force"
             )
             return remaining_changes, True
@@ -204,8 +201,8 @@ def setup(
         if dry_run and not force:
             _explain_dry_run(plans)
         written_entries = {(change.path, entry.name) for change in written_changes for entry in change.entries}
-        is_named_agent_missing = bool(agent and tried_agents.silent and not written_changes)  # what the user named
-        if is_named_agent_missing or not (
+        is_nothing_left = bool(tried_agents.silent and not written_changes)
+        if is_nothing_left or not (
             is_every_file_right and is_well and (force or written_entries.isdisjoint(tried_agents.silent))
         ):
             raise typer.Exit(1)

@@ -185,13 +185,14 @@ def plan_file(
             if planned is not None and (name not in left_out_names or planned[0].how == REPLACED):
                 edits += planned[1]
                 entries.append(planned[0])
-        if agent_to_add is not None and agent_to_add.agent.title not in left_out_names:
+        if agent_to_add is not None:
             words = [*own_words, *agent_to_add.options, *agent_to_add.agent.command]
             snippet = make_snippet(editor.name, EditorEntry(words, agent_to_add.variables, agent_to_add.agent.title))
             if snippet.title in members:
                 raise NotOurs(f'it has an agent "{snippet.title}" with another command. Remove that entry')
-            edits += settings_text.add_entry(settings, kind.members, snippet.entry, snippet.whole)
-            entries.append(EntryChange(snippet.title, ADDED))
+            if snippet.title not in left_out_names:
+                edits += settings_text.add_entry(settings, kind.members, snippet.entry, snippet.whole)
+                entries.append(EntryChange(snippet.title, ADDED))
         new_text = settings_text.apply(text, edits)
         jsonc.decode(new_text)
     except NotOurs as problem:
