@@ -473,6 +473,32 @@ def test_an_agent_that_is_not_here_is_refused_unless_forced(home: Home, word: st
     assert "(recorded)" in home.zed.read_text()
 
 
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize("is_other_read", [True, False])
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [('{ "theme": ', "not valid JSON at line 1, column 1"), (ZED, "it is a link, to ")],
+)
+def test_settings_that_cannot_be_read_are_named_where_an_agent_is_not_found(
+    home: Home, text: str, reason: str, is_other_read: bool
+) -> None:
+    home.write(home.path / "dotfiles/zed.json", text)
+    home.zed.parent.mkdir(parents=True)
+    if text == ZED:
+        home.zed.symlink_to(home.path / "dotfiles/zed.json")
+    else:
+        home.write(home.zed, text)
+    if is_other_read:
+        home.write(home.jetbrains, JETBRAINS)
+    result = setup("--agent", "Claude", "--yes")
+    said = " ".join(result.stderr.split())
+    assert said.startswith(f"{home.zed} stays as it is: ")
+    assert reason in said
+    assert "no agent in your editors' settings" not in said
+    assert ("Claude is not in PATH" in said) is is_other_read
+    assert result.exit_code == (2 if is_other_read else 1)
+
+
 def test_an_agent_that_may_be_in_a_registry_that_cannot_be_read_is_refused_with_the_reason(home: Home) -> None:
     result = setup("--agent", "nosuchagent", "--editor", "jetbrains", "--yes")
     assert "agent in your editors' settings. The registry of agents cannot be read" in " ".join(result.stderr.split())

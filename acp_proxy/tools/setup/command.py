@@ -145,8 +145,13 @@ def setup(
             entries = [entry for settings_path in settings for entry in steps.find_entries(*settings_path)]
             chosen, named_agent = _choose(agent, entries, registry, registry_read)
         agent_to_add = named_agent if not chosen else None
-        if agent_to_add is not None and settings and not force:
-            _check_program(agent_to_add, [entry.name for entry in entries], registry_read)
+        if agent_to_add is not None and not force:
+            plans_without_change = [
+                steps.plan_file(*settings_path, own_words=[], only_names=[]) for settings_path in settings
+            ]
+            unread_settings = [plan for plan in plans_without_change if plan.problem is not None]
+            if len(unread_settings) < len(settings):  # else there is nothing to write, and the plans say why
+                _check_program(agent_to_add, [entry.name for entry in entries], unread_settings, registry_read)
         own_words = _make_own_words()
         tried_agents, has_id = TriedAgents(), cache(partial(_has_id, registry_read))
 
@@ -255,20 +260,27 @@ def _choose(
     return [], wanted_agent
 
 
-def _check_program(agent: WantedAgent, names: Sequence[str], registry: Registry) -> None:
+def _check_program(
+    agent: WantedAgent, names: Sequence[str], unread_settings: Sequence[FileChange], registry: Registry
+) -> None:
     """Refuse an agent whose program is not here, which is more often a wrong word than a program that comes later.
 
-    ``names``: of the agents in the settings. Raises UsageError.
+    ``names``: of the agents in the settings. ``unread_settings``: those that may have the agent, but cannot be read.
+    Raises UsageError.
     """
     program = agent.agent.command[0]
     if command_line.may_exist(program, agent.variables.get("PATH")):
         return
+    for plan in unread_settings:
+        _print_on_stderr(_make_problem_text(plan))
     force_advice = "To write it all the same, for a program that you install later: --force"
     if os.path.dirname(program):
         raise UsageError(f"{program} does not exist. Correct the path.", force_advice)
     if len(agent.agent.command) > 1:
         raise UsageError(f"{program} is not in PATH. Install it, or give its absolute path.", force_advice)
-    beginning = f"{program} is not in PATH, and no agent in your editors' settings"
+    beginning = f"{program} is not in PATH"
+    if not unread_settings:
+        beginning += ", and no agent in your editors' settings"
     try:
         ids = registry.list_ids()
     except RegistryError as problem:
@@ -321,7 +333,7 @@ def _carry_out(
     """
     question, command_line_again = question_and_command
     right_changes = [change for change in changes if change.entries and change.problem is None]
-    failures = [f"{change.path} stays as it is: {change.problem}." for change in changes if change.problem is not None]
+    failures = [_make_problem_text(change) for change in changes if change.problem is not None]
     written: list[FileChange] = []
     for text in failures:
         _print_on_stderr(text)
@@ -360,6 +372,10 @@ def _carry_out(
                 _print_on_stderr(f"{change.path} is {'removed' if is_removed else 'written'}.")
                 written.append(change)
     return written, not failures
+
+
+def _make_problem_text(change: FileChange) -> str:
+    return f"{change.path} stays as it is: {change.problem}."
 
 
 def _explain_dry_run(changes: Sequence[FileChange]) -> None:
