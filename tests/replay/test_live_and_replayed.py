@@ -97,7 +97,7 @@ class Safe:
     def prompt(self, number: int, run: str, message: Value) -> None:
         self.told[-1] += self.finished({run} if self.of(run) else set())
         self.places.clear()
-        if not self.of(run):
+        if all(one["cancelled"] for one in self.of(run)):  # some agents never answer these
             self.quiet.add(run)
         for one in self.waiting:
             one["certain"] |= one["run"] != run
@@ -314,11 +314,22 @@ QUEUED = [
     Step(chunk_entry("agent_message_chunk", "d")),
 ]
 """A prompt that waits for the end of a turn, of an agent that echoes prompts."""
+CANCELLED = [
+    prompt_step(0, "a"),
+    Step(chunk_entry("user_message_chunk", "a"), "exact"),
+    Step(chunk_entry("agent_message_chunk", "b")),
+    Step(sent(Peer.CLIENT, {"method": "session/cancel", "params": {"sessionId": SESSION}})),
+    prompt_step(1, "c"),
+    Step(chunk_entry("user_message_chunk", "c, with a file"), "other", 1),
+    Step(chunk_entry("agent_message_chunk", "d")),
+]
+"""A prompt behind one whose turn was cancelled, and which the agent never answers."""
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(conversations())
 @example(QUEUED)
+@example(CANCELLED)
 def test_both_replays_leave_clients_in_the_state_of_the_live_conversation(steps: list[Step]) -> None:
     edited_live, accumulated_live = apply_to_editor(make_safe(steps, parsed)), accumulate(make_safe(steps, plain))
     tellings = {mode: replay_steps(steps, mode) for mode in MODES}
@@ -333,6 +344,7 @@ def test_both_replays_leave_clients_in_the_state_of_the_live_conversation(steps:
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(conversations())
 @example(QUEUED)
+@example(CANCELLED)
 def test_a_turn_that_is_folded_in_pieces_leaves_clients_in_the_same_state(steps: list[Step]) -> None:
     """Except for the place of a call about which the agent asked before it came, in an earlier piece."""
     steps = [step for step in steps if b"request_permission" not in (step.entry.raw or b"")]
