@@ -115,6 +115,21 @@ def test_a_machine_in_order_gets_a_complete_report(root: Path, home: Path, tmp_p
     assert (result.exit_code, result.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("is_another_proxied", [True, False])
+def test_for_settings_that_are_a_link_the_command_that_prints_is_advised(
+    root: Path, home: Path, tmp_path: Path, is_another_proxied: bool
+) -> None:
+    configure(tmp_path / "dotfiles/zed.json", mine=DIRECT)
+    settings = home / ".config/zed/settings.json"
+    settings.parent.mkdir(parents=True)
+    settings.symlink_to(tmp_path / "dotfiles/zed.json")
+    if is_another_proxied:
+        configure(home / ".jetbrains/acp.json", kept=PROXIED)
+    said = " ".join(doctor(root).stdout.split())
+    assert f"{settings} is a link, which setup leaves to you. To print what to put there: acp-proxy editor zed" in said
+    assert "acp-proxy setup" not in said
+
+
 def test_an_agent_can_be_named_as_the_editor_names_it(root: Path, home: Path, tmp_path: Path) -> None:
     program, *arguments = answering_agent(tmp_path / "notes", {"initialize": offer_capabilities()}, [USER])
     configure(home / ".config/zed/settings.json", **{"My Agent": {"command": program, "args": arguments}})

@@ -757,7 +757,9 @@ def test_a_link_stays_a_link(home: Home) -> None:
     home.zed.parent.mkdir(parents=True)
     home.zed.symlink_to(home.path / "dotfiles/zed.json")
     done = setup("--yes")
-    assert "it is a link" in done.stderr
+    said = " ".join(done.stderr.split())
+    assert f"it is a link, to {home.path / 'dotfiles/zed.json'}. To print what to put there by hand: " in said
+    assert said.endswith("acp-proxy editor zed AGENT.")
     assert home.zed.is_symlink()
     assert (home.path / "dotfiles/zed.json").read_text() == ZED
 

@@ -170,11 +170,22 @@ def _advise_on_editors(configurations: list[Configuration], root: Path) -> list[
             if agent.way is Way.DIRECT and some_are_proxied:
                 command = shell_quote.join(["acp-proxy", "setup", "--editor", str(name), "--agent", agent.name])
                 text = f'{configuration.editor.title} starts "{agent.name}" directly, so it is not recorded.'
-                advice.append(Advice(f"{text} To put acp-proxy in front of it: {command}", is_wrong=False))
+                how = f"To put acp-proxy in front of it: {command}"
+                if configuration.is_left_by_setup:
+                    how = _explain_link(configuration)
+                advice.append(Advice(f"{text} {how}", is_wrong=False))
     if not any(configuration.is_proxied or configuration.problem is not None for configuration in configurations):
-        text = "No editor on this machine starts an agent through acp-proxy. To set them up:"
-        advice.append(Advice(f"{text} acp-proxy setup", is_wrong=False))
+        texts = ["No editor on this machine starts an agent through acp-proxy."]
+        links = [configuration for configuration in configurations if configuration.is_left_by_setup]
+        if not links or len(links) < len(configurations):
+            texts.append("To set them up: acp-proxy setup")
+        advice.append(Advice(" ".join(texts + [_explain_link(link) for link in links]), is_wrong=False))
     return advice
+
+
+def _explain_link(configuration: Configuration) -> str:
+    command = f"acp-proxy editor {configuration.editor.name} AGENT"
+    return f"{configuration.path} is a link, which setup leaves to you. To print what to put there: {command}"
 
 
 def _advise_on_entry(title: str, agent: ConfiguredAgent, editor: Name, root: Path) -> Iterator[Advice]:

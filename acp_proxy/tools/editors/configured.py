@@ -72,6 +72,11 @@ class Configuration:
     problem: str | None = None
 
     @property
+    def is_left_by_setup(self) -> bool:
+        """Whether these are settings that ``setup`` would write, were they no link."""
+        return isinstance(self.editor.configured, SettingsFiles) and self.path.is_symlink()
+
+    @property
     def is_proxied(self) -> bool:
         """Whether anything in the file starts acp-proxy."""
         return bool(self.mentions_proxy) or any(agent.program is not None for agent in self.agents)

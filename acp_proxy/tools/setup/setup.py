@@ -195,6 +195,9 @@ def plan_file(
                 entries.append(EntryChange(snippet.title, ADDED))
         new_text = settings_text.apply(text, edits)
         jsonc.decode(new_text)
+    except IsLink as problem:
+        advice = f"To print what to put there by hand: acp-proxy editor {editor.name} AGENT"
+        return FileChange(editor.name, path, data, problem=f"{problem}. {advice}")
     except NotOurs as problem:
         return FileChange(editor.name, path, data, problem=str(problem))
     except ValueError as problem:
@@ -251,6 +254,10 @@ class NotOurs(ValueError):
     """A file that setup must not change. The text says why."""
 
 
+class IsLink(NotOurs):
+    """A link: the file that it leads to may be shared with other machines."""
+
+
 def read_own_file(path: Path) -> bytes | None:
     """The content of a settings file. None: it does not exist.
 
@@ -261,7 +268,7 @@ def read_own_file(path: Path) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     if stat.S_ISLNK(status.st_mode):
-        raise NotOurs(f"it is a link, to {os.path.realpath(path)}. Put acp-proxy in front of the agents there by hand")
+        raise IsLink(f"it is a link, to {os.path.realpath(path)}")
     if not stat.S_ISREG(status.st_mode):
         raise NotOurs("it is not a file")
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
