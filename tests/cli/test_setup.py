@@ -555,7 +555,7 @@ def test_an_agent_that_was_left_out_is_not_written_by_a_second_setup(home: Home,
     said = " ".join(result.stderr.split())
     assert 'Left out, until it answers: "Gone". To write it all the same: acp-proxy setup' in said
     assert said.endswith("--force Nothing was written.")
-    assert (result.exit_code, home.files()) == (1, before)
+    assert (result.exit_code, home.files()) == (1 if words else 0, before)
     assert setup("--yes", "--force", *words).exit_code == 0
     assert servers(home.jetbrains)["Gone"] == [COMMAND, "run", "nosuchprogram"]
 
@@ -577,7 +577,8 @@ def test_an_agent_that_does_not_answer_is_written_only_after_a_yes_or_with_force
     words = ["--agent", f"{sys.executable} -c pass"] if is_named else []
     result = setup("--yes", *words)
     said = " ".join(result.stderr.split())
-    assert (result.exit_code, home.files()) == (1, before)
+    is_done_before = text.endswith('["run", "x"]}}}') and not is_named
+    assert (result.exit_code, home.files()) == (0 if is_done_before else 1, before)
     assert "Left out, until it answers: " in said
     assert said.endswith("--force Nothing was written.")
     result = setup(*words, answer="\n")

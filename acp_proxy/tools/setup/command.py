@@ -206,8 +206,11 @@ def setup(
         if dry_run and not force:
             _explain_dry_run(plans)
         written_entries = {(change.path, entry.name) for change in written_changes for entry in change.entries}
-        is_nothing_left = bool(tried_agents.silent and not written_changes)
-        if is_nothing_left or not (
+        is_all_left_out = bool(tried_agents.silent and not written_changes)
+        is_done_before = not agent and any(  # by an earlier setup, which left out the same agents
+            entry.is_proxied for settings_path in settings for entry in steps.find_entries(*settings_path)
+        )
+        if (is_all_left_out and not is_done_before) or not (
             is_every_file_right and is_well and (force or written_entries.isdisjoint(tried_agents.silent))
         ):
             raise typer.Exit(1)
