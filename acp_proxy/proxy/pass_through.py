@@ -137,9 +137,8 @@ class PassThrough:
             and self._session_log.sessions.needs_no_parsing(session_id)
             and self._aliases.get_client_id(session_id) is None  # else the client knows it by another id
             and self._copy_ids.find_client_id(session_id) is None
-            and not self._uncopied.is_uncopied(
-                session_id
-            )  # another agent's, which gets a transcript when it is prompted
+            # Another agent's gets a transcript when it is prompted.
+            and not self._uncopied.is_uncopied(session_id)
             # else it may repeat the handover record, which the client must not see
             and not self._handovers.may_repeat_record(session_id)
             # Until the first turn after a load, an update may be of the past, and is compared first. In that turn it

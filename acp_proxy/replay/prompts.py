@@ -182,9 +182,8 @@ class Echoes:
         for message in other_messages:
             unechoed = self._list_waiting(message[0].run) if message[0].run in self._quiet_runs else []
             beginning = _join_letters(message)[:_BEGINNING_LENGTH]
-            is_echo = (
-                bool(unechoed) and beginning == unechoed[0].letters[:_BEGINNING_LENGTH]
-            )  # mentions may be written out after it
+            # Mentions may be written out after it.
+            is_echo = bool(unechoed) and beginning == unechoed[0].letters[:_BEGINNING_LENGTH]
             begins_again |= bool(self._first_letters) and beginning == self._first_letters and not is_echo
             if unechoed and not begins_again:
                 self._note_echo(unechoed[0], message[0])

@@ -235,10 +235,8 @@ class CompactSegment:
         if (index := self._plan_index) is None:
             return
         del self._items[index]
-        previous_item, next_item = (
-            self._items[index - 1] if index else None,
-            self._items[index] if index < len(self._items) else None,
-        )
+        previous_item = self._items[index - 1] if index else None
+        next_item = self._items[index] if index < len(self._items) else None
         if (
             isinstance(previous_item, Chunks)
             and isinstance(next_item, Chunks)

@@ -193,11 +193,9 @@ class Index:
             summary, size, lines = Summary.begin(header), 0, 0
             if row is not None and row[:2] == (reading.inode, header.created_at) and row[2] <= reading.size:
                 with check_values():
-                    summary, size, lines = (
-                        Summary.from_state(parse_json(row[4]) | {"usage": parse_json(row[5])}),
-                        row[2],
-                        row[3],
-                    )
+                    summary = Summary.from_state(parse_json(row[4]) | {"usage": parse_json(row[5])})
+                    size = row[2]
+                    lines = row[3]
                 if size == reading.size:
                     return not summary.open
             end_summary, is_whole = summary, True

@@ -269,11 +269,9 @@ class _StateBuilder:
 
     def __init__(self, state: JournalState) -> None:
         self._deleted = dict(state.deleted)
-        self._titles, self._with_title_lines, self._titled_by_agent = (
-            dict(state.titles),
-            set(state.with_title_lines),
-            set(state.titled_by_agent),
-        )
+        self._titles = dict(state.titles)
+        self._with_title_lines = set(state.with_title_lines)
+        self._titled_by_agent = set(state.titled_by_agent)
         self._incomplete_renames_and_removals = dict(state.incomplete_renames_and_removals)
         self._archived, self._archived_by_agent = dict(state.archived), set(state.archived_by_agent)
         self._aliases = dict(state.aliases)

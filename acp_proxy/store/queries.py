@@ -126,10 +126,8 @@ def find_named(index: Index, scope: ListFilter, selector: str, deleted: Collecti
 def find_copies_of(index: Index, agent_folder: str, listed: ListedSession) -> list[ListedSession]:
     """An agent's copies of another agent's session, newest first."""
     first_id = proxy_ids.make_id(listed.agent_folder, listed.session_id)
-    scope, end = (
-        ListFilter([agent_folder], None, ""),
-        encode_id(first_id) + b"/",
-    )  # what follows the dot before a number
+    scope = ListFilter([agent_folder], None, "")
+    end = encode_id(first_id) + b"/"  # what follows the dot before a number
     rows = _select_prompted(index, scope, "session >= ? AND session < ?", [encode_id(first_id), end])
     return [row for row in rows if re.fullmatch(re.escape(first_id) + r"(\.\d+)?", row.session_id)]
 

@@ -112,9 +112,8 @@ def append_waiting_turns(layout: Layout, agent_folder: str, name: str) -> bool:
             return False
     if not append_turns(layout, agent_folder, name, info["size"], data, info["uid"], info["elsewhere"], wait=False):
         return False
-    waiting_file.unlink(
-        missing_ok=True
-    )  # last: if a crash comes before, the size does not fit, and nothing is added twice
+    # Last: if a crash comes before, the size does not fit, and nothing is added twice.
+    waiting_file.unlink(missing_ok=True)
     return True
 
 

@@ -57,10 +57,8 @@ def list_deleted(layout: Layout) -> list[DeletedSession]:
         names = layout.list_soft_deleted_names(agent_folder)
         if not names:
             continue
-        state, expired_names = (
-            layout.get_journal(agent_folder).read_state(),
-            delete.list_expired(layout, agent_folder, now),
-        )
+        state = layout.get_journal(agent_folder).read_state()
+        expired_names = delete.list_expired(layout, agent_folder, now)
         for name in names:
             session_id = (
                 delete.read_session_id(layout.soft_deleted_path(agent_folder, name))

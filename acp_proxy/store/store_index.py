@@ -159,9 +159,8 @@ class StoreIndex:
         A transcript's mark is removed once the index has all of it and no turn is unanswered.
         """
         if missing_names := [name for name in names if not self._bring_in_one(index, agent_folder, name)]:
-            self._remove_rows(
-                index, agent_folder, missing_names
-            )  # all at once, because erasing rewrites the whole index
+            # All at once, because erasing rewrites the whole index.
+            self._remove_rows(index, agent_folder, missing_names)
 
     def _bring_in_one(self, index: Index, agent_folder: str, name: str) -> bool:
         """Bring in one transcript, as ``bring_in`` does. Returns False if it no longer exists."""
@@ -279,9 +278,8 @@ class StoreIndex:
         marked_names = self._layout.list_marked(agent_folder)
         self.bring_in(index, agent_folder, changes.removed)
         self.bring_in(index, agent_folder, takewhile(lambda _: time.monotonic() < deadline, marked_names))
-        unmarked_names = set(changes.added).difference(
-            marked_names
-        )  # do not write one twice: other processes wait meanwhile
+        # Do not write one twice: other processes wait meanwhile.
+        unmarked_names = set(changes.added).difference(marked_names)
         has_pending = self._bring_in_many(
             index, [(agent_folder, name) for name in changes.added if name in unmarked_names], deadline
         )

@@ -77,10 +77,8 @@ def find_changes(old_lines: list[str], new_lines: list[str]) -> list[Change]:
         (index for index in range(shorter - common_start) if old_lines[-1 - index] != new_lines[-1 - index]),
         shorter - common_start,
     )
-    old_middle, new_middle = (
-        old_lines[common_start : len(old_lines) - common_end],
-        new_lines[common_start : len(new_lines) - common_end],
-    )
+    old_middle = old_lines[common_start : len(old_lines) - common_end]
+    new_middle = new_lines[common_start : len(new_lines) - common_end]
     middle_changes: list[Change] = (
         [("replace", 0, len(old_middle), 0, len(new_middle))] if old_middle or new_middle else []
     )

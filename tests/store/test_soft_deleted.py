@@ -99,15 +99,23 @@ def test_what_can_no_longer_be_restored_leaves_the_index_even_if_another_process
     assert not _find_in_index(store, words)
 
 
-def test_what_can_no_longer_be_restored_leaves_the_index_even_if_it_cannot_be_marked(
-    store: WholeStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def full_disk_for_marks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A disk without room for the mark of a transcript."""
+
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    words = _fill_and_delete_half(store)
     with monkeypatch.context() as full:
         full.setattr(Layout, "mark", fail)
+        yield
+
+
+def test_what_can_no_longer_be_restored_leaves_the_index_even_if_it_cannot_be_marked(
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = _fill_and_delete_half(store)
+    with full_disk_for_marks(monkeypatch):
         _remove_all_without_index(store)
     assert store.list_deleted() == []
     store.list_all()
@@ -118,12 +126,8 @@ def test_what_can_no_longer_be_restored_leaves_the_index_even_if_it_cannot_be_ma
 def test_what_can_no_longer_be_restored_leaves_the_index_with_the_first_list_that_can_mark_it(
     store: WholeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     words = _fill_and_delete_half(store)
-    with monkeypatch.context() as full:
-        full.setattr(Layout, "mark", fail)
+    with full_disk_for_marks(monkeypatch):
         _remove_all_without_index(store)
         store.list_all()
         assert _find_in_index(store, words)

@@ -213,9 +213,8 @@ class Lookups:
         if session.is_archived_here and self._unarchives(request):
             return [CloseTranscript(request.id), SetArchived(request.id, session_id, True, False)]
         self._looked_up.add(request.id)
-        line = self._copy_ids.rewrite_for_agent(
-            line, request
-        )  # as the client sent it, so that its id stays the client's
+        # As the client sent it, so that its id stays the client's.
+        line = self._copy_ids.rewrite_for_agent(line, request)
         return [CloseTranscript(request.id), *self._use_alias(session_id, session), DecideLater(Peer.CLIENT, [line])]
 
     def _ask_to_delete(self, line: bytes, request: Request, session_id: str, session: SessionFound) -> list[Effect]:

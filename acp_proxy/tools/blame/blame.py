@@ -105,10 +105,8 @@ class _WriterSearch:
             self._move(older, _match_lines(self.version, older))
 
     def _move(self, older: list[str], old_numbers: Mapping[int, int]) -> None:
-        self.version, self.origin = (
-            older,
-            {old_numbers[line]: number for line, number in self.origin.items() if line in old_numbers},
-        )
+        self.version = older
+        self.origin = {old_numbers[line]: number for line, number in self.origin.items() if line in old_numbers}
 
     def _give_part(self, edit: TracedEdit, index: int) -> None:
         """Give lines to an edit of which only the part is known: those that are the same as one that it added."""

@@ -266,10 +266,8 @@ def _find_lines(path: str, text: str, file_edits: FileEdits) -> list[WrittenLine
         os.path.dirname(path),
         find_current_text,
     )
-    file_edits.edits, file_edits.turns = (
-        [traced_edit.edit for traced_edit in traced],
-        [by_turn[traced_edit.edit.turn] for traced_edit in traced],
-    )
+    file_edits.edits = [traced_edit.edit for traced_edit in traced]
+    file_edits.turns = [by_turn[traced_edit.edit.turn] for traced_edit in traced]
     return find_writers(text, traced)
 
 

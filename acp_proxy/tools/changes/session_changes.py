@@ -136,10 +136,8 @@ def check_file(change: FileChange, cwd: str | None) -> ChangeState:
     if cwd is None or change.trouble is not None:
         return "unknown"
     find_current_text = make_reader(cwd)
-    new_text, old_place_text = (
-        find_current_text(change.path),
-        find_current_text(change.source) if change.source else ABSENT,
-    )
+    new_text = find_current_text(change.path)
+    old_place_text = find_current_text(change.source) if change.source else ABSENT
     if new_text is None:
         return "changed since" if os.path.lexists(os.path.join(cwd, change.path)) else "unknown"
     if change.new is None or change.old is None:  # it was only moved

@@ -107,10 +107,8 @@ def examine(agent_start: AgentStart, print_progress: Callable[[str], None]) -> t
             report, advice_list = _ask(probe, agent_start, print_progress)
         except NoAnswer as problem:
             text = f"at initialize, the agent {problem}"
-            report, advice_list = (
-                AgentReport(agent_start.command, text),
-                [Advice(_capitalize(f"{text}. {advise_on_silence(probe, problem.status)}"))],
-            )
+            report = AgentReport(agent_start.command, text)
+            advice_list = [Advice(_capitalize(f"{text}. {advise_on_silence(probe, problem.status)}"))]
     return replace(report, stderr=tuple(probe.stderr_lines), stray_lines=tuple(probe.stray_lines)), advice_list
 
 

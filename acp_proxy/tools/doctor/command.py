@@ -55,9 +55,8 @@ def doctor(
         os.environ.update(environment)
         store_given = split_run_command(agent or ["agent"], {})[0]["store"]
         make_new_files_private()
-        root = find_root(
-            store or store_given or str(find_default_root())
-        )  # a fault in the configuration file stops no check
+        # A fault in the configuration file stops no check.
+        root = find_root(store or store_given or str(find_default_root()))
         diagnosis = diagnose(root, find_machine(), agent or [], min(timeout, _DAY), umask, _print_progress, registry)
     if as_json:
         typer.echo(sanitize.format_json(formatting.encode_json(diagnosis), indent=2))

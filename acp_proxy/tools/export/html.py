@@ -231,11 +231,9 @@ class TurnRenderer:
 
     def _render_call_line(self, call: ToolCall, changes: list[Diff]) -> str:
         """A call in one line: its status, title, location, and size of the change."""
-        status, kind, title = (
-            tool_calls.read_status(call),
-            tool_calls.read_kind(call),
-            self._shorten(_render_title(call)),
-        )
+        status = tool_calls.read_status(call)
+        kind = tool_calls.read_kind(call)
+        title = self._shorten(_render_title(call))
         paths = [
             path for path in map(self._shorten, tool_calls.list_paths(call)[:3]) if path.split(":")[0] not in title
         ]

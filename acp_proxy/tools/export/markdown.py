@@ -81,10 +81,8 @@ def _write_turn(turn: ConversationTurn, head: Head, choices: Choices) -> Iterato
     yield f"\n## {turn.number}. {_escape(topic)}\n"
     was_one_line = False
     for item in turn.items:
-        text, is_one_line = (
-            _write_item(item, topic, head, choices),
-            isinstance(item, ToolCall) and choices.tools != "full",
-        )
+        text = _write_item(item, topic, head, choices)
+        is_one_line = isinstance(item, ToolCall) and choices.tools != "full"
         if text:
             yield text if is_one_line and was_one_line else f"\n{text}"
             was_one_line = is_one_line

@@ -70,10 +70,8 @@ def compress(
         rows_by_key = (
             {(row.agent_folder, row.name): row for row in opened_store.list_all()} if results and not as_json else {}
         )
-    total_size, total_compressed = (
-        sum(result.size for result in results),
-        sum(result.compressed_size for result in results),
-    )
+    total_size = sum(result.size for result in results)
+    total_compressed = sum(result.compressed_size for result in results)
     if as_json:
         values = [
             {

@@ -90,11 +90,8 @@ class DamageScan:
     def _scan_line(self, number: int, offset: int, line: bytes) -> Iterator[DamagedStretch]:
         if line.isspace():
             return
-        size, position, follows_intact = (
-            len(line.rstrip(b"\n")),
-            0,
-            number == 0 and offset > 0,
-        )  # the header comes before it
+        size, position = len(line.rstrip(b"\n")), 0
+        follows_intact = number == 0 and offset > 0  # the header comes before it
         for piece in self.find_intact(line):
             if line[position : piece.start].strip():
                 self._add_stretch(number, offset, line, position, piece.start, follows_intact, precedes_intact=True)

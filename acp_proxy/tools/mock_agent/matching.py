@@ -74,10 +74,8 @@ class TurnMatcher:
             return text
         if self._match == "exact":
             return None
-        words, text_by_words = (
-            _cut_compared(text),
-            {_cut_compared(recorded): recorded for recorded in reversed(self._texts)},
-        )
+        words = _cut_compared(text)
+        text_by_words = {_cut_compared(recorded): recorded for recorded in reversed(self._texts)}
         near_words = [
             recorded
             for recorded in reversed(text_by_words)

@@ -84,9 +84,8 @@ def read_calls(key: Key, table_state: IndexedTranscript | None, reading: Reading
         if (encoded := _encode_call(call, header.cwd or "/"))
     ]
     new_state = IndexedTranscript(header.created_at, reading.inode, lines.size)
-    return Addition(
-        key, table_state, new_state, -1, calls
-    )  # -1: nothing of before stays, not even calls before the first turn
+    # -1: nothing of before stays, not even calls before the first turn.
+    return Addition(key, table_state, new_state, -1, calls)
 
 
 def _encode_call(call: CallSummary, cwd: str) -> str:

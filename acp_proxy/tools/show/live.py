@@ -73,9 +73,8 @@ class LiveText:
             first_changed += 1
         if first_changed == len(lines) == len(self._screen_lines):
             return ""
-        first_changed = min(
-            max(first_changed, len(self._screen_lines) - self._height), len(lines) - 1
-        )  # what has left the screen stays
+        # What has left the screen stays.
+        first_changed = min(max(first_changed, len(self._screen_lines) - self._height), len(lines) - 1)
         rows_up = len(self._screen_lines) - 1 - first_changed
         start = (
             "" if not self._screen_lines else f"\x1b[{rows_up}A\r" if rows_up > 0 else "\r" if rows_up == 0 else "\n"

@@ -50,10 +50,8 @@ class KnownTurns:
             read_before = self._read_turns.pop((agent_folder, name), None)
         if read_before is None or read_before.inode != reading.inode or read_before.size > reading.size:
             read_before = _ReadTurns(reading.inode, 0, BEGINNING, (), [])
-        reader, turns = (
-            TurnReader(read_before.last_start, read_before.unanswered_before),
-            read_before.turns[: read_before.last_start.turns],
-        )
+        reader = TurnReader(read_before.last_start, read_before.unanswered_before)
+        turns = read_before.turns[: read_before.last_start.turns]
         for turn in reader.read(reading):
             text = (turn.prompt or turn.texts[0]).strip()[: _TOPIC_LENGTH * 100]
             topic = strip_markdown(clean(hider.hide(text).split("\n")[0], _TOPIC_LENGTH) or "")
