@@ -30,13 +30,14 @@ class LazyCommand:
     """Where to import a command's function, or a group's app, from: an ``attribute`` of a ``module``.
 
     ``brief``: what it does, for the list of all commands, which imports none. ``takes_agent_command``: an agent's
-    command follows it.
+    command follows it. ``takes_any_words``: what begins with a hyphen and is no option of it is a word, such as -1.
     """
 
     module: str
     attribute: str
     brief: str = ""
     takes_agent_command: bool = False
+    takes_any_words: bool = False
 
 
 @contextmanager
@@ -134,15 +135,16 @@ def _import_command(name: str, lazy_command: LazyCommand) -> TyperCommand | Type
     else:
         from acp_proxy.cli.command_help import Command
 
-        single_app.command(name, cls=Command)(command)
+        settings = {"ignore_unknown_options": lazy_command.takes_any_words}
+        single_app.command(name, cls=Command, context_settings=settings)(command)
     return cast(TyperCommand, get_command(single_app))
 
 
 # --- All commands, by what a user wants to do.
 
 
-def _make_lazy_command(module: str, attribute: str, brief: str, *, takes_agent_command: bool = False) -> LazyCommand:
-    return LazyCommand(f"acp_proxy.{module}", attribute, brief, takes_agent_command)
+def _make_lazy_command(module: str, attribute: str, brief: str, **takes: bool) -> LazyCommand:
+    return LazyCommand(f"acp_proxy.{module}", attribute, brief, **takes)
 
 
 SESSION_COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
@@ -199,7 +201,7 @@ COMMAND_GROUPS: Mapping[str, Mapping[str, LazyCommand]] = {
             "tools.editors.command", "editor", "print what to paste", takes_agent_command=True
         ),
         "doctor": _make_lazy_command("tools.doctor.command", "doctor", "check the setup", takes_agent_command=True),
-        "config": _make_lazy_command("cli.config", "config", "options in force"),
+        "config": _make_lazy_command("cli.config", "config", "options in force", takes_any_words=True),
         "demo": _make_lazy_command("tools.demo.command", "demo", "see it in a minute"),
     },
     "For developers": {

@@ -36,11 +36,13 @@ def archive(
         opened_store = open_store(store, for_writing=True)
         rows = [choose_session(opened_store, selector, agent) for selector in sessions]
         _set_archived(opened_store, rows, is_archived=True)
-        unarchive_command = _format_unarchive_command(opened_store, rows, repeat_store_option(context, store))
-    if all(row.is_archived for row in rows):
+        changed_rows = [row for row in rows if not row.is_archived]
+        unarchive_command = _format_unarchive_command(opened_store, changed_rows, repeat_store_option(context, store))
+    if not changed_rows:
         typer.echo("Nothing changed: it was already archived.")
         return
-    typer.echo(sanitize.make_line(f"Archived. To bring {'it' if len(rows) == 1 else 'them'} back: {unarchive_command}"))
+    them = "it" if len(changed_rows) == 1 else "them"
+    typer.echo(sanitize.make_line(f"Archived. To bring {them} back: {unarchive_command}"))
 
 
 def _format_unarchive_command(store: CommandStore, rows: list[ListedSession], options: list[str]) -> str:

@@ -363,6 +363,9 @@ def _explain_no_such_session(store: CommandStore, selector: str, agent: str) -> 
         return NoSuchSession(f"{selector} does not exist. To see all sessions: acp-proxy list")
     if not store.list_agents():
         return NoSuchSession("no session is recorded yet. To set up your editor: acp-proxy setup")
+    if os.path.isdir(selector):
+        list_command = format_command("list", [], "--cwd", selector)
+        return NoSuchSession(f"no session matches {selector!r}, a directory. To see the sessions in it: {list_command}")
     from difflib import get_close_matches  # imported late: only this message needs it
 
     suggestion = f" Did you mean: {LAST}?" if get_close_matches(selector, [LAST], cutoff=_LEAST_LIKENESS) else ""

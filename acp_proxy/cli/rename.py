@@ -13,6 +13,7 @@ from acp_proxy.cli.common import (
     format_short_heading,
     mask_title_as_recorded,
     open_store,
+    print_on_stderr,
     report_errors,
 )
 from acp_proxy.errors import UsageError
@@ -47,6 +48,8 @@ def rename(
         row = choose_session(opened_store, session, agent)
         opened_store.set_listed_title(row, mask_title_as_recorded(new_title))
         typer.echo(format_short_heading(opened_store, _find_now(opened_store, row)))
+        if typed_title is not None and clean(typed_title, len(typed_title)) != new_title:
+            print_on_stderr(f"The title was cut: the longest has {AGENT_TITLE_LENGTH} characters.")
 
 
 def _find_now(store: CommandStore, row: ListedSession) -> ListedSession:

@@ -20,7 +20,7 @@ from acp_proxy.views.conversation import (
     TurnEnd,
     read_words,
 )
-from acp_proxy.views.formatting import strip_markdown
+from acp_proxy.views.formatting import format_title, strip_markdown
 from acp_proxy.views.sanitize import clean_text, join_lines
 
 Tools = Literal["none", "summary", "full"]
@@ -68,7 +68,7 @@ class Head:
 
     @property
     def heading(self) -> str:
-        return strip_markdown(clean(self.title, _LINE_LENGTH * 2) or "") or "Conversation"
+        return format_title(clean(self.title, _LINE_LENGTH * 2))
 
 
 @dataclass(frozen=True, slots=True)

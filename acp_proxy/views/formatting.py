@@ -168,9 +168,11 @@ def format_days(count: int) -> str:
     return f"{count} day{'' if count == 1 else 's'}"
 
 
-# --- One line of Markdown as words, for titles and headings: without the marks of headings, bold, code and links.
+# --- One line of Markdown as words, for titles and headings: without the marks of headings, quotes, items, fences,
+# code, links, bold and struck text, and of what is between ``_``.
 #
-# A Markdown parser would take more: it makes ``__init__.py`` and the glob ``a/**/b a/**/c`` bold. These stay.
+# A Markdown parser would take more: it makes ``__init__.py`` and the globs ``*test*`` and ``a/**/b a/**/c`` bold or
+# italic. These stay, and so do tables and rules.
 
 
 def format_title(title: str | None, *, is_pinned: bool = False, is_copy: bool = False) -> str:
@@ -179,23 +181,27 @@ def format_title(title: str | None, *, is_pinned: bool = False, is_copy: bool = 
     return f"{marks}{strip_markdown(title or '') or '(no title)'}"
 
 
-_HEADING = re.compile(r"#{1,6}\s+(?=\S)")
+_LINE_MARKS = re.compile(r"(?:(?:#{1,6}|>|[-*+](?:\s+\[[ xX]\])?)\s+(?=\S))+|(?:```+|~~~+)(?=[^`]*$)")
 _CODE = r"(?<!`)(`+)(?!`)(?P<code>.+?)(?<!`)\1(?!`)"
-_BOLD = r"(?<![\w*/])\*\*(?![\s*/])(?P<bold>.+?)(?<![\s*/])\*\*(?![\w*/])"
+_BOLD = r"(?<![\w*/])(?P<stars>\*{2,3})(?![\s*/])(?P<bold>[^*]+(?:\*(?!\*)[^*]+)*)(?<![\s*/])(?P=stars)(?![\w*/])"
+_STRUCK = r"~~(?=\S)(?P<struck>[^~]+)(?<=\S)~~"
+_ITALIC = r"(?<![^\s(\"'])_(?=\S)(?P<italic>[^_]+)(?<=\S)_(?=[^\w\s]*(?:\s|$))"
 _LINK = r"(?<!\w)!?\[(?P<link>[^\[\]]+)\]\([^()\s]+\)"
-_MARKED = re.compile(f"{_CODE}|{_BOLD}|{_LINK}")
+_MARKED = re.compile(f"{_CODE}|{_BOLD}|{_STRUCK}|{_ITALIC}|{_LINK}")
 _UNCLOSED = re.compile(r"(?<!\S)\*\*(?=\w)|`")
 """Marks in a title that was cut off before they end."""
 
 
 def strip_markdown(line: str) -> str:
     """A line of Markdown as words."""
-    words = _MARKED.sub(_strip_match, _HEADING.sub("", line, count=1) if line.startswith("#") else line)
+    if (line_marks := _LINE_MARKS.match(line)) is not None:
+        line = line[line_marks.end() :]
+    words = _MARKED.sub(_strip_match, line)
     return (_UNCLOSED.sub("", words) if words.endswith("…") else words).strip()
 
 
 def _strip_match(match: re.Match[str]) -> str:
-    content = match["bold"] or match["link"]
+    content = match["bold"] or match["struck"] or match["italic"] or match["link"]
     if content:
         return _MARKED.sub(_strip_match, content)
     code = match["code"]  # CommonMark: a space is a mark, too, if there is one at both ends

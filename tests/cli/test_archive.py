@@ -50,9 +50,13 @@ def test_archiving_and_unarchiving_twice_change_nothing_more(store: ProxyStore) 
         ("unarchive", "Nothing changed: it was not archived.\n"),
     ):
         assert get_stdout(store, command, "two").endswith(end)
+    get_stdout(store, "archive", "two")
+    said = get_stdout(store, "archive", "two", "one").splitlines()[-1]
+    assert said == f"Archived. To bring it back: acp-proxy unarchive one --store {store.root}"
+    get_stdout(store, "unarchive", "two", "one")
     assert list_ids(store) == ["three", "two", "one"]
     [journal] = store.root.rglob("state.jsonl")
-    assert journal.read_text().count("\n") == 2
+    assert journal.read_text().count("\n") == 6
 
 
 def test_an_export_of_all_sessions_has_archived_ones_too(store: ProxyStore, tmp_path: Path) -> None:

@@ -271,6 +271,12 @@ def test_a_file_in_place_of_a_session_is_answered_with_what_reads_files(entitled
     assert result.stderr.endswith(said)
 
 
+def test_a_directory_in_place_of_a_session_is_answered_with_its_list(entitled: WholeStore, tmp_path: Path) -> None:
+    code, said = get_error(entitled, "show", str(tmp_path))
+    assert code == 1
+    assert f"a directory. To see the sessions in it: acp-proxy list --cwd {shell_quote.quote(str(tmp_path))}" in said
+
+
 @pytest.mark.parametrize("command", ["show", "export", "diff", "delete", "path"])
 @pytest.mark.parametrize("word", ["/nope.jsonl", "nope.jsonl", "nope.jsonl.zst", "there/nope"])
 def test_a_path_of_no_file_is_not_taken_for_words(entitled: WholeStore, command: str, word: str) -> None:

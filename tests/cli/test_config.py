@@ -97,6 +97,7 @@ def test_set_and_unset_change_one_line_of_the_file(path: Path, tmp_path: Path, m
     [
         ("", "set load never", "load takes one of auto, agent, store"),
         ("", "set no-record perhaps", "no-record takes 1 or 0"),
+        ("", "set bin-days -3", "bin-days takes"),
         ("", "set agent-id me", "agent-id cannot be set here"),
         ("", "set lod auto", "Did you mean load?"),
         ("", "set load", "config set takes NAME VALUE"),

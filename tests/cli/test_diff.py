@@ -238,7 +238,7 @@ def test_a_file_behind_a_link_has_the_path_that_git_knows(store: ProxyStore, tre
 
 
 def test_what_has_no_diff_is_named_on_stderr(store: ProxyStore, tree: Path) -> None:
-    titles = ("make \x1b[31m", *(f"run {number}" for number in range(12)))
+    titles = ("make \x1b[31m", f"echo a\necho b; {'z' * 100}", *(f"run {number}" for number in range(11)))
     calls = [
         each
         for id, title in enumerate(titles)
@@ -248,9 +248,11 @@ def test_what_has_no_diff_is_named_on_stderr(store: ProxyStore, tree: Path) -> N
     result = run(store, "s")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr.startswith(
-        "Not in the patch: what 13 commands may have changed, which is not recorded: 'make' (turn 1), 'run 0' (turn 1),"
+        "No changed files: no tool call of these turns reported a change, or each change was taken back.\n"
+        "Not shown: what 13 commands may have changed, which is not recorded: 'make' (turn 1), "
+        f"'echo a\\necho b; {'z' * 65}…' (turn 1), 'run 0' (turn 1),"
     )
-    assert result.stderr.endswith("'run 10' (turn 1), and 1 more (all: --json).\n")
+    assert result.stderr.endswith("'run 9' (turn 1), and 1 more (all: --json).\n")
     assert "\x1b" not in result.stderr
 
 

@@ -203,6 +203,7 @@ def test_the_page_of_all_sessions_hides_what_the_pages_hide(store: WholeStore, t
         ("हिन्दी 😀", "हिन्दी-"),
         ("無" * 300, "無" * 40 + "-"),
         ("😀 ...", "session-"),
+        ("**Mend** [it](http://x.example)", "mend-it-"),
     ],
 )
 def test_the_names_of_files_keep_the_letters_of_every_script(
@@ -235,9 +236,11 @@ def test_the_names_of_files_have_the_ids_of_lists(store: WholeStore, tmp_path: P
     store_session(store, "01abc030-7c1e-4b1f", ("Mend it", TURN), at=3.0)
     store_session(store, "01abc030-9999-4b1f", ("Mend it", TURN), at=2.0)
     store_session(store, "../é", ("Mend it", TURN), at=1.0)
+    store_session(store, "untitled", ("", TURN), at=0.0)
     stems = [Path(path).stem for path in get_stdout(store, "--all", "-o", str(tmp_path / "out")).splitlines()]
-    assert [re.sub("[0-9a-f]{8}$", "HASH", stem) for stem in stems] == [*["mend-it-01abc030-HASH"] * 2, "mend-it-HASH"]
-    assert len(set(stems)) == 3
+    names = [re.sub("[0-9a-f]{8}$", "HASH", stem) for stem in stems]
+    assert names == [*["mend-it-01abc030-HASH"] * 2, "mend-it-HASH", "session-untitled-HASH"]
+    assert len(set(stems)) == 4
 
 
 def test_to_export_nothing_is_a_failure_if_something_was_asked_for(store: WholeStore, tmp_path: Path) -> None:

@@ -45,7 +45,10 @@ def test_clear_restores_the_agents_title(store: ProxyStore) -> None:
 def test_a_title_is_one_line_of_printable_text_of_bounded_length(store: ProxyStore) -> None:
     get_stdout(store, "rename", "named", "  two\nlines\x1b[2J \x07and\u202e a\ttab ")
     assert list_titles(store)[0] == "two lines and a tab"
-    get_stdout(store, "rename", "named", "word " * 1000)
+    assert run(store, "rename", "named", "x" * 500).stderr == ""
+    for title in ("x" * 501, "word " * 1000):
+        result = run(store, "rename", "named", title)
+        assert (result.exit_code, result.stderr) == (0, "The title was cut: the longest has 500 characters.\n")
     assert len(list_titles(store)[0]) <= 500
     assert list_titles(store)[0].endswith("…")
 

@@ -105,7 +105,7 @@ def diff(
         if name_only:
             _print_left_out(session_changes, empty_message, "Not listed", lists_names=True)
         else:
-            beginning = "Not compared" if check else "Not counted" if stat else "Not in the patch"
+            beginning = "Not compared" if check else "Not counted" if stat else ""
             _print_left_out(session_changes, empty_message, beginning)
 
 
@@ -120,24 +120,29 @@ def print_patch(session_changes: SessionChanges, target: Screen) -> None:
     with open_pager(target, keeps_short_text=True) as write:
         for text in _format_diffs([change for change in session_changes.changes if change.trouble is None], target):
             write(text)
+        if _has_no_files(session_changes):
+            write(f"{_NOTHING_CHANGED}\n")
         for text in describe.format_left_out(session_changes.changes, session_changes.unclear):
             write(f"{fit_to_stream(text, sys.stdout)}\n")
-        if not session_changes.changes and not session_changes.unclear:
-            write(f"{_NOTHING_CHANGED}\n")
 
 
 def _print_left_out(
     session_changes: SessionChanges, empty_message: str, beginning: str, *, lists_names: bool = False
 ) -> None:
-    """Print what was not shown, or ``empty_message`` if nothing was changed. ``lists_names``: the names of the files
-    were, also of those of which no patch is known."""
+    """Print what was not shown, and first ``empty_message`` if nothing was changed. ``lists_names``: the names of the
+    files were, also of those of which no patch is known."""
     changes = [
         change for change in session_changes.changes if not lists_names or change.trouble in describe.NOT_PATCHABLE
     ]
+    if _has_no_files(session_changes):
+        print_on_stderr(empty_message)
     for text in describe.format_left_out(changes, session_changes.unclear, beginning):
         print_on_stderr(text)
-    if not session_changes.changes and not session_changes.unclear:
-        print_on_stderr(empty_message)
+
+
+def _has_no_files(session_changes: SessionChanges) -> bool:
+    """Whether no tool call reported a change."""
+    return not session_changes.changes and all(map(describe.is_only_command, session_changes.unclear))
 
 
 def _check(session_changes: SessionChanges) -> None:

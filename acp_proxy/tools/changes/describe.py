@@ -54,11 +54,10 @@ def format_stat(changes: Sequence[FileChange], width: int) -> Iterator[str]:
         yield f" {_format_count(len(rows), 'file')} changed, {added} added, {removed} removed"
 
 
-def format_left_out(
-    changes: Sequence[FileChange], unclear: Sequence[Unclear], beginning: str = "Not in the patch"
-) -> Iterator[str]:
+def format_left_out(changes: Sequence[FileChange], unclear: Sequence[Unclear], beginning: str = "") -> Iterator[str]:
     """What was not shown and why, and what is worth knowing of the rest. ``beginning``: of each line about the first,
     for what is shown instead of a patch."""
+    beginning = beginning or ("Not in the patch" if changes else "Not shown")
     changes_with_trouble = [change for change in changes if change.trouble is not None]
     for change in changes_with_trouble[:_MOST_NAMED]:
         assert change.trouble is not None
@@ -70,7 +69,7 @@ def format_left_out(
         yield f"{_shorten(change.path)}: something else changed it between the edits, which is included."
     for change in [change for change in patched if change.uses_current_file][:_MOST_NAMED]:
         yield f"{_shorten(change.path)}: only a part was recorded; the rest is from the file as it is now."
-    commands = [call for call in unclear if call.cause == "command" and not call.paths]
+    commands = [call for call in unclear if is_only_command(call)]
     if commands:  # most sessions ran some, and a line for each would hide the rest
         turns_by_title: dict[str, list[int]] = {}
         for call in commands:
@@ -92,8 +91,15 @@ def format_left_out(
         yield f"{beginning}: {len(other_calls) - _MOST_NAMED} more calls. All of them: --json"
 
 
+def is_only_command(call: Unclear) -> bool:
+    """Whether a call is a command that names no file."""
+    return call.cause == "command" and not call.paths
+
+
 def _shorten_title(call: Unclear) -> str:
-    return sanitize.join_lines(call.title)[:_TITLE_CHARACTERS]
+    """The beginning of a title; with its line ends, which are part of a command."""
+    title = sanitize.clean_text(call.title).strip()
+    return title if len(title) <= _TITLE_CHARACTERS else f"{title[:_TITLE_CHARACTERS]}…"
 
 
 class ChangedFile(Struct, frozen=True):

@@ -33,7 +33,7 @@ from acp_proxy.store.command_store import CommandStore, file_name
 from acp_proxy.tools.redact.redact_files import mask_copy
 from acp_proxy.tools.stats.usage import measure_session
 from acp_proxy.views import sanitize
-from acp_proxy.views.formatting import SHORTEST_ID
+from acp_proxy.views.formatting import SHORTEST_ID, strip_markdown
 
 if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.redaction.masking import Masking
@@ -199,7 +199,7 @@ def export_to_named_file(store: CommandStore, row: "ListedSession", output: Path
 
 def make_file_name(row: "ListedSession") -> str:
     """The name of a session's file when several are exported, without the suffix."""
-    return _make_name(row.title or row.session_id, row)
+    return _make_name(row.title or "", row)
 
 
 def make_short_file_name(row: "ListedSession") -> str:
@@ -324,7 +324,7 @@ def _export_to_directory(
     for row in show_progress(rows, "Exporting"):
         try:
             with source.open_session(row) as exported:
-                path = directory / f"{_make_name(exported.title or row.session_id, row)}.{source.form}"
+                path = directory / f"{_make_name(exported.title, row)}.{source.form}"
                 output_files.write_file(path, exported.pieces, force=force)
                 written_paths.append(path)
                 session_count += 1
@@ -424,6 +424,7 @@ def _make_name(title: str, row: "ListedSession") -> str:
 
 def _list_words(title: str) -> list[str]:
     """The first words of a title, in any script."""
+    title = strip_markdown(title)
     beginning = title[: _SLUG_LENGTH + 1]
     lowered = unicodedata.normalize("NFC", beginning).lower()
     words = "".join(

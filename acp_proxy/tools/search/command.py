@@ -104,10 +104,10 @@ def search(
 
     It looks in what you and the agent said, thoughts, plans, titles, and why a call failed, in any order, whatever the
     case and accents; --in looks in one part alone, also in what tools printed. An argument with spaces is a phrase. If
-    nothing has the words, words that begin with them are searched, then words in different turns (not with --json).
-    --file, --tool, --command and --failed need no words: one tool call must be all of them. Without a terminal, each
-    line has id, turn, title, agent, directory, time and text, separated by tabs. The exit status is 1 if nothing
-    matches.
+    nothing has the words, words that begin with them are searched, then words in different turns (not shown with
+    --json). --file, --tool, --command and --failed need no words: one tool call must be all of them. Without a
+    terminal, each line has id, turn, title, agent, directory, time and text, separated by tabs. The exit status is 1 if
+    nothing matches.
     """
     from acp_proxy.tools.search.call_search import CallQuery, search_calls
     from acp_proxy.tools.search.nearby import is_printed, list_near_searches

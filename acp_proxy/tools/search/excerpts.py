@@ -26,7 +26,9 @@ _SINGLE_LINE = re.compile(
 """A line of Markdown that does not continue the one before it."""
 _FIRST_CHARACTERS = frozenset("`~|#-*+>0123456789")
 """With which such lines, and fences, begin."""
-_INLINE = re.compile(r"[`*\[]")
+_INLINE = re.compile(r"[`*\[]|~~|(?<!\w)_")
+_FOUND_TARGET = re.compile(rf"!?\[([^\[\]]+)\]\(([^()\s]*[{BEGIN}{END}][^()\s]*)\)")
+"""A link or an image with a match in its target, which is no mark then."""
 _RULE = re.compile(r"[\s|:=*_-]*")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")  # Chinese and Japanese have no space there
 _MARK = re.compile(f"{BEGIN}([^{END}]*){END}")
@@ -129,7 +131,7 @@ def _divide_markdown(message: str, *, has_paragraphs: bool) -> Iterator[str]:
             if BEGIN in fence[1]:
                 yield fence[1]
         elif is_code:
-            yield line
+            yield f"{line}\n"  # told from a sentence by its end: a colon there announces nothing
         elif single_line is not None and single_line["row"] is not None:
             cells = (_strip_inline(cell.strip()) for cell in single_line["row"].split("|"))
             yield ", ".join(cell for cell in cells if _RULE.fullmatch(cell) is None)
@@ -142,7 +144,9 @@ def _divide_markdown(message: str, *, has_paragraphs: bool) -> Iterator[str]:
 
 
 def _strip_inline(text: str) -> str:
-    return strip_markdown(text) if _INLINE.search(text) is not None else text  # most have none, and it takes long
+    if _INLINE.search(text) is None:  # most have none, and it takes long
+        return text
+    return strip_markdown(_FOUND_TARGET.sub(r"\1 (\2)", text))
 
 
 def _has_open_mark(text: str) -> bool:
@@ -152,7 +156,7 @@ def _has_open_mark(text: str) -> bool:
 
 def _is_incomplete(text: str) -> bool:
     """Whether a passage says nothing without the one that follows."""
-    return _has_open_mark(text) or (BEGIN in text and text.rstrip().endswith(":"))
+    return _has_open_mark(text) or (BEGIN in text and text.rstrip(" \t\r").endswith(":"))
 
 
 def _keep_marks_whole(passages: Iterable[str]) -> Iterator[str]:

@@ -74,13 +74,14 @@ class SessionPage(Struct, frozen=True):
 class SearchHint(Struct, frozen=True):
     """What the user may have meant. ``operators``: what is said about them. ``near_words``: those that are there.
     ``row``: a session whose id the word is. ``has_words``: there were several. ``in_output``: whether tools printed
-    them; None: nobody has looked."""
+    them; None: nobody has looked. ``is_elsewhere``: other agents, directories or times have them."""
 
     operators: str = ""
     near_words: str = ""
     row: ListedSession | None = None
     has_words: bool = False
     in_output: bool | None = None
+    is_elsewhere: bool = False
 
 
 class SearchPage(Struct, frozen=True):
@@ -224,6 +225,8 @@ class Pages:
             fewer = "fewer words, or another part" if page.hint.has_words else "another part"
             nor_in_output = ", nor in what tools printed" if page.hint.in_output is False else ""
             about = f"Nothing matches{nor_in_output}. Try {fewer}. {page.hint.operators}".strip()
+            if page.hint.is_elsewhere:
+                about = "Nothing matches with these limits. Without them, something does."
         else:
             about = f"{page.about} " if page.about else ""
             about += f"{len(hits)} session{'' if len(hits) == 1 else 's'}"
@@ -246,8 +249,8 @@ class Pages:
         elif page.hint.near_words:
             near_search = self._locate_search(page, {"q": page.hint.near_words})
             body += f"<p>Did you mean: {_link(page.hint.near_words, near_search)}</p>\n"
-        is_elsewhere = page.part != TurnPart.OUTPUT and page.hint.in_output is not False
-        if page.result is not None and not hits and not page.unread and is_elsewhere:
+        may_be_printed = page.part != TurnPart.OUTPUT and page.hint.in_output is not False
+        if page.result is not None and not hits and not page.unread and may_be_printed:
             output = self._locate_search(page, {"in": TurnPart.OUTPUT})
             text = "A tool printed it" if page.hint.in_output else "Search what tools printed"
             body += f'<p><a href="{escape(output)}">{text}</a></p>\n'

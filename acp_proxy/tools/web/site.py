@@ -282,14 +282,11 @@ class _Site:
                 until=latest or None,
                 parts=parts,
             )
-            result, unread = _search_for_a_while(store, search_request)
-            for near_search in list_near_searches(search_request, words):
-                if result.hits or unread:
-                    break
-                result, unread = _search_for_a_while(store, near_search.request)
-                about = near_search.about
+            result, unread, about = _search_nearby(store, search_request, words)
             if not result.hits and not unread:
-                hint = _find_hint(store, search_request, words)
+                everywhere = replace(search_request, agents=store.list_agents(), cwd=None, since=None, until=None)
+                is_elsewhere = everywhere != search_request and _search_nearby(store, everywhere, words)[0].hits
+                hint = structs.replace(_find_hint(store, search_request, words), is_elsewhere=bool(is_elsewhere))
         next_most = min(2 * most_hits, _MOST_HITS)
         part, agents = part if parts else "", name_agents(store.list_agents())
         page = SearchPage(
@@ -383,6 +380,17 @@ def _search_for_a_while(store: CommandStore, wanted: SearchRequest) -> tuple[Sea
     with suppress(_TimeIsUp):
         return search_store(store, wanted, stop_in_time, keep), 0
     return SearchResult(list(hits.values()), is_all=False), unread
+
+
+def _search_nearby(store: CommandStore, wanted: SearchRequest, words: Sequence[str]) -> tuple[SearchResult, int, str]:
+    """As ``_search_for_a_while``, and if nothing has the words, what comes near; and how that differs from them."""
+    (result, unread), about = _search_for_a_while(store, wanted), ""
+    for near_search in list_near_searches(wanted, words):
+        if result.hits or unread:
+            break
+        result, unread = _search_for_a_while(store, near_search.request)
+        about = near_search.about
+    return result, unread, about
 
 
 def _find_hint(store: CommandStore, wanted: SearchRequest, words: Sequence[str]) -> SearchHint:

@@ -127,7 +127,7 @@ def test_the_head_describes_the_session() -> None:
     )
     nothing = Head("s", {}, None, None, "", "", "partial")
     assert words(render_page(head=nothing)) == (
-        f"Conversation Conversation Agent:agentTurns:0 turns Exported from its transcript by acp-proxy {__version__}."
+        f"(no title) (no title) Agent:agentTurns:0 turns Exported from its transcript by acp-proxy {__version__}."
     )
 
 

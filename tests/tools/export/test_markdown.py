@@ -81,7 +81,7 @@ def test_a_conversation_is_written_as_a_document() -> None:
 
 def test_unknown_facts_of_a_session_are_left_out() -> None:
     nothing = Head("s", {}, None, None, "", "", "partial")
-    assert "".join(markdown.write_document(nothing, [], Choices())) == "# Conversation\n\nagent\n"
+    assert "".join(markdown.write_document(nothing, [], Choices())) == "# (no title)\n\nagent\n"
 
 
 def test_a_full_tool_call_is_folded() -> None:

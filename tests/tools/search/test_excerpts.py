@@ -66,6 +66,25 @@ def test_an_excerpt_is_the_line_or_paragraph_without_markdown(word: str, shown: 
     assert make_excerpt_text([("text", mark(MESSAGE, word))])[0] == shown
 
 
+@pytest.mark.parametrize("word", ["capybara", "tapir", "ibex", "gnu", "capybara](http://tapir"])
+def test_a_word_in_the_target_of_a_link_is_shown(word: str) -> None:
+    links = "first\n\nA **bold** [capybara](http://tapir.example) ![ibex](gnu.png)"
+    shown, [(start, end)] = make_excerpt_text([("text", mark(links, word))])
+    assert shown.startswith("A bold capybara")
+    assert shown[start:end].replace(" (", "](") == word
+
+
+def test_marks_go_but_not_the_parts_of_names() -> None:
+    assert shorten("use _private foo_bar, ~~not~~ this", "bar") == "use _private foo_bar, not this"
+    assert shorten("_really_ mend it", "really") == "really mend it"
+
+
+def test_a_line_of_code_that_ends_in_a_colon_stands_for_itself() -> None:
+    code = "Run:\n```python\ndef frobnicate(x):\n    return x\n```"
+    assert shorten(code, "frobnicate") == "def frobnicate(x):"
+    assert shorten(code, "Run") == "Run: def frobnicate(x):"
+
+
 def test_an_excerpt_has_only_messages_with_a_match() -> None:
     said = BETWEEN.join(["The login fails.", "Read orders.py", "Edit cookie.py", "Done with step 1"])
     assert shorten(said, "login", "cookie") == "The login fails. · Edit cookie.py"

@@ -334,6 +334,10 @@ def test_the_search_can_be_narrowed_to_a_time(store: WholeStore, browser: Browse
     assert browser.list_titles("search?q=word&since=2026-11-02&until=2026-11-02") == ["word of day 2"]
     page = browser.read("search?q=word&until=2026-11-01&in=user")
     assert "Only: <bdi>until 2026-11-01</bdi>." in page
+    for limit in ("since=2026-12-01", "until=2026-10-31", "agent=nope", "cwd=%2Felsewhere&in=user"):
+        nothing = browser.read(f"search?q=wor&{limit}")
+        assert "Nothing matches with these limits. Without them, something does.<" in nothing
+    assert "Try another part" in browser.read("search?q=nowhere&since=2026-11-01")
     [form] = re.findall(r'<form class="times".*?</form>', page)
     assert re.findall(r'name="([^"]*)" value="([^"]*)"', form) == [
         ("q", "word"),
