@@ -1,6 +1,6 @@
 """Compares an agent's replays of a session with each other, where there is no transcript yet. Lines in, lines out."""
 
-from collections import Counter, deque
+from collections import deque
 from itertools import takewhile
 
 from acp_proxy.comparison.comparison import Comparison
@@ -100,38 +100,23 @@ def find_last_replay(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]
     return lines[next(repeated, starts[-1] if starts else 0) :]
 
 
-def separate_replays(
-    lines: list[tuple[bytes, bool]], count: int, *, may_lag: bool = True
-) -> list[list[tuple[bytes, bool]]]:
+def separate_replays(lines: list[tuple[bytes, bool]], count: int) -> list[list[tuple[bytes, bool]]]:
     """The replays for ``count`` loads on which an agent works at once, so that their lines come mixed, the furthest
-    first; empty if it is not certain which is which, or none but the first has begun.
+    first; empty if none but the first has begun, or the user's first message has no id: the user may say the same
+    again.
 
-    claude-agent-acp does this. The first user message has an id, and no line, to the byte, comes more than ``count``
-    times, and each replay is a beginning of the one before: ``a b a c`` are ``a b c`` and ``a``. Or each line comes
-    ``count`` times as often as in one replay: ``a b b a b b`` are two times ``a b b``. ``may_lag``: a later replay may
-    be behind; then a line that one replay has twice may be taken for one of each. ``lines``: as for
-    ``find_last_replay``.
+    claude-agent-acp does this. Each line is what one of the others has next, or else continues the furthest: ``a b a
+    c`` are ``a b c`` and ``a``. ``lines``: as for ``find_last_replay``.
     """
-    same_lines: dict[bytes, list[tuple[bytes, bool]]] = {}
-    for line in lines:
-        same_lines.setdefault(line[0], []).append(line)
-    first_user = next((line for line in same_lines if _find_user_letters(line)), b"")
-    counts = [len(same) for same in same_lines.values()]
-    if acp.member(_read_update(first_user), "messageId") is None or max(counts) == 1:
+    first_user = next((line for line, _ in lines if _find_user_letters(line)), b"")
+    if acp.member(_read_update(first_user), "messageId") is None:
         return []
     replays: list[list[tuple[bytes, bool]]] = [[] for _ in range(count)]
-    if max(counts) <= count and counts == sorted(counts, reverse=True) and (may_lag or min(counts) == count):
-        for same in same_lines.values():
-            for replay, line in zip(replays, same, strict=False):
-                replay.append(line)
-        return replays
-    if any(number % count for number in counts):
-        return []
-    seen: Counter[bytes] = Counter()
+    furthest = replays[0]
     for line in lines:
-        replays[seen[line[0]] * count // len(same_lines[line[0]])].append(line)
-        seen[line[0]] += 1
-    return replays
+        behind = (replay for replay in replays if len(replay) < len(furthest) and furthest[len(replay)][0] == line[0])
+        next(behind, furthest).append(line)
+    return replays if replays[1] else []
 
 
 def _count_same_as_beginning(items: list[dict[str, object]]) -> list[int]:
@@ -224,7 +209,8 @@ class RestOfReplay:
         if is_new or index is None:
             self._calls.setdefault(call_id, None)
             replaced = self._next_index + self._replaced_count
-            self._replaced_count += self._kinds[replaced : replaced + 1] == [kind]
+            if role is not Role.USER:  # a message of the user is never in the place of another one: it begins a turn
+                self._replaced_count += self._kinds[replaced : replaced + 1] == [kind]
             return False
         self._calls[call_id] = self._call_ids[index]
         self._next_index, self._replaced_count = index + 1, 0

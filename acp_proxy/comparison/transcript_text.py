@@ -554,14 +554,15 @@ class TextBuilder:
             self._open_prompts,
         )
         answered = next((user for user in unanswered if user.key == key), None)
-        is_first = answered is next(iter(self._select_run(unanswered, key[0])), None)
+        is_first = answered is next(iter(self._open_prompts_of_run), None)
         if answered is not None:  # cancelled ones from before it will never be answered
             index = next(number for number, user in enumerate(unanswered) if user is answered)
             unanswered[: index + 1] = [user for user in unanswered[:index] if not user.is_cancelled]
         if not unanswered:
             self._steering_messages.clear()
         self._move_waiting(self._select_run(unanswered, key[0]))
-        if is_first:  # the turn of the next prompt begins
+        # The next prompt's turn begins; behind a cancelled prompt it began earlier.
+        if answered is not None and is_first and not answered.is_cancelled:
             self._quiet_runs.add(key[0])
 
     @staticmethod
@@ -596,7 +597,9 @@ class TextBuilder:
         form, self._user_chunks = "".join(self._user_chunks), []
         unechoed = [user for user in self._open_prompts_of_run if not user.is_echoed]
         echoed_user = next((user for user in unechoed if form in user.forms), None)
-        if echoed_user is None and self._run_id in self._quiet_runs and unechoed:
+        # Some agents echo nothing: then a cancelled prompt before others is not the one whose turn this is.
+        may_be_reworded = len(unechoed) == 1 or (unechoed and not unechoed[0].is_cancelled)
+        if echoed_user is None and self._run_id in self._quiet_runs and may_be_reworded:
             echoed_user = unechoed[0]
         if echoed_user is None:
             self._begin_turn(form, is_elsewhere=not self._open_prompts_of_run)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.comparison.repeated_replays import (
+    RestOfReplay,
     are_alike,
     continues,
     count_rest,
@@ -67,6 +68,7 @@ def test_what_comes_before_the_beginning_is_the_rest_of_an_earlier_replay(
     assert order_replay(replay, b"".join(lines(begins))) == [*replay[rest:], *replay[:rest]]
 
 
+OTHER = CALL | {"toolCallId": "c2"}
 WITH_ID = [FIRST[0] | {"messageId": "m1"}, *FIRST[1:]]
 
 
@@ -78,18 +80,25 @@ WITH_ID = [FIRST[0] | {"messageId": "m1"}, *FIRST[1:]]
         ([*WITH_ID, CALL, CALL, *WITH_ID, CALL, CALL], [[*WITH_ID, CALL, CALL]] * 2),
         ([*WITH_ID, CALL, *WITH_ID], [[*WITH_ID, CALL], WITH_ID]),
         ([*WITH_ID, WITH_ID[0], CALL, WITH_ID[1]], [[*WITH_ID, CALL], WITH_ID]),
-        ([*WITH_ID, CALL, CALL, *WITH_ID, CALL], []),
-        ([*WITH_ID, CALL, CALL, WITH_ID[0]], []),
+        ([*WITH_ID, CALL, CALL, *WITH_ID, CALL], [[*WITH_ID, CALL, CALL], [*WITH_ID, CALL]]),
+        ([*WITH_ID, CALL, CALL, WITH_ID[0]], [[*WITH_ID, CALL, CALL], WITH_ID[:1]]),
+        ([*WITH_ID, CALL, CALL, *WITH_ID, OTHER], [[*WITH_ID, CALL, CALL, OTHER], WITH_ID]),
         (WITH_ID, []),
         ([*FIRST, *FIRST], []),  # the user may have said the same twice
         ([], []),
     ],
 )
-def test_replays_are_separated_only_if_it_is_certain_which_is_which(
+def test_replays_are_separated_if_their_messages_have_ids(
     sent: list[dict[str, Any]], replays: list[list[dict[str, Any]]]
 ) -> None:
     separated = separate_replays([(line, True) for line in lines(sent)], 2)
     assert [[line for line, _ in replay] for replay in separated] == [lines(replay) for replay in replays]
+
+
+def test_a_turn_made_elsewhere_is_not_the_rest_of_a_replay_that_ends_in_the_same_short_answer() -> None:
+    rest = RestOfReplay(lines(replay_of("And the logout?", "Done.")))
+    assert [rest.take(line) for line in lines(replay_of("Commit it", "Done."))] == [False, False]
+    assert [rest.take(line) for line in lines(replay_of("And the logout?", "Done."))] == [True, True]
 
 
 CONTEXT = replay_of("<context>")

@@ -112,6 +112,13 @@ def test_what_the_agent_says_to_itself_in_a_turn_is_no_echo_of_its_prompt_while_
     assert forms(of(*begun, *at_once, *to_itself, answer(1))) == [["a"], ["b"], ["Keepgoing."]]
 
 
+def test_what_the_agent_says_to_itself_is_no_echo_where_a_prompt_was_cancelled() -> None:
+    begun = [prompt("a"), updated(agent("x")), cancel(), prompt("b", id=2)]
+    to_itself = [updated(user("Keep going.")), updated(agent("y"))]
+    assert forms(of(*begun, *to_itself, answer(2))) == [["a"], ["b"], ["Keepgoing."]]
+    assert forms(of(*begun, updated(agent("z")), answer(1), *to_itself, answer(2))) == [["a"], ["b"], ["Keepgoing."]]
+
+
 def test_a_prompt_is_known_by_all_its_blocks_or_by_its_text() -> None:
     image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
     entry = prompt("look")

@@ -176,6 +176,15 @@ def test_a_cancelled_prompt_that_is_never_answered_does_not_separate_the_next_fr
 
 
 @MODES
+@pytest.mark.parametrize("answers", [[], [chunk("b"), answer()]], ids=["is not answered", "is answered late"])
+def test_what_the_agent_says_to_itself_behind_a_cancelled_prompt_is_replayed(answers: list[Entry], mode: Mode) -> None:
+    cancel = line({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": SESSION}}, Peer.CLIENT)
+    begun = [prompt("go"), chunk("a"), cancel, prompt("on", id=2), *answers]
+    told = tell(*begun, user_chunk("keep going"), chunk("c"), mode=mode)
+    assert [words for words, _ in users(told)] == ["go", "on", "keep going"]
+
+
+@MODES
 @pytest.mark.parametrize("ended", [[answer()], [crashed()], [prompt("x", id=2, run="another")]])
 def test_a_prompt_whose_turn_is_over_has_no_echo(ended: list[Entry], mode: Mode) -> None:
     told = tell(prompt("go"), chunk("a"), *ended[:1], user_chunk("go"), chunk("b"), mode=mode)

@@ -80,7 +80,7 @@ class Safe:
         elif entry.of == "session/prompt":
             of = self.of(run)
             answered = [one for one in of if one["request"] == message["id"]]
-            if answered and answered[0] is of[0]:
+            if answered and answered[0] is of[0] and not answered[0]["cancelled"]:
                 self.quiet.add(run)
             self.close(answered)
         elif message.get("method") == "session/cancel":
@@ -145,7 +145,8 @@ class Safe:
         run, number = step.entry.run, parse(b"[%d]" % step.of)[0]
         waiting = [one for one in self.of(run) if not one["echoed"]]
         own = [one for one in waiting if one["request"] == number]
-        found = own if step.echo == "exact" and own else waiting if run in self.quiet else []
+        may_be_reworded = run in self.quiet and not (len(waiting) > 1 and waiting[0]["cancelled"])
+        found = own if step.echo == "exact" and own else waiting if may_be_reworded else []
         self.echoing = bool(found)
         self.has_echoes |= self.echoing
         for one in found[:1]:

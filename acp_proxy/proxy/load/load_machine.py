@@ -217,8 +217,7 @@ class LoadMachine:
             ):  # the replays do not begin alike: this one's began after it was asked for
                 last_replay = find_last_replay(lines[cancelled_count:])
             load.uncompared.replace(last_replay)
-        if not self._separate_replays(load):
-            self._take_replay_of_oldest(load)
+        self._take_replay(load)
         rest_lines = load.uncompared.lines[load.overtaken_count :] if load.overtaken_count else []
         load.earlier_replay = self.open_loads.swap_beginning(load)
         if rest_count := count_rest(load.uncompared.items, load.earlier_replay):
@@ -234,27 +233,25 @@ class LoadMachine:
             load.before_response.replace(load.before_response.drain() + load.behind_response.drain())
         return effects + self._move(load, LoadEvent.AGREED, message)
 
-    def _separate_replays(self, load: Load) -> bool:
-        """Give this load and the other open ones of its session their replays, if it is certain which is which."""
-        loads = [other for other in self.open_loads.find_by_session(load.session_id) if other.state is LoadState.ASKED]
-        if load not in loads or len(loads) == 1:
-            return False
+    def _take_replay(self, load: Load) -> None:
+        """Give this load its replay, if the agent works on several of its session at once or in another order, and the
+        other ones theirs."""
+        if load.state not in (LoadState.ASKED, LoadState.PASSING):
+            return
+        session_loads = self.open_loads.find_by_session(load.session_id)
+        loads = [other for other in session_loads if other.state is load.state]
+        other_loads = [other for other in loads if other is not load]
         # The beginnings that earlier answers left to younger loads came before what the oldest one has got since.
         lines = [line for other in reversed(loads) for line in other.uncompared.items]
-        replays = separate_replays(lines, len(loads), may_lag=not load.imports)
-        other_loads = [other for other in loads if other is not load]
-        for other, replay in zip([load, *other_loads], replays, strict=False):
-            other.uncompared.replace(replay)
-        for other, replay in zip(other_loads, replays[1:], strict=False):
-            other.overtaken_count = len(replay)
-        return bool(replays)
-
-    def _take_replay_of_oldest(self, load: Load) -> None:
-        """If the agent agrees to this load before the oldest open one, its last replay until now is this one's."""
-        oldest = next((other for other in self.open_loads.find_by_session(load.session_id) if other.awaits_agent), load)
-        if oldest is load or oldest.state is not load.state or load.state not in (LoadState.ASKED, LoadState.PASSING):
+        if other_loads and (replays := separate_replays(lines, len(loads))):
+            for other, replay in zip([load, *other_loads], replays, strict=True):
+                other.uncompared.replace(replay)
+                other.overtaken_count = len(replays[0])
             return
-        replay = find_last_replay(oldest.uncompared.items)
+        oldest = next((other for other in session_loads if other.awaits_agent), load)
+        if oldest is load or oldest.state is not load.state:
+            return
+        replay = find_last_replay(oldest.uncompared.items)  # the last one until now is this load's
         oldest.uncompared.replace(oldest.uncompared.items[: len(oldest.uncompared.items) - len(replay)])
         load.uncompared.replace(replay + load.uncompared.items)
         oldest.overtaken_count = len(replay)

@@ -1,11 +1,12 @@
 """During a replay: updates and prompts, other loads, deletes, the agent's end, too many held updates."""
 
 import json
+from typing import Any
 
 import pytest
 
 from acp_proxy.comparison.choose_replay import Rule
-from acp_proxy.proxy.effects import CloseTranscript, DeleteSession, ReserveOutput, StartReplay, StopReplay
+from acp_proxy.proxy.effects import CloseTranscript, DeleteSession, RecordLine, ReserveOutput, StartReplay, StopReplay
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
 from tests.conversation import (
     LOADS,
@@ -329,6 +330,17 @@ def test_what_is_new_is_shown_where_the_rest_of_a_replay_says_the_same_further_o
     assert shown == line(*new)
 
 
+def with_ids(*said: Said) -> list[Said]:
+    """Updates of the agent, each with a ``messageId`` of its own."""
+    return [with_id(each, number) for number, each in enumerate(said)]
+
+
+def with_id(said: Said, number: int) -> Said:
+    message: dict[str, Any] = json.loads(line(said))
+    message["params"]["update"]["messageId"] = str(number)
+    return message
+
+
 @pytest.mark.parametrize(
     ("sent", "ids"),
     [
@@ -344,10 +356,7 @@ def test_what_is_new_is_shown_where_the_rest_of_a_replay_says_the_same_further_o
 )
 def test_replays_whose_lines_come_mixed_are_shown_once_each(sent: str, ids: tuple[int, ...]) -> None:
     """claude-agent-acp works on several loads at once. ``sent``: lines of the replay, and answers to ``ids``."""
-    past = [
-        line(said).replace(b'"content"', b'"messageId":"%d","content"' % number, 1).strip()
-        for number, said in enumerate((*TURN_ONE, *TURN_TWO))
-    ]
+    past = with_ids(*TURN_ONE, *TURN_TWO)
     talk = about_to_load(SimulatedSession(says=PAST), LOADS)
     talk.client.say(*(load(id, "s") for id in sorted(ids)))
     answers = iter(ids)
@@ -359,6 +368,65 @@ def test_replays_whose_lines_come_mixed_are_shown_once_each(sent: str, ids: tupl
         agents, transcripts = line(*past, result(id, {})), line(result(id, {}))
         assert talk.end_replay(id).to_client in (agents, transcripts)
     assert kept_lines(talk.client.say(prompt(9, "s"))) == [client_kept("s", prompt(9, "s"))]
+
+
+@pytest.mark.parametrize("sent", ["0 1 2 3 0 1 4 A 2 3 4 A", "0 1 2 0 3 1 2 4 A 3 4 A", "0 1 2 3 4 A 0 1 2 3 4 A"])
+def test_a_chunk_that_comes_twice_in_a_message_is_in_each_of_two_mixed_replays(sent: str) -> None:
+    """``sent``: as above."""
+    words = [chunk("s", text) for text in ("Ha. ", "Ha. ", "That is funny, and done.")]
+    question, look = TURN_ONE[0], chunk("s", "Let me look at the code first.")
+    past = [*with_ids(question, look), *(with_id(each, 2) for each in words)]
+    talk = about_to_load(SimulatedSession(says=(PAST[0], look, *words, prompt_answer(90))), LOADS)
+    talk.client.say(load(1, "s"), load(2, "s"))
+    ids = iter((1, 2))
+    for item in sent.split():
+        if item != "A":
+            talk.agent.say(past[int(item)])
+            continue
+        talk.agent.say(result(id := next(ids), {}))
+        assert talk.end_replay(id).to_client in (line(*past, result(id, {})), line(result(id, {})))
+    assert kept_lines(talk.client.say(prompt(9, "s"))) == [client_kept("s", prompt(9, "s"))]
+
+
+@pytest.mark.parametrize("answer", ["All the tests have passed.", "Done."])
+@pytest.mark.parametrize("sent", ["0 1 0 2 1 3 A1 2 3 A2", "0 1 0 2 1 3 A2 2 3 A1", "0 1 2 3 0 A1 1 2 3 A2"])
+def test_a_turn_made_elsewhere_comes_behind_two_mixed_replays(sent: str, answer: str) -> None:
+    """``sent``: as above, with the ids of the loads that are answered. The rest of each replay has come."""
+    said = (*TURN_ONE, TURN_TWO[0], chunk("s", answer))
+    past = with_ids(*said)
+    turns = (*PAST[:4], said[3], PAST[5])
+    talk = about_to_load(SimulatedSession(says=turns), LOADS)
+    talk.client.say(load(1, "s"), load(2, "s"))
+    for item in sent.split():
+        if item[0] == "A":
+            talk.agent.say(result(int(item[1:]), {}))
+            talk.end_replay(int(item[1:]))
+        else:
+            talk.agent.say(past[int(item)])
+    elsewhere = [with_id(said[2], 8), with_id(said[3], 9)]
+    shown = talk.agent.say(*elsewhere).to_client
+    step = talk.client.say(prompt(9, "s"))
+    assert shown + step.to_client == line(*elsewhere)
+    assert kept_lines(step)[:-1] == [agent_kept("s", each) for each in elsewhere]
+
+
+@pytest.mark.parametrize("sent", ["0 0 1 1 2 2 3 3 A1 A2", "0 1 0 2 3 1 2 A1 3 A2", "0 0 1 1 2 3 A2 2 3 A1"])
+def test_a_transcript_that_two_mixed_replays_begin_has_each_line_once(sent: str) -> None:
+    """``sent``: as above. The session has no transcript, so the lines pass."""
+    past = with_ids(*TURN_ONE, *TURN_TWO)
+    talk = about_to_load(SimulatedSession(has_transcript=False), LOADS)
+    talk.client.say(load(1, "s"), load(2, "s"))
+    recorded: list[RecordLine] = []
+    for item in sent.split():
+        step = talk.agent.say(result(int(item[1:]), {}) if item[0] == "A" else past[int(item)])
+        recorded += kept_lines(step)
+        if recorded:
+            says = tuple(json.loads(entry.raw) for entry in recorded)
+            talk.stored["s"] = SimulatedSession(says=says, complete=False)
+        for id in list(talk.replays_running):
+            talk.end_replay_by_id(id)
+    recorded += kept_lines(talk.client.say(prompt(9, "s")))
+    assert recorded == [*(agent_kept("s", each) for each in past), client_kept("s", prompt(9, "s"))]
 
 
 def test_new_words_are_whole_where_some_of_them_are_in_the_rest_of_a_replay() -> None:
