@@ -60,7 +60,8 @@ def find_changes(layout: Layout, index: Index, agent_folder: str) -> FolderChang
         }
     )
     removed = [name for name in indexed_sizes if name not in present]
-    if not all(map(file_names.has_generated_form, removed)):  # they become paths of what is to be removed
+    # They become paths of what is to be removed.
+    if not all(isinstance(name, str) and file_names.has_generated_form(name) for name in removed):
         raise sqlite3.DatabaseError("a row that we have not written")
     write_times = [status.st_mtime for name in added if (status := present[name]) is not None]  # may still be growing
     is_settled = all(abs(time.time() - moment) > _GRANULE_SECONDS for moment in (changed_at, *write_times))

@@ -24,7 +24,7 @@ RECORD_BYTES = _RECORD_TEXT.encode()
 _PREFIX_LENGTH = 32  # characters that an agent may put in front of a title: "[archived] ", "Fork of "
 _COMMAND = re.compile(r"/[^\s/]+(?!\S)")  # not a path
 _CONTEXT = re.compile(
-    r"\s*<(context|system-reminder|(?:local-)?command-\w{1,40}|\w{1,40}_\w{1,40})(?:\s[^<>]*)?>"
+    r"\s*<(context|system-reminder|(?:local-)?command-\w{1,40}|\w[^\W_]{0,39}_\w{1,40})(?:\s[^<>]*)?>"
     r"(?:.*?</\1>|[ \t\r]*(?:\n.*|$))",
     re.DOTALL,
 )

@@ -233,8 +233,8 @@ def test_a_read_only_store_shows_copied_transcripts(store: WholeStore, other: Wh
     assert not (store.root / "index.sqlite3").exists()
 
 
-@pytest.mark.parametrize("name", ["a/b", "../../beside"])
-def test_a_damaged_name_in_the_index_removes_nothing_and_rebuilds_it(other: WholeStore, name: str) -> None:
+@pytest.mark.parametrize("name", ["a/b", "../../beside", b"b"])
+def test_a_damaged_name_in_the_index_removes_nothing_and_rebuilds_it(other: WholeStore, name: str | bytes) -> None:
     assert listed_anew(other) == ["c", "b", "a"]
     beside = other.root / "beside"
     (other.root / "unindexed" / AGENT).mkdir(parents=True, exist_ok=True)

@@ -183,7 +183,8 @@ class BrowseStore:
             self.brought_back = None
             if not self._undo:
                 return "There is nothing to undo. For earlier deletes: acp-proxy restore"
-            message = self._undo.pop()()
+            message = self._undo[-1]()
+            self._undo.pop()  # what fails can be undone again
             return f"{message} ^X undoes the one before." if self._undo else message
         row = self._find_now(action.row)
         if action.kind == "export":

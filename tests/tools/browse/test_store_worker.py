@@ -1,6 +1,10 @@
 """What browse does in the store, and what it says of it."""
 
+import pytest
+
 from acp_proxy.cli.session_filter import make_filter
+from acp_proxy.errors import Unreadable
+from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.browse.state import Action
 from acp_proxy.tools.browse.store_worker import BrowseStore
 from tests.stored import WholeStore, store_session
@@ -15,6 +19,22 @@ def test_the_commands_to_copy_name_the_agent_of_an_id_that_several_have(store: W
     assert library.do(Action("continue", row)).endswith(f" --with AGENT {options}")
     deleted = library.do(Action("delete", row, is_soft=True))
     assert deleted.endswith(f"within 30 days: acp-proxy restore mock-session-64 {options}")
+
+
+def test_an_undo_that_fails_can_be_done_again(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store_session(store, "s-site", ("Mend the login", []))
+    library = BrowseStore(store.root, make_filter())
+    library.do(Action("delete", library.list_rows(archived=False)[0], is_soft=True))
+
+    def fail(*_: object) -> None:
+        raise Unreadable("the disk is busy")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CommandStore, "restore", fail)
+        with pytest.raises(Unreadable):
+            library.do(Action("undo", None))
+    library.do(Action("undo", None))
+    assert [row.session_id for row in library.list_rows(archived=False)] == ["s-site"]
 
 
 def test_each_word_may_be_in_a_column_or_in_any_turn(store: WholeStore) -> None:
