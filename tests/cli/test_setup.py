@@ -294,15 +294,234 @@ def test_undo_names_what_goes_through_acp_proxy_though_setup_did_nothing(home: H
     assert '"B"' not in said
 
 
-@pytest.mark.parametrize("words", ["run registry:gemini", "run"])
-def test_undo_keeps_all_where_only_acp_proxy_can_start_an_agent(home: Home, words: str) -> None:
+BEGINNING = "it does not begin with acp-proxy and run"
+BEHIND_RUN = "behind run there is no agent's command alone"
+NOT_AS_SETUP_WRITES = {
+    "firejail --net=none PROXY run one acp": BEGINNING,
+    "env KEY=v PROXY run one acp": BEGINNING,
+    "sudo -u x PROXY run one": BEGINNING,
+    "nice -n 5 PROXY run one": BEGINNING,
+    "ssh host acp-proxy run one": BEGINNING,
+    "docker exec -i box /usr/bin/acp-proxy run --store /d one": BEGINNING,
+    "node agent.js --proxy acp-proxy run foo": BEGINNING,
+    "python /src/acp-proxy run tests": BEGINNING,
+    "acp-proxy mock-agent acp-proxy run x": BEGINNING,
+    "one acp-proxy run": BEGINNING,
+    "PROXY": BEGINNING,
+    "PROXY one": BEGINNING,
+    "PROXY run --redact keys PROXY run one acp": BEHIND_RUN,
+    "PROXY run -- -x": BEHIND_RUN,
+    "PROXY run --nonsense one acp": "run has no option --nonsense",
+    "PROXY run --agent-id": "--agent-id needs a value",
+    "PROXY run": "run needs the agent's command",
+    "PROXY run registry:gemini": "only acp-proxy can start registry:gemini",
+}
+
+
+@pytest.mark.parametrize("name", ["A", "B"])
+@pytest.mark.parametrize("line", NOT_AS_SETUP_WRITES)
+def test_undo_leaves_and_names_an_entry_that_is_not_as_setup_writes_it(home: Home, line: str, name: str) -> None:
+    """Whatever stands there is the user's. All other entries are undone, and the copy stays."""
+    write_servers(home, A="one", Other="two")
+    setup("--yes")
+    words = line.replace("PROXY", COMMAND).split()
+    write_servers(home, **{name: " ".join(words), "Other": f"{COMMAND} run two"})
+    copy = home.jetbrains.with_name("acp.json.before-acp-proxy").read_bytes()
+    for _ in range(2):
+        done = setup("--undo", "--yes")
+        said = " ".join(done.stderr.split())
+        assert done.exit_code == 1
+        assert servers(home.jetbrains) == {name: words, "Other": ["two"]}
+        assert f'"{name}" in {home.jetbrains} stays as it is: {NOT_AS_SETUP_WRITES[line]}' in said
+        assert "without setup" not in said
+        assert home.jetbrains.with_name("acp.json.before-acp-proxy").read_bytes() == copy
+    write_servers(home, **{name: "one", "Other": "two"})
+    assert setup("--undo", "--yes").exit_code == 0
+    assert list(home.files()) == [".jetbrains/acp.json"]
+
+
+def test_undo_leaves_an_entry_with_arguments_that_are_no_texts(home: Home) -> None:
     write_servers(home, A="one")
     setup("--yes")
-    write_servers(home, B=f"{COMMAND} {words}")
-    before = home.files()
+    text = json.dumps({"agent_servers": {"A": {"command": COMMAND, "args": ["run", "one", 3]}}})
+    home.write(home.jetbrains, text)
+    assert (setup("--undo", "--yes").exit_code, home.jetbrains.read_text()) == (1, text)
+
+
+def test_undo_leaves_and_names_a_line_for_a_shell_that_starts_acp_proxy(home: Home) -> None:
+    write_servers(home, A="one")
+    setup("--yes")
+    for words in (["sh", "-c", f"{COMMAND} run one"], ["sh", "-c", 'exec "$@"', "x", COMMAND, "run", "one"]):
+        text = json.dumps({"agent_servers": {"A": {"command": words[0], "args": words[1:]}}})
+        home.write(home.jetbrains, text)
+        done = setup("--undo", "--yes")
+        assert (done.exit_code, home.jetbrains.read_text()) == (1, text)
+        assert '"A" in ' in done.stderr
+
+
+@pytest.mark.usefixtures("registry")
+def test_undo_leaves_and_names_a_renamed_agent_of_zeds_registry_and_undoes_the_others(home: Home) -> None:
+    home.write(home.zed, ZED)
+    setup("--yes")
+    home.zed.write_text(home.zed.read_text().replace('"gemini"', '"mine"'))
     done = setup("--undo", "--yes")
-    assert 'only acp-proxy can start "B"' in " ".join(done.stderr.split())
+    said = " ".join(done.stderr.split())
+    assert done.exit_code == 1
+    assert f'"mine" in {home.zed} stays as it is: only acp-proxy can start registry:gemini.' in said
+    assert f"The copy from before setup stays, too: {home.zed}.before-acp-proxy" in said
+    assert entry(home.zed, "agent_servers", "Claude", "command") == "npx"
+    assert entry(home.zed, "agent_servers", "mine", "command") == COMMAND
+    assert home.zed.with_name("settings.json.before-acp-proxy").read_text() == ZED
+
+
+@pytest.mark.usefixtures("registry")
+def test_undo_leaves_an_agent_of_zeds_registry_that_has_arguments_of_the_user(home: Home) -> None:
+    home.write(home.zed, ZED)
+    setup("--yes")
+    home.zed.write_text(home.zed.read_text().replace('"registry:gemini"', '"registry:gemini", "--model", "x"'))
+    assert setup("--undo", "--yes").exit_code == 1
+    args = ["run", "registry:gemini", "--model", "x"]
+    assert entry(home.zed, "agent_servers", "gemini") == {"type": "custom", "command": COMMAND, "args": args}
+
+
+@pytest.mark.parametrize("args", ["[{}]", "[{},]", "[{}/*a*/,/*b*/]", "[\n {},\n ]", "[/*a*/{}\n, // b\n]"])
+def test_undo_never_leaves_a_comma_alone(home: Home, args: str) -> None:
+    """A formatter writes one behind the last argument, and comments may be around it."""
+    home.write(home.zed, '{"agent_servers": {"A": {"command": "one", "args": []}}}')
+    setup("--yes")
+    text = home.zed.read_text()
+    home.zed.write_text(text.replace(text[text.index("[") : text.index("]") + 1], args.replace("{}", '"run","one"')))
+    assert setup("--undo", "--yes").exit_code == 0
+    args_undone = args.replace("{}", "").replace(",", "") if "a" in args else "[]"
+    assert home.zed.read_text() == text[: text.index("[")].replace(COMMAND, "one") + args_undone + "}}}"
+
+
+def test_a_comma_alone_is_no_json(home: Home) -> None:
+    home.write(home.zed, '{"agent_servers": {"A": {"command": "one", "args": [,]}}}')
+    before = home.files()
+    done = setup("--yes")
+    assert "it is not valid JSON at line 1, column 53: a value is missing" in " ".join(done.stderr.split())
     assert (done.exit_code, home.files()) == (1, before)
+
+
+def test_another_program_of_the_name_is_an_agent_like_any_other(home: Home) -> None:
+    program = home.path / "other/acp-proxy"
+    home.write(program, "#!/bin/sh\n")
+    program.chmod(0o755)
+    write_servers(home, Mine=f"{program} serve", A="one")
+    before = home.jetbrains.read_text()
+    setup("--yes")
+    assert servers(home.jetbrains)["Mine"] == [COMMAND, "run", str(program), "serve"]
+    home.jetbrains.write_text(home.jetbrains.read_text() + "\n")
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.jetbrains.read_text() == before + "\n"
+
+
+def test_an_acp_proxy_that_is_here_is_known_by_what_it_imports(home: Home) -> None:
+    program = home.path / "other/acp-proxy"
+    home.write(program, "#!/usr/bin/python3\nfrom acp_proxy.__main__ import main\n")
+    program.chmod(0o755)
+    write_servers(home, Mine=f"{program} agent")
+    setup("--yes")
+    assert servers(home.jetbrains) == {"Mine": [COMMAND, "run", "agent"]}
+
+
+def test_undo_gives_back_the_words_that_a_repair_has_replaced(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    lines = {
+        "Name": "acp-proxy run --redact keys one",
+        "No run": "uvx acp-proxy one x",
+        "Gone": "/gone/python3 -P -m acp_proxy run one",
+    }
+    write_servers(home, **lines)
+    before = home.jetbrains.read_text()
+    setup("--yes")
+    assert {words[0] for words in servers(home.jetbrains).values()} == {COMMAND}
+    home.jetbrains.write_text(home.jetbrains.read_text() + "\n")
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.jetbrains.read_text() == before + "\n"
+
+
+def test_undo_gives_back_what_stood_there_before_the_first_of_two_repairs(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    write_servers(home, Mine="acp-proxy run one", A="two")
+    before = home.jetbrains.read_text()
+    setup("--yes")
+    monkeypatch.setattr("sys.argv", ["/opt/bin/acp-proxy"])
+    setup("--yes")
+    assert {words[0] for words in servers(home.jetbrains).values()} == {"/opt/bin/acp-proxy"}
+    home.jetbrains.write_text(home.jetbrains.read_text() + "\n")
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.jetbrains.read_text() == before + "\n"
+
+
+def test_undo_leaves_an_entry_that_may_be_a_renamed_repair(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    write_servers(home, Mine="acp-proxy run one", A="two")
+    setup("--yes")
+    write_servers(home, Renamed=f"{COMMAND} run one", B=f"{COMMAND} run two")
+    done = setup("--undo", "--yes")
+    assert servers(home.jetbrains) == {"Renamed": [COMMAND, "run", "one"], "B": ["two"]}
+    assert "it may have gone through acp-proxy before setup" in " ".join(done.stderr.split())
+    assert done.exit_code == 1
+
+
+def test_without_its_copy_undo_leaves_entries_of_which_nobody_knows_whether_they_are_of_setup(home: Home) -> None:
+    write_servers(home, A="one", Mine=f"{COMMAND} run two")
+    setup("--yes")
+    home.jetbrains.with_name("acp.json.before-acp-proxy").unlink()
+    home.jetbrains.write_text(home.jetbrains.read_text() + "\n")
+    done = setup("--undo", "--yes")
+    assert (done.exit_code, servers(home.jetbrains)) == (1, {"A": ["one"], "Mine": [COMMAND, "run", "two"]})
+    assert '"Mine" in' in done.stderr
+
+
+def test_undo_reads_a_record_that_an_earlier_setup_wrote(home: Home) -> None:
+    home.write(home.zed, ZED)
+    setup("--yes")
+    path = home.path / ".config/acp-proxy/setup.json"
+    record = json.loads(path.read_bytes())
+    for file in record["files"].values():
+        del file["copied"]
+        for change in file["entries"]:
+            del change["old_words"], change["new_words"]
+    path.write_text(json.dumps(record))
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.files() == {".config/zed/settings.json": ZED.encode()}
+
+
+def test_undo_gives_back_no_copy_that_somebody_has_changed(home: Home) -> None:
+    home.write(home.zed, ZED)
+    setup("--yes")
+    copy = home.zed.with_name("settings.json.before-acp-proxy")
+    copy.write_text('{"x": 1}')
+    done = setup("--undo", "--yes")
+    assert f"The copy of {home.zed} has changed since setup made it" in " ".join(done.stderr.split())
+    assert (done.exit_code, home.zed.read_text(), copy.read_text()) == (0, ZED, '{"x": 1}')
+
+
+@pytest.mark.parametrize("text", ["{}", '{"a": 1}', '{"agent_servers": { "A": {"command": "acp-proxy"} /* mine */ }}'])
+def test_an_entry_that_setup_has_added_goes_with_all_that_was_added_for_it(home: Home, text: str) -> None:
+    home.write(home.zed, text)
+    setup("--yes", "--force", "--agent", "nosuchagent acp")
+    home.zed.write_text(home.zed.read_text() + "\n")
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.zed.read_text() == text + "\n"
+
+
+def test_an_entry_that_setup_has_added_and_the_user_renamed_keeps_no_empty_list(home: Home) -> None:
+    setup("--yes", "--force", "--editor", "zed", "--agent", "nosuchagent")
+    home.zed.write_text(home.zed.read_text().replace("(recorded)", "mine"))
+    assert setup("--undo", "--yes").exit_code == 0
+    agent = entry(home.zed, "agent_servers", "nosuchagent mine")
+    assert agent == {"type": "custom", "command": "nosuchagent", "env": {}}
+
+
+def test_undo_names_acp_proxy_without_arguments_too(home: Home) -> None:
+    write_servers(home, A=COMMAND)
+    assert f'"A" in {home.jetbrains} goes through acp-proxy' in " ".join(setup("--undo").stderr.split())
 
 
 def test_undo_finds_the_agents_of_a_file_where_its_editor_does_not_look_any_more(

@@ -3,6 +3,8 @@
 import os
 import re
 import shutil
+import sys
+import zipfile
 from itertools import pairwise
 
 from acp_proxy import own_command, shell_quote
@@ -12,6 +14,16 @@ from acp_proxy.tools.registry import PREFIX
 _PROXY = re.compile(own_command.NAME + r"((@|==).*)?", re.IGNORECASE)
 _RUNNER = re.compile(r"(uvx?|pipx|py|python[\d.]*|env|nice|nohup)(\.exe)?", re.IGNORECASE)
 _RUNNER_VERBS = frozenset({"run", "tool"})
+_PYTHON = r"(?:python|pypy)[\w.]*(?:\.exe)?"
+_OWN_WORDS = re.compile(
+    r"(?:.*[/\\])?(?:"
+    rf"{own_command.NAME}|{_PYTHON}\n(?:(?:-[PI]\n)?-m\nacp_proxy|(?P<zipapp>(?:.*[/\\])?{own_command.NAME}))"
+    rf"|(?:uvx|pipx\nrun)\n{_PROXY.pattern})\n",
+    re.IGNORECASE,
+)
+"""The forms of ``own_command.make_settings_command``, each word with a newline behind it."""
+_RUN_IN_LINE = re.compile(rf"(?<![\w-]){own_command.NAME}((@|==)\S*)?[\"']?\s+run(?!\S)", re.IGNORECASE)
+_SAMPLE_BYTES = 4096
 _OWN_AGENT = "mock-agent"
 _OTHER_COMMANDS = ("chain", "mcp")
 """Other commands that programs start."""
@@ -38,6 +50,29 @@ def find_words_behind_run(words: list[str]) -> list[str] | None:
     return None
 
 
+def mentions_proxy(words: list[str]) -> bool:
+    """Whether these words start acp-proxy in any way: behind other programs too, or in one line for a shell."""
+    return bool(words) and (lacks_run(words) or _RUN_IN_LINE.search(" ".join(words)) is not None)
+
+
+def count_own_words(words: list[str]) -> int | None:
+    """How many words start acp-proxy, if they stand first and in a form that ``setup`` writes; else None.
+
+    What has another form may do more than to start acp-proxy, and is its user's.
+    """
+    match = _OWN_WORDS.match("".join(f"{word}\n" for word in words))
+    if match is None or any("\n" in word for word in words):
+        return None
+    zipapp = match["zipapp"]  # the same words may name a checkout, which Python takes too
+    is_other = zipapp is not None and not zipapp.lower().endswith(".pyz") and not zipfile.is_zipfile(zipapp)
+    return None if is_other else match[0].count("\n")
+
+
+def starts_proxy(words: list[str]) -> bool:
+    """Whether the command starts acp-proxy, with ``run`` or without, so that ``setup`` puts no other one in front."""
+    return find_words_behind_run(words) is not None or lacks_run(words)
+
+
 def lacks_run(words: list[str]) -> bool:
     """Whether the command starts acp-proxy, directly or by a runner, with neither ``run`` nor ``mock-agent``."""
     index = _find_proxy(words)
@@ -46,12 +81,10 @@ def lacks_run(words: list[str]) -> bool:
 
 def find_missing_run(words: list[str]) -> int | None:
     """The position where ``run`` is missing in front of an agent's command; None if it is not, or no agent follows."""
-    index = _find_proxy(words) if lacks_run(words) else None
-    return (
-        index + 1
-        if index is not None and words[index + 1 : index + 2] not in ([], *([other] for other in _OTHER_COMMANDS))
-        else None
-    )
+    count = count_own_words(words) if lacks_run(words) else None
+    if count is None or words[count : count + 1] in ([], *([other] for other in _OTHER_COMMANDS)):
+        return None
+    return count
 
 
 def find_own_program(words: list[str]) -> str:
@@ -78,7 +111,7 @@ def _find_proxy(words: list[str]) -> int | None:
     may be its value.
     """
     if _is_proxy(words[0]):
-        return 0
+        return None if _is_other_program(words[0]) else 0
     if not _RUNNER.fullmatch(_read_base_name(words[0])):
         return None
     for index, word in enumerate(words[1:], 1):
@@ -90,6 +123,23 @@ def _find_proxy(words: list[str]) -> int | None:
 
 def _is_proxy(word: str) -> bool:
     return _PROXY.fullmatch(_read_base_name(word)) is not None
+
+
+def _is_other_program(word: str) -> bool:
+    """Whether the program is here, and has only the name of acp-proxy: neither its beginning nor its end names our
+    package, as a script, a zipapp and Windows' launchers do."""
+    path = shutil.which(word)
+    if path is None:
+        return False
+    try:
+        if any(os.path.exists(own) and os.path.samefile(path, own) for own in (sys.argv[0], own_command.executable)):
+            return False
+        with open(path, "rb") as file:
+            sample = file.read(_SAMPLE_BYTES)
+            file.seek(max(0, os.path.getsize(path) - _SAMPLE_BYTES))
+            return b"acp_proxy" not in sample + file.read()
+    except OSError:
+        return True
 
 
 def _read_base_name(word: str) -> str:

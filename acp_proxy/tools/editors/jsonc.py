@@ -5,7 +5,8 @@ import re
 
 _COMMENTS = re.compile(r'("(?:[^"\\]|\\.)*+")|//[^\n]*+|/\*.*?\*/', re.DOTALL)
 _NOT_BREAKS = re.compile(r"[^\n]")
-_LAST_COMMAS = re.compile(r'("(?:[^"\\]|\\.)*+")|,(?=\s*+[\]}])', re.DOTALL)
+_LAST_COMMAS = re.compile(r'("(?:[^"\\]|\\.)*+"|[\[{,]\s*+,)|,(?=\s*+[\]}])', re.DOTALL)
+"""Behind a value. A comma alone, as in ``[,]``, stays: no editor takes it."""
 
 _MISTAKES = {
     "Expecting ',' delimiter": "a comma or a closing bracket is missing",

@@ -42,7 +42,7 @@ from acp_proxy.tools.editors.launch_commands import StartedAgent, find_started
 from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.registry.agents import NotAsked, Registry, RegistryError
 from acp_proxy.tools.setup import setup as steps
-from acp_proxy.tools.setup.setup import AgentEntry, FileChange, NotOurs, WantedAgent
+from acp_proxy.tools.setup.setup import AgentEntry, FileChange, NotOurs, Record, WantedAgent
 from acp_proxy.views import sanitize
 
 _ANSWER_SECONDS = 60.0
@@ -121,21 +121,7 @@ def setup(
         record, machine = steps.open_record(os.environ), find_machine()
         command_line_again = _make_command_line(editor or [], agent, registry, undo=undo)
         if undo:
-            plans = [steps.plan_undo(Path(path), registry_read) for path, registry_read in record.files.items()]
-            plans = [plan for plan in plans if not editor or plan.editor in editor]
-            if not plans:
-                _print_on_stderr("Nothing left to undo: no settings here have anything of setup.")
-            for plan in plans:
-                if not plan.entries and plan.problem is None:
-                    _print_on_stderr(f"{plan.path} has nothing of setup any more.")
-                    if not dry_run:
-                        steps.forget_file(plan.path, record)
-            question = "Take this back?", command_line_again
-            _, is_every_file_right = _carry_out(
-                plans, lambda plan: steps.write_undo(plan, record), question, dry_run=dry_run, yes=yes
-            )
-            _explain_remaining(machine, editor or [], plans)
-            if not is_every_file_right:
+            if not _undo(machine, record, editor or [], command_line_again, dry_run=dry_run, yes=yes):
                 raise typer.Exit(1)
             return
         registry_read = open_registry(registry, [], _print_on_stderr)
@@ -214,6 +200,47 @@ def setup(
             is_every_file_right and is_well and (force or written_entries.isdisjoint(tried_agents.silent))
         ):
             raise typer.Exit(1)
+
+
+def _undo(
+    machine: Machine,
+    record: Record,
+    editors: Sequence[Name],
+    command_line_again: str,
+    *,
+    dry_run: bool,
+    yes: bool,
+) -> bool:
+    """Take back what setup did, in the settings of ``editors``; of all, if there are none. Returns whether nothing of
+    setup had to stay."""
+    plans = [steps.plan_undo(Path(path), file_record) for path, file_record in record.files.items()]
+    plans = [plan for plan in plans if not editors or plan.editor in editors]
+    if not plans:
+        _print_on_stderr("Nothing left to undo: no settings here have anything of setup.")
+    for plan in plans:
+        if plan.is_copy_changed:
+            _print_on_stderr(
+                f"The copy of {plan.path} has changed since setup made it, so it is not given back, and stays."
+            )
+        for name, reason in plan.kept:
+            _print_on_stderr(
+                f'"{name}" in {plan.path} stays as it is: {reason}. '
+                "To take acp-proxy out: write the agent's own command there."
+            )
+        if not plan.entries and not plan.kept and plan.problem is None:
+            _print_on_stderr(f"{plan.path} has nothing of setup any more.")
+            if not dry_run:
+                steps.forget_file(plan.path, record)
+    question = "Take this back?", command_line_again
+    _, is_every_file_right = _carry_out(
+        plans, lambda plan: steps.write_undo(plan, record), question, dry_run=dry_run, yes=yes
+    )
+    _explain_remaining(machine, editors, plans)
+    for plan in plans:
+        copy_path = steps.find_copy(plan.path, record) if plan.kept and not plan.is_copy_changed else None
+        if copy_path is not None:
+            _print_on_stderr(f"The copy from before setup stays, too: {copy_path}")
+    return is_every_file_right and not any(plan.kept for plan in plans)
 
 
 def _make_command_line(editors: Sequence[Name], agent: str, registry: str, *, undo: bool) -> str:
@@ -582,8 +609,9 @@ def _explain_remaining(machine: Machine, editors: Sequence[Name], undone: Sequen
         if (plan := plans.get(path)) is None or plan.problem is None  # what stays with a problem is named already
         for entry in steps.find_entries(editor, path, plan)
     ]
+    kept_entries = {(plan.path, name) for plan in undone for name, _ in plan.kept}
     for entry in entries:
-        if entry.is_proxied:
+        if entry.mentions_proxy and (entry.path, entry.name) not in kept_entries:
             _print_on_stderr(
                 f'"{entry.name}" in {entry.path} goes through acp-proxy without setup, and stays so. '
                 "To take acp-proxy out: write the agent's own command there."

@@ -95,6 +95,25 @@ class Settings:
                 depth += (token_text in ("[", "{")) - (token_text in ("]", "}"))
         return elements
 
+    def find_comma(self, offset: int) -> int | None:
+        """Where the comma stands that is the next token. None: another token is."""
+        token = _TOKEN.search(self._blank, offset)
+        return token.start() if token is not None and token[0] == "," else None
+
+    def has_comment(self, start: int, end: int) -> bool:
+        """Whether there is a comment between these offsets."""
+        return self.text[start:end] != self._blank[start:end]
+
+    def cut(self, start: int, end: int) -> Edit:
+        """Remove what stands between these offsets, but no comment, which is the user's."""
+        if not self.has_comment(start, end):
+            return Edit(start, end, "")
+        pieces, offset = list[str](), start
+        for token in _TOKEN.finditer(self._blank, start, end):
+            pieces.append(self.text[offset : token.start()])
+            offset = token.end()
+        return Edit(start, end, "".join([*pieces, self.text[offset:end]]).lstrip(" \t"))
+
     def find_separator(self, offset: int) -> str:
         """What stands before the element that begins there, if it is the first of its line; else one blank."""
         line_start = max(self.text.rfind(sign, 0, offset) for sign in "\r\n") + 1
@@ -144,15 +163,21 @@ def take_out(settings: Settings, entry: Span, count: int, *, had_args: bool) -> 
     command = members["command"].value
     if is_list(settings, command):
         items = settings.list_elements(command)
-        return [Edit(items[0].start, items[count + 1].start, "")]
+        return [settings.cut(items[0].start, items[count + 1].start)]
     args = members["args"]
     items = settings.list_elements(args.value)
     edits = [Edit(*command, settings.text[slice(*items[count].value)])]
     if len(items) > count + 1:
-        return [*edits, Edit(items[0].start, items[count + 1].start, "")]
-    if had_args:
-        return [*edits, Edit(items[0].start, items[-1].value[1], "")]
-    return [*edits, remove(settings, entry, "args")]
+        return [*edits, settings.cut(items[0].start, items[count + 1].start)]
+    if not had_args:
+        return [*edits, *remove(settings, entry, "args")]
+    comma = settings.find_comma(items[-1].value[1])
+    inner_start, inner_end = args.value[0] + 1, args.value[1] - 1
+    is_laid_out_anew = comma is not None or items[0].start > inner_start
+    if is_laid_out_anew and not settings.has_comment(inner_start, inner_end):
+        return [*edits, Edit(inner_start, inner_end, "")]
+    comma_edits = [Edit(comma, comma + 1, "")] if comma is not None else []
+    return [*edits, settings.cut(items[0].start, items[-1].value[1]), *comma_edits]
 
 
 def name_command(settings: Settings, entry: Span, words: Sequence[str]) -> list[Edit]:
@@ -167,15 +192,11 @@ def name_command(settings: Settings, entry: Span, words: Sequence[str]) -> list[
     return [Edit(*kind.value, quote("custom")), Edit(kind.value[1], kind.value[1], new_members)]
 
 
-def unname_command(settings: Settings, entry: Span) -> list[Edit]:
-    """The reverse of ``name_command``."""
-    members = settings.list_members(entry)
-    edits = [Edit(*members["type"].value, quote("registry"))]
-    names = [element.name for element in settings.list_elements(entry)]
-    if names.index("args") == names.index("command") + 1 > 1:
-        previous = settings.list_elements(entry)[names.index("command") - 1]
-        return [*edits, Edit(previous.value[1], members["args"].value[1], "")]
-    return edits
+def unname_command(settings: Settings, entry: Span) -> str:
+    """The text after the reverse of ``name_command``."""
+    for name in ("args", "command"):  # one after the other: a comma between them belongs to both
+        settings = Settings(apply(settings.text, remove(settings, entry, name)))
+    return apply(settings.text, [Edit(*settings.list_members(entry)["type"].value, quote("registry"))])
 
 
 def replace_words(settings: Settings, entry: Span, count: int, own_words: Sequence[str]) -> list[Edit]:
@@ -185,10 +206,18 @@ def replace_words(settings: Settings, entry: Span, count: int, own_words: Sequen
     command = members["command"].value
     if is_list(settings, command):
         items = settings.list_elements(command)
-        return [Edit(items[0].start, items[count + 1].start, "".join(f"{quote(word)}, " for word in own_words))]
+        return [_make_front(settings, items, count + 1, own_words)]
     items = settings.list_elements(members["args"].value)
-    front_words = "".join(f"{quote(word)}, " for word in own_words[1:])
-    return [Edit(*command, quote(own_words[0])), Edit(items[0].start, items[count].start, front_words)]
+    return [Edit(*command, quote(own_words[0])), _make_front(settings, items, count, own_words[1:])]
+
+
+def _make_front(settings: Settings, items: Sequence[Element], count: int, words: Sequence[str]) -> Edit:
+    """Words in place of the first ``count`` items, separated as those are."""
+    start, end = items[0].start, items[count].start
+    separator = f",{settings.find_separator(start)}"
+    if len(items) > 1 and not settings.has_comment(between := items[0].value[1], items[1].start):
+        separator = settings.text[between : items[1].start]
+    return Edit(start, end, "".join(f"{quote(word)}{separator}" for word in words) + settings.cut(start, end).text)
 
 
 def is_list(settings: Settings, command: Span) -> bool:
@@ -196,15 +225,21 @@ def is_list(settings: Settings, command: Span) -> bool:
     return settings.text[command[0]] == "["
 
 
-def remove(settings: Settings, span: Span, name: str) -> Edit:
-    """Remove a member of the object that stands there, and a comma beside it."""
+def remove(settings: Settings, span: Span, name: str) -> list[Edit]:
+    """Remove a member of the object that stands there, and a comma beside it. Comments stay."""
     elements = settings.list_elements(span)
     index = max(index for index, element in enumerate(elements) if element.name == name)
-    if index:
-        return Edit(elements[index - 1].value[1], elements[index].value[1], "")
-    if len(elements) > 1:
-        return Edit(elements[0].start, elements[1].start, "")
-    return Edit(span[0] + 1, settings.text.index("}", elements[0].value[1]), "")
+    start, end = elements[index].start, elements[index].value[1]
+    if index and not settings.has_comment(elements[index - 1].value[1], start):
+        return [settings.cut(elements[index - 1].value[1], end)]
+    if not index and not settings.text[span[0] + 1 : start].strip():
+        start = span[0] + 1  # with the line break that ``add_entry`` wrote
+    if (comma := settings.find_comma(end)) is not None:
+        return [settings.cut(start, end), Edit(comma, comma + 1, "")]
+    if index and (comma := settings.find_comma(elements[index - 1].value[1])) is not None:
+        return [Edit(comma, comma + 1, ""), settings.cut(start, end)]
+    outer = _find_outer(settings, span)
+    return [settings.cut(start, end + (len(outer) if settings.text.startswith(outer, end) else 0))]
 
 
 def add_entry(settings: Settings, members: Sequence[str], entry: str, whole_text: str) -> list[Edit]:
@@ -228,16 +263,20 @@ def add_entry(settings: Settings, members: Sequence[str], entry: str, whole_text
 
 def _insert(settings: Settings, span: Span, lines: str) -> Edit:
     """Insert a first member into the object that stands there, one step deeper than the line of its brace."""
-    elements = settings.list_elements(span)
-    begin = max(settings.text.rfind(sign, 0, span[0]) for sign in "\r\n") + 1
-    margin = re.compile(r"[ \t]*").match(settings.text, begin)
-    outer = settings.newline + (margin[0] if margin is not None else "")
+    elements, outer = settings.list_elements(span), _find_outer(settings, span)
     separator = settings.find_separator(elements[0].start) if elements else " "
     if separator == " ":
         separator = outer + "  "
     step = separator.removeprefix(outer) or "  "
     body = re.sub(r"(?m)^(?:  )+", lambda match: step * (len(match[0]) // 2), lines).replace("\n", separator)
     return Edit(span[0] + 1, span[0] + 1, f"{separator}{body}{',' if elements else outer}")
+
+
+def _find_outer(settings: Settings, span: Span) -> str:
+    """A line break, and the margin of the line in which the object begins that stands there."""
+    begin = max(settings.text.rfind(sign, 0, span[0]) for sign in "\r\n") + 1
+    margin = re.compile(r"[ \t]*").match(settings.text, begin)
+    return settings.newline + (margin[0] if margin is not None else "")
 
 
 def quote(text: str) -> str:

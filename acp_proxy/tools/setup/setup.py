@@ -11,8 +11,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -34,6 +33,7 @@ _MOST_BYTES = 16 * 1024 * 1024  # bytes of a file
 COPY_SUFFIX = ".before-acp-proxy"
 """The end of the name of a copy."""
 PUT_IN_FRONT, NAMED, ADDED, REPLACED = "put in front", "named", "added", "replaced"
+_UNKNOWN = "unknown"  # in no record: whether setup changed the entry cannot be said
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +41,22 @@ class EntryChange:
     """What was done to the entry of one agent: acp-proxy was put in front, an entry of the editor's own registry was
     given a command, the entry was added, or acp-proxy's own words were replaced because they do not start it.
 
-    ``had_args``: whether the entry had arguments before. The command itself is not kept, since it may have secrets.
+    ``had_args``: whether the entry had arguments before. ``old_words``, ``new_words``: where acp-proxy's own words were
+    replaced, these alone, up to ``run``. The agent's command is not kept, since it may have secrets.
     """
 
     name: str
     how: str
     had_args: bool = True
+    old_words: Sequence[str] = ()
+    new_words: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
     """What would change in one settings file. ``old_content``: None: there is no file. ``new_content``: None: the file
-    goes. ``problem``: why nothing changes."""
+    goes. ``problem``: why nothing changes. ``kept``: the entries that undo leaves, and why. ``is_copy_changed``: the
+    copy is not what setup wrote, and is not used."""
 
     editor: Name
     path: Path
@@ -60,6 +64,8 @@ class FileChange:
     new_content: bytes | None = None
     entries: tuple[EntryChange, ...] = ()
     problem: str | None = None
+    kept: tuple[tuple[str, str], ...] = ()
+    is_copy_changed: bool = False
 
     @property
     def diff(self) -> list[str]:
@@ -83,6 +89,11 @@ class AgentEntry:
     def is_proxied(self) -> bool:
         return command_line.find_words_behind_run([*self.words]) is not None
 
+    @property
+    def mentions_proxy(self) -> bool:
+        """Whether acp-proxy is anywhere in its command, also where setup would not write it."""
+        return command_line.mentions_proxy([*self.words])
+
 
 @dataclass(frozen=True, slots=True)
 class WantedAgent:
@@ -97,12 +108,17 @@ class WantedAgent:
 class FileRecord:
     """What setup did to one file. ``copy``: the name of the copy beside it; None: there was no file.
     ``written``: the digest of what was written last; empty if the user had edited the file between two writes, so that
-    the copy is not what it was before. ``entries``: the changes that were made.
+    the copy is not what it was before. ``entries``: the changes that were made. ``copied``: the digest of the copy.
     """
 
     copy: str | None
     written: str
     entries: list[EntryChange] = field(default_factory=list)
+    copied: str = ""
+
+    def is_right_copy(self, data: bytes) -> bool:
+        """Whether the copy is as setup wrote it. An early record does not say."""
+        return self.copied in ("", digest(data))
 
 
 def find_settings(machine: Machine, editors: Sequence[Name]) -> list[tuple[Editor, Path]]:
@@ -230,21 +246,34 @@ def _plan_entry(
     words_behind_run = command_line.find_words_behind_run(words)
     if words_behind_run is None:
         if (index := command_line.find_missing_run(words)) is not None:
-            return EntryChange(name, REPLACED), settings_text.replace_words(settings, entry, index - 1, own_words)
+            change = EntryChange(name, REPLACED, old_words=words[:index], new_words=own_words)
+            return change, _replace_own_words(settings, entry, change.old_words, own_words)
         if command_line.lacks_run(words):
             return None
         had_args = isinstance(value, dict) and "args" in value
         edits = settings_text.put_in_front(settings, entry, [*own_words, *options_of_run])
         return EntryChange(name, PUT_IN_FRONT, had_args), edits
-    count = len(words) - len(words_behind_run) - 2  # the arguments in front of ``run``
+    own_count = command_line.count_own_words(words)
+    if own_count is None or words[own_count] != "run":  # what is in front of acp-proxy is the user's
+        return None
     program = command_line.find_own_program(words)
     # A name alone is found in a terminal's PATH, but an editor that was started from a menu has a shorter one.
-    is_name = count == 0 and not os.path.dirname(program)
+    is_name = own_count == 1 and not os.path.dirname(program)
     if not is_name and command_line.may_exist(program, None) and os.path.expanduser(program) == program:
         return None
-    if count < 0 or list(words[: count + 2]) == list(own_words):
+    if words[: own_count + 1] == list(own_words):
         return None
-    return EntryChange(name, REPLACED), settings_text.replace_words(settings, entry, count, own_words[:-1])
+    change = EntryChange(name, REPLACED, old_words=words[: own_count + 1], new_words=own_words)
+    return change, _replace_own_words(settings, entry, change.old_words, own_words)
+
+
+def _replace_own_words(
+    settings: Settings, entry: settings_text.Span, old_words: Sequence[str], new_words: Sequence[str]
+) -> list[settings_text.Edit]:
+    """Start acp-proxy with other words. Both may end with ``run``, which then stays."""
+    if old_words[-1] == new_words[-1]:
+        old_words, new_words = old_words[:-1], new_words[:-1]
+    return settings_text.replace_words(settings, entry, len(old_words) - 1, new_words)
 
 
 # --- Files
@@ -287,16 +316,16 @@ def write_file(change: FileChange, record: "Record") -> None:
     file_record = record.files.get(str(change.path))
     is_edited = file_record is not None and digest(change.old_content or b"") != file_record.written
     if file_record is None:
-        file_record = FileRecord(
-            _write_copy(change.path, change.old_content) if change.old_content is not None else None, ""
-        )
-    new_entries = {entry.name: entry for entry in change.entries}
-    old_entries = {
-        entry.name: entry
-        for entry in file_record.entries
-        if entry.name not in new_entries or new_entries[entry.name].how == REPLACED
-    }
-    file_record.entries = [*(new_entries | old_entries).values()]
+        file_record = FileRecord(None, "")
+        if change.old_content is not None:
+            file_record.copy = _write_copy(change.path, change.old_content)
+            file_record.copied = digest(change.old_content)
+    entries = {entry.name: entry for entry in file_record.entries}
+    for entry in change.entries:
+        if entry.how == REPLACED and entry.name in entries:  # what stood there before setup stays in the record
+            entry = replace(entries[entry.name], new_words=entry.new_words)
+        entries[entry.name] = entry
+    file_record.entries = [*entries.values()]
     file_record.written = "" if is_edited else digest(change.new_content)
     record.files[str(change.path)] = file_record
     record.save()
@@ -361,7 +390,7 @@ class Record:
             content = json.loads(path.read_bytes())
             for name, file in content["files"].items():
                 entries = [EntryChange(**entry) for entry in file["entries"]]
-                self.files[name] = FileRecord(file["copy"], file["written"], entries)
+                self.files[name] = FileRecord(file["copy"], file["written"], entries, file.get("copied", ""))
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
@@ -389,7 +418,8 @@ def open_record(environment: Mapping[str, str]) -> Record:
 def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
     """What takes back exactly what setup did to a file: its copy, or if it was edited since, what setup put there.
 
-    ``new_content`` is None if the file must go, because setup made it. Without entries, nothing of setup is left in it.
+    ``new_content`` is None if the file must go, because setup made it. Without entries, nothing of setup is left in it,
+    but in those that are kept.
     """
     editor = next((known_editor for known_editor in EDITORS.values() if _is_file_of(known_editor, path)), None)
     name = editor.name if editor is not None else Name.ZED
@@ -398,16 +428,27 @@ def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
         data = read_own_file(path)
         if data is None:
             return FileChange(name, path, None)
-        if digest(data) == file_record.written:
-            with suppress(FileNotFoundError):  # the user has removed the copy
-                copy_content = path.with_name(file_record.copy).read_bytes() if file_record.copy is not None else None
-                return FileChange(name, path, data, copy_content, tuple(file_record.entries))
+        copy_content = read_copy(path, file_record)
+        is_copy_right = copy_content is not None and file_record.is_right_copy(copy_content)
+        is_copy_changed = copy_content is not None and not is_copy_right
+        if digest(data) == file_record.written and (is_copy_right or file_record.copy is None):
+            return FileChange(name, path, data, copy_content, tuple(file_record.entries))
         text = data.decode("utf-8")
         configured = editor.configured if editor is not None else None
         kind = configured if isinstance(configured, SettingsFiles) else _guess_kind(Settings(text))
-        entries = [*file_record.entries, *_find_unrecorded(kind, path, data, file_record)]
-        for entry in entries:
-            text = settings_text.apply(text, _undo_entry(Settings(text), kind.members, entry))
+        old_text = (copy_content or b"").decode("utf-8") if is_copy_right or file_record.copy is None else None
+        undone, kept = list[EntryChange](), list[tuple[str, str]]()
+        for change in [*file_record.entries, *_find_unrecorded(kind, path, data, file_record, old_text)]:
+            try:
+                new_text = _undo_entry(Settings(text), kind.members, change)
+            except NotOurs as problem:
+                kept.append((change.name, str(problem)))
+                continue
+            if new_text != text:
+                undone.append(change)
+            text = new_text
+        if old_text is not None and any(change.how == ADDED for change in undone):
+            text = _remove_empty(Settings(text), kind.members, Settings(old_text))
         jsonc.decode(text)
     except UnicodeDecodeError:
         return FileChange(name, path, data, problem="it is not UTF-8")
@@ -415,7 +456,17 @@ def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
         return FileChange(name, path, data, problem=str(problem))
     except OSError as problem:
         return FileChange(name, path, data, problem=f"{problem.strerror or problem}. Check its permissions")
-    return FileChange(name, path, data, text.encode(), tuple(entries) if text.encode() != data else ())
+    return FileChange(name, path, data, text.encode(), tuple(undone), None, tuple(kept), is_copy_changed)
+
+
+def read_copy(path: Path, file_record: FileRecord) -> bytes | None:
+    """The copy of a file as it is now. None: there is none. Raises OSError."""
+    if file_record.copy is None:
+        return None
+    try:
+        return path.with_name(file_record.copy).read_bytes()
+    except FileNotFoundError:  # the user has removed it
+        return None
 
 
 def _is_file_of(editor: Editor, path: Path) -> bool:
@@ -429,67 +480,131 @@ def _guess_kind(settings: Settings) -> SettingsFiles:
     return next((kind for kind in kinds if settings.find(*kind.members) is not None), kinds[0])
 
 
-def _find_unrecorded(kind: SettingsFiles, path: Path, data: bytes, file_record: FileRecord) -> list[EntryChange]:
-    """The entries of an edited file that go through acp-proxy under names that the record does not have: the user has
-    renamed or copied what setup wrote. Those that had acp-proxy before setup keep it. Raises OSError, ValueError.
+def _find_unrecorded(
+    kind: SettingsFiles, path: Path, data: bytes, file_record: FileRecord, old_text: str | None
+) -> list[EntryChange]:
+    """The entries of an edited file that mention acp-proxy under names that the record does not have: the user has
+    renamed or copied what setup wrote. Those that had acp-proxy before setup, in ``old_text``, keep it. Where that
+    cannot be said, such as without ``old_text``, the change is unknown. Raises ValueError.
     """
     if digest(data) == file_record.written:
         return []
-    entries_before: list[AgentEntry] = []
-    if file_record.copy is not None:
-        with suppress(FileNotFoundError, ValueError):  # the user has removed or edited the copy
-            entries_before = _read_entries(kind, path, path.with_name(file_record.copy).read_bytes())
+    old_entries = _read_entries(kind, path, (old_text or "").encode())
     recorded_names = {entry.name for entry in file_record.entries}
-    known_names = recorded_names | {entry.name for entry in entries_before if entry.is_proxied}
-    known_words = {entry.words for entry in entries_before}
+    known_names = recorded_names | {entry.name for entry in old_entries if entry.mentions_proxy}
+    known_words = {entry.words for entry in old_entries}
     entries = _read_entries(kind, path, data)
     missing_names = recorded_names - {entry.name for entry in entries}
-    had_args = all(entry.had_args for entry in file_record.entries if entry.name in missing_names)
+    had_args = all(
+        entry.had_args and entry.how != ADDED for entry in file_record.entries if entry.name in missing_names
+    )
+    old_words = {change.name: change.old_words for change in file_record.entries if change.how == REPLACED}
+    repaired_agents = [entry.words[len(old_words[entry.name]) :] for entry in old_entries if entry.name in old_words]
+
+    def is_unknown(entry: AgentEntry) -> bool:
+        return old_text is None or any(entry.words[-len(agent) :] == agent for agent in repaired_agents)
+
     return [
-        EntryChange(entry.name, PUT_IN_FRONT, had_args)
+        EntryChange(entry.name, _UNKNOWN if is_unknown(entry) else PUT_IN_FRONT, had_args)
         for entry in entries
-        if entry.is_proxied and entry.name not in known_names and entry.words not in known_words
+        if entry.mentions_proxy and entry.name not in known_names and entry.words not in known_words
     ]
 
 
-def _undo_entry(settings: Settings, members: Sequence[str], change: EntryChange) -> list[settings_text.Edit]:
+def _undo_entry(settings: Settings, members: Sequence[str], change: EntryChange) -> str:
+    """The text without what setup did to an entry.
+
+    Raises NotOurs, which says why, if the entry is not as setup writes it.
+    """
     agents, entry = settings.find(*members), settings.find(*members, change.name)
     if agents is None or entry is None or settings.text[entry[0]] != "{":
-        return []  # the user has removed it
+        return settings.text  # the user has removed it
     value = settings.read(entry)
     words = read_words(value)
-    words_behind_run = command_line.find_words_behind_run(words)
-    if words_behind_run is None:
-        return []  # the user has taken acp-proxy out
-    if change.how == REPLACED:
-        return []  # the words before it started nothing
+    if not command_line.mentions_proxy(words):
+        return settings.text  # the user has taken acp-proxy out
+    own_count, agent = _split_entry(value, words)
+    if change.how == _UNKNOWN:
+        raise NotOurs("it may have gone through acp-proxy before setup")
     if change.how == ADDED:
-        return [settings_text.remove(settings, agents, change.name)]
+        return settings_text.apply(settings.text, settings_text.remove(settings, agents, change.name))
     if change.how == NAMED:
+        is_as_written = acp.text(value, "type") == "custom" and words[:1] == [acp.text(value, "command")]
+        if not is_as_written or agent != [f"{PREFIX}{change.name}"]:
+            raise NotOurs("it is not as setup writes an agent of Zed's registry")
         return settings_text.unname_command(settings, entry)
+    if change.how == REPLACED:
+        if not change.old_words:
+            raise NotOurs("an earlier version of setup has replaced acp-proxy's own words there")
+        if words[: own_count + 1] != list(change.new_words):
+            return settings.text  # the user has replaced them once more
+        edits = _replace_own_words(settings, entry, change.new_words, change.old_words)
+        return settings_text.apply(settings.text, edits)
+    if agent[0].startswith(PREFIX):
+        raise NotOurs(f"only acp-proxy can start {agent[0]}")
+    edits = settings_text.take_out(settings, entry, len(words) - len(agent) - 1, had_args=change.had_args)
+    return settings_text.apply(settings.text, edits)
+
+
+def _remove_empty(settings: Settings, members: Sequence[str], old_settings: Settings) -> str:
+    """The text without the objects that setup added for its entries, if these are gone and nothing else is in them."""
+    for depth in range(len(members), 0, -1):
+        span, outer_span = settings.find(*members[:depth]), settings.find(*members[: depth - 1])
+        if span is None or outer_span is None or old_settings.find(*members[:depth]) is not None:
+            break
+        if settings.read(span) != {} or settings.has_comment(*span):
+            break
+        edits = settings_text.remove(settings, outer_span, members[depth - 1])
+        settings = Settings(settings_text.apply(settings.text, edits))
+    return settings.text
+
+
+def _split_entry(entry: object, words: list[str]) -> tuple[int, list[str]]:
+    """How many words of an entry start acp-proxy, and the agent's command, if it has exactly the form that setup
+    writes: acp-proxy's own words, ``run``, options of it, the agent's command. Raises NotOurs, which says why not."""
+    arguments = acp.member(entry, "command" if isinstance(acp.member(entry, "command"), list) else "args")
+    if isinstance(arguments, list) and not all(isinstance(argument, str) for argument in arguments):
+        raise NotOurs("its args are not a list of texts")
+    own_count = command_line.count_own_words(words)
+    if own_count is None or words[own_count : own_count + 1] != ["run"]:
+        raise NotOurs("it does not begin with acp-proxy and run, as setup writes it")
     try:
-        _, agent = options.parse(words_behind_run, {})  # the user may have added options of run, which go too
-    except UsageError:
-        agent = words_behind_run
-    if not agent or agent[0].startswith(PREFIX):
-        raise NotOurs(f'only acp-proxy can start "{change.name}". Give it a command of its own, or remove it')
-    return settings_text.take_out(settings, entry, len(words) - len(agent) - 1, had_args=change.had_args)
+        _, agent = options.parse(words[own_count + 1 :], {})  # the user may have added options of run, which go too
+    except UsageError as problem:
+        raise NotOurs(str(problem).rstrip(".")) from problem
+    if agent[0].startswith("-") or command_line.starts_proxy(agent):
+        raise NotOurs("behind run there is no agent's command alone")
+    return own_count, agent
 
 
 def write_undo(change: FileChange, record: Record) -> None:
-    """Write what ``plan_undo`` found, and remove the copy. Raises OSError, NotOurs."""
+    """Write what ``plan_undo`` found, and remove the copy if nothing of setup is left. Raises OSError, NotOurs."""
     if read_own_file(change.path) != change.old_content:
         raise NotOurs("it changed in the meantime. Run acp-proxy setup --undo again")
     if change.new_content is not None:
         replace_file(change.path, change.new_content)
     elif change.old_content is not None:
         change.path.unlink()
-    forget_file(change.path, record)
+    if not change.kept:
+        forget_file(change.path, record)
+        return
+    kept_names = {name for name, _ in change.kept}
+    file_record = record.files[str(change.path)]
+    file_record.entries = [entry for entry in file_record.entries if entry.name in kept_names]
+    file_record.written = ""  # the copy is not what comes back any more
+    record.save()
+
+
+def find_copy(path: Path, record: Record) -> Path | None:
+    """Where the copy of a file is. None: there is none."""
+    name = record.files[str(path)].copy
+    return path.with_name(name) if name is not None and path.with_name(name).exists() else None
 
 
 def forget_file(path: Path, record: Record) -> None:
     """Remove the copy of a file that has nothing of setup any more, and its part of the record. Raises OSError."""
     file_record = record.files.pop(str(path))
-    if file_record.copy is not None:
+    copy_content = read_copy(path, file_record)
+    if file_record.copy is not None and copy_content is not None and file_record.is_right_copy(copy_content):
         path.with_name(file_record.copy).unlink(missing_ok=True)
     record.save()

@@ -1,12 +1,20 @@
 """Recognising ``run`` in a command line, and its absence."""
 
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from acp_proxy.errors import UsageError
-from acp_proxy.tools.editors.command_line import find_words_behind_run, lacks_run, may_exist, split_line
+from acp_proxy.tools.editors.command_line import (
+    count_own_words,
+    find_words_behind_run,
+    lacks_run,
+    may_exist,
+    mentions_proxy,
+    split_line,
+)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +70,55 @@ def test_a_missing_run_is_found(line: str) -> None:
 def test_other_commands_lack_nothing(line: str) -> None:
     assert find_words_behind_run(line.split()) is None
     assert not lacks_run(line.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("acp-proxy run x", 1),
+        (r"C:\bin\acp-proxy.exe run x", 1),
+        ("/opt/acp-proxy-linux-x86_64 run x", 1),
+        ("/opt/bin/uvx acp-proxy@0.1 run x", 2),
+        ("pipx run acp-proxy run x", 3),
+        ("/usr/bin/python3.13 /opt/acp-proxy.pyz run x", 2),
+        ("python3 -P -m acp_proxy run x", 4),
+        ("python3 -m acp_proxy run x", 3),
+        ("env KEY=v acp-proxy run x", None),
+        ("nice -n 5 acp-proxy run x", None),
+        ("ssh host acp-proxy run x", None),
+        ("uvx --with x acp-proxy run x", None),
+        ("python3 /src/acp-proxy run x", None),
+        ("python3 -c x acp-proxy run x", None),
+        ("agent acp-proxy run", None),
+    ],
+)
+def test_only_the_words_that_setup_writes_are_acp_proxys_own(line: str, count: int | None) -> None:
+    assert count_own_words(line.split()) == count
+    assert mentions_proxy(line.split())
+
+
+def test_a_zipapp_of_any_name_is_acp_proxy_and_a_checkout_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "acp-proxy"
+    path.mkdir()
+    assert count_own_words([sys.executable, str(path), "run", "x"]) is None
+    path.rmdir()
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("__main__.py", "")
+    assert count_own_words([sys.executable, str(path), "run", "x"]) == 2
+
+
+def test_another_program_of_the_name_lacks_no_run(tmp_path: Path) -> None:
+    program = tmp_path / "acp-proxy"
+    for content, is_other in ((b"#!/bin/sh\n", True), (b"MZ" + bytes(9999) + b"import acp_proxy", False)):
+        program.write_bytes(content)
+        program.chmod(0o755)
+        assert lacks_run([str(program), "serve"]) is not is_other
+
+
+def test_acp_proxy_is_found_in_a_line_for_a_shell() -> None:
+    assert mentions_proxy(["sh", "-c", "KEY=v '/opt/acp-proxy' run agent"])
+    for words in ([], ["agent", "--cwd", "/src/acp-proxy"], ["sh", "-c", "my-acp-proxy run"], ["acp-proxyrun", "run"]):
+        assert not mentions_proxy(words)
 
 
 def test_a_line_in_one_argument_is_split() -> None:

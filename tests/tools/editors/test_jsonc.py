@@ -30,7 +30,21 @@ def test_comments_and_last_commas_are_left_out_and_strings_stay(text: str, value
     assert jsonc.decode(text) == value
 
 
-@pytest.mark.parametrize("text", ["{", "{'a': 1}", '{"a": 1 "b": 2}', "/* no end {}", '{"a": "no end}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[,]",
+        '{"a": [ , ]}',
+        "[1,,]",
+        "{,}",
+        "[/* x */,/* y */]",
+        "{'a': 1}",
+        '{"a": 1 "b": 2}',
+        "/* no end {}",
+        '{"a": "no end}',
+    ],
+)
 def test_invalid_json_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         jsonc.decode(text)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from acp_proxy.tools.editors import jsonc
 from acp_proxy.tools.setup import settings_text
 from acp_proxy.tools.setup.settings_text import Settings
+from tests.tools.setup.formatter import format_settings
 
 OURS = ["/opt/bin/acp-proxy", "run"]
 BY_UVX = ["/opt/bin/uvx", "acp-proxy", "run"]
@@ -210,6 +211,19 @@ def test_any_settings_say_what_they_should_and_come_back_byte_for_byte(
     assert take(proxied, list(agents)[::-1], 2, [name for name in agents if "args" not in agents[name]]) == text
 
 
+@given(settings_files(), st.booleans())
+def test_any_settings_that_a_formatter_lays_out_anew_come_back_with_every_comment(
+    made: tuple[str, dict[str, dict[str, Any]]], has_last_commas: bool
+) -> None:
+    text, agents = made
+    proxied = format_settings(put(text, list(agents), BY_UVX), has_last_commas=has_last_commas)
+    taken = take(proxied, list(agents), 2, [name for name in agents if "args" not in agents[name]])
+    assert jsonc.decode(taken) == jsonc.decode(text)
+    assert format_settings(taken, has_last_commas=has_last_commas) == format_settings(
+        text, has_last_commas=has_last_commas
+    )
+
+
 @given(settings_files())
 def test_an_agent_that_was_added_and_removed_leaves_all_others_as_they_were(
     made: tuple[str, dict[str, dict[str, Any]]],
@@ -220,5 +234,5 @@ def test_an_agent_that_was_added_and_removed_leaves_all_others_as_they_were(
     settings = Settings(added)
     agents = settings.find("agent_servers")
     assert agents is not None
-    removed = settings_text.apply(added, [settings_text.remove(settings, agents, "an added one")])
-    assert jsonc.decode(removed) == jsonc.decode(text)
+    removed = settings_text.apply(added, settings_text.remove(settings, agents, "an added one"))
+    assert removed == text
