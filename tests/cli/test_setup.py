@@ -524,6 +524,15 @@ def test_undo_names_acp_proxy_without_arguments_too(home: Home) -> None:
     assert f'"A" in {home.jetbrains} goes through acp-proxy' in " ".join(setup("--undo").stderr.split())
 
 
+@pytest.mark.parametrize("agent", ["", " "])
+def test_an_empty_agent_is_refused(home: Home, agent: str) -> None:
+    home.write(home.zed, ZED)
+    before = home.files()
+    done = setup("--agent", agent, "--yes")
+    assert (done.exit_code, home.files()) == (2, before)
+    assert "leave --agent out" in " ".join(done.stderr.replace("│", " ").split())
+
+
 def test_undo_finds_the_agents_of_a_file_where_its_editor_does_not_look_any_more(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -744,7 +753,7 @@ def test_an_agent_that_does_not_start_is_named_before_the_question_which_enter_d
     assert '"Gone" does not answer: nosuchprogram is not in PATH, so it would not start. Install it, or give ' in said
     assert said.index("Install it") < said.index("Write this all the same? [y/N]")
     assert (home.jetbrains.read_text() != GONE) is (answer == "y\n")
-    assert result.exit_code == 1
+    assert result.exit_code == (0 if answer == "y\n" else 1)  # a yes is a decision, as --force is
 
 
 @pytest.mark.usefixtures("trying")
@@ -811,7 +820,7 @@ def test_an_agent_that_does_not_answer_is_written_only_after_a_yes_or_with_force
 def test_an_entry_without_run_gets_it_whether_the_agent_answers_or_not(home: Home) -> None:
     write_servers(home, Plain="acp-proxy nosuchprogram acp", Runner="uvx acp-proxy --redact keys nosuchprogram")
     before = home.jetbrains.read_text()
-    setup("--yes")
+    assert setup("--yes").exit_code == 1  # the entry started nothing before, and nobody was asked
     assert servers(home.jetbrains) == {
         "Plain": [COMMAND, "run", "nosuchprogram", "acp"],
         "Runner": [COMMAND, "run", "--redact", "keys", "nosuchprogram"],

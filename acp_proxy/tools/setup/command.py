@@ -74,6 +74,14 @@ def _read_editor(word: str) -> Name:
     return read_name(word)
 
 
+def _check_agent(context: typer.Context, value: str) -> str:
+    """Refuse an empty agent, such as a script's variable that is not set: all agents are another wish."""
+    source = context.get_parameter_source("agent")
+    if not value.strip() and source is not None and source.name != "DEFAULT":
+        raise typer.BadParameter("it is empty. Give a name, a command or an id; for all agents, leave --agent out.")
+    return value
+
+
 def setup(
     editor: Annotated[
         list[Name] | None,
@@ -95,6 +103,7 @@ def setup(
             metavar="NAME|COMMAND|ID",
             help="Put acp-proxy in front of this agent alone, by its name in the settings, or add it.",
             show_default=False,
+            callback=_check_agent,
         ),
     ] = "",
     force: Annotated[
@@ -197,7 +206,8 @@ def setup(
             entry.is_proxied for settings_path in settings for entry in steps.find_entries(*settings_path)
         )
         if (is_all_left_out and not is_done_before) or not (
-            is_every_file_right and is_well and (force or written_entries.isdisjoint(tried_agents.silent))
+            # who has read which agent does not answer, and says yes, has decided it, as with --force
+            is_every_file_right and is_well and (force or not yes or written_entries.isdisjoint(tried_agents.silent))
         ):
             raise typer.Exit(1)
 
