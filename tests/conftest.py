@@ -27,6 +27,7 @@
   `store/compressible.py`: transcripts worth compressing. `store/session_forks.py`: forks. `store/full_disk.py` and
   `store/killed_*.py`: processes without room, or killed at each call. `tools/search/stored_searches.py`: `store_turns`
   records a turn for each prompt, `find_turns` searches. `redaction/made_up_secrets.py`: secrets of nobody.
+  `tools/setup/formatter.py`: lays out settings anew, as an editor does.
 - `cli/commands.py`: commands in this process: `invoke`; on a store `run`, `get_stdout`, `get_json`, `get_error`,
   `list_ids` and `list_titles` of the list. `cli/terminal.py`: `run_on_terminal` runs one on a terminal.
   `end_to_end/proxied.py`: an editor, acp-proxy and an agent as processes; `run` has a command print about their store,

@@ -492,6 +492,19 @@ def test_undo_reads_a_record_that_an_earlier_setup_wrote(home: Home) -> None:
     assert home.files() == {".config/zed/settings.json": ZED.encode()}
 
 
+def test_undo_knows_its_own_words_where_the_program_has_another_name(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.own_command.executable", "/opt/bin/recorder")
+    write_servers(home, A="one", B="two x")
+    before = home.jetbrains.read_text()
+    setup("--yes")
+    assert servers(home.jetbrains)["A"] == ["/opt/bin/recorder", "run", "one"]
+    home.jetbrains.write_text(home.jetbrains.read_text() + "\n")
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.jetbrains.read_text() == before + "\n"
+
+
 def test_undo_gives_back_no_copy_that_somebody_has_changed(home: Home) -> None:
     home.write(home.zed, ZED)
     setup("--yes")

@@ -18,7 +18,6 @@ from acp_proxy.tools.doctor.agent_report import AgentReport, AgentStart
 from acp_proxy.tools.doctor.store_report import StoreReport
 from acp_proxy.tools.doctor.versions import versions
 from acp_proxy.tools.editors import command_line
-from acp_proxy.tools.editors.command_line import MISSING_RUN
 from acp_proxy.tools.editors.config_dirs import Machine
 from acp_proxy.tools.editors.configured import Configuration, ConfiguredAgent, Way, find_configurations
 from acp_proxy.tools.editors.known_editors import Name
@@ -197,7 +196,7 @@ def _advise_on_entry(title: str, agent: ConfiguredAgent, editor: Name, root: Pat
         cause = ". ".join(agent_report.explain_missing_program(agent.missing_program))
         yield Advice(f"{beginning} {agent.way.value}, but {cause}", cause=cause, found_in=found_in)
     if agent.problem is not None:
-        mend = f". To write it there: acp-proxy setup --editor {editor}" if agent.problem == MISSING_RUN else ""
+        mend = f". To write it there: acp-proxy setup --editor {editor}" if agent.is_mended_by_setup else ""
         yield Advice(
             f"{beginning} through acp-proxy, which exits immediately with status 2: {agent.problem}{mend}",
             found_in=found_in,

@@ -128,8 +128,8 @@ def _is_proxy(word: str) -> bool:
 def _is_other_program(word: str) -> bool:
     """Whether the program is here, and has only the name of acp-proxy: neither its beginning nor its end names our
     package, as a script, a zipapp and Windows' launchers do."""
-    path = shutil.which(word)
-    if path is None:
+    path = word if os.path.dirname(word) else shutil.which(word)
+    if path is None or not os.path.isfile(path):
         return False
     try:
         if any(os.path.exists(own) and os.path.samefile(path, own) for own in (sys.argv[0], own_command.executable)):

@@ -43,7 +43,8 @@ class Way(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class ConfiguredAgent:
     """``program``: the program, if it is acp-proxy. ``problem``: why acp-proxy refuses the entry. ``store``: its value
-    of --store. ``missing_program``: the agent's program, if it does not exist.
+    of --store. ``missing_program``: the agent's program, if it does not exist. ``is_mended_by_setup``: whether
+    ``setup`` repairs the entry.
     """
 
     name: str
@@ -53,6 +54,7 @@ class ConfiguredAgent:
     store: str | None = None
     is_recorded: bool = True
     missing_program: str | None = None
+    is_mended_by_setup: bool = False
 
     def is_kept_elsewhere(self, root: Path) -> bool:
         """Whether its sessions go to another store than the one at ``root``."""
@@ -159,7 +161,8 @@ def _read_agent(name: str, entry: object) -> ConfiguredAgent:
     environment = read_texts(acp.member(entry, "env"))
     if words_behind_run is None:
         if command_line.lacks_run(words):
-            return ConfiguredAgent(name, Way.REFUSED, program, command_line.MISSING_RUN)
+            is_mended = command_line.find_missing_run(words) is not None
+            return ConfiguredAgent(name, Way.REFUSED, program, command_line.MISSING_RUN, is_mended_by_setup=is_mended)
         return ConfiguredAgent(name, Way.DIRECT, missing_program=_find_missing(words, environment))
     try:
         file, _ = config_file.read_user_file({**os.environ, **environment})

@@ -41,8 +41,8 @@ class EntryChange:
     """What was done to the entry of one agent: acp-proxy was put in front, an entry of the editor's own registry was
     given a command, the entry was added, or acp-proxy's own words were replaced because they do not start it.
 
-    ``had_args``: whether the entry had arguments before. ``old_words``, ``new_words``: where acp-proxy's own words were
-    replaced, these alone, up to ``run``. The agent's command is not kept, since it may have secrets.
+    ``had_args``: whether the entry had arguments before. ``new_words``: what starts acp-proxy there now, up to ``run``.
+    ``old_words``: what started it before. The agent's command is not kept, since it may have secrets.
     """
 
     name: str
@@ -208,7 +208,7 @@ def plan_file(
                 raise NotOurs(f'it has an agent "{snippet.title}" with another command. Remove that entry')
             if snippet.title not in left_out_names:
                 edits += settings_text.add_entry(settings, kind.members, snippet.entry, snippet.whole)
-                entries.append(EntryChange(snippet.title, ADDED))
+                entries.append(EntryChange(snippet.title, ADDED, new_words=own_words))
         new_text = settings_text.apply(text, edits)
         jsonc.decode(new_text)
     except IsLink as problem:
@@ -240,7 +240,8 @@ def _plan_entry(
         if "command" in settings.list_members(entry) or not has_id(name):
             return None
         extra_words = options_of_run or make_registry_option(registry, words)
-        return EntryChange(name, NAMED), settings_text.name_command(settings, entry, [*own_words, *extra_words, *words])
+        change = EntryChange(name, NAMED, new_words=own_words)
+        return change, settings_text.name_command(settings, entry, [*own_words, *extra_words, *words])
     if not words:
         return None
     words_behind_run = command_line.find_words_behind_run(words)
@@ -252,7 +253,7 @@ def _plan_entry(
             return None
         had_args = isinstance(value, dict) and "args" in value
         edits = settings_text.put_in_front(settings, entry, [*own_words, *options_of_run])
-        return EntryChange(name, PUT_IN_FRONT, had_args), edits
+        return EntryChange(name, PUT_IN_FRONT, had_args, new_words=own_words), edits
     own_count = command_line.count_own_words(words)
     if own_count is None or words[own_count] != "run":  # what is in front of acp-proxy is the user's
         return None
@@ -521,9 +522,11 @@ def _undo_entry(settings: Settings, members: Sequence[str], change: EntryChange)
         return settings.text  # the user has removed it
     value = settings.read(entry)
     words = read_words(value)
-    if not command_line.mentions_proxy(words):
+    starts_as_written = bool(change.new_words) and words[: len(change.new_words)] == list(change.new_words)
+    if not starts_as_written and not command_line.mentions_proxy(words):
         return settings.text  # the user has taken acp-proxy out
-    own_count, agent = _split_entry(value, words)
+    own_count = len(change.new_words) - 1 if starts_as_written else command_line.count_own_words(words)
+    agent = _find_agent(value, words, own_count)
     if change.how == _UNKNOWN:
         raise NotOurs("it may have gone through acp-proxy before setup")
     if change.how == ADDED:
@@ -536,7 +539,7 @@ def _undo_entry(settings: Settings, members: Sequence[str], change: EntryChange)
     if change.how == REPLACED:
         if not change.old_words:
             raise NotOurs("an earlier version of setup has replaced acp-proxy's own words there")
-        if words[: own_count + 1] != list(change.new_words):
+        if not starts_as_written:
             return settings.text  # the user has replaced them once more
         edits = _replace_own_words(settings, entry, change.new_words, change.old_words)
         return settings_text.apply(settings.text, edits)
@@ -559,13 +562,15 @@ def _remove_empty(settings: Settings, members: Sequence[str], old_settings: Sett
     return settings.text
 
 
-def _split_entry(entry: object, words: list[str]) -> tuple[int, list[str]]:
-    """How many words of an entry start acp-proxy, and the agent's command, if it has exactly the form that setup
-    writes: acp-proxy's own words, ``run``, options of it, the agent's command. Raises NotOurs, which says why not."""
+def _find_agent(entry: object, words: list[str], own_count: int | None) -> list[str]:
+    """The agent's command in an entry, if this has exactly the form that setup writes: acp-proxy's own words, ``run``,
+    options of it, the agent's command. ``own_count``: how many are acp-proxy's own; None: none stand first.
+
+    Raises NotOurs, which says why not.
+    """
     arguments = acp.member(entry, "command" if isinstance(acp.member(entry, "command"), list) else "args")
     if isinstance(arguments, list) and not all(isinstance(argument, str) for argument in arguments):
         raise NotOurs("its args are not a list of texts")
-    own_count = command_line.count_own_words(words)
     if own_count is None or words[own_count : own_count + 1] != ["run"]:
         raise NotOurs("it does not begin with acp-proxy and run, as setup writes it")
     try:
@@ -574,7 +579,7 @@ def _split_entry(entry: object, words: list[str]) -> tuple[int, list[str]]:
         raise NotOurs(str(problem).rstrip(".")) from problem
     if agent[0].startswith("-") or command_line.starts_proxy(agent):
         raise NotOurs("behind run there is no agent's command alone")
-    return own_count, agent
+    return agent
 
 
 def write_undo(change: FileChange, record: Record) -> None:

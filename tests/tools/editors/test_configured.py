@@ -69,7 +69,14 @@ def test_the_agents_of_a_settings_file_are_classified(home: Path) -> None:
 
 
 ENTRIES: dict[str, tuple[dict[str, object], ConfiguredAgent]] = {
-    "run forgotten": ({"args": ["foo"]}, ConfiguredAgent("x", Way.REFUSED, "acp-proxy", command_line.MISSING_RUN)),
+    "run forgotten": (
+        {"args": ["foo"]},
+        ConfiguredAgent("x", Way.REFUSED, "acp-proxy", command_line.MISSING_RUN, is_mended_by_setup=True),
+    ),
+    "run forgotten, behind another program": (
+        {"command": "env", "args": ["KEY=v", "acp-proxy", "foo"]},
+        ConfiguredAgent("x", Way.REFUSED, "env", command_line.MISSING_RUN),
+    ),
     "no arguments": ({}, ConfiguredAgent("x", Way.REFUSED, "acp-proxy", command_line.MISSING_RUN)),
     "a wrong variable": (
         {"args": ["run", AGENT], "env": {"ACP_PROXY_LIST": "mine"}},

@@ -4,11 +4,15 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from acp_proxy.tools.editors import jsonc
-from acp_proxy.tools.editors.known_editors import EDITORS, Name
+from acp_proxy.tools.editors.configured import find_agents, read_words
+from acp_proxy.tools.editors.known_editors import EDITORS, Name, SettingsFiles
 from acp_proxy.tools.setup.setup import Record, plan_file, plan_undo, write_file, write_undo
 from tests.tools.setup.formatter import format_settings
 
@@ -158,3 +162,34 @@ def test_a_comment_stays_wherever_the_user_has_put_it(shape: str, comment: str, 
         undone = write_and_read(tmp_path / "settings.json", SHAPES[shape], comment_behind_token)
         assert jsonc.decode(undone) == jsonc.decode(SHAPES[shape])
         assert undone.count(comment.strip()) == 1, number
+
+
+OWN_LINES = (OURS[0], "acp[-_]proxy", "uvx acp[-_]proxy", "python3 -m acp_proxy")
+WORDS = st.sampled_from(
+    [*OURS, "acp-proxy", "uvx", "python3", "-m", "acp_proxy", "env", "K=v", "--redact", "keys", "--recall", "--", "one"]
+)
+
+
+@given(st.dictionaries(st.sampled_from("ABCD"), st.lists(WORDS, min_size=1, max_size=7), min_size=1))
+def test_of_any_entry_undo_takes_the_words_of_setup_alone_from_the_front_or_leaves_it(
+    agents: dict[str, list[str]],
+) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "settings.json")
+        path.write_text(write_agents('"A": {"command": "one"}'))
+        record = Record(path.with_name("setup.json"))
+        set_up(path, record)
+        entries = (
+            f'"{name}": {json.dumps({"command": words[0], "args": words[1:]})}' for name, words in agents.items()
+        )
+        path.write_text(write_agents(*entries))
+        change = plan_undo(path, record.files[str(path)])
+    kind = EDITORS[Name.ZED].configured
+    assert change.new_content is not None
+    assert isinstance(kind, SettingsFiles)
+    for name, entry in find_agents(kind, change.new_content.decode()).items():
+        words, left = agents[name], read_words(entry)
+        taken = " ".join(words[: len(words) - len(left)])
+        assert left == words[len(words) - len(left) :]
+        assert re.fullmatch(rf"(({'|'.join(OWN_LINES)}) run( --redact keys| --recall)*( --)?)?", taken)
+        assert bool(taken) is any(each.name == name for each in change.entries)
