@@ -193,6 +193,19 @@ def test_a_soft_delete_says_how_to_undo_it(store: WholeStore, screens: list[Typi
     assert "s-login" in titles_by_id(store)
 
 
+def test_what_is_recorded_meanwhile_appears(store: WholeStore, screens: list[TypingUser]) -> None:
+    screen = start_browse(screens, store)
+    screen.until("3 of 3")
+    screen.press(DOWN)
+    screen.until("> Rebuild the index")
+    store_session(store, "s-new", ("Write the page", []), cwd="/work/site", at=4000.0)
+    screen.until("Write the page", "4 of 4", "> Rebuild the index")
+    screen.press("deploy")
+    screen.until("1 of 4")
+    store_session(store, "s-again", ("Deploy it again", []), cwd="/work/site", at=5000.0)
+    screen.until("2 of 5", "> Deploy it ")
+
+
 def test_a_soft_delete_is_undone_by_a_key(store: WholeStore, screens: list[TypingUser]) -> None:
     screen = start_browse(screens, store)
     screen.until("3 of 3")

@@ -81,11 +81,12 @@ def browse(
 ) -> None:
     """Find, read and tidy up sessions in a full screen.
 
-    Type to filter: each word may be in the title, the directory or the agent, or was said. Keys: the arrows and Page Up
-    and Page Down select, Enter reads the conversation, Ctrl-F shows what it changed in files. Ctrl-R renames, Ctrl-A
-    archives, Ctrl-B pins, Ctrl-D deletes (it asks), Ctrl-X undoes that, Ctrl-E exports to a file, Ctrl-K copies a code
-    block, Ctrl-Y copies the id, and Ctrl-O says how to continue. Ctrl-T switches to the archived sessions and back.
-    Ctrl-U empties the filter. Esc empties it too, or quits. ? in an empty filter, or F1, explains the keys.
+    Type to filter: each word may be in the title, the directory or the agent, or was said. What is recorded meanwhile
+    appears. Keys: the arrows and Page Up and Page Down select, Enter reads the conversation, Ctrl-F shows what it
+    changed in files. Ctrl-R renames, Ctrl-A archives, Ctrl-B pins, Ctrl-D deletes (it asks), Ctrl-X undoes that, Ctrl-E
+    exports to a file, Ctrl-K copies a code block, Ctrl-Y copies the id, and Ctrl-O says how to continue. Ctrl-T
+    switches to the archived sessions and back. Ctrl-U empties the filter. Esc empties it too, or quits. ? in an empty
+    filter, or F1, explains the keys.
 
     Example: acp-proxy browse --here
     """

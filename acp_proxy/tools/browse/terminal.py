@@ -4,10 +4,12 @@ The list is drawn before prompt_toolkit is imported, because that takes as long 
 meanwhile are not lost.
 """
 
+import asyncio
 import base64
 import os
 import queue
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -33,6 +35,10 @@ if TYPE_CHECKING:  # imported late: see above
 
 _WHOLE_SCREEN, _AT_THE_TOP, _NO_CURSOR = "\x1b[?1049h", "\x1b[H", "\x1b[?25l"
 _RESTORE_SCREEN = "\x1b[?1049l\x1b[?25h"
+_REFRESH_SECONDS = 2.0
+"""How often the list is read again, for what is recorded meanwhile."""
+_REFRESH_SHARE = 20
+"""Of the time between, reading a long list takes at most one in so many parts."""
 _ESCAPE_SECONDS = 0.05
 """How long the bytes of a key may be apart, even over a slow connection."""
 
@@ -57,6 +63,8 @@ class BrowseTerminal:
         self._copied: tuple[tuple[str, str], list[str], int] | None = None
         """The session whose code blocks were copied, the blocks, and how many are before the last one copied."""
         self._has_begun = False
+        self._read_seconds = 0.0
+        """How long the list took to read."""
         self._is_drawn = False  # here, not by prompt_toolkit, which leaves the screen as it was
 
     def __enter__(self) -> Self:
@@ -96,10 +104,20 @@ class BrowseTerminal:
             application.after_render += self._begin
         application.ttimeoutlen = application.timeoutlen = _ESCAPE_SECONDS
         self._application, self._is_drawn = application, False
+
+        def begin_refreshing() -> None:
+            application.create_background_task(self._refresh())
+
         try:
-            return application.run()
+            return application.run(pre_run=begin_refreshing)
         finally:
             self._application = None
+
+    async def _refresh(self) -> None:
+        """Read the list again and again, until it is no longer shown."""
+        while True:
+            await asyncio.sleep(max(_REFRESH_SECONDS, self._read_seconds * _REFRESH_SHARE))
+            self._reader.put(partial(self._read_rows, self._state.archived, is_refresh=True))
 
     def _begin(self, application: "Application[Action | None]") -> None:
         """Read the whole list as soon as keys are read: before, it would delay them."""
@@ -187,18 +205,21 @@ class BrowseTerminal:
     # --- the store's work, each method on a worker's thread
 
     def _read_list(self) -> None:
-        archived = self._state.archived
+        self._reader.put(partial(self._read_rows, self._state.archived))
 
-        def read() -> None:
-            rows = self._try_work(lambda: self._library.list_rows(archived))
-            if rows is not None:
-                self._put_change(
-                    lambda state: browse_state.replace_rows(state, rows) if state.archived == archived else state
-                )
-            if self._state.typed.strip():  # only now: what was to be done before has changed what is found
-                self._search()
-
-        self._reader.put(read)
+    def _read_rows(self, archived: bool, *, is_refresh: bool = False) -> None:
+        """``is_refresh``: nothing was done here, so there may be nothing to show."""
+        begun_at = time.monotonic()
+        rows = self._try_work(lambda: self._library.list_rows(archived))
+        self._read_seconds = time.monotonic() - begun_at
+        if is_refresh and (rows is None or tuple(rows) == self._state.rows):
+            return
+        if rows is not None:
+            self._put_change(
+                lambda state: browse_state.replace_rows(state, rows) if state.archived == archived else state
+            )
+        if self._state.typed.strip():  # only now: what was to be done before has changed what is found
+            self._search()
 
     def _search(self) -> None:
         typed, archived = self._state.typed, self._state.archived
