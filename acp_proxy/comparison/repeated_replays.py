@@ -112,7 +112,8 @@ def separate_replays(lines: list[tuple[bytes, bool]], count: int) -> list[list[t
     if acp.member(_read_update(first_user), "messageId") is None:
         return []
     bare_lines, size = [_read_without_ids(line) for line, _ in lines], len(lines) // count
-    if bare_lines == bare_lines[:size] * count:  # one after the other: then all but the first id may differ
+    begun_count = sum(line == first_user for line, _ in lines)
+    if begun_count == count and bare_lines == bare_lines[:size] * count:  # one after the other: other ids may differ
         return [lines[start : start + size] for start in range(0, len(lines), size)]
     replays: list[list[tuple[bytes, bool]]] = [[] for _ in range(count)]
     furthest = replays[0]

@@ -79,6 +79,7 @@ WITH_ID = [FIRST[0] | {"messageId": "m1"}, *FIRST[1:]]
         ([WITH_ID[0], WITH_ID[0], *WITH_ID[1:], *WITH_ID[1:]], [WITH_ID, WITH_ID]),
         ([*WITH_ID, CALL, CALL, *WITH_ID, CALL, CALL], [[*WITH_ID, CALL, CALL]] * 2),
         ([*WITH_ID, CALL, *WITH_ID, OTHER], [[*WITH_ID, CALL], [*WITH_ID, OTHER]]),
+        ([*WITH_ID, WITH_ID[0] | {"messageId": "m2"}, WITH_ID[1]], []),
         ([*WITH_ID, CALL, *WITH_ID], [[*WITH_ID, CALL], WITH_ID]),
         ([*WITH_ID, WITH_ID[0], CALL, WITH_ID[1]], [[*WITH_ID, CALL], WITH_ID]),
         ([*WITH_ID, CALL, CALL, *WITH_ID, CALL], [[*WITH_ID, CALL, CALL], [*WITH_ID, CALL]]),
