@@ -14,6 +14,7 @@ from pathlib import Path
 from acp_proxy.config import config_file
 from acp_proxy.errors import NoStore, NoSuchSession
 from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol.timestamps import parse_moment
 from acp_proxy.store.command_store import CommandStore, ListedSession, find_default_root, name_agent
 from acp_proxy.views import conversation
 from acp_proxy.views.conversation import SpokenMessage, ToolCall
@@ -47,7 +48,7 @@ class Session:
         self.agent = name_agent(listed.agent_folder)
         self.cwd = listed.cwd
         self.title = listed.title
-        self.updated = _parse_time(listed.updated)
+        self.updated = parse_moment(listed.updated)
 
     def __repr__(self) -> str:
         return f"<Session {self.id} of {self.agent}: {self.title!r}>"
@@ -56,7 +57,7 @@ class Session:
     def created(self) -> datetime | None:
         """When its transcript began. Raises OSError."""
         with closing(self._archive.open_listed(self._listed)) as reading:
-            return _parse_time(reading.header.created_at) if reading.header is not None else None
+            return parse_moment(reading.header.created_at) if reading.header is not None else None
 
     def turns(self) -> Iterator[Turn]:
         """Oldest first, read one by one. Raises OSError."""
@@ -113,17 +114,10 @@ def _make_turn(turn: conversation.ConversationTurn) -> Turn:
     calls = [item for item in turn.items if isinstance(item, ToolCall) and item.is_new]
     titles = tuple(acp.text(call.fields, "title") or "" for call in calls)
     user, agent = _join_messages(turn, "user"), _join_messages(turn, "agent")
-    return Turn(turn.number, _parse_time(turn.started_at), user, agent, titles, turn.stop_reason, turn.error)
+    return Turn(turn.number, parse_moment(turn.started_at), user, agent, titles, turn.stop_reason, turn.error)
 
 
 def _join_messages(turn: conversation.ConversationTurn, speaker: conversation.Speaker) -> str:
     """Its messages, a blank line between them."""
     messages = [item.blocks for item in turn.items if isinstance(item, SpokenMessage) and item.speaker == speaker]
     return "\n\n".join("".join(map(conversation.read_words, blocks)) for blocks in messages)
-
-
-def _parse_time(stamp: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(stamp)
-    except ValueError:
-        return None

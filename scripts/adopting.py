@@ -176,7 +176,6 @@ def adopted(base: Path, name: str, state: Path, port: int) -> subprocess.Complet
         sys.executable,
         "-m",
         "acp_proxy",
-        "sessions",
         "adopt",
         "--store",
         str(base / "store"),

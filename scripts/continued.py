@@ -70,7 +70,7 @@ class Trial:
 
     def copied(self, session: str, name: str) -> str:
         """Copy the session to another agent. The copy's id."""
-        words = ["sessions", "continue", "--store", str(self.store), session, "--", *launched(name)]
+        words = ["continue", "--store", str(self.store), session, "--", *launched(name)]
         done = subprocess.run(
             [sys.executable, "-m", "acp_proxy", *words],
             env=environment(self.port, self.base / name),

@@ -110,7 +110,7 @@ def test_a_command_loads_no_other_command() -> None:
         "import sys; from acp_proxy.cli.app import app; app(sys.argv[1:], standalone_mode=False); print(*sys.modules)"
     )
     result = subprocess.run(
-        [sys.executable, "-c", told, "sessions", "path"], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", told, "path"], capture_output=True, text=True, timeout=60, check=True
     )
     modules = {command.module for command in RootGroup.commands_by_name.values()} - {"acp_proxy.cli.app"}
     assert modules & set(result.stdout.split()) == {"acp_proxy.cli.path"}

@@ -15,7 +15,7 @@ from tests.forked import PROXY
 
 @pytest.mark.parametrize(
     "words",
-    [("--version",), ("sessions", "path", "--store", "."), ("sessions", "show", "x"), ("sessions", "no"), ("run",)],
+    [("--version",), ("path", "--store", "."), ("show", "x"), ("sessions", "no"), ("run",)],
 )
 def test_it_says_the_same_and_ends_the_same(words: tuple[str, ...], tmp_path: Path) -> None:
     options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

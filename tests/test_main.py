@@ -87,13 +87,13 @@ def test_the_agent_is_started_before_slow_modules_are_loaded(tmp_path: Path) -> 
 COMMANDS = [
     ("--version",),
     ("--help",),
-    ("sessions", "list"),
-    ("sessions", "list", "--json"),
-    ("sessions", "stats", "--json"),
-    ("sessions", "restore", "--list", "--json"),
-    ("sessions", "path"),
-    ("sessions", "show", "here"),
-    ("sessions", "export", "here"),
+    ("list",),
+    ("list", "--json"),
+    ("stats", "--json"),
+    ("restore", "--list", "--json"),
+    ("path",),
+    ("show", "here"),
+    ("export", "here"),
 ]
 
 
@@ -126,13 +126,13 @@ def test_output_that_cannot_be_written_is_reported(tmp_path: Path, words: list[s
 
 
 @pytest.mark.parametrize("streams", ["2>&-", pytest.param("2>/dev/full", marks=linux_only)])
-@pytest.mark.parametrize("words", [("sessions", "list"), ("sessions", "restore", "--list")], ids=" ".join)
+@pytest.mark.parametrize("words", [("list",), ("restore", "--list")], ids=" ".join)
 def test_a_command_does_its_work_without_a_usable_stderr(tmp_path: Path, words: list[str], streams: str) -> None:
     assert ran(tmp_path, words, streams) == (0, "")
 
 
 def test_a_question_without_an_answer_is_not_a_yes(tmp_path: Path) -> None:
-    status, said = ran(tmp_path, ["sessions", "delete", "here"], "<&-")
+    status, said = ran(tmp_path, ["delete", "here"], "<&-")
     assert status == 1
     assert said.endswith(
         "Nothing was changed.\nstdin is not a terminal, so there is no answer. To skip the question: --yes\n"
@@ -152,7 +152,7 @@ def test_a_closed_output_pipe_ends_a_command_silently(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_while_modules_are_imported_ends_a_command_silently() -> None:
-    interrupted = "import os, signal, sys\nsys.argv[1:] = ['sessions', 'list', '--json']\n"
+    interrupted = "import os, signal, sys\nsys.argv[1:] = ['list', '--json']\n"
     interrupted += "class Finder:\n    def find_spec(self, name, *_):\n"
     interrupted += "        if name == 'typer': os.kill(os.getpid(), signal.SIGINT)\n"
     interrupted += "sys.meta_path.insert(0, Finder())\nfrom acp_proxy.__main__ import main\nmain()\n"

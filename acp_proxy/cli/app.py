@@ -58,8 +58,6 @@ class Group(TyperGroup):
     commands_by_name: ClassVar[Mapping[str, LazyCommand]] = {}
     aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Other words for a command that work: the words that they stand for."""
-    command_by_other_word: ClassVar[Mapping[str, str]] = {}
-    """Other words for a command that do not work: the whole command, which the error names."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -90,8 +88,7 @@ class Group(TyperGroup):
             from acp_proxy.cli import wrong_usage  # imported late: few command lines are wrong
 
             own_words = (*self.commands_by_name, *self.aliases)
-            command_by_other_word = {**wrong_usage.COMMAND_BY_SYNONYM, **self.command_by_other_word}
-            ctx.fail(wrong_usage.explain_unknown_command(args, ctx.command_path, own_words, command_by_other_word))
+            ctx.fail(wrong_usage.explain_unknown_command(args, ctx.command_path, own_words))
         return super().resolve_command(ctx, args)
 
     def get_help(self, ctx: typer.Context) -> str:  # type: ignore[override]
@@ -156,6 +153,9 @@ SESSION_COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
         "blame": _make_lazy_command("tools.blame.command", "blame", "who wrote these lines"),
         "stats": _make_lazy_command("tools.stats.command", "stats", "turns, tokens, cost, size"),
         "path": _make_lazy_command("cli.path", "path", "the file of a session"),
+        "browse": _make_lazy_command("tools.browse.command", "browse", "in a full screen"),
+        "replay": _make_lazy_command("tools.show.replay_command", "replay", "watch as it streamed"),
+        "web": _make_lazy_command("tools.web.command", "web", "in the browser"),
     },
     "Tidy up": {
         "rename": _make_lazy_command("cli.rename", "rename", "give a title"),
@@ -180,15 +180,10 @@ SESSION_COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
         ),
     },
 }
-"""The commands on recorded sessions."""
+"""The commands on recorded sessions, which ``acp-proxy sessions`` has too. ``sync`` is on machines."""
 
 COMMAND_GROUPS: Mapping[str, Mapping[str, LazyCommand]] = {
-    "Find and read": {
-        **SESSION_COMMANDS["Find and read"],
-        "browse": _make_lazy_command("tools.browse.command", "browse", "in a full screen"),
-        "replay": _make_lazy_command("tools.show.replay_command", "replay", "watch as it streamed"),
-        "web": _make_lazy_command("tools.web.command", "web", "in the browser"),
-    },
+    "Find and read": SESSION_COMMANDS["Find and read"],
     "Tidy up": SESSION_COMMANDS["Tidy up"],
     "Share": {
         **SESSION_COMMANDS["Share"],
@@ -223,7 +218,6 @@ class SessionsGroup(Group):
 
     commands_by_name: ClassVar = _flatten(SESSION_COMMANDS)
     aliases: ClassVar = {"ls": ("list",)}
-    command_by_other_word: ClassVar = {"browse": "acp-proxy browse", "replay": "acp-proxy replay"}
 
 
 sessions_app = typer.Typer(

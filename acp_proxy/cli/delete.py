@@ -99,7 +99,7 @@ def delete(
                 typer.echo(f"{subject} will not be recorded.", err=True)
             pronoun = "it" if len(chosen_rows) == 1 else f"these {len(chosen_rows)}"
             ending = (
-                f"? It can be restored for {formatting.format_days(opened_store.bin_days)}."
+                f"? It can be restored for {formatting.format_count(opened_store.bin_days, 'day')}."
                 if soft
                 else " permanently?"
             )
@@ -119,7 +119,7 @@ def delete(
         )
     pronoun = "it" if len(chosen_rows) == 1 else "them"
     restore_advice = (
-        f"To bring {pronoun} back within {formatting.format_days(opened_store.bin_days)}: {restore_command}"
+        f"To bring {pronoun} back within {formatting.format_count(opened_store.bin_days, 'day')}: {restore_command}"
     )
     typer.echo(sanitize.make_line(f"Deleted. {restore_advice}") if restore_command else "Deleted permanently.")
 

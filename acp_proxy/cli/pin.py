@@ -12,7 +12,7 @@ from acp_proxy.cli.common import (
     open_store,
     report_errors,
 )
-from acp_proxy.cli.list import show_sessions_or_advice
+from acp_proxy.cli.session_rows import show_sessions_or_advice
 
 
 def pin(sessions: NamedSessionsArgument, store: StoreOption = "", agent: AgentOption = "") -> None:

@@ -159,13 +159,11 @@ def _advise_help(context: typer.Context | None) -> str:
     return f"To see all: {context.command_path if context is not None else 'acp-proxy'} --help"
 
 
-def explain_unknown_command(
-    words: Sequence[str], path: str, commands: Iterable[str], command_by_other_word: dict[str, str]
-) -> str:
+def explain_unknown_command(words: Sequence[str], path: str, commands: Iterable[str]) -> str:
     """What is wrong with a word in the place of a command, and what to write instead.
 
     ``words``: the wrong word and what follows it. ``path``: the words before it, such as ``acp-proxy sync``.
-    ``commands``: those of this group. ``command_by_other_word``: the whole command that another word means.
+    ``commands``: those of this group.
     """
     word, arguments = words[0], list(words[1:])
     program, *group = path.split()
@@ -173,9 +171,9 @@ def explain_unknown_command(
     if word in _UPGRADE_WORDS:
         return f"{text} To upgrade: {installation.advise_upgrade()}"
     full_commands = {name: f"{path} {name}" for name in commands}
-    is_other_word = word in command_by_other_word
+    is_other_word = word in COMMAND_BY_SYNONYM
     near_names = [] if is_other_word else get_close_matches(word, full_commands, n=1, cutoff=_LEAST_LIKENESS)
-    if suggestion := command_by_other_word.get(word) or full_commands.get("".join(near_names)):
+    if suggestion := COMMAND_BY_SYNONYM.get(word) or full_commands.get("".join(near_names)):
         is_complete = not arguments or ", or: " in suggestion
         return f"{text} Did you mean: {suggestion if is_complete else f'{suggestion} {shell_quote.join(arguments)}'}"
     if shutil.which(word) is not None or word in _AGENTS or not _ACP_WORDS.isdisjoint(arguments):

@@ -337,17 +337,17 @@ class TextBuilder:
             self._text.taken_back_at = self._text.rewound_at = len(self._text.users)
         if entry.peer is Peer.CLIENT and method == acp.PROMPT:
             self._add_prompt(acp.member(params, "prompt"))
-            self._text.users[-1].key = rewinds.make_request_key(entry)
+            self._text.users[-1].key = entry.request_key
             self._overtake(is_own=False)
         elif entry.peer is Peer.CLIENT and method == acp.CANCEL:
             for user in self._open_prompts:
                 user.is_cancelled = True
         elif entry.peer is Peer.CLIENT and method == acp.STEERING:
             self._steering_messages.append(self._add_user(acp.member(params, "prompt")))
-            self._text.users[-1].key = rewinds.make_request_key(entry)
+            self._text.users[-1].key = entry.request_key
             self._overtake(is_own=True)
         elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
-            self._end_prompts(rewinds.make_request_key(entry))
+            self._end_prompts(entry.request_key)
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
             self.add_update(acp.member(params, "update"))
         elif entry.note is not None and entry.note.get("type") == NoteType.FAILED:

@@ -40,6 +40,14 @@ def normalize(text: str) -> str | None:
         return None
 
 
+def parse_moment(text: str) -> datetime | None:
+    """A time as a datetime; None if the text is not a time."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
 def parse_seconds(text: str) -> float | None:
     """A time's seconds since 1970; None if the text is not a time."""
     try:

@@ -87,7 +87,7 @@ class SessionLog:
         self, session_id: str, decision: Decision | None, ids: Mapping[tuple[str, bytes], str] | None = None
     ) -> list[TranscriptEffect]:
         """Note whose replay a load has shown, and which rule decided. ``ids``: those of the user's messages in the
-        agent's replay, by ``rewinds.make_request_key``, if the transcript does not note them yet."""
+        agent's replay, by ``Entry.request_key``, if the transcript does not note them yet."""
         if decision is None or decision.rule.number is None:
             return []
         shown_replay = "transcript" if decision.client_has_transcript else "agent"

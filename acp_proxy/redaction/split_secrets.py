@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from acp_proxy.protocol import acp, json_splice, update_kinds
-from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.redaction.masking import DecodedText, MaskedSpan, Masking, Span, apply_changes, make_mask, merge_spans
 from acp_proxy.redaction.secret_rules import CUT_OFF, LONGEST_SECRET, MASK_START, SecretRule
 from acp_proxy.transcript import file_format
@@ -120,7 +119,7 @@ class SplitSecretFinder:
         yield from self._end_messages(list(self._messages))
 
     def _add(self, line: bytes, offset: int, entry: Entry) -> Iterator[MaskedSpan]:
-        if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
+        if entry.is_prompt:
             yield from self.end()
         params = acp.member(entry.value, "params")
         update = acp.member(params, "update")

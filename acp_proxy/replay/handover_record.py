@@ -248,7 +248,7 @@ class RecordFacts:
 
     def add_entry(self, entry: Entry) -> None:
         """Note how the last turn ended, if that is not as usual."""
-        if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
+        if entry.is_prompt:
             self.stop_reason = "The user's last message was not answered."
         elif entry.note is not None and entry.note.get("type") == NoteType.FAILED:
             self.stop_reason = "The last turn broke off: the agent ended."

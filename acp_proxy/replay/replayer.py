@@ -22,7 +22,6 @@ from acp_proxy.replay.terminal_output import ReplayedTerminals
 from acp_proxy.replay.tool_calls import ReplayedCall
 from acp_proxy.replay.unfinished import UnfinishedCalls
 from acp_proxy.replay.updates import Update
-from acp_proxy.transcript import rewinds
 from acp_proxy.transcript.chunk_runs import AlikeChunks
 from acp_proxy.transcript.file_format import Entry, NoteType
 
@@ -58,7 +57,7 @@ class Replayer:
         ``other_ids``: ids of other sessions whose entries belong to this one; they are replayed with its id.
         ``page_size``: a segment longer than this many bytes is replayed as several segments; 0 for never.
         ``kinds``: the optional kinds of updates that the client announced.
-        ``ids``: the ids that the agent gives the user's messages, by ``rewinds.make_request_key``.
+        ``ids``: the ids that the agent gives the user's messages, by ``Entry.request_key``.
         ``at_once``: the next prompt ends the wait for echoes of earlier ones.
         """
         self._session_id = session_id
@@ -189,7 +188,7 @@ class Replayer:
         return self._begin_turn(number, entry) if method == acp.PROMPT else []
 
     def _make_prompt(self, number: int, entry: Entry) -> Prompt:
-        return Prompt(self._session_id, number, entry, self._ids_of_users.get(rewinds.make_request_key(entry)))
+        return Prompt(self._session_id, number, entry, self._ids_of_users.get(entry.request_key))
 
     def _add_steering(self, number: int, entry: Entry) -> list[bytes]:
         """The user's words into a running turn: a user message in their place, since agents do not repeat them."""

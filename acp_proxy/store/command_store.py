@@ -325,19 +325,12 @@ class CommandStore(StoreBase):
 
     # --- secrets
 
-    def find_relatives(self, chosen: list[ListedSession]) -> set[tuple[str, str]]:
-        """The agent and name of every other transcript that begins as one of these does: forks and copies of them, what
-        they are forks and copies of, and so on. Raises OSError."""
-        from acp_proxy.store.relatives import find_relatives
-
-        return find_relatives(self.layout, {(listed.agent_folder, listed.name) for listed in chosen})
-
     def find_redactable(
         self, chosen: list[ListedSession] | None, relatives: Iterable[tuple[str, str]] = ()
     ) -> list[Path]:
         """The files that hold the content of these sessions, or of all sessions if None.
 
-        ``relatives``: more transcripts, by agent and name, such as those from ``find_relatives``.
+        ``relatives``: more transcripts, by agent and name, such as those from ``relatives.find_relatives``.
         """
         return self.layout.find_redactable(None if chosen is None else _group_names(chosen, relatives))
 

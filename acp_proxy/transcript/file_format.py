@@ -158,6 +158,17 @@ class Entry(Struct, frozen=True):
     note: Mapping[str, object] | None = None
     protocol: int = V1
 
+    @property
+    def is_prompt(self) -> bool:
+        """Whether the client prompts the agent."""
+        return self.peer is Peer.CLIENT and acp.text(self.value, "method") == acp.PROMPT
+
+    @property
+    def request_key(self) -> tuple[str, bytes]:
+        """What a client's or agent's request shares with its answer, within a transcript: the run, and the request's id
+        as JSON."""
+        return self.run, jsonrpc.dump(acp.member(self.value, "id"))
+
 
 def encode_header(header: Header) -> bytes:
     """The header's line."""

@@ -19,7 +19,7 @@ from operator import itemgetter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
+from acp_proxy.protocol import acp, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.transcript.file_format import ANEW, Entry, NoteType
@@ -88,13 +88,13 @@ def read_fork_point(point: Point, agent: object) -> Point:
 
 
 def encode_ids(ids: Mapping[tuple[str, bytes], str]) -> list[list[str]]:
-    """The ids of the user's messages in an agent's replay, by ``make_request_key``, as the note of that replay has
+    """The ids of the user's messages in an agent's replay, by ``Entry.request_key``, as the note of that replay has
     them."""
     return [[id, run, request.decode()] for (run, request), id in ids.items()]
 
 
 def read_given_ids(note: Mapping[str, object]) -> dict[tuple[str, bytes], str]:
-    """The ids that ``encode_ids`` has put into the note of a replay, by ``make_request_key``."""
+    """The ids that ``encode_ids`` has put into the note of a replay, by ``Entry.request_key``."""
     ids = {}
     users = note.get("users")
     for user in users if isinstance(users, list) else []:
@@ -158,7 +158,7 @@ class Messages:
         self._unechoed_prompt: _Message | None = None
         """The last prompt, if the agent has sent nothing of the conversation since."""
         self._prompts: dict[tuple[str, bytes], _Message] = {}
-        """By ``make_request_key``: what the client said."""
+        """By ``Entry.request_key``: what the client said."""
 
     def add(self, number: int, start: int, end: int, entry: Entry) -> None:
         """Add the next entry: its line's number, and the offsets of its line."""
@@ -237,12 +237,12 @@ class Messages:
         self._by_id[f"acp-proxy-{entry.run}-{number}"] = prompt
         if (id := acp.text(params, "messageId")) is not None:
             self._by_id[id] = prompt
-        self._prompts[make_request_key(entry)] = prompt
+        self._prompts[entry.request_key] = prompt
         if begins_turn:
             self._unechoed_prompt, prompt.answer_end = prompt, _UNANSWERED
 
     def _add_answer(self, end: int, entry: Entry) -> None:
-        prompt = self._prompts.get(make_request_key(entry))
+        prompt = self._prompts.get(entry.request_key)
         result = acp.member(entry.value, "result")
         for key in ("messageId", "userMessageId"):
             if prompt is not None and (id := acp.text(result, key)) is not None:
@@ -342,21 +342,21 @@ class Rewinds:
         """Open requests: the point, and where the prompt begins that followed the request, if one did."""
         self._spans: list[tuple[int, int]] = []
         self._prompt_ends: dict[tuple[str, bytes], int] = {}
-        """By ``make_request_key``: where the lines of prompts end."""
+        """By ``Entry.request_key``: where the lines of prompts end."""
 
     def add(self, number: int, start: int, end: int, entry: Entry) -> None:
         """Add the next entry: its line's number, and the offsets of its line."""
         method = acp.text(entry.value, "method")
         if entry.peer is Peer.CLIENT and method in acp.REWINDS:
-            self._open_rewinds[make_request_key(entry)] = _read_point(acp.member(entry.value, "params")), None
+            self._open_rewinds[entry.request_key] = _read_point(acp.member(entry.value, "params")), None
         elif entry.peer is Peer.CLIENT and method == acp.PROMPT:
-            self._prompt_ends[make_request_key(entry)] = end
+            self._prompt_ends[entry.request_key] = end
             self._open_rewinds = {
                 key: (point, start if prompt_start is None else prompt_start)
                 for key, (point, prompt_start) in self._open_rewinds.items()
             }
         elif entry.peer is Peer.AGENT and entry.of in acp.REWINDS:
-            point, span_end = self._open_rewinds.pop(make_request_key(entry), (UNCLEAR, None))
+            point, span_end = self._open_rewinds.pop(entry.request_key, (UNCLEAR, None))
             if is_rewind(entry):
                 self._take_back(point, start if span_end is None else span_end, start, end)
         elif (update := _find_truncation(entry)) is not None:
@@ -383,7 +383,7 @@ class Rewinds:
         that stays: its turn is over, whatever was taken back of it.
         """
         if entry is not None and entry.of == acp.PROMPT:
-            end = self._prompt_ends.get(make_request_key(entry), end)
+            end = self._prompt_ends.get(entry.request_key, end)
         if not any(start < end <= stop for start, stop in self._spans):
             return False
         if entry is None:
@@ -407,8 +407,3 @@ class Rewinds:
             )
             self._spans += [*taken_back, (start, end), *queued]
             self._messages.forget(taken_back)
-
-
-def make_request_key(entry: Entry) -> tuple[str, bytes]:
-    """What identifies a client's request in a transcript, and its answer: the run, and the request's id as JSON."""
-    return entry.run, jsonrpc.dump(acp.member(entry.value, "id"))

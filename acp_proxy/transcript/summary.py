@@ -111,7 +111,7 @@ class Summary(Struct):
         self.last_run = entry.run
         if entry.note is not None:
             self._add_note(entry, entry.note)
-        elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
+        elif entry.is_prompt:
             self._add_prompt(entry)
         elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.STEERING:
             self._add_steering(entry)

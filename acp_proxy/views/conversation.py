@@ -206,7 +206,7 @@ def number_turns(lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
     number, is_prompted, only_user = 0, False, True
     for line in lines:
         kind = _find_kind(line.entry)
-        if line.entry is not None and _is_prompt(line.entry):
+        if line.entry is not None and line.entry.is_prompt:
             number, is_prompted = number + 1, True
         elif kind is not None and not is_prompted and update_kinds.is_conversation(kind):
             is_users = update_kinds.find_v1_role(kind) is Role.USER
@@ -248,7 +248,7 @@ class _PartReader:
         self._turn_number = earlier_turns
         self._is_open = False
         self._only_user = True  # this turn has only user messages so far
-        self._prompt_key: tuple[str, object] | None = None
+        self._prompt_key: tuple[str, bytes] | None = None
         """The run and the request id of the prompt that began the turn."""
         self._notes: list[Item] = []
         self._stop_reason: str | None = None
@@ -280,11 +280,11 @@ class _PartReader:
                 self._notes.append(Note(REWOUND, ""))
             if entry.note is not None:
                 self._take_note(entry.note, stamp)
-            elif _is_prompt(entry):
+            elif entry.is_prompt:
                 yield from self._end_turn()
-                self._prompt_key = entry.run, acp.member(entry.value, "id")
+                self._prompt_key = entry.request_key
                 yield from self._begin_turn(stamp)
-            elif entry.of == acp.PROMPT and self._prompt_key == (entry.run, acp.member(entry.value, "id")):
+            elif entry.of == acp.PROMPT and self._prompt_key == entry.request_key:
                 self._end_prompt(entry.value, stamp)
         yield from self._take(self._replayer.end(is_live=True), self._held_since or stamp)
         yield from self._end_turn()
@@ -360,10 +360,6 @@ def _is_update(entry: Entry) -> bool:
     if entry.peer is not Peer.AGENT or acp.text(entry.value, "method") != acp.UPDATE:
         return False
     return update_kinds.is_conversation(acp.update_kind(acp.member(acp.member(entry.value, "params"), "update")))
-
-
-def _is_prompt(entry: Entry) -> bool:
-    return entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
 
 
 def _find_kind(entry: Entry | None) -> str | None:

@@ -30,7 +30,7 @@ def format_age(stamp: str, now: datetime) -> str:
         return "just now"
     size, name = next(unit for unit in _UNITS if seconds >= unit[0])
     count = int(seconds // size)
-    return f"{count} {name}{'' if count == 1 else 's'} ago"
+    return f"{format_count(count, name)} ago"
 
 
 def format_short_time(stamp: str, now: datetime) -> str:
@@ -103,11 +103,16 @@ def format_size(number: int) -> str:
     return f"{value:.0f} {unit}" if unit == "B" or value >= 99.95 else f"{value:.1f} {unit}"
 
 
-def format_count(number: int) -> str:
+def format_number(number: int) -> str:
     """A number to three digits or so: ``9,999``, ``12k``, ``1.2M``."""
     if number < 10_000:
         return f"{number:,}"
     return f"{number / 1e3:.0f}k" if number < 1_000_000 else f"{number / 1e6:,.1f}M"
+
+
+def format_count(number: int, noun: str) -> str:
+    """How many there are: ``2 sessions``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def format_amounts(amounts: Mapping[str, float]) -> str:
@@ -162,10 +167,6 @@ def shorten_home(path: str, home: str) -> str:
     if home and (path == home or path.startswith(home.rstrip("/") + "/")):
         return "~" + path[len(home.rstrip("/")) :]
     return path
-
-
-def format_days(count: int) -> str:
-    return f"{count} day{'' if count == 1 else 's'}"
 
 
 # --- One line of Markdown as words, for titles and headings: without the marks of headings, quotes, items, fences,

@@ -152,7 +152,7 @@ def _format_values(
         "when": RUNNING if row.is_running else formatting.format_short_time(row.updated, look.now),
         "turns": str(row.prompt_count),
         "size": formatting.format_size(row.size),
-        "tokens": formatting.format_count(figures.tokens) if figures.tokens is not None else "-",
+        "tokens": formatting.format_number(figures.tokens) if figures.tokens is not None else "-",
         "cost": formatting.format_amounts(figures.cost) or "-",
     }
     return {name: AMBIGUOUS.sub("", make_line(text)).translate(look.forms) for name, text in texts.items()}

@@ -57,7 +57,7 @@ class StreamPrinter:
         self._plan: dict[str, str] = {}
         self._echo = ""
         self._is_quiet = False  # this turn has only user messages so far
-        self._option_names: dict[tuple[str, str], Mapping[str, str]] = {}
+        self._option_names: dict[tuple[str, bytes], Mapping[str, str]] = {}
 
     def rewind_to(self, turn: int) -> None:
         """The next prompt begins this turn, which was shown before."""
@@ -182,14 +182,14 @@ class StreamPrinter:
     def _print_question(self, entry: Entry, params: object) -> Iterator[StreamedText]:
         options = _read_list(acp.member(params, "options"))
         names = {acp.text(option, "optionId") or "": acp.text(option, "name") or "" for option in options}
-        self._option_names[_make_key(entry)] = names
+        self._option_names[entry.request_key] = names
         yield from self._print_call(acp.member(params, "toolCall"))
         yield from self._print_line(f"? {' / '.join(names.values())}", QUIET, ("asked",))
 
     def _print_decision(self, entry: Entry) -> Iterator[StreamedText]:
         outcome = acp.member(acp.member(entry.value, "result"), "outcome")
         option = acp.text(outcome, "optionId")
-        chosen = self._option_names.get(_make_key(entry), {}).get(
+        chosen = self._option_names.get(entry.request_key, {}).get(
             option or "", option or acp.text(outcome, "outcome") or "refused"
         )
         yield from self._print_line(f"→ {chosen}", QUIET, ("asked",))
@@ -264,7 +264,3 @@ def _join_words(blocks: object) -> str:
 
 def _read_list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
-
-
-def _make_key(entry: Entry) -> tuple[str, str]:
-    return entry.run, repr(acp.member(entry.value, "id"))

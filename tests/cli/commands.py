@@ -19,7 +19,7 @@ def invoke(*words: str, answer: str | bytes | None = None, variables: Mapping[st
 
 def run(store: ProxyStore, *words: str, answer: str | bytes | None = None) -> Result:
     """Run a command of `sessions` on the store; what became of it."""
-    return invoke("sessions", *words, "--store", str(store.root), answer=answer)
+    return invoke(*words, "--store", str(store.root), answer=answer)
 
 
 def get_stdout(store: ProxyStore, *words: str) -> str:

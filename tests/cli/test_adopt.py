@@ -46,7 +46,7 @@ def agent(tmp_path: Path) -> ListingAgent:
 
 
 def adopt(store: WholeStore, *words: str, answer: str | None = None) -> Result:
-    return invoke("sessions", "adopt", "--store", str(store.root), *words, answer=answer)
+    return invoke("adopt", "--store", str(store.root), *words, answer=answer)
 
 
 def adopt_sessions(store: WholeStore, agent: ListingAgent, *options: str) -> str:
@@ -263,7 +263,7 @@ def test_options_narrow_the_list(store: WholeStore, agent: ListingAgent, tmp_pat
 
 def test_a_dry_run_loads_nothing_and_creates_no_store(agent: ListingAgent, tmp_path: Path) -> None:
     agent.plan([entry("s1", tmp_path, OLD, title="The\x1b[31m login")], loads={"s1": HELLO})
-    command = ["sessions", "adopt", "--dry-run", "--store", str(tmp_path / "none"), "--", *agent.command]
+    command = ["adopt", "--dry-run", "--store", str(tmp_path / "none"), "--", *agent.command]
     result = invoke(*command)
     assert result.exit_code == 0
     assert "\x1b" not in result.stdout

@@ -45,7 +45,7 @@ def test_a_missing_store_of_the_configuration_file_names_the_file(
     file = tmp_path / "config.toml"
     file.write_text('store = "elsewhere"')
     monkeypatch.setenv("ACP_PROXY_CONFIG", str(file))
-    assert f"{file} names it" in invoke("sessions", "list").stderr
+    assert f"{file} names it" in invoke("list").stderr
 
 
 def test_toad_has_a_command_instead_of_a_file() -> None:

@@ -73,12 +73,12 @@ def test_the_folder_name_in_json_means_only_that_agent(store: ProxyStore) -> Non
 
 
 def test_agents_are_shown_without_their_scope(store: ProxyStore) -> None:
-    screen = run_on_terminal("sessions", "list", "--store", str(store.root), columns=100, settings={"NO_COLOR": "1"})
+    screen = run_on_terminal("list", "--store", str(store.root), columns=100, settings={"NO_COLOR": "1"})
     for line, name in zip(
         screen.splitlines()[1:], ("github-copilot", "claude-code-acp", "claude-agent-acp"), strict=True
     ):
         assert f"  {name}  " in line
-    table = run_on_terminal("sessions", "stats", "--store", str(store.root), columns=70, settings={"NO_COLOR": "1"})
+    table = run_on_terminal("stats", "--store", str(store.root), columns=70, settings={"NO_COLOR": "1"})
     names = [
         re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in table.splitlines()[1:-1] if not line.startswith(" ")
     ]

@@ -24,9 +24,7 @@ def test_the_version_is_printed() -> None:
     assert (result.exit_code, result.stdout) == (0, f"acp-proxy {__version__}\n")
 
 
-@pytest.mark.parametrize(
-    "words", [[], ["run"], ["editor"], ["doctor"], ["sessions"], ["sessions", "list"], ["mock-agent"]]
-)
+@pytest.mark.parametrize("words", [[], ["run"], ["editor"], ["doctor"], ["sessions"], ["list"], ["mock-agent"]])
 @pytest.mark.parametrize("asked", ["-h", "--help"])
 def test_help_exits_with_0(words: list[str], asked: str) -> None:
     result = invoke(*words, asked)
@@ -106,9 +104,7 @@ def test_run_starts_an_agent_with_the_name_of_a_short_form(tmp_path: Path, name:
     assert f"the agent: {agent} -h" in result.stdout + result.stderr
 
 
-@pytest.mark.parametrize(
-    "words", [["run"], ["doctor"], ["replay"], ["sessions", "list"], ["sessions", "export"], ["sessions", "search"]]
-)
+@pytest.mark.parametrize("words", [["run"], ["doctor"], ["replay"], ["list"], ["export"], ["search"]])
 def test_help_names_no_types_of_the_programming_language(words: list[str]) -> None:
     stdout = invoke(*words, "--help").stdout
     assert not [kind for kind in ("<str>", "<int", "<float", "list[", " range>") if kind in stdout]
@@ -121,11 +117,11 @@ def test_help_names_no_types_of_the_programming_language(words: list[str]) -> No
         ["help", "no-such-command"],
         ["--no-such-option"],
         ["doctor", "--no-such-option"],
-        ["sessions", "list", "--no-such-option"],
-        ["sessions", "show"],
-        ["sessions", "delete"],
+        ["list", "--no-such-option"],
+        ["show"],
+        ["delete"],
         ["sessions", "no-such-command"],
-        ["sessions", "stats", "extra"],
+        ["stats", "extra"],
     ],
 )
 def test_wrong_usage_exits_with_2(words: list[str]) -> None:
@@ -140,7 +136,6 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
         (["help", "shwo"], "acp-proxy show --help"),
         (["rm", "last"], "acp-proxy delete last"),
         (["sessions", "rm", "last"], "acp-proxy delete last"),
-        (["sessions", "replay", "last"], "acp-proxy replay last"),
         (["history"], "acp-proxy list"),
         (["info"], "acp-proxy show"),
         (["grep", "the login"], "acp-proxy search 'the login'"),
@@ -216,11 +211,11 @@ def test_a_missing_argument_is_explained_with_an_example() -> None:
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
-        (["sessions", "list", "--limit", "abc"], "--limit: write a whole number, such as 20, not 'abc'"),
-        (["sessions", "list", "--limit", "1.5"], "--limit: write a whole number, such as 20, not '1.5'"),
-        (["sessions", "list", "--limit", ""], "--limit: write a whole number, such as 20, not ''"),
-        (["sessions", "list", "--limit", "0"], "--limit: write 1 or more, not '0'"),
-        (["sessions", "list", "--limit", "9" * 5000], f"--limit: write a whole number, such as 20, not '{'9' * 20}'"),
+        (["list", "--limit", "abc"], "--limit: write a whole number, such as 20, not 'abc'"),
+        (["list", "--limit", "1.5"], "--limit: write a whole number, such as 20, not '1.5'"),
+        (["list", "--limit", ""], "--limit: write a whole number, such as 20, not ''"),
+        (["list", "--limit", "0"], "--limit: write 1 or more, not '0'"),
+        (["list", "--limit", "9" * 5000], f"--limit: write a whole number, such as 20, not '{'9' * 20}'"),
         (["web", "--port", "99999"], "--port: write 0 to 65535, not '99999'"),
         (["replay", "--speed", "abc", "last"], "--speed: write a number, such as 2 or 0.5, not 'abc'"),
         (["replay", "--speed", "-1", "last"], "--speed: write 0 or more, not '-1.0'"),
@@ -234,7 +229,7 @@ def test_a_wrong_number_is_answered_with_what_to_write(words: list[str], advice:
 
 @pytest.mark.parametrize(
     "words",
-    [["editor", "foo", "agent"], ["mock-agent", "--match", "foo", "x"], ["sessions", "export", "--tools", "foo"]],
+    [["editor", "foo", "agent"], ["mock-agent", "--match", "foo", "x"], ["export", "--tools", "foo"]],
 )
 def test_an_unknown_choice_is_answered_with_the_known_ones(words: list[str]) -> None:
     result = invoke(*words)
@@ -277,7 +272,7 @@ def test_editor_names_the_adapter_of_a_program_that_does_not_speak_the_protocol(
             "there is no option --store. It goes behind the command: acp-proxy list --store …",
         ),
         (
-            ["--store", "list", "-a", "x", "sessions", "import", "f"],
+            ["--store", "list", "-a", "x", "import", "f"],
             "there is no option --store. It goes behind the command: acp-proxy import --store …",
         ),
         (["-H"], "there is no option -H. It goes behind the command: acp-proxy list -H …"),

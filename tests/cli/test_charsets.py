@@ -29,7 +29,7 @@ def print_as_ascii(store: WholeStore, *words: str, **settings: str) -> str:
 
 
 def test_the_columns_of_a_list_stay_aligned(store: WholeStore) -> None:
-    heading, *rows = print_as_ascii(store, "sessions", "list").splitlines()
+    heading, *rows = print_as_ascii(store, "list").splitlines()
     assert len(rows) == 2
     assert "Mend 日本 the l" in rows[1]
     cells = rows[1].encode("gb18030").decode("latin-1")  # two bytes for a character that takes two columns
@@ -40,17 +40,17 @@ def test_the_columns_of_a_list_stay_aligned(store: WholeStore) -> None:
 
 
 def test_a_pager_gets_ascii_forms(store: WholeStore, tmp_path: Path) -> None:
-    paged = print_as_ascii(store, "sessions", "list", ACP_PROXY_PAGER=write_pager(tmp_path, BYTES))
+    paged = print_as_ascii(store, "list", ACP_PROXY_PAGER=write_pager(tmp_path, BYTES))
     assert "..." in paged
     assert "\\xe2\\x80\\xa6" not in paged
     assert "\\xe6\\x97\\xa5\\xe6\\x9c\\xac" in paged
     assert "\\xe2\\x80\\xa6" in print_as_ascii(
-        store, "sessions", "list", ACP_PROXY_PAGER=write_pager(tmp_path, BYTES), LC_ALL="C.UTF-8"
+        store, "list", ACP_PROXY_PAGER=write_pager(tmp_path, BYTES), LC_ALL="C.UTF-8"
     )
 
 
 def test_a_conversation_has_ascii_forms_and_no_line_is_too_wide(store: WholeStore) -> None:
-    text = re.sub("\x1b\\[[0-9;]*m", "", print_as_ascii(store, "sessions", "show", "s1"))
+    text = re.sub("\x1b\\[[0-9;]*m", "", print_as_ascii(store, "show", "s1"))
     for wanted in ("Turn 1 - ", "* one...", "| quoted", "日本"):
         assert wanted in text
     [call] = [line for line in text.splitlines() if "Edit Edit" in line]

@@ -264,7 +264,7 @@ def test_a_deleted_session_is_restored_by_its_title(entitled: WholeStore) -> Non
 def test_a_file_in_place_of_a_session_is_answered_with_what_reads_files(entitled: WholeStore, tmp_path: Path) -> None:
     file = tmp_path / "my session.jsonl"
     file.write_text("{}")
-    result = invoke("sessions", "export", str(file), "--store", str(entitled.root))
+    result = invoke("export", str(file), "--store", str(entitled.root))
     assert result.exit_code == 1
     name = shell_quote.quote(str(file))
     said = f"is a file outside of the store. To show it: acp-proxy show {name}. To add it: acp-proxy import {name}\n"

@@ -57,7 +57,7 @@ def words(line: str) -> list[str]:
 
 @pytest.mark.parametrize("command", ["show", "rename", "delete", "path", "compress", "redact", "verify", "repair"])
 def test_sessions_are_offered_newest_first_with_their_titles(store: WholeStore, command: str) -> None:
-    assert complete_line(f"sessions {command} ") == [
+    assert complete_line(f"{command} ") == [
         ["last", "the newest"],
         ["bbb-3", "Paint it"],
         ["aab-2", "Break it"],
@@ -90,52 +90,52 @@ def test_ids_are_found_without_reading_and_sorting_the_whole_index(store: WholeS
 def test_the_users_title_is_offered_instead_of_the_agents(store: WholeStore) -> None:
     [row] = [row for row in store.list_all() if row.session_id == "aaa-1"]
     store.set_listed_title(row, "Mine")
-    assert complete_line("sessions show aaa") == [["aaa-1", "Mine"]]
+    assert complete_line("show aaa") == [["aaa-1", "Mine"]]
 
 
 def test_restorable_sessions_are_offered_latest_first(store: WholeStore) -> None:
-    assert words("sessions restore aa") == []
+    assert words("restore aa") == []
     for session in ("aaa-1", "aab-2"):
         [row] = [row for row in store.list_all() if row.session_id == session]
         store.set_listed_title(row, "Mine")
         store.delete_listed(row, soft=True)
-    assert complete_line("sessions restore ") == [["last", "the latest"], ["aab-2", "Mine"], ["aaa-1", "Mine"]]
-    assert words("sessions restore aaa") == ["aaa-1"]
-    assert words("sessions show aa") == []
+    assert complete_line("restore ") == [["last", "the latest"], ["aab-2", "Mine"], ["aaa-1", "Mine"]]
+    assert words("restore aaa") == ["aaa-1"]
+    assert words("show aa") == []
     (store.root / "transcripts" / row.agent_folder / "state.jsonl").unlink()
     (store.root / "transcripts" / row.agent_folder / "state.jsonl").mkdir()
-    assert words("sessions restore aaa") == []
+    assert words("restore aaa") == []
 
 
 def test_sessions_are_offered_by_their_beginning_and_agent(store: WholeStore) -> None:
-    assert words("sessions show aa") == ["aab-2", "aaa-1"]
-    assert words("sessions show l") == ["last"]
-    assert words("sessions show nothing") == []
-    assert words("sessions show --agent other aa") == ["aab-2"]
+    assert words("show aa") == ["aab-2", "aaa-1"]
+    assert words("show l") == ["last"]
+    assert words("show nothing") == []
+    assert words("show --agent other aa") == ["aab-2"]
 
 
 def test_an_older_session_of_an_id_is_offered_with_its_number(store: WholeStore) -> None:
     store_session(store, "aaa-1", ("Again", []), agent="one", at=EPOCH + 600)
     store.list_all()
-    assert complete_line("sessions show aaa") == [["aaa-1", "Again"], ["aaa-1~1", "Mend it"]]
-    assert words("sessions show aaa-1~") == ["aaa-1~1"]
+    assert complete_line("show aaa") == [["aaa-1", "Again"], ["aaa-1~1", "Mend it"]]
+    assert words("show aaa-1~") == ["aaa-1~1"]
 
 
 def test_the_store_option_on_the_line_is_used(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ACP_PROXY_STORE")
-    assert words(f"sessions show --store {store.root} aaa") == ["aaa-1"]
+    assert words(f"show --store {store.root} aaa") == ["aaa-1"]
 
 
 def test_agents_are_offered_in_the_form_that_the_option_takes(store: WholeStore) -> None:
-    assert words("sessions list --agent ") == ["one", "other-one"]
-    assert words("sessions list --agent ot") == ["other-one"]
+    assert words("list --agent ") == ["one", "other-one"]
+    assert words("list --agent ot") == ["other-one"]
     store_session(store, "ccc-4", ("Read it", []), agent="@scope/third")
     store.list_all()
-    assert words("sessions list --agent ") == ["one", "other-one", "third"]
-    assert words("sessions list --agent sc") == ["scope-third"]
-    assert words("sessions show --agent third cc") == words("sessions show --agent scope cc") == ["ccc-4"]
-    assert words("sessions show --agent on aa") == ["aab-2", "aaa-1"]
-    assert words("sessions show --agent one aa") == ["aaa-1"]
+    assert words("list --agent ") == ["one", "other-one", "third"]
+    assert words("list --agent sc") == ["scope-third"]
+    assert words("show --agent third cc") == words("show --agent scope cc") == ["ccc-4"]
+    assert words("show --agent on aa") == ["aab-2", "aaa-1"]
+    assert words("show --agent one aa") == ["aaa-1"]
 
 
 def test_editors_and_the_choices_of_options_are_offered() -> None:
@@ -204,21 +204,21 @@ def test_a_broken_store_offers_nothing_and_is_not_changed(store: WholeStore, dam
     assert callable(damage)
     damage(store.root)
     before = sorted(store.root.rglob("*"))
-    assert words("sessions show ") == ["last"]
-    assert words("sessions list --agent ") == ["one", "other-one"]
+    assert words("show ") == ["last"]
+    assert words("list --agent ") == ["one", "other-one"]
     assert sorted(store.root.rglob("*")) == before
 
 
 def test_a_missing_store_is_not_created(root: Path) -> None:
-    assert words("sessions show ") == ["last"]
-    assert words("sessions list --agent ") == []
+    assert words("show ") == ["last"]
+    assert words("list --agent ") == []
     assert not root.exists()
     root.write_text("")
-    assert words("sessions show ") == ["last"]
-    assert words("sessions list --agent ") == []
+    assert words("show ") == ["last"]
+    assert words("list --agent ") == []
 
 
-@pytest.mark.parametrize(("line", "word"), [("sessions show bb", "bbb-3\tPaint it"), ("run --load a", "auto\nagent")])
+@pytest.mark.parametrize(("line", "word"), [("show bb", "bbb-3\tPaint it"), ("run --load a", "auto\nagent")])
 def test_completion_imports_nothing_slow(store: WholeStore, line: str, word: str) -> None:
     environment = {**os.environ, "_ACP_PROXY_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     environment["_TYPER_COMPLETE_ARGS"] = f"acp-proxy {line}"
@@ -256,7 +256,7 @@ def test_reading_the_index_leaves_no_files_behind(root: Path) -> None:
     gc.collect()
     before = sorted(root.rglob("*"))
     assert not (root / "index.sqlite3-wal").exists()
-    assert words("sessions show aa") == ["aaa-1"]
+    assert words("show aa") == ["aaa-1"]
     assert sorted(root.rglob("*")) == before
 
 
@@ -266,4 +266,4 @@ def test_a_session_is_offered_while_another_process_writes_the_index(store: Whol
     assert (store.root / "index.sqlite3-wal").exists()
     store_session(store, "ccc-4", ("More", []), at=EPOCH + 900)
     store.list_all()
-    assert words("sessions show cc") == ["ccc-4"]
+    assert words("show cc") == ["ccc-4"]

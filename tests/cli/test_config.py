@@ -145,7 +145,7 @@ def test_everything_that_is_wrong_is_said(path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_named_file_that_does_not_exist_is_an_error(path: Path) -> None:
-    for words in (("config",), ("sessions", "list")):
+    for words in (("config",), ("list",)):
         result = run(*words)
         assert result.exit_code == 2
         assert f"{VARIABLE} names {path}, which does not exist." in result.stderr.replace("\n", " ")
@@ -177,20 +177,20 @@ def test_commands_and_programs_use_the_store_of_the_file(path: Path, tmp_path: P
     store = WholeStore(tmp_path / "kept")
     store_session(store, "s", ("mend it", [chunk("done")]))
     path.write_text('store = "kept"\n')
-    assert run("sessions", "path").stdout == f"{tmp_path / 'kept'}\n"
-    assert run("sessions", "list").stdout.startswith("s\t")
+    assert run("path").stdout == f"{tmp_path / 'kept'}\n"
+    assert run("list").stdout.startswith("s\t")
     assert open_store().path.samefile(tmp_path / "kept")
     other = str(tmp_path / "other")
-    assert run("sessions", "path", "--store", other).stdout == f"{other}\n"
+    assert run("path", "--store", other).stdout == f"{other}\n"
 
 
 def test_commands_refuse_a_wrong_file_but_show_their_help(path: Path) -> None:
     path.write_text("lod = 1\ngrace = true\n")
-    result = run("sessions", "list")
+    result = run("list")
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"{path}, line 1: there is no option 'lod'. Did you mean load?" in result.stderr.replace("\n", " ")
     assert f"{path}, line 2: grace takes" in result.stderr.replace("\n", " ")
-    assert run("sessions", "list", "--help").exit_code == 0
+    assert run("list", "--help").exit_code == 0
 
 
 @pytest.mark.parametrize("text", ['lod = 1\nload = "x"\nno-record = true\n', "redact = \n", ""])

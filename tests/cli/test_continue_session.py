@@ -174,7 +174,7 @@ def test_a_name_of_several_agents_is_refused(store: WholeStore) -> None:
 
 @pytest.mark.parametrize("command", [["/no/such/agent"], [sys.executable, "-c", "pass"]])
 def test_a_command_that_is_no_agent_is_refused(store: WholeStore, command: list[str]) -> None:
-    words = ["sessions", "continue", "--store", str(store.root), "mine", "--", *command]
+    words = ["continue", "--store", str(store.root), "mine", "--", *command]
     result = invoke(*words)
     assert (result.exit_code, result.stdout) == (1, "")
     assert f"acp-proxy doctor {command[0]}" in result.stderr

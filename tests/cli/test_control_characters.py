@@ -111,7 +111,6 @@ def test_control_sequences_are_not_printed_to_a_real_terminal(
 ) -> None:
     store_spoiled_sessions(store)
     text = run_on_terminal(
-        "sessions",
         *words,
         "--store",
         str(store.root),

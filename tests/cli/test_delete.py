@@ -127,7 +127,7 @@ def test_a_soft_deleted_session_is_deleted_permanently_only_if_that_is_asked_for
 
 
 def test_ctrl_c_at_the_question_deletes_nothing_and_exits_with_130(store: ProxyStore) -> None:
-    command = [sys.executable, "-m", "acp_proxy", "sessions", "delete", "xyz", "--store", str(store.root)]
+    command = [sys.executable, "-m", "acp_proxy", "delete", "xyz", "--store", str(store.root)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asking:
         assert asking.stderr is not None
         said = b""

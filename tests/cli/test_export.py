@@ -70,7 +70,7 @@ def test_a_compressed_transcript_is_exported_byte_for_byte_too(store: WholeStore
     assert run(store, "s", "--format", "jsonl").stdout_bytes == before
     age(path, 8)
     store.list_all()
-    invoke("sessions", "compress", "--store", str(store.root))
+    invoke("compress", "--store", str(store.root))
     assert not path.exists()
     get_stdout(store, "s", "--output", str(tmp_path / "out.jsonl"))
     assert (tmp_path / "out.jsonl").read_bytes() == before
@@ -386,7 +386,7 @@ def test_contradictory_options_are_refused(store: WholeStore, tmp_path: Path) ->
 def test_a_terminal_shows_the_progress_of_an_export(store: WholeStore, tmp_path: Path) -> None:
     for number in range(3):
         store_session(store, f"s{number}", ("one", TURN))
-    words = ("sessions", "export", "--all", "-o", str(tmp_path / "out"), "--store", str(store.root))
+    words = ("export", "--all", "-o", str(tmp_path / "out"), "--store", str(store.root))
     results, told = run_with_stderr_on_terminal(*words)
     assert "Exporting" in told
     assert len(results.splitlines()) == 3
@@ -398,14 +398,14 @@ def test_an_export_to_a_terminal_cannot_control_it(store: WholeStore) -> None:
     with path.open("ab") as file:
         file.write("\x1b[2J\x9b31m\x7f\u202e\n".encode())
     for form in ("md", "html", "json", "jsonl"):
-        screen = run_on_terminal("sessions", "export", "s", "--format", form, "--store", str(store.root))
+        screen = run_on_terminal("export", "s", "--format", form, "--store", str(store.root))
         assert "one" in screen
         assert not set(screen) & set("\x1b\x9b\x7f\u202e")
 
 
 def test_a_reader_may_stop_early(store: WholeStore) -> None:
     store_session(store, "s", ("one", [chunk("word\n" * 100) for _ in range(2000)]))
-    words = ("sessions", "export", "s", "--store", str(store.root))
+    words = ("export", "s", "--store", str(store.root))
     with subprocess.Popen(
         [sys.executable, "-m", "acp_proxy", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, pipesize=SMALL
     ) as process:
@@ -460,7 +460,7 @@ def test_web_shows_one_session_as_a_page(store: WholeStore, words: tuple[str, ..
 def on_the_web(store: WholeStore, folder: Path, browser: str) -> tuple[int, str, str]:
     """The exit status, stdout and stderr of --web, with one browser on the machine."""
     environment = {"BROWSER": browser, "TMPDIR": str(folder), "PATH": str(folder), "HOME": str(folder)}
-    words = ["sessions", "export", "s", "--web", "--store", str(store.root)]
+    words = ["export", "s", "--web", "--store", str(store.root)]
     environment |= {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
     result = subprocess.run(
         [sys.executable, "-m", "acp_proxy", *words], env=environment, capture_output=True, text=True, timeout=60

@@ -25,7 +25,7 @@ class Follower:
     """The command, with its output so far. Every wait is bounded."""
 
     def __init__(self, store: WholeStore, *words: str) -> None:
-        command = [sys.executable, "-m", "acp_proxy", "sessions", "show", "busy", "--follow", *words]
+        command = [sys.executable, "-m", "acp_proxy", "show", "busy", "--follow", *words]
         self.process = subprocess.Popen(
             [*command, "--store", str(store.root)],
             stdout=subprocess.PIPE,

@@ -21,7 +21,7 @@ def other(tmp_path: Path) -> WholeStore:
 
 
 def run(store: WholeStore, *words: str, stdin: bytes | None = None) -> Result:
-    return invoke("sessions", *words, "--store", str(store.root), answer=stdin)
+    return invoke(*words, "--store", str(store.root), answer=stdin)
 
 
 def test_a_complete_store_moves_by_export_and_import(store: WholeStore, other: WholeStore, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_full_disk_is_reported_with_what_to_do(
 def test_an_import_that_is_killed_leaves_nothing(store: WholeStore, other: WholeStore) -> None:
     path = store_session(store, "s", ("Question", [chunk("yes " * 1000)] * 2000))
     before = sorted(other.root.rglob("*"))
-    command = [sys.executable, "-m", "acp_proxy", "sessions", "import", "-", "--store", str(other.root)]
+    command = [sys.executable, "-m", "acp_proxy", "import", "-", "--store", str(other.root)]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as importing:
         assert importing.stdin is not None
         importing.stdin.write(path.read_bytes())  # more than a pipe holds, so most of it has been read
@@ -176,7 +176,7 @@ def test_an_import_that_is_killed_leaves_nothing(store: WholeStore, other: Whole
 
 
 def test_a_closed_stdin_is_reported(store: WholeStore) -> None:
-    command = [sys.executable, "-m", "acp_proxy", "sessions", "import", "-", "--store", str(store.root)]
+    command = [sys.executable, "-m", "acp_proxy", "import", "-", "--store", str(store.root)]
     result = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, timeout=SECONDS)
     assert result.returncode == 1
     assert "stdin: closed" in result.stderr

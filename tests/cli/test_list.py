@@ -93,7 +93,7 @@ def test_here_fails_if_the_current_directory_was_removed(
 
 def test_a_variable_may_name_the_store(store: ProxyStore) -> None:
     store_session(store, "s", ("Mend it", []))
-    result = invoke("sessions", "list", variables={"ACP_PROXY_STORE": str(store.root)})
+    result = invoke("list", variables={"ACP_PROXY_STORE": str(store.root)})
     assert "Mend it" in result.stdout
 
 
@@ -163,7 +163,7 @@ def test_a_long_list_is_complete(store: ProxyStore) -> None:
     wanted = [f"s{number:03}" for number in reversed(range(230))]
     assert list_ids(store) == wanted
     assert [line.split("\t")[0] for line in get_stdout(store).splitlines()] == wanted
-    table = run_on_terminal("sessions", "list", "--store", str(store.root), settings={"NO_COLOR": "1"}).splitlines()
+    table = run_on_terminal("list", "--store", str(store.root), settings={"NO_COLOR": "1"}).splitlines()
     assert [line.split()[0] for line in table] == ["ID", *wanted]
 
 
@@ -171,9 +171,7 @@ def test_a_long_list_is_complete(store: ProxyStore) -> None:
 
 
 def table(store: ProxyStore, columns: int, **settings: str) -> list[str]:
-    return run_on_terminal(
-        "sessions", "list", "--store", str(store.root), columns=columns, settings=settings
-    ).splitlines()
+    return run_on_terminal("list", "--store", str(store.root), columns=columns, settings=settings).splitlines()
 
 
 def test_a_terminal_gets_a_table_as_wide_as_it_is(store: ProxyStore) -> None:

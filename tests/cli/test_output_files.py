@@ -70,10 +70,10 @@ def test_a_full_disk_is_reported_for_the_written_file() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("sessions", "list"),
-        ("sessions", "show", "last"),
-        ("sessions", "show", "last", "--raw"),
-        ("sessions", "export", "last"),
+        ("list",),
+        ("show", "last"),
+        ("show", "last", "--raw"),
+        ("export", "last"),
         ("replay", "last", "--speed", "0"),
         ("editor", "zed", "cat"),
     ],

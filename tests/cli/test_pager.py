@@ -28,7 +28,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> WholeStore:
 
 
 def list_on_terminal(store: WholeStore, *words: str, **settings: str) -> str:
-    return run_on_terminal("sessions", "list", "--store", str(store.root), *words, settings=settings)
+    return run_on_terminal("list", "--store", str(store.root), *words, settings=settings)
 
 
 def test_a_list_on_a_terminal_goes_through_the_users_pager(store: WholeStore, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_leaving_the_pager_ends_the_command_silently(store: WholeStore, tmp_path
 
 
 def test_a_program_that_stops_reading_ends_the_command_silently(store: WholeStore) -> None:
-    command = [sys.executable, "-m", "acp_proxy", "sessions", "list", "--json", "--store", str(store.root)]
+    command = [sys.executable, "-m", "acp_proxy", "list", "--json", "--store", str(store.root)]
     with forked.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -87,10 +87,10 @@ def test_a_program_that_stops_reading_ends_the_command_silently(store: WholeStor
 @pytest.mark.parametrize(
     "words",
     [
-        ("sessions", "list"),
-        ("sessions", "show", "s"),
+        ("list",),
+        ("show", "s"),
         ("replay", "s", "--speed", "0"),
-        ("sessions", "delete", "s", "--yes"),
+        ("delete", "s", "--yes"),
     ],
 )
 def test_a_terminal_with_another_character_set_gets_replacements(tmp_path: Path, words: tuple[str, ...]) -> None:

@@ -26,7 +26,7 @@ def store(tmp_path: Path) -> WholeStore:
 
 
 def invoke_redact(store: WholeStore, *words: str, **environment: str) -> Result:
-    return invoke("sessions", "redact", *words, "--store", str(store.root), variables=environment)
+    return invoke("redact", *words, "--store", str(store.root), variables=environment)
 
 
 def run(store: WholeStore, *words: str, **environment: str) -> Result:
@@ -75,9 +75,7 @@ def test_a_dry_run_changes_nothing(store: WholeStore) -> None:
 
 
 def run_and_answer(store: WholeStore, *words: str, answer: str, status: int = 0) -> str:
-    text = run_on_terminal(
-        "sessions", "redact", *words, "--store", str(store.root), answer=answer, status=status, columns=200
-    )
+    text = run_on_terminal("redact", *words, "--store", str(store.root), answer=answer, status=status, columns=200)
     assert TOKEN not in text
     return text
 

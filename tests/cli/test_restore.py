@@ -76,8 +76,8 @@ def test_a_deleted_id_of_several_agents_is_answered_with_a_command_for_each(stor
     where = f"--store {store.root}"
     assert get_error(store, "restore", "same")[1].splitlines()[-3:] == [
         "Choose the agent:",
-        f"  acp-proxy sessions restore same {where} --agent gemini",
-        f"  acp-proxy sessions restore same {where} --agent codex",
+        f"  acp-proxy restore same {where} --agent gemini",
+        f"  acp-proxy restore same {where} --agent codex",
     ]
 
 
@@ -166,7 +166,7 @@ def test_a_reader_of_the_list_may_stop_early(store: ProxyStore) -> None:
     for number in range(50):
         store_session(store, f"many-{number}", (f"{number}", []))
     get_stdout(store, "prune", "--keep", "0", "--soft", "--yes")
-    command = [sys.executable, "-m", "acp_proxy", "sessions", "restore", "--store", str(store.root)]
+    command = [sys.executable, "-m", "acp_proxy", "restore", "--store", str(store.root)]
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "wb") as unread:

@@ -35,7 +35,7 @@ DAY = 24 * 60 * 60.0
 
 
 def run(store: WholeStore, *words: str) -> Result:
-    return invoke("sessions", "search", "--store", str(store.root), *words)  # before a "--" among the words
+    return invoke("search", "--store", str(store.root), *words)  # before a "--" among the words
 
 
 def get_stdout(store: WholeStore, *words: str) -> str:
@@ -59,7 +59,7 @@ def two_sessions(store: WholeStore) -> None:
 def on_terminal(store: WholeStore, *words: str, width: int = 80, **more: str) -> str:
     """What a terminal shows, stderr included."""
     settings = {"PAGER": "cat", "ACP_PROXY_PAGER": "cat", "HOME": "/home/nobody", **more}
-    return run_on_terminal("sessions", "search", *words, "--store", str(store.root), columns=width, settings=settings)
+    return run_on_terminal("search", *words, "--store", str(store.root), columns=width, settings=settings)
 
 
 # Matches.
@@ -182,7 +182,7 @@ def seen_in_process(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> str:
         reader = Thread(target=lambda: seen.extend(iter(lambda: output.read(ours, 65536), b"")))
         seen: list[bytes] = []
         reader.start()
-        app(["sessions", "search", "word", "--store", str(store.root)], standalone_mode=False)
+        app(["search", "word", "--store", str(store.root)], standalone_mode=False)
     reader.join()
     os.close(ours)
     return b"".join(seen).decode()

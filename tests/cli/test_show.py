@@ -131,7 +131,7 @@ def test_raw_has_every_byte(store: ProxyStore) -> None:
 def test_raw_cannot_control_the_terminal(store: ProxyStore) -> None:
     path = store_session(store, "s", ("Mend it", []))
     path.write_bytes(path.read_bytes() + b'\0\0\xff\x1b[2J\n{"at":"torn\xc2\x9b')
-    text = run_on_terminal("sessions", "show", "s", "--raw", "--store", str(store.root), columns=2000)
+    text = run_on_terminal("show", "s", "--raw", "--store", str(store.root), columns=2000)
     assert text.startswith(path.read_text(errors="replace").split("\0")[0])
     assert not set("\0\x1b\x9b") & set(text)
 
@@ -226,7 +226,7 @@ def test_nothing_to_save_is_reported(store: ProxyStore, tmp_path: Path) -> None:
 
 def test_a_terminal_gets_rendered_text_through_the_pager(store: ProxyStore, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", TURN))
-    words = ("sessions", "show", "s", "--store", str(store.root))
+    words = ("show", "s", "--store", str(store.root))
     copies = write_pager(tmp_path, "import sys; print('PAGED:'); print(sys.stdin.read(), end='')")
     text = run_on_terminal(*words, settings={"ACP_PROXY_PAGER": copies})
     assert text.startswith("PAGED:\n\x1b[1mMend it\x1b[0m\n")
@@ -265,14 +265,14 @@ def test_less_ends_by_itself_if_the_conversation_fits_the_screen(store: ProxySto
 
 def test_a_terminal_shows_local_times(store: ProxyStore) -> None:
     store_session(store, "s", ("Mend it", TURN))
-    text = run_on_terminal("sessions", "show", "s", "--store", str(store.root), settings={"TZ": "UTC-3"})
+    text = run_on_terminal("show", "s", "--store", str(store.root), settings={"TZ": "UTC-3"})
     assert "/project  2023-11-15 01:13:20\n" in text
     assert "Turn 1 · 2023-11-15 01:13:20" in text
 
 
 def test_a_terminal_without_colours_still_shows_emphasis(store: ProxyStore) -> None:
     store_session(store, "s", ("Mend it", TURN))
-    words = ("sessions", "show", "s", "--store", str(store.root))
+    words = ("show", "s", "--store", str(store.root))
     text = run_on_terminal(*words, settings={"NO_COLOR": "1"})
     assert "\n✓ the tool\n" in text
     assert "\x1b[3manswer" in text
@@ -297,7 +297,7 @@ def test_another_program_gets_colours_only_if_they_are_forced(
 def test_the_output_begins_before_a_long_conversation_is_read(store: ProxyStore) -> None:
     """The output is not read further, so the conversation cannot have been read to its end by then."""
     store_session(store, "s", *((f"question {number}", [chunk("answer " * 2000)]) for number in range(60)))
-    command = [sys.executable, "-m", "acp_proxy", "sessions", "show", "s", "--store", str(store.root)]
+    command = [sys.executable, "-m", "acp_proxy", "show", "s", "--store", str(store.root)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pipesize=SMALL) as process:
         assert process.stdout is not None
         assert process.stderr is not None

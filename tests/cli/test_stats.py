@@ -209,7 +209,7 @@ def test_no_color_turns_off_colours(store: ProxyStore) -> None:
 
 
 def test_a_terminal_shows_the_progress_on_stderr(store: ProxyStore) -> None:
-    words = ("sessions", "prune", "--keep", "0", "--yes", "--store", str(store.root))
+    words = ("prune", "--keep", "0", "--yes", "--store", str(store.root))
     results, told = run_with_stderr_on_terminal(*words)
     assert results.startswith("3 sessions, ")
     assert "Deleting" in told

@@ -125,6 +125,6 @@ def test_a_transcript_cannot_control_the_terminal(store: WholeStore) -> None:
 def test_progress_is_on_stderr_and_results_are_on_stdout(store: WholeStore) -> None:
     for session in ("a", "b", "c"):
         store_damaged(store, session)
-    results, told = run_with_stderr_on_terminal("sessions", "verify", "--store", str(store.root), status=1)
+    results, told = run_with_stderr_on_terminal("verify", "--store", str(store.root), status=1)
     assert "Reading transcripts" in told
     assert results.count("NUL bytes") == 6  # twice for each: with its place, and with its look

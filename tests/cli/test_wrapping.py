@@ -39,9 +39,9 @@ def test_no_word_is_lost_or_broken(text: str, width: int, hanging: int) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (("sessions", "show", "a-session"), 1, "acp-proxy: no session is recorded yet. To set up your editor: "),
-        (("sessions", "show", "last", "--raw", "--json"), 2, "cannot be combined with each other or with --full "),
-        (("sessions", "export", "--all"), 2, "acp-proxy: several sessions need a directory. Use --output DIR."),
+        (("show", "a-session"), 1, "acp-proxy: no session is recorded yet. To set up your editor: "),
+        (("show", "last", "--raw", "--json"), 2, "cannot be combined with each other or with --full "),
+        (("export", "--all"), 2, "acp-proxy: several sessions need a directory. Use --output DIR."),
         (("doctor",), 0, " 1. No editor on this machine starts an agent through acp-proxy. To set them up: "),
         (("editor", "zed", "true"), 0, 'Then: in the agent panel, begin a thread with "true (recorded)". '),
     ],

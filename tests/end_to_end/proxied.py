@@ -208,7 +208,7 @@ class Proxied:
 
     def run(self, *words: str) -> str:
         """What a command of ours on sessions prints about the store, while editors may be open."""
-        command = [*PROXY, "sessions", *words, "--store", str(self.store)]
+        command = [*PROXY, *words, "--store", str(self.store)]
         return str(forked.run(command, text=True, check=True).stdout)
 
     def bare_agent(self, script: str | Mapping[str, Any] | None = None, agent: Sequence[str] = ()) -> list[str]:

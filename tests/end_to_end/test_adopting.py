@@ -59,7 +59,7 @@ def watch(event, arguments):
     if event.startswith("socket."):
         print("SOCKET", event, arguments, file=sys.stderr)
     if event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) and not isinstance(arguments[0], int):
-        if sys.argv[4] not in os.fsdecode(arguments[0]) and "__pycache__" not in str(arguments[0]):
+        if sys.argv[3] not in os.fsdecode(arguments[0]) and "__pycache__" not in str(arguments[0]):
             print("WROTE", arguments, file=sys.stderr)
 sys.addaudithook(watch)
 from acp_proxy.__main__ import main
@@ -70,7 +70,7 @@ main()
 
 
 def adopt(store: Path, command: list[str], *options: str, by: tuple[str, ...] = PROXY) -> str:
-    words = [*by, "sessions", "adopt", "--store", str(store), "--yes", *options, "--", *command]
+    words = [*by, "adopt", "--store", str(store), "--yes", *options, "--", *command]
     result = forked.run(words, text=True, timeout=SECONDS)
     printed = [line for line in result.stderr.splitlines() if not line.startswith("Some agents list only those of")]
     assert (result.returncode, printed) == (0, [])
@@ -145,8 +145,8 @@ def test_adopt_sends_nothing_to_anyone_but_the_agent(proxied: Proxied) -> None:
 
 
 def test_the_watch_sees_a_socket_and_a_file(tmp_path: Path) -> None:
-    source = WATCHED.partition("from acp_proxy")[0] + "import socket; socket.socket().close(); open(sys.argv[5], 'w')"
-    words = [sys.executable, "-c", source, "1", "2", "3", "/store", str(tmp_path / "file")]
+    source = WATCHED.partition("from acp_proxy")[0] + "import socket; socket.socket().close(); open(sys.argv[4], 'w')"
+    words = [sys.executable, "-c", source, "1", "2", "/store", str(tmp_path / "file")]
     result = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=True)
     assert "SOCKET socket.__new__" in result.stderr
     assert "WROTE" in result.stderr

@@ -93,7 +93,7 @@ def test_the_default_store_of_every_command_is_in_the_users_data_directory(proxi
     assert "acp-proxy" in transcript.parts
     if sys.platform != "win32":
         assert not [path for path in home.rglob("*") if path.stat().st_mode & 0o077]
-    with Client([*PROXY, "sessions", "list", "--json"], env=usual_environment(**environment)) as listing:
+    with Client([*PROXY, "list", "--json"], env=usual_environment(**environment)) as listing:
         assert listing.wait() == 0
         listing.wait_for_end()
     assert '"title": "one"' in b"".join(line.raw for line in listing.lines).decode()

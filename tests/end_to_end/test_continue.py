@@ -54,7 +54,7 @@ def second(proxied: Proxied) -> Iterator[Second]:
 def copy_session(proxied: Proxied, second: Second, session: str) -> str:
     """Copy a session to the second agent, which has no folder yet. The copy's id."""
     agent = second.bare_agent(agent=("--name", "beta"))
-    words = ["sessions", "continue", "--store", str(proxied.store), session, "--", *agent]
+    words = ["continue", "--store", str(proxied.store), session, "--", *agent]
     made = invoke(*words)
     assert made.exit_code == 0, made.stderr
     return made.stdout.strip()

@@ -37,7 +37,7 @@ def formatted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _exported(conversation: Path, folder: Path) -> Path:
     for words in (["import", str(conversation)], ["export", "last", "--output", str(folder / "page.html")]):
-        result = invoke("sessions", *words, "--store", str(folder / "store"))
+        result = invoke(*words, "--store", str(folder / "store"))
         assert result.exit_code == 0, result.output
     return folder / "page.html"
 

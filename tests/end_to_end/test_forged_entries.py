@@ -68,4 +68,4 @@ def test_nothing_that_an_agent_sends_counts_as_an_entry_in_a_new_process(proxied
     assert "gap" not in proxied.run("verify")
     [listed] = [row for row in json.loads(proxied.run("list", "--json")) if row["sessionId"] == session]
     assert listed["turns"] == 2
-    assert invoke("sessions", "search", "forged", "--store", str(proxied.store)).exit_code == 1
+    assert invoke("search", "forged", "--store", str(proxied.store)).exit_code == 1

@@ -9,7 +9,7 @@ from tests.end_to_end.proxied import Proxied, conversation
 
 
 def sessions(store: Path, *words: str) -> str:
-    result = invoke("sessions", *words, "--store", str(store))
+    result = invoke(*words, "--store", str(store))
     assert result.exit_code == 0, result.output
     return result.stdout
 

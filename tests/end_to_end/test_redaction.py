@@ -101,7 +101,7 @@ def test_a_secret_split_over_chunks_can_be_redacted_while_the_proxy_runs(proxied
 
 def redact(proxied: Proxied) -> None:
 
-    result = invoke("sessions", "redact", "--yes", "--store", str(proxied.store))
+    result = invoke("redact", "--yes", "--store", str(proxied.store))
     assert result.exit_code == 0, result.output
 
 
@@ -175,10 +175,10 @@ def test_a_secret_is_in_no_file_whatever_way_it_takes(proxied: Proxied) -> None:
         editor.request("session/delete", {"sessionId": fork})
         assert editor.end() == 0
     told = [printed(proxied, *words) for words in COMMANDS]
-    told.append(printed(proxied, "sessions", "continue", session, "--", *proxied.bare_agent(agent=("--name", "beta"))))
-    told.append(printed(proxied, "sessions", "restore", fork))
-    told.append(printed(proxied, "sessions", "rename", fork, f"Ours {TOKEN}", ACP_PROXY_REDACT="keys"))
-    told.append(printed(proxied, "sessions", "search", "redacted"))
+    told.append(printed(proxied, "continue", session, "--", *proxied.bare_agent(agent=("--name", "beta"))))
+    told.append(printed(proxied, "restore", fork))
+    told.append(printed(proxied, "rename", fork, f"Ours {TOKEN}", ACP_PROXY_REDACT="keys"))
+    told.append(printed(proxied, "search", "redacted"))
     assert "Ours [redacted]" in told[-2]
     assert [holders(proxied.store, secret) for secret in (TOKEN, KEY)] == [[], []]
     assert not [text for text in told if TOKEN in text]
@@ -186,11 +186,11 @@ def test_a_secret_is_in_no_file_whatever_way_it_takes(proxied: Proxied) -> None:
 
 
 COMMANDS = [
-    ("sessions", "list", "--json"),
-    ("sessions", "show", "last"),
-    ("sessions", "search", "Mine"),
-    ("sessions", "export", "last", "--format", "html"),
-    ("sessions", "verify"),
+    ("list", "--json"),
+    ("show", "last"),
+    ("search", "Mine"),
+    ("export", "last", "--format", "html"),
+    ("verify",),
     ("doctor",),
 ]
 

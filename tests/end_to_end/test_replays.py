@@ -123,7 +123,7 @@ def test_the_output_that_the_agent_asks_for_in_a_later_turn_is_replayed_there(
     shown = [number for number, one in enumerate(updates) if "hello" in json.dumps(one)]
     assert asked < shown
     assert list_items(updates)[1].about["content"] == updates[shown[0]]["content"]  # the same call, with its output
-    command = [*PROXY, "sessions", "show", session, "--full", "--store", str(proxied.store)]
+    command = [*PROXY, "show", session, "--full", "--store", str(proxied.store)]
     assert b"hello" in forked.run(command, timeout=TIMEOUT, check=True).stdout
 
 

@@ -138,7 +138,7 @@ def test_a_session_gets_a_title_if_the_agent_gives_none(talked: Any, proxied: Pr
     assert report["malformed"] == []
     assert [titles(turn) for turn in report["live"]] == [[PROMPTS[0]], []], "once, with the first turn"
     assert [row["title"] for row in report["listed"]] == [PROMPTS[0]]
-    print_about_store(proxied, "sessions", "rename", "last", "Mine")
+    print_about_store(proxied, "rename", "last", "Mine")
     assert [row["title"] for row in main_job(proxied, agent(proxied, memory))["listed"]] == ["Mine", PROMPTS[0]]
 
 
@@ -177,17 +177,17 @@ def test_the_agents_own_delete_deletes_the_transcript_too(proxied: Proxied, memo
 
 
 def test_all_commands_read_version_2(talked: Any, proxied: Proxied) -> None:
-    shown = print_about_store(proxied, "sessions", "show", "last")
+    shown = print_about_store(proxied, "show", "last")
     for prompt in (*PROMPTS, LAST_PROMPT):
         assert shown.count(f"{ANSWER}{prompt}") == 1
     assert "pss" not in shown, "the whole message has replaced its chunks"
     assert shown.count("Tool: Run the tests [completed]") == 3
-    listed = json.loads(print_about_store(proxied, "sessions", "list", "--json"))
+    listed = json.loads(print_about_store(proxied, "list", "--json"))
     row = listed[0] if isinstance(listed, list) else listed["sessions"][0]
     assert row["title"] == PROMPTS[0]
-    assert talked["session"] in print_about_store(proxied, "sessions", "search", "pass")
-    assert json.loads(print_about_store(proxied, "sessions", "stats", "--json"))["total"]["turns"] == 3
-    exported = print_about_store(proxied, "sessions", "export", "last", "--format", "json")
+    assert talked["session"] in print_about_store(proxied, "search", "pass")
+    assert json.loads(print_about_store(proxied, "stats", "--json"))["total"]["turns"] == 3
+    exported = print_about_store(proxied, "export", "last", "--format", "json")
     assert "12 passed" in exported
     assert f"{ANSWER}{PROMPTS[1]}" in print_about_store(proxied, "replay", "last", "--speed", "0")
 
@@ -273,7 +273,7 @@ def test_a_version_2_client_sees_what_was_recorded_in_version_1(proxied: Proxied
 def test_an_agent_of_version_2_continues_a_session_of_another_agent(proxied: Proxied, memory: Path) -> None:
     session, _ = record_session(proxied, "mend it", "and the other?")
     command = agent(proxied, memory)
-    made = print_about_store(proxied, "sessions", "continue", session, "--", *command[command.index("--") + 1 :])
+    made = print_about_store(proxied, "continue", session, "--", *command[command.index("--") + 1 :])
     report = main_job(proxied, command, f"--session={made.strip()}", deletes=False)
     assert report["malformed"] == []
     texts = [

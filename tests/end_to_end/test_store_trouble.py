@@ -229,18 +229,18 @@ def test_every_file_of_a_store_is_private_under_an_open_umask(proxied: Proxied) 
         assert editor.end() == 0
     check()
     command("doctor")
-    command("sessions", "list")
+    command("list")
     shutil.rmtree(proxied.store / "unindexed")
     for path in proxied.store.glob("index.sqlite3*"):
         path.unlink()
-    command("sessions", "show", "last")
+    command("show", "last")
     command("search", "one")
     with proxied.transcript(remaining).open("ab") as file:
         file.write(b"damage\n")
     command("repair")
     command("compress", "--older-than", "0s", "--min-size", "0B")
-    command("sessions", "delete", "last", "--yes")
-    command("sessions", "list")
+    command("delete", "last", "--yes")
+    command("list")
     is_of_index = {"format", "index.sqlite3", "index.sqlite3-wal", "index.sqlite3-shm", "state.jsonl", "unindexed"}
     assert seen >= is_of_index | {"search", "backups", ".zst"}
 

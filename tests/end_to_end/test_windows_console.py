@@ -70,7 +70,7 @@ def in_console(source: str, *command: str) -> Any:
 def test_a_command_shows_all_characters_and_colours_and_ends_at_ctrl_c(tmp_path: Path) -> None:
     store = WholeStore(tmp_path / "store")
     with store_running_session(store, "busy", "Work on Grüße 漢字"):
-        command = [*PROXY, "sessions", "show", "busy", "--follow", "--store", str(store.root)]
+        command = [*PROXY, "show", "busy", "--follow", "--store", str(store.root)]
         told = in_console(SHOWS, *command)
     assert (told["status"], told["errors"]) == (130, "")
     assert "Work on Grüße 漢字" in told["shown"]

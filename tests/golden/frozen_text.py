@@ -167,7 +167,7 @@ def _request(id: int, method: str, params: Any) -> Message:
 
 
 def _printed(store: Path, *words: str) -> tuple[str, str]:
-    result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store)], env={"COLUMNS": "120", "TZ": "UTC"})
+    result = CliRunner().invoke(app, [*words, "--store", str(store)], env={"COLUMNS": "120", "TZ": "UTC"})
     status = f"\nstatus {result.exit_code}" if result.exit_code else ""
     return f"acp-proxy {' '.join(words)}", f"{result.stdout}{result.stderr}{status}"
 

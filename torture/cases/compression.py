@@ -25,7 +25,7 @@ from torture.faults import Disk
 from torture.outcome import Outcome, Scale
 
 _SECONDS = 60
-_COMPRESS = (*PROXY, "sessions", "compress", "--older-than", "0s", "--min-size", "1", "--store")
+_COMPRESS = (*PROXY, "compress", "--older-than", "0s", "--min-size", "1", "--store")
 _GO_ON = """
 import sys
 from pathlib import Path

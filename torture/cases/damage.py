@@ -555,7 +555,7 @@ def under_a_running_proxy(scale: Scale) -> Outcome:
             with proxied.start("echo") as editor:
                 editor.load(session)
                 first = editor.prompt(session, "three")
-                command = [*PROXY, "sessions", "repair", "--store", str(proxied.store)]
+                command = [*PROXY, "repair", "--store", str(proxied.store)]
                 mending = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
                 turns = [first, *(editor.prompt(session, f"more {turn}") for turn in range(5))]
                 said, _ = mending.communicate(timeout=60)
@@ -568,7 +568,7 @@ def under_a_running_proxy(scale: Scale) -> Outcome:
             count.mended += b"  repaired" in said
             if mending.returncode:
                 count.trouble.append(said.decode())
-            left = subprocess.run([*PROXY, "sessions", "verify", "--store", str(proxied.store)], capture_output=True)
+            left = subprocess.run([*PROXY, "verify", "--store", str(proxied.store)], capture_output=True)
             if left.returncode:
                 count.trouble.append(left.stdout.decode())
         finally:

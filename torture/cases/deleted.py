@@ -106,7 +106,7 @@ class Sessions:
 
     def search(self, word: bytes) -> list[str]:
         """The sessions in which the command line finds it."""
-        found = _command(self, "sessions", "search", word.decode(), "--json")
+        found = _command(self, "search", word.decode(), "--json")
         return [load["sessionId"] for load in json.loads(found)] if found else []
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ def _in_every_way(scale: Scale) -> Outcome:
         editor.request("session/delete", {"sessionId": session})
 
     def by_command(_: Editor, session: str) -> None:
-        _command(here, "sessions", "delete", session, "--permanent", "--yes", "--force")
+        _command(here, "delete", session, "--permanent", "--yes", "--force")
 
     ways: list[tuple[tuple[str, ...], Callable[[Editor, str], None]]] = [
         (("fork",), by_wire),
@@ -316,7 +316,7 @@ def _killed(scale: Scale) -> Outcome:
                 editor.close()
             else:
                 with disk.kills(faults.CHANGES, faults.ALL_FILES, first):
-                    _command(here, "sessions", "delete", session, "--permanent", "--yes", "--force", env=disk.env)
+                    _command(here, "delete", session, "--permanent", "--yes", "--force", env=disk.env)
                 died += disk.hit_count > 0
             store = WholeStore(here.store)
             session_ids = {row.session_id for row in store.list_all()}

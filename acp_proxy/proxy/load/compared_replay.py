@@ -54,7 +54,7 @@ class ComparedReplay:
 
     @property
     def new_message_ids(self) -> dict[tuple[str, bytes], str]:
-        """The ids of the user's messages in the agent's replay, by ``rewinds.make_request_key``, that the transcript
+        """The ids of the user's messages in the agent's replay, by ``Entry.request_key``, that the transcript
         does not note."""
         noted_ids = self.comparison.text.ids
         return {key: id for key, id in self.comparison.ids.items() if noted_ids.get(key) != id}

@@ -101,7 +101,7 @@ def blame(
         lines = _find_lines(path, text, file_edits)
         if line is not None:
             if not 1 <= line <= len(lines):
-                count = f"{len(lines)} line{'' if len(lines) == 1 else 's'}"
+                count = formatting.format_count(len(lines), "line")
                 raise AcpProxyError(f"{file}: the file has {count}. Give a number from 1 to that.")
             lines = [lines[line - 1]]
         if any(written_line.edit is not None for written_line in lines):  # most commands only read what an edit wrote

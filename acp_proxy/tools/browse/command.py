@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli.common import AgentOption, StoreOption, open_store, print_on_stderr, report_errors, shorten_ids
-from acp_proxy.cli.list import explain_empty_list
 from acp_proxy.cli.pager import find_screen, is_attended
 from acp_proxy.cli.session_filter import (
     BranchOption,
@@ -20,6 +19,7 @@ from acp_proxy.cli.session_filter import (
     UntilOption,
     make_filter,
 )
+from acp_proxy.cli.session_rows import explain_empty_list
 from acp_proxy.errors import UsageError
 from acp_proxy.store.command_store import CommandStore, ListedSession
 

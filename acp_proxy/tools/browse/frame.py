@@ -235,7 +235,7 @@ def _format_divider(state: BrowseState, look: FrameLook) -> str:
     parts = (
         [state.excerpt]
         if state.excerpt
-        else [_format_agent(row, look), row.selector, f"{row.prompt_count} turn{'' if row.prompt_count == 1 else 's'}"]
+        else [_format_agent(row, look), row.selector, formatting.format_count(row.prompt_count, "turn")]
     )
     text = _cut_end(_clean(" · ".join(parts), look), look.width - 6)
     line = "─".translate(look.forms) * max(look.width - cell_len(text) - 6, 0)
@@ -249,7 +249,7 @@ def _format_last_line(state: BrowseState, look: FrameLook) -> str:
         room -= len('Delete ""')
         least = min(cell_len(title), _LEAST_TITLE_ASKED)
         forms = _DELETE if state.question == "delete" and state.bin_days else (_DELETE_FOR_GOOD,)
-        endings = [form.format(formatting.format_days(state.bin_days)) for form in forms]
+        endings = [form.format(formatting.format_count(state.bin_days, "day")) for form in forms]
         ending = next((text for text in endings if len(text) + least <= room), endings[-1])
         title = _cut_end(title, max(room - len(ending), 0), "…".translate(look.forms))
         return f'{_BOLD}Delete "{title}"{ending}{_END}{_SELECTED} {_END}'

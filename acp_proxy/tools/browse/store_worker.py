@@ -258,7 +258,7 @@ class BrowseStore:
         ]
         self._undo += [partial(self._restore, deleted) for deleted in deleted_rows[:1]]
         back = format_restore_command(self._store, [row], self._repeat_store_option()) or "acp-proxy restore"
-        return f"Deleted. Undo: ^X, or within {formatting.format_days(self.bin_days)}: {back}"
+        return f"Deleted. Undo: ^X, or within {formatting.format_count(self.bin_days, 'day')}: {back}"
 
     def _restore(self, kept: DeletedSession) -> str:
         row = self._store.restore(kept)

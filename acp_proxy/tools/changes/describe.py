@@ -8,7 +8,7 @@ from msgspec import Struct
 from acp_proxy.tools.changes.edits import Cause, Unclear
 from acp_proxy.tools.changes.net import ABSENT, TROUBLES, FileChange, Trouble
 from acp_proxy.tools.changes.patch import FileDiff, make_diff
-from acp_proxy.views import sanitize
+from acp_proxy.views import formatting, sanitize
 from acp_proxy.views.diffs import DiffRow
 
 NOT_PATCHABLE: frozenset[Trouble | None] = frozenset({"outside", "git", "name"})
@@ -51,7 +51,7 @@ def format_stat(changes: Sequence[FileChange], width: int) -> Iterator[str]:
         yield f" {name:<{name_width}} | {added + removed:>{digits}} {'+' * plus}{'-' * minus}".rstrip()
     if rows:
         added, removed = sum(row[1] for row in rows), sum(row[2] for row in rows)
-        yield f" {_format_count(len(rows), 'file')} changed, {added} added, {removed} removed"
+        yield f" {formatting.format_count(len(rows), 'file')} changed, {added} added, {removed} removed"
 
 
 def format_left_out(changes: Sequence[FileChange], unclear: Sequence[Unclear], beginning: str = "") -> Iterator[str]:
@@ -197,7 +197,3 @@ def _format_turn_range(turns: Sequence[int]) -> str:
     """How often, and in which turns, something was done: ``turn 2``, or ``60 times, turns 1-60``."""
     where = f"turn {turns[0]}" if len(set(turns)) == 1 else f"turns {min(turns)}-{max(turns)}"
     return where if len(turns) == 1 else f"{len(turns)} times, {where}"
-
-
-def _format_count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -15,7 +15,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from acp_proxy.protocol import acp, jsonrpc, update_kinds
+from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.reader import Line, Reading
@@ -173,7 +173,7 @@ class EditReader:
         elif method == acp.REQUEST_PERMISSION:
             call = self._add_to_call(turn, entry.at, acp.member(params, "toolCall"), scope, is_start=False)
             if call is not None:
-                self._permission_requests[_request_key(entry)] = call, acp.member(params, "options")
+                self._permission_requests[entry.request_key] = call, acp.member(params, "options")
         elif method == acp.UPDATE:
             update = acp.member(params, "update")
             kind = acp.update_kind(update)
@@ -224,7 +224,7 @@ class EditReader:
         return call
 
     def _add_permission(self, entry: Entry) -> None:
-        open_request = self._permission_requests.pop(_request_key(entry), None)
+        open_request = self._permission_requests.pop(entry.request_key, None)
         if open_request is None:
             return
         call, options = open_request
@@ -505,10 +505,6 @@ def _asks_for_all(value: object) -> bool:
     return isinstance(value, Mapping) and any(
         _REPLACES_ALL.fullmatch(name) and member is True for name, member in value.items()
     )
-
-
-def _request_key(entry: Entry) -> tuple[str, bytes]:
-    return entry.run, jsonrpc.dump(acp.member(entry.value, "id"))
 
 
 def _iterate_list(value: object) -> Iterable[object]:

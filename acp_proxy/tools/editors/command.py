@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -12,9 +11,8 @@ from typing import Annotated
 import typer
 
 from acp_proxy import own_command, shell_quote
-from acp_proxy.cli.common import RegistryOption, report_errors, report_wrong_usage
+from acp_proxy.cli.common import RegistryOption, print_on_stderr, report_errors, report_wrong_usage
 from acp_proxy.cli.completion import make_word_completion
-from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.installation import explain_no_mcp
@@ -125,7 +123,7 @@ def editor(
         if in_settings is not None:
             settings_options, _, command = read_agent(begin, in_settings[1])
             run_options = [*settings_options, *run_options]  # the later ones win
-        named_agent = name_agent(command, open_registry(registry, run_options, _print_on_stderr))
+        named_agent = name_agent(command, open_registry(registry, run_options, print_on_stderr))
         command, title = named_agent.command, in_settings[0] if in_settings is not None else named_agent.title
         is_missing = shutil.which(command[0]) is None and not command[0].startswith(PREFIX)
         may_be_id = len(command) == 1 and not advise_adapter(command)  # then only the registry knows the whole command
@@ -139,39 +137,35 @@ def editor(
     if other_plugins := [plugin for plugin in given_editor.names if plugin != name]:
         line = shell_quote.join(["acp-proxy", "editor", other_plugins[0], *agent])
         other_title, more_names = EDITORS[other_plugins[0]].title, ", ".join(other_plugins[1:])
-        _print_on_stderr(f"This is for {EDITORS[name].title}. For {other_title}: {line} (or {more_names})")
+        print_on_stderr(f"This is for {EDITORS[name].title}. For {other_title}: {line} (or {more_names})")
     placed = place_snippet(EDITORS[name], snippet, path, existing, is_whole=whole)
-    _print_on_stderr(f"{placed.instruction}:")
-    _print_on_stderr("")
+    print_on_stderr(f"{placed.instruction}:")
+    print_on_stderr("")
     typer.echo(placed.text)
-    _print_on_stderr("")
+    print_on_stderr("")
     for text in (*placed.more_advice, f"Then: {snippet.next_step}", "To check the setup: acp-proxy doctor"):
-        _print_on_stderr(text)
+        print_on_stderr(text)
     if "--recall" not in run_options:
         server = shell_quote.join([*own_words, "mcp"])
-        _print_on_stderr(
+        print_on_stderr(
             f"To let an agent look up earlier sessions: put --recall before its command, or give it this MCP server:"
             f" {server}"
         )
     elif find_spec("mcp") is None:
-        _print_on_stderr(f"Note: {explain_no_mcp()}")
+        print_on_stderr(f"Note: {explain_no_mcp()}")
     if advice is not None:
-        _print_on_stderr(f"Note: {' '.join(own_words)}: {advice}")
+        print_on_stderr(f"Note: {' '.join(own_words)}: {advice}")
     for text in advise_adapter(command):
-        _print_on_stderr(text)
+        print_on_stderr(text)
     if in_settings is not None:
-        _print_on_stderr(f'Note: {" ".join(agent)} is taken as "{in_settings[0]}" in the settings of an editor here.')
+        print_on_stderr(f'Note: {" ".join(agent)} is taken as "{in_settings[0]}" in the settings of an editor here.')
         if missing := [
             variable for variable in in_settings[2] if variable not in variables
         ]:  # their values may be secrets
-            _print_on_stderr(f"Copy its variables from there, too: {', '.join(missing)}.")
+            print_on_stderr(f"Copy its variables from there, too: {', '.join(missing)}.")
     if is_missing:
         unknown = f"{command[0]} was not found on this machine, nor in the registry. Check the agent's command."
-        _print_on_stderr(f"Note: {named_agent.problem or unknown}")
-
-
-def _print_on_stderr(text: str) -> None:
-    typer.echo(fit_to_stream(text, sys.stderr), err=True)
+        print_on_stderr(f"Note: {named_agent.problem or unknown}")
 
 
 def read_agent(words_before: list[str], words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:

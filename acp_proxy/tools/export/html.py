@@ -37,6 +37,7 @@ from acp_proxy.views.formatting import (
     format_day,
     format_duration,
     format_minute,
+    format_number,
     format_size,
     strip_markdown,
 )
@@ -120,9 +121,9 @@ def render_head(head: Head, count: int, *, is_shared: bool = True) -> str:
         "Original": f"copy from {head.copied_from}" if head.copied_from else "",
         "Directory": join_lines(head.cwd or ""),
         "Begun": started_at if is_shared else started_at.partition(" UTC")[0],
-        "Turns": f"{count} turn{'' if count == 1 else 's'}",
+        "Turns": format_count(count, "turn"),
         "Model": ", ".join(map(join_lines, head.models)),
-        "Tokens": f"{format_count(head.tokens)} tokens" if head.tokens is not None else "",
+        "Tokens": f"{format_number(head.tokens)} tokens" if head.tokens is not None else "",
         "Cost": format_amounts(head.cost),
     }
     rows = "".join(

@@ -26,7 +26,7 @@ from acp_proxy.tools.export import html
 from acp_proxy.tools.export.html import make_policy, render_beginning, render_facts
 from acp_proxy.views.conversation import ConversationTurn, Item, Plan, SpokenMessage, ToolCall, read_words
 from acp_proxy.views.document import Choices, select_turns
-from acp_proxy.views.formatting import format_clock_time, format_day, strip_markdown
+from acp_proxy.views.formatting import format_clock_time, format_count, format_day, strip_markdown
 from acp_proxy.views.passages import find_shown_reason
 from acp_proxy.views.sanitize import clean_text, join_lines
 
@@ -161,7 +161,7 @@ def _render_entry(entry: IndexEntry, number: int) -> str:
         if format_day(entry.updated)
         else "",
         f"<bdi>{escape(join_lines(entry.agent))}</bdi>",
-        f"{entry.turns} turn{'' if entry.turns == 1 else 's'}",
+        format_count(entry.turns, "turn"),
         "copy" if entry.is_copy else "",
     ]
     return (

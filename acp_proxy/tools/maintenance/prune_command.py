@@ -101,7 +101,8 @@ def prune(
             _show(opened_store, chosen, err=True)
         if not yes:
             pronoun = "this" if len(chosen) == 1 else "these"
-            ending = f"? Restorable for {formatting.format_days(opened_store.bin_days)}." if soft else " permanently?"
+            days = formatting.format_count(opened_store.bin_days, "day")
+            ending = f"? Restorable for {days}." if soft else " permanently?"
             ask_to_confirm(f"Delete {pronoun} {_format_total(chosen)}{ending}")
         reasons = _prune_all(opened_store, chosen, soft=soft, only_on_this_machine=not everywhere)
     _report(chosen, reasons, as_json, dry_run=False)
@@ -214,7 +215,7 @@ def _make_row(candidate: Candidate) -> ListedSession:
 
 
 def _format_total(chosen: Sequence[Candidate]) -> str:
-    count = f"{len(chosen)} session{'' if len(chosen) == 1 else 's'}"
+    count = formatting.format_count(len(chosen), "session")
     return f"{count}, {formatting.format_size(sum(candidate.size for candidate in chosen))}" if chosen else count
 
 

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from acp_proxy.errors import NewerFormat, errno_name
-from acp_proxy.protocol import acp, timestamps
-from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.protocol import timestamps
 from acp_proxy.store import open_session
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.databases import is_emptied
@@ -32,7 +31,6 @@ from acp_proxy.tools.maintenance import damage, repair
 from acp_proxy.tools.maintenance.damage import DamagedStretch
 from acp_proxy.tools.maintenance.repair import fit_header, rebuild_header
 from acp_proxy.transcript import file_names, private_files
-from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.file_names import plain_path
 from acp_proxy.transcript.reader import Reading, cut
 from acp_proxy.transcript.summary import Summary
@@ -70,16 +68,12 @@ def matches_index(index: Index, agent_folder: str, name: str, reading: Reading) 
             first_unread, end_summary, is_equal = line.number, deepcopy(summary), matches(summary)
         if line.entry is None:
             continue
-        lacks_turn |= line.is_whole and _is_prompt(line.entry)
+        lacks_turn |= line.is_whole and line.entry.is_prompt
         if line.number == first_unread:  # the row may include it from before its newline was written
             end_summary.add(line.entry)
             if matches(end_summary):
                 is_equal, lacks_turn = True, False
     return not lacks_turn and (is_equal or (end_summary is summary and matches(summary)))
-
-
-def _is_prompt(entry: Entry) -> bool:
-    return entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
 
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from acp_proxy.replay.v2_client import V2ClientReplayer, count_handovers
 from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.store.command_store import Summary
 from acp_proxy.tools.mock_agent.state import PlayedState
-from acp_proxy.tools.mock_agent.steps import RecordedTurn, cut, is_prompt
+from acp_proxy.tools.mock_agent.steps import RecordedTurn, cut
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, Header
 from acp_proxy.transcript.v2_entries import V2AsV1
@@ -139,7 +139,7 @@ class PlayedSessions:
 
 def _select_announced(entries: Iterable[Entry]) -> Iterable[Entry]:
     for entry in entries:
-        if is_prompt(entry):
+        if entry.is_prompt:
             return
         update = acp.member(acp.member(entry.value, "params"), "update")
         if acp.text(entry.value, "method") == acp.UPDATE and not update_kinds.is_conversation(acp.update_kind(update)):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from acp_proxy.protocol import acp, jsonrpc, update_kinds
+from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript.file_format import Entry, NoteType
 
@@ -43,9 +43,9 @@ class PlayedState:
         elif acp.text(entry.value, "method") == acp.UPDATE:
             self._take_update(acp.member(params, "update"))
         elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.SET_MODE:
-            self._asked[_make_key(entry)] = acp.text(params, "modeId") or ""
+            self._asked[entry.request_key] = acp.text(params, "modeId") or ""
         elif entry.of == acp.SET_MODE and acp.member(entry.value, "error") is None:
-            self.set_mode(self._asked.pop(_make_key(entry), ""))
+            self.set_mode(self._asked.pop(entry.request_key, ""))
         elif entry.of == acp.SET_CONFIG_OPTION:
             self._take_options(acp.member(entry.value, "result"))
 
@@ -87,11 +87,6 @@ class PlayedState:
     def _take_options(self, value: object) -> None:
         options = acp.member(value, "configOptions")
         self._options = options if isinstance(options, list) else self._options
-
-
-def _make_key(entry: Entry) -> tuple[str, bytes]:
-    """Identifies a request within a transcript."""
-    return entry.run, jsonrpc.dump(acp.member(entry.value, "id"))
 
 
 def _is_valid(option: Mapping[str, object], value: object) -> bool:

@@ -8,7 +8,7 @@ of the client) are left out.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from acp_proxy.protocol import acp, jsonrpc, timestamps, update_kinds, versions
+from acp_proxy.protocol import acp, timestamps, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, NoteType
@@ -84,11 +84,11 @@ def cut(session_id: str, entries: Iterable[Entry]) -> list[RecordedTurn]:
     turns: list[_OpenTurn] = []
     open_turns: dict[tuple[str, bytes], _OpenTurn] = {}
     for entry in entries:
-        if is_prompt(entry):
+        if entry.is_prompt:
             turns.append(_OpenTurn(entry))
-            open_turns[_make_key(entry)] = turns[-1]
+            open_turns[entry.request_key] = turns[-1]
         elif entry.of == acp.PROMPT and entry.peer is Peer.AGENT:
-            if not _only_accepts(entry) and (turn := open_turns.pop(_make_key(entry), None)) is not None:
+            if not _only_accepts(entry) and (turn := open_turns.pop(entry.request_key, None)) is not None:
                 turn.end(entry)
         elif _is_idle(entry):
             for key in [key for key in open_turns if key[0] == entry.run]:
@@ -108,11 +108,6 @@ def _is_idle(entry: Entry) -> bool:
     update = acp.member(acp.member(entry.value, "params"), "update")
     is_second = entry.peer is Peer.AGENT and entry.protocol == versions.V2.version
     return is_second and versions.V2.read_state(update) in (versions.IDLE, versions.FAILED)
-
-
-def is_prompt(entry: Entry) -> bool:
-    """Whether an entry is a prompt of the client."""
-    return entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
 
 
 @dataclass(slots=True)
@@ -143,7 +138,7 @@ class _OpenTurn:
             self._ask(entry)
         elif entry.peer is Peer.CLIENT and entry.of == acp.REQUEST_PERMISSION:
             self._measure_pause(entry)  # playback does not repeat the user's pause
-            if (ask := self.asked.pop(_make_key(entry), None)) is not None:
+            if (ask := self.asked.pop(entry.request_key, None)) is not None:
                 self.steps.append(Await(ask.number, acp.member(value, "result")))
         else:
             self._measure_pause(entry)
@@ -174,7 +169,7 @@ class _OpenTurn:
         about = params if entry.protocol == file_format.V1 else acp.member(params, "subject")
         call = acp.text(acp.member(about, "toolCall"), "toolCallId")
         ask = Ask(self._measure_pause(entry), entry, sum(isinstance(step, Ask) for step in self.steps), call, kinds)
-        self.asked[_make_key(entry)] = ask
+        self.asked[entry.request_key] = ask
         self.steps.append(ask)
 
     def _note(self, entry: Entry, note: Mapping[str, object]) -> None:
@@ -191,8 +186,3 @@ class _OpenTurn:
 
 def _read_list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
-
-
-def _make_key(entry: Entry) -> tuple[str, bytes]:
-    """Identifies a request within a transcript."""
-    return entry.run, jsonrpc.dump(acp.member(entry.value, "id"))

@@ -13,12 +13,13 @@ from pathlib import Path
 from acp_proxy.api import Session, Turn
 from acp_proxy.cli import values
 from acp_proxy.errors import NoSuchSession, NoSuchTurn
-from acp_proxy.protocol import jsonrpc
+from acp_proxy.protocol import jsonrpc, timestamps
 from acp_proxy.store.command_store import CommandStore, ListedSession, name_agent
 from acp_proxy.tools.recall.visible_sessions import RecallScope
 from acp_proxy.tools.search.nearby import list_near_searches
 from acp_proxy.tools.search.query import limit_to_said, make_query, widen_query
 from acp_proxy.tools.search.search import Hit, SearchRequest, search_store
+from acp_proxy.views import formatting
 
 INTRODUCTION = (
     'Quoted from earlier conversations, with ">" before each line. '
@@ -157,7 +158,7 @@ def _format_turn(turn: Turn) -> str:
 def _format_hit(hit: Hit) -> str:
     parts = [_format_row(hit.row)]
     for excerpt in hit.excerpts:
-        where = f"Turn {excerpt.turn} · {_format_time(_parse_stamp(excerpt.stamp))}" if excerpt.turn else "Title"
+        where = f"Turn {excerpt.turn} · {_format_stamp(excerpt.stamp)}" if excerpt.turn else "Title"
         parts += [where, _quote_line(excerpt.text, MESSAGE_CHARACTERS)]
     if more := hit.turns[MOST_EXCERPTS:]:
         parts.append(f"and {len(more)} more turns, the last one: {more[-1]}")
@@ -165,8 +166,8 @@ def _format_hit(hit: Hit) -> str:
 
 
 def _format_row(row: ListedSession) -> str:
-    turns = f"{row.prompt_count} turn{'' if row.prompt_count == 1 else 's'}"
-    about = f"Session {_format_citation(row)} · {turns} · last active {_format_time(_parse_stamp(row.updated))}"
+    turns = formatting.format_count(row.prompt_count, "turn")
+    about = f"Session {_format_citation(row)} · {turns} · last active {_format_stamp(row.updated)}"
     return "\n".join(
         [about, _quote_line(row.title or "(no title)"), *([_quote_line(row.cwd)] if row.cwd is not None else [])]
     )
@@ -188,15 +189,12 @@ def _quote_line(text: str, most: int = LINE_CHARACTERS) -> str:
     return _QUOTE + (text if len(text) <= most else text[:most] + _CUT)
 
 
+def _format_stamp(stamp: str) -> str:
+    return _format_time(timestamps.parse_moment(stamp))
+
+
 def _format_time(moment: datetime | None) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC") if moment is not None else "at an unknown time"
-
-
-def _parse_stamp(stamp: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(stamp)
-    except ValueError:
-        return None
 
 
 def _join(parts: Iterable[str], last: str = "") -> str:

@@ -27,6 +27,7 @@ from acp_proxy.cli.progress import show_progress
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import NewerFormat, Unreadable, UsageError
 from acp_proxy.store.command_store import SUFFIX, CommandStore, ListedSession
+from acp_proxy.store.relatives import TranscriptKey, find_relatives
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.views import sanitize, session_lines
 
@@ -82,7 +83,9 @@ def redact(
         if sessions:
             chosen_rows = [choose_session(opened_store, selector, agent, exact_title=yes) for selector in sessions]
         originals = _check_directory(backup, opened_store.root) if backup and not dry_run else None
-        relatives = opened_store.find_relatives(chosen_rows) if chosen_rows is not None else set()
+        relatives = set[TranscriptKey]()
+        if chosen_rows is not None:
+            relatives = find_relatives(opened_store.layout, {(row.agent_folder, row.name) for row in chosen_rows})
         paths = opened_store.find_redactable(chosen_rows, relatives)
         redaction = _Redaction(opened_store, masking)
         if yes and not dry_run:

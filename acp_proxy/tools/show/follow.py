@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 from acp_proxy.cli.common import format_short_heading
 from acp_proxy.cli.pager import find_screen
-from acp_proxy.protocol import acp
-from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.command_store import CommandStore, Line, ListedSession, Reading, Summary
+from acp_proxy.store.command_store import CommandStore, ListedSession, Reading, Summary
 from acp_proxy.views import sanitize
 
 if TYPE_CHECKING:  # importing rich takes as long as everything else
@@ -42,7 +40,7 @@ class Follower:
         self._reading = reading
         first, last = turns
         if first < 0:
-            count = sum(line.entry is not None and _is_prompt(line) for line in reading.read_lines())
+            count = sum(line.entry is not None and line.entry.is_prompt for line in reading.read_lines())
             first = last = max(count + first + 1, 1)
         self._first, self._last = first, last
         self._turn = 0
@@ -78,7 +76,7 @@ class Follower:
             self._position = line.end, line.number + 1
             if line.entry is not None:
                 self._summary.add(line.entry)
-                self._turn += _is_prompt(line)
+                self._turn += line.entry.is_prompt
                 pieces = self._streaming.take(line.entry)
                 if self._turn >= self._first and (self._last is None or self._turn <= self._last):
                     self._write(pieces)
@@ -103,8 +101,3 @@ class Follower:
                 self._console.file.write("\n")
             self._console.print(Text(piece.text, piece.style), end="", soft_wrap=True)
         sys.stdout.flush()
-
-
-def _is_prompt(line: Line) -> bool:
-    entry = line.entry
-    return entry is not None and entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT

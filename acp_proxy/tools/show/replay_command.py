@@ -17,7 +17,6 @@ from acp_proxy.cli import common, recordings, values
 from acp_proxy.cli.common import INTERRUPTED, AgentOption, StoreOption, report_errors
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.protocol import acp, timestamps
-from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.command_store import Line, Reading
 from acp_proxy.tools.show.command import find_turns
 from acp_proxy.transcript import file_format
@@ -262,7 +261,7 @@ class _Playback:
                 continue
             if self._end is not None and start >= self._end:
                 return None
-            is_prompt = _is_prompt(entry)
+            is_prompt = entry.is_prompt
             if start < self._start:
                 previous_stamp = entry.at
                 if is_prompt:
@@ -368,8 +367,4 @@ def _count_prompts(reading: Reading, end: int | None = None) -> int:
         if acp.PROMPT.encode() in line and (end is None or start < end)
     )
     entries = (piece.value for line in lines for piece in file_format.find_entries(line))
-    return sum(_is_prompt(entry) for entry in entries)
-
-
-def _is_prompt(entry: Entry) -> bool:
-    return entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
+    return sum(entry.is_prompt for entry in entries)

@@ -114,7 +114,12 @@ def _shorten_group(name: str, home: str) -> str:
 
 
 def _list_parts(name: str, month: str, usage: GroupUsage, tokens: int | None) -> list[str]:
-    parts = [name, month, _format_count(usage.sessions, "session"), _format_count(usage.turns, "turn")]
+    parts = [
+        name,
+        month,
+        formatting.format_count(usage.sessions, "session"),
+        formatting.format_count(usage.turns, "turn"),
+    ]
     parts += [f"{_format_short(tokens)} token{'' if tokens == 1 else 's'}"] if tokens is not None else []
     parts += [f"{_format_short(usage.context)} context"] if usage.context is not None else []
     parts += [format_money(usage)] if usage.cost else []
@@ -142,10 +147,6 @@ def _encode_values(usage: GroupUsage, tokens: int | None) -> dict[str, object]:
         "cost": {currency: round(amount, 6) for currency, amount in sorted(usage.cost.items())},
         "bytes": usage.bytes,
     }
-
-
-def _format_count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def format_money(usage: GroupUsage) -> str:
@@ -236,4 +237,4 @@ def _format_figures(usage: GroupUsage, tokens: int | None) -> list[str]:
 
 
 def _format_short(number: int | None) -> str:
-    return formatting.format_count(number) if number is not None else _NO_FIGURE
+    return formatting.format_number(number) if number is not None else _NO_FIGURE

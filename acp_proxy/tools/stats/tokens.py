@@ -168,7 +168,7 @@ def _read_session(row: ListedSession, reading: Reading) -> _SessionUse:
             continue
         model = summary.find_chosen_model(entry) or model
         is_counted = entry.at >= since
-        if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT and is_counted:
+        if entry.is_prompt and is_counted:
             session_use.turns.append((entry.at, model))
             used_model, costs_before = "", len(session_use.costs)
         result = _find_result(entry)

@@ -22,7 +22,8 @@ from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.sync.interfaces import Unavailable
 from acp_proxy.tools.sync.membership import SyncMembership, SyncSettings, SyncStatus
 from acp_proxy.tools.sync.open_place import check_packages, open_logs, read_key
-from acp_proxy.views import formatting, sanitize
+from acp_proxy.views import sanitize
+from acp_proxy.views.formatting import format_count, format_size
 
 if TYPE_CHECKING:
     from acp_proxy.tools.sync.encryption import HistoryKey
@@ -191,11 +192,6 @@ def _list_advice(sync_status: SyncStatus) -> list[str]:
     if sync_status.trouble:
         lines.append(f"The last attempt failed: {sync_status.trouble}")
     return lines
-
-
-def format_count(number: int, noun: str) -> str:
-    """Such as ``2 sessions``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _format_trouble(trouble: str) -> str:
@@ -468,7 +464,7 @@ def _ask_to_share(
         return
     masking = Masking()
     counts = _mask_secrets(opened_store, rows, masking, dry_run=True)
-    size = formatting.format_size(sum(row.size for row in rows))
+    size = format_size(sum(row.size for row in rows))
     typer.echo(f"{format_count(len(rows), 'session')} ({size}) would leave this machine, encrypted.", err=True)
     places = Counter(
         f"{name_agent(row.agent_folder)}{f' in {row.cwd}' if row.cwd else ''}" for row in rows

@@ -1,7 +1,6 @@
 """Where a segment may end: after whole turns. Pure."""
 
 from acp_proxy.protocol import acp
-from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.tools.sync.sync_store import Summary
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header
@@ -38,10 +37,7 @@ def has_prompt(data: bytes, header: Header) -> bool:
     if acp.PROMPT.encode() not in data:
         return False
     entries = (file_format.decode_entry(line, header.version) for line in _split_lines(data))
-    return any(
-        entry is not None and entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
-        for entry in entries
-    )
+    return any(entry is not None and entry.is_prompt for entry in entries)
 
 
 def _split_lines(data: bytes) -> list[bytes]:

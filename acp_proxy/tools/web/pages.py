@@ -26,6 +26,7 @@ from acp_proxy.views.formatting import (
     format_clock_time,
     format_count,
     format_day,
+    format_number,
     format_size,
     shorten_home,
     strip_markdown,
@@ -229,7 +230,7 @@ class Pages:
                 about = "Nothing matches with these limits. Without them, something does."
         else:
             about = f"{page.about} " if page.about else ""
-            about += f"{len(hits)} session{'' if len(hits) == 1 else 's'}"
+            about += format_count(len(hits), "session")
             about += f", {page.unread:,} still to be searched" if page.unread else ", and there are more" * has_more
         only = _render_only(page, self._locate_search(page, dict.fromkeys(("agent", "cwd", "since", "until"))))
         head = (
@@ -291,7 +292,7 @@ class Pages:
         facts = {
             "Sessions": f"{total.sessions:,}",
             "Turns": f"{total.turns:,}",
-            "Tokens": format_count(tokens) if tokens is not None else "",
+            "Tokens": format_number(tokens) if tokens is not None else "",
             "Cost": format_amounts(total.cost),
             "Size": format_size(total.bytes),
         }
@@ -377,7 +378,7 @@ class Pages:
 
     def _render_row(self, row: ListedSession, page: RowsPage) -> str:
         place = self._locate(row)
-        turns = f"{row.prompt_count} turn{'' if row.prompt_count == 1 else 's'}"
+        turns = format_count(row.prompt_count, "turn")
         facts = [
             format_clock_time(row.updated),
             self._link_list(page.agents.get(row.agent_folder, row.agent_folder), page.archived, agent=row.agent_folder),
@@ -481,7 +482,7 @@ def _render_amounts(title: str, heading: str, rows: Sequence[tuple[str, Amounts]
     columns = {
         "turns": [f"{used.turns:,}" for _, used, _ in shown],
         "sessions": [f"{used.sessions:,}" for _, used, _ in shown] if has_sessions else [],
-        "tokens": [format_count(tokens) if tokens is not None else "" for *_, tokens in shown],
+        "tokens": [format_number(tokens) if tokens is not None else "" for *_, tokens in shown],
         "cost": [format_amounts(used.cost) for _, used, _ in shown],
         "size": [format_size(used.bytes) for _, used, _ in shown],
     }

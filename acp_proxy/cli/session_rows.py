@@ -1,0 +1,109 @@
+"""What several commands share of lists: rows of sessions, and the reason why there are none."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+import typer
+
+from acp_proxy.cli.common import explain_unknown_agent, format_command, shorten_ids
+from acp_proxy.cli.pager import Screen, find_screen, open_pager
+from acp_proxy.cli.wrapping import fit_to_stream
+from acp_proxy.store.command_store import CommandStore, ListedSession, TokensAndCost
+from acp_proxy.views import formatting, sanitize
+from acp_proxy.views.session_lines import format_tab_separated, name_agents
+
+if TYPE_CHECKING:
+    from acp_proxy.views.session_table import Table
+
+NOTHING_ARCHIVED = "No session is archived. To archive one: acp-proxy archive SESSION"
+
+ROWS_PER_BLOCK = 100  # rows that decide the widths of a table: more than a screen
+
+
+def show_rows(store: CommandStore, rows: Iterator[ListedSession], *, is_long: bool) -> None:
+    """Show the sessions to the user, or write them for another program."""
+    target = find_screen()
+    blocks = _format_table(store, rows, target, is_long) if target.is_terminal else _format_lines(store, rows, is_long)
+    with open_pager(target) as write:
+        for block in blocks:
+            write(block)
+
+
+def _format_table(store: CommandStore, rows: Iterator[ListedSession], target: Screen, is_long: bool) -> Iterator[str]:
+    from acp_proxy.views import session_table  # imported late: no other command needs it
+
+    now, home = datetime.now().astimezone(), os.path.expanduser("~")
+    agents = name_agents(store.list_agents())
+    look = session_table.ListLook(target.width, target.has_colours, now, home, target.forms, agents)
+    table: Table | None = None
+    while chunk := list(islice(rows, ROWS_PER_BLOCK)):
+        ids, usage = shorten_ids(store, chunk), store.read_tokens_and_cost(chunk) if is_long else None
+        if table is None:
+            table = session_table.make_table(chunk, ids, look, usage)
+            yield f"{table.format_heading()}\n"
+        yield "".join(f"{text}\n" for text in table.format_rows(chunk, ids, usage))
+
+
+def _format_lines(store: CommandStore, rows: Iterator[ListedSession], is_long: bool) -> Iterator[str]:
+    while chunk := list(islice(rows, ROWS_PER_BLOCK)):
+        usage = store.read_tokens_and_cost(chunk) if is_long else {}
+        for row in chunk:
+            figures = usage.get((row.agent_folder, row.name), TokensAndCost())
+            extra_cells = [str(figures.tokens or ""), formatting.format_amounts(figures.cost)] if is_long else []
+            yield "\t".join([format_tab_separated(row), *extra_cells]) + "\n"
+
+
+def show_sessions_or_advice(
+    store: CommandStore, rows: Iterator[ListedSession], empty_message: str, advice: str, agent: str = ""
+) -> None:
+    """Show the sessions that a command could take that was given no SESSION, and say what to type (``advice``); or that
+    there is none (``empty_message``). Both texts go to stderr.
+
+    ``agent``: the user's ``--agent``, if the rows are only of these agents. If it leaves none, exits with 1.
+    """
+    first_rows = list(islice(rows, 1))
+    if first_rows:
+        show_rows(store, chain(first_rows, rows), is_long=False)
+    agent_problem = explain_unknown_agent(store, agent)
+    empty_message = f"{agent_problem[:1].upper()}{agent_problem[1:]}" if agent_problem else empty_message
+    typer.echo(fit_to_stream(advice if first_rows else empty_message, sys.stderr), err=True)
+    if agent and not first_rows:
+        raise typer.Exit(1)
+
+
+def explain_empty_list(
+    store: CommandStore,
+    *,
+    is_narrow: bool,
+    agent: str = "",
+    archived: bool = False,
+    words: Sequence[str] = (),
+    search_options: Sequence[str] = (),
+    near_command: str = "",
+) -> str:
+    """The message for an empty list: the reason, and what to do. ``is_narrow``: an option may have left out sessions.
+    ``search_options``: those that a search for the words repeats. ``near_command``: the one that may have been meant.
+    """
+    if agent_problem := explain_unknown_agent(store, agent):
+        return f"{agent_problem[:1].upper()}{agent_problem[1:]}"
+    if words and next(store.list_newest(), None) is not None:
+        search = sanitize.make_line(format_command("search", words, *search_options))
+        suggestion = f"\nDid you mean: {sanitize.make_line(near_command)}\n" if near_command else " "
+        return f"No title, directory or agent has these words.{suggestion}To look in what was said: {search}"
+    if archived and not is_narrow:
+        return NOTHING_ARCHIVED
+    if is_narrow and next(store.list_newest(archived=archived), None) is not None:
+        return f"No session matches. To see all sessions: acp-proxy list{' --archived' if archived else ''}"
+    if next(store.list_newest(archived=True), None) is not None:
+        return "All sessions are archived. To see them: acp-proxy list --archived"
+    if store.list_deleted():
+        return "All sessions are deleted. To bring one back: acp-proxy restore"
+    if store.list_agents():
+        return "No recorded session has a prompt yet. If you expect one, run: acp-proxy verify"
+    return (
+        "No sessions are recorded yet. To set up your editor: acp-proxy setup. To take over older ones: acp-proxy adopt"
+    )
