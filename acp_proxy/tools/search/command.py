@@ -2,9 +2,9 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +25,6 @@ from acp_proxy.cli.common import (
     report_wrong_usage,
     shorten_ids,
 )
-from acp_proxy.cli.list import explain_empty_list
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.cli.progress import PATIENCE_SECONDS, ProgressBar, begin_progress
 from acp_proxy.cli.session_filter import (
@@ -37,6 +36,7 @@ from acp_proxy.cli.session_filter import (
     explain_no_match,
     make_filter,
 )
+from acp_proxy.cli.session_rows import explain_empty_list
 from acp_proxy.errors import AcpProxyError, Unreadable
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.search.query import TurnPart
@@ -44,22 +44,15 @@ from acp_proxy.tools.search.search import search_store
 from acp_proxy.views import sanitize
 
 if TYPE_CHECKING:  # imported late: no other command needs them
-    from acp_proxy.tools.search.call_search import CallQuery, FoundCalls
-    from acp_proxy.tools.search.search import Hit, SearchRequest, SearchResult
+    from acp_proxy.tools.search.attempts import Alternatives, Attempt
+    from acp_proxy.tools.search.call_search import FoundCalls
+    from acp_proxy.tools.search.search import Hit, SearchRequest
 
 _DISK_FULL = ("ENOSPC", "EDQUOT")
 _PART_OPTIONS = ("parts",)
 _CALL_OPTIONS = ("file", "tool", "command", "failed")
 _REPEATED_OPTIONS = ("store", *session_filter.FILTER_PARAMETERS, *_CALL_OPTIONS)
 """The options that another search repeats."""
-_FILTER_DEFAULTS: dict[str, Any] = {
-    "cwd": None,
-    "includes_below": False,
-    "since": None,
-    "until": None,
-    "branch": "",
-    "limit": 1,
-}
 
 
 def search(
@@ -109,8 +102,8 @@ def search(
     terminal, each line has id, turn, title, agent, directory, time and text, separated by tabs. The exit status is 1 if
     nothing matches.
     """
+    from acp_proxy.tools.search.attempts import Alternatives, Attempt, Found, find_alternatives, list_attempts
     from acp_proxy.tools.search.call_search import CallQuery, search_calls
-    from acp_proxy.tools.search.nearby import is_printed, list_near_searches
     from acp_proxy.tools.search.query import close_quotes
     from acp_proxy.tools.search.query import make_query as make_fts_query
     from acp_proxy.tools.search.search import SearchRequest
@@ -135,23 +128,13 @@ def search(
             branch=row_filter.branch,
             parts=tuple(dict.fromkeys(parts or ())),
         )
+        calls = CallQuery(os.path.abspath(file) if file else "", tool, command, failed) if wants_calls else None
+        attempts = list_attempts(request, words, calls, file)
 
-        path = os.path.abspath(file) if file else ""
-        calls = CallQuery(path, tool, command, failed)
-        attempts = [_Attempt(request, calls)]
-        if (name := file.rstrip("/\\")) and os.path.basename(name) == name and name not in (".", ".."):
-            explanation = f"No call on {path}; these are on another of that name:"
-            attempts.append(_Attempt(request, replace(calls, file="", name=name), explanation))
-        attempts += [
-            _Attempt(near_search.request, calls, near_search.about)
-            for near_search in (list_near_searches(request, words) if fts_query else ())
-            if not (wants_calls and near_search.request.session_queries)  # a turn has the words and the call
-        ]
-
-        def run_attempt(attempt: _Attempt, *reports: Any) -> "tuple[SearchResult, FoundCalls | None]":
-            if wants_calls:
-                return search_calls(opened_store, attempt.request, attempt.calls, bar)
-            return search_store(opened_store, attempt.request, *reports), None
+        def run(attempt: Attempt, *reports: Any) -> Found:
+            if attempt.calls is None:
+                return Found(attempt, search_store(opened_store, attempt.request, *(reports or (bar,))))
+            return Found(attempt, *search_calls(opened_store, attempt.request, attempt.calls, bar))
 
         def show(hits: "list[Hit]") -> None:
             sys.stdout.writelines(_format_hits(open_store(store), hits, target, options))
@@ -163,89 +146,35 @@ def search(
             begin_progress("Reading new transcripts", PATIENCE_SECONDS) as bar,
         ):
             early_hits = _EarlyHits(bar, show)
-            callbacks = (
-                (early_hits.report_progress, early_hits.report_hit) if target.is_terminal and not as_json else (bar,)
-            )
-            result, matching_calls = run_attempt(attempts[0], *callbacks)
-            explanation = ""
-            for attempt in [] if result.hits else attempts[1:]:
-                nearby = run_attempt(attempt, bar)
-                if nearby[0].hits:
-                    explanation = attempt.explanation
-                    break
-            has_namesake: bool | None = None  # whether another file of that name matches; None: nobody has looked
-            left_out_parameters: Sequence[str] = ()  # the parameters without which something matches
-            if not (result.hits or explanation):
-                everywhere = {**_FILTER_DEFAULTS, "agents": opened_store.list_agents()} if row_filter.is_narrow else {}
-                in_all_parts = {"parts": ()} if parts and fts_query else {}
-                for parameters, request_changes in (
-                    (session_filter.FILTER_PARAMETERS, everywhere),
-                    (_PART_OPTIONS, in_all_parts),
-                    (
-                        (*session_filter.FILTER_PARAMETERS, *_PART_OPTIONS),
-                        {**everywhere, **in_all_parts} if everywhere and in_all_parts else {},
-                    ),
-                ):
-                    wider_attempts = [
-                        replace(attempt, request=replace(attempt.request, **request_changes)) for attempt in attempts
-                    ]
-                    if request_changes and any(
-                        run_attempt(attempt, bar)[0].hits
-                        for attempt in (wider_attempts[:1] if as_json else wider_attempts)
-                    ):
-                        left_out_parameters = parameters
-                        break
-                else:
-                    if path and (name := os.path.basename(path)) and not as_json:
-                        namesake_calls = replace(calls, file="", name=name)
-                        has_namesake = bool(run_attempt(_Attempt(request, namesake_calls), bar)[0].hits)
-        if explanation and not as_json:  # programs get what they asked for
-            result, matching_calls = nearby
+            shows_early = target.is_terminal and not as_json
+            found = run(attempts[0], *((early_hits.report_progress, early_hits.report_hit) if shows_early else ()))
+            if found.result.hits:
+                alternatives = Alternatives()
+            else:
+                unfiltered_agents = opened_store.list_agents() if row_filter.is_narrow else None
+                alternatives = find_alternatives(attempts, run, unfiltered_agents, only_as_asked=as_json)
+        explanation = ""
+        if alternatives.near is not None and not as_json:  # programs get what they asked for
+            found = alternatives.near
+            explanation = sanitize.make_line(found.attempt.explanation)
             if not target.is_terminal:
-                print_on_stderr(sanitize.make_line(explanation))
+                print_on_stderr(explanation)
+        hits = found.result.hits
         if as_json:
-            typer.echo(sanitize.format_json([_encode_hit(hit, matching_calls) for hit in result.hits], indent=2))
+            typer.echo(sanitize.format_json([_encode_hit(hit, found.calls) for hit in hits], indent=2))
         elif early_hits.has_shown:
             show(early_hits.unshown)
-        elif result.hits:
+        elif hits:
             with open_pager(target) as write:
                 if explanation and target.is_terminal:
-                    write(f"{sanitize.make_line(explanation)}\n\n")
-                for text in _format_hits(opened_store, result.hits, target, options):
+                    write(f"{explanation}\n\n")
+                for text in _format_hits(opened_store, hits, target, options):
                     write(text)
-        if not result.hits:
-            if next(opened_store.list_newest(agent), None) is None:
-                text = explain_empty_list(opened_store, is_narrow=bool(agent), agent=agent)
-            elif explanation:
-                text = "Nothing matches as it is. Without --json, what comes near is shown."
-            elif left_out_parameters:
-                kept_parts = () if set(_PART_OPTIONS) <= set(left_out_parameters) else parts or ()
-                repeated = [*_repeat_parts(kept_parts), *(["--json"] if as_json else [])]
-                other_options = repeat_options(
-                    context, *(name for name in _REPEATED_OPTIONS if name not in left_out_parameters)
-                )
-                command_text = sanitize.make_line(format_command("search", words, *repeated, *other_options))
-                text = explain_no_match(context, command_text, left_out_parameters)
-            else:
-                options = repeat_options(context, *_REPEATED_OPTIONS)
-                in_output = None if as_json or wants_calls or parts else is_printed(opened_store, attempts[-1].request)
-                text = _explain_no_hits(words, path, parts, options, in_output=in_output, has_namesake=has_namesake)
-                if has_namesake:
-                    other_options = repeat_options(context, *(name for name in _REPEATED_OPTIONS if name != "file"))
-                    name_options = ["--file", os.path.basename(path), *_repeat_parts(parts or ()), *other_options]
-                    command_text = sanitize.make_line(format_command("search", words, *name_options))
-                    text = f"{text}\nFor others of that name, wherever they are: {command_text}"
-                if words != words_given:
-                    text = f"A quote is not closed. Searched: {sanitize.make_line(' '.join(words))}\n{text}"
-                if words and not (wants_calls or as_json):
-                    first_line, *other_lines = text.split("\n")
-                    suggestion = _suggest_words(
-                        opened_store, request, words, options, repeat_store_option(context, store)
-                    )
-                    text = "\n".join(filter(None, [first_line, suggestion, *other_lines]))
-            print_on_stderr(text)
+        if not hits:
+            asked = _Asked(context, words_given, words, store, agent, parts or [], as_json)
+            print_on_stderr(_explain_nothing(opened_store, asked, attempts, alternatives))
             raise typer.Exit(1)
-        if not result.is_all and not as_json:
+        if not found.result.is_all and not as_json:
             count_text = "There is more than 1 session." if limit == 1 else f"There are more than {limit} sessions."
             print_on_stderr(f"{count_text} To see more: -n {2 * limit}. Or give more words.")
 
@@ -308,18 +237,70 @@ def _format_hits(store: CommandStore, hits: "list[Hit]", target: Screen, options
 
 
 @dataclass(frozen=True, slots=True)
-class _Attempt:
-    """A search. ``explanation``: how it differs from what was asked, if it does."""
+class _Asked:
+    """The parameters of a search that another command line repeats. ``words``: ``given_words`` with quotes closed."""
 
-    request: "SearchRequest"
-    calls: "CallQuery"
-    explanation: str = ""
+    context: typer.Context
+    given_words: list[str]
+    words: list[str]
+    store: str
+    agent: str
+    parts: list[TurnPart]
+    as_json: bool
+
+    def format_other(self, *words_behind: str, without: Collection[str] = ()) -> str:
+        """Another search for the same words, for the user to copy. ``without``: the parameters to leave out."""
+        options = repeat_options(self.context, *(name for name in _REPEATED_OPTIONS if name not in without))
+        return sanitize.make_line(format_command("search", self.words, *words_behind, *options))
+
+
+def _explain_nothing(
+    store: CommandStore, asked: _Asked, attempts: "Sequence[Attempt]", alternatives: "Alternatives"
+) -> str:
+    """What to say if a search has found nothing."""
+    if next(store.list_newest(asked.agent), None) is None:
+        return explain_empty_list(store, is_narrow=bool(asked.agent), agent=asked.agent)
+    if alternatives.near is not None:
+        return "Nothing matches as it is. Without --json, what comes near is shown."
+    if (left_out := alternatives.left_out) is not None:
+        parameters = (
+            *(session_filter.FILTER_PARAMETERS if left_out.is_filter else ()),
+            *(_PART_OPTIONS if left_out.are_parts else ()),
+        )
+        repeated = [*_repeat_parts(() if left_out.are_parts else asked.parts), *(["--json"] if asked.as_json else [])]
+        return explain_no_match(asked.context, asked.format_other(*repeated, without=parameters), parameters)
+    return _explain_no_match_at_all(store, asked, attempts, alternatives.has_namesake)
+
+
+def _explain_no_match_at_all(
+    store: CommandStore, asked: _Asked, attempts: "Sequence[Attempt]", has_namesake: bool | None
+) -> str:
+    """``has_namesake``: whether another file of the same name matches; None: nobody has looked."""
+    from acp_proxy.tools.search.nearby import is_printed
+
+    request, calls = attempts[0].request, attempts[0].calls
+    is_for_people = calls is None and not asked.as_json
+    in_output = is_printed(store, attempts[-1].request) if is_for_people and not asked.parts else None
+    path, options = calls.file if calls is not None else "", repeat_options(asked.context, *_REPEATED_OPTIONS)
+    text = _explain_no_hits(asked.words, path, asked.parts, options, in_output=in_output, has_namesake=has_namesake)
+    if has_namesake:
+        name_option = ["--file", os.path.basename(path), *_repeat_parts(asked.parts)]
+        other_command = asked.format_other(*name_option, without=("file",))
+        text = f"{text}\nFor others of that name, wherever they are: {other_command}"
+    if asked.words != asked.given_words:
+        text = f"A quote is not closed. Searched: {sanitize.make_line(' '.join(asked.words))}\n{text}"
+    if asked.words and is_for_people:
+        first_line, *other_lines = text.split("\n")
+        store_option = repeat_store_option(asked.context, asked.store)
+        suggestion = _suggest_words(store, request, asked.words, options, store_option)
+        text = "\n".join(filter(None, [first_line, suggestion, *other_lines]))
+    return text
 
 
 def _explain_no_hits(
     words: list[str],
     path: str,
-    parts: list[TurnPart] | None,
+    parts: list[TurnPart],
     options: list[str],
     *,
     in_output: bool | None,
