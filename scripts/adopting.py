@@ -30,8 +30,8 @@ from scripts.real_agents import (
     kill_all,
     launched,
     offers,
-    settle,
     stand_in_model,
+    wait_for_quiet,
 )
 from scripts.shown import Shown, read_shown
 from tests.client import Client
@@ -114,7 +114,7 @@ def make_sessions(bench: Bench, number: int) -> list[str]:
                 blocks = [{"type": "text", "text": text}]
                 client.request("session/prompt", {"sessionId": session, "prompt": blocks}, PATIENCE)
             sessions.append(session)
-        settle(client)
+        wait_for_quiet(client)
     return sessions
 
 
@@ -155,7 +155,7 @@ def replays(name: str, entries: Sequence[dict[str, Any]], state: Path, port: int
             for entry in entries[start : start + TOGETHER]:
                 params = {"sessionId": entry["sessionId"], "cwd": entry["cwd"], "mcpServers": []}
                 client.request("session/load", params, PATIENCE)
-                settle(client)
+                wait_for_quiet(client)
                 found[str(entry["sessionId"])] = read_shown(client.messages(), entry["sessionId"])
     return found
 

@@ -27,7 +27,7 @@ from scripts.real_agents import (
     offers,
     prompt,
     second_of_the_minute,
-    settle,
+    wait_for_quiet,
     wait_for_the_next_minute,
 )
 from scripts.shown import Shown, read_shown, updates
@@ -89,7 +89,7 @@ def one_load(client: Client, bench: Bench, before: Past, where: str, *, may_refu
     except RequestFailed as refusal:
         yield refused("the load", refusal, where, is_wrong=not may_refuse)
         return
-    settle(client)
+    wait_for_quiet(client)
     yield from same(before.said, read_shown(client.messages(since), before.session), where)
 
 
@@ -281,7 +281,7 @@ def forked_at(client: Client, bench: Bench, session: str, id: str) -> str:
     """The id of a fork at this message, as JetBrains' clients ask for it."""
     point = {"_meta": {"jetbrains": {"air": {"fork": {"version": 1, "messageId": id}}}}}
     answer = client.request("session/fork", bench.place(session) | point, PATIENCE)
-    settle(client)
+    wait_for_quiet(client)
     return str(answer["sessionId"])
 
 
@@ -325,7 +325,7 @@ def steering(bench: Bench) -> Findings:
             return
         taken = client.find_answer(steered)
         client.wait_for_answer(turn, PATIENCE)
-        settle(client)
+        wait_for_quiet(client)
         begun = read_shown(client.messages()[since:taken], session, SLOW)
         ended = read_shown(client.messages(taken), session, STEERED)
     before = Past(session, joined(first, begun, ended), recorded(bench.store))
@@ -423,9 +423,9 @@ def forked(client: Client, bench: Bench, before: Past) -> str:
         answer = client.request("session/fork", bench.place(before.session), PATIENCE)
     except RequestFailed:
         client.request("session/load", bench.place(before.session), PATIENCE)
-        settle(client)
+        wait_for_quiet(client)
         answer = client.request("session/fork", bench.place(before.session), PATIENCE)
-    settle(client)
+    wait_for_quiet(client)
     return str(answer["sessionId"])
 
 
@@ -492,7 +492,7 @@ def cancelled(bench: Bench) -> Findings:
         initialize(client)
         number = client.start_request("session/load", bench.place(before.session))
         client.notify("$/cancel_request", {"requestId": number})
-        settle(client)
+        wait_for_quiet(client)
         yield from one_load(client, bench, before, "", may_refuse=True)
     yield from unchanged(bench, before, "")
     yield from loaded(bench, before, "in a new process")
@@ -511,7 +511,7 @@ def twice(bench: Bench) -> Findings:
                 refusals.append(refused("one of them", RequestFailed(answer["error"]), is_wrong=False))
             else:
                 whole.messages += before.said.messages
-        settle(client)
+        wait_for_quiet(client)
         whole.tools |= before.said.tools
         yield from refusals
         if len(refusals) == len(numbers):
@@ -533,7 +533,7 @@ def resume(bench: Bench) -> Findings:
         except RequestFailed as refusal:
             yield refused("the resume", refusal, is_wrong=False)
             return
-        settle(client)
+        wait_for_quiet(client)
         yield from unchanged(bench, before, "")
         after, wrong = prompted(client, bench, before, AFTER)
         yield from wrong

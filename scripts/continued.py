@@ -24,8 +24,8 @@ from scripts.real_agents import (
     kill_all,
     launched,
     prompt,
-    settle,
     stand_in_model,
+    wait_for_quiet,
 )
 from scripts.shown import letters, read_shown
 from tests.client import Client
@@ -87,7 +87,7 @@ class Trial:
             rows = client.request("session/list", {"cwd": str(self.project)}, PATIENCE)["sessions"]
             since = client.count_lines()
             client.request("session/load", self.place(copy), PATIENCE)
-            settle(client)
+            wait_for_quiet(client)
             seen = read_shown(client.messages(since), copy)
             prompt(client, copy, NEXT)
             again = client.request("session/list", {"cwd": str(self.project)}, PATIENCE)["sessions"]

@@ -227,7 +227,7 @@ class Bench:
             found.answer = client.request("session/load", self.place(session), PATIENCE)
         except RequestFailed as refusal:
             found.error = refusal
-        settle(client)
+        wait_for_quiet(client)
         found.shown = read_shown(client.messages(since), session)
         if found.error is None:
             try:
@@ -256,7 +256,7 @@ def prompt(client: Client, session: str, said: Said) -> Shown:
     """What a turn shows. Of the prompt, the text before any other block: agents add text around those."""
     since = client.count_lines()
     client.request("session/prompt", {"sessionId": session, "prompt": blocks(said)}, PATIENCE)
-    settle(client)
+    wait_for_quiet(client)
     return read_shown(client.messages(since), session, "".join(map(text_of, takewhile(is_text, blocks(said)))))
 
 
@@ -286,7 +286,7 @@ def wait_for_the_next_minute() -> None:
     time.sleep(MINUTE - second_of_the_minute() + PUNCTUALITY)
 
 
-def settle(client: Client) -> None:
+def wait_for_quiet(client: Client) -> None:
     """Wait until no line comes any more."""
     deadline = time.monotonic() + QUIET_LIMIT
     with suppress(TimeoutError, OutputEnded):

@@ -198,7 +198,7 @@ class Window:
                 return status
             self._take(message)
 
-    def settle(self) -> None:
+    def wait_for_quiet(self) -> None:
         """Wait until everything has passed, and each request has its answer, except those the agent leaves open."""
         for _ in range(_ROUNDS):
             before = len(self.answers)

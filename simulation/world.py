@@ -94,7 +94,7 @@ class World:
         window.ids = {id: number for number, id in self.ids.items()}
         can = {"terminal": True, "session": {"compaction": {}}}
         window.ask("initialize", protocolVersion=1, clientCapabilities=can)
-        window.settle()
+        window.wait_for_quiet()
         return True
 
     def _end(self, tag: str, step: Step, window: Window | None, session: Any, out: Outcome) -> bool:
@@ -120,7 +120,7 @@ class World:
             return False
         id = window.ask("session/new", cwd="/w", mcpServers=MCP, _meta=_marks(session))
         self._opened(window, session, window.wait_for(id), View("new", tag), out)
-        window.settle()
+        window.wait_for_quiet()
         return True
 
     def _opened(self, window: Window, session: int, answer: Message, view: View, out: Outcome) -> None:
@@ -157,7 +157,7 @@ class World:
             self._prompt(tag, {**step, "text": then["text"], "turn": then["turn"]}, window, session, out)
         if step.get("in turn") and self.habits.is_late:
             out.events.append(["told in turn", session, self.habits.call_ids])
-        window.settle()
+        window.wait_for_quiet()
         answer = window.answer(ids[-1])
         out.ok += ["session/load"] * ("result" in answer and (again or not cancel))
         if "error" in answer:
@@ -171,7 +171,7 @@ class World:
             return False
         window.views[session] = View("resume", tag)
         id = self._ask("session/resume", window, session)
-        window.settle()
+        window.wait_for_quiet()
         if "error" in window.answer(id):
             out.errors["session/resume"] = window.answer(id)
             del window.views[session]
@@ -191,14 +191,14 @@ class World:
             meta["jetbrains"] = {"air": {"fork": {"version": 1, "messageId": message}}}
         id = window.ask("session/fork", sessionId=self.ids[session], cwd="/w", mcpServers=MCP, _meta=meta)
         self._opened(window, to, window.wait_for(id), View("fork", tag), out)
-        window.settle()
+        window.wait_for_quiet()
         return True
 
     def _close(self, tag: str, step: Step, window: Window | None, session: int, out: Outcome) -> bool:
         if window is None or session not in window.views or window.is_busy(session):
             return False
         window.ask("session/close", sessionId=self.ids[session])
-        window.settle()
+        window.wait_for_quiet()
         del window.views[session]
         return True
 
@@ -219,7 +219,7 @@ class World:
         blocks = [{"type": "text", "text": text}]
         id = window.ask("session/prompt", sessionId=self.ids[session], prompt=blocks, _meta=marks)
         window.turns.setdefault(session, []).append(id)
-        window.settle()
+        window.wait_for_quiet()
         if "error" in window.answer(id):
             out.errors["session/prompt"] = window.answer(id)
             out.events.append(["failed", session, f"{tag}.0"])
@@ -229,14 +229,14 @@ class World:
         if window is None or not window.is_busy(session):
             return False
         window.sync(goOn=session)
-        window.settle()
+        window.wait_for_quiet()
         return True
 
     def _cancel(self, tag: str, step: Step, window: Window | None, session: int, out: Outcome) -> bool:
         if window is None or not window.is_busy(session):
             return False
         window.tell("session/cancel", sessionId=self.ids[session])
-        window.settle()
+        window.wait_for_quiet()
         return True
 
     def _steer(self, tag: str, step: Step, window: Window | None, session: int, out: Outcome) -> bool:
@@ -250,7 +250,7 @@ class World:
             prompt=blocks,
             _meta={**_marks(session, tag=f"{tag}.0"), "steering": {"idleBehavior": "promptRequired"}},
         )
-        window.settle()
+        window.wait_for_quiet()
         if (window.answer(id).get("result") or {}).get("outcome") == "injected":
             window.views[session].typed(text, is_prompt=False)
         return True
@@ -262,7 +262,7 @@ class World:
         if message is None:
             return False
         window.ask("session/rewind", sessionId=self.ids[session], toMessageId=message, _meta=_marks(session))
-        window.settle()
+        window.wait_for_quiet()
         window.views.pop(session)  # what a client shows now is its own affair
         return True
 
@@ -270,7 +270,7 @@ class World:
         if window is None or session not in window.views or window.is_busy(session):
             return False
         window.sync(remark=[session, tag, step["text"]])
-        window.settle()
+        window.wait_for_quiet()
         return True
 
     def _elsewhere(self, tag: str, step: Step, window: Window | None, session: int, out: Outcome) -> bool:
@@ -293,7 +293,7 @@ class World:
         if window is None:
             return False
         answer = window.wait_for(window.ask("session/list"))
-        window.settle()
+        window.wait_for_quiet()
         out.rows = (answer.get("result") or {}).get("sessions")
         if "error" in answer:
             out.errors["session/list"] = answer

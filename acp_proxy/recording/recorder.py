@@ -213,7 +213,7 @@ class Recorder:
         results: list[T] = []
         is_given_up = False
 
-        def settle() -> None:
+        def look_and_act() -> None:
             while True:
                 self._write_added()
                 look()
@@ -225,7 +225,7 @@ class Recorder:
                         return
 
         try:
-            self.run_on_writer(settle)
+            self.run_on_writer(look_and_act)
         except Stalled:
             with deciding_lock:  # so that either this is an error, or the action runs
                 is_given_up = True

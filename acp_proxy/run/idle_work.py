@@ -93,10 +93,10 @@ class _Interrupted(Exception):
 
 
 def _compress_all(store: ProxyStore, options: "CompressionOptions") -> None:
-    for agent, name in store.prepare_to_compress():
+    for agent_folder, name in store.prepare_to_compress():
         if not options.may_continue():
             raise _Interrupted
         try:
-            store.compress(agent, name, options)
+            store.compress(agent_folder, name, options)
         except OSError:  # continue with the other files
             continue

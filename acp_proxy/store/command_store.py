@@ -127,18 +127,21 @@ class CommandStore(StoreBase):
         ``archived``: only those that are archived, or only those that are not; None: both. Raises Unreadable, also
         while iterating.
         """
-        agents, names = self.list_agents(agent_words), dict[str, Mapping[str, str]]()
+        agent_folders, names = self.list_agents(agent_words), dict[str, Mapping[str, str]]()
         if archived:  # to look for a few in 100,000 rows takes seconds
-            names = {folder: queries.read_state(self.layout, folder).archived for folder in agents}
-            agents = [folder for folder in agents if names[folder]]
             names = {
-                folder: archived_names
-                for folder, archived_names in names.items()
+                agent_folder: queries.read_state(self.layout, agent_folder).archived for agent_folder in agent_folders
+            }
+            agent_folders = [agent_folder for agent_folder in agent_folders if names[agent_folder]]
+            names = {
+                agent_folder: archived_names
+                for agent_folder, archived_names in names.items()
                 if len(archived_names) <= _MOST_LOOKED_UP
             }
-        list_filter = queries.ListFilter(agents, cwd, since, until, includes_below, branch, names)
+        list_filter = queries.ListFilter(agent_folders, cwd, since, until, includes_below, branch, names)
         rows = queries.complete_rows(
-            self.layout, queries.list_newest(self.index.catch_up_and_query, self.index.query_as_is, list_filter)
+            self.layout,
+            queries.list_newest(self.store_index.catch_up_and_query, self.store_index.query_as_is, list_filter),
         )
         return rows if archived is None else (row for row in rows if row.is_archived == archived)
 
@@ -149,8 +152,10 @@ class CommandStore(StoreBase):
         The id of a deleted session is never taken as the start of another id. Raises Unreadable, OSError.
         """
         list_filter = queries.ListFilter(self.list_agents(agent_words), None, "")
-        deleted_ids = {session_id for folder in list_filter.agents for session_id in self.read_deleted(folder)}
-        rows = self.index.catch_up_and_query(
+        deleted_ids = {
+            session_id for agent_folder in list_filter.agents for session_id in self.read_deleted(agent_folder)
+        }
+        rows = self.store_index.catch_up_and_query(
             lambda index: queries.find_named(index, list_filter, selector, deleted_ids), *list_filter.agents
         )
         return list(queries.complete_rows(self.layout, rows))
@@ -163,7 +168,7 @@ class CommandStore(StoreBase):
 
         The id of a deleted session is never taken as a part of a title. Raises Unreadable, OSError.
         """
-        if any(title_part in self.read_deleted(folder) for folder in self.list_agents(agent_words)):
+        if any(title_part in self.read_deleted(agent_folder) for agent_folder in self.list_agents(agent_words)):
             return []
         return queries.find_titled(
             ((row, show_title(row.title or "")) for row in self.list_newest(agent_words)), title_part
@@ -171,13 +176,13 @@ class CommandStore(StoreBase):
 
     def read_tokens_and_cost(self, rows: Sequence[ListedSession]) -> dict[tuple[str, str], TokensAndCost]:
         """What these sessions used, by agent and transcript name. Raises Unreadable."""
-        return self.index.query_as_is(
+        return self.store_index.query_as_is(
             lambda index: {(row.agent_folder, row.name): _read_tokens_and_cost(index, row) for row in rows}
         )
 
     def find_ids_alike(self, session_ids: Sequence[str], length: int) -> list[str]:
         """All session ids that share their first ``length`` bytes with one of ``session_ids``. Raises Unreadable."""
-        return self.index.query_as_is(lambda index: queries.find_ids_alike(index, session_ids, length))
+        return self.store_index.query_as_is(lambda index: queries.find_ids_alike(index, session_ids, length))
 
     def open_listed(self, listed: ListedSession) -> Reading:
         """Open a session's transcript for reading. Raises OSError, NewerFormat."""
@@ -249,11 +254,11 @@ class CommandStore(StoreBase):
             self.layout, listed.agent_folder, listed.session_id, listed.name, soft=soft, only_on_this_machine=False
         )
         self.layout.get_journal(listed.agent_folder).fsync()
-        self.index.remove(listed.agent_folder, [listed.name])
+        self.store_index.remove(listed.agent_folder, [listed.name])
 
     def find_copies_of(self, listed: ListedSession, agent_folder: str) -> list[ListedSession]:
         """An agent's copies of another agent's session, newest first. Raises Unreadable."""
-        rows = self.index.catch_up_and_query(
+        rows = self.store_index.catch_up_and_query(
             lambda index: queries.find_copies_of(index, agent_folder, listed), agent_folder
         )
         return list(queries.complete_rows(self.layout, rows))
@@ -275,8 +280,8 @@ class CommandStore(StoreBase):
         return copy_id
 
     @contextlib.contextmanager
-    def open_session(self, agent_folder: str, session_id: str) -> Iterator[Reading]:
-        """Yields a session's transcript for reading. Raises OSError, NewerFormat."""
+    def open_to_read(self, agent_folder: str, session_id: str) -> Iterator[Reading]:
+        """Yields a session's transcript. Raises OSError, NewerFormat."""
         with contextlib.closing(Reading(self.layout.transcript_path(agent_folder, file_name(session_id)))) as reading:
             yield reading
 
@@ -311,7 +316,7 @@ class CommandStore(StoreBase):
         )
         self.layout.get_journal(deleted.agent_folder).fsync()
         with contextlib.suppress(Unreadable):  # the mark stays, and the next query does it
-            self.index.catch_up(deleted.agent_folder)
+            self.store_index.catch_up(deleted.agent_folder)
 
     # --- the whole store
 
@@ -344,7 +349,7 @@ class CommandStore(StoreBase):
         )
         names = all_names if chosen is None else _group_names(chosen, relatives)
         for agent_folder, folder_names in names.items():
-            self.index.reindex(agent_folder, folder_names)
+            self.store_index.reindex(agent_folder, folder_names)
 
     def find_unreadable(self) -> Iterator[tuple[Path, str, str]]:
         """The transcripts that cannot be opened, why, and what to do."""
@@ -357,7 +362,9 @@ class CommandStore(StoreBase):
 
     def index_transcript(self, agent_folder: str, name: str, *, is_deferrable: bool = False) -> None:
         """Add a transcript to the index. ``is_deferrable``: its mark may stay instead. Raises Unreadable."""
-        self.index.write(lambda index: self.index.bring_in(index, agent_folder, [name]), is_deferrable=is_deferrable)
+        self.store_index.write(
+            lambda index: self.store_index.bring_in(index, agent_folder, [name]), is_deferrable=is_deferrable
+        )
 
 
 def _read_tokens_and_cost(index: Index, row: ListedSession) -> TokensAndCost:

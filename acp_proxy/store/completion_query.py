@@ -58,7 +58,7 @@ class CompletionQuery:
 
         ``agent_words``: only of the agents that the user means by this.
         """
-        path = self._layout.index
+        path = self._layout.index_path
         try:
             if not path.is_file():
                 return []

@@ -5,6 +5,9 @@ overwrites bytes in a file holds its folder's. Compressing takes both, and for t
 lock, which every appending process shares. If anything was appended by then, the switch is not made.
 
 At every moment one complete form exists. If both exist, the plain one counts, and the other was left by a crash.
+
+``os.close`` closes a file that was written here, since its error says that something may be lost: then the other form
+stays. What was only read or locked is closed with ``private_files.close``, which ignores errors.
 """
 
 import os
@@ -29,11 +32,11 @@ from acp_proxy.transcript.file_names import (
 )
 
 MIN_BYTES = 256 * 1024
-"""Bytes. Compressing a smaller file saves almost nothing, as disks count in blocks, and there are many of them."""
+"""Compressing a smaller file saves almost nothing, as disks count in blocks, and there are many of them."""
 MAX_BYTES = 128 * 1024 * 1024
-"""Bytes. Decompressing must take only a fraction of a second when a session continues (half of one if busy)."""
+"""Decompressing must take only a fraction of a second when a session continues (half of one if busy)."""
 OLDER_THAN_SECONDS = 7 * 24 * 60 * 60.0
-"""Seconds since the last write: hardly any session continues after a week."""
+"""Since the last write: hardly any session continues after a week."""
 _DAY_SECONDS = 24 * 60 * 60.0
 REPAIR_RUN = "repair"
 """The run of the gap note after what is left of a damaged transcript."""

@@ -9,11 +9,11 @@ permanent delete does this, in this order:
 
 1. The session's mark for the index: it makes the next query look even after a crash. It may fail, since that query
    reads the journal anyway.
-2. Under the journal's lock, what is left of older renames and removals (``lock_settled_journal``).
+2. Under the journal's lock, what is left of older renames and removals (``lock_completed_journal``).
 3. The ``deleted`` event. A crash behind it leaves something that says what to remove; only on a full disk the file goes
    before it (``_append_deleted``).
-4. The titles, in the journal and in the journal's backups (``Layout.erase_titles``). They go before the file, because
-   the file shows that there is more to do.
+4. The titles in the journal, which are overwritten, and the journal's backups, which are removed whole
+   (``Layout.erase_titles``). They go before the file, because the file shows that there is more to do.
 5. The transcript's backups; what was soft-deleted under its name; turns of other machines that wait for it; the
    transcript in every form; the search tables with its words (``Layout.remove_transcript``).
 6. The mark again, because a list in between may have removed the first.
@@ -30,9 +30,9 @@ only there, and the row's bytes may stay in SQLite's file until the transcript i
 machines that wait stay, and are added only if the transcript is the same. ``restore`` does the reverse.
 
 A ``deleted`` event is about an id. So a transcript whose id a newer session has, or that is soft-deleted already, gets
-none: a ``titled`` event whose ``to`` is empty *is* its permanent delete, and one whose ``to`` is a name in ``deleted/``
-its soft one. The next ``titled`` event of the old name, with a title of None, says that all is done. Here the
-transcript is moved before its title, as in every rename: only then is its new name certain (``_rename``).
+none: its permanent delete is a removal (``Event.make_removal``), and its soft one a rename to a name in ``deleted/``
+(``Event.make_rename``). ``Event.make_completion`` of the old name says that all is done. Here the transcript is moved
+before its title, as in every rename: only then is its new name certain (``_rename``).
 
 Either delete ends the session's archive, and a permanent one its pin, by its event alone (``JournalState``): nothing is
 written for them. A restored session is not archived, and pinned if it was.
@@ -41,12 +41,12 @@ written for them. A restored session is not archived, and pinned if it was.
 import errno
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
-from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import timestamps
@@ -87,45 +87,31 @@ def delete(
     layout.make_folder(layout.transcript_path(agent_folder, name).parent)
     with suppress(OSError):  # the next query reads the journal anyway
         layout.mark(agent_folder, name)
-    with lock_settled_journal(layout, agent_folder, ignores_full_disk=True) as agent_journal:
+    with lock_completed_journal(layout, agent_folder, ignores_full_disk=True) as agent_journal:
         stamp, uid = journal.stamp_now(), _read_uid(layout.transcript_path(agent_folder, name))
-        members = journal.encode_sync_members(uid, only_on_this_machine=only_on_this_machine)
+        event = Event(journal.DELETED, session_id, uid=uid, only_on_this_machine=only_on_this_machine)
         if not soft:
-            _append_deleted(layout, agent_folder, session_id, stamp, members, is_unused=is_unused)
+            _append_deleted(layout, agent_folder, event, stamp, is_unused=is_unused)
         elif session_id not in agent_journal.read_deleted():  # else its soft-deleted transcript stays as it is
             soft_deleted_name = _choose_soft_deleted_name(layout, agent_folder, name, stamp)
-            agent_journal.append(
-                journal.DELETED,
-                session_id,
-                stamp,
-                transcript=soft_deleted_name,
-                **members,
-                **_encode_until(layout, stamp),
-            )
+            until = _choose_removal_time(layout, stamp)
+            agent_journal.append(replace(event, transcript=soft_deleted_name, until=until), stamp)
         apply_delete(layout, agent_folder, session_id)
 
 
-def _append_deleted(
-    layout: Layout,
-    agent_folder: str,
-    session_id: str,
-    stamp: str,
-    members: dict[str, str | bool | None],
-    *,
-    is_unused: bool,
-) -> None:
-    """Append the ``deleted`` event, with these ``members``. If the disk is full, remove the transcript first, since
-    that makes room. Raises OSError.
+def _append_deleted(layout: Layout, agent_folder: str, event: Event, stamp: str, *, is_unused: bool) -> None:
+    """Append the ``deleted`` event. If the disk is full, remove the transcript first, since that makes room. Raises
+    OSError.
 
     If another process has the transcript open, removing it would make no room: then nothing is deleted.
     """
-    agent_journal, name = layout.get_journal(agent_folder), file_name(session_id)
+    agent_journal, name = layout.get_journal(agent_folder), file_name(event.session_id)
     path = layout.transcript_path(agent_folder, name)
     # The event first: a crash behind it leaves files, which the next process removes because of the event. Files that
     # were removed without an event would be forgotten: the agent's own list would show the session again, and opening
     # it would record it anew.
     try:
-        agent_journal.append(journal.DELETED, session_id, stamp, **members)
+        agent_journal.append(event, stamp)
     except OSError as problem:
         # Only on a full disk the file goes first: a user who deletes to make room must not fail for lack of it. A crash
         # in between loses the event, but not the file that the user wanted to be rid of.
@@ -136,7 +122,7 @@ def _append_deleted(
             with suppress(FileNotFoundError):  # it is compressed
                 os.truncate(path, 0)  # ``lock_unused`` has it open, so removing its name alone frees nothing
             layout.remove_transcript(agent_folder, name)
-            agent_journal.append(journal.DELETED, session_id, stamp, **members)
+            agent_journal.append(event, stamp)
 
 
 def apply_delete(layout: Layout, agent_folder: str, session_id: str) -> None:
@@ -206,7 +192,7 @@ def lift_delete(layout: Layout, agent_folder: str, session_id: str) -> None:
     with agent_journal.lock():
         if session_id in agent_journal.read_deleted():
             apply_delete(layout, agent_folder, session_id)  # a crash may have interrupted the delete
-            agent_journal.append(journal.LIFTED, session_id, journal.stamp_now())
+            agent_journal.append(Event(journal.LIFTED, session_id))
 
 
 def delete_transcript(
@@ -221,7 +207,8 @@ def delete_transcript(
 ) -> None:
     """Delete one transcript. If its id belongs to a newer session now, that one is left alone. Raises OSError.
 
-    ``soft``, ``is_unused``, ``only_on_this_machine``: as for ``delete``.
+    ``soft``: it can be restored, for the layout's ``bin_days``. ``is_unused``: the caller holds ``lock_unused``, so no
+    other process has it open. ``only_on_this_machine``: other machines with the same history keep it.
     """
     if name == file_name(session_id):
         delete(
@@ -234,36 +221,41 @@ def delete_transcript(
 def _delete_set_aside(
     layout: Layout, agent_folder: str, session_id: str, name: str, *, soft: bool, only_on_this_machine: bool
 ) -> None:
-    """Delete a transcript whose id a newer session has. Parameters as for ``delete``. Raises OSError."""
+    """Delete a transcript whose id a newer session has. Parameters as for ``delete_transcript``. Raises OSError."""
     with suppress(OSError):  # the next query reads the journal anyway
         layout.mark(agent_folder, name)
-    with lock_settled_journal(layout, agent_folder, ignores_full_disk=True):
-        stamp = journal.stamp_now()
-        new_name = _choose_soft_deleted_name(layout, agent_folder, name, stamp) if soft else ""
-        event = Event(journal.TITLED, session_id, name, new_name=new_name, only_on_this_machine=only_on_this_machine)
-        _append_and_apply(layout, agent_folder, event, _encode_until(layout, stamp) if soft else {})
+    with lock_completed_journal(layout, agent_folder, ignores_full_disk=True):
+        if soft:
+            stamp = journal.stamp_now()
+            event = Event.make_rename(
+                session_id,
+                name,
+                _choose_soft_deleted_name(layout, agent_folder, name, stamp),
+                until=_choose_removal_time(layout, stamp),
+                only_on_this_machine=only_on_this_machine,
+            )
+        else:
+            event = Event.make_removal(session_id, name, only_on_this_machine=only_on_this_machine)
+        _append_and_apply(layout, agent_folder, event)
 
 
 def delete_soft_deleted(
     layout: Layout, agent_folder: str, session_id: str, soft_deleted_name: str, *, only_on_this_machine: bool
 ) -> None:
-    """Delete a soft-deleted transcript permanently. ``only_on_this_machine``: as for ``delete``. Raises OSError."""
-    with lock_settled_journal(layout, agent_folder, ignores_full_disk=True):
-        event = Event(
-            journal.TITLED, session_id, soft_deleted_name, new_name="", only_on_this_machine=only_on_this_machine
-        )
+    """Delete a soft-deleted transcript permanently. ``only_on_this_machine``: other machines with the same history keep
+    it. Raises OSError."""
+    with lock_completed_journal(layout, agent_folder, ignores_full_disk=True):
+        event = Event.make_removal(session_id, soft_deleted_name, only_on_this_machine=only_on_this_machine)
         _append_and_apply(layout, agent_folder, event)
 
 
-def _encode_until(layout: Layout, stamp: str) -> dict[str, str]:
-    """The member of a soft delete at the time ``stamp`` that says when the transcript is removed."""
+def _choose_removal_time(layout: Layout, stamp: str) -> str | None:
+    """When a transcript is removed that is soft-deleted at the time ``stamp``; None: never by itself."""
     # Each delete says it for itself: then another setting, in another terminal or later, removes nothing early, and
     # what an older version has soft-deleted is kept, as that version promised.
     if layout.bin_days is None:
-        return {}
-    return {
-        "until": timestamps.stamp((timestamps.parse_seconds(stamp) or time.time()) + layout.bin_days * _DAY_SECONDS)
-    }
+        return None
+    return timestamps.stamp((timestamps.parse_seconds(stamp) or time.time()) + layout.bin_days * _DAY_SECONDS)
 
 
 def list_expired(layout: Layout, agent_folder: str, now: str) -> list[str]:
@@ -304,7 +296,7 @@ def restore(layout: Layout, agent_folder: str, session_id: str, soft_deleted_nam
 
     If its id belongs to a newer session, the transcript comes back as one that was set aside.
     """
-    with lock_settled_journal(layout, agent_folder) as agent_journal:
+    with lock_completed_journal(layout, agent_folder) as agent_journal:
         if session_id in agent_journal.read_deleted():
             apply_delete(layout, agent_folder, session_id)  # a crash may have interrupted the delete
         if not _has_file(layout.soft_deleted_path(agent_folder, soft_deleted_name)):
@@ -318,7 +310,7 @@ def restore(layout: Layout, agent_folder: str, session_id: str, soft_deleted_nam
 
 
 @contextmanager
-def lock_settled_journal(layout: Layout, agent_folder: str, *, ignores_full_disk: bool = False) -> Iterator[Journal]:
+def lock_completed_journal(layout: Layout, agent_folder: str, *, ignores_full_disk: bool = False) -> Iterator[Journal]:
     """Hold the journal, after completing interrupted renames and removals. Raises OSError.
 
     ``ignores_full_disk``: on a full disk, leave them for later, since what follows makes room. Before a transcript gets
@@ -330,28 +322,15 @@ def lock_settled_journal(layout: Layout, agent_folder: str, *, ignores_full_disk
         yield agent_journal
 
 
-def _append_and_apply(
-    layout: Layout, agent_folder: str, event: Event, extra_members: Mapping[str, str] = MappingProxyType({})
-) -> str:
-    """Append the event to the journal, then rename or remove the transcript as it says. Returns its new name. Raises
-    OSError.
+def _append_and_apply(layout: Layout, agent_folder: str, event: Event) -> str:
+    """Append the event to the journal, with the transcript's uid, then rename or remove the transcript as it says.
+    Returns its new name. Raises OSError.
 
-    On a full disk, it is removed without an event. ``extra_members``: other members of the event.
+    On a full disk, it is removed without an event.
     """
-    members: dict[str, str | bool | None] = {"title": None} if event.kind == journal.TITLED else {}
-    members |= journal.encode_sync_members(
-        _read_uid(layout.path_by_name(agent_folder, event.name)), only_on_this_machine=event.only_on_this_machine
-    )
+    event = replace(event, uid=_read_uid(layout.path_by_name(agent_folder, event.name)))
     with nullcontext() if event.new_name else _ignore_full_disk():
-        layout.get_journal(agent_folder).append(
-            event.kind,
-            event.session_id,
-            journal.stamp_now(),
-            transcript=event.transcript,
-            **members,
-            to=event.new_name,
-            **extra_members,
-        )
+        layout.get_journal(agent_folder).append(event)
     applied = _apply_to_files(layout, agent_folder, event)
     if applied.is_done:
         with _ignore_full_disk():  # then it is completed once more
@@ -363,7 +342,7 @@ def _complete_renames_and_removals(layout: Layout, agent_folder: str, *, ignores
     """Complete interrupted renames and removals. Raises OSError, also if there is no room to append that one is
     complete: it would be done again, to another transcript if that got the name meanwhile.
 
-    ``ignores_full_disk``: as for ``lock_settled_journal``.
+    ``ignores_full_disk``: as for ``lock_completed_journal``.
     """
     for event in layout.get_journal(agent_folder).read_state().incomplete_renames_and_removals.values():
         with _ignore_full_disk() if ignores_full_disk else nullcontext():
@@ -372,9 +351,9 @@ def _complete_renames_and_removals(layout: Layout, agent_folder: str, *, ignores
 
 
 def _append_done(layout: Layout, agent_folder: str, event: Event) -> None:
-    """Append that a rename or removal is complete: a title that is None says so (``Event.new_name``). It comes last, so
-    whoever finds a crash in between does all of it again, and each step leaves alone what is done. Raises OSError."""
-    layout.get_journal(agent_folder).append_title(event.session_id, event.name, None)
+    """Append that a rename or removal is complete. It comes last, so whoever finds a crash in between does all of it
+    again, and each step leaves alone what is done. Raises OSError."""
+    layout.get_journal(agent_folder).append(Event.make_completion(event.session_id, event.name))
 
 
 class _Applied(Struct, frozen=True):
@@ -452,15 +431,15 @@ def _choose_soft_deleted_name(layout: Layout, agent_folder: str, name: str, stam
     return soft_deleted_name
 
 
-def _read_uid(path: Path) -> str:
-    """The uid of a transcript that is about to be deleted or renamed; empty if it cannot be read."""
+def _read_uid(path: Path) -> str | None:
+    """The uid of a transcript that is about to be deleted or renamed; None if it has none, or cannot be read."""
     with suppress(OSError, NewerFormat):
         reading = Reading(path)
         try:
-            return reading.uid
+            return reading.uid or None
         finally:
             reading.close()
-    return ""
+    return None
 
 
 def read_session_id(path: Path) -> str | None:

@@ -64,8 +64,8 @@ def find_changes(layout: Layout, index: Index, agent_folder: str) -> FolderChang
     if not all(isinstance(name, str) and file_names.has_generated_form(name) for name in removed):
         raise sqlite3.DatabaseError("a row that we have not written")
     write_times = [status.st_mtime for name in added if (status := present[name]) is not None]  # may still be growing
-    is_settled = all(abs(time.time() - moment) > _GRANULE_SECONDS for moment in (changed_at, *write_times))
-    return FolderChanges(agent_folder, added, removed, folder_state if is_settled else "", removals)
+    is_old_enough = all(abs(time.time() - moment) > _GRANULE_SECONDS for moment in (changed_at, *write_times))
+    return FolderChanges(agent_folder, added, removed, folder_state if is_old_enough else "", removals)
 
 
 def list_newest_first(statuses: Mapping[str, os.stat_result | None]) -> list[str]:
@@ -84,6 +84,6 @@ def _read_folder_state(layout: Layout, agent_folder: str) -> tuple[str, float]:
         return "", 0.0
     index_inode = 0
     with suppress(FileNotFoundError):
-        index_inode = os.stat(layout.index).st_ino  # an index restored from a backup has an old state
+        index_inode = os.stat(layout.index_path).st_ino  # an index restored from a backup has an old state
     times = status.st_mtime_ns, status.st_ctime_ns  # programs cannot set the second one
     return " ".join(map(str, (index_inode, status.st_ino, *times))), max(status.st_mtime, status.st_ctime)

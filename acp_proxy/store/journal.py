@@ -42,14 +42,18 @@ _TITLED_BYTES = b'"titled"'
 class Event(Struct, frozen=True):
     """One line.
 
+    A ``titled`` line is one of several things, which only its members tell apart: a title (``make_title``), a rename
+    (``make_rename``), a removal (``make_removal``), or that one of the two is complete (``make_completion``).
+
     ``transcript``: of a title, or an archived or pinned session: its transcript's name, if that is not the session's
-    own; of a soft delete: the new name; of a restore: the name while deleted. ``title``: None removes the user's title.
-    ``new_name``: the transcript is being renamed to this; empty: removed. This is complete at the old name's next
-    title, even if that is None. ``only_on_this_machine``: a delete that other machines with the same history do not
-    follow.
-    ``uid``: the transcript's; an id may be another session's by now. ``by_agent``: the agent has given the title, or
-    archived the session, itself. ``alias``: the agent's id of the session. ``until``: of a soft delete: when the
-    transcript is removed; None: never by itself.
+    own (``make_for_transcript``); of a soft delete: the new name; of a restore: the name while deleted. ``title``: None
+    removes the user's title. ``new_name``: the transcript is being renamed to this; empty: removed. This is complete at
+    the old name's next title, even if that is None. ``only_on_this_machine``: a delete that other machines with the
+    same history do not follow. ``uid``: the transcript's, for other machines; an id may be another session's by now.
+    ``by_agent``: the agent has given the title, or archived the session, itself. ``alias``: the agent's id of the
+    session. ``until``: of a soft delete: when the transcript is removed; None: never by itself.
+
+    In the file, some members have other names: ``_encode_event``.
     """
 
     kind: str
@@ -68,17 +72,46 @@ class Event(Struct, frozen=True):
         """The name of the transcript that an event belongs to, unless that is a delete."""
         return self.transcript or file_name(self.session_id)
 
+    @classmethod
+    def make_for_transcript(
+        cls, kind: str, session_id: str, name: str, *, title: str | None = None, by_agent: bool = False
+    ) -> "Event":
+        """An event about a transcript, by its name, which is only kept where it is not the session's own."""
+        transcript = None if name == file_name(session_id) else name
+        return cls(kind, session_id, transcript, title, by_agent=by_agent)
+
+    @classmethod
+    def make_title(cls, session_id: str, name: str, title: str | None, *, by_agent: bool = False) -> "Event":
+        """The user's title of a transcript; None: it has none any more."""
+        return cls.make_for_transcript(TITLED, session_id, name, title=title, by_agent=by_agent)
+
+    @classmethod
+    def make_rename(
+        cls,
+        session_id: str,
+        name: str,
+        new_name: str,
+        *,
+        until: str | None = None,
+        only_on_this_machine: bool = False,
+    ) -> "Event":
+        """A transcript gets another name. ``until``: if that is one in ``deleted/``."""
+        return cls(TITLED, session_id, name, new_name=new_name, only_on_this_machine=only_on_this_machine, until=until)
+
+    @classmethod
+    def make_removal(cls, session_id: str, name: str, *, only_on_this_machine: bool) -> "Event":
+        """A transcript is deleted permanently whose id stays as it is: a newer session has it, or it is deleted."""
+        return cls(TITLED, session_id, name, new_name="", only_on_this_machine=only_on_this_machine)
+
+    @classmethod
+    def make_completion(cls, session_id: str, name: str) -> "Event":
+        """The rename or the removal of the transcript that had this name is complete."""
+        return cls.make_title(session_id, name, None)
+
 
 def stamp_now() -> str:
     """The time of an event, and the one by which it is decided what is over."""
     return timestamps.stamp(time.time())
-
-
-def encode_sync_members(uid: str, *, only_on_this_machine: bool) -> dict[str, str | bool | None]:
-    """The members that tell other machines of a delete or a rename: the transcript's uid, and whether only this machine
-    does it."""
-    members: dict[str, str | bool | None] = {"uid": uid} if uid else {}
-    return members | ({"here": True} if only_on_this_machine else {})
 
 
 class JournalState(Struct, frozen=True):
@@ -158,19 +191,15 @@ class Journal:
         finally:
             private_files.close(fd)
 
-    def append(self, kind: str, session_id: str, stamp: str, **members: str | bool | None) -> None:
-        """Append an event. Raises OSError.
-
-        ``kind``: for example ``DELETED``. ``stamp``: its time. ``members``: its other members, as ``_decode_event``
-        reads them: their names in the file (``here``, ``by``, ``to``) are not all those of ``Event``'s fields.
-        """
+    def append(self, event: Event, stamp: str | None = None) -> None:
+        """Append an event. ``stamp``: its time; None: now. Raises OSError."""
         fd = open_private(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             status = os.fstat(fd)
             size = status.st_size
             # A crash may have left half a line: behind it, this event would be in a damaged line, and may be skipped.
             is_torn = size > 0 and read_at(fd, 1, size - 1) != b"\n"
-            line = jsonrpc.dump({"at": stamp, "event": kind, "sessionId": session_id} | members) + b"\n"
+            line = _encode_event(event, stamp or stamp_now()) + b"\n"
             data = b"\n" + line if is_torn else line
             append_all(fd, data)
             new_status = os.fstat(fd)
@@ -181,28 +210,10 @@ class Journal:
         if cached is not None and cached[0] == _identify(status) and is_alone:  # many deletes read the file only once
             self._cached = _identify(new_status), _fold((piece.value for piece in find_events(line)), cached[1])
 
-    def append_for_transcript(
-        self, kind: str, session_id: str, name: str, *, by_agent: bool = False, **members: str | bool | None
-    ) -> None:
-        """Append an event about a transcript, by its name. Raises OSError.
-
-        ``by_agent``: as in ``Event``. ``kind``, ``members``: as for ``append``.
-        """
-        # A name is only given where it is not the session's own.
-        transcript_member = {} if name == file_name(session_id) else {"transcript": name}
-        self.append(
-            kind, session_id, stamp_now(), **transcript_member, **members, **({"by": "agent"} if by_agent else {})
-        )
-
-    def append_title(self, session_id: str, name: str, title: str | None, *, by_agent: bool = False) -> None:
-        """Append the user's title of a transcript. None: there is none, and a rename or removal of the transcript is
-        complete (``Event.new_name``). ``by_agent``: the agent has the title, too. Raises OSError."""
-        self.append_for_transcript(TITLED, session_id, name, title=title, by_agent=by_agent)
-
     def copy_title(self, session_id: str, old_name: str, new_name: str) -> None:
         """Give the user's title of the transcript ``old_name``, if there is one, to ``new_name``. Raises OSError."""
         if (title := self.read_state().titles.get(old_name)) is not None:
-            self.append_title(session_id, new_name, title)
+            self.append(Event.make_title(session_id, new_name, title))
 
     def fsync(self) -> None:
         """Return once everything appended is on disk. Raises OSError."""
@@ -362,6 +373,28 @@ def find_events(line: bytes) -> list[Intact[Event]]:
     if event is not None:
         return [Intact(0, len(line.rstrip(b"\r\n")), event)]
     return salvage.find_pieces(line, _EVENT_START, lambda piece, _: _decode_event(piece))
+
+
+def _encode_event(event: Event, stamp: str) -> bytes:
+    """The event as a line of the file, without its newline."""
+    members: dict[str, str | bool | None] = {"at": stamp, "event": event.kind, "sessionId": event.session_id}
+    if event.transcript is not None:
+        members["transcript"] = event.transcript
+    if event.kind == TITLED:
+        members["title"] = event.title
+    if event.uid:
+        members["uid"] = event.uid
+    if event.only_on_this_machine:
+        members["here"] = True
+    if event.new_name is not None:
+        members["to"] = event.new_name
+    if event.until is not None:
+        members["until"] = event.until
+    if event.by_agent:
+        members["by"] = "agent"
+    if event.alias is not None:
+        members["alias"] = event.alias
+    return jsonrpc.dump(members)
 
 
 def _decode_event(line: bytes) -> Event | None:

@@ -49,7 +49,7 @@ class Layout:
         self.backups = root / "backups"
         self.deleted = root / "deleted"
         self.search = root / "search"
-        self.index = root / "index.sqlite3"
+        self.index_path = root / "index.sqlite3"
         self.waiting_turns = root / "sync" / "turns"
         self.format = root / "format"
         self.compressed = root / "compressed"
@@ -446,7 +446,7 @@ class Layout:
 
     def remove_index(self) -> None:
         """Remove the index and SQLite's side files. Raises OSError."""
-        remove_database(self.index)
+        remove_database(self.index_path)
 
 
 def _modified_at(path: Path) -> float:

@@ -19,7 +19,8 @@ from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import ASIDE, compressed_path, file_name
 
-_OPEN_TRIES = 100  # attempts while other processes delete, create or compress the same file
+_OPEN_TRIES = 100
+"""Attempts while other processes delete, create or compress the same file."""
 
 
 class Deleted(FileNotFoundError):
@@ -38,7 +39,14 @@ def open_to_append(
     parent_id: str | None,
     copied_bytes: int | None = None,
 ) -> Transcript:
-    """See ``ProxyStore.open_to_append``."""
+    """Open the transcript of a session to append to: the existing one, or a new one.
+
+    ``is_new``: the agent has just created this session; an older session with the same id is set aside.
+    ``parent_id``: id of the session that this one is a fork of; the new transcript begins with a copy of the
+    parent's. ``copied_bytes``: how many bytes of the parent's transcript to copy; None: all.
+
+    Raises OSError; Deleted if the session was deleted and is not ``is_new``.
+    """
     path = layout.transcript_path(agent_folder, file_name(header.session_id))
     if parent_id == header.session_id and (source := proxy_ids.parse_id(parent_id)) is not None:
         with contextlib.suppress(FileNotFoundError):  # the other agent's session is gone
@@ -93,11 +101,12 @@ def open_copy(layout: Layout, agent_folder: str, header: Header, parent_folder: 
 
 
 def reopen(layout: Layout, agent_folder: str, session_id: str, identity: bytes) -> Transcript:
-    """See ``ProxyStore.reopen``."""
+    """Open the file with this ``Transcript.identity`` again, even if it was set aside. Raises OSError; Deleted if it is
+    gone."""
     path = layout.transcript_path(agent_folder, file_name(session_id))
     for candidate in layout.list_same_id(path):
         with contextlib.suppress(FileNotFoundError):
-            decompressed = decompress(layout, agent_folder, candidate)
+            decompressed = ensure_plain(layout, agent_folder, candidate)
             transcript = Transcript(candidate)
             if transcript.is_known_as(identity, decompressed=decompressed):
                 return transcript
@@ -106,7 +115,8 @@ def reopen(layout: Layout, agent_folder: str, session_id: str, identity: bytes) 
 
 
 def was_renamed(layout: Layout, agent_folder: str, session_id: str, transcript: Transcript) -> bool:
-    """See ``ProxyStore.was_renamed``."""
+    """Whether another process has set a session's open file aside, or deleted it. Not if a person has moved it
+    elsewhere: then it goes on there. Raises OSError."""
     if transcript.has_its_name():
         return False
     # An open file's session was not deleted when it was opened. A removed file may have other names: in a snapshot of
@@ -131,7 +141,7 @@ def _list_possible_paths(layout: Layout, agent_folder: str, session_id: str) -> 
             yield layout.soft_deleted_path(agent_folder, soft_deleted_name)
 
 
-def decompress(layout: Layout, agent_folder: str, path: Path) -> bool:
+def ensure_plain(layout: Layout, agent_folder: str, path: Path) -> bool:
     """Decompress a transcript if it is compressed; returns whether it was. Raises OSError."""
     if not os.path.lexists(compressed_path(path)):
         return False
@@ -150,7 +160,7 @@ def _resume(layout: Layout, agent_folder: str, path: Path, header: Header) -> Tr
             break
         old_forks.complete_old_fork(layout, agent_folder, path.stem)
         layout.make_folder(path.parent)
-        decompress(layout, agent_folder, path)
+        ensure_plain(layout, agent_folder, path)
         with contextlib.suppress(FileNotFoundError):
             return Transcript(path, header)
     raise Deleted(path)
@@ -161,7 +171,7 @@ def _set_aside(layout: Layout, agent_folder: str, session_id: str, path: Path) -
     old_forks.complete_old_fork(layout, agent_folder, path.stem)
     if not _has_content(path) and not os.path.lexists(compressed_path(path)):
         return
-    with delete.lock_settled_journal(layout, agent_folder):  # keeps others from compressing it
+    with delete.lock_completed_journal(layout, agent_folder):  # keeps others from compressing it
         try:
             new_name = store_layout.move_transcript(path, path.with_stem(f"{path.stem}{ASIDE}1"))
         except FileNotFoundError:  # another process was faster

@@ -11,10 +11,9 @@ from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from pathlib import Path
 
-from acp_proxy.protocol import timestamps
 from acp_proxy.protocol.proxy_ids import PREFIX, parse_id
 from acp_proxy.store import delete, fork, journal, old_forks, open_session, user_state
-from acp_proxy.store.journal import JournalState
+from acp_proxy.store.journal import Event, JournalState
 from acp_proxy.store.open_session import Deleted
 from acp_proxy.store.store_base import StoreBase, find_default_root, import_lazily
 from acp_proxy.transcript.appender import Transcript, fsync_file, lock_unused
@@ -83,14 +82,7 @@ class ProxyStore(StoreBase):
         parent_id: str | None = None,
         copied_bytes: int | None = None,
     ) -> Transcript:
-        """Open the transcript of a session to append to: the existing one, or a new one.
-
-        ``is_new``: the agent has just created this session; an older session with the same id is set aside.
-        ``parent_id``: id of the session that this one is a fork of; the new transcript begins with a copy of the
-        parent's. ``copied_bytes``: how many bytes of the parent's transcript to copy; None: all.
-
-        Raises OSError; Deleted if the session was deleted and is not ``is_new``.
-        """
+        """As ``open_session.open_to_append``. Raises OSError, Deleted."""
         return open_session.open_to_append(
             self.layout, agent_folder, header, is_new=is_new, parent_id=parent_id, copied_bytes=copied_bytes
         )
@@ -106,13 +98,11 @@ class ProxyStore(StoreBase):
         return fork.find_end(self.layout, agent_folder, file_name(session_id), point, forked_at)
 
     def reopen(self, agent_folder: str, session_id: str, identity: bytes) -> Transcript:
-        """Open the file with this ``Transcript.identity`` again, even if it was set aside. Raises OSError; Deleted if
-        it is gone."""
+        """As ``open_session.reopen``. Raises OSError, Deleted."""
         return open_session.reopen(self.layout, agent_folder, session_id, identity)
 
     def was_renamed(self, agent_folder: str, session_id: str, transcript: Transcript) -> bool:
-        """Whether another process has set a session's open file aside, or deleted it. Not if a person has moved it
-        elsewhere: then it goes on there. Raises OSError."""
+        """As ``open_session.was_renamed``. Raises OSError."""
         return open_session.was_renamed(self.layout, agent_folder, session_id, transcript)
 
     def mark(self, agent_folder: str, session_id: str, transcript: Transcript | None = None) -> str:
@@ -192,7 +182,7 @@ class ProxyStore(StoreBase):
         agent_journal = self.layout.get_journal(agent_folder)
         if alias != session_id and agent_journal.read_state().aliases.get(alias) != session_id:
             self.layout.make_folder(self._find_path(agent_folder, session_id).parent)
-            agent_journal.append(journal.ALIAS, session_id, timestamps.stamp(time.time()), alias=alias)
+            agent_journal.append(Event(journal.ALIAS, session_id, alias=alias))
 
     def read_aliases(self, agent_folder: str) -> dict[str, str]:
         """By alias: the session that continues in it. Raises OSError."""
@@ -282,14 +272,21 @@ class ProxyStore(StoreBase):
             return index.select_page(agent_folder, cwd, cursor, run, hidden_names=hidden_names, only_names=only_names)
 
         if not other_folders:
-            page = self.index.catch_up_and_query(select_own, agent_folder)
+            page = self.store_index.catch_up_and_query(select_own, agent_folder)
             page.rows[:] = complete_rows(self.layout, page.rows)
             return page
         from acp_proxy.store.other_agents import OtherAgentsRowReader, list_with_others
 
         row_reader = OtherAgentsRowReader(self.layout, agent_folder, archived)
         return list_with_others(
-            self.layout, self.index.catch_up_and_query, select_own, agent_folder, cwd, cursor, row_reader, other_folders
+            self.layout,
+            self.store_index.catch_up_and_query,
+            select_own,
+            agent_folder,
+            cwd,
+            cursor,
+            row_reader,
+            other_folders,
         )
 
     def has_copies(self, agent_folder: str) -> bool:
@@ -316,7 +313,7 @@ class ProxyStore(StoreBase):
 
         return list_rows_to_join(
             self.layout,
-            self.index.catch_up_and_query,
+            self.store_index.catch_up_and_query,
             agent_folder,
             cwd=cwd,
             run=run,
@@ -333,24 +330,26 @@ class ProxyStore(StoreBase):
         ``other_folders``. Raises Unreadable."""
         from acp_proxy.store.other_agents import list_by_ids
 
-        return list_by_ids(self.layout, self.index.catch_up_and_query, agent_folder, run, session_ids, other_folders)
+        return list_by_ids(
+            self.layout, self.store_index.catch_up_and_query, agent_folder, run, session_ids, other_folders
+        )
 
     def find_titles(self, agent_folder: str, session_ids: Iterable[str]) -> dict[str, str]:
         """The titles of those of these sessions that have one, by id, without the user's titles. Raises Unreadable."""
         from acp_proxy.store.queries import find_titles
 
         names = [file_name(session_id) for session_id in session_ids]
-        return self.index.catch_up_and_query(lambda index: find_titles(index, agent_folder, names), agent_folder)
+        return self.store_index.catch_up_and_query(lambda index: find_titles(index, agent_folder, names), agent_folder)
 
     def index_session(self, agent_folder: str, session_id: str) -> None:
         """Bring the index up to date with one session. If that fails, its mark stays. Raises Unreadable."""
-        self.index.write(
-            lambda index: self.index.bring_in(index, agent_folder, [file_name(session_id)]), is_deferrable=True
+        self.store_index.write(
+            lambda index: self.store_index.bring_in(index, agent_folder, [file_name(session_id)]), is_deferrable=True
         )
 
     def remove_from_index(self, agent_folder: str, session_id: str) -> None:
         """Remove a deleted session from the index. If that fails, its mark stays. Raises Unreadable."""
-        self.index.remove(agent_folder, [file_name(session_id)])
+        self.store_index.remove(agent_folder, [file_name(session_id)])
 
     # --- idle minutes
 

@@ -23,13 +23,11 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.appender import lock_unused
 from acp_proxy.transcript.compressed import write_chunks
-from acp_proxy.transcript.file_format import Header, NoteType
+from acp_proxy.transcript.file_format import Header, NoteType, RemotePart
 from acp_proxy.transcript.file_names import file_name, unfinished_path
 from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.rebuild_header import find_session_id
 
-RemotePart = tuple[int, int, str]
-"""Entries that another machine recorded: where they begin and end, and its name."""
 _MERGE_LIMIT_BYTES = 64 * 1024 * 1024
 """A load waits while a transcript is written anew: not for one with more bytes."""
 
@@ -49,13 +47,13 @@ def append_turns(
     the size of its entries is not ``expected_size`` bytes. Raises OSError, NewerFormat.
 
     ``uid``: given to the transcript if its header has none. ``remote_parts``: which of the new entries another machine
-    recorded, as in ``Header.elsewhere``. ``wait``: if another process replaces a transcript of this agent now, wait
+    recorded, as in ``Header.remote_parts``. ``wait``: if another process replaces a transcript of this agent now, wait
     for it; otherwise BlockingIOError is raised.
     """
     path = layout.transcript_path(agent_folder, name)
     # Nobody compresses it meanwhile, or overwrites bytes in it.
     with private_files.lock_folder(path.parent, wait=wait):
-        open_session.decompress(layout, agent_folder, path)
+        open_session.ensure_plain(layout, agent_folder, path)
         with layout.get_journal(agent_folder).lock():  # nobody deletes it, and gives its name to another
             with lock_unused(path) as is_unused:
                 if not is_unused:  # a writer's entries would end up in the file that is replaced
@@ -65,8 +63,8 @@ def append_turns(
                     # The turns may follow another end than the file has.
                     if header is None or reading.size - reading.entries_start != expected_size:
                         return False
-                    parts = _join_parts([*header.elsewhere, *remote_parts])
-                    header = complete_header(replace(header, uid=header.uid or uid, elsewhere=parts), data)
+                    all_parts = _join_parts([*header.remote_parts, *remote_parts])
+                    header = complete_header(replace(header, uid=header.uid or uid, remote_parts=all_parts), data)
                     _write_unfinished(path, _chain_file(header, reading, data))
                 # First: after a crash the index must not believe that it knows the file.
                 layout.mark(agent_folder, name)
@@ -90,9 +88,8 @@ def store_waiting_turns(
     """Store entries that ``append_turns`` could not add, for the next load. Parameters as there. Raises OSError."""
     path = layout.waiting_turns_path(agent_folder, name)
     private_files.make_directory(path.parent)
-    _write_unfinished(
-        path, iter([orjson.dumps({"uid": uid, "size": expected_size, "elsewhere": remote_parts}), b"\n", data])
-    )
+    head = orjson.dumps({"uid": uid, "size": expected_size, "elsewhere": remote_parts})
+    _write_unfinished(path, iter([head, b"\n", data]))
     unfinished_path(path).replace(path)
 
 
@@ -104,13 +101,14 @@ def remove_waiting_turns(layout: Layout) -> None:
 def append_waiting_turns(layout: Layout, agent_folder: str, name: str) -> bool:
     """Add the turns that wait for a transcript. Returns False if it cannot be done now. Raises OSError, NewerFormat."""
     waiting_file = layout.waiting_turns_path(agent_folder, name)
-    head, _, data = waiting_file.read_bytes().partition(b"\n")
-    info = orjson.loads(head)
+    head_line, _, data = waiting_file.read_bytes().partition(b"\n")
+    head = orjson.loads(head_line)
+    uid, expected_size, remote_parts = head["uid"], head["size"], head["elsewhere"]
     with closing(Reading(layout.transcript_path(agent_folder, name))) as reading:
         # The name may belong to another session by now.
-        if reading.uid != info["uid"] or reading.size + len(data) > _MERGE_LIMIT_BYTES:
+        if reading.uid != uid or reading.size + len(data) > _MERGE_LIMIT_BYTES:
             return False
-    if not append_turns(layout, agent_folder, name, info["size"], data, info["uid"], info["elsewhere"], wait=False):
+    if not append_turns(layout, agent_folder, name, expected_size, data, uid, remote_parts, wait=False):
         return False
     # Last: if a crash comes before, the size does not fit, and nothing is added twice.
     waiting_file.unlink(missing_ok=True)
@@ -140,7 +138,7 @@ def create(layout: Layout, agent_folder: str, header: Header, data: bytes, *, ha
             if layout.has_transcript(agent_folder, path.stem):
                 raise FileExistsError(path)
             delete.lift_delete(layout, agent_folder, header.session_id)  # it may have been here before
-        header = replace(header, elsewhere=_join_parts(header.elsewhere))
+        header = replace(header, remote_parts=_join_parts(header.remote_parts))
         _write_unfinished(path, iter([file_format.encode_header(complete_header(header, data)), data]))
         layout.mark(agent_folder, path.stem)
         unfinished_path(path).replace(path)
@@ -156,7 +154,7 @@ def overwrite(layout: Layout, agent_folder: str, name: str, spans: Iterable[tupl
     path = layout.path_by_name(agent_folder, name)
     with private_files.lock_folder(path.parent, wait=True):
         if not os.path.lexists(path):
-            open_session.decompress(layout, agent_folder, path)
+            open_session.ensure_plain(layout, agent_folder, path)
         with closing(Reading(path)) as reading:
             start = reading.entries_start
         fd = private_files.open_private(path, os.O_RDWR)
@@ -192,12 +190,12 @@ def complete_header(header: Header, data: bytes) -> Header:
 
 def _join_parts(parts: list[RemotePart]) -> list[RemotePart]:
     """The parts, with those of one machine joined that follow each other."""
-    out: list[RemotePart] = []
+    joined_parts: list[RemotePart] = []
     for start, end, machine in parts:
-        if out and out[-1][1:] == (start, machine):
-            start = out.pop()[0]
-        out.append((start, end, machine))
-    return out
+        if joined_parts and joined_parts[-1][1:] == (start, machine):
+            start = joined_parts.pop()[0]
+        joined_parts.append((start, end, machine))
+    return joined_parts
 
 
 def _move_into_place(path: Path) -> bool:

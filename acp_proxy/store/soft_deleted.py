@@ -104,7 +104,7 @@ def restore(layout: Layout, deleted: DeletedSession) -> ListedSession:
     name = delete.restore(layout, deleted.agent_folder, deleted.session_id, deleted.name)
     if summary.open:
         path = layout.transcript_path(deleted.agent_folder, name)
-        open_session.decompress(layout, deleted.agent_folder, path)
+        open_session.ensure_plain(layout, deleted.agent_folder, path)
         transcript = Transcript(path)
         try:
             note = {"type": NoteType.GAP, "since": deleted.deleted_at, "reason": GapReason.DELETED}

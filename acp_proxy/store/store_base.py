@@ -147,7 +147,7 @@ class StoreBase:
         """Remove the soft-deleted sessions whose time is over, and everything derived from them. Raises OSError."""
         if delete.remove_expired(self.layout):
             with contextlib.suppress(Unreadable):  # their marks stay, and the next query does it
-                self.index.catch_up(*self.layout.list_agents())
+                self.store_index.catch_up(*self.layout.list_agents())
 
     def read_state(self, agent_folder: str) -> JournalState:
         """An agent's deleted and archived sessions, and the titles that users gave. Raises OSError."""
@@ -178,7 +178,7 @@ class StoreBase:
 
     def is_indexed(self, agent_folder: str, session_id: str) -> bool:
         """Whether the index has a transcript of this session. Raises Unreadable."""
-        return self.index.query_as_is(lambda index: index.has_row(agent_folder, file_name(session_id)))
+        return self.store_index.query_as_is(lambda index: index.has_row(agent_folder, file_name(session_id)))
 
     def prepare_to_compress(self, chosen: "list[ListedSession] | None" = None) -> list[tuple[str, str]]:
         """The agent and name of each chosen transcript, or of all if None.
@@ -191,7 +191,7 @@ class StoreBase:
         if chosen is not None:
             return [(listed.agent_folder, listed.name) for listed in chosen]
         with contextlib.suppress(Unreadable):  # then the marked ones wait for another day
-            self.index.catch_up(*self.list_agents())
+            self.store_index.catch_up(*self.list_agents())
         remove_leftovers(self.layout)
         return self.layout.list_all_names()
 
@@ -205,11 +205,11 @@ class StoreBase:
         compressed = compress.compress(self.layout, agent_folder, name, options)
         if compressed is not None and not options.dry_run:
             with contextlib.suppress(Unreadable):  # then its mark stays, and the index reads it again
-                self.index.follow_compression(agent_folder, name, compressed.inodes)
+                self.store_index.follow_compression(agent_folder, name, compressed.inodes)
         return compressed
 
     @cached_property
-    def index(self) -> "StoreIndex":
+    def store_index(self) -> "StoreIndex":
         """Opened on first use. Raises Unreadable."""
         from acp_proxy.store.store_index import StoreIndex
 

@@ -94,23 +94,23 @@ class StoreIndex:
         self._completed_deletes: dict[str, tuple[frozenset[str], list[str]]] = {}
         """By agent: the ids of the deleted sessions whose deletes are complete, and their transcript names."""
 
-    def catch_up_and_query(self, question: Callable[[Index], T], *agents: str) -> T:
+    def catch_up_and_query(self, question: Callable[[Index], T], *agent_folders: str) -> T:
         """Write all that is new of these agents to the index, and return its answer to ``question``. Raises Unreadable.
 
         It also completes their interrupted deletes. Without agents, as ``query_as_is``.
         """
-        return self._query(question, agents)
+        return self._query(question, agent_folders)
 
-    def catch_up(self, *agents: str) -> None:
+    def catch_up(self, *agent_folders: str) -> None:
         """As ``catch_up_and_query``, when there is nothing to ask. Raises Unreadable."""
-        self._query(lambda index: None, agents)
+        self._query(lambda index: None, agent_folders)
 
     def query_as_is(self, question: Callable[[Index], T]) -> T:
         """The answer of the index to ``question``, whatever is new since. A new index is filled first, for at most
         ``catch_up_seconds``. Raises Unreadable."""
         return self._query(question, ())
 
-    def _query(self, question: Callable[[Index], T], agents: tuple[str, ...]) -> T:
+    def _query(self, question: Callable[[Index], T], agent_folders: tuple[str, ...]) -> T:
         """The answer on disk, or in memory. Raises Unreadable.
 
         An index that cannot be trusted is rebuilt. If that fails too, one in memory is used; if waiting for the one on
@@ -120,7 +120,7 @@ class StoreIndex:
         is_busy, start = False, time.monotonic()
         if self._in_memory is None or start >= self._query_again_at:
             try:
-                answer = self._run_on_disk(question, agents)
+                answer = self._run_on_disk(question, agent_folders)
                 self._close_in_memory()
                 return answer
             except (sqlite3.Error, OSError) as problem:
@@ -132,8 +132,8 @@ class StoreIndex:
             if self._in_memory is None:
                 self._in_memory = Index(None)
                 if is_busy:
-                    self._in_memory.copy_from(self._layout.index)
-            return self._catch_up_and_run(self._in_memory, agents, question)
+                    self._in_memory.copy_from(self._layout.index_path)
+            return self._catch_up_and_run(self._in_memory, agent_folders, question)
         except (sqlite3.Error, OSError) as problem:
             self._close_in_memory()
             raise Unreadable(errno_name(problem)) from problem
@@ -156,7 +156,7 @@ class StoreIndex:
     def bring_in(self, index: Index, agent_folder: str, names: Iterable[str]) -> None:
         """Bring transcripts into the index, with all that is new of them; remove the rows of those that are gone.
 
-        A transcript's mark is removed once the index has all of it and no turn is unanswered.
+        A transcript's mark is removed once the index has all of it and no turn is unanswered, or has been for long.
         """
         if missing_names := [name for name in names if not self._bring_in_one(index, agent_folder, name)]:
             # All at once, because erasing rewrites the whole index.
@@ -174,10 +174,10 @@ class StoreIndex:
         try:
             with index.transaction():  # a process that removes the transcript from here on also removes the row, later
                 is_complete = index.put_row(agent_folder, name, reading) and not _may_be_imported_still(reading)
-                is_complete = is_complete or reading.measure_age(time.time()) > _UNFINISHED_SECONDS
+                may_be_unmarked = is_complete or reading.measure_age(time.time()) > _UNFINISHED_SECONDS
                 if not self._layout.has_transcript(agent_folder, name):
                     raise FileNotFoundError(errno.ENOENT, "it was removed", name)
-            if is_complete and index.is_on_disk:
+            if may_be_unmarked and index.is_on_disk:
                 self._layout.unmark(agent_folder, name, lambda: _has_changed(reading))
         except FileNotFoundError:
             return False
@@ -203,17 +203,17 @@ class StoreIndex:
             for name in cleared_names:  # a transcript that exists again keeps its mark
                 self._layout.unmark(agent_folder, name, partial(self._layout.has_transcript, agent_folder, name))
 
-    def _run_on_disk(self, action: Callable[[Index], T], agents: tuple[str, ...]) -> T:
+    def _run_on_disk(self, action: Callable[[Index], T], agent_folders: tuple[str, ...]) -> T:
         """Run a question or a change on the index on disk, which has all that is new of these agents then. Raises
         sqlite3.Error, OSError."""
         try:
-            return self._catch_up_and_run(self._open_shared(), agents, action)
+            return self._catch_up_and_run(self._open_shared(), agent_folders, action)
         except sqlite3.DatabaseError as problem:
             self._close()
             if is_temporary(problem):
                 raise
             self._layout.remove_index()
-            return self._catch_up_and_run(self._open_shared(), agents, action)
+            return self._catch_up_and_run(self._open_shared(), agent_folders, action)
 
     def reindex(self, agent_folder: str, names: list[str]) -> None:
         """Read transcripts again whose old content changed. Raises OSError, Unreadable."""
@@ -233,9 +233,14 @@ class StoreIndex:
 
         ``inodes``: those of the plain and of the compressed file. Raises OSError, Unreadable.
         """
-        were_found: list[bool] = []
-        self.write(lambda index: were_found.append(index.set_inode(agent_folder, name, *inodes)))
-        if were_found[-1]:
+        has_row = False
+
+        def set_inode(index: Index) -> None:  # again, if the index had to be made anew meanwhile: then it has no row
+            nonlocal has_row
+            has_row = index.set_inode(agent_folder, name, *inodes)
+
+        self.write(set_inode)
+        if has_row:
             path = self._layout.transcript_path(agent_folder, name)
             # The mark stays if the session continues meanwhile: then its file is plain again.
             self._layout.unmark(agent_folder, name, lambda: os.path.lexists(path))
@@ -247,18 +252,18 @@ class StoreIndex:
         self._layout.remove_index()
         self.query_as_is(lambda index: None)
 
-    def _catch_up_and_run(self, index: Index, agents: tuple[str, ...], action: Callable[[Index], T]) -> T:
+    def _catch_up_and_run(self, index: Index, agent_folders: tuple[str, ...], action: Callable[[Index], T]) -> T:
         """Fill the index if it is new, complete the deletes of these agents, bring in what is new of them, and return
         what ``action`` makes of the index then."""
         deadline = time.monotonic() + self._catch_up_seconds
         if index.is_new:
-            self._fill(index, agents, deadline)
-        for agent_folder in agents:
+            self._fill(index, agent_folders, deadline)
+        for agent_folder in agent_folders:
             deleted_names = self._complete_and_list_deletes(agent_folder)
             self._catch_up_agent(index, agent_folder, deadline)
             if index.remove_rows(agent_folder, *deleted_names) and index.is_on_disk:
                 index.erase_removed_rows()
-        for agent_folder in index.list_folders() if agents else ():
+        for agent_folder in index.list_folders() if agent_folders else ():
             if not self._layout.has_agent(agent_folder):  # removed by hand, with all sessions in it
                 self._catch_up_agent(index, agent_folder, deadline)
         return action(index)
@@ -286,19 +291,19 @@ class StoreIndex:
         if not has_pending:
             changes.remember(index)
 
-    def _fill(self, index: Index, agents: tuple[str, ...], deadline: float) -> None:
+    def _fill(self, index: Index, agent_folders: tuple[str, ...], deadline: float) -> None:
         """Bring in the transcripts that a new index lacks, those of these agents first; but before any, what has been
         added to those that an earlier query brought in. If some are left at the ``deadline``, the index stays new, and
         the next query goes on."""
         known_transcripts = set(index.select("SELECT agent, name FROM transcripts", ()))
-        for agent_folder in agents:
+        for agent_folder in agent_folders:
             grown_names = (
                 name for name in self._layout.list_marked(agent_folder) if (agent_folder, name) in known_transcripts
             )
             self.bring_in(index, agent_folder, takewhile(lambda _: time.monotonic() < deadline, grown_names))
         missing_transcripts = [
             (agent_folder, name)
-            for agent_folder in dict.fromkeys((*agents, *self._layout.list_agents()))
+            for agent_folder in dict.fromkeys((*agent_folders, *self._layout.list_agents()))
             for name in list_newest_first(self._layout.stat_transcripts(agent_folder))
             if (agent_folder, name) not in known_transcripts
         ]
@@ -331,7 +336,7 @@ class StoreIndex:
 
     def _open_shared(self) -> Index:
         """The index that other processes see; if the store is read-only, one in memory in its place."""
-        path = self._layout.index
+        path = self._layout.index_path
         if self._layout.is_read_only:
             self._index = self._index or Index(None)
             return self._index

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from acp_proxy.store import journal
-from acp_proxy.store.delete import lock_settled_journal
-from acp_proxy.store.journal import Journal
+from acp_proxy.store.delete import lock_completed_journal
+from acp_proxy.store.journal import Event, Journal
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.file_names import file_name
 
@@ -27,7 +27,7 @@ def set_title(
         if title is None:
             _remove_title(layout, agent_folder, session_id, name)
         else:
-            agent_journal.append_title(session_id, name, title, by_agent=by_agent)
+            agent_journal.append(Event.make_title(session_id, name, title, by_agent=by_agent))
         layout.remove_search_tables(name)  # search tables contain the title
 
 
@@ -55,7 +55,7 @@ def set_pinned(layout: Layout, agent_folder: str, session_id: str, name: str, is
 @contextmanager
 def _lock_existing(layout: Layout, agent_folder: str, session_id: str, name: str) -> Iterator[Journal]:
     """Hold the journal. Raises OSError (FileNotFoundError: the session was deleted)."""
-    with lock_settled_journal(layout, agent_folder) as agent_journal:
+    with lock_completed_journal(layout, agent_folder) as agent_journal:
         if name == file_name(session_id) and session_id in agent_journal.read_deleted():
             raise FileNotFoundError(errno.ENOENT, "it was deleted", session_id)
         yield agent_journal
@@ -78,16 +78,18 @@ def move_user_state(layout: Layout, agent_folder: str, session_id: str, old_name
 def _remove_title(layout: Layout, agent_folder: str, session_id: str, name: str) -> None:
     agent_journal = layout.get_journal(agent_folder)
     if name in agent_journal.read_state().titles:
-        agent_journal.append_title(session_id, name, None)  # for processes that have read the file already
+        # For processes that have read the file already.
+        agent_journal.append(Event.make_title(session_id, name, None))
     layout.erase_titles(agent_folder, name)
 
 
 def _append_archived(
     agent_journal: Journal, session_id: str, name: str, is_archived: bool, *, by_agent: bool = False
 ) -> None:
-    event = journal.ARCHIVED if is_archived else journal.UNARCHIVED
-    agent_journal.append_for_transcript(event, session_id, name, by_agent=by_agent)
+    kind = journal.ARCHIVED if is_archived else journal.UNARCHIVED
+    agent_journal.append(Event.make_for_transcript(kind, session_id, name, by_agent=by_agent))
 
 
 def _append_pinned(agent_journal: Journal, session_id: str, name: str, is_pinned: bool) -> None:
-    agent_journal.append_for_transcript(journal.PINNED if is_pinned else journal.UNPINNED, session_id, name)
+    kind = journal.PINNED if is_pinned else journal.UNPINNED
+    agent_journal.append(Event.make_for_transcript(kind, session_id, name))

@@ -104,6 +104,10 @@ class GitHead(Struct, frozen=True):
         return {name: value for name, value in (("branch", self.branch), ("commit", self.commit)) if value}
 
 
+RemotePart = tuple[int, int, str]
+"""Entries that another machine recorded: the offsets where they begin and end, and its name."""
+
+
 class Header(Struct, frozen=True):
     """The first line. ``origin``: ``recorded``, ``imported`` or ``partial``. ``created_at``: a time as text, or empty.
 
@@ -121,8 +125,8 @@ class Header(Struct, frozen=True):
     version: int = VERSION
     uid: str = ""
     """Random text that no other transcript has; empty in files that are older than it."""
-    elsewhere: list[tuple[int, int, str]] = field(default_factory=list)
-    """The parts that were recorded on other machines: offsets in the entries, and the machine's name. In order."""
+    remote_parts: list[RemotePart] = field(default_factory=list)
+    """The parts that were recorded on other machines, in order. In the file: ``elsewhere``."""
     foreign_directories: list[str] = field(default_factory=list)
     """Directories in which the session was opened on other machines, where they are not the same ones as here."""
     branch_of: str = ""
@@ -133,7 +137,7 @@ class Header(Struct, frozen=True):
     @property
     def machine(self) -> str:
         """The name of the machine where the session was begun; empty if that is this one."""
-        return next((machine for start, _, machine in self.elsewhere if start == 0), "")
+        return next((machine for start, _, machine in self.remote_parts if start == 0), "")
 
     @property
     def has_own_id(self) -> bool:
@@ -184,7 +188,7 @@ def encode_header(header: Header) -> bytes:
                 "origin": header.origin,
                 **({"forkedFrom": header.forked_from} if header.forked_from else {}),
                 **({"uid": header.uid} if header.uid else {}),
-                **({"elsewhere": header.elsewhere} if header.elsewhere else {}),
+                **({"elsewhere": header.remote_parts} if header.remote_parts else {}),
                 **({"foreignDirectories": header.foreign_directories} if header.foreign_directories else {}),
                 **({"branchOf": header.branch_of} if header.branch_of else {}),
                 **({"git": git} if (git := header.git.encode_members()) else {}),
@@ -277,14 +281,14 @@ def decode_header(line: bytes) -> Header | None:
         forked_from=acp.strings(value, "forkedFrom"),
         version=version,
         uid=acp.text(value, "uid") or "",
-        elsewhere=_read_elsewhere(value.get("elsewhere")),
+        remote_parts=_read_remote_parts(value.get("elsewhere")),
         foreign_directories=acp.strings(value, "foreignDirectories"),
         branch_of=acp.text(value, "branchOf") or "",
         git=GitHead.from_members(value.get("git")),
     )
 
 
-def _read_elsewhere(value: object) -> list[tuple[int, int, str]]:
+def _read_remote_parts(value: object) -> list[RemotePart]:
     parts = []
     for item in value if isinstance(value, list) else []:
         match item:

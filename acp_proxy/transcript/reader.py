@@ -58,18 +58,18 @@ class AgentSession:
     def __init__(self, header: Header | None) -> None:
         self.was_handed_over = False
         self._header = header
-        self._elsewhere_parts = header.elsewhere if header is not None else []
+        self._remote_parts = header.remote_parts if header is not None else []
         self._id_note: Mapping[str, object] | None = None
         """The last note that names the agent's new id of the session, or ends such a name: a copy has no session of the
         agent yet, and a fork one of its own."""
-        self._record_offset = self._last_elsewhere_offset = 0
-        self.reads_all = bool(self._elsewhere_parts)
+        self._record_offset = self._last_remote_offset = 0
+        self.reads_all = bool(self._remote_parts)
         """Whether parts of the transcript without a note matter too, since turns were recorded on other machines."""
 
     def add(self, note: Mapping[str, object], offset: int) -> None:
-        """Add the next note of ``KINDS``, which is at this offset. A note that was recorded elsewhere counts for
-        nothing."""
-        if self._elsewhere_parts and self.is_elsewhere(offset):
+        """Add the next note of ``KINDS``, which is at this offset. A note that was recorded on another
+        machine counts for nothing."""
+        if self._remote_parts and self.is_remote(offset):
             return
         kind = note.get("type")
         if kind in _RESTARTING_NOTES:
@@ -80,16 +80,16 @@ class AgentSession:
             self._id_note = note
 
     def read(self, data: bytes, start: int) -> None:
-        """Look for turns that were recorded elsewhere in the next whole lines. ``start``: their offset.
+        """Look for turns that were recorded on other machines in the next whole lines. ``start``: their offset.
 
-        Any line there that contains ``_PROMPT`` counts: the agent here lacks whatever was recorded elsewhere.
+        Any line there that contains ``_PROMPT`` counts: the agent here lacks whatever was recorded there.
         """
         index = data.rfind(_PROMPT)  # faster than ``in``
-        while index >= 0 and not self.is_elsewhere(start + index):
+        while index >= 0 and not self.is_remote(start + index):
             index = data.rfind(_PROMPT, 0, index)
         if index >= 0:
             self.was_handed_over = True
-            self._last_elsewhere_offset = max(self._last_elsewhere_offset, start + index)
+            self._last_remote_offset = max(self._last_remote_offset, start + index)
 
     @property
     def alias(self) -> str | None:
@@ -110,20 +110,20 @@ class AgentSession:
     @property
     def is_behind(self) -> bool:
         """Whether the agent's session lacks turns that were recorded on other machines."""
-        return self._last_elsewhere_offset > self._record_offset and not self.is_missing
+        return self._last_remote_offset > self._record_offset and not self.is_missing
 
     @property
     def first_lacking(self) -> int:
         """The offset of the first turn that the agent's session lacks, since it was recorded on another machine."""
-        return next((start for start, end, _ in self._elsewhere_parts if end > self._record_offset), 0)
+        return next((start for start, end, _ in self._remote_parts if end > self._record_offset), 0)
 
     def lacks(self, offset: int) -> bool:
         """Whether the agent's session lacks what is at this offset."""
-        return offset > self._record_offset and self.is_elsewhere(offset)
+        return offset > self._record_offset and self.is_remote(offset)
 
-    def is_elsewhere(self, offset: int) -> bool:
+    def is_remote(self, offset: int) -> bool:
         """Whether what is at this offset was recorded on another machine."""
-        return any(start <= offset < end for start, end, _ in self._elsewhere_parts)
+        return any(start <= offset < end for start, end, _ in self._remote_parts)
 
 
 _WRITING_SECONDS = 1.0  # far longer than one write takes: after that, a line without its newline stays torn

@@ -142,7 +142,7 @@ def looked_up(root: Path, word: str) -> Numbers:
     """A search in open tables that are up to date."""
     layout, sought = Layout(root), SearchRequest(query.make_query([word]), [stores.AGENT_FOLDER])
     with ExitStack() as stack:
-        tables = SearchTables(layout, stack.enter_context(closing(Index(layout.index))), stack)
+        tables = SearchTables(layout, stack.enter_context(closing(Index(layout.index_path))), stack)
         return {"each": timed(lambda: tables.search(sought), ASKED)}
 
 

@@ -79,7 +79,7 @@ def test_files_are_offered_with_sessions_if_the_argument_may_be_a_file(
 
 
 def test_ids_are_found_without_reading_and_sorting_the_whole_index(store: WholeStore) -> None:
-    with closing(sqlite3.connect(Layout(store.root).index)) as index:
+    with closing(sqlite3.connect(Layout(store.root).index_path)) as index:
         plan = index.execute(f"EXPLAIN QUERY PLAN {NEWEST_QUERY}", ("one", True, b"", 100, b"", b"\xff")).fetchall()
     assert [row[3] for row in plan if "transcripts" in row[3]] == [
         "SEARCH transcripts USING PRIMARY KEY (agent=? AND name=?)",

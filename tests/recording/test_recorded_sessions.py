@@ -23,7 +23,7 @@ from acp_proxy.proxy.effects import (
 )
 from acp_proxy.store import delete, soft_deleted
 from acp_proxy.store.command_store import CommandStore
-from acp_proxy.store.journal import DELETED, Journal
+from acp_proxy.store.journal import DELETED, Event, Journal
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import PARTIAL
@@ -343,7 +343,8 @@ def test_a_prompt_after_an_interrupted_delete_brings_nothing_back(recording: Rec
     recording.begin()
     recording.write(*make_prompt_effects("first"), chunk_to_record("1"))
     path = recording.path()
-    Journal(path.with_name("state.jsonl")).append(DELETED, "s", "")  # by another process, which died during the delete
+    # By another process, which died during the delete.
+    Journal(path.with_name("state.jsonl")).append(Event(DELETED, "s"))
     recording.write(*make_prompt_effects("again"), chunk_to_record("2"))
     assert recording.read_texts_and_notes() == ["again", "2"]
     assert not recording.is_complete()

@@ -163,7 +163,7 @@ def test_a_delete_includes_entries_added_before_it(recording: RecorderHarness) -
     assert list(recording.store.root.glob("transcripts/*/s-*.jsonl")) == []
 
 
-def test_settled_acts_once_everything_added_is_in_the_files(recording: RecorderHarness) -> None:
+def test_what_runs_when_written_runs_once_everything_added_is_in_the_files(recording: RecorderHarness) -> None:
     lock = threading.Lock()
     recording.begin()
     recording.recorder.add(chunk_to_record("1"))

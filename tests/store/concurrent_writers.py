@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from acp_proxy.store.journal import DELETED, TITLED, Journal
+from acp_proxy.store.journal import DELETED, Event, Journal
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import PARTIAL, Header
@@ -60,7 +60,7 @@ def delete(path: Path, writer: str, count: int) -> None:
     """Append deletes to a journal."""
     journal = Journal(path)
     for number in range(count):
-        journal.append(DELETED, f"{writer}-{number}", transcript_lines.time(number))
+        journal.append(Event(DELETED, f"{writer}-{number}"), transcript_lines.time(number))
 
 
 def rename(path: Path, writer: str, count: int) -> None:
@@ -69,8 +69,10 @@ def rename(path: Path, writer: str, count: int) -> None:
     for number in range(count):
         session = f"{writer}-{number}"
         with journal.lock():
-            journal.append(TITLED, session, transcript_lines.time(number), title=f"secret {session}")
-        journal.append(DELETED, session, transcript_lines.time(number))
+            journal.append(
+                Event.make_title(session, file_name(session), f"secret {session}"), transcript_lines.time(number)
+            )
+        journal.append(Event(DELETED, session), transcript_lines.time(number))
         with journal.lock():
             journal.erase_titles([file_name(session)])
 

@@ -14,7 +14,7 @@ from tests.stored import WholeStore
 
 
 @pytest.fixture
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+def trusted_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists trust the times of folders at once, instead of two seconds after a change."""
     monkeypatch.setattr(folder_changes, "_GRANULE_SECONDS", -1.0)
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from acp_proxy.store.journal import DELETED, Journal
+from acp_proxy.store.journal import DELETED, Event, Journal
 from acp_proxy.tools.export.import_file import import_transcript
 from acp_proxy.transcript.appender import Transcript
 from tests.posix import resource
@@ -78,8 +78,8 @@ def delete(path: Path, size: int) -> None:
     """Append numbered deletes to a journal until one fails, then one more once there is room."""
     journal = Journal(path)
     with limit_file_size(size):
-        repeat_until_it_fails(lambda number: journal.append(DELETED, str(number), transcript_lines.time(number)))
-    journal.append(DELETED, "room again", transcript_lines.time(0))
+        repeat_until_it_fails(lambda number: journal.append(Event(DELETED, str(number)), transcript_lines.time(number)))
+    journal.append(Event(DELETED, "room again"), transcript_lines.time(0))
 
 
 def show(path: Path, size: int) -> None:

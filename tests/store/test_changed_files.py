@@ -77,7 +77,7 @@ def looked_at(folder: Path) -> Iterator[list[str]]:
     found += [path for path in inside if Path(path).name != "state.jsonl"]
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("trusted_times")
 def test_a_copied_transcript_is_in_the_next_list(store: WholeStore, other: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "own")
     assert listed_anew(store) == ["own"]
@@ -95,7 +95,7 @@ def test_a_copied_agent_is_in_the_next_list(store: WholeStore, other: WholeStore
     assert [row.session_id for row in store.list_all()] == ["c", "b", "own", "a"]
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("trusted_times")
 def test_a_transcript_replaced_by_a_longer_one_is_in_the_next_list(store: WholeStore, other: WholeStore) -> None:
     for session in ("a", "b"):
         copy_transcript(other, store, session)
@@ -108,7 +108,7 @@ def test_a_transcript_replaced_by_a_longer_one_is_in_the_next_list(store: WholeS
     assert (row.session_id, row.prompt_count, row.updated) == ("a", 2, transcript_lines.time(9))
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("trusted_times")
 def test_a_transcript_removed_by_hand_is_not_listed(store: WholeStore, other: WholeStore) -> None:
     for session in ("a", "b", "c"):
         copy_transcript(other, store, session)
@@ -121,7 +121,7 @@ def test_a_transcript_removed_by_hand_is_not_listed(store: WholeStore, other: Wh
     assert not store.is_indexed(AGENT, "a")
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("trusted_times")
 def test_an_index_restored_from_a_backup_is_updated(store: WholeStore, tmp_path: Path) -> None:
     transcript_lines.store_lines(store, AGENT, "a")
     assert listed_anew(store) == ["a"]
@@ -139,7 +139,7 @@ def test_an_index_restored_from_a_backup_is_updated(store: WholeStore, tmp_path:
     assert listed_anew(store) == ["b", "a"]
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("trusted_times")
 def test_an_unchanged_folder_is_not_read(store: WholeStore, other: WholeStore) -> None:
     for session in ("a", "b", "c"):
         copy_transcript(other, store, session)
@@ -186,7 +186,7 @@ def test_a_transcript_being_copied_is_read_until_it_is_whole(store: WholeStore, 
     assert (row.prompt_count, row.size) == (2, len(whole))
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("trusted_times")
 def test_a_row_removed_while_its_folder_is_read_comes_back(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,7 +204,7 @@ def test_a_row_removed_while_its_folder_is_read_comes_back(
     assert listed_anew(store) == ["s"]
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("trusted_times")
 def test_reading_an_unchanged_folder_does_not_wait_for_a_writer_of_the_index(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,13 +8,12 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from acp_proxy.errors import StoreRefused, Unreadable
 from acp_proxy.store import delete
-from acp_proxy.store.journal import Journal
+from acp_proxy.store.journal import TITLED, Event, Journal
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.open_session import Deleted
 from acp_proxy.store.soft_deleted import DeletedSession
@@ -538,6 +537,18 @@ def test_an_open_session_on_a_full_disk_is_not_deleted_and_stays_whole(full_stor
     assert (path.read_bytes(), full_store.read_deleted(row.agent_folder)) == (before, frozenset())
 
 
+def leave_no_room_for_completions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal has room for every event but the one that says that a rename or removal is complete."""
+    append = Journal.append
+
+    def append_others(self: Journal, event: Event, stamp: str | None = None) -> None:
+        if (event.kind, event.title, event.new_name) == (TITLED, None, None):
+            raise OSError(errno.ENOSPC, "full")
+        append(self, event, stamp)
+
+    monkeypatch.setattr(Journal, "append", append_others)
+
+
 def test_a_removal_whose_end_finds_no_room_removes_no_later_session(
     store: WholeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -545,15 +556,8 @@ def test_a_removal_whose_end_finds_no_room_removes_no_later_session(
     for number, words in enumerate(["first", "second"]):
         store_session(store, "s", (words, []), agent=AGENT, at=EPOCH + 60 * number)
     [older] = [row for row in store.list_all() if row.title == "first"]
-    append_title = Journal.append_title
-
-    def find_no_room(self: Journal, session_id: str, name: str, title: str | None, **more: Any) -> None:
-        if title is None:
-            raise OSError(errno.ENOSPC, "full")
-        append_title(self, session_id, name, title, **more)
-
     with monkeypatch.context() as patched:
-        patched.setattr(Journal, "append_title", find_no_room)
+        leave_no_room_for_completions(patched)
         store.delete_listed(older, soft=False)
         with pytest.raises(OSError, match="full"):
             store_session(store, "s", ("third", []), agent=AGENT, at=EPOCH + 180)
@@ -581,7 +585,7 @@ def test_an_interrupted_permanent_delete_is_finished_on_a_full_disk_whatever_els
         with pytest.raises(Crash):
             store.delete(AGENT, "s", soft=False)
     with monkeypatch.context() as full:
-        full.setattr(Journal, "append_title", find_no_room)
+        leave_no_room_for_completions(full)
         delete.delete_soft_deleted(layout, AGENT, "removed", deleted.name, only_on_this_machine=False)
         assert layout.has_transcript(AGENT, file_name("s"))
         full.setattr(Journal, "append", find_no_room)

@@ -12,7 +12,7 @@ from acp_proxy.redaction.masking import Masking
 from acp_proxy.store import compress as store_compress
 from acp_proxy.store import fork, old_forks, open_session
 from acp_proxy.store.compress import CompressionOptions
-from acp_proxy.store.journal import DELETED
+from acp_proxy.store.journal import DELETED, Event
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.maintenance.verify import UNFINISHED_FORK, verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
@@ -425,7 +425,7 @@ def test_a_parent_set_aside_is_still_found(parent: WholeStore) -> None:
 def test_a_half_deleted_parent_is_not_copied(parent: WholeStore) -> None:
     leave_unfinished_fork(parent)
     layout = Layout(parent.root)
-    layout.get_journal(AGENT).append(DELETED, "p", transcript_lines.time(5))
+    layout.get_journal(AGENT).append(Event(DELETED, "p"), transcript_lines.time(5))
     old_forks.complete_old_fork(layout, AGENT, file_name("f"))
     assert read_prompts(parent, "f") == ["two"]
 

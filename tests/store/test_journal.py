@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from acp_proxy.store.journal import ARCHIVED, DELETED, LIFTED, RESTORED, TITLED, UNARCHIVED, Journal
+from acp_proxy.store.journal import ARCHIVED, DELETED, LIFTED, RESTORED, TITLED, UNARCHIVED, Event, Journal
 from acp_proxy.transcript.file_names import file_name, make_soft_deleted_name
 from tests.open_files import list_open_below
 from tests.store import transcript_lines
@@ -43,13 +43,13 @@ def journal(path: Path) -> Journal:
 
 def test_a_session_stays_deleted_until_it_is_lifted(journal: Journal) -> None:
     assert journal.read_deleted() == frozenset()
-    journal.append(DELETED, "a", transcript_lines.time(1))
-    journal.append(DELETED, "b", transcript_lines.time(2))
+    journal.append(Event(DELETED, "a"), transcript_lines.time(1))
+    journal.append(Event(DELETED, "b"), transcript_lines.time(2))
     assert journal.read_deleted() == {"a", "b"}
-    journal.append(LIFTED, "a", transcript_lines.time(3))
+    journal.append(Event(LIFTED, "a"), transcript_lines.time(3))
     assert journal.read_deleted() == {"b"}
-    journal.append(DELETED, "a", transcript_lines.time(4))
-    journal.append(DELETED, "a", transcript_lines.time(5))
+    journal.append(Event(DELETED, "a"), transcript_lines.time(4))
+    journal.append(Event(DELETED, "a"), transcript_lines.time(5))
     assert journal.read_deleted() == {"a", "b"}
 
 
@@ -66,14 +66,14 @@ def test_the_lock_is_reentrant_and_excludes_others(journal: Journal, path: Path)
 
 
 def test_an_event_is_one_line_of_a_private_file(journal: Journal, path: Path) -> None:
-    journal.append(DELETED, "sess-1", "2026-11-20T09:15:02.123Z")
+    journal.append(Event(DELETED, "sess-1"), "2026-11-20T09:15:02.123Z")
     assert path.read_bytes() == b'{"at":"2026-11-20T09:15:02.123Z","event":"deleted","sessionId":"sess-1"}\n'
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("session", ODD_IDS, ids=lambda session: ascii(session)[:12])
 def test_a_session_with_any_id_can_be_deleted(journal: Journal, path: Path, session: str) -> None:
-    journal.append(DELETED, session, transcript_lines.time(1))
+    journal.append(Event(DELETED, session), transcript_lines.time(1))
     assert Journal(path).read_deleted() == {session}
     assert path.read_bytes().count(b"\n") == 1
 
@@ -81,35 +81,35 @@ def test_a_session_with_any_id_can_be_deleted(journal: Journal, path: Path, sess
 def test_journals_of_one_file_see_each_others_events(journal: Journal, path: Path) -> None:
     other = Journal(path)
     assert other.read_deleted() == frozenset()
-    journal.append(DELETED, "a", transcript_lines.time(1))
+    journal.append(Event(DELETED, "a"), transcript_lines.time(1))
     assert other.read_deleted() == {"a"}
-    other.append(LIFTED, "a", transcript_lines.time(2))
+    other.append(Event(LIFTED, "a"), transcript_lines.time(2))
     assert journal.read_deleted() == frozenset()
 
 
 def test_a_moved_or_replaced_file_is_read_again(journal: Journal, path: Path) -> None:
-    journal.append(DELETED, "a", transcript_lines.time(1))
+    journal.append(Event(DELETED, "a"), transcript_lines.time(1))
     assert journal.read_deleted() == {"a"}
     path.rename(path.with_name("aside"))
     assert journal.read_deleted() == frozenset()
-    Journal(path).append(DELETED, "b", transcript_lines.time(1))  # as long as the first event
+    Journal(path).append(Event(DELETED, "b"), transcript_lines.time(1))  # as long as the first event
     assert journal.read_deleted() == {"b"}
 
 
 @pytest.mark.parametrize("between", [b"", b"\0\0", b"*", b'{"at":"torn'])
 def test_several_events_on_one_line_are_all_read(journal: Journal, path: Path, between: bytes) -> None:
     for session in ("a", "b", "c"):
-        journal.append(DELETED, session, transcript_lines.time(0))
+        journal.append(Event(DELETED, session), transcript_lines.time(0))
     path.write_bytes(path.read_bytes().replace(b"\n", between, 2))
     assert Journal(path).read_deleted() == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize("torn", [b'{"at":"', b'{"at":"x","event":"deleted","sessionId":"\xc3', b"\0" * 100, b"x"])
 def test_an_append_after_a_torn_line_begins_a_new_line(journal: Journal, path: Path, torn: bytes) -> None:
-    journal.append(DELETED, "a", transcript_lines.time(1))
+    journal.append(Event(DELETED, "a"), transcript_lines.time(1))
     with path.open("ab") as file:
         file.write(torn)
-    journal.append(DELETED, "b", transcript_lines.time(2))
+    journal.append(Event(DELETED, "b"), transcript_lines.time(2))
     assert journal.read_deleted() == {"a", "b"}
 
 
@@ -133,10 +133,10 @@ def test_an_append_after_a_torn_line_begins_a_new_line(journal: Journal, path: P
     ids=lambda line: repr(line)[2:30],
 )
 def test_unreadable_lines_are_skipped(journal: Journal, path: Path, line: bytes) -> None:
-    journal.append(DELETED, "a", transcript_lines.time(1))
+    journal.append(Event(DELETED, "a"), transcript_lines.time(1))
     with path.open("ab") as file:
         file.write(line + b"\n")
-    journal.append(DELETED, "b", transcript_lines.time(2))
+    journal.append(Event(DELETED, "b"), transcript_lines.time(2))
     assert journal.read_deleted() == {"a", "b"}
 
 
@@ -150,7 +150,7 @@ def test_damage_never_raises_and_keeps_earlier_events(
     expected: set[str] = set()
     journal = Journal(path)
     for deletes, session in events:
-        journal.append(DELETED if deletes else LIFTED, session, transcript_lines.time(1))
+        journal.append(Event(DELETED if deletes else LIFTED, session), transcript_lines.time(1))
         (expected.add if deletes else expected.discard)(session)
     assert {ascii(session) for session in journal.read_deleted()} == {ascii(session) for session in expected}
     with path.open("ab") as file:
@@ -175,16 +175,16 @@ def test_a_full_disk_fails_one_delete_and_later_ones_are_whole(path: Path, size:
 def test_an_unusable_file_raises_an_oserror(path: Path) -> None:
     path.mkdir()
     with pytest.raises(OSError):
-        Journal(path).append(DELETED, "a", transcript_lines.time(1))
+        Journal(path).append(Event(DELETED, "a"), transcript_lines.time(1))
     with pytest.raises(OSError):
         Journal(path).read_deleted()
     with pytest.raises(FileNotFoundError):
-        Journal(path / "missing" / "state.jsonl").append(DELETED, "a", transcript_lines.time(1))
+        Journal(path / "missing" / "state.jsonl").append(Event(DELETED, "a"), transcript_lines.time(1))
     assert Journal(path / "missing" / "state.jsonl").read_deleted() == frozenset()
 
 
 def test_no_descriptor_stays_open(journal: Journal, tmp_path: Path) -> None:
-    journal.append(DELETED, "a", transcript_lines.time(0))
+    journal.append(Event(DELETED, "a"), transcript_lines.time(0))
     journal.read_deleted()
     assert list_open_below(tmp_path) == []
 
@@ -194,21 +194,21 @@ def test_no_descriptor_stays_open(journal: Journal, tmp_path: Path) -> None:
 
 def test_a_soft_delete_remembers_its_transcript(journal: Journal) -> None:
     deleted_name = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
-    journal.append(DELETED, "a", transcript_lines.time(1), transcript=deleted_name)
-    journal.append(DELETED, "b", transcript_lines.time(1))
+    journal.append(Event(DELETED, "a", transcript=deleted_name), transcript_lines.time(1))
+    journal.append(Event(DELETED, "b"), transcript_lines.time(1))
     assert journal.read_deleted() == {"a", "b"}
     assert journal.read_state().deleted == {"a": deleted_name, "b": None}
-    journal.append(RESTORED, "a", transcript_lines.time(2))
+    journal.append(Event(RESTORED, "a"), transcript_lines.time(2))
     assert journal.read_deleted() == {"b"}
-    journal.append(DELETED, "a", transcript_lines.time(3), transcript=deleted_name)
-    journal.append(DELETED, "a", transcript_lines.time(4))
+    journal.append(Event(DELETED, "a", transcript=deleted_name), transcript_lines.time(3))
+    journal.append(Event(DELETED, "a"), transcript_lines.time(4))
     assert journal.read_state().deleted == {"a": None, "b": None}
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "", "state", "a~x"])
 def test_an_event_with_an_invalid_transcript_name_is_ignored(journal: Journal, name: str) -> None:
-    journal.append(DELETED, "a", transcript_lines.time(1), transcript=name)
-    journal.append(TITLED, "a", transcript_lines.time(1), transcript=name, title="no")
+    journal.append(Event(DELETED, "a", transcript=name), transcript_lines.time(1))
+    journal.append(Event(TITLED, "a", transcript=name, title="no"), transcript_lines.time(1))
     assert journal.read_deleted() == frozenset()
     assert journal.read_state().titles == {}
 
@@ -216,9 +216,9 @@ def test_an_event_with_an_invalid_transcript_name_is_ignored(journal: Journal, n
 @pytest.mark.parametrize("to", ["", f"{file_name('a')}~1"])
 def test_a_rename_or_removal_is_under_way_until_the_old_names_next_title(journal: Journal, to: str) -> None:
     deleted_name = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
-    for event in (RESTORED, TITLED):
+    for kind in (RESTORED, TITLED):
         title(journal, "a", "Mine", transcript=deleted_name)
-        journal.append(event, "a", transcript_lines.time(2), transcript=deleted_name, to=to)
+        journal.append(Event(kind, "a", transcript=deleted_name, new_name=to), transcript_lines.time(2))
         assert {
             name: moving.new_name for name, moving in journal.read_state().incomplete_renames_and_removals.items()
         } == {deleted_name: to}
@@ -227,32 +227,32 @@ def test_a_rename_or_removal_is_under_way_until_the_old_names_next_title(journal
         assert (journal.read_state().incomplete_renames_and_removals, journal.read_state().titles) == ({}, {})
 
 
-@pytest.mark.parametrize(("event", "more"), [(DELETED, {"to": ""}), (LIFTED, {"to": ""}), (TITLED, {"to": ""})])
-def test_a_new_name_without_an_old_one_means_nothing(journal: Journal, event: str, more: dict[str, str]) -> None:
-    journal.append(event, "a", transcript_lines.time(1), **more)
+@pytest.mark.parametrize("kind", [DELETED, LIFTED, TITLED])
+def test_a_new_name_without_an_old_one_means_nothing(journal: Journal, kind: str) -> None:
+    journal.append(Event(kind, "a", new_name=""), transcript_lines.time(1))
     assert journal.read_state().incomplete_renames_and_removals == {}
 
 
 def test_a_new_name_that_is_none_means_nothing(journal: Journal) -> None:
     deleted_name = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
-    journal.append(RESTORED, "a", transcript_lines.time(1), transcript=deleted_name, to="../../etc/passwd")
+    journal.append(Event(RESTORED, "a", transcript=deleted_name, new_name="../../etc/passwd"), transcript_lines.time(1))
     assert journal.read_state().incomplete_renames_and_removals == {}
 
 
 def test_what_a_holder_of_the_lock_appends_is_known_without_reading(
     journal: Journal, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal.append(DELETED, "a", transcript_lines.time(1))
+    journal.append(Event(DELETED, "a"), transcript_lines.time(1))
     with path.open("ab") as file:
         file.write(b'{"torn')
     deleted_name = make_soft_deleted_name(file_name("c"), transcript_lines.time(1))
     with journal.lock():
         assert journal.read_deleted() == {"a"}
         monkeypatch.setattr(Journal, "_read_events", None)
-        journal.append(LIFTED, "a", transcript_lines.time(2))
-        journal.append(DELETED, "b", transcript_lines.time(2))
+        journal.append(Event(LIFTED, "a"), transcript_lines.time(2))
+        journal.append(Event(DELETED, "b"), transcript_lines.time(2))
         title(journal, "c", "text")
-        journal.append(TITLED, "c", transcript_lines.time(2), transcript=deleted_name, to="")
+        journal.append(Event.make_removal("c", deleted_name, only_on_this_machine=False), transcript_lines.time(2))
         state = journal.read_state()
     monkeypatch.undo()
     assert state == Journal(path).read_state()
@@ -260,19 +260,19 @@ def test_what_a_holder_of_the_lock_appends_is_known_without_reading(
 
 
 def test_what_others_append_meanwhile_is_read(journal: Journal, path: Path) -> None:
-    journal.append(DELETED, "a", transcript_lines.time(1))
+    journal.append(Event(DELETED, "a"), transcript_lines.time(1))
     assert journal.read_deleted() == {"a"}
-    Journal(path).append(DELETED, "b", transcript_lines.time(1))
+    Journal(path).append(Event(DELETED, "b"), transcript_lines.time(1))
     with journal.lock():
-        journal.append(DELETED, "c", transcript_lines.time(1))
+        journal.append(Event(DELETED, "c"), transcript_lines.time(1))
         assert journal.read_deleted() == {"a", "b", "c"}
 
 
 # Titles.
 
 
-def title(journal: Journal, session: str, text: str | None, **more: str) -> None:
-    journal.append(TITLED, session, transcript_lines.time(1), **more, title=text)
+def title(journal: Journal, session: str, text: str | None, transcript: str | None = None) -> None:
+    journal.append(Event(TITLED, session, transcript, text), transcript_lines.time(1))
 
 
 def test_the_last_title_counts_until_it_is_cleared_or_its_session_deleted(journal: Journal, path: Path) -> None:
@@ -290,8 +290,8 @@ def test_the_last_title_counts_until_it_is_cleared_or_its_session_deleted(journa
     )
     title(journal, "a", None)
     assert journal.read_state().find_title("a") is None
-    journal.append(DELETED, "b", transcript_lines.time(2))
-    journal.append(LIFTED, "b", transcript_lines.time(3))
+    journal.append(Event(DELETED, "b"), transcript_lines.time(2))
+    journal.append(Event(LIFTED, "b"), transcript_lines.time(3))
     assert Journal(path).read_state().titles == {}
 
 
@@ -299,7 +299,7 @@ def test_a_transcript_set_aside_can_have_a_title(journal: Journal) -> None:
     aside = f"{file_name('a')}~1"
     title(journal, "a", "the older", transcript=aside)
     title(journal, "a", "the newer")
-    journal.append(DELETED, "a", transcript_lines.time(2))
+    journal.append(Event(DELETED, "a"), transcript_lines.time(2))
     assert journal.read_state().titles == {aside: "the older"}
 
 
@@ -313,10 +313,10 @@ def test_an_invalid_title_clears_the_title(journal: Journal, path: Path) -> None
 @pytest.mark.parametrize("between", [b"\n", b"", b"\0\0", b'{"at":"torn'])
 def test_erasing_titles_keeps_other_events_and_the_size(journal: Journal, path: Path, between: bytes) -> None:
     title(journal, "a", "the words")
-    journal.append(DELETED, "b", transcript_lines.time(1))
+    journal.append(Event(DELETED, "b"), transcript_lines.time(1))
     title(journal, "c", "others")
     title(journal, "a", "more words")
-    journal.append(DELETED, "a", transcript_lines.time(1))
+    journal.append(Event(DELETED, "a"), transcript_lines.time(1))
     path.write_bytes(path.read_bytes().replace(b"\n", between, 4))
     size = path.stat().st_size
     with journal.lock():
@@ -336,7 +336,7 @@ def test_a_torn_title_is_erased_too(journal: Journal, path: Path) -> None:
     title(journal, "a", "the words")
     with path.open("ab") as file:
         file.write(path.read_bytes()[:-4])
-    journal.append(DELETED, "a", transcript_lines.time(1))
+    journal.append(Event(DELETED, "a"), transcript_lines.time(1))
     assert path.read_bytes().count(b"the wo") == 2
     journal.erase_titles([file_name("a")])
     assert b"the wo" not in path.read_bytes()
@@ -354,44 +354,44 @@ def test_titles_are_erased_while_others_append(path: Path) -> None:
 
 def test_a_session_is_archived_until_it_is_unarchived_deleted_or_set_aside(journal: Journal, path: Path) -> None:
     aside = f"{file_name('b')}~1"
-    journal.append(ARCHIVED, "a", transcript_lines.time(1))
-    journal.append(ARCHIVED, "b", transcript_lines.time(2), transcript=aside)
-    journal.append(DELETED, "c", transcript_lines.time(3))
+    journal.append(Event(ARCHIVED, "a"), transcript_lines.time(1))
+    journal.append(Event(ARCHIVED, "b", transcript=aside), transcript_lines.time(2))
+    journal.append(Event(DELETED, "c"), transcript_lines.time(3))
     assert journal.read_state().archived == {file_name("a"): "a", aside: "b"}
     assert journal.read_state().hidden == {"a", "c"}
-    journal.append(UNARCHIVED, "a", transcript_lines.time(4))
-    journal.append(TITLED, "b", transcript_lines.time(5), transcript=aside, title=None, to="")
+    journal.append(Event(UNARCHIVED, "a"), transcript_lines.time(4))
+    journal.append(Event.make_removal("b", aside, only_on_this_machine=False), transcript_lines.time(5))
     assert journal.read_state().archived == {}
     assert journal.read_state().hidden == {"c"}
-    for event in (ARCHIVED, DELETED, LIFTED):
-        journal.append(event, "a", transcript_lines.time(6))
+    for kind in (ARCHIVED, DELETED, LIFTED):
+        journal.append(Event(kind, "a"), transcript_lines.time(6))
     assert Journal(path).read_state().archived == {}
     assert Journal(path).read_state().hidden == {"c"}
 
 
 def test_in_what_the_agent_sends_its_own_title_and_archive_state_count(journal: Journal) -> None:
-    journal.append(TITLED, "a", transcript_lines.time(1), title="Mine")
-    journal.append(ARCHIVED, "a", transcript_lines.time(2))
+    journal.append(Event(TITLED, "a", title="Mine"), transcript_lines.time(1))
+    journal.append(Event(ARCHIVED, "a"), transcript_lines.time(2))
     state = journal.read_state()
     assert (state.find_title("a"), state.find_title_for_agent("a")) == ("Mine", "Mine")
     assert state.archived_here == {"a"}
-    journal.append(TITLED, "a", transcript_lines.time(3), title="Given in the agent", by="agent")
-    journal.append(ARCHIVED, "a", transcript_lines.time(4), by="agent")
+    journal.append(Event(TITLED, "a", title="Given in the agent", by_agent=True), transcript_lines.time(3))
+    journal.append(Event(ARCHIVED, "a", by_agent=True), transcript_lines.time(4))
     state = journal.read_state()
     assert (state.find_title("a"), state.find_title_for_agent("a")) == ("Given in the agent", None)
     assert state.hidden == {"a"}
     assert state.archived_here == frozenset()
-    journal.append(TITLED, "a", transcript_lines.time(5), title="Mine again")
-    journal.append(UNARCHIVED, "a", transcript_lines.time(6))
-    journal.append(ARCHIVED, "a", transcript_lines.time(7))
+    journal.append(Event(TITLED, "a", title="Mine again"), transcript_lines.time(5))
+    journal.append(Event(UNARCHIVED, "a"), transcript_lines.time(6))
+    journal.append(Event(ARCHIVED, "a"), transcript_lines.time(7))
     state = Journal(journal._path).read_state()
     assert state.find_title_for_agent("a") == "Mine again"
     assert state.archived_here == {"a"}
 
 
 def test_a_delete_ends_what_the_agent_has_said(journal: Journal) -> None:
-    journal.append(TITLED, "a", transcript_lines.time(1), title="Given in the agent", by="agent")
-    journal.append(ARCHIVED, "a", transcript_lines.time(2), by="agent")
-    journal.append(DELETED, "a", transcript_lines.time(3))
+    journal.append(Event(TITLED, "a", title="Given in the agent", by_agent=True), transcript_lines.time(1))
+    journal.append(Event(ARCHIVED, "a", by_agent=True), transcript_lines.time(2))
+    journal.append(Event(DELETED, "a"), transcript_lines.time(3))
     state = journal.read_state()
     assert (state.titled_by_agent, state.archived_by_agent) == (frozenset(), frozenset())

@@ -10,7 +10,7 @@ from acp_proxy.transcript.file_names import file_name
 def test_every_file_has_its_place(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     assert layout.transcript_path("agent-1", "s-2") == tmp_path / "transcripts" / "agent-1" / "s-2.jsonl"
-    assert layout.index == tmp_path / "index.sqlite3"
+    assert layout.index_path == tmp_path / "index.sqlite3"
     assert layout.format == tmp_path / "format"
     layout.mark("agent-1", "s-2")
     assert (tmp_path / "unindexed" / "agent-1" / "s-2").read_bytes() == b""

@@ -121,7 +121,7 @@ def test_a_directory_below_a_link_is_found_through_the_link_and_its_target(store
     assert [row.session_id for row in store.list_newest(cwd=str(tmp_path / "link"), includes_below=True)] == ["s"]
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("trusted_times")
 def test_reading_the_newest_sessions_reads_few_rows(store: WholeStore, selects: list[int]) -> None:
     for number in range(150):
         store_lines(store, "claude", f"s{number:03}", at=number)

@@ -101,7 +101,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
 def test_all_agents_of_a_list_share_its_time(store: WholeStore, reads: list[tuple[str, str]]) -> None:
     agents = ["mine", "theirs"]
-    store.index.catch_up(*agents)
+    store.store_index.catch_up(*agents)
     for agent in agents:
         for number in range(4):
             transcript_lines.store_lines(store, agent, f"s{number}")
@@ -123,7 +123,7 @@ def test_a_new_index_is_filled_by_several_lists_with_the_newest_first(
     pages = [[row.session_id for row in hurried.list_page(AGENT, None, None, "run").rows] for _ in range(3)]
     assert pages == [["c", "a", "d"], ["c", "a", "d", "b"], ["c", "a", "d", "b"]]
     assert len(set(reads)) == len(reads) == 8
-    assert not hurried.index.query_as_is(lambda index: index.is_new)
+    assert not hurried.store_index.query_as_is(lambda index: index.is_new)
 
 
 @pytest.mark.usefixtures("reads")
@@ -137,7 +137,7 @@ def test_a_session_continued_while_a_new_index_is_filled_is_listed_as_it_is(stor
     listed = [[row.session_id for row in hurried.list_page(AGENT, None, None, "run").rows]]
     transcript_lines.store_lines(store, AGENT, "a", prompt("again", at=3), answer(at=3), fresh=False)
     listed += [[row.session_id for row in hurried.list_page(AGENT, None, None, "run").rows]]
-    assert hurried.index.query_as_is(lambda index: index.is_new)
+    assert hurried.store_index.query_as_is(lambda index: index.is_new)
     assert listed == [["b", "a"], ["a", "b"]]
 
 
@@ -208,7 +208,7 @@ class Killed(BaseException):
     """Raised in place of a kill."""
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("trusted_times")
 def test_a_kill_after_the_removal_of_a_row_loses_no_revived_session(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,7 +228,7 @@ def test_a_kill_after_the_removal_of_a_row_loses_no_revived_session(
     assert list_ids(WholeStore(root)) == ["s"]
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("trusted_times")
 def test_a_row_removed_by_another_process_before_its_mark_comes_back(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,7 +249,7 @@ def test_a_row_removed_by_another_process_before_its_mark_comes_back(
     assert list_ids(WholeStore(root)) == ["s"]
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("trusted_times")
 def test_a_kill_during_the_removal_of_a_mark_keeps_it(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,7 +291,7 @@ def test_a_session_restored_during_a_list_is_in_the_next_list(
     assert list_ids(WholeStore(root)) == ["s"]
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("trusted_times")
 def test_a_transcript_that_grows_is_read_only_with_a_mark(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

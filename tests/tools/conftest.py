@@ -1,5 +1,5 @@
 """The fixtures of stores."""
 
-from tests.store.conftest import parent, settled, transcripts
+from tests.store.conftest import parent, transcripts, trusted_times
 
-__all__ = ["parent", "settled", "transcripts"]
+__all__ = ["parent", "transcripts", "trusted_times"]

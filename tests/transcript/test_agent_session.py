@@ -22,7 +22,7 @@ def agents(*parts: tuple[bool, bytes], session: str = transcript_lines.SESSION) 
         if not is_here:
             elsewhere.append((len(data), len(data) + len(lines), "desktop"))
         data += lines
-    found = AgentSession(replace(transcript_lines.header(session), elsewhere=elsewhere))
+    found = AgentSession(replace(transcript_lines.header(session), remote_parts=elsewhere))
     at = 0
     for line in data.splitlines(keepends=True):
         for start, note in file_format.find_notes(line, KINDS):

@@ -141,7 +141,7 @@ class Soak:
             if now - sampled > self._sampled_every:
                 self.samples.append(self._sample())
                 sampled = now
-            self._settle()
+            self._note_answered()
             self._prompt_enough()
             self.doings += 1
             self._does_something()
@@ -188,7 +188,7 @@ class Soak:
         while len(self._sessions) > SESSIONS and (idle := self._idle()) is not None:
             self._delete(idle)
 
-    def _settle(self) -> None:
+    def _note_answered(self) -> None:
         """Note answered turns and loads."""
         for session in self._sessions.values():
             if session.turn is not None and session.turn.done():
@@ -351,7 +351,7 @@ class Soak:
         return self._some(lambda one: one.is_idle)
 
     def _some(self, is_it: Callable[[Session], bool]) -> Session | None:
-        self._settle()
+        self._note_answered()
         found = [session for session in self._sessions.values() if is_it(session)]
         return self._chance.choice(found) if found else None
 
@@ -359,7 +359,7 @@ class Soak:
         for future in (session.turn, session.load.answered if session.load is not None else None):
             if future is not None:
                 self._answer(future)
-        self._settle()
+        self._note_answered()
 
     def _place(self, session: Session) -> dict[str, Any]:
         return {"sessionId": session.id, "cwd": str(self._project), "mcpServers": []}

@@ -127,7 +127,7 @@ class Adoption:
 
     def _has_grown(self, session_id: str, transcript: bytes) -> bool:
         try:
-            with self._store.open_session(self.folder, session_id) as reading:
+            with self._store.open_to_read(self.folder, session_id) as reading:
                 old_transcript = b"".join(reading.read_bytes(0))
         except FileNotFoundError:  # it was deleted meanwhile, as the store will say
             return True

@@ -240,7 +240,7 @@ def _write(
     last_line = file_format.encode_note(stamp, _IMPORT_RUN, note) if names_ids else b""
     with store_on_disk(target, source, last_line) as unfinished, agent_journal.lock():
         if header.session_id in agent_journal.read_deleted():
-            agent_journal.append(journal.LIFTED, header.session_id, stamp)
+            agent_journal.append(journal.Event(journal.LIFTED, header.session_id), stamp)
         layout.mark(agent_folder, target.stem)
         move_into_place(unfinished, target)
 

@@ -59,11 +59,11 @@ def compress(
         rows = list_rows_of_agent(opened_store, agent) if agent else None
         if sessions:
             rows = [choose_session(opened_store, selector, agent) for selector in sessions]
-        for folder, name in show_progress(opened_store.prepare_to_compress(rows), "Compressing"):
+        for agent_folder, name in show_progress(opened_store.prepare_to_compress(rows), "Compressing"):
             try:
-                result = opened_store.compress(folder, name, options)
+                result = opened_store.compress(agent_folder, name, options)
             except OSError as problem:
-                failures.append(f"{folder}/{name}: {problem.strerror}")
+                failures.append(f"{agent_folder}/{name}: {problem.strerror}")
                 continue
             if result is not None:
                 results.append(result)

@@ -92,20 +92,24 @@ def select_exceeding(limits: Limits, candidates: Sequence[Candidate]) -> list[Ca
 
 def _group_with_subagents(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
     """Each candidate, followed by those of its subagents and of their subagents."""
-    by_id = {(candidate.agent_folder, candidate.session_id): candidate for candidate in reversed(candidates)}
-    groups: dict[int, list[Candidate]] = {id(candidate): [candidate] for candidate in candidates}
-    for candidate in candidates:
-        root, ids_seen = candidate, {candidate.session_id}
+    places = {
+        (candidate.agent_folder, candidate.session_id): place
+        for place, candidate in reversed(list(enumerate(candidates)))
+    }
+    groups = {place: [candidate] for place, candidate in enumerate(candidates)}
+    for place, candidate in enumerate(candidates):
+        root_place, root, ids_seen = place, candidate, {candidate.session_id}
         while (
             root.parent_id is not None
-            and (root.agent_folder, root.parent_id) in by_id
+            and (root.agent_folder, root.parent_id) in places
             and root.parent_id not in ids_seen
         ):
             ids_seen.add(root.parent_id)
-            root = by_id[root.agent_folder, root.parent_id]
-        if root is not candidate and root.parent_id not in ids_seen:  # sessions that name each other belong to nobody
-            groups[id(root)].append(candidate)
-            del groups[id(candidate)]
+            root_place = places[root.agent_folder, root.parent_id]
+            root = candidates[root_place]
+        if root_place != place and root.parent_id not in ids_seen:  # sessions that name each other belong to nobody
+            groups[root_place].append(candidate)
+            del groups[place]
     return list(groups.values())
 
 
@@ -114,7 +118,7 @@ def find_candidates(store: CommandStore, *, deleted: bool = False) -> list[Candi
 
     Raises OSError, Unreadable.
     """
-    return (_find_soft_deleted if deleted else _find_listed)(store.layout, store.index)
+    return (_find_soft_deleted if deleted else _find_listed)(store.layout, store.store_index)
 
 
 def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
@@ -187,8 +191,9 @@ def prune_sessions(
 
     Those of subagents come behind their sessions, and stay if those do.
 
-    ``only_on_this_machine``: other machines with the same history keep them. The index is updated at the end. Raises
-    Unreadable if that fails; the next list then does it.
+    ``soft``: they can be restored, for the layout's ``bin_days``; of those that are soft-deleted already, it changes
+    nothing. ``only_on_this_machine``: other machines with the same history keep them. The index is updated at the end.
+    Raises Unreadable if that fails; the next list then does it.
     """
     layout = store.layout
     deleted_names: dict[str, list[str]] = {}
@@ -206,7 +211,7 @@ def prune_sessions(
     finally:
         for agent_folder, names in deleted_names.items():
             layout.get_journal(agent_folder).fsync()
-            store.index.remove(agent_folder, names)
+            store.store_index.remove(agent_folder, names)
 
 
 def _delete(layout: Layout, candidate: Candidate, *, soft: bool, only_on_this_machine: bool) -> str | None:

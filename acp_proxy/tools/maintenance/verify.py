@@ -204,8 +204,8 @@ class Inspection:
 
     def _inspect_root(self) -> Iterator[Finding]:
         for path in sorted(self._layout.root.iterdir()):
-            if path.name in _STORE_FILES or (path.name in _SIDE_FILES and self._layout.index.exists()):
-                if path != self._layout.index or path.is_file():
+            if path.name in _STORE_FILES or (path.name in _SIDE_FILES and self._layout.index_path.exists()):
+                if path != self._layout.index_path or path.is_file():
                     yield from _check_mode(path)
             elif path.name in _SIDE_FILES:
                 yield Finding(path, LEFTOVER, "belongs to an index that does not exist; SQLite removes it", NOTHING)
@@ -316,7 +316,7 @@ class Inspection:
 
     def _report_not_examined(self) -> Iterator[Finding]:
         """Reports what cannot be checked: SQLite needs to lock files, and to write, at least side files."""
-        for path in (self._layout.index, self._layout.search):
+        for path in (self._layout.index_path, self._layout.search):
             if os.path.lexists(path):
                 yield Finding(path, NOT_EXAMINED, _UNUSED, NOTHING)
 
@@ -324,7 +324,7 @@ class Inspection:
 
     def _inspect_index(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
         """Checks the index. It may lack marked transcripts."""
-        path = self._layout.index
+        path = self._layout.index_path
         try:
             if not os.path.lexists(path):
                 if not all(self._layout.is_marked(agent_folder, name) for agent_folder, name in transcripts):
@@ -502,14 +502,14 @@ def repair_finding(store: CommandStore, finding: Finding) -> Path | None:
 
     Raises OSError, AcpProxyError.
     """
-    layout, store_index, stamp = store.layout, store.index, timestamps.stamp(time.time())
+    layout, store_index, stamp = store.layout, store.store_index, timestamps.stamp(time.time())
     if finding.kind == MODE:
         private_files.make_private(finding.path)
     elif finding.path.parent == layout.search:
         layout.remove_search_table(finding.path)
-    elif finding.path == layout.index and finding.name:
+    elif finding.path == layout.index_path and finding.name:
         store_index.reindex(finding.agent_folder, [finding.name])
-    elif finding.path == layout.index:
+    elif finding.path == layout.index_path:
         store_index.rebuild()
     elif finding.name:
         return _repair_transcript(layout, store_index, finding, stamp)
@@ -521,7 +521,7 @@ def repair_finding(store: CommandStore, finding: Finding) -> Path | None:
 
 def _repair_transcript(layout: Layout, store_index: StoreIndex, finding: Finding, stamp: str) -> Path | None:
     path = plain_path(finding.path)
-    decompressed = open_session.decompress(layout, finding.agent_folder, path)
+    decompressed = open_session.ensure_plain(layout, finding.agent_folder, path)
     backup = layout.backup_path(finding.agent_folder, finding.name, stamp)
     is_repaired = repair.repair_transcript(path, backup) > 0
     if is_repaired or decompressed:

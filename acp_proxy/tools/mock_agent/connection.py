@@ -43,7 +43,7 @@ class Connection:
             yield rest
         self._ended.set()
         for question in self._questions.values():
-            self._settle(question, _CANCELLED)
+            self._answer(question, _CANCELLED)
 
     async def write(self, lines: bytes) -> None:
         """Write complete lines. Raises BrokenPipeError."""
@@ -56,7 +56,7 @@ class Connection:
         self._count += 1
         question = self._questions[id] = _Question()
         if self._ended.is_set():
-            self._settle(question, _CANCELLED)
+            self._answer(question, _CANCELLED)
         return id
 
     async def await_answer(self, id: RequestId) -> object:
@@ -70,14 +70,14 @@ class Connection:
     def take(self, response: Response) -> None:
         """Take the client's answer to a question; answers to others are ignored."""
         if response.id is not None and (question := self._questions.get(response.id)) is not None:
-            self._settle(question, response.result if response.error is None else None)
+            self._answer(question, response.result if response.error is None else None)
 
     async def pause(self, seconds: float) -> None:
         """Wait, at most until the input ends."""
         with anyio.move_on_after(seconds):
             await self._ended.wait()
 
-    def _settle(self, question: _Question, result: object) -> None:
+    def _answer(self, question: _Question, result: object) -> None:
         if not question.answered.is_set():
             question.result = result
             question.answered.set()

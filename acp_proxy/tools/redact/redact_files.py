@@ -62,7 +62,7 @@ def redact_stored(
                     _back_up(file_names.compressed_path(path), file_names.compressed_path(original))
                 file_names.compressed_path(path).unlink()
                 return counts
-            open_session.decompress(layout, path.parent.name, path)
+            open_session.ensure_plain(layout, path.parent.name, path)
         counts = redact_file(path, masking, dry_run=False, original=original)
         if path.name == JOURNAL_FILE:  # even if nothing was found: an earlier run may have been interrupted here
             for name in layout.get_journal(path.parent.name).read_state().titles:  # the search tables have them too

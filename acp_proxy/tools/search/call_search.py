@@ -78,7 +78,7 @@ def search_calls(
     Raises as ``search_store``.
     """
     matches, has_words = query.make_test(), bool(request.fts_query)
-    calls, hits = store.index.catch_up_and_query(
+    calls, hits = store.store_index.catch_up_and_query(
         lambda index: _search(store.layout, index, request, matches, progress, lists_hits=not has_words),
         *request.agents,
     )
@@ -98,7 +98,7 @@ def find_calls(
 ) -> FoundCalls:
     """The calls that match in all transcripts of these agents. Raises as ``search_store``."""
     request = SearchRequest("", agents)
-    calls, _ = store.index.catch_up_and_query(
+    calls, _ = store.store_index.catch_up_and_query(
         lambda index: _search(store.layout, index, request, matches, progress, lists_hits=False), *agents
     )
     return calls

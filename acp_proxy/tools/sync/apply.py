@@ -28,10 +28,10 @@ def apply_changes(context: SyncContext) -> None:
     """Apply what is new of every tree to the files. Raises Unavailable, OSError."""
     context.counts.open_here = 0
     context.sessions.remove_waiting_turns()  # it may be dead now; what still waits is left there again
-    for uid in context.state.list_unsettled():
+    for uid in context.state.list_unapplied():
         waits = _apply_tree(context, uid)
         if not waits:
-            context.state.mark_settled(uid)
+            context.state.mark_applied(uid)
         context.counts.open_here += waits
         context.state.commit()
 
@@ -214,7 +214,7 @@ def _match_and_complete(context: SyncContext, tree: Tree, local_session: LocalSe
             )
             if not segment_data.startswith(file_data):
                 continue
-            if len(file_data) < len(segment_data) and not _append_parts(
+            if len(file_data) < len(segment_data) and _append_segments(
                 context, local_session, file_size, [(segment, segment_data[len(file_data) :])]
             ):
                 return True
@@ -225,7 +225,7 @@ def _match_and_complete(context: SyncContext, tree: Tree, local_session: LocalSe
 
 
 def _write_branches(context: SyncContext, tree: Tree) -> bool:
-    """Bring each branch into a file. Returns whether one waits."""
+    """Bring each branch into a file. Returns whether one waits for its file to be closed."""
     waits, state = False, context.state
     for leaf in tree.list_leaves():
         path = tree.list_ids(leaf)
@@ -245,7 +245,7 @@ def _write_branches(context: SyncContext, tree: Tree) -> bool:
             key=lambda local_session: (local_session.trouble != "", -path.index(local_session.tip), local_session.uid)
         )
         local_session = candidates[0] if candidates else _register_session(context, tree)
-        waits |= not _extend_session(context, tree, local_session, leaf)
+        waits |= _extend_session(context, tree, local_session, leaf)
     for local_session in state.list_local_sessions(tree.uid):
         # Nothing of its own is left to show, but its file is missing.
         if (
@@ -254,7 +254,7 @@ def _write_branches(context: SyncContext, tree: Tree) -> bool:
             and local_session.tip != tree.uid
             and local_session.tip not in tree.list_leaves()
         ):
-            waits |= not _extend_session(context, tree, local_session, local_session.tip)
+            waits |= _extend_session(context, tree, local_session, local_session.tip)
         elif (
             not local_session.name
             and not local_session.is_pruned
@@ -308,37 +308,36 @@ def _register_session(context: SyncContext, tree: Tree) -> LocalSession:
 
 
 def _extend_session(context: SyncContext, tree: Tree, local_session: LocalSession, leaf: str) -> bool:
-    """Bring a file to the end of a branch. False: it waits."""
+    """Bring a file to the end of a branch, unless it shall stay as it is. Returns whether it waits for the file to be
+    closed."""
     state = context.state
     path = tree.find_path(leaf) or []
     if any(segment.is_blank for segment in path):  # its words were deleted: there is nothing to write or to wait for
-        return True
+        return False
     if local_session.is_pruned:  # deleted on this machine only: it gets no file again, whatever is said elsewhere
         state.put_local_session(replace(local_session, tip=leaf))
-        return True
+        return False
     if local_session.trouble:  # left alone until the user has repaired it
-        return True
+        return False
     if local_session.is_soft_deleted:  # it gets its turns when it is restored, perhaps by those
         labels = state.read_labels(tree.uid).get(SOFT_DELETED, {})
         anchor = tree.find_nearest(leaf, labels)
         if anchor is None or labels[anchor].value:
-            return True
+            return False
         local_session = state.put_local_session(_set_label(context, local_session, SOFT_DELETED, False))
     if local_session.name:
         offset = _find_offset(tree, local_session.tip)
-        if not _append_parts(
-            context,
-            local_session,
-            offset,
-            [(segment, context.read_data(segment)) for segment in path[_find_depth(path, local_session.tip) :]],
+        missing_segments = path[_find_depth(path, local_session.tip) :]
+        if _append_segments(
+            context, local_session, offset, [(segment, context.read_data(segment)) for segment in missing_segments]
         ):
-            return False
+            return True
         state.put_local_session(replace(local_session, tip=leaf))
-        return True
+        return False
     local_session = _create_branch_file(context, tree, local_session, leaf)
     if local_session.uid != tree.uid:
         _title_branch(context, tree, local_session)
-    return True
+    return False
 
 
 def _create_branch_file(context: SyncContext, tree: Tree, local_session: LocalSession, leaf: str) -> LocalSession:
@@ -349,15 +348,17 @@ def _create_branch_file(context: SyncContext, tree: Tree, local_session: LocalSe
     if header is None:
         raise Unavailable("the beginning of a session is not there yet")
     has_local_id = local_session.uid == tree.uid and path[0].machine == context.machine
-    parts = [(segment, context.read_data(segment)) for segment in path]
-    branch_of = tree.uid if local_session.uid != tree.uid else ""
+    segments_and_data = [(segment, context.read_data(segment)) for segment in path]
     header = structs.replace(
-        header, uid=local_session.uid, elsewhere=_list_remote_parts(context, 0, parts), branch_of=branch_of
+        header,
+        uid=local_session.uid,
+        remote_parts=_list_remote_parts(context, 0, segments_and_data),
+        branch_of=tree.uid if local_session.uid != tree.uid else "",
     )
     # What follows must find the file: another machine may have a folder whose name is not used here.
     local_session = replace(local_session, agent_folder=context.sessions.find_folder(local_session.agent_folder))
     name = context.sessions.create(
-        local_session.agent_folder, header, b"".join(data for _, data in parts), has_local_id=has_local_id
+        local_session.agent_folder, header, b"".join(data for _, data in segments_and_data), has_local_id=has_local_id
     )
     return state.put_local_session(
         replace(local_session, name=name, tip=leaf, file_version="", title=None, is_archived=False)
@@ -377,19 +378,22 @@ def _title_branch(context: SyncContext, tree: Tree, local_session: LocalSession)
     context.state.put_local_session(replace(local_session, title=title))
 
 
-def _append_parts(
-    context: SyncContext, local_session: LocalSession, size: int, parts: list[tuple[Segment, bytes]]
+def _append_segments(
+    context: SyncContext, local_session: LocalSession, size: int, segments_and_data: list[tuple[Segment, bytes]]
 ) -> bool:
-    data = b"".join(data for _, data in parts)
-    return not data or context.sessions.append_turns(
-        local_session.agent_folder, local_session.name, size, data, _list_remote_parts(context, size, parts)
+    """Append these data to a file of ``size``. Returns whether they wait for the file to be closed."""
+    data = b"".join(data for _, data in segments_and_data)
+    return bool(data) and not context.sessions.append_turns(
+        local_session.agent_folder, local_session.name, size, data, _list_remote_parts(context, size, segments_and_data)
     )
 
 
-def _list_remote_parts(context: SyncContext, offset: int, parts: list[tuple[Segment, bytes]]) -> list[RemotePart]:
+def _list_remote_parts(
+    context: SyncContext, offset: int, segments_and_data: list[tuple[Segment, bytes]]
+) -> list[RemotePart]:
     """Which parts of these data other machines recorded. ``offset``: where they begin in the file."""
     remote_parts = []
-    for segment, data in parts:
+    for segment, data in segments_and_data:
         if data and segment.machine != context.machine:
             remote_parts.append((offset, offset + len(data), context.find_name(segment.machine)))
         offset += len(data)

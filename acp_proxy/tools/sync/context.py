@@ -124,7 +124,7 @@ class SyncContext:
         """Publish a death, unless it is known."""
         if self.state.put_death(death.tree, death.root, death.survivors):
             self.publish(death)
-            self.state.mark_unsettled(death.tree)
+            self.state.mark_unapplied(death.tree)
 
     def publish_end(self, machine: str, number: int) -> None:
         """Publish that a log ends with this number."""

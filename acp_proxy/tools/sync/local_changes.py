@@ -92,7 +92,7 @@ def publish_labels(context: SyncContext, local_session: LocalSession, labels: Ti
             is_soft_deleted=bool(new_values[SOFT_DELETED]),
         )
     )
-    context.state.mark_unsettled(local_session.tree)
+    context.state.mark_unapplied(local_session.tree)
 
 
 def find_deletes(context: SyncContext) -> None:

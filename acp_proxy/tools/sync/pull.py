@@ -110,7 +110,7 @@ def _take_record(context: SyncContext, machine: str, number: int, data: bytes) -
         case LogEnd():
             state.put_end(record.machine, record.number)
     if record.tree:
-        state.mark_unsettled(record.tree)
+        state.mark_unapplied(record.tree)
     state.note_read(machine, number, name)
 
 

@@ -116,7 +116,7 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
         local_session.tree,
         local_session.tip,
         local_session.agent_folder,
-        structs.replace(header, uid=local_session.tree, elsewhere=[], branch_of=""),
+        structs.replace(header, uid=local_session.tree, remote_parts=[], branch_of=""),
         data,
     )
     state.set_facts(
@@ -181,7 +181,7 @@ def confirm_written(context: SyncContext) -> None:
             if local_session.name:
                 local_changes.publish_labels(context, local_session)
         if tree.is_dead(record.parent):  # another machine deleted it: these turns go, too
-            state.mark_unsettled(record.tree)
+            state.mark_unapplied(record.tree)
     elif isinstance(record, Label):
         state.note_record(machine, number, record.tree)
     state.set_facts({PENDING: None, SENT: number, PENDING_SESSION: None})

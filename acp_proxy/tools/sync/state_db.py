@@ -275,17 +275,18 @@ class SyncState:
             f"INSERT OR IGNORE INTO rewriting SELECT machine, number FROM records WHERE tree = ?{condition}", parameters
         )
 
-    def list_unsettled(self) -> list[str]:
-        """The trees of which something was read that the files do not show yet, and those with news in their files."""
+    def list_unapplied(self) -> list[str]:
+        """The trees of which something was read that the files do not show yet (table ``unsettled``), and those with
+        news in their files."""
         trees_with_news = "SELECT tree FROM local_sessions WHERE (has_news OR name = '') AND NOT is_pruned"
         rows = self.database.execute(f"SELECT tree FROM unsettled UNION {trees_with_news} ORDER BY 1")
         return [tree for (tree,) in rows]
 
-    def mark_unsettled(self, tree: str) -> None:
+    def mark_unapplied(self, tree: str) -> None:
         """Note that a tree has something that its files do not show yet."""
         self.database.execute("INSERT OR IGNORE INTO unsettled VALUES (?)", (tree,))
 
-    def mark_settled(self, tree: str) -> None:
+    def mark_applied(self, tree: str) -> None:
         """Note that the files show all of a tree."""
         self.database.execute("DELETE FROM unsettled WHERE tree = ?", (tree,))
 

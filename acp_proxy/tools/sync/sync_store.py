@@ -14,12 +14,11 @@ from typing import NamedTuple
 from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.store import delete, journal, remote_turns, soft_deleted, user_state
 from acp_proxy.store.agent_folder import choose_folder_for_import
-from acp_proxy.store.remote_turns import RemotePart
 from acp_proxy.store.same_directory import is_windows_path
 from acp_proxy.store.store_base import StoreBase
 from acp_proxy.transcript import file_names, private_files
 from acp_proxy.transcript.appender import lock_unused
-from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_format import Header, RemotePart
 from acp_proxy.transcript.file_names import make_uid
 from acp_proxy.transcript.private_files import lock, open_private, read_at
 from acp_proxy.transcript.reader import Reading
@@ -171,7 +170,7 @@ class SyncStore(StoreBase):
         remote_turns.overwrite(self.layout, agent_folder, name, spans)
         if not file_names.is_soft_deleted_name(name):
             with suppress(Unreadable):
-                self.index.reindex(agent_folder, [name])
+                self.store_index.reindex(agent_folder, [name])
 
     def delete(self, agent_folder: str, name: str, uid: str) -> None:
         """Delete a session for good, unless the name is another session's now."""
@@ -188,7 +187,7 @@ class SyncStore(StoreBase):
                 )
             self.layout.get_journal(agent_folder).fsync()
         with suppress(Unreadable):
-            self.index.remove(agent_folder, [name])
+            self.store_index.remove(agent_folder, [name])
 
     def set_soft_deleted(self, agent_folder: str, name: str, is_soft_deleted: bool) -> str:
         """Soft-delete or restore a session. Returns its new name."""
@@ -200,7 +199,7 @@ class SyncStore(StoreBase):
             return delete.restore(self.layout, agent_folder, session_id, name)
         delete.delete_transcript(self.layout, agent_folder, session_id, name, soft=True, only_on_this_machine=False)
         with suppress(Unreadable):
-            self.index.remove(agent_folder, [name])
+            self.store_index.remove(agent_folder, [name])
         names = (
             deleted_name
             for deleted_name in self.layout.list_soft_deleted_of(agent_folder, name)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.journal import Journal
+from acp_proxy.store.journal import DELETED, Event, Journal
 from acp_proxy.tools.maintenance import damage
 from acp_proxy.tools.maintenance.damage import DamagedStretch, Neighbour
 from acp_proxy.transcript import file_format, private_files
@@ -107,10 +107,10 @@ def test_entries_are_named_by_sender_and_kind() -> None:
 def test_damage_of_a_journal_is_found(tmp_path: Path) -> None:
     path = tmp_path / "state.jsonl"
     journal = Journal(path)
-    journal.append("deleted", "a", transcript_lines.time(0))
+    journal.append(Event(DELETED, "a"), transcript_lines.time(0))
     with path.open("ab") as file:
         file.write(b"\0\0\0")
-    journal.append("deleted", "b", transcript_lines.time(0))
+    journal.append(Event(DELETED, "b"), transcript_lines.time(0))
     with path.open("rb") as file:
         [found] = damage.find_in_journal(cut(partial(private_files.read_at, file.fileno()), 0, path.stat().st_size))
     assert (found.line, found.length) == (2, 3)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from acp_proxy.store.journal import DELETED, Event
 from acp_proxy.tools.search import query
 from acp_proxy.tools.search.search import SearchRequest, SearchResult, search_store
 from acp_proxy.transcript.file_names import file_name
@@ -78,7 +79,7 @@ def remove_files(store: WholeStore) -> None:
 def die_during_a_delete(store: WholeStore) -> None:
     """Write the session's delete to the journal, as a process that then died."""
     journal = store.layout.get_journal(AGENT)
-    journal.append("deleted", "s", transcript_lines.time(0))
+    journal.append(Event(DELETED, "s"), transcript_lines.time(0))
     WholeStore(store.root).list_all()
 
 

@@ -94,10 +94,10 @@ def test_an_index_of_a_version_that_did_not_read_all_tokens_is_made_anew(store: 
         return measure_usage(WholeStore(store.layout.root))[0][path.parent.name].total.turn_tokens
 
     assert tokens() == 42
-    with closing(sqlite3.connect(store.layout.index)) as index, index:
+    with closing(sqlite3.connect(store.layout.index_path)) as index, index:
         index.execute("UPDATE transcripts SET usage = replace(usage, '42', 'null')")
     assert tokens() is None
-    with closing(sqlite3.connect(store.layout.index)) as index:
+    with closing(sqlite3.connect(store.layout.index_path)) as index:
         index.execute("PRAGMA user_version = 8")
     assert tokens() == 42
 

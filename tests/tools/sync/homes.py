@@ -33,7 +33,7 @@ class Home:
         """One more turn of the session with this title."""
         [row] = self.store.find_titled(title)
         session, path = row.session_id, self.store.layout.transcript_path(row.agent_folder, row.name)
-        open_session.decompress(self.store.layout, row.agent_folder, path)
+        open_session.ensure_plain(self.store.layout, row.agent_folder, path)
         transcript = Transcript(path)
         transcript.append(transcript_lines.prompt(text, session=session, run=text) + transcript_lines.answer(run=text))
         transcript.close()
@@ -55,7 +55,7 @@ class Home:
         with closing(self.store.open_listed(row)) as reading:
             assert reading.header is not None
             entries = b"".join(reading.read_bytes(reading.entries_start))
-            parts = [(machine, entries[start:end].splitlines()) for start, end, machine in reading.header.elsewhere]
+            parts = [(machine, entries[start:end].splitlines()) for start, end, machine in reading.header.remote_parts]
         told = [(machine, file_format.decode_entry(line)) for machine, lines in parts for line in lines]
         found = [(machine, entry.value) for machine, entry in told if entry is not None]
         return [
