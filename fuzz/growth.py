@@ -264,16 +264,16 @@ def _told(mode: Mode, entries: Callable[[int], list[Entry]], limit: int = 1024 *
         found = entries(size)
 
         def work() -> None:
-            telling, brief, out = (
+            replayer, record, replayed_lines = (
                 Replayer("s", run_id=RUN, mode=mode, tool_limit=limit),
                 HandoverRecord(),
                 list[bytes](),
             )
             for number, entry in enumerate(found):
-                out += telling.add(number, entry)
-            for line in [*out, *telling.end(), *telling.list_states()]:
-                brief.add(line)
-            brief.make_text()
+                replayed_lines += replayer.add(number, entry)
+            for line in [*replayed_lines, *replayer.end(), *replayer.list_states()]:
+                record.add(line)
+            record.make_text()
 
         return work
 

@@ -454,13 +454,13 @@ class CoreConversation:
         return step
 
     def end_replay(
-        self, id: object, *states: Said, rule: Rule | None = None, brief: str = "", attached: tuple[bytes, ...] = ()
+        self, id: object, *states: Said, rule: Rule | None = None, record: str = "", attached: tuple[bytes, ...] = ()
     ) -> Step:
         """``rule``: the verdict; by default that of the transcript in ``stored``."""
-        return self.end_replay_by_id(make_request_id(id), *states, rule=rule, brief=brief, attached=attached)
+        return self.end_replay_by_id(make_request_id(id), *states, rule=rule, record=record, attached=attached)
 
     def end_replay_by_id(
-        self, id: RequestId, *states: Said, rule: Rule | None = None, brief: str = "", attached: tuple[bytes, ...] = ()
+        self, id: RequestId, *states: Said, rule: Rule | None = None, record: str = "", attached: tuple[bytes, ...] = ()
     ) -> Step:
         replay = self._replays.pop(id)
         assert replay.wanted is not None, f"nobody asked to replay {id}"
@@ -471,10 +471,10 @@ class CoreConversation:
         facts = compared.end_replay() if compared is not None else None
         decision = choose_replay(facts, fixed_rule=rule or wanted.fixed_rule, shows_replay=wanted.shows_replay)
         told = [line(state) for state in states]
-        unread = ReplayEnded(id, decision, None, told, brief, attached, is_unread=True, size=size)
+        unread = ReplayEnded(id, decision, None, told, record, attached, is_unread=True, size=size)
         if not wanted.compares and not self.core.must_compare_again(unread):
             return self._step(unread)
-        return self._step(ReplayEnded(id, decision, comparison, told, brief, attached, size=size))
+        return self._step(ReplayEnded(id, decision, comparison, told, record, attached, size=size))
 
     def free_output(self) -> Step:
         """Everything that waited for the client's output gets it, in order."""
@@ -572,16 +572,15 @@ class CoreConversation:
                 deleted = frozenset(session for session, stored in self.stored.items() if stored.deleted)
                 here = self.archived - self.changed_by_agent
                 hidden = deleted | (here if archived == session_list.EXCLUDE else frozenset())
-                page = session_list.amend_rows(
-                    data,
+                changes = session_list.ListChanges(
                     hidden,
                     self._title_of(effect.renamed) if effect.is_of_index else None,
+                    self.titles_from_prompts if effect.fills_titles else {},
                     here if archived is not None else None,
                     only_archived=archived == session_list.ONLY,
-                    generated_titles=self.titles_from_prompts if effect.fills_titles else None,
                     is_of_index=effect.is_of_index,
-                    list_member=effect.list_member,
                 )
+                page = session_list.amend_rows(data, changes, list_member=effect.list_member)
                 if asked is not None and (cursor := session_list.find_next_cursor(data, page)) is not None:
                     return self._decide(PageEmptied(effect, page, cursor), step)
                 return [Forward(Peer.CLIENT, page)]

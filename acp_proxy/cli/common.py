@@ -282,7 +282,7 @@ def repeat_agent_option(store: CommandStore, agent_folder: str, session_id: str)
 
 def name_known_agent(store: CommandStore, agent_folder: str) -> str:
     """The word for --agent that means this agent and no other one of the store."""
-    return session_lines.name_agents({*store.list_agents(), agent_folder})[agent_folder]
+    return session_lines.make_distinct_names({*store.list_agents(), agent_folder})[agent_folder]
 
 
 def format_for_agents(store: CommandStore, agent_folders: Iterable[str]) -> list[str]:
@@ -418,7 +418,9 @@ def explain_unknown_agent(store: CommandStore, agent: str) -> str | None:
     """Which agents there are, if none is called as ``--agent`` says; None if one is."""
     if not agent or store.list_agents(agent) or not (agent_folders := store.list_agents()):
         return None
-    names = ", ".join(sanitize.make_line(name) for name in sorted(session_lines.name_agents(agent_folders).values()))
+    names = ", ".join(
+        sanitize.make_line(name) for name in sorted(session_lines.make_distinct_names(agent_folders).values())
+    )
     return f"no agent called {agent!r} has sessions here. Those that have: {names}"
 
 
@@ -460,7 +462,7 @@ def format_table(
 
     width = shutil.get_terminal_size().columns - indent if stream.isatty() else _UNLIMITED_COLUMNS
     now, home, forms = datetime.now().astimezone(), os.path.expanduser("~"), find_ascii_forms(stream)
-    agents = session_lines.name_agents({*store.list_agents(), *(row.agent_folder for row in rows)})
+    agents = session_lines.make_distinct_names({*store.list_agents(), *(row.agent_folder for row in rows)})
     look = session_table.ListLook(width, False, now, home, forms, agents)
     table = session_table.make_table(rows, ids, look, short_titles=True, with_size=with_size)
     return [table.format_heading(), *table.format_rows(rows, ids)]

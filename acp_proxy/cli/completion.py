@@ -72,48 +72,46 @@ def clean_title(title: str) -> str:
 _PLAIN_FOLDER = re.compile(r"[A-Za-z0-9._:@+/-]*")
 
 
-def complete_session(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+def complete_session(context: typer.Context, beginning: str) -> list[tuple[str, str]]:
     """Ids, newest first, with their titles."""
-    return _list_newest(incomplete, _find_root(context), str(context.params.get("agent") or ""))
+    return _list_newest(beginning, _find_root(context), str(context.params.get("agent") or ""))
 
 
-def complete_recording(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+def complete_recording(context: typer.Context, beginning: str) -> list[tuple[str, str]]:
     """Sessions, and files that may be transcripts."""
-    return [*complete_session(context, incomplete), *((path, "") for path in _complete_transcript(incomplete))]
+    return [*complete_session(context, beginning), *((path, "") for path in _complete_transcript(beginning))]
 
 
-def complete_deleted(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+def complete_deleted(context: typer.Context, beginning: str) -> list[tuple[str, str]]:
     """Ids of soft-deleted sessions, the latest first, with the titles that the user gave them."""
     from acp_proxy.store.command_store import CompletionQuery  # imported late: no command needs it
 
     deleted_sessions = CompletionQuery(_find_root(context)).list_deleted()
-    last_entry = [("last", "the latest")] if "last".startswith(incomplete) else []
+    last_entry = [("last", "the latest")] if "last".startswith(beginning) else []
     return last_entry + [
         (session.selector, clean_title(session.title or ""))
         for session in deleted_sessions
-        if session.selector.startswith(incomplete) and is_plain(session.selector)
+        if session.selector.startswith(beginning) and is_plain(session.selector)
     ]
 
 
 def make_word_completion(words: Sequence[str]) -> Callable[[str], list[str]]:
     """A completion function that offers those of a few words that begin with what is typed."""
 
-    def list_offered(incomplete: str) -> list[str]:
-        return [word for word in words if word.startswith(incomplete)]
+    def list_offered(beginning: str) -> list[str]:
+        return [word for word in words if word.startswith(beginning)]
 
     return list_offered
 
 
-def complete_agent(context: typer.Context, incomplete: str) -> list[str]:
+def complete_agent(context: typer.Context, beginning: str) -> list[str]:
     """The names of recorded agents, in the form that --agent takes."""
     from acp_proxy.store.command_store import CompletionQuery, name_agent, strip_hash
 
     completions = set[str]()
     for folder in CompletionQuery(_find_root(context)).list_agents():
         names_to_try = (name_agent(folder), strip_hash(folder))  # with the scope, if the user typed its beginning
-        completions.update(
-            next(([name] for name in names_to_try if name.startswith(incomplete) and is_plain(name)), [])
-        )
+        completions.update(next(([name] for name in names_to_try if name.startswith(beginning) and is_plain(name)), []))
     return sorted(completions)
 
 

@@ -45,7 +45,7 @@ _GET, _SET, _UNSET = "get", "set", "unset"
 _HINT = "What one means: acp-proxy config NAME. To set it: acp-proxy config set NAME VALUE"
 
 
-def _complete_word(context: typer.Context, incomplete: str) -> list[str]:
+def _complete_word(context: typer.Context, beginning: str) -> list[str]:
     """What to do or an option, then an option, then its values."""
     given = list(context.params.get("words") or ())
     offered: list[str] = []
@@ -55,9 +55,9 @@ def _complete_word(context: typer.Context, incomplete: str) -> list[str]:
         offered = list(options.OPTIONS)
     elif len(given) == 2 and given[0] == _SET and given[1] in options.OPTIONS:
         offered = _list_values(given[1])
-    files = complete_file(incomplete) if "FILE" in offered else []
+    files = complete_file(beginning) if "FILE" in offered else []
     # a word in capitals stands for any text
-    return [*(word for word in offered if word.startswith(incomplete) and not word.isupper()), *files]
+    return [*(word for word in offered if word.startswith(beginning) and not word.isupper()), *files]
 
 
 def config(

@@ -146,7 +146,7 @@ def _format_table(store: CommandStore, deleted_sessions: list[DeletedSession], t
 
     rows, ids = _make_rows(store, deleted_sessions)
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
-    agents = session_lines.name_agents({row.agent_folder for row in rows})
+    agents = session_lines.make_distinct_names({row.agent_folder for row in rows})
     look = session_table.ListLook(target.width, target.has_colours, now, home, target.forms, agents)
     table = session_table.make_table(rows, ids, look)
     yield table.format_heading()

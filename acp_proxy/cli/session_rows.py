@@ -14,7 +14,7 @@ from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.store.command_store import CommandStore, ListedSession, TokensAndCost
 from acp_proxy.views import formatting, sanitize
-from acp_proxy.views.session_lines import format_tab_separated, name_agents
+from acp_proxy.views.session_lines import format_tab_separated, make_distinct_names
 
 if TYPE_CHECKING:
     from acp_proxy.views.session_table import Table
@@ -37,7 +37,7 @@ def _format_table(store: CommandStore, rows: Iterator[ListedSession], target: Sc
     from acp_proxy.views import session_table  # imported late: no other command needs it
 
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
-    agents = name_agents(store.list_agents())
+    agents = make_distinct_names(store.list_agents())
     look = session_table.ListLook(target.width, target.has_colours, now, home, target.forms, agents)
     table: Table | None = None
     while chunk := list(islice(rows, ROWS_PER_BLOCK)):

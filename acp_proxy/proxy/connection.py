@@ -107,7 +107,7 @@ class Connection:
     def must_compare_again(self, replay_end: ReplayEnded) -> bool:
         """Whether updates wait that may repeat what was replayed without a comparison. Then ``run`` must compare
         before it passes ``replay_end`` to ``handle``."""
-        return replay_end.is_unread and self._machine.waiting_lines.is_replayed_again(replay_end.request_id)
+        return replay_end.is_unread and self._machine.waiting_lines.has_updates_behind_replay(replay_end.request_id)
 
     def handle(self, event: Event) -> list[Effect]:
         """Decide what to do about an event. Never raises on anything that a peer sends.
@@ -140,7 +140,7 @@ class Connection:
             case AgentEnded(reason):
                 effects = self._end(reason)
         if not self._held_entries.is_named:
-            effects = self._held_entries.hold_unnamed(effects)
+            effects = self._held_entries.let_pass(effects)
         effects = self._copy_ids.rename_effects(
             self._lookups.uncopied.hold_or_release(self._unstable_methods.amend_titles(effects))
         )
@@ -161,7 +161,7 @@ class Connection:
         ]
         session_id = acp.find_session_id(beginning)
         if session_id is not None and self._session_log.records:
-            effects += self._held_entries.hold_unnamed([RecordGap(session_id, GapReason.LINE_TOO_LONG)])
+            effects += self._held_entries.let_pass([RecordGap(session_id, GapReason.LINE_TOO_LONG)])
         return effects
 
     # --- from the client
@@ -174,7 +174,7 @@ class Connection:
                 line, message = self._negotiation.read_client_line(self._copy_ids.rewrite_from_client(line, message))
             if comparison := self._compare_first(message):
                 return [*effects, *comparison, DecideLater(Peer.CLIENT, lines[next_index - 1 :])]
-            effects += self._held_entries.hold_unnamed(self._decide_client_message(line, message))
+            effects += self._held_entries.let_pass(self._decide_client_message(line, message))
             if isinstance(effects[-1], FindSession) and next_index < len(lines):
                 return [*effects, DecideLater(Peer.CLIENT, lines[next_index:])]
         return effects
@@ -276,7 +276,7 @@ class Connection:
                 continue
             if self._aliases:
                 line = self._aliases.rewrite_for_client(line, jsonrpc.read_message(line))
-            effects += self._held_entries.hold_unnamed(self._handle_agent_line(line, jsonrpc.read_message(line)))
+            effects += self._held_entries.let_pass(self._handle_agent_line(line, jsonrpc.read_message(line)))
             self.pass_through.forget()
             if effects and isinstance(later := effects[-1], DecideLater):
                 return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[next_index:]])]
@@ -447,7 +447,7 @@ class Connection:
         is_amended = service.amends_lists and self._session_log.records
         match open_request.request.method:
             case acp.INITIALIZE:
-                return effects + self._negotiation.handle_offer(line, message)
+                return effects + self._negotiation.handle_initialize_answer(line, message)
             case acp.FORK if fork is not None and self._session_log.records:
                 has_record = self._handovers.expect_record_of_fork(fork, open_request.session_id or "")
                 if (

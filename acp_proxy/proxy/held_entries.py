@@ -35,23 +35,24 @@ class HeldEntries:
         self._unrecorded: list[TranscriptEffect] = []
         self._size = 0
 
-    def name_agent(self, name: IdentifyAgent) -> list[TranscriptEffect]:
-        """The name is known: returns it and then everything that waited. From here on nothing waits."""
+    def release(self, identification: IdentifyAgent) -> list[TranscriptEffect]:
+        """The agent is named: returns the effect that names it, then everything that waited. From here on nothing
+        waits."""
         self.is_named = True
         held_effects, self._unrecorded = self._unrecorded, []
-        return [name, *held_effects]
+        return [identification, *held_effects]
 
     def drop(self) -> None:
         """Discard what waits."""
         self._unrecorded.clear()
 
-    def hold_unnamed(self, effects: list[Effect]) -> list[Effect]:
-        """The effects of one line that need not wait. Call it for each line, since a read may bring lines that must
-        wait and the agent's name after them."""
-        return effects if self.is_named else self._hold(effects)
+    def let_pass(self, effects: list[Effect]) -> list[Effect]:
+        """Returns those of one line's effects that need not wait, and holds the others. Call it for each line, since a
+        read may bring lines that must wait and the agent's name after them."""
+        return effects if self.is_named else self._let_pass_unnamed(effects)
 
-    def _hold(self, effects: list[Effect]) -> list[Effect]:
-        """The effects that need not wait, until a prompt or too many bytes end the waiting without a name."""
+    def _let_pass_unnamed(self, effects: list[Effect]) -> list[Effect]:
+        """As ``let_pass``, until a prompt or too many bytes end the waiting without a name."""
         passing: list[Effect] = []
         for effect in effects:
             if self.is_named or not isinstance(effect, TranscriptEffectBase):
@@ -60,7 +61,7 @@ class HeldEntries:
             self._unrecorded.append(effect)
             self._size += _size(effect)
             if isinstance(effect, BeginTurn) or self._size > UNRECORDED_LIMIT:
-                passing += self.name_agent(IdentifyAgent(None, None))
+                passing += self.release(IdentifyAgent(None, None))
         return passing
 
 

@@ -1,4 +1,4 @@
-"""Settles with the answer to ``initialize`` what a connection speaks, what is recorded, and what acp-proxy serves."""
+"""Decides with the answer to ``initialize`` what a connection speaks, what is recorded, and what acp-proxy serves."""
 
 from acp_proxy.protocol import jsonrpc, versions
 from acp_proxy.protocol.jsonrpc import Message, Peer, Response
@@ -51,7 +51,7 @@ class Negotiation:
         """The client has sent ``initialize`` with these parameters."""
         self._initialize = params
 
-    def handle_offer(self, line: bytes, message: Response) -> list[Effect]:
+    def handle_initialize_answer(self, line: bytes, message: Response) -> list[Effect]:
         """The agent has answered ``initialize``: ``message`` is the answer, ``line`` the same as bytes."""
         if message.error is not None:
             return [Forward(Peer.CLIENT, line)]
@@ -77,7 +77,7 @@ class Negotiation:
             self._session_log.start()
         effects: list[Effect] = self._set_dialect(offer.dialect)
         if not self._held_entries.is_named:
-            effects += self._held_entries.name_agent(IdentifyAgent(offer.name, offer.release))
+            effects += self._held_entries.release(IdentifyAgent(offer.name, offer.release))
         line, service.served_here = capabilities.add_capabilities(line, offer, self._settings)
         service.is_ready = service.is_wanted and offer.has_sessions
         service.index_parts = jetbrains_index.find_offered_parts(self._initialize, message.result)

@@ -4,6 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
+from msgspec import Struct
+
 from acp_proxy.protocol import acp, framing, json_splice, jsonrpc, timestamps, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, RequestId
 from acp_proxy.transcript.titles import RECORD_BYTES, is_of_record
@@ -92,49 +94,48 @@ def make_session_info(
     return info
 
 
-def amend_rows(
-    raw: bytes,
-    hidden: Collection[str],
-    title_of: Callable[[str], str | None] | None = None,
-    archived: Collection[str] | None = None,
-    only_archived: bool = False,
-    generated_titles: Mapping[str, str] | None = None,
-    is_of_index: bool = False,
-    list_member: str = "result",
-    our_ids: Mapping[str, str] = MappingProxyType({}),
-    to_client_id: Callable[[str], str] | None = None,
-) -> bytes:
-    """The agent's list without hidden sessions, with the user's titles, and without titles that the agent has made from
-    records of handovers; every other byte stays.
+class ListChanges(Struct, frozen=True):
+    """What is changed in the agent's list.
 
-    ``hidden`` has the agent's ids of sessions to leave out. Titles and archive states are by our ids, and
-    ``our_ids`` has these by the agent's id, for sessions whose two ids differ.
-
-    ``title_of`` returns the user's title of a session, or None; it is omitted if the user gave no titles.
-    ``generated_titles`` are for sessions without another title. ``archived`` has the archived sessions, if each session
-    must say whether it is archived; ``only_archived`` leaves all others out. ``is_of_index``: the agent may say of
-    other sessions too that they are archived (``INDEX_MARK``). ``list_member`` is the member of the line that has the
-    list. ``to_client_id`` returns the client's id of a session for the agent's. Raises ValueError.
+    ``hidden``: the agent's ids of sessions to leave out. ``title_of``: returns the user's title of a session, or None;
+    omitted if the user gave no titles. ``generated_titles``: for sessions without another title. ``archived``: the
+    archived sessions, if each session must say whether it is archived; ``only_archived`` leaves all others out.
+    ``is_of_index``: the agent may say of other sessions too that they are archived (``INDEX_MARK``). ``our_ids``: by
+    the agent's id, for sessions whose two ids differ, ours, by which titles and archive states are. ``to_client_id``:
+    returns the client's id of a session for the agent's.
     """
-    is_needed = hidden or title_of is not None or archived is not None or generated_titles or RECORD_BYTES in raw
+
+    hidden: Collection[str] = frozenset()
+    title_of: Callable[[str], str | None] | None = None
+    generated_titles: Mapping[str, str] = MappingProxyType({})
+    archived: Collection[str] | None = None
+    only_archived: bool = False
+    is_of_index: bool = False
+    our_ids: Mapping[str, str] = MappingProxyType({})
+    to_client_id: Callable[[str], str] | None = None
+
+    def leaves_out(self, id: str | None, item: object) -> bool:
+        """Whether a session is left out. ``item``: what the agent says of it."""
+        if id in self.hidden:
+            return True
+        is_in_archive = id in (self.archived or ()) or (self.is_of_index and is_archived(item))
+        return self.only_archived and not is_in_archive
+
+
+def amend_rows(raw: bytes, changes: ListChanges, *, list_member: str = "result") -> bytes:
+    """The agent's list with these changes, and without titles that the agent has made from records of handovers; every
+    other byte stays. ``list_member``: the member of the line that has the list. Raises ValueError."""
+    has_changes = changes.hidden or changes.title_of is not None or changes.archived is not None
+    is_needed = has_changes or changes.generated_titles or RECORD_BYTES in raw
     sessions = _read_sessions(raw, list_member) if is_needed else []
     if not sessions:
         return raw
     ids = [acp.session_id(item) for item in sessions]
-    is_filtered_out = [
-        only_archived and not (id in (archived or ()) or (is_of_index and is_archived(item)))
-        for id, item in zip(ids, sessions, strict=True)
-    ]
-    is_removed = [id in hidden or is_left_out for id, is_left_out in zip(ids, is_filtered_out, strict=True)]
+    is_removed = [changes.leaves_out(id, item) for id, item in zip(ids, sessions, strict=True)]
     changed_members = [
-        _find_changes(item, our_ids.get(id, id), title_of, archived, generated_titles or {}, is_of_index=is_of_index)
-        if id is not None
-        else {}
+        _find_changed_members(item, id, changes) if id is not None else {}
         for id, item in zip(ids, sessions, strict=True)
     ]
-    for id, changes in zip(ids, changed_members, strict=True):
-        if to_client_id is not None and id is not None and (client_id := to_client_id(id)) != id:
-            changes["sessionId"] = client_id
     if not any(is_removed) and not any(changed_members):
         return raw
     text = json_splice.decode(raw)
@@ -142,8 +143,8 @@ def amend_rows(
     start, end = json_splice.find_members(text, result[0])["sessions"]
     spans = json_splice.find_elements(text, start)
     items = [
-        _replace_members(text[a:b], changes) if changes else text[a:b]
-        for (a, b), changes in zip(spans, changed_members, strict=True)
+        _replace_members(text[item_start:item_end], members) if members else text[item_start:item_end]
+        for (item_start, item_end), members in zip(spans, changed_members, strict=True)
     ]
     replacements = list(zip(spans, items, strict=True))
     if any(is_removed):
@@ -206,29 +207,25 @@ def _read_sessions(raw: bytes, list_member: str) -> list[object]:
     return sessions if isinstance(sessions, list) else []
 
 
-def _find_changes(
-    item: object,
-    id: str,
-    title_of: Callable[[str], str | None] | None,
-    archived: Collection[str] | None,
-    generated_titles: Mapping[str, str],
-    *,
-    is_of_index: bool,
-) -> dict[str, object]:
-    """The members of a listed session that need another value; None for one that must be left out. ``id``: our id of
-    the session."""
-    changes: dict[str, object] = {}
+def _find_changed_members(item: object, agent_id: str, changes: ListChanges) -> dict[str, object]:
+    """The members of a listed session that need another value; None for one that must be left out. ``agent_id``: the
+    agent's id of the session."""
+    changed_members: dict[str, object] = {}
+    id = changes.our_ids.get(agent_id, agent_id)
     agents_title, usable_title = acp.text(item, "title"), _find_title(item)
-    title = title_of(id) if title_of is not None else None
-    title = title or (generated_titles.get(id) if usable_title is None else None) or usable_title
+    title = changes.title_of(id) if changes.title_of is not None else None
+    title = title or (changes.generated_titles.get(id) if usable_title is None else None) or usable_title
     if title != agents_title:
-        changes["title"] = title
-    if is_of_index:
+        changed_members["title"] = title
+    archived = changes.archived
+    if changes.is_of_index:
         if archived is not None and id in archived and not is_archived(item):
-            changes["_meta"] = _set_at_path({}, INDEX_MARK[1:], True)
+            changed_members["_meta"] = _set_at_path({}, INDEX_MARK[1:], True)
     elif archived is not None and acp.member(item, "archived") is not (id in archived):
-        changes["archived"] = id in archived
-    return changes
+        changed_members["archived"] = id in archived
+    if changes.to_client_id is not None and (client_id := changes.to_client_id(agent_id)) != agent_id:
+        changed_members["sessionId"] = client_id
+    return changed_members
 
 
 def _replace_members(item: str, changed_members: Mapping[str, object]) -> str:
@@ -312,8 +309,8 @@ def join_rows(
     result = json_splice.find_members(text, json_splice.find_value(text)[0])["result"]
     start, end = json_splice.find_members(text, result[0])["sessions"]
     items: list[str] = []
-    for a, b in json_splice.find_elements(text, start):
-        item = text[a:b]
+    for item_start, item_end in json_splice.find_elements(text, start):
+        item = text[item_start:item_end]
         updated = _read_update_time(item)
         while infos and updated is not None and infos[0][0] > updated:
             items.append(jsonrpc.dump(infos.pop(0)[1]).decode())

@@ -53,11 +53,10 @@ def compile_patterns(patterns: list[str]) -> list[SecretRule]:
 
 
 _WORD = "[A-Za-z0-9]"
-_BASE64URL = "[A-Za-z0-9_-]"  # the alphabet of base64url
+_BASE64URL = "[A-Za-z0-9_-]"
 _HEX = "[0-9a-f]"
-_ASSIGNMENT = (
-    r"""\\{0,2}["']?\s{0,4}(?:=>|:=|[:=])\s{0,4}\\{0,2}["']?"""  # between a name and its value, in any language
-)
+_ASSIGNMENT = r"""\\{0,2}["']?\s{0,4}(?:=>|:=|[:=])\s{0,4}\\{0,2}["']?"""
+"""Between a name and its value, in any language: for a rule whose pattern has the whole name, or the value's form."""
 _KEY_START = r"----[- ]BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?[- ]----"
 _KEY_END = r"----[- ]END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?[- ]----"
 _KEY_BODY = r"(?:[^\[-]|-(?!---))"
@@ -66,7 +65,8 @@ _KEY_START_OR_MASK = rf"(?:{_KEY_START}|{re.escape(CUT_OFF)}\**+[A-Za-z0-9+/=]{{
 
 def make_token_rule(name: str, prefix: str, body: str, *, literals: tuple[str, ...] = ()) -> SecretRule:
     """A token that begins with ``prefix``, not preceded by a letter or a digit, and goes on with ``body``: both are
-    regular expressions. ``literals``: the plain texts that it can begin with; none: ``prefix`` is plain.
+    regular expressions. ``literals``: as ``SecretRule.literals``: one of them must be in the text, at its beginning or
+    elsewhere in the token; none: ``prefix``, which is plain then.
     """
     # A plain beginning comes first in the pattern, because ``re`` searches for it quickly.
     start = f"(?<!{_WORD}){prefix}" if "(" in prefix or "[" in prefix else f"{prefix}(?<!{_WORD}{prefix})"
@@ -91,16 +91,21 @@ _SERVICES = (
 _CREDENTIALS = ("key", "token", "secret", "passw", "auth", "cred")
 """What names of credentials contain."""
 _ANY_ASSIGNMENT = r"""(?:(?:=>|:{1,3}=|\?=|\.=|\|\||[=:>])[\s"'`=\\]{0,8}+|,\s{0,2}["'])"""
-# Two groups of digits, or it is a word, a name or an example. What follows must not make it a path, a call or the like.
+"""As ``_ASSIGNMENT``, and whatever else may stand there, such as ``||`` or the comma between arguments. It begins with
+its sign, since the name is in front of the match (``SecretRule.preceding``). It fits many texts without a secret, so it
+is for a rule that also looks at the value (``_SECRET_VALUE``)."""
 _SECRET_VALUE = (
     r"(?=(?:[A-Za-z_.-]{0,150}+[0-9]++){2})"
     r"((?:[A-Za-z0-9]{1,3}\.)?[A-Za-z0-9_-]{15,150}+(?:\.[A-Za-z0-9_-]{15,150}+)?={0,2})(?![\w(\[/:@%+]|\.\w)"
 )
+"""It has two groups of digits, or it is a word, a name or an example. What follows must not make it a path, a call or
+the like."""
 
 # A secret is called after one rule. Of overlapping matches that is the one that begins first; of those, the longest;
-# and of rules that match the same text, the earlier row here.
+# and of rules that match the same text, the earlier row here. The headings say where a row belongs: a new one goes to
+# the end of the first that fits.
 RULES: tuple[SecretRule, ...] = (
-    # models
+    # models: what answers prompts, and what watches over it
     make_token_rule(
         "OpenAI API key of a named project",
         "sk-",
@@ -123,7 +128,7 @@ RULES: tuple[SecretRule, ...] = (
     make_token_rule("Replicate API token", "r8_", _WORD + "{37,60}"),
     make_token_rule("xAI API key", "xai-", _WORD + "{60,120}"),
     make_token_rule("LangSmith API key", "lsv2_(?:pt|sk)_", "[0-9a-f_]{32,60}", literals=("lsv2_",)),
-    # code
+    # work on software: repositories, packages, builds, tickets, designs, monitoring, and where teams keep secrets
     make_token_rule(
         "GitHub token", "gh[pousr]_", "[A-Za-z0-9_]{36,255}", literals=("ghp_", "gho_", "ghu_", "ghs_", "ghr_")
     ),
@@ -199,7 +204,7 @@ RULES: tuple[SecretRule, ...] = (
     make_token_rule("Pulumi token", "pul-", _HEX + "{40}(?![A-Za-z0-9])"),
     make_token_rule("ReadMe API token", "rdme_", "[a-z0-9]{70}"),
     make_token_rule("Sourcegraph token", "sgp_", "(?:(?:[a-fA-F0-9]{16}|local)_)?[a-fA-F0-9]{40}(?![A-Za-z0-9])"),
-    # clouds
+    # clouds: computers, storage, databases, and who may use them
     make_token_rule(
         "AWS access key id",
         "(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])",
@@ -268,7 +273,7 @@ RULES: tuple[SecretRule, ...] = (
     make_token_rule(
         "Fly.io token", "(?:fo1_|fm[12][ar]?_)", "[A-Za-z0-9_+/=-]{40,2000}", literals=("fo1_", "fm1", "fm2")
     ),
-    # messages and payments
+    # services on the web: messages, payments, parcels, forms, maps, and what fits nowhere else
     make_token_rule(
         "Slack token", r"(?:xox[a-z](?:\.xox[a-z])?|xapp)-", "[A-Za-z0-9-]{12,300}", literals=("xox", "xapp-")
     ),
@@ -342,7 +347,7 @@ RULES: tuple[SecretRule, ...] = (
     make_token_rule("Twilio API key", "SK", _HEX + "{32}(?![A-Za-z0-9])"),
     make_token_rule("SendGrid API key", r"SG\.", _BASE64URL + r"{16,32}\." + _BASE64URL + "{16,64}", literals=("SG.",)),
     make_token_rule("Mailgun API key", "key-", _HEX + "{32}(?![A-Za-z0-9])"),
-    # of any kind
+    # of no one service
     SecretRule(
         "JSON Web Token",
         ("eyJ",),

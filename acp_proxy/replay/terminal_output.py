@@ -77,7 +77,7 @@ _AWAITING_CALLS_LIMIT = 16
 terminal of all turns would send all calls again in each."""
 _UNAWAITED_LIMIT = 1000  # terminals that are remembered although no call waits for them
 _FENCE = "```"
-_RESERVED_BYTES = 512  # bytes reserved for the lines around an output, so that the exit status is not cut
+_RESERVED_BYTES = 512  # for the lines around an output, so that the exit status is not cut
 _TerminalKey = tuple[str, str]  # run, terminal id
 
 

@@ -14,7 +14,7 @@ from acp_proxy.proxy import own_messages, session_list
 from acp_proxy.proxy.effects import AmendList, AmendTitles, Forward, ListSessions, RelayEffect
 from acp_proxy.proxy.events import PageEmptied
 from acp_proxy.proxy.jetbrains_index import IndexRows
-from acp_proxy.proxy.session_list import join_rows
+from acp_proxy.proxy.session_list import ListChanges, join_rows
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import PATIENCE_SECONDS
 from acp_proxy.run.changed_sessions import ChangedSessions
@@ -96,23 +96,22 @@ class ListRequests:
             )
             hidden |= listed_elsewhere
             if page.archived is None:
-                line = session_list.amend_rows(raw, hidden, title_of, generated_titles=generated_titles)
+                line = session_list.amend_rows(raw, ListChanges(hidden, title_of, generated_titles))
                 return [
                     Forward(
                         Peer.CLIENT,
                         join_rows(line, rows, supports_directories=page.supports_directories, says_archived=False),
                     )
                 ]
-            line = session_list.amend_rows(
-                raw,
+            changes = ListChanges(
                 hidden,
                 title_of,
+                generated_titles,
                 archived,
                 only_archived=page.archived == session_list.ONLY,
-                generated_titles=generated_titles,
                 is_of_index=page.is_of_index,
-                list_member=page.list_member,
             )
+            line = session_list.amend_rows(raw, changes, list_member=page.list_member)
             line = join_rows(
                 line,
                 rows,
@@ -138,17 +137,16 @@ class ListRequests:
         users_titles = {
             session_id: title for session_id in untitled if (title := state.find_title(session_id)) is not None
         }
-        line = session_list.amend_rows(
-            raw,
+        changes = ListChanges(
             index.hidden,
             _make_title_lookup(state, page.renamed),
+            self._find_titles(untitled) | users_titles,
             state.archived_here,
-            generated_titles=self._find_titles(untitled) | users_titles,
             is_of_index=True,
-            list_member=list_member,
             our_ids=aliases,
             to_client_id=index.find_client_id if aliases else None,
         )
+        line = session_list.amend_rows(raw, changes, list_member=list_member)
         line = session_list.replace_removed_ids(line, list_member, index.find_removed) if aliases else line
         missing = index.find_missing(page.requested_ids, session_list.find_ids(raw, list_member))
         rows = [replace(row, session_id=index.find_client_id(row.session_id)) for row in self._find_rows(page, missing)]

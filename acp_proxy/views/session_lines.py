@@ -76,7 +76,7 @@ _HASH_BEGIN = 4
 """Characters of a folder's hash that tell it from others of its name."""
 
 
-def name_agents(folders: Iterable[str]) -> dict[str, str]:
+def make_distinct_names(folders: Iterable[str]) -> dict[str, str]:
     """The name that people see for each agent's folder: short, unless two would be the same. ``--agent`` takes each."""
     folder_list = list(folders)
     names: dict[str, str] = {}

@@ -38,7 +38,7 @@ fit, there are the same columns every time, whatever the rows have."""
 _USUAL_ID_WIDTH, _MOST_ID_WIDTH = 9, 16
 """What an id takes more than the usual width, such as that of a copy, the title gives: no column goes for it."""
 _AGENT_END = 5
-"""Characters at the end of an agent's name that stay: as many as ``name_agents`` adds."""
+"""Characters at the end of an agent's name that stay: as many as ``make_distinct_names`` adds."""
 _DROPPED_FIRST = ("size", "turns", "agent", "directory")
 _DROPPED_OF_SEVERAL_AGENTS = ("size", "turns", "directory", "agent")
 _SHRINKING = ("title", "agent", "directory")

@@ -81,11 +81,11 @@ def retold(lines: list[Line], header: Header | None) -> None:
             summary = Summary.from_state(json.loads(json.dumps(summary.dump_state())))
     tellings = [telling(session, lines, mode, limit) for mode, limit in TELLINGS]
     for one in tellings:
-        brief = HandoverRecord(RECORD)
+        record = HandoverRecord(RECORD)
         for said in one:
             is_an_update(said, session)
-            brief.add(said)
-        assert len(brief.make_text().encode("utf-8", "replace")) <= RECORD
+            record.add(said)
+        assert len(record.make_text().encode("utf-8", "replace")) <= RECORD
     for one in tellings:
         told = [said for said in one if update_kinds.is_conversation(acp.update_kind(acp.read_update(said)))]
         comparison = compare(lines, ((said, number % 2 == 1) for number, said in enumerate(told)))

@@ -169,8 +169,8 @@ def test_always_hands_over_a_session_that_the_agent_refuses(proxied: Proxied, ca
         assert is_handed_over(loaded)
         editor.prompt(session, "go on")
         assert editor.end() == 0
-    [brief] = given(proxied, session)
-    assert brief.startswith(INTRODUCTION)
+    [record] = given(proxied, session)
+    assert record.startswith(INTRODUCTION)
     assert user_words(proxied.transcript(session)) == ["mend it", "go on"]
     assert b"half of the past" not in proxied.transcript(session).read_bytes()
 

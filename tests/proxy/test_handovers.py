@@ -49,7 +49,7 @@ from tests.conversation import (
 
 ONE = make_request_id(1)
 OURS = "acp-proxy/1"
-BRIEF = "# what was said\nüber “all” of it"
+RECORD = "# what was said\nüber “all” of it"
 
 
 def about_to_load(
@@ -76,7 +76,7 @@ def replaying() -> CoreConversation:
 
 def hand_over() -> CoreConversation:
     talk = replaying()
-    talk.end_replay(1, brief=BRIEF)
+    talk.end_replay(1, record=RECORD)
     return talk
 
 
@@ -84,8 +84,8 @@ def client_messages(step: Step) -> list[Any]:
     return [json.loads(one) for one in step.to_client.splitlines()]
 
 
-def brief_request(id: object, session: str, text: str = "hello") -> dict[str, Any]:
-    blocks = [{"type": "text", "text": BRIEF}, {"type": "text", "text": text}]
+def prompt_with_record(id: object, session: str, text: str = "hello") -> dict[str, Any]:
+    blocks = [{"type": "text", "text": RECORD}, {"type": "text", "text": text}]
     return request(id, "session/prompt", {"sessionId": session, "prompt": blocks})
 
 
@@ -106,7 +106,7 @@ def test_a_load_opens_a_new_session_is_replayed_and_then_answered() -> None:
         RecordNote("s", opened_note("session/load", anew=True, modes=modes, configOptions=[])),
     ]
     talk.send_replay(1, chunk("s", "told"))
-    step = talk.end_replay(1, commands("s", "stored"), brief=BRIEF)
+    step = talk.end_replay(1, commands("s", "stored"), record=RECORD)
     notice, answer, state = client_messages(step)
     assert notice["params"]["sessionId"] == "s"
     assert notice["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
@@ -190,8 +190,8 @@ def test_a_prompt_before_the_record_is_made_does_not_complete_the_handover() -> 
     note = RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
     talk.client.say(prompt(2, "s"))
     assert note not in talk.agent.say(prompt_answer(2)).kept
-    talk.end_replay(1, brief=BRIEF)
-    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == brief_request(3, "n")
+    talk.end_replay(1, record=RECORD)
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_record(3, "n")
     assert note in talk.agent.say(prompt_answer(3)).kept
 
 
@@ -236,8 +236,8 @@ def test_if_the_agent_ends_meanwhile_the_load_fails_and_held_updates_pass() -> N
 def test_the_record_is_kept_although_the_load_is_cancelled_while_it_is_replayed() -> None:
     talk = replaying()
     assert talk.client.say(cancel(1)).refusals == [(1, -32800)]
-    assert talk.end_replay(1, brief=BRIEF).to_client == b""
-    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == brief_request(2, "n")
+    assert talk.end_replay(1, record=RECORD).to_client == b""
+    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == prompt_with_record(2, "n")
 
 
 # The conversation continues.
@@ -283,11 +283,11 @@ def test_client_lines_are_decided_on_after_a_handover() -> None:
 def test_the_record_precedes_the_users_blocks_in_the_first_prompt_only() -> None:
     talk = hand_over()
     step = talk.client.say(prompt(2, "s"))
-    assert json.loads(step.to_agent) == brief_request(2, "n")
+    assert json.loads(step.to_agent) == prompt_with_record(2, "n")
     assert step.kept == [BeginTurn("s"), client_kept("s", prompt(2, "s"))]
     assert talk.agent.say(prompt_answer(2)).to_client == line(prompt_answer(2))
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
-    assert BRIEF.encode() not in talk.all.to_client
+    assert RECORD.encode() not in talk.all.to_client
 
 
 @pytest.mark.parametrize("reason", ["end_turn", "cancelled", "refusal", "max_tokens"])
@@ -303,7 +303,7 @@ def test_the_handover_is_noted_once_a_prompt_with_the_record_has_a_result(reason
 def test_the_record_is_sent_again_until_a_prompt_with_it_has_a_result() -> None:
     talk = hand_over()
     for id in (2, 3):
-        assert json.loads(talk.client.say(prompt(id, "s")).to_agent) == brief_request(id, "n")
+        assert json.loads(talk.client.say(prompt(id, "s")).to_agent) == prompt_with_record(id, "n")
         assert talk.agent.say(error(id, -32000, "login")).to_client == line(error(id, -32000, "login"))
     talk.client.say(prompt(4, "s"))
     talk.end_agent()
@@ -320,7 +320,7 @@ def test_the_prompt_after_a_cancelled_one_carries_the_record_again_unless_that_w
         talk.client.say(prompt(2, "s"), notification("session/cancel", {"sessionId": "s"}))
         talk.agent.say(*([prompt_answer(2, "cancelled")] if answers else []))
         sent = json.loads(talk.client.say(prompt(3, "s")).to_agent)
-        assert sent == (prompt(3, "n") if answers else brief_request(3, "n"))
+        assert sent == (prompt(3, "n") if answers else prompt_with_record(3, "n"))
         assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == prompt(4, "n")
 
 
@@ -329,8 +329,8 @@ def test_after_another_handover_before_the_record_was_answered_the_next_prompt_c
     talk.client.say(prompt(2, "s"), notification("session/cancel", {"sessionId": "s"}))
     talk.client.say(load(3, "s"))
     talk.agent.say(result("acp-proxy/2", {"sessionId": "m"}))
-    talk.end_replay(3, brief=BRIEF)
-    assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == brief_request(4, "m")
+    talk.end_replay(3, record=RECORD)
+    assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == prompt_with_record(4, "m")
     note = RecordNote("s", {"type": NoteType.HANDOVER, "to": "m"})
     assert note not in talk.agent.say(prompt_answer(2)).kept
     assert talk.agent.say(prompt_answer(4)).kept[0] == note
@@ -339,14 +339,14 @@ def test_after_another_handover_before_the_record_was_answered_the_next_prompt_c
 def test_the_first_of_two_queued_prompts_carries_the_record() -> None:
     talk = hand_over()
     step = talk.client.say(prompt(2, "s"), prompt(3, "s"))
-    assert [json.loads(each) for each in step.to_agent.splitlines()] == [brief_request(2, "n"), prompt(3, "n")]
+    assert [json.loads(each) for each in step.to_agent.splitlines()] == [prompt_with_record(2, "n"), prompt(3, "n")]
 
 
 def test_a_slash_command_goes_out_unchanged_and_the_record_waits_for_the_next_prompt() -> None:
     talk = hand_over()
     assert talk.client.say(prompt(2, "s", " /model fast")).to_agent == line(prompt(2, "n", " /model fast"))
     talk.agent.say(prompt_answer(2))
-    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == brief_request(3, "n")
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_record(3, "n")
 
 
 def test_no_other_byte_of_a_prompt_with_the_record_changes() -> None:
@@ -354,7 +354,7 @@ def test_no_other_byte_of_a_prompt_with_the_record_changes() -> None:
         b' {"params":{"prompt" : [ {"type":"text","text":"\\ud800","n":1.0} ],"sessionId":"s"},'
         b'"id":2.0,"method":"session/prompt"}\r\n'
     )
-    block = json.dumps({"type": "text", "text": BRIEF}, separators=(",", ":"), ensure_ascii=False).encode()
+    block = json.dumps({"type": "text", "text": RECORD}, separators=(",", ":"), ensure_ascii=False).encode()
     expected = said.replace(b'[ {"type"', b"[ " + block + b',{"type"').replace(b'"s"}', b'"n"}')
     assert hand_over().client.say(said).to_agent == expected
 
@@ -365,13 +365,13 @@ def test_an_empty_prompt_gets_the_record_and_an_invalid_one_passes(blocks: objec
     step = hand_over().client.say(said)
     told = json.loads(step.to_agent)["params"]
     assert told["sessionId"] == "n"
-    assert told["prompt"] == ([{"type": "text", "text": BRIEF}] if blocks == [] else blocks)
+    assert told["prompt"] == ([{"type": "text", "text": RECORD}] if blocks == [] else blocks)
 
 
 def test_another_sessions_prompt_carries_no_record() -> None:
     talk = hand_over().open("t")
     assert talk.client.say(prompt(2, "t")).to_agent == line(prompt(2, "t"))
-    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == brief_request(3, "n")
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_record(3, "n")
 
 
 def test_a_second_load_of_the_same_session_is_handed_over_again() -> None:
@@ -379,7 +379,7 @@ def test_a_second_load_of_the_same_session_is_handed_over_again() -> None:
     step = talk.client.say(load(2, "s"))
     assert json.loads(step.to_agent) == new("acp-proxy/2")
     talk.agent.say(result("acp-proxy/2", {"sessionId": "m"}))
-    talk.end_replay(2, brief="newer")
+    talk.end_replay(2, record="newer")
     told = json.loads(talk.client.say(prompt(3, "s")).to_agent)["params"]
     assert (told["sessionId"], told["prompt"][0]["text"]) == ("m", "newer")
     assert talk.agent.say(chunk("m", "a"), chunk("n", "late")).to_client == line(chunk("s", "a"), chunk("s", "late"))
@@ -391,7 +391,7 @@ def test_the_record_of_a_deleted_session_is_never_sent() -> None:
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
     talk = replaying()
     assert StopReplay(ONE) in talk.client.say(delete(2, "s")).asked
-    assert [told["id"] for told in client_messages(talk.end_replay(1, brief=BRIEF))] == [1]
+    assert [told["id"] for told in client_messages(talk.end_replay(1, record=RECORD))] == [1]
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
 
 
@@ -420,9 +420,9 @@ def test_a_refused_restore_is_handed_over_on_request(capabilities: Any) -> None:
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [
         StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True)
     ]
-    told = client_messages(talk.end_replay(1, brief=BRIEF))
+    told = client_messages(talk.end_replay(1, record=RECORD))
     assert [each.get("id") for each in told] == [None, 1]
-    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == brief_request(2, "n")
+    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == prompt_with_record(2, "n")
 
 
 @pytest.mark.parametrize("capabilities", REFUSING)
@@ -499,8 +499,8 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
         before_prompt=make_request_id(2),
     )
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [wanted]
-    step = talk.end_replay(2, brief=BRIEF)
-    assert json.loads(step.to_agent) == brief_request(2, "n")
+    step = talk.end_replay(2, record=RECORD)
+    assert json.loads(step.to_agent) == prompt_with_record(2, "n")
     assert [message.get("id") for message in client_messages(step)] == [None]
     step = talk.agent.say(chunk("n", "a"), prompt_answer(2))
     assert step.to_client == line(chunk("s", "a"), prompt_answer(2))
@@ -526,7 +526,7 @@ def test_a_refusal_during_a_turn_causes_no_handover() -> None:
 def test_a_load_in_a_turn_after_a_handover_shows_the_transcript_and_leaves_the_agent_to_its_turn() -> None:
     talk = opening()
     talk.agent.say(result(OURS, {"sessionId": "n", "models": ["m"]}))
-    talk.end_replay(1, brief=BRIEF)
+    talk.end_replay(1, record=RECORD)
     talk.client.say(prompt(2, "s"))
     assert talk.client.say(load(3, "s")).to_agent == b""
     assert talk.agent.say(chunk("n", "live")).to_client == b""
@@ -585,8 +585,8 @@ def test_the_session_that_the_agent_had_before_another_windows_handover_gets_a_r
     assert talk.agent.say(error(1, -32002, "session not found")).to_agent == line(load(1, "s"))
     step = talk.agent.say(result(1, {}))
     assert step.asked == [StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True)]
-    assert client_messages(talk.end_replay(1, brief=BRIEF)) == [result(1, {})]
-    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == brief_request(2, "s")
+    assert client_messages(talk.end_replay(1, record=RECORD)) == [result(1, {})]
+    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == prompt_with_record(2, "s")
     assert talk.agent.say(prompt_answer(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "s"})
 
 
@@ -595,7 +595,7 @@ def test_a_session_is_handed_over_again_if_the_agent_knows_neither_of_its_ids() 
     assert talk.agent.say(error(1, -32002, "session not found")).to_agent == line(load(1, "s"))
     assert json.loads(talk.agent.say(error(1, -32002, "session not found")).to_agent) == new(OURS)
     talk.agent.say(result(OURS, {"sessionId": "n"}))
-    talk.end_replay(1, brief=BRIEF)
+    talk.end_replay(1, record=RECORD)
     talk.client.say(prompt(2, "s"))
     assert talk.agent.say(prompt_answer(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
 
@@ -640,7 +640,7 @@ def user_chunk(session: str, text: str) -> dict[str, Any]:
 def hand_over_and_prompt() -> CoreConversation:
     """The agent has the first prompt after the handover, with the record."""
     talk = replaying()
-    talk.end_replay(1, brief=BRIEF)
+    talk.end_replay(1, record=RECORD)
     talk.client.say(prompt(5, "s", "go on"))
     return talk
 
@@ -648,10 +648,10 @@ def hand_over_and_prompt() -> CoreConversation:
 @pytest.mark.parametrize(
     "echo",
     [
-        [BRIEF, "go on"],
-        [BRIEF + "\n\ngo on"],
-        [BRIEF[:7], BRIEF[7:], "go on"],
-        [BRIEF[:7], BRIEF[7:] + "\ngo on"],
+        [RECORD, "go on"],
+        [RECORD + "\n\ngo on"],
+        [RECORD[:7], RECORD[7:], "go on"],
+        [RECORD[:7], RECORD[7:] + "\ngo on"],
     ],
 )
 def test_an_echo_of_the_record_is_neither_shown_nor_recorded(echo: list[str]) -> None:
@@ -691,16 +691,16 @@ def test_the_agents_words_in_other_sessions_do_not_end_an_echo_of_the_record() -
     talk = hand_over_and_prompt().open("t")
     other = [chunk("t", "Hello."), prompt_answer(6)]
     talk.client.say(prompt(6, "t"))
-    assert talk.agent.say(user_chunk("n", BRIEF[:7])).to_client == b""
+    assert talk.agent.say(user_chunk("n", RECORD[:7])).to_client == b""
     assert b"what" not in talk.agent.say(*other).to_client
-    assert talk.agent.say(user_chunk("n", BRIEF[7:])).to_client == b""
+    assert talk.agent.say(user_chunk("n", RECORD[7:])).to_client == b""
 
 
 def test_a_beginning_of_the_record_that_may_be_the_past_is_compared_and_then_shown_before_what_follows() -> None:
     talk = about_to_load(SimulatedSession(says=(prompt(9, "s", "earlier"),), behind=True), RESUMES)
     talk.client.say(load(1, "s"))
     talk.agent.say(result(1, {}))
-    talk.end_replay(1, brief=BRIEF)
+    talk.end_replay(1, record=RECORD)
     talk.client.say(prompt(5, "s", "go on"))
     talk.agent.say(user_chunk("s", "# what"))
     step = talk.agent.say(chunk("s", "Let me see."))
@@ -719,17 +719,17 @@ def test_what_begins_like_the_record_is_shown_when_the_agent_ends() -> None:
 
 def test_the_record_is_found_after_something_that_only_began_like_it() -> None:
     talk = hand_over_and_prompt()
-    step = talk.agent.say(*(user_chunk("n", text) for text in ("# what", "# what", BRIEF[6:], "go on")))
+    step = talk.agent.say(*(user_chunk("n", text) for text in ("# what", "# what", RECORD[6:], "go on")))
     assert step.to_client == line(user_chunk("s", "# what"), user_chunk("s", "go on"))
 
 
 def test_a_beginning_of_the_record_waits_only_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     talk = hand_over_and_prompt()
-    said = [chunk("s", BRIEF[at : at + 4], "user_message_chunk") for at in range(0, 12, 4)]
+    said = [chunk("s", RECORD[at : at + 4], "user_message_chunk") for at in range(0, 12, 4)]
     monkeypatch.setattr(handovers, "HELD_LIMIT", len(line(*said[:2])))
     assert talk.agent.say(*said[:2]).to_client == b""
     assert talk.agent.say(said[2]).to_client == line(*said)
-    assert talk.agent.say(user_chunk("n", BRIEF)).to_client == b""
+    assert talk.agent.say(user_chunk("n", RECORD)).to_client == b""
 
 
 def test_a_title_made_from_the_record_is_dropped_and_other_titles_pass() -> None:
@@ -752,20 +752,20 @@ def hand_over_with_image() -> CoreConversation:
     talk.client.say(load(1, "s"))
     wanted = StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True, accepted_content=frozenset({"image"}))
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [wanted]
-    talk.end_replay(1, brief=BRIEF, attached=(raw(IMAGE),))
+    talk.end_replay(1, record=RECORD, attached=(raw(IMAGE),))
     return talk
 
 
 def test_what_is_attached_follows_the_record_and_precedes_the_users_blocks() -> None:
     told = json.loads(hand_over_with_image().client.say(prompt(5, "s", "go on")).to_agent)["params"]["prompt"]
-    assert told == [{"type": "text", "text": BRIEF}, IMAGE, {"type": "text", "text": "go on"}]
+    assert told == [{"type": "text", "text": RECORD}, IMAGE, {"type": "text", "text": "go on"}]
 
 
 def test_an_echo_of_what_is_attached_is_neither_shown_nor_recorded() -> None:
     talk = hand_over_with_image()
     talk.client.say(prompt(5, "s", "go on"))
     echo = update("n", "user_message_chunk", content={"type": "image", "data": "aGk=", "mimeType": "image/png", "x": 1})
-    step = talk.agent.say(user_chunk("n", BRIEF), echo)
+    step = talk.agent.say(user_chunk("n", RECORD), echo)
     assert (step.to_client, step.kept) == (b"", [])
     assert talk.agent.say(echo).to_client == line(echo | {"params": echo["params"] | {"sessionId": "s"}})
 

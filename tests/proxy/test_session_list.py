@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy import own_messages, session_list
 from acp_proxy.proxy.effects import Forward
+from acp_proxy.proxy.session_list import ListChanges, amend_rows
 from acp_proxy.transcript.titles import RECORD_BEGINNINGS
 from tests.conversation import line, result
 from tests.strategies import spelled, texts, values
@@ -126,7 +127,7 @@ def test_deleted_sessions_are_removed_and_other_bytes_stay() -> None:
         b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "n":1.0},{"sessionId":"b"},'
         b'{"sessionId":"c","big":123456789012345678901,"s":"\\u2028\\ud800"}], "nextCursor":"\\u0063"}}\r\n'
     )
-    assert session_list.amend_rows(raw, frozenset({"b"})) == (
+    assert amend_rows(raw, ListChanges(frozenset({"b"}))) == (
         b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "n":1.0},'
         b'{"sessionId":"c","big":123456789012345678901,"s":"\\u2028\\ud800"}], "nextCursor":"\\u0063"}}\r\n'
     )
@@ -134,7 +135,7 @@ def test_deleted_sessions_are_removed_and_other_bytes_stay() -> None:
 
 def test_every_session_of_a_list_can_be_removed() -> None:
     raw = line(page({"sessionId": "a"}, {"sessionId": "b"}))
-    assert session_list.amend_rows(raw, frozenset({"a", "b", "z"})) == line(page())
+    assert amend_rows(raw, ListChanges(frozenset({"a", "b", "z"}))) == line(page())
 
 
 @pytest.mark.parametrize(
@@ -151,13 +152,13 @@ def test_every_session_of_a_list_can_be_removed() -> None:
 )
 def test_a_list_without_deleted_sessions_passes_byte_for_byte(said: dict[str, Any]) -> None:
     raw = json.dumps(said, indent=None, separators=(" ,", ":  ")).encode() + b"\n"
-    assert session_list.amend_rows(raw, frozenset({"gone", "s"})) == raw
-    assert session_list.amend_rows(raw, frozenset()) == raw
+    assert amend_rows(raw, ListChanges(frozenset({"gone", "s"}))) == raw
+    assert amend_rows(raw, ListChanges()) == raw
 
 
 def test_the_last_duplicate_session_id_counts() -> None:
     raw = b'{"id":1,"result":{"sessions":[{"sessionId":"a","sessionId":"b"},{"sessionId":"b","sessionId":"a"}]}}\n'
-    assert session_list.amend_rows(raw, frozenset({"a"})) == (
+    assert amend_rows(raw, ListChanges(frozenset({"a"}))) == (
         b'{"id":1,"result":{"sessions":[{"sessionId":"a","sessionId":"b"}]}}\n'
     )
 
@@ -169,7 +170,7 @@ sessions = st.lists(st.fixed_dictionaries({"sessionId": st.sampled_from("abcd")}
 def test_only_deleted_sessions_are_removed(text: str) -> None:
     raw = text.encode() + b"\n"
     before = json.loads(raw)["result"]["sessions"]
-    after = session_list.amend_rows(raw, frozenset("ac"))
+    after = amend_rows(raw, ListChanges(frozenset("ac")))
     kept = [session for session in before if session["sessionId"] not in "ac"]
     assert json.dumps(json.loads(after)["result"]["sessions"]) == json.dumps(kept)
     assert (after == raw) is (kept == before)
@@ -186,7 +187,7 @@ def test_the_users_title_replaces_the_agents_and_other_bytes_stay() -> None:
         b'{"cwd":"/","sessionId":"b" }, '
         b'{"sessionId":"c","title":"theirs","big":123456789012345678901} ], "nextCursor":"\\u0063"}}\r\n'
     )
-    assert session_list.amend_rows(raw, frozenset(), MINE.get) == (
+    assert amend_rows(raw, ListChanges(title_of=MINE.get)) == (
         b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "title" : "Mine", "n":1.0}, '
         b'{"cwd":"/","sessionId":"b","title":"with \\"quotes\\" and \xc3\xa9" }, '
         b'{"sessionId":"c","title":"theirs","big":123456789012345678901} ], "nextCursor":"\\u0063"}}\r\n'
@@ -195,13 +196,13 @@ def test_the_users_title_replaces_the_agents_and_other_bytes_stay() -> None:
 
 def test_titles_are_set_while_deleted_sessions_are_removed() -> None:
     raw = line(page({"sessionId": "a"}, {"sessionId": "gone", "title": "x"}, {"sessionId": "b", "title": None}))
-    listed = json.loads(session_list.amend_rows(raw, frozenset({"gone"}), MINE.get))["result"]["sessions"]
+    listed = json.loads(amend_rows(raw, ListChanges(frozenset({"gone"}), MINE.get)))["result"]["sessions"]
     assert listed == [{"sessionId": "a", "title": "Mine"}, {"sessionId": "b", "title": MINE["b"]}]
 
 
 def test_the_last_duplicate_title_is_replaced() -> None:
     raw = b'{"id":1,"result":{"sessions":[{"sessionId":"a","title":"Mine","title":"theirs"}]}}\n'
-    assert session_list.amend_rows(raw, frozenset(), MINE.get) == raw.replace(b"theirs", b"Mine")
+    assert amend_rows(raw, ListChanges(title_of=MINE.get)) == raw.replace(b"theirs", b"Mine")
 
 
 @pytest.mark.parametrize(
@@ -216,7 +217,7 @@ def test_the_last_duplicate_title_is_replaced() -> None:
 )
 def test_a_list_without_changed_titles_passes_byte_for_byte(said: dict[str, Any]) -> None:
     raw = json.dumps(said, indent=None, separators=(" ,", ":  ")).encode() + b"\n"
-    assert session_list.amend_rows(raw, frozenset(), MINE.get) == raw
+    assert amend_rows(raw, ListChanges(title_of=MINE.get)) == raw
 
 
 @given(
@@ -226,7 +227,7 @@ def test_only_titles_set_by_the_user_change(text: str, title: str) -> None:
     raw = text.encode() + b"\n"
     mine = {"a": title, "b": "Mine"}
     before = json.loads(raw)["result"]["sessions"]
-    after = json.loads(session_list.amend_rows(raw, frozenset("c"), mine.get))["result"]["sessions"]
+    after = json.loads(amend_rows(raw, ListChanges(frozenset("c"), mine.get)))["result"]["sessions"]
     expected = [
         session | ({"title": mine[session["sessionId"]]} if mine.get(session["sessionId"]) else {})
         for session in before
@@ -243,10 +244,10 @@ def test_a_session_without_a_title_gets_one_and_other_bytes_stay() -> None:
     assert session_list.find_untitled(raw, include_absent=True) == ["a", "b", "d"]
     assert session_list.find_untitled(raw, include_absent=False) == []
     made = {"a": "One", "b": "Two", "c": "Three", "e": "Five"}
-    assert session_list.amend_rows(raw, frozenset(), generated_titles=made) == raw.replace(b"null", b'"One"').replace(
+    assert amend_rows(raw, ListChanges(generated_titles=made)) == raw.replace(b"null", b'"One"').replace(
         b'"b" ', b'"b","title":"Two" '
     )
-    listed = json.loads(session_list.amend_rows(raw, frozenset("b"), {"a": "Mine"}.get, generated_titles=made))[
+    listed = json.loads(amend_rows(raw, ListChanges(frozenset("b"), {"a": "Mine"}.get, generated_titles=made)))[
         "result"
     ]["sessions"]
     assert [row.get("title") for row in listed[:-1]] == ["Mine", "theirs", None, ""]
@@ -257,20 +258,17 @@ def test_a_title_made_from_a_handovers_record_is_left_out_of_the_agents_list_or_
     raw = line(result(1, {"sessions": [{"title": title, "sessionId": "a", "n": 1.0}, {"sessionId": "b"}]}))
     assert session_list.find_untitled(raw, include_absent=False) == ["a"]
     assert session_list.find_untitled(raw, include_absent=True) == ["a", "b"]
-    [listed, _] = json.loads(session_list.amend_rows(raw, frozenset()))["result"]["sessions"]
+    [listed, _] = json.loads(amend_rows(raw, ListChanges()))["result"]["sessions"]
     assert listed == {"sessionId": "a", "n": 1.0}
-    assert session_list.amend_rows(raw, frozenset(), generated_titles={"a": "Mend it"}) == raw.replace(
-        title.encode(), b"Mend it"
-    )
-    assert session_list.amend_rows(raw, frozenset(), {"a": "Mine"}.get) == raw.replace(title.encode(), b"Mine")
+    assert amend_rows(raw, ListChanges(generated_titles={"a": "Mend it"})) == raw.replace(title.encode(), b"Mend it")
+    assert amend_rows(raw, ListChanges(title_of={"a": "Mine"}.get)) == raw.replace(title.encode(), b"Mine")
 
 
 @given(values)
 def test_amending_a_list_of_any_shape_never_raises(value: Any) -> None:
     raw = line(result(1, {"sessions": value}))
-    session_list.amend_rows(
-        raw, frozenset({"a"}), generated_titles=dict.fromkeys(session_list.find_untitled(raw, include_absent=True), "x")
-    )
+    titles = dict.fromkeys(session_list.find_untitled(raw, include_absent=True), "x")
+    amend_rows(raw, ListChanges(frozenset({"a"}), generated_titles=titles))
 
 
 # Refusals, and updates by the proxy.

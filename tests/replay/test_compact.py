@@ -38,25 +38,29 @@ from tests.replay.held import measure_held
 
 
 def test_each_block_of_a_prompt_is_a_chunk_with_the_prompts_id() -> None:
-    told = tell(prompt("look", IMAGE), answer(), prompt("and this", id=2))
-    assert [one["content"] for one in told] == [text("look"), IMAGE, text("and this")]
-    assert [one["messageId"] for one in told] == [f"acp-proxy-{RUN}-1", f"acp-proxy-{RUN}-1", f"acp-proxy-{RUN}-3"]
+    updates = tell(prompt("look", IMAGE), answer(), prompt("and this", id=2))
+    assert [sent_update["content"] for sent_update in updates] == [text("look"), IMAGE, text("and this")]
+    assert [sent_update["messageId"] for sent_update in updates] == [
+        f"acp-proxy-{RUN}-1",
+        f"acp-proxy-{RUN}-1",
+        f"acp-proxy-{RUN}-3",
+    ]
 
 
 def test_a_block_keeps_its_bytes() -> None:
     block = b'{"type" : "text", "text":"\\u00e4", "priority":1.0, "n":123456789012345678901}'
     raw = b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[' + block + b"]}}"
-    [told] = lines_of(line(raw, Peer.CLIENT))
-    assert block in told
+    [sent_line] = lines_of(line(raw, Peer.CLIENT))
+    assert block in sent_line
 
 
 def test_a_prompts_blocks_are_sent_as_soon_as_no_echo_can_follow() -> None:
-    telling = Replayer(SESSION, run_id=RUN)
-    assert telling.add(1, prompt("look")) == []
-    assert telling.add(2, update("available_commands_update", availableCommands=[])) == []
-    assert updates_in(telling.add(3, chunk("yes"))) == [message_chunk("look", USER, messageId=f"acp-proxy-{RUN}-1")]
-    assert telling.add(4, answer()) == []
-    assert updates_in(telling.add(5, prompt("next", id=2))) == [message_chunk("yes")]
+    replayer = Replayer(SESSION, run_id=RUN)
+    assert replayer.add(1, prompt("look")) == []
+    assert replayer.add(2, update("available_commands_update", availableCommands=[])) == []
+    assert updates_in(replayer.add(3, chunk("yes"))) == [message_chunk("look", USER, messageId=f"acp-proxy-{RUN}-1")]
+    assert replayer.add(4, answer()) == []
+    assert updates_in(replayer.add(5, prompt("next", id=2))) == [message_chunk("yes")]
 
 
 # --- chunks
@@ -70,8 +74,8 @@ def test_chunks_of_one_message_become_one(kind: str) -> None:
 @pytest.mark.parametrize("kind", [AGENT, THOUGHT, USER])
 def test_a_message_id_is_kept_and_separates_messages(kind: str) -> None:
     ids = ["m", "m", "n", None, "n", "n"]
-    told = tell(*(chunk(f"{at}", kind, messageId=id) for at, id in enumerate(ids)))
-    assert [(one["content"]["text"], one.get("messageId")) for one in told] == [
+    updates = tell(*(chunk(f"{number}", kind, messageId=id) for number, id in enumerate(ids)))
+    assert [(sent_update["content"]["text"], sent_update.get("messageId")) for sent_update in updates] == [
         ("01", "m"),
         ("2", "n"),
         ("3", None),
@@ -86,16 +90,16 @@ def test_null_and_absent_members_make_no_difference_to_joining() -> None:
         "_meta": None,
         "messageId": None,
     }
-    told = lines_of(line(notification(bare, _meta=None)), chunk("b"))
-    assert updates_in(told) == [message_chunk("ab")]
+    lines = lines_of(line(notification(bare, _meta=None)), chunk("b"))
+    assert updates_in(lines) == [message_chunk("ab")]
 
 
 def test_an_update_of_another_kind_separates_messages() -> None:
     between = [chunk("-", THOUGHT), update("new_kind"), plan("x"), call("t", status="completed")]
     for parting in between:
-        told = tell(chunk("a"), parting, chunk("b"))
-        assert [one["sessionUpdate"] for one in told][::2] == [AGENT, AGENT]
-        assert len(told) == 3
+        updates = tell(chunk("a"), parting, chunk("b"))
+        assert [sent_update["sessionUpdate"] for sent_update in updates][::2] == [AGENT, AGENT]
+        assert len(updates) == 3
 
 
 def test_updates_that_are_not_replayed_in_place_separate_no_messages() -> None:
@@ -107,8 +111,8 @@ def test_updates_that_are_not_replayed_in_place_separate_no_messages() -> None:
         permission("t"),
         answer(),
     ]
-    told = tell(call("t"), chunk("a"), *(one for entry in silent for one in (entry, chunk("b"))))
-    assert told == [started("t", status="completed"), message_chunk("abbbbbb")]
+    updates = tell(call("t"), chunk("a"), *(entry for silent_entry in silent for entry in (silent_entry, chunk("b"))))
+    assert updates == [started("t", status="completed"), message_chunk("abbbbbb")]
 
 
 @pytest.mark.parametrize(
@@ -128,8 +132,8 @@ def test_updates_that_are_not_replayed_in_place_separate_no_messages() -> None:
 )
 def test_a_chunk_with_more_than_text_stays_whole_and_separate(carrying: dict[str, Any]) -> None:
     whole = json.dumps(carrying, indent=None).encode()
-    told = lines_of(chunk("a"), chunk("a"), line(whole), chunk("c"), chunk("c"))
-    assert [updates_in([told[0]]), told[1], updates_in([told[2]])] == [
+    lines = lines_of(chunk("a"), chunk("a"), line(whole), chunk("c"), chunk("c"))
+    assert [updates_in([lines[0]]), lines[1], updates_in([lines[2]])] == [
         [message_chunk("aa")],
         whole + b"\n",
         [message_chunk("cc")],
@@ -146,16 +150,18 @@ def test_a_single_chunk_keeps_its_bytes() -> None:
 
 def test_a_character_split_over_two_chunks_is_joined() -> None:
     halves = [json.dumps(notification(message_chunk(half))).encode() for half in ("a\ud83d", "\ude00b")]
-    [told] = updates_in(lines_of(*(line(half, plain=False) for half in halves)))
-    assert told["content"]["text"] == "a😀b"
+    [sent_update] = updates_in(lines_of(*(line(half, plain=False) for half in halves)))
+    assert sent_update["content"]["text"] == "a😀b"
 
 
 # --- plans, state, other kinds
 
 
 def test_only_the_last_plan_of_a_segment_is_replayed_in_its_place() -> None:
-    told = tell(prompt("go"), plan("x"), chunk("a"), plan("y"), chunk("b"), prompt("on"), plan("z"))
-    assert [one.get("entries", [{}])[0].get("content") or one["content"]["text"] for one in told] == [
+    updates = tell(prompt("go"), plan("x"), chunk("a"), plan("y"), chunk("b"), prompt("on"), plan("z"))
+    assert [
+        sent_update.get("entries", [{}])[0].get("content") or sent_update["content"]["text"] for sent_update in updates
+    ] == [
         "go",
         "a",
         "y",
@@ -166,26 +172,28 @@ def test_only_the_last_plan_of_a_segment_is_replayed_in_its_place() -> None:
 
 
 def test_messages_around_an_older_plan_are_joined() -> None:
-    told = tell(*(entry for number in range(100) for entry in (plan(f"{number}"), chunk("a"))))
-    assert [one["sessionUpdate"] for one in told] == [AGENT, "plan", AGENT]
-    assert told[0] == message_chunk("a" * 99)
+    updates = tell(*(entry for number in range(100) for entry in (plan(f"{number}"), chunk("a"))))
+    assert [sent_update["sessionUpdate"] for sent_update in updates] == [AGENT, "plan", AGENT]
+    assert updates[0] == message_chunk("a" * 99)
 
 
 def test_messages_with_different_ids_around_a_plan_stay_separate() -> None:
-    told = tell(chunk("a", messageId="m"), plan("x"), chunk("b", messageId="n"), plan("y"), chunk("c", messageId="n"))
-    assert [one.get("messageId") for one in told] == ["m", "n", None, "n"]
+    updates = tell(
+        chunk("a", messageId="m"), plan("x"), chunk("b", messageId="n"), plan("y"), chunk("c", messageId="n")
+    )
+    assert [sent_update.get("messageId") for sent_update in updates] == ["m", "n", None, "n"]
 
 
 @pytest.mark.parametrize("mode", ["compact", "full"])
 def test_the_latest_state_is_sent_at_the_end_only(mode: Any) -> None:
-    telling = Replayer(SESSION, run_id=RUN, mode=mode)
+    replayer = Replayer(SESSION, run_id=RUN, mode=mode)
     kinds = ["usage_update", "available_commands_update", "current_mode_update", "config_option_update"]
     kinds += ["session_info_update", "notice"]
     states = [update(kind, value=number) for number in range(2) for kind in kinds]
-    assert [told for number, entry in enumerate(states) for told in telling.add(number, entry)] == []
-    assert telling.end() == []
-    latest = updates_in(telling.list_states())
-    assert [(one["sessionUpdate"], one["value"]) for one in latest] == [
+    assert [sent_line for number, entry in enumerate(states) for sent_line in replayer.add(number, entry)] == []
+    assert replayer.end() == []
+    latest = updates_in(replayer.list_states())
+    assert [(sent_update["sessionUpdate"], sent_update["value"]) for sent_update in latest] == [
         ("available_commands_update", 1),
         ("usage_update", 1),
     ]
@@ -195,9 +203,9 @@ def test_the_latest_state_is_sent_at_the_end_only(mode: Any) -> None:
 def test_updates_of_unknown_kinds_keep_their_bytes_and_their_place(mode: Any) -> None:
     raw = b'{"jsonrpc":"2.0","method":"session/update",'
     raw += b'"params":{"sessionId":"s", "update":{"sessionUpdate":"new_kind","n":1.0}}}'
-    told = lines_of(chunk("a"), line(raw), line(raw), chunk("b"), mode=mode)
-    assert told[1:3] == [raw + b"\n"] * 2
-    assert len(told) == 4
+    lines = lines_of(chunk("a"), line(raw), line(raw), chunk("b"), mode=mode)
+    assert lines[1:3] == [raw + b"\n"] * 2
+    assert len(lines) == 4
 
 
 # --- other sessions, bad input, cost
@@ -214,15 +222,15 @@ def test_a_forks_copy_of_its_parents_updates_is_replayed_as_its_own(mode: Any) -
             notification({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "T", "status": "failed"}, "parent")
         ),
     ]
-    told = lines_of(
+    lines = lines_of(
         *parents,
         chunk("b"),
         line(notification(message_chunk("c"), "stranger")),
         mode=mode,
         other_ids=frozenset({"parent"}),
     )
-    assert [one["sessionUpdate"] for one in updates_in(told)] == [AGENT, "odd", "tool_call", AGENT]
-    assert told[1] == odd.replace(b'"parent"', b'"s"') + b"\n"
+    assert [sent_update["sessionUpdate"] for sent_update in updates_in(lines)] == [AGENT, "odd", "tool_call", AGENT]
+    assert lines[1] == odd.replace(b'"parent"', b'"s"') + b"\n"
     assert lines_of(*parents, mode=mode) == []
 
 
@@ -252,8 +260,8 @@ def test_a_forks_copy_of_its_parents_updates_is_replayed_as_its_own(mode: Any) -
     ],
 )
 def test_invalid_updates_are_skipped(bad: Any, mode: Any) -> None:
-    told = lines_of(chunk("a"), line(bad, plain=bad != b"nonsense"), plan("x"), mode=mode)
-    assert [one["sessionUpdate"] for one in updates_in(told)] == [AGENT, "plan"]
+    lines = lines_of(chunk("a"), line(bad, plain=bad != b"nonsense"), plan("x"), mode=mode)
+    assert [sent_update["sessionUpdate"] for sent_update in updates_in(lines)] == [AGENT, "plan"]
 
 
 def test_a_message_with_a_newline_is_skipped() -> None:
@@ -272,19 +280,23 @@ def test_a_prompt_without_blocks_still_begins_a_turn(blocks: object) -> None:
 
 
 def test_ten_thousand_chunks_become_a_few_messages_and_take_the_memory_of_their_text() -> None:
-    telling = Replayer(SESSION, run_id=RUN)
-    telling.add(1, prompt("go"))
+    replayer = Replayer(SESSION, run_id=RUN)
+    replayer.add(1, prompt("go"))
     words = [chunk("word ", THOUGHT), chunk("word ", AGENT)]
     tool = changed("t", content=[{"type": "content", "content": text("x" * 100)}])
-    told = 0
+    line_count = 0
     for number in range(20_000):
-        told += len(telling.add(number + 2, words[number // 10_000]))
-        told += len(telling.add(number + 2, tool))
+        line_count += len(replayer.add(number + 2, words[number // 10_000]))
+        line_count += len(replayer.add(number + 2, tool))
         if number == 10_000:
-            held = measure_held(telling)
-    assert told == 1
+            held = measure_held(replayer)
+    assert line_count == 1
     assert held < 2 * 10_000 * len("word ")
-    assert [len(one.get("content", {}).get("text", "")) for one in updates_in(telling.end()) if "title" not in one] == [
+    assert [
+        len(sent_update.get("content", {}).get("text", ""))
+        for sent_update in updates_in(replayer.end())
+        if "title" not in sent_update
+    ] == [
         len("word "),
         9_999 * len("word "),
         10_000 * len("word "),
@@ -299,10 +311,10 @@ def test_only_a_turn_that_is_longer_than_a_page_comes_in_pieces() -> None:
     size = sum(len(entry.raw or b"") for entry in turn)
 
     def pieces(entries: list[Entry], page: int) -> list[str]:
-        telling = Replayer(SESSION, run_id="a later one", page_size=page)
-        told = [line for number, entry in enumerate(entries, 1) for line in telling.add(number, entry)]
-        updates = updates_in([*told, *telling.end()])
-        return [one["content"]["text"] for one in updates if one["sessionUpdate"] == AGENT]
+        replayer = Replayer(SESSION, run_id="a later one", page_size=page)
+        lines = [line for number, entry in enumerate(entries, 1) for line in replayer.add(number, entry)]
+        updates = updates_in([*lines, *replayer.end()])
+        return [sent_update["content"]["text"] for sent_update in updates if sent_update["sessionUpdate"] == AGENT]
 
     assert pieces(turn * 3, page=size * 3 // 2) == ["a" * 10] * 3
     assert "".join(pieces(turn, page=size // 2)) == "a" * 10

@@ -43,7 +43,7 @@ Patch = pytest.MonkeyPatch
 def _swallow_known_words(patch: Patch) -> None:
     add = ReplayInTurn.add
 
-    def swallows(
+    def add_unless_known(
         self: ReplayInTurn, line: bytes, update: object, prompts: list[str], *, expects_replay: bool
     ) -> list[SortedLine]:
         said = block_letters(acp.member(update, "content"))
@@ -52,18 +52,18 @@ def _swallow_known_words(patch: Patch) -> None:
         )
         return [] if is_known else add(self, line, update, prompts, expects_replay=expects_replay)
 
-    patch.setattr(ReplayInTurn, "add", swallows)
+    patch.setattr(ReplayInTurn, "add", add_unless_known)
 
 
 def _believe_notes_anywhere(patch: Patch) -> None:
-    def anywhere(
+    def find_notes_anywhere(
         lines: bytes, kinds: Collection[str], version: int = file_format.VERSION
     ) -> Iterator[tuple[int, Mapping[str, object]]]:
         for found in _ANY_NOTE.finditer(lines):
             if found[2].decode() in kinds:
                 yield found.start(), json.loads(found[1])
 
-    patch.setattr(file_format, "find_notes", anywhere)
+    patch.setattr(file_format, "find_notes", find_notes_anywhere)
 
 
 def _copy_the_whole_parent(patch: Patch) -> None:
@@ -72,11 +72,11 @@ def _copy_the_whole_parent(patch: Patch) -> None:
 
 
 def _ignore_rewinds(patch: Patch) -> None:
-    def everything(reading: Any, lines: Any = None) -> Any:
+    def read_everything(reading: Any, lines: Any = None) -> Any:
         return reading.read_alike() if lines is None else lines
 
-    patch.setattr("acp_proxy.run.replay_thread.drop_rewound", everything)
-    patch.setattr("acp_proxy.store.proxy_store.drop_rewound", everything)
+    patch.setattr("acp_proxy.run.replay_thread.drop_rewound", read_everything)
+    patch.setattr("acp_proxy.store.proxy_store.drop_rewound", read_everything)
     patch.setattr("acp_proxy.transcript.rewinds.is_rewind", lambda entry: False)
     patch.setattr("acp_proxy.transcript.rewinds.update_kinds.HISTORY_TRUNCATED", "")
     patch.delitem(update_kinds._BY_NAME, "history_truncated")

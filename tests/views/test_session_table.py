@@ -218,14 +218,14 @@ def test_hostile_text_cannot_control_the_terminal(width: int) -> None:
 
 def test_agents_with_one_name_are_shown_by_more_of_it() -> None:
     folders = [file_name(name) for name in ("@github/copilot", "@other/copilot", "codex")]
-    assert session_lines.name_agents(folders) == dict(
+    assert session_lines.make_distinct_names(folders) == dict(
         zip(folders, ("github-copilot", "other-copilot", "codex"), strict=True)
     )
     one, two = file_name("a b"), file_name("a-b")
     names = {one: f"a-b-{one[4:8]}", two: f"a-b-{two[4:8]}"}
-    assert session_lines.name_agents([one, two]) == names
+    assert session_lines.make_distinct_names([one, two]) == names
     assert all(match_agents([one, two], name) == [folder] for folder, name in names.items())
-    assert session_lines.name_agents([one, f"{one[:-1]}x"]) == {one: "a-b", f"{one[:-1]}x": f"{one[:-1]}x"}
+    assert session_lines.make_distinct_names([one, f"{one[:-1]}x"]) == {one: "a-b", f"{one[:-1]}x": f"{one[:-1]}x"}
     look = ListLook(100, False, NOW, agents={ROW.agent_folder: "github-claude"})
     assert "github-claude" in next(session_table.make_table([ROW], IDS, look).format_rows([ROW], IDS))
     look = ListLook(80, False, NOW, agents={ROW.agent_folder: "a-very-long-name-80f0"})

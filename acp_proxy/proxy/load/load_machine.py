@@ -583,8 +583,10 @@ class LoadMachine:
         return self._release_if_flooded(holder)
 
     def _release_if_flooded(self, load: Load) -> list[Effect]:
-        """If too much waits before the agent's answer, everything passes."""
-        return self._move(load, LoadEvent.FLOODED) if self.waiting_lines.drain_or_report_flood(load) else []
+        """If too much waits before the agent's answer, everything passes, unless dropping its replay is enough."""
+        if not self.waiting_lines.is_flooded(load) or self.waiting_lines.drop_unneeded_replay(load):
+            return []
+        return self._move(load, LoadEvent.FLOODED)
 
     def _send_waiting(self, load: Load) -> list[Effect]:
         """Send what a load held, or let it wait behind an earlier request for the session."""

@@ -65,7 +65,7 @@ class WaitingLines:
         if self._is_over_limit(load):  # too much to hold, so nothing of it is compared
             load.uncompared.close()
 
-    def is_replayed_again(self, id: RequestId) -> bool:
+    def has_updates_behind_replay(self, id: RequestId) -> bool:
         """Whether conversation updates wait behind a replay that may belong to the agent's."""
         load = self._open_loads.get(id)
         if load is None or not load.expects_replay:
@@ -85,16 +85,18 @@ class WaitingLines:
 
     # --- how much
 
-    def drain_or_report_flood(self, load: Load) -> bool:
-        """Whether so much waits before the agent's answer that everything must pass. If the transcript is shown
-        whatever the agent sends, its replay is dropped instead."""
-        if load.state is not LoadState.ASKED or not self._is_over_limit(load):
-            return False
+    def is_flooded(self, load: Load) -> bool:
+        """Whether too much waits before the agent's answer."""
+        return load.state is LoadState.ASKED and self._is_over_limit(load)
+
+    def drop_unneeded_replay(self, load: Load) -> bool:
+        """Drop what the agent has replayed, if the transcript is shown whatever it sends. Returns whether there was
+        something to drop."""
         rule = load.fixed_rule
         if rule is None or rule.shows is not ShownReplay.TRANSCRIPT or not load.uncompared:
-            return True
+            return False
         load.uncompared.drain()
-        return False
+        return True
 
     @property
     def are_too_many(self) -> bool:

@@ -17,7 +17,7 @@ from acp_proxy.store.command_store import CommandStore, DeletedSession, ListedSe
 from acp_proxy.tools.browse.state import TURN_IS_RUNNING, Action, TextHit, make_key
 from acp_proxy.tools.search.search import search_store
 from acp_proxy.views import formatting
-from acp_proxy.views.session_lines import find_words_elsewhere, name_agents
+from acp_proxy.views.session_lines import find_words_elsewhere, make_distinct_names
 
 if TYPE_CHECKING:  # imported late: no list needs it
     from acp_proxy.tools.search.fts_table import Excerpt
@@ -38,7 +38,7 @@ class BrowseStore:
         self._session_filter = session_filter
         self.bin_days = config_file.read_bin_days()
         self._store = CommandStore(root, create=False, bin_days=self.bin_days)
-        self.agents = name_agents(self._store.list_agents())
+        self.agents = make_distinct_names(self._store.list_agents())
         """The names shown for agents' folders."""
         self._undo: list[Callable[[], str]] = []
         """Each undoes a delete or an archiving, the last one last. Returns a message."""
@@ -51,7 +51,7 @@ class BrowseStore:
 
     def list_rows(self, archived: bool) -> list[ListedSession]:
         """All sessions of the list. Raises Unreadable."""
-        self.agents = name_agents(self._store.list_agents())
+        self.agents = make_distinct_names(self._store.list_agents())
         return list(self._session_filter.list_newest(self._store, archived))
 
     def search(

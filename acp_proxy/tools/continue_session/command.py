@@ -105,7 +105,7 @@ def _find_agent(
     if len(folders) > 1 and own_folder in folders:
         folders.remove(own_folder)
     if len(folders) > 1:
-        names = ", ".join(sorted(session_lines.name_agents(folders).values()))
+        names = ", ".join(sorted(session_lines.make_distinct_names(folders).values()))
         raise UsageError(f"--with {other_name!r} matches several agents: {names}. Give one of these.")
     if folders:
         return folders[0], {"name": None, "version": None}
@@ -125,7 +125,7 @@ def _find_agent(
 
 def _list_agents(store: CommandStore) -> str:
     """Which other agents a user can mean."""
-    names = ", ".join(sorted(session_lines.name_agents(store.list_agents()).values()))
+    names = ", ".join(sorted(session_lines.make_distinct_names(store.list_agents()).values()))
     known_agents_text = f"Agents with sessions here: {names}." if names else "No agent has a recorded session yet."
     return f"{known_agents_text} For another: acp-proxy continue SESSION -- AGENT [ARGS…]"
 

@@ -20,8 +20,8 @@ from typing import Any, Self
 TIMEOUT = 120.0 if sys.platform == "win32" else 20.0
 """Seconds. A first start on a busy machine takes a few, on Windows many: it may check each file of a new program."""
 READ_BYTES = 1024 * 1024  # one system call for many short updates, few for a line of 64 MiB
-LINES_SHOWN = 5  # with a failed wait: enough to see where the talk stood
-LINE_SHOWN = 300  # characters of each
+SHOWN_LINES = 5  # with a failed wait: enough to see where the talk stood
+SHOWN_LINE_LENGTH = 300
 STDERR_SECONDS = 1.0  # a process that outlives the command may hold it open
 STDERR_LINES = 1000  # the last lines of stderr, with room for a traceback
 
@@ -181,7 +181,7 @@ class Client:
         raise TimeoutError(f"no sign of {awaited} in {timeout:g} s; {shown}")
 
     def _format_last_lines(self) -> str:
-        last = [repr(line.raw[:LINE_SHOWN])[2:-1] for line in self.lines[-LINES_SHOWN:]]
+        last = [repr(line.raw[:SHOWN_LINE_LENGTH])[2:-1] for line in self.lines[-SHOWN_LINES:]]
         lines = "\n  ".join(last) if last else "(none)"
         errors = self.read_stderr()
         return f"the last lines:\n  {lines}" + (f"\nand on stderr:\n{errors}" if errors else "")

@@ -73,7 +73,7 @@ class NamedAgent:
         )
 
 
-def name_agent(command: list[str], registry: Registry) -> NamedAgent:
+def identify_agent(command: list[str], registry: Registry) -> NamedAgent:
     """The agent of a command; of an id in the registry, with the prefix that says so.
 
     A word without the prefix that the registry does not know is a program, which may be installed later. A program

@@ -92,8 +92,8 @@ def editor(
     from acp_proxy.tools.editors.advice import place_snippet
     from acp_proxy.tools.editors.agent_names import (
         advise_adapter,
+        identify_agent,
         make_registry_option,
-        name_agent,
         open_registry,
     )
     from acp_proxy.tools.editors.config_dirs import find_machine
@@ -123,7 +123,7 @@ def editor(
         if in_settings is not None:
             settings_options, _, command = read_agent(begin, in_settings[1])
             run_options = [*settings_options, *run_options]  # the later ones win
-        named_agent = name_agent(command, open_registry(registry, run_options, print_on_stderr))
+        named_agent = identify_agent(command, open_registry(registry, run_options, print_on_stderr))
         command, title = named_agent.command, in_settings[0] if in_settings is not None else named_agent.title
         is_missing = shutil.which(command[0]) is None and not command[0].startswith(PREFIX)
         may_be_id = len(command) == 1 and not advise_adapter(command)  # then only the registry knows the whole command

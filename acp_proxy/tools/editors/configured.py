@@ -22,7 +22,7 @@ from acp_proxy.tools.editors.known_editors import EDITORS, Editor, SettingsFiles
 
 _MOST_FILES = 2000
 """How many files of an editor are looked at: nobody writes more by hand."""
-_MOST_BYTES = 16 * 1024 * 1024  # bytes of a file
+_LARGEST_FILE_BYTES = 16 * 1024 * 1024
 _PLUGIN_DIRECTORIES = frozenset(
     {"elpa", "straight", "eln-cache", "elpaca", "node_modules", "undo", "sessions", "snippets"}
 )
@@ -204,11 +204,13 @@ def read_text(path: Path) -> str | OSError:
     """A file's content, or why it cannot be read."""
     try:
         with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+            data = file.read(_LARGEST_FILE_BYTES + 1)
     except OSError as problem:
         return problem
     return (
-        data.decode("utf-8", "replace") if len(data) <= _MOST_BYTES else OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        data.decode("utf-8", "replace")
+        if len(data) <= _LARGEST_FILE_BYTES
+        else OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     )
 
 

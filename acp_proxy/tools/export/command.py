@@ -376,9 +376,9 @@ class _Index:
 
     def __init__(self, rows: "list[ListedSession]") -> None:
         from acp_proxy.tools.export.index_page import IndexEntry, WordIndex  # imported late, as for html alone
-        from acp_proxy.views.session_lines import name_agents
+        from acp_proxy.views.session_lines import make_distinct_names
 
-        self._agents = name_agents(dict.fromkeys(row.agent_folder for row in rows))
+        self._agents = make_distinct_names(dict.fromkeys(row.agent_folder for row in rows))
         self._words = WordIndex()
         self._entries: list[IndexEntry] = []
 

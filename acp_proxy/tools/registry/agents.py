@@ -27,8 +27,8 @@ URL = "https://cdn.agentclientprotocol.com/registry/v1/latest/registry.json"
 VARIABLE = "ACP_PROXY_REGISTRY"
 """An environment variable with another URL or file."""
 _ID = re.compile(r"[a-z][a-z0-9-]{0,99}", re.ASCII)
-_DAY_SECONDS = 24 * 60 * 60.0  # seconds
-_LARGEST_BYTES = 16 * 1024 * 1024  # bytes of a registry
+_DAY_SECONDS = 24 * 60 * 60.0
+_LARGEST_REGISTRY_BYTES = 16 * 1024 * 1024
 _TIMEOUT_SECONDS = 10.0
 """How long a registry's server may take to answer."""
 _MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64"}
@@ -149,7 +149,7 @@ class Registry:
             self._agents = _parse(_read_file(cache_path), str(cache_path))
             return self._agents
         try:
-            data = download.fetch(self._source, _LARGEST_BYTES, _TIMEOUT_SECONDS)
+            data = download.fetch(self._source, _LARGEST_REGISTRY_BYTES, _TIMEOUT_SECONDS)
             agents = _parse(data, self._source)
         except (URLError, OSError, ValueError, RegistryError) as problem:
             if age is None:
@@ -222,10 +222,10 @@ def _parse(data: bytes, source: str) -> Mapping[str, object]:
 def _read_file(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            data = file.read(_LARGEST_BYTES + 1)
+            data = file.read(_LARGEST_REGISTRY_BYTES + 1)
     except OSError as problem:
         raise RegistryError(f"the registry of agents cannot be read: {path}: {problem.strerror}.") from problem
-    if len(data) > _LARGEST_BYTES:
+    if len(data) > _LARGEST_REGISTRY_BYTES:
         raise RegistryError(f"the registry of agents is too large: {path} has more than 16 MiB.")
     return data
 

@@ -8,7 +8,7 @@ from typing import IO
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
-_PIECE_BYTES = 1024 * 1024  # bytes
+_PIECE_BYTES = 1024 * 1024
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):

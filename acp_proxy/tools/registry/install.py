@@ -19,7 +19,7 @@ from urllib.error import URLError
 from acp_proxy.tools.registry import download
 from acp_proxy.tools.registry.agents import Archive, RegisteredAgent, RegistryError
 
-_LARGEST_BYTES = 2 * 1024**3  # bytes of an archive, and of what is in it
+_LARGEST_ARCHIVE_BYTES = 2 * 1024**3  # also of what is in it
 _MOST_FILES = 100_000
 _TIMEOUT_SECONDS = 30.0
 """How long each wait for the server may take."""
@@ -56,7 +56,7 @@ def _check_program(name: str) -> Path:
 def _unpack(archive: Archive, directory: Path) -> None:
     directory.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryFile() as file, TemporaryDirectory(dir=directory.parent, prefix=".new-") as temporary:
-        download.fetch_into(archive.url, file, _LARGEST_BYTES, _TIMEOUT_SECONDS)
+        download.fetch_into(archive.url, file, _LARGEST_ARCHIVE_BYTES, _TIMEOUT_SECONDS)
         if archive.sha256 is not None:
             file.seek(0)
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -98,7 +98,7 @@ def _extract(archive: Archive, file: IO[bytes], target: Path) -> None:
         size = 0
         for number, member in enumerate(tar):
             size += member.size
-            if number > _MOST_FILES or size > _LARGEST_BYTES:
+            if number > _MOST_FILES or size > _LARGEST_ARCHIVE_BYTES:
                 raise ValueError("it has too much in it")
             if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
                 continue  # a device or a pipe: no program needs one
@@ -127,7 +127,7 @@ def _extract_member(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path)
 def _extract_zip(file: IO[bytes], target: Path) -> None:
     with zipfile.ZipFile(file) as opened:
         entries = opened.infolist()
-        if len(entries) > _MOST_FILES or sum(entry.file_size for entry in entries) > _LARGEST_BYTES:
+        if len(entries) > _MOST_FILES or sum(entry.file_size for entry in entries) > _LARGEST_ARCHIVE_BYTES:
             raise ValueError("it has too much in it")
         for entry in entries:
             mode = entry.external_attr >> 16

@@ -222,14 +222,14 @@ class _EarlyHits:
 
 def _format_hits(store: CommandStore, hits: "list[Hit]", target: Screen, options: list[str]) -> Iterator[str]:
     from acp_proxy.tools.search import results
-    from acp_proxy.views.session_lines import name_agents
+    from acp_proxy.views.session_lines import make_distinct_names
 
     if not target.is_terminal:
         for hit in hits:
             yield "".join(f"{text}\n" for text in results.format_lines(hit))
         return
     now, home = datetime.now().astimezone(), os.path.expanduser("~")
-    agents = name_agents(store.list_agents())
+    agents = make_distinct_names(store.list_agents())
     look = results.SearchLook(target.width, target.is_formatted, target.has_colours, now, home, agents)
     ids = shorten_ids(store, [hit.row for hit in hits])
     for hit in hits:

@@ -22,8 +22,8 @@ from acp_proxy.tools.editors.agent_names import (
     advise_adapter,
     find_beginning,
     find_name,
+    identify_agent,
     make_registry_option,
-    name_agent,
     open_registry,
 )
 from acp_proxy.tools.editors.command import read_agent, read_name
@@ -278,7 +278,7 @@ def _choose(
     if exact_names := find_name(names, agent):
         return [entry for entry in entries if entry.name in exact_names], None
     run_options, variables, command = read_agent(["acp-proxy", "setup", "--agent"], command_line.split_line([agent]))
-    named_agent = name_agent(
+    named_agent = identify_agent(
         command, open_registry(registry, run_options, _print_on_stderr) if run_options else registry_read
     )
     wanted_agent = WantedAgent(

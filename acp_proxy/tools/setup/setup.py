@@ -29,7 +29,7 @@ from acp_proxy.tools.setup import settings_text
 from acp_proxy.tools.setup.settings_text import Settings
 from acp_proxy.transcript import private_files
 
-_MOST_BYTES = 16 * 1024 * 1024  # bytes of a file
+_LARGEST_FILE_BYTES = 16 * 1024 * 1024
 COPY_SUFFIX = ".before-acp-proxy"
 """The end of the name of a copy."""
 PUT_IN_FRONT, NAMED, ADDED, REPLACED = "put in front", "named", "added", "replaced"
@@ -303,7 +303,7 @@ def read_own_file(path: Path) -> bytes | None:
         raise NotOurs("it is not a file")
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
         raise NotOurs("it belongs to another user. Make it yours, or run acp-proxy setup as that user")
-    if status.st_size > _MOST_BYTES:
+    if status.st_size > _LARGEST_FILE_BYTES:
         raise NotOurs("it is larger than 16 MiB")
     return path.read_bytes()
 

@@ -49,7 +49,7 @@ _KEY_NAMES = {
     b"\x1bOD": PREVIOUS,
 }
 _KEY_NAMES |= {b"q": QUIT, b"\x04": QUIT}
-_KEY = re.compile(rb"\x1b[\[O][0-9;]*[A-Za-z~]|.", re.DOTALL)
+_KEY_PATTERN = re.compile(rb"\x1b[\[O][0-9;]*[A-Za-z~]|.", re.DOTALL)
 _ENDING_SIGNALS = ("SIGTERM", "SIGHUP")
 _READ_SIZE = 1024
 
@@ -58,8 +58,8 @@ class Keyboard:
     def __init__(self, *, is_wanted: bool) -> None:
         self._is_wanted = is_wanted
         self._fd: int | None = None
-        self._signals, self._signal_end = -1, -1
-        """A pipe that a signal writes to, and its other end. A signal that comes just before ``select`` would otherwise
+        self._signal_reader, self._signal_writer = -1, -1
+        """The ends of a pipe that a signal writes to. A signal that comes just before ``select`` would otherwise
         wait for the next key: Python runs its handler only after the call."""
         self._modes: list[Any] = []
         self._unread_keys: deque[str] = deque()
@@ -75,9 +75,9 @@ class Keyboard:
 
             self._fd = sys.stdin.fileno()
             self._modes = termios.tcgetattr(self._fd)
-            self._signals, self._signal_end = os.pipe()
-            os.set_blocking(self._signal_end, False)  # a full pipe says enough
-            signal.set_wakeup_fd(self._signal_end, warn_on_full_buffer=False)
+            self._signal_reader, self._signal_writer = os.pipe()
+            os.set_blocking(self._signal_writer, False)  # a full pipe says enough
+            signal.set_wakeup_fd(self._signal_writer, warn_on_full_buffer=False)
             for name in _ENDING_SIGNALS:
                 self._handle(name, _exit_on_signal)
             self._handle("SIGCONT", lambda *_: self._use_single_keys())  # the shell used the terminal in the meantime
@@ -94,8 +94,8 @@ class Keyboard:
             for number, handler in self._handlers.items():
                 signal.signal(number, handler)
             signal.set_wakeup_fd(-1)
-            os.close(self._signals)
-            os.close(self._signal_end)
+            os.close(self._signal_reader)
+            os.close(self._signal_writer)
 
     def wait(self, seconds: float | None) -> str | None:
         """The next key with a meaning; None at the timeout. Without a timeout, wait for a key."""
@@ -105,14 +105,14 @@ class Keyboard:
         deadline = time.monotonic() + seconds if seconds is not None else None
         while not self._unread_keys:
             remaining = max(deadline - time.monotonic(), 0.0) if deadline is not None else None
-            ready = select.select([self._fd, self._signals], [], [], remaining)[0]
+            ready = select.select([self._fd, self._signal_reader], [], [], remaining)[0]
             if not ready:
                 return None
-            if self._signals in ready:
-                os.read(self._signals, _READ_SIZE)  # the handler has run, or runs now
+            if self._signal_reader in ready:
+                os.read(self._signal_reader, _READ_SIZE)  # the handler has run, or runs now
                 continue
             data = os.read(self._fd, _READ_SIZE)
-            names = (_KEY_NAMES.get(key) for key in _KEY.findall(data))
+            names = (_KEY_NAMES.get(key) for key in _KEY_PATTERN.findall(data))
             self._unread_keys.extend([key for key in names if key is not None] if data else [QUIT])
         return self._unread_keys.popleft()
 
@@ -132,7 +132,7 @@ def _exit_on_signal(number: int, frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
-_KEYS = "space: pause  n: next  p: previous  q: quit"
+_KEYS_HELP = "space: pause  n: next  p: previous  q: quit"
 MAX_PAUSE = 2.0  # seconds: long enough to be seen as a pause
 
 
@@ -200,7 +200,7 @@ def _play(reading: Reading, speed: float, max_pause: float, span: tuple[int, int
     console = Console(highlight=False)
     with Keyboard(is_wanted=console.is_terminal) as keys:
         if keys.can_read and console.is_dumb_terminal:
-            typer.echo(_KEYS, err=True)
+            typer.echo(_KEYS_HELP, err=True)
         if console.is_terminal:
             typer.echo(err=True)  # an empty line below the heading
         _Playback(console, reading, keys, speed, max_pause, span).run()
@@ -327,7 +327,7 @@ class _Playback:
         return key
 
     def _format_status(self, *, is_paused: bool = False) -> str:
-        keys = (_KEYS.replace("pause", "continue") if is_paused else _KEYS) if self._keys.can_read else ""
+        keys = (_KEYS_HELP.replace("pause", "continue") if is_paused else _KEYS_HELP) if self._keys.can_read else ""
         progress = (
             f"Turn {self._turn_number} of {self._turn_count}{', paused' if is_paused else ''}"
             if self._turn_number

@@ -61,7 +61,7 @@ from acp_proxy.tools.web.pages import (
     make_address_query,
 )
 from acp_proxy.views.document import Choices
-from acp_proxy.views.session_lines import name_agents
+from acp_proxy.views.session_lines import make_distinct_names
 
 _ROWS = 100
 """Sessions of a page of the list: some screens."""
@@ -137,7 +137,7 @@ class _Site:
             for row in page_rows
         ]
         state = hashlib.sha256(repr(facts).encode("utf-8", "replace")).hexdigest()[:16]
-        agents = name_agents(store.list_agents())
+        agents = make_distinct_names(store.list_agents())
         has_archived = next(store.list_newest(archived=True), None) is not None
         return RowsPage(
             page_rows,
@@ -288,7 +288,7 @@ class _Site:
                 is_elsewhere = everywhere != search_request and _search_nearby(store, everywhere, words)[0].hits
                 hint = structs.replace(_find_hint(store, search_request, words), is_elsewhere=bool(is_elsewhere))
         next_most = min(2 * most_hits, _MOST_HITS)
-        part, agents = part if parts else "", name_agents(store.list_agents())
+        part, agents = part if parts else "", make_distinct_names(store.list_agents())
         page = SearchPage(
             query,
             part,
@@ -311,7 +311,7 @@ class _Site:
         store = self._open()
         by_day, failures = measure_usage(store, by="day")
         by_project, _ = measure_usage(store, by="project")
-        agents = name_agents(by_day)
+        agents = make_distinct_names(by_day)
         by_agent = {agents[folder]: (usage.total, usage.count_tokens(usage.total)) for folder, usage in by_day.items()}
         days, projects = sum_groups(by_day), sum_groups(by_project)
         page = StatsPage(days, by_agent, projects, sum_agents(by_day), explain_unprompted(by_day), failures, self._home)

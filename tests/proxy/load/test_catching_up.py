@@ -51,11 +51,11 @@ def open_native(alias: str | None = None) -> CoreConversation:
         True,
         True,
     )
-    talk.end_replay(1, brief=RECORD)
+    talk.end_replay(1, record=RECORD)
     return talk
 
 
-def brief_request(id: object, session: str, text: str = "hello") -> dict[str, Any]:
+def prompt_with_record(id: object, session: str, text: str = "hello") -> dict[str, Any]:
     blocks = [{"type": "text", "text": RECORD}, {"type": "text", "text": text}]
     return request(id, "session/prompt", {"sessionId": session, "prompt": blocks})
 
@@ -73,9 +73,9 @@ def test_the_next_prompt_carries_the_record_until_one_has_a_result(alias: str | 
     agents = alias or "s"
     assert talk.client.say(prompt(2, "s", "/help")).to_agent == line(prompt(2, agents, "/help"))
     assert NOTE not in talk.agent.say(prompt_answer(2)).kept
-    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == brief_request(3, agents)
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_record(3, agents)
     assert NOTE not in talk.agent.say(error(3, -32000, "login")).kept
-    assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == brief_request(4, agents)
+    assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == prompt_with_record(4, agents)
     assert NOTE in talk.agent.say(prompt_answer(4)).kept
     assert talk.client.say(prompt(5, "s")).to_agent == line(prompt(5, agents))
 
@@ -104,7 +104,7 @@ def test_a_first_prompt_to_a_session_that_the_agent_has_lost_gets_the_whole_reco
     [replay] = talk.agent.say(result("acp-proxy/1", {"sessionId": "n"})).asked
     assert isinstance(replay, StartReplay)
     assert (replay.makes_record, replay.only_lacking) == (True, False)
-    step = talk.end_replay(2, brief="# all of it")
+    step = talk.end_replay(2, record="# all of it")
     assert [block["text"] for block in json.loads(step.to_agent)["params"]["prompt"]] == ["# all of it", "hello"]
     assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in talk.agent.say(prompt_answer(2)).kept
 
@@ -123,5 +123,5 @@ def test_another_load_before_the_record_is_delivered_makes_it_again() -> None:
     [replay] = talk.agent.say(result(2, {})).asked
     assert isinstance(replay, StartReplay)
     assert replay.only_lacking
-    talk.end_replay(2, brief=RECORD)
-    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == brief_request(3, "s")
+    talk.end_replay(2, record=RECORD)
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_record(3, "s")

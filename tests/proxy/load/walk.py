@@ -156,7 +156,7 @@ class Walk:
     def end_replay(self) -> Step:
         if not self.talk.replays_running:
             raise Impossible
-        return self.talk.end_replay_by_id(self.talk.replays_running[0], brief="RECORD")
+        return self.talk.end_replay_by_id(self.talk.replays_running[0], record="RECORD")
 
     def prompt(self) -> Step:
         id = max(50, *self.open, 50) + 1

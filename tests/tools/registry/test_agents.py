@@ -151,7 +151,7 @@ def test_a_redirect_to_a_file_is_not_followed(server: Server, tmp_path: Path) ->
 def test_a_registry_that_never_ends_is_given_up(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.tools.registry.agents._LARGEST_BYTES", 1000)
+    monkeypatch.setattr("acp_proxy.tools.registry.agents._LARGEST_REGISTRY_BYTES", 1000)
     server.answers["/registry.json"] = b" " * 2000
     with pytest.raises(RegistryError, match="more than 1,000 bytes"):
         Registry(f"{server.url}/registry.json", tmp_path).list_ids()

@@ -103,7 +103,7 @@ def test_an_archive_without_the_program_is_an_error(server: Server, tmp_path: Pa
 def test_an_archive_that_is_too_large_is_given_up(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.tools.registry.install._LARGEST_BYTES", 1000)
+    monkeypatch.setattr("acp_proxy.tools.registry.install._LARGEST_ARCHIVE_BYTES", 1000)
     server.answers["/small.tgz"] = make_tar({"bin/agent": bytes(2000)})
     server.answers["/small.zip"] = make_zip({"bin/agent": bytes(2000)})
     server.answers["/large.tgz"] = os.urandom(2000)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy import __main__ as main
-from acp_proxy.tools.editors.agent_names import name_agent
+from acp_proxy.tools.editors.agent_names import identify_agent
 from acp_proxy.tools.registry.agents import Registry, RegistryError
 from acp_proxy.tools.registry.resolve import ResolvedAgent, resolve
 from tests.tools.registry.test_agents import NPX
@@ -85,7 +85,7 @@ def test_nothing_is_downloaded_for_what_is_more_likely_a_program(
     if command[0] == "other":
         advice = "If you mean an id of the registry of agents: registry:other"
         assert found.problem == f"other is not in PATH. {advice}"
-        assert name_agent(command, asked).problem == found.problem
+        assert identify_agent(command, asked).problem == found.problem
 
 
 def test_a_registry_that_is_here_is_read_for_an_id_with_arguments(
