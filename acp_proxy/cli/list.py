@@ -154,7 +154,7 @@ def _correct_words(rows: Sequence[ListedSession], words: Sequence[str]) -> list[
     such word, or no session that has all of them then."""
     from acp_proxy.views.near_words import can_be_misspelt, find_near_word
 
-    texts = (f"{row.title} {row.cwd} {row.agent_folder}".casefold() for row in rows)
+    texts = (" ".join(filter(None, (row.title, row.cwd, row.agent_folder))).casefold() for row in rows)
     known_words = {word for text in texts for word in re.findall(r"[^\W_]+", text)} if words else set()
     corrected_words = [
         (

@@ -248,6 +248,11 @@ def test_a_misspelt_word_is_answered_with_the_one_that_is_there(store: ProxyStor
         assert "Did you mean" not in run(store, *words).stderr
 
 
+def test_a_session_without_a_directory_has_no_word_for_that(store: ProxyStore) -> None:
+    store_session(store, "s", ("Mend the node", []), cwd=None)
+    assert "Did you mean: acp-proxy list node" in run(store, "nonde").stderr
+
+
 def test_a_word_may_be_in_the_column_of_agents(store: ProxyStore) -> None:
     store_session(store, "s-codex", ("Mend it", []), agent="codex")
     store_session(store, "s-gemini", ("Mend it", []), agent="gemini")
