@@ -1,7 +1,10 @@
 """The order of a command's help: what it does, an example, its options, and then the rest."""
 
 import inspect
+import math
 import re
+import sys
+from itertools import takewhile
 from typing import Any
 
 import typer
@@ -16,6 +19,23 @@ _HYPHEN = "\N{NON-BREAKING HYPHEN}"
 
 class Command(TyperCommand):
     """A command whose help begins with an example, so that a screen has it together with the options."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Refuse what the parsing library accepts and no command can mean: ``-agent``, for it ``-a gent``; a number
+        that is none, or too large for a machine's."""
+        if ctx.allow_interspersed_args and not ctx.resilient_parsing:  # else an agent's own words follow
+            names = {name for param in self.get_params(ctx) for name in param.opts if name.startswith("--")}
+            for word in takewhile(lambda word: word != "--", args):
+                if f"-{word.partition('=')[0]}" in names:
+                    ctx.fail(f"there is no option {word}. Did you mean -{word}?")
+        rest = super().parse_args(ctx, args)
+        for param in self.get_params(ctx):
+            value = ctx.params.get(param.name or "")
+            is_too_large = isinstance(value, int) and value > sys.maxsize
+            if is_too_large or (isinstance(value, float) and math.isnan(value)):
+                kind = "int" if is_too_large else "float"  # the library's own words, for a wrong number
+                raise typer.BadParameter(f"'{value}' is not a valid {kind}.", ctx=ctx, param=param)
+        return rest
 
     def get_help(self, ctx: typer.Context) -> str:  # type: ignore[override]
         return write_as_typed(super().get_help(ctx).replace(_HYPHEN, "-"))

@@ -214,7 +214,8 @@ def report_wrong_usage() -> Iterator[None]:
 
 def _print_error(problem: AcpProxyError) -> None:
     for number, text in enumerate(problem.args):
-        print_on_stderr(f"{'' if number else 'acp-proxy: '}{sanitize.make_line(str(text))}")
+        line = re.sub(r"(?<!\\)\\udc([89a-f][0-9a-f])", r"\\x\1", str(text))  # a quoted byte that is not UTF-8
+        print_on_stderr(f"{'' if number else 'acp-proxy: '}{sanitize.make_line(line)}")
 
 
 def print_on_stderr(text: str) -> None:

@@ -42,6 +42,8 @@ class Setting:
 
 
 _GET, _SET, _UNSET = "get", "set", "unset"
+_USAGE = {_GET: ("NAME", "redact"), _SET: ("NAME VALUE", "redact keys"), _UNSET: ("NAME", "redact")}
+"""By the word that says what to do: the words that follow it, and an example of them."""
 _HINT = "What one means: acp-proxy config NAME. To set it: acp-proxy config set NAME VALUE"
 
 
@@ -91,9 +93,10 @@ def config(
         return
     values, problems = config_file.read_user_file()
     if words:
-        is_get = words[0] == _GET and len(words) == 2
+        is_get = words[0] == _GET
         with report_errors():
-            name = _read_name(words[1 if is_get else 0])
+            _check_count(words)
+            name = _read_name(words[1]) if is_get else _read_name(words[0], tuple(_USAGE))
             if len(words) > 1 and not is_get:
                 raise UsageError(f"to set it: {shell_quote.join(['acp-proxy', 'config', _SET, *words])}")
         [setting] = [setting for setting in read_settings(os.environ, values) if setting.name == name]
@@ -185,29 +188,38 @@ def _list_values(name: str) -> list[str]:
     return ["false", "true"] if option.is_flag else [*(option.choices or METAVARS[name].split("|"))]
 
 
-def _read_name(word: str) -> str:
-    """The option that a user names, with or without dashes in front. Raises UsageError."""
+def _read_name(word: str, other_words: tuple[str, ...] = ()) -> str:
+    """The option that a user names, with or without dashes in front. ``other_words``: what may stand there too. Raises
+    UsageError."""
     name = word.removeprefix("--").replace("_", "-")
     if name not in options.OPTIONS:
-        near_names = get_close_matches(name, options.OPTIONS, n=1)
+        near_names = get_close_matches(name, [*options.OPTIONS, *other_words], n=1)
         suggestion = f"Did you mean {near_names[0]}?" if near_names else "To see all: acp-proxy config"
         raise UsageError(f"there is no option {word!r}. {suggestion}")
     return name
 
 
+def _check_count(words: list[str]) -> None:
+    """Raises UsageError if too many words follow get, set or unset, or too few."""
+    expected_words, example = _USAGE.get(words[0], ("", ""))
+    if expected_words and len(words) != 1 + len(expected_words.split()):
+        raise UsageError(f"config {words[0]} takes {expected_words}, such as: acp-proxy config {words[0]} {example}")
+
+
 def _change(path: str, words: list[str]) -> None:
     """Write a value into the file, or remove it. Raises UsageError, AcpProxyError."""
     is_set = words[0] == _SET
-    if len(words) != (3 if is_set else 2):
-        example = "set redact keys" if is_set else "unset redact"
-        expected_words = "NAME VALUE" if is_set else "NAME"
-        raise UsageError(f"config {words[0]} takes {expected_words}, such as: acp-proxy config {example}")
+    _check_count(words)
     name, folder = _read_name(words[1]), os.path.dirname(path)
     value_text = None
     if is_set:
         value = words[2]
-        if name in config_file.PATHS and value not in ("", "off", "keys"):
+        if not value.strip():
+            raise UsageError(f"the value of {name} is empty. To unset it: acp-proxy config unset {name}")
+        if name in config_file.PATHS and value not in ("off", "keys"):
             value = os.path.abspath(os.path.expanduser(value))  # the file's relative paths begin at its own directory
+        if name == "store" and os.path.exists(value) and not os.path.isdir(value):
+            raise UsageError(f"{value} is not a directory. Choose another place.")
         value_text = config_edit.format_value(name, value)
         config_file.encode_value(name, tomllib.loads(f"value = {value_text}")["value"], folder)
     target = Path(os.path.realpath(path))  # a link stays one

@@ -1,5 +1,6 @@
 """``acp-proxy list``: list the recorded sessions, newest first."""
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -105,6 +106,8 @@ def list_sessions(
         first_rows = list(islice(rows, ROWS_PER_BLOCK))
         if not first_rows and not as_json:
             text = _explain_nothing_listed(context, opened_store, session_filter, words or (), archived, pinned)
+            if not words and session_filter.cwd is not None and not os.path.isdir(session_filter.cwd):
+                text = f"{sanitize.make_line(session_filter.cwd)} does not exist. {text}"
             typer.echo(fit_to_stream(text, sys.stderr), err=True)
         elif as_json:
             with open_pager(find_screen()) as write:

@@ -94,10 +94,10 @@ def explain_empty_list(
         search = sanitize.make_line(format_command("search", words, *search_options))
         suggestion = f"\nDid you mean: {sanitize.make_line(near_command)}\n" if near_command else " "
         return f"No title, directory or agent has these words.{suggestion}To look in what was said: {search}"
-    if archived and not is_narrow:
-        return NOTHING_ARCHIVED
     if is_narrow and next(store.list_newest(archived=archived), None) is not None:
         return f"No session matches. To see all sessions: acp-proxy list{' --archived' if archived else ''}"
+    if archived:
+        return NOTHING_ARCHIVED
     if next(store.list_newest(archived=True), None) is not None:
         return "All sessions are archived. To see them: acp-proxy list --archived"
     if store.list_deleted():

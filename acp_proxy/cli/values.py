@@ -75,6 +75,8 @@ def parse_turns(text: str, option: str = "--turn") -> Turns:
 
 
 _DAYS_AGO = {"today": 0, "yesterday": 1}
+_EDGE_YEAR = re.compile(r"000[01]-|9999-")
+"""The years in which a day or its end may be none, in some zone."""
 _CLOCK = re.compile(r"[0-9]{1,2}:[0-9]{2}")
 _MONTH = re.compile(r"([0-9]{4})-([0-9]{2})")
 _MONTHS = [
@@ -128,7 +130,9 @@ def _parse_time(option: str, text: str, *, is_end: bool) -> str:
             clock = time.fromisoformat(text.zfill(len("14:00")))
             return formatting.format_stamp(datetime.combine(_find_today(), clock).astimezone())
         return formatting.format_stamp(datetime.fromisoformat(text).astimezone())
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError) as problem:
+        if isinstance(problem, OverflowError) or _EDGE_YEAR.match(text):
+            raise UsageError(f"{option} {text} is too far away. For no limit, leave out {option}.") from None
         raise UsageError(
             f"{option} takes a number and s, m, h, d or w, such as 7d; today, yesterday, tuesday or november; a date,"
             f" such as 2026-11-01 or 2026-11; or a time of today, such as 14:00, not {text!r}"

@@ -171,8 +171,8 @@ def explain_unknown_command(words: Sequence[str], path: str, commands: Iterable[
     if word in _UPGRADE_WORDS:
         return f"{text} To upgrade: {installation.advise_upgrade()}"
     full_commands = {name: f"{path} {name}" for name in commands}
-    is_other_word = word in COMMAND_BY_SYNONYM
-    near_names = [] if is_other_word else get_close_matches(word, full_commands, n=1, cutoff=_LEAST_LIKENESS)
+    begun_names = [name for name in full_commands if name.startswith(word)]
+    near_names = begun_names if len(begun_names) == 1 else get_close_matches(word, full_commands, 1, _LEAST_LIKENESS)
     if suggestion := COMMAND_BY_SYNONYM.get(word) or full_commands.get("".join(near_names)):
         is_complete = not arguments or ", or: " in suggestion
         return f"{text} Did you mean: {suggestion if is_complete else f'{suggestion} {shell_quote.join(arguments)}'}"
@@ -200,6 +200,7 @@ def _explain_number(message: str) -> str | None:
     """What to write instead of a wrong number, if the message is about one."""
     for pattern, advice in _NUMBERS.items():
         if match := re.fullmatch(pattern, message, re.DOTALL):
-            quoted = match["given"].strip("'")[:_MOST_QUOTED]
+            given = match["given"]  # a number outside of a range is without quotes, and a float: -1.0 for -1
+            quoted = (given.strip("'") if given.startswith("'") else given.removesuffix(".0"))[:_MOST_QUOTED]
             return f"{advice.format(**match.groupdict())}, not {quoted!r}"
     return None

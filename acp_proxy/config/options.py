@@ -214,8 +214,8 @@ def parse(
         return values, []
     if index == len(words):
         raise UsageError("run needs the agent's command: acp-proxy run AGENT [ARGS…]")
-    if not words[index]:
-        raise UsageError("the agent's command is empty. Check the words after acp-proxy run in your editor's settings.")
+    if not words[index].strip():
+        raise UsageError("the agent's command is empty. Put its program there; in an editor's settings, behind run.")
     return values, words[index:]
 
 

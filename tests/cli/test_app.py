@@ -146,6 +146,8 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
         (["help", "resume"], "acp-proxy continue --help"),
         (["lst"], "acp-proxy list"),
         (["edtor"], "acp-proxy editor"),
+        (["exp", "last"], "acp-proxy export last"),
+        (["ren"], "acp-proxy rename"),
     ],
 )
 def test_a_command_in_the_wrong_place_or_by_another_name_is_answered_with_the_right_one(
@@ -218,7 +220,10 @@ def test_a_missing_argument_is_explained_with_an_example() -> None:
         (["list", "--limit", "9" * 5000], f"--limit: write a whole number, such as 20, not '{'9' * 20}'"),
         (["web", "--port", "99999"], "--port: write 0 to 65535, not '99999'"),
         (["replay", "--speed", "abc", "last"], "--speed: write a number, such as 2 or 0.5, not 'abc'"),
-        (["replay", "--speed", "-1", "last"], "--speed: write 0 or more, not '-1.0'"),
+        (["replay", "--speed", "-1", "last"], "--speed: write 0 or more, not '-1'"),
+        (["replay", "--speed", "nan", "last"], "--speed: write a number, such as 2 or 0.5, not 'nan'"),
+        (["doctor", "--timeout", "nan"], "--timeout: write a number, such as 2 or 0.5, not 'nan'"),
+        (["list", "--limit", f"1{'0' * 19}"], f"--limit: write a whole number, such as 20, not '1{'0' * 19}'"),
     ],
 )
 def test_a_wrong_number_is_answered_with_what_to_write(words: list[str], advice: str) -> None:
@@ -266,6 +271,9 @@ def test_editor_names_the_adapter_of_a_program_that_does_not_speak_the_protocol(
         (["show", "-xyz"], "there is no option -xyz. To see all: acp-proxy show --help"),
         (["list", "--branh", "x"], "there is no option --branh. Did you mean --branch?"),
         (["--foo"], "there is no option --foo. To see all: acp-proxy --help"),
+        (["list", "-agent", "codex"], "there is no option -agent. Did you mean --agent?"),
+        (["setup", "-undo"], "there is no option -undo. Did you mean --undo?"),
+        (["search", "-agent=codex", "x"], "there is no option -agent=codex. Did you mean --agent=codex?"),
         (["list", "--limit"], "--limit needs a value behind it."),
         (
             ["--store", "x", "list"],
@@ -284,10 +292,16 @@ def test_an_unknown_option_is_told_with_those_that_are_near(words: list[str], to
     assert result.stderr == f"acp-proxy: {told}\n"
 
 
+def test_a_word_like_an_option_is_a_word_behind_two_dashes(tmp_path: Path) -> None:
+    store_session(ProxyStore(tmp_path), "s", ("Why -agent fails", []))
+    assert invoke("list", "--store", str(tmp_path), "--", "-agent").exit_code == 0
+
+
 def test_a_word_that_is_no_command_is_answered_with_all_commands_or_as_an_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert invoke("settingz").stderr.endswith("To see all: acp-proxy help\n")
+    for word in ("settingz", "re"):  # several commands begin with re
+        assert invoke(word).stderr.endswith("To see all: acp-proxy help\n")
     assert invoke("sync", "foo").stderr.startswith("acp-proxy: sync has no command 'foo'.")
     assert " --upgrade" in " ".join(invoke("upgrade").stderr.split())
     program = tmp_path / ("agent.cmd" if os.name == "nt" else "agent")

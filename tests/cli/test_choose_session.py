@@ -45,6 +45,12 @@ def test_a_word_like_last_is_answered_with_that(store: ProxyStore, word: str) ->
     assert "Did you mean" not in get_error(store, "show", "login")[1]
 
 
+def test_a_byte_that_is_not_utf_8_is_shown_as_it_was_typed(store: ProxyStore) -> None:
+    store_three_sessions(store)
+    for word, shown in (("a\udcffb", r"'a\xffb'"), (r"a\udcffb", r"'a\\udcffb'")):
+        assert get_error(store, "show", word)[1].startswith(f"acp-proxy: no session matches {shown}.")
+
+
 @pytest.mark.parametrize("command", ["show", "delete"])
 def test_an_unknown_session_is_an_error(store: ProxyStore, command: str) -> None:
     store_three_sessions(store)

@@ -101,6 +101,11 @@ def test_set_and_unset_change_one_line_of_the_file(path: Path, tmp_path: Path, m
         ("", "set agent-id me", "agent-id cannot be set here"),
         ("", "set lod auto", "Did you mean load?"),
         ("", "set load", "config set takes NAME VALUE"),
+        ("", "get", "config get takes NAME, such as: acp-proxy config get redact"),
+        ("", "get load x", "config get takes NAME"),
+        ("", "sett load auto", "there is no option 'sett'. Did you mean set?"),
+        ("", "--set", "there is no option '--set'. Did you mean set?"),
+        ("", f"set store {__file__}", "is not a directory"),
         ("load = \n", "set load auto", "the file is not TOML"),
         ('load = """\nauto"""\n', "set load auto", "in a form that is not changed by a command"),
         ("store.x = 1\n", "unset store", "in a form that is not changed by a command"),
@@ -111,6 +116,14 @@ def test_a_wrong_value_or_file_changes_nothing(path: Path, text: str, words: str
     result = run("config", *words.split())
     assert (result.exit_code, path.read_text()) == (2, text)
     assert said in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("name", ["store", "redact", "registry", "grace"])
+def test_an_empty_value_is_refused_with_the_way_to_unset_it(path: Path, name: str) -> None:
+    for value in ("", " "):
+        result = run("config", "set", name, value)
+        assert (result.exit_code, path.exists()) == (2, False)
+        assert f"To unset it: acp-proxy config unset {name}" in " ".join(result.stderr.split())
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")

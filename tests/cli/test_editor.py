@@ -257,6 +257,10 @@ def test_a_start_as_a_module_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
         ["no-such-editor", "agent"],
         ["zed", "KEY=1"],
         ["zed", "KEY=1", ""],
+        ["zed", ""],
+        ["zed", "   "],
+        ["zed", "KEY=1", "   "],
+        ["zed", "a\udcff"],
         ["zed", "--whole"],
         ["zed", "--no-such", "agent"],
         ["zed", "a\x1b"],
@@ -293,6 +297,14 @@ def test_an_unknown_option_is_refused_with_where_to_find_the_known_ones(words: s
     assert (result.exit_code, result.stdout) == (2, "")
     assert "no option --bogus" in result.stderr
     assert "acp-proxy run --help-all" in result.stderr
+
+
+def test_the_prefix_of_ids_alone_is_no_agent(tmp_path: Path) -> None:
+    registry = tmp_path / "registry.json"
+    registry.write_text('{"agents": [{"id": "kimi"}]}')
+    result = invoke("editor", "zed", "--registry", str(registry), "registry:")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "the registry has no agent ''. It has: kimi" in " ".join(result.stderr.split())
 
 
 def test_a_missing_agent_is_refused_with_the_users_editor() -> None:

@@ -268,6 +268,22 @@ def test_several_sessions_in_one_file_are_refused(store: WholeStore, tmp_path: P
     assert get_stdout(store, "one", "two", "-o", str(tmp_path / "v1.2")).count("v1.2") == 2
 
 
+def test_a_place_without_its_option_is_answered_with_that(
+    store: WholeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = store_session(store, "s", ("Mend it", TURN))
+    monkeypatch.chdir(tmp_path)
+    for words, advice in (
+        (["last", "out.html"], "Did you mean --output out.html?"),
+        (["last", "s", "out/"], "Did you mean --output out/?"),
+        (["last", "s", "out.html"], "Use --output DIR."),  # one file for several
+        (["last", str(path)], "Use --output DIR."),  # a session
+        (["--all"], "Use --output DIR."),
+    ):
+        result = run(store, *words)
+        assert (result.exit_code, result.stderr) == (2, f"acp-proxy: several sessions need a directory. {advice}\n")
+
+
 def test_an_unreadable_session_does_not_stop_the_others(store: WholeStore, tmp_path: Path) -> None:
     path = store_session(store, "bad", ("one", TURN))
     store_session(store, "good", ("two", TURN))

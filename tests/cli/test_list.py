@@ -223,6 +223,19 @@ def test_the_exit_status_is_1_if_nothing_matches_as_for_stats(store: ProxyStore,
         assert stats.run(store).exit_code == 0
 
 
+def test_an_empty_list_of_archived_sessions_blames_no_missing_prompt(store: ProxyStore) -> None:
+    store_session(store, "s", ("Mend it", []))
+    for words in (["--archived"], ["--archived", "--pinned"], ["--archived", "--cwd", "/"]):
+        assert run(store, *words).stderr.startswith("No session is archived.")
+
+
+def test_a_directory_that_does_not_exist_is_named(store: ProxyStore) -> None:
+    store_session(store, "s", ("Mend it", []), cwd="/gone")
+    assert run(store, "--cwd", "/nope").stderr.startswith("/nope does not exist. No session matches.")
+    assert "does not exist" not in run(store, "--cwd", "/", "mend").stderr
+    assert list_ids(store, "--cwd", "/gone") == ["s"]
+
+
 def test_words_that_only_a_filter_leaves_out_are_not_blamed(store: ProxyStore) -> None:
     store_session(store, "s", ("Mend it", []))
     stderr = run(store, "mend", "--here", "--pinned").stderr

@@ -75,6 +75,15 @@ def test_a_month_counts_whole_and_a_time_is_of_today() -> None:
         assert began < datetime.fromisoformat(format_time(values.parse_until(name))).astimezone()
 
 
+@pytest.mark.parametrize("text", ["9999-12-31", "9999-12", "999999w"])
+def test_a_time_that_is_too_far_away_is_called_so(text: str) -> None:
+    assert values.parse_since("9998-12-31")
+    with pytest.raises(UsageError, match=f"--until {text} is too far away. For no limit, leave out --until"):
+        values.parse_until(text)
+    with pytest.raises(UsageError, match="--since 0001-01-01 is too far away"):
+        values.parse_since("0001-01-01")
+
+
 @pytest.mark.parametrize("text", ["2026-13", "25:00", "14:60", "janu", "2026-1"])
 def test_what_is_no_month_or_time_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"--since takes .* or 14:00|such as 14:00"):

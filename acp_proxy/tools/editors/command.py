@@ -173,7 +173,7 @@ def read_agent(words_before: list[str], words: list[str]) -> tuple[list[str], di
     of ``words``, for error messages. Raises UsageError.
     """
     if any(not word.isprintable() for word in words):
-        raise UsageError("a word of the command contains a control character. Remove it.")
+        raise UsageError("a word of the command has a control character, or is not UTF-8. Correct it.")
     run_options, variables, command = _split_command(words_before, words)
     run_options = [*_make_absolute(run_options)]
     if os.path.dirname(command[0]):
@@ -211,7 +211,7 @@ def _split_command(words_before: list[str], words: list[str]) -> tuple[list[str]
     while command and (match := _VARIABLE.fullmatch(command[0])):
         variables[match[1]] = match[2]
         command = command[1:]
-    if not command or not command[0]:
+    if not command or not command[0].strip():
         line = f"{shell_quote.join(words_before)} NAME=VALUE AGENT"
         raise UsageError(f"the agent's command is missing. Put it after the variables: {line}")
     if variables and command[0].startswith("-"):

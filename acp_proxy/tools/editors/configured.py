@@ -10,7 +10,7 @@ import errno
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from acp_proxy.config import config_file, options
@@ -18,7 +18,14 @@ from acp_proxy.errors import UsageError
 from acp_proxy.protocol import acp
 from acp_proxy.tools.editors import command_line, jsonc
 from acp_proxy.tools.editors.config_dirs import Machine
-from acp_proxy.tools.editors.known_editors import EDITORS, Editor, SettingsFiles, Sources, TypedByUser
+from acp_proxy.tools.editors.known_editors import (
+    EDITORS,
+    Editor,
+    SettingsFiles,
+    Sources,
+    TypedByUser,
+    name_program,
+)
 
 _MOST_FILES = 2000
 """How many files of an editor are looked at: nobody writes more by hand."""
@@ -106,7 +113,7 @@ def _find_configurations_of(editor: Editor, machine: Machine) -> Iterator[Config
     if isinstance(kind, SettingsFiles):
         for path in kind.find_files(machine):
             if path.exists():
-                yield _read_settings(editor, kind, path)
+                yield _read_settings(replace(editor, title=name_program(editor, path)), kind, path)
         return
     if isinstance(kind, TypedByUser):  # it keeps the command where we do not look
         return

@@ -90,13 +90,22 @@ def _find_jetbrains_files(machine: Machine) -> list[Path]:
     return [machine.home / ".jetbrains" / "acp.json"]
 
 
+_VSCODE_BUILDS = {"Code": "VS Code", "Code - Insiders": "Code Insiders", "VSCodium": "VSCodium", "Cursor": "Cursor"}
+"""By the directory of its configuration: how people call a build of VS Code."""
+
+
+def name_program(editor: Editor, path: Path) -> str:
+    """The editor's title; that of a build of VS Code by the place of its settings."""
+    return _VSCODE_BUILDS.get(path.parent.parent.name, editor.title) if editor.name is Name.VSCODE else editor.title
+
+
 def _find_vscode_files(machine: Machine) -> list[Path]:
     base = machine.config
     if machine.is_windows:
         base = machine.roaming
     elif machine.is_mac:
         base = machine.home / "Library" / "Application Support"
-    return [base / build / "User" / "settings.json" for build in ("Code", "Code - Insiders", "VSCodium", "Cursor")]
+    return [base / build / "User" / "settings.json" for build in _VSCODE_BUILDS]
 
 
 def _find_paseo_files(machine: Machine) -> list[Path]:

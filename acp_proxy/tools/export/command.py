@@ -148,7 +148,7 @@ def export(
         if web and (is_several or output or force or form not in (None, "html")):
             raise UsageError("--web shows one session as HTML. Leave out --all, --output, --force and --format.")
         if is_several and not output:
-            raise UsageError("several sessions need a directory. Use --output DIR.")
+            raise UsageError(f"several sessions need a directory. {_advise_output(sessions or [])}")
         if is_several and not _is_directory(output) and (suffix := Path(output).suffix.lower()) in _SUFFIXES:
             options_for_all = (
                 f"--output {shell_quote.quote(output[: -len(suffix)])}/ --format {form or _SUFFIXES[suffix]}"
@@ -215,6 +215,15 @@ def _choose_format(output: str, *, is_directory: bool) -> _Format:
             f"{output}: no format has this suffix. Use {', '.join(_SUFFIXES)}, or choose a format with --format."
         )
     return _SUFFIXES.get(suffix, "md")
+
+
+def _advise_output(words: list[str]) -> str:
+    """What to write for several sessions without --output: the last of the words, if that is a place and no SESSION."""
+    is_place = len(words) > 1 and (
+        _is_directory(words[-1])
+        or (len(words) == 2 and Path(words[-1]).suffix.lower() in _SUFFIXES and not os.path.isfile(words[-1]))
+    )
+    return f"Did you mean --output {shell_quote.quote(words[-1])}?" if is_place else "Use --output DIR."
 
 
 def _is_directory(output: str) -> bool:

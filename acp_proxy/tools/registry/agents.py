@@ -224,7 +224,10 @@ def _read_file(path: Path) -> bytes:
         with path.open("rb") as file:
             data = file.read(_LARGEST_REGISTRY_BYTES + 1)
     except OSError as problem:
-        raise RegistryError(f"the registry of agents cannot be read: {path}: {problem.strerror}.") from problem
+        raise RegistryError(
+            f"the registry of agents cannot be read: {path}: {problem.strerror}. Correct the path, or give the agent's "
+            "own command."
+        ) from problem
     if len(data) > _LARGEST_REGISTRY_BYTES:
         raise RegistryError(f"the registry of agents is too large: {path} has more than 16 MiB.")
     return data

@@ -26,7 +26,7 @@ def names_an_id(command: Sequence[str], path: str | None = None) -> bool:
     ``path``: as for ``shutil.which``.
     """
     word = command[0] if command else ""
-    return is_id(word) and (word.startswith(PREFIX) or shutil.which(word, path=path) is None)
+    return word.startswith(PREFIX) or (is_id(word) and shutil.which(word, path=path) is None)
 
 
 def may_download(command: Sequence[str]) -> bool:

@@ -225,6 +225,13 @@ def test_without_a_configuration_the_usual_file_is_named(
     assert find_file(EDITORS[editor], Machine(platform, home, placed)) == (home / expected, False)
 
 
+def test_a_build_of_vs_code_has_its_own_name(home: Path) -> None:
+    for build in ("Code", "Code - Insiders", "VSCodium", "Cursor"):
+        write(home / f".config/{build}/User/settings.json", "{}")
+    titles = [configuration.editor.title for configuration in find_configurations(linux(home))]
+    assert titles == ["VS Code", "Code Insiders", "VSCodium", "Cursor"]
+
+
 def test_an_existing_file_goes_before_the_usual_one(home: Path) -> None:
     flatpak = write(home / ".var/app/dev.zed.Zed/config/zed/settings.json", "{}")
     assert find_file(EDITORS[Name.ZED], linux(home)) == (flatpak, True)

@@ -91,6 +91,11 @@ def test_offline_without_a_cache_the_error_says_what_to_do(server: Server, tmp_p
         Registry(f"{server.url}/registry.json", tmp_path).find("claude-acp")
 
 
+def test_a_file_that_cannot_be_read_is_named_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(RegistryError, match=r"cannot be read: .*nope: .* Correct the path, or give the agent's own"):
+        Registry(str(tmp_path / "nope"), tmp_path / "cache").find("claude-acp")
+
+
 def test_a_file_is_a_registry_too(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     file.write_text(json.dumps({"agents": [NPX]}))

@@ -55,6 +55,9 @@ def test_run_takes_an_id_without_the_prefix_on_every_system(
 
 def test_the_prefix_forces_the_id(registry: Registry) -> None:
     assert words(registry, "registry:kimi")[0] == "npx"
+    for word in ("registry:", "registry:Kimi"):
+        with pytest.raises(RegistryError, match="the registry has no agent"):
+            words(registry, word)
 
 
 def test_a_path_is_never_an_id(registry: Registry) -> None:
