@@ -327,8 +327,10 @@ class Connection:
                     *self._message_log.record(Peer.AGENT, message),
                 ]
                 return effects + self._machine.send_request(session_id, line)
-            case Notification(method=method) if (rows := self._unstable_methods.amend_rows(method, line)) is not None:
-                return [rows]
+            case Notification(method=method) if (
+                amendment := self._unstable_methods.find_amendment(method, line)
+            ) is not None:
+                return [amendment]
             case Notification(method=method, params=params):
                 session_id = (
                     self._machine.waiting_lines.find_held_request(params)

@@ -75,7 +75,7 @@ def follow_answer(request: Request, session_id: str, result: object, offers: Col
     return FollowAgent(session_id, is_archived=method.archives) if method.archives is not None else None
 
 
-def amend_rows(
+def find_amendment(
     method_name: str,
     line: bytes,
     offers: Collection[str],

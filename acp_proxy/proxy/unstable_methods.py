@@ -226,16 +226,16 @@ class UnstableMethods:
         if session_id is not None:
             change = jetbrains_index.follow_answer(request, session_id, message.result, offers)
             return [*([change] if change is not None else []), Forward(Peer.CLIENT, line)]
-        return [self.amend_rows(request.method, line, request.params) or Forward(Peer.CLIENT, line)]
+        return [self.find_amendment(request.method, line, request.params) or Forward(Peer.CLIENT, line)]
 
-    def amend_rows(self, method: str, line: bytes, params: object = None) -> Effect | None:
+    def find_amendment(self, method: str, line: bytes, params: object = None) -> Effect | None:
         """What to do with a line that has rows of the agent's index of sessions; None if that is not one. ``params``:
         those of the request that it answers."""
         service = self._service
         if not (service.index_parts and service.amends_lists and self._session_log.records):
             return None
         renamed_sessions = self._open_requests.find_sessions(Peer.CLIENT, acp.RENAMES)
-        page = jetbrains_index.amend_rows(
+        page = jetbrains_index.find_amendment(
             method,
             line,
             service.index_parts,

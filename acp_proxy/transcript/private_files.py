@@ -18,7 +18,7 @@ _PRIVATE_DIRECTORY = 0o700
 _PRIVATE_FILE = 0o600
 _OWNER_WRITES = stat.S_IWUSR | stat.S_IXUSR
 _GATHER_FROM_BYTES = 64 * 1024
-"""Bytes: to copy less costs less than to pass the parts to the kernel one by one."""
+"""To copy less costs less than to pass the parts to the kernel one by one."""
 _PARTS_LIMIT = 1000
 """POSIX systems take at least 1,024 at once; lines of several processes do not mix only if there is one call."""
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})

@@ -7,7 +7,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from acp_proxy.store.journal import ARCHIVED, DELETED, LIFTED, RESTORED, TITLED, UNARCHIVED, Event, Journal
+from acp_proxy.store.journal import (
+    ALIAS,
+    ARCHIVED,
+    DELETED,
+    LIFTED,
+    RESTORED,
+    TITLED,
+    UNARCHIVED,
+    Event,
+    Journal,
+    find_events,
+)
 from acp_proxy.transcript.file_names import file_name, make_soft_deleted_name
 from tests.open_files import list_open_below
 from tests.store import transcript_lines
@@ -29,6 +40,9 @@ ODD_IDS = [
     "é",
     "😀",
 ]
+
+ASIDE_NAME = f"{file_name('a')}~1"
+SOFT_DELETED_NAME = make_soft_deleted_name(file_name("a"), transcript_lines.time(1))
 
 
 @pytest.fixture
@@ -69,6 +83,26 @@ def test_an_event_is_one_line_of_a_private_file(journal: Journal, path: Path) ->
     journal.append(Event(DELETED, "sess-1"), "2026-11-20T09:15:02.123Z")
     assert path.read_bytes() == b'{"at":"2026-11-20T09:15:02.123Z","event":"deleted","sessionId":"sess-1"}\n'
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Event(DELETED, "a", SOFT_DELETED_NAME, uid="u", only_on_this_machine=True, until=transcript_lines.time(9)),
+        Event(RESTORED, "a", SOFT_DELETED_NAME, new_name=file_name("a"), uid="u"),
+        Event(ALIAS, "a", alias="b"),
+        Event.make_for_transcript(ARCHIVED, "a", file_name("a"), by_agent=True),
+        Event.make_title("a", ASIDE_NAME, "Mine", by_agent=True),
+        Event.make_rename("a", ASIDE_NAME, SOFT_DELETED_NAME, until=transcript_lines.time(9)),
+        Event.make_removal("a", ASIDE_NAME, only_on_this_machine=True),
+        Event.make_completion("a", ASIDE_NAME),
+    ],
+    ids=lambda event: f"{event.kind} {event.new_name}",
+)
+def test_an_event_is_read_as_it_was_appended(journal: Journal, path: Path, event: Event) -> None:
+    journal.append(event)
+    [read_event] = find_events(path.read_bytes())
+    assert read_event.value == event
 
 
 @pytest.mark.parametrize("session", ODD_IDS, ids=lambda session: ascii(session)[:12])

@@ -19,7 +19,7 @@ from acp_proxy.views import formatting
 
 PROMPTS = (sample.WHY, sample.MEND)
 LAST_PROMPT = sample.REMEMBER
-TEXT_SHOWN = 90  # characters
+SHOWN_TEXT_LENGTH = 90
 _LABEL_WIDTH = len("  agent: ")
 SERVED = ("list", "load", "delete")
 
@@ -197,5 +197,8 @@ def check(condition: bool, failure: str) -> None:
 
 def shorten(text: str) -> str:
     """A text as one line that fits the terminal: wrapped, it would break behind its own ellipsis."""
-    line, room = " ".join(text.split()), max(min(TEXT_SHOWN, shutil.get_terminal_size().columns - _LABEL_WIDTH), 1)
+    line, room = (
+        " ".join(text.split()),
+        max(min(SHOWN_TEXT_LENGTH, shutil.get_terminal_size().columns - _LABEL_WIDTH), 1),
+    )
     return line if len(line) <= room else line[: room - 1] + "…"

@@ -180,12 +180,12 @@ def export(
         if web:
             _export_to_browser(source, rows[0])
         elif not output:
-            with source.open_session(rows[0]) as exported:
+            with source.open_exported(rows[0]) as exported:
                 output_files.write_to_stdout(exported.pieces)
         elif is_several or _is_directory(output):
             _export_to_directory(source, rows, target, force=force, with_index=is_several and chosen_form == "html")
         else:
-            with source.open_session(rows[0]) as exported:
+            with source.open_exported(rows[0]) as exported:
                 output_files.write_file(target, exported.pieces, force=force)
             typer.echo(sanitize.make_line(str(target)))
 
@@ -193,7 +193,7 @@ def export(
 def export_to_named_file(store: CommandStore, row: "ListedSession", output: Path) -> None:
     """Write a session in the format of the file's suffix. Raises AcpProxyError, OSError."""
     form = _choose_format(str(output), is_directory=False)
-    with _Source(store, form, _make_choices(form, None, None, (1, None)), None).open_session(row) as exported:
+    with _Source(store, form, _make_choices(form, None, None, (1, None)), None).open_exported(row) as exported:
         output_files.write_file(output, exported.pieces, force=False)
 
 
@@ -262,7 +262,7 @@ class _Source:
             )
 
     @contextmanager
-    def open_session(self, row: "ListedSession") -> Iterator[_ExportedSession]:
+    def open_exported(self, row: "ListedSession") -> Iterator[_ExportedSession]:
         """Yields a session, ready to be written. Raises OSError, NewerFormat."""
         from acp_proxy.tools.export.hide_home import HomeHider
 
@@ -332,7 +332,7 @@ def _export_to_directory(
         rows = sorted(rows, key=lambda row: row.updated, reverse=True)
     for row in show_progress(rows, "Exporting"):
         try:
-            with source.open_session(row) as exported:
+            with source.open_exported(row) as exported:
                 path = directory / f"{_make_name(exported.title, row)}.{source.form}"
                 output_files.write_file(path, exported.pieces, force=force)
                 written_paths.append(path)
@@ -416,7 +416,7 @@ def _export_to_browser(source: _Source, row: "ListedSession") -> None:
     import webbrowser
 
     path = Path(tempfile.mkdtemp(prefix="acp-proxy-")) / f"{make_short_file_name(row)}.html"
-    with source.open_session(row) as exported:
+    with source.open_exported(row) as exported:
         output_files.write_file(path, exported.pieces, force=False)
     if not webbrowser.open(path.as_uri()):
         raise AcpProxyError(f"no browser was found. Open the page yourself: {path}")

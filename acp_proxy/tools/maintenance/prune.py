@@ -191,9 +191,9 @@ def prune_sessions(
 
     Those of subagents come behind their sessions, and stay if those do.
 
-    ``soft``: they can be restored, for the layout's ``bin_days``; of those that are soft-deleted already, it changes
-    nothing. ``only_on_this_machine``: other machines with the same history keep them. The index is updated at the end.
-    Raises Unreadable if that fails; the next list then does it.
+    ``soft``: they can be restored, for the layout's ``bin_days``; those that are soft-deleted already are deleted
+    permanently all the same. ``only_on_this_machine``: other machines with the same history keep them. The index is
+    updated at the end. Raises Unreadable if that fails; the next list then does it.
     """
     layout = store.layout
     deleted_names: dict[str, list[str]] = {}
