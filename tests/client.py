@@ -16,9 +16,34 @@ from acp_proxy.tools.demo import client
 from acp_proxy.tools.demo.client import TIMEOUT, OutputEnded, ReceivedLine, RequestFailed
 from tests import forked
 
-__all__ = ["NO_ANSWER", "TIMEOUT", "Client", "OutputEnded", "ReceivedLine", "RequestFailed", "first_option", "has_kind"]
+__all__ = [
+    "NO_ANSWER",
+    "TIMEOUT",
+    "Client",
+    "OutputEnded",
+    "ReceivedLine",
+    "RequestFailed",
+    "code_of",
+    "first_option",
+    "has_kind",
+    "prompt_params",
+]
 
 NO_ANSWER = object()  # what an `on_request` returns to leave the request open
+
+
+def prompt_params(session: str, text: str) -> dict[str, Any]:
+    """The parameters of a prompt with one block of text."""
+    return {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
+
+
+def code_of(asking: client.Client, method: str, params: Any) -> Any:
+    """The code of the error that answers a request."""
+    try:
+        result = asking.request(method, params)
+    except RequestFailed as refusal:
+        return refusal.code
+    raise AssertionError(f"{method} is answered: {result}")
 
 
 def first_option(request: dict[str, Any]) -> Any:

@@ -5,7 +5,8 @@
   (`chunk`); `store_running_session` one whose turn has no answer; `list_ids` are the sessions that an editor's list
   shows; `read_files` reads all files, `find_files_with` names those that contain words. `WholeStore` is a store with
   both faces, as the fixture `store`.
-- `client.py`: `Client` starts a command and is its editor: `request`, `notify`, `wait_for_update`, `list_updates`.
+- `client.py`: `Client` starts a command and is its editor: `request`, `notify`, `wait_for_update`, `list_updates`;
+  `prompt_params` are the parameters of a prompt, `code_of` the error of a request.
 - `agents.py`: small agents as commands. `scripted/`: an agent that does what a list of steps says.
 - `forked.py`: starts acp-proxy without its imports, for `Client` and all who run the command.
 - `conversation.py`: `CoreConversation` is a connection without processes. `client.say` and `agent.say` send as that
@@ -16,11 +17,11 @@
   it.
 - `recording/recorder_harness.py`: `RecorderHarness` is a recorder over a real store: `begin` a session, `write`
   effects; `read_entries` and `read_texts_and_notes` read what it has recorded. `recording/hanging_store.py`: a store
-  that stops answering (`hang`), and answers again (`come_back`).
+  that stops answering (`hang`), and answers again (`come_back`), as the fixture `hanging`.
 - `passage.py`: `Passage` is the real relay, with a test at both ends: `say`, `hear`, `end`.
-  `run/relay_conversation.py`: `RelayConversation` is the relay with its recorder: `editor.say`, `agent.hear`, `open`,
-  `turn`, `ask`, `transcript_items`. The pipes of a `Side` are called after who uses which end: `relay_reads_from`,
-  `test_writes_to`.
+  `run/relay_conversation.py`: `RelayConversation` is the relay with its recorder, as the fixture `talk`: `editor.say`,
+  `agent.hear`, `open`, `turn`, `ask`, `transcript_items`. The pipes of a `Side` are called after who uses which end:
+  `relay_reads_from`, `test_writes_to`.
 - `store/transcript_lines.py`: the lines of a transcript, as bytes; `store_lines` records a session of them.
   `store/indexed_transcripts.py`: transcripts of one agent with an index, as the fixture `transcripts`.
   `store/concurrent_writers.py`: processes that write to one store at once (`run_together`).
@@ -35,9 +36,10 @@
 - `strategies.py`: values for property tests. `pipes.py`, `posix.py`, `open_files.py`: what differs by system.
 
 The grammar. What does something is a verb: `store_…` records a session, `read_…`, `find_…` and `list_…` look, `run_…`
-starts a command, `wait_…` waits. A small function that only makes a value is called after the value: a message or a
-line (`prompt`, `answer`, `update`), a transcript (`transcript`). A participle says what became of a value: `told` was
-said to somebody, `kept` is recorded, `listed` is in a list. What only one file needs is defined there, beside its
+starts a command, `wait_…` waits. A small function that only makes a value is called after the value: a message
+(`prompt`, `update`), a transcript (`transcript`). Where a prompt is no message, its name says what it is:
+`prompt_entry`, `prompt_line` (bytes of a transcript), `prompt_params`. A participle says what became of a value: `told`
+was said to somebody, `kept` is recorded, `listed` is in a list. What only one file needs is defined there, beside its
 tests.
 
 A subject has one home. What is decided is tested where it is decided, and what a command says where its words are;
@@ -55,6 +57,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -64,6 +67,10 @@ from acp_proxy.config.config_file import VARIABLE
 from tests import forked, not_on_windows
 from tests.stored import WholeStore
 from tests.tools.sync import servers
+
+if TYPE_CHECKING:
+    from tests.recording.hanging_store import HangingStore
+    from tests.run.relay_conversation import RelayConversation
 
 forked.is_on = True
 os.environ[VARIABLE] = os.devnull  # not that of the developer
@@ -179,3 +186,24 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         for name, value in servers.environment(f"http://127.0.0.1:{server.port}").items():
             monkeypatch.setenv(name, value)
         yield f"s3://{servers.BUCKET}"
+
+
+@pytest.fixture
+def hanging(tmp_path: Path) -> "Iterator[HangingStore]":
+    """A store that stops answering when a test says so."""
+    from tests.recording.hanging_store import HangingStore  # imported late: few tests need it
+
+    store = HangingStore(tmp_path / "store")
+    yield store
+    store.release()
+
+
+@pytest.fixture
+def talk(hanging: "HangingStore") -> "Iterator[RelayConversation]":
+    """A relay with its recorder, over a store that may hang."""
+    from tests.run.relay_conversation import RelayConversation  # imported late: few tests need it
+
+    made = RelayConversation(hanging)
+    yield made
+    hanging.release()
+    made.end()

@@ -96,6 +96,14 @@ def store_running_session(store: ProxyStore, session: str, text: str) -> Iterato
         transcript.close()
 
 
+def make_store_of_three(root: Path) -> ProxyStore:
+    """A store with the sessions one, two and three, the last of which is the newest."""
+    store = ProxyStore(root)
+    for number, session in enumerate(("one", "two", "three")):
+        store_session(store, session, (f"mend {session}", []), at=1000.0 * number)
+    return store
+
+
 def message(stamp: str, peer: Peer, value: dict[str, Any], of: str | None = None) -> bytes:
     """A message of either side, as a line of the transcript."""
     return file_format.encode_message(stamp, RUN, peer, json.dumps({"jsonrpc": "2.0", **value}).encode(), of)
@@ -104,3 +112,8 @@ def message(stamp: str, peer: Peer, value: dict[str, Any], of: str | None = None
 def chunk(text: str, kind: str = "agent_message_chunk") -> dict[str, Any]:
     """A chunk of text of this kind."""
     return {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
+
+
+def numbered_call(number: int) -> dict[str, Any]:
+    """A completed tool call, with an id and a title of this number."""
+    return {"sessionUpdate": "tool_call", "toolCallId": f"c{number}", "title": f"Call {number}.", "status": "completed"}

@@ -113,7 +113,7 @@ def test_the_page_has_everything_that_the_python_sdk_names() -> None:
     assert not missing, f"docs/protocol.md lacks: {', '.join(missing)}"
 
 
-# What the page says is what the code does.
+# --- what the page says is what the code does
 
 
 @pytest.mark.parametrize("version", [1, 2])

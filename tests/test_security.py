@@ -20,7 +20,7 @@ from tests.client import Client
 from tests.conversation import CoreConversation, line, request
 from tests.end_to_end.proxied import PROXY
 from tests.stored import WholeStore, chunk, store_running_session, store_session
-from tests.tools.recall.asking import COMMAND, ask_lookup, ask_server, texts
+from tests.tools.recall.asking import COMMAND, ask_lookup, ask_server, make_work_tree, texts
 
 PAGE = Path(__file__).parent.parent / "docs" / "security.md"
 KEY = "sk-ant-api03-" + "a1B2" * 23 + "-a1B2c3AA"
@@ -52,12 +52,7 @@ def test_each_statement_has_a_test() -> None:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    return tree(tmp_path / "project")
-
-
-def tree(path: Path) -> Path:
-    (path / ".git").mkdir(parents=True)
-    return path
+    return make_work_tree(tmp_path / "project")
 
 
 def store_heron_turn(store: WholeStore, session: str, cwd: Path) -> None:
@@ -131,8 +126,8 @@ def test_a_repository_cannot_widen_it(store: WholeStore, project: Path, tmp_path
 def test_homes_are_no_work_trees(store: WholeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A home directory and a directory above one are no work trees, even with `.git`. An agent started there reads only
     the sessions of exactly that directory."""
-    above = tree(tmp_path / "above")
-    home = tree(above / "home")
+    above = make_work_tree(tmp_path / "above")
+    home = make_work_tree(above / "home")
     for name in ("HOME", "USERPROFILE"):  # the second one is Windows'
         monkeypatch.setenv(name, str(home))
     store_heron_turn(store, "secret", home / "secret")
@@ -144,7 +139,7 @@ def test_homes_are_no_work_trees(store: WholeStore, tmp_path: Path, monkeypatch:
 
 def test_shared_directories_are_no_work_trees(store: WholeStore, tmp_path: Path) -> None:
     """The same holds for a directory that users share, such as /tmp (except on Windows)."""
-    shared = tree(tmp_path / "shared")
+    shared = make_work_tree(tmp_path / "shared")
     shared.chmod(0o1777)
     store_heron_turn(store, "theirs", shared / "theirs")
     for start in (shared, shared / "x"):

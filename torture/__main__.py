@@ -46,7 +46,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="acp-proxy-torture-", ignore_cleanup_errors=True) as place:
             for outcome in run(case, Scale(args.short, args.seed, Path(place).resolve())):
                 outcomes.append(outcome)
-                print(f"  {line(outcome)}", flush=True)
+                print(f"  {format_outcome(outcome)}", flush=True)
                 for text in outcome.trouble[:20]:
                     print(f"    {text}", file=sys.stderr, flush=True)
         well = well and all(outcome.is_well for outcome in outcomes)
@@ -57,7 +57,7 @@ def main() -> int:
     return 0 if well else 1
 
 
-def line(outcome: Outcome) -> str:
+def format_outcome(outcome: Outcome) -> str:
     also = f" · {outcome.also}" if outcome.also else ""
     return (
         f"{outcome.fault}: {outcome.tried:,} times · {outcome.checked:,} {outcome.what} looked at, "

@@ -16,8 +16,8 @@ from typing import Any
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.transcript.file_format import RECORDED, NoteType
 from acp_proxy.transcript.summary import Summary
-from tests.client import TIMEOUT, RequestFailed
-from tests.end_to_end.proxied import PROXY, Editor, Proxied, is_update_of, prompt
+from tests.client import TIMEOUT, RequestFailed, prompt_params
+from tests.end_to_end.proxied import PROXY, Editor, Proxied, is_update_of
 from tests.stored import WholeStore
 
 _TAPE = 'to="$1" from="$2"; shift 2; tee "$to" | "$@" | tee "$from"'
@@ -73,7 +73,7 @@ class TapedConversation:
         return session
 
     def prompt(self, session: str, text: str) -> None:
-        self._ask("session/prompt", prompt(session, text))
+        self._ask("session/prompt", prompt_params(session, text))
 
     def list_sessions(self) -> None:
         """List after everything that the proxy has postponed; it may fail while the store cannot be read."""

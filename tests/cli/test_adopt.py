@@ -16,7 +16,7 @@ from acp_proxy.transcript.file_format import NoteType
 from tests.cli.commands import get_json, get_stdout, invoke, run
 from tests.end_to_end.proxied import entries
 from tests.stored import WholeStore, chunk, find_files_with, store_session
-from tests.tools.adopt.listing_agent import ListingAgent, entry, replay_of
+from tests.tools.adopt.listing_agent import ListingAgent, listed, replay_of
 
 OLD, LATER = "2026-01-02T03:04:05.000Z", "2026-01-03T00:00:00.000Z"
 LOGIN = {"code": -32000, "message": "Authentication required"}
@@ -69,13 +69,13 @@ def export_turns(store: WholeStore, session: str) -> Any:
     return json.loads(get_stdout(store, "export", session, "--format", "json"))["turns"]
 
 
-# What is kept.
+# --- what is kept
 
 
 def test_a_session_is_kept_with_the_time_the_title_and_the_directory_of_the_list(
     store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
-    agent.plan([entry("s1", tmp_path, "2026-01-02T04:04:05+01:00", title="The login")], loads={"s1": HELLO})
+    agent.plan([listed("s1", tmp_path, "2026-01-02T04:04:05+01:00", title="The login")], loads={"s1": HELLO})
     assert adopt_sessions(store, agent) == "scripted: 1 adopted\n"
     [row] = rows(store)
     assert (row.session_id, row.title, row.cwd, row.updated, row.created) == (
@@ -106,7 +106,7 @@ def test_lists_and_searches_use_the_time_of_the_agents_list(
     store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
     loads = {"s1": HELLO, "s2": {"before": replay_of("Now the logout")}}
-    agent.plan([entry("s1", tmp_path, OLD), entry("s2", tmp_path, LATER)], loads=loads)
+    agent.plan([listed("s1", tmp_path, OLD), listed("s2", tmp_path, LATER)], loads=loads)
     adopt_sessions(store, agent)
     store_session(store, "recorded", ("Mend the login too", [chunk("yes")]))
     assert [row["sessionId"] for row in get_json(store, "list")] == ["s2", "s1", "recorded"]
@@ -122,7 +122,7 @@ def test_a_replay_after_the_answer_and_one_that_comes_twice_are_kept_once(
     whole = HELLO["before"]
     state = {"sessionUpdate": "available_commands_update", "availableCommands": []}
     agent.plan(
-        [entry("late", tmp_path), entry("twice", tmp_path)],
+        [listed("late", tmp_path), listed("twice", tmp_path)],
         loads={"late": {"before": [state], "after": whole}, "twice": {"before": whole, "after": whole}},
     )
     adopt_sessions(store, agent)
@@ -134,7 +134,7 @@ def test_a_replay_after_the_answer_and_one_that_comes_twice_are_kept_once(
 def test_all_pages_are_read_and_the_newest_session_is_loaded_first(
     store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
-    pages = [[entry("s1", tmp_path, OLD)], [entry("none", tmp_path)], [entry("s2", tmp_path, LATER)]]
+    pages = [[listed("s1", tmp_path, OLD)], [listed("none", tmp_path)], [listed("s2", tmp_path, LATER)]]
     agent.plan(*pages, loads=dict.fromkeys(("s1", "s2", "none"), HELLO))
     assert adopt_sessions(store, agent) == "scripted: 3 adopted\n"
     assert [params["sessionId"] for params in agent.asked("session/load")] == ["s2", "s1", "none"]
@@ -143,7 +143,7 @@ def test_all_pages_are_read_and_the_newest_session_is_loaded_first(
 def test_secrets_are_masked_also_if_they_are_spread(store: WholeStore, agent: ListingAgent, tmp_path: Path) -> None:
     key = "sk-ant-api03-" + "a1B2c3D4" * 12
     past = [*replay_of("My key", f"It is {key}."), chunk(f"again {key[:20]}"), chunk(key[20:])]
-    agent.plan([entry("s1", tmp_path, OLD, title=f"About {key}")], loads={"s1": {"before": past}})
+    agent.plan([listed("s1", tmp_path, OLD, title=f"About {key}")], loads={"s1": {"before": past}})
     adopt_sessions(store, agent, "--redact", "keys")
     [row] = rows(store)
     data = store.find_path(row).read_text()
@@ -153,16 +153,16 @@ def test_secrets_are_masked_also_if_they_are_spread(store: WholeStore, agent: Li
 
 def test_an_empty_session_is_not_kept_and_no_failure(store: WholeStore, agent: ListingAgent, tmp_path: Path) -> None:
     state = [{"sessionUpdate": "available_commands_update", "availableCommands": []}]
-    agent.plan([entry("empty", tmp_path)], loads={"empty": {"before": state}})
+    agent.plan([listed("empty", tmp_path)], loads={"empty": {"before": state}})
     assert adopt_sessions(store, agent) == "scripted: 0 adopted, 1 without messages\n"
     assert rows(store) == []
 
 
-# Again.
+# --- again
 
 
 def test_a_second_run_takes_only_what_is_new(store: WholeStore, agent: ListingAgent, tmp_path: Path) -> None:
-    first, second = entry("s1", tmp_path, OLD), entry("s2", tmp_path, LATER)
+    first, second = listed("s1", tmp_path, OLD), listed("s2", tmp_path, LATER)
     agent.plan([first], loads={"s1": HELLO, "s2": HELLO})
     adopt_sessions(store, agent)
     agent.plan([second, first], loads={"s1": HELLO, "s2": HELLO})
@@ -173,10 +173,10 @@ def test_a_second_run_takes_only_what_is_new(store: WholeStore, agent: ListingAg
 def test_a_session_that_has_grown_replaces_what_was_adopted(
     store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
-    agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
+    agent.plan([listed("s1", tmp_path, OLD)], loads={"s1": HELLO})
     adopt_sessions(store, agent)
     more = [*HELLO["before"], *replay_of("And now?", "Now too.")]
-    agent.plan([entry("s1", tmp_path, LATER, title="Later")], loads={"s1": {"before": more}})
+    agent.plan([listed("s1", tmp_path, LATER, title="Later")], loads={"s1": {"before": more}})
     assert adopt_sessions(store, agent) == "scripted: 0 adopted, 1 updated\n"
     [row] = rows(store)
     assert (row.updated, row.title, row.prompt_count) == (LATER, "Later", 2)
@@ -188,13 +188,13 @@ def test_a_compressed_session_that_has_grown_is_replaced_too(
     store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
     long = replay_of("Tell", "a long story " * 50_000)
-    agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": {"before": long}})
+    agent.plan([listed("s1", tmp_path, OLD)], loads={"s1": {"before": long}})
     adopt_sessions(store, agent)
     os.utime(store.find_path(rows(store)[0]), (0, 0))  # else the agent might still be replaying it
     get_stdout(store, "list")
     get_stdout(store, "compress", "--older-than", "0s")
     assert store.find_path(rows(store)[0]).suffix == ".zst"
-    agent.plan([entry("s1", tmp_path, LATER)], loads={"s1": {"before": [*long, *replay_of("More", "The end.")]}})
+    agent.plan([listed("s1", tmp_path, LATER)], loads={"s1": {"before": [*long, *replay_of("More", "The end.")]}})
     assert adopt_sessions(store, agent) == "scripted: 0 adopted, 1 updated\n"
     [row] = rows(store)
     assert (store.find_path(row).suffix, row.prompt_count) == (".jsonl", 2)
@@ -205,10 +205,10 @@ def test_a_compressed_session_that_has_grown_is_replaced_too(
 def test_a_replay_that_has_nothing_more_or_lacks_something_replaces_nothing(
     store: WholeStore, agent: ListingAgent, tmp_path: Path, past: list[dict[str, Any]]
 ) -> None:
-    agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
+    agent.plan([listed("s1", tmp_path, OLD)], loads={"s1": HELLO})
     adopt_sessions(store, agent)
     before = transcript(store, "s1")
-    agent.plan([entry("s1", tmp_path, LATER)], loads={"s1": {"before": past}})
+    agent.plan([listed("s1", tmp_path, LATER)], loads={"s1": {"before": past}})
     assert adopt_sessions(store, agent) == "scripted: 0 adopted, 1 unchanged\n"
     assert transcript(store, "s1") == before
 
@@ -216,13 +216,13 @@ def test_a_replay_that_has_nothing_more_or_lacks_something_replaces_nothing(
 def test_a_session_in_which_something_was_recorded_is_left_alone(
     store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
-    agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
+    agent.plan([listed("s1", tmp_path, OLD)], loads={"s1": HELLO})
     adopt_sessions(store, agent)
     [row] = rows(store)
     with store.find_path(row).open("ab") as file:
         file.write(file_format.encode_note(LATER, "run111", {"type": NoteType.OPENED, "method": "session/load"}))
     agent.plan(
-        [entry("s1", tmp_path, LATER)], loads={"s1": {"before": [*HELLO["before"], *replay_of("More", "More.")]}}
+        [listed("s1", tmp_path, LATER)], loads={"s1": {"before": [*HELLO["before"], *replay_of("More", "More.")]}}
     )
     assert adopt_sessions(store, agent) == "scripted: 0 adopted, 1 here already\n"
     assert len(agent.asked("session/load")) == 1
@@ -232,21 +232,26 @@ def test_a_session_in_which_something_was_recorded_is_left_alone(
 def test_a_session_that_was_deleted_here_is_never_adopted(
     store: WholeStore, agent: ListingAgent, tmp_path: Path, soft: list[str]
 ) -> None:
-    agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
+    agent.plan([listed("s1", tmp_path, OLD)], loads={"s1": HELLO})
     adopt_sessions(store, agent)
     get_stdout(store, "delete", "s1", "--yes", *soft)
-    agent.plan([entry("s1", tmp_path, LATER)], loads={"s1": HELLO})
+    agent.plan([listed("s1", tmp_path, LATER)], loads={"s1": HELLO})
     assert adopt_sessions(store, agent) == "scripted: 0 adopted, 1 deleted here\n"
     assert (rows(store), len(agent.asked("session/load"))) == ([], 1)
 
 
-# What the user wants of the list.
+# --- what the user wants of the list
 
 
 def test_options_narrow_the_list(store: WholeStore, agent: ListingAgent, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     agent.plan(
-        [entry("s1", tmp_path, OLD), entry("s2", elsewhere, LATER), entry("s3", tmp_path, LATER), entry("s4", tmp_path)]
+        [
+            listed("s1", tmp_path, OLD),
+            listed("s2", elsewhere, LATER),
+            listed("s3", tmp_path, LATER),
+            listed("s4", tmp_path),
+        ]
     )
 
     def choose_sessions(*options: str) -> tuple[list[str], str]:
@@ -262,7 +267,7 @@ def test_options_narrow_the_list(store: WholeStore, agent: ListingAgent, tmp_pat
 
 
 def test_a_dry_run_loads_nothing_and_creates_no_store(agent: ListingAgent, tmp_path: Path) -> None:
-    agent.plan([entry("s1", tmp_path, OLD, title="The\x1b[31m login")], loads={"s1": HELLO})
+    agent.plan([listed("s1", tmp_path, OLD, title="The\x1b[31m login")], loads={"s1": HELLO})
     command = ["adopt", "--dry-run", "--store", str(tmp_path / "none"), "--", *agent.command]
     result = invoke(*command)
     assert result.exit_code == 0
@@ -272,7 +277,7 @@ def test_a_dry_run_loads_nothing_and_creates_no_store(agent: ListingAgent, tmp_p
     assert [line["method"] for line in agent.asked()] == ["initialize", "session/list"]
 
 
-# Trouble.
+# --- trouble
 
 
 def test_a_session_that_fails_or_ends_the_agent_is_named_and_the_rest_continues(
@@ -284,7 +289,7 @@ def test_a_session_that_fails_or_ends_the_agent_is_named_and_the_rest_continues(
         "dies": {"dies": 3},
         "s2": HELLO,
     }
-    agent.plan([entry(name, tmp_path, title=f"Title {name}") for name in loads], loads=loads)
+    agent.plan([listed(name, tmp_path, title=f"Title {name}") for name in loads], loads=loads)
     result = adopt(store, "--yes", "--", *agent.command)
     assert result.exit_code == 1
     assert result.stdout == "scripted: 2 adopted, 2 failed\n"
@@ -300,7 +305,7 @@ def test_the_agent_is_started_anew_after_twenty_sessions(
     store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
     names = [f"s{number}" for number in range(41)]
-    agent.plan([entry(name, tmp_path) for name in names], loads=dict.fromkeys(names, HELLO))
+    agent.plan([listed(name, tmp_path) for name in names], loads=dict.fromkeys(names, HELLO))
     assert adopt_sessions(store, agent) == "scripted: 41 adopted\n"
     assert (agent.starts, len(agent.asked("session/list"))) == (3, 1)
 
@@ -309,7 +314,7 @@ def test_requests_of_the_agent_are_refused_however_many_there_are(
     store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
     names = [f"s{number}" for number in range(4)]
-    agent.plan([entry(name, tmp_path) for name in names], loads={name: {**HELLO, "asks": 20} for name in names})
+    agent.plan([listed(name, tmp_path) for name in names], loads={name: {**HELLO, "asks": 20} for name in names})
     assert adopt_sessions(store, agent) == "scripted: 4 adopted\n"
     refusals = [line["error"]["code"] for line in agent.asked() if "error" in line]
     assert refusals == [-32601] * 80
@@ -333,7 +338,9 @@ def test_an_agent_that_cannot_list_or_load_gets_a_message_that_says_what_to_do(
 def test_an_agent_that_needs_a_login_is_asked_no_further(
     store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
-    agent.plan([entry("s1", tmp_path), entry("s2", tmp_path)], loads={name: {"error": LOGIN} for name in ("s1", "s2")})
+    agent.plan(
+        [listed("s1", tmp_path), listed("s2", tmp_path)], loads={name: {"error": LOGIN} for name in ("s1", "s2")}
+    )
     result = adopt(store, "--yes", "--", *agent.command)
     assert (result.exit_code, result.stdout) == (1, "scripted: 0 adopted, 2 not tried\n")
     assert "needs a login. Log in with its own command, then adopt again." in result.stderr
@@ -378,7 +385,7 @@ def test_without_a_yes_nothing_is_started(store: WholeStore, agent: ListingAgent
 def test_ctrl_c_keeps_what_is_done(
     store: WholeStore, agent: ListingAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent.plan([entry(name, tmp_path) for name in ("s1", "s2")], loads={"s1": HELLO, "s2": HELLO})
+    agent.plan([listed(name, tmp_path) for name in ("s1", "s2")], loads={"s1": HELLO, "s2": HELLO})
     load = agent_loader.AgentLoader.load
 
     def interrupted(self: agent_loader.AgentLoader, listed: Any) -> Any:
@@ -393,7 +400,7 @@ def test_ctrl_c_keeps_what_is_done(
     assert [row.session_id for row in rows(store)] == ["s1"]
 
 
-# The agents of the editors.
+# --- the agents of the editors
 
 
 def configure(home: Path, **agents: Any) -> None:
@@ -416,8 +423,8 @@ def other(tmp_path: Path) -> ListingAgent:
 def test_without_an_agent_those_of_the_editors_are_asked(
     store: WholeStore, agent: ListingAgent, other: ListingAgent, tmp_path: Path, home: Path
 ) -> None:
-    agent.plan([entry("s1", tmp_path)], loads={"s1": HELLO})
-    other.plan([entry("s2", tmp_path)], loads={"s2": HELLO})
+    agent.plan([listed("s1", tmp_path)], loads={"s1": HELLO})
+    other.plan([listed("s2", tmp_path)], loads={"s2": HELLO})
     proxied = [sys.executable, "-m", "acp_proxy", "run", "--agent-id", "mine", *other.command]
     configure(
         home,
@@ -440,7 +447,7 @@ def test_without_an_agent_those_of_the_editors_are_asked(
 def test_a_failing_agent_does_not_keep_the_others_from_being_asked(
     store: WholeStore, agent: ListingAgent, tmp_path: Path, home: Path
 ) -> None:
-    agent.plan([entry("s1", tmp_path)], loads={"s1": HELLO})
+    agent.plan([listed("s1", tmp_path)], loads={"s1": HELLO})
     configure(home, Gone={"command": "/no/such/agent"}, One=as_settings(agent.command))
     result = adopt(store, "--yes")
     assert (result.exit_code, result.stdout) == (1, "scripted: 1 adopted\n")
@@ -454,7 +461,7 @@ def test_without_an_agent_and_without_editors_the_error_says_what_to_give(store:
 
 
 def test_only_these_requests_are_sent(store: WholeStore, agent: ListingAgent, tmp_path: Path) -> None:
-    agent.plan([entry("s1", tmp_path, OLD)], loads={"s1": HELLO})
+    agent.plan([listed("s1", tmp_path, OLD)], loads={"s1": HELLO})
     adopt_sessions(store, agent)
     first, listing, load, close = agent.asked()
     assert (first["method"], first["params"]["clientCapabilities"]) == ("initialize", {})

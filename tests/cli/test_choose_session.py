@@ -173,7 +173,7 @@ def test_deleting_an_id_twice_in_one_command_deletes_one_session(counted: WholeS
     assert list_titles(counted) == ["the second words"]
 
 
-# Titles.
+# --- titles
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def test_the_copys_file_ends_with_what_it_continues(store: WholeStore) -> None:
     assert entries[-1]["note"] == {"type": "continued", "session": "mine"}
 
 
-def prompt(store: WholeStore, session: str, agent: str, at: float) -> None:
+def store_prompt(store: WholeStore, session: str, agent: str, at: float) -> None:
     """Say something in a session."""
     folder = store.choose_agent(None, agent, "")
     transcript = store.open_to_append(folder, Header(session, "/here", "recorded", timestamps.stamp(at)), is_new=False)
@@ -87,7 +87,7 @@ def test_a_second_time_names_the_copy_that_is_there(store: WholeStore) -> None:
 @pytest.mark.parametrize("of_copy", [True, False])
 def test_a_copy_is_another_one_once_something_was_said_in_either(store: WholeStore, of_copy: bool) -> None:
     first = get_stdout(store, "continue", "mine", "--with", "beta").strip()
-    prompt(store, first if of_copy else "mine", "beta" if of_copy else "alpha", 3000.0)
+    store_prompt(store, first if of_copy else "mine", "beta" if of_copy else "alpha", 3000.0)
     result = run(store, "continue", "mine", "--with", "beta")
     assert result.stdout.strip() not in ("", first)
     [earlier] = store.find_named(first)
@@ -109,7 +109,7 @@ def test_a_copy_has_a_short_id_even_if_another_agents_copy_has_the_same_long_one
     store_session(store, "third", ("look", []), agent="gamma", at=1000.0)
     copies = {get_stdout(store, "continue", "mine", "--with", agent).strip() for agent in ("beta", "gamma")}
     [copy] = copies
-    prompt(store, copy, "beta", 3000.0)
+    store_prompt(store, copy, "beta", 3000.0)
     run(store, "continue", "mine", "--with", "beta")
     rows = [row for row in store.list_all() if row.copy_of]
     short = shorten_ids(store, rows)

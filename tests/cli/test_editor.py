@@ -139,7 +139,7 @@ def test_no_file_is_written(home: Path) -> None:
     assert list(home.iterdir()) == []
 
 
-def entry(*words: str) -> dict[str, Any]:
+def get_entry(*words: str) -> dict[str, Any]:
     result = editor("vscode", *words)
     assert result.exit_code == 0, result.stderr
     [found] = json.loads(result.stdout)["acp.agents"].values()
@@ -148,12 +148,12 @@ def entry(*words: str) -> dict[str, Any]:
 
 
 def test_variables_and_options_of_run_may_precede_the_command() -> None:
-    assert entry("KEY=a=b", "OTHER=", "agent", "X=1") == {
+    assert get_entry("KEY=a=b", "OTHER=", "agent", "X=1") == {
         "command": COMMAND,
         "args": ["run", "agent", "X=1"],
         "env": {"KEY": "a=b", "OTHER": ""},
     }
-    assert entry("--load", "store", "--", "KEY=1", "agent", "--flag")["args"] == [
+    assert get_entry("--load", "store", "--", "KEY=1", "agent", "--flag")["args"] == [
         *("run", "--load", "store", "--", "agent", "--flag")
     ]
 
@@ -170,13 +170,13 @@ def test_variables_and_options_of_run_may_precede_the_command() -> None:
     ],
 )
 def test_a_command_with_acp_proxy_in_front_gets_it_only_once(line: str) -> None:
-    found = entry(*line.split())
+    found = get_entry(*line.split())
     assert [word for word in found["args"] if word != "--"] == ["run", "--load", "store", "agent", "--acp"]
     assert found["env"] == {"KEY": "v"}
 
 
 def test_a_command_may_be_one_argument() -> None:
-    assert entry("acp-proxy run --load store 'an agent' --acp")["args"] == [
+    assert get_entry("acp-proxy run --load store 'an agent' --acp")["args"] == [
         "run",
         "--load",
         "store",
@@ -187,7 +187,7 @@ def test_a_command_may_be_one_argument() -> None:
 
 def test_a_relative_path_becomes_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert entry("./agent", "./file")["args"] == ["run", str(tmp_path / "agent"), "./file"]
+    assert get_entry("./agent", "./file")["args"] == ["run", str(tmp_path / "agent"), "./file"]
 
 
 def test_a_missing_agent_is_noted() -> None:
@@ -245,7 +245,7 @@ def test_an_unknown_editor_gets_the_general_recipe(monkeypatch: pytest.MonkeyPat
 
 def test_a_start_as_a_module_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["/x/acp_proxy/__main__.py"])
-    assert entry("agent")["command"] == sys.executable
+    assert get_entry("agent")["command"] == sys.executable
     assert f"{sys.executable} -P -m acp_proxy" in editor("zed", "agent").stderr
 
 
@@ -369,4 +369,4 @@ def test_paths_in_options_of_run_are_absolute(tmp_path: Path, monkeypatch: pytes
         ("--store ~/x --redact keys --registry https://a/b", "--store ~/x --redact keys --registry https://a/b"),
         ("--load store --list agent", "--load store --list agent"),
     ):
-        assert entry(*given.split(), "some-agent", "acp")["args"] == ["run", *written.split(), "some-agent", "acp"]
+        assert get_entry(*given.split(), "some-agent", "acp")["args"] == ["run", *written.split(), "some-agent", "acp"]

@@ -167,7 +167,7 @@ def test_a_long_list_is_complete(store: ProxyStore) -> None:
     assert [line.split()[0] for line in table] == ["ID", *wanted]
 
 
-# On a terminal.
+# --- on a terminal
 
 
 def table(store: ProxyStore, columns: int, **settings: str) -> list[str]:

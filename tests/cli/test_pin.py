@@ -7,15 +7,12 @@ import pytest
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.cli.commands import get_error, get_json, get_stdout, list_ids, run
 from tests.cli.terminal import run_on_terminal
-from tests.stored import store_session
+from tests.stored import make_store_of_three, store_session
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> ProxyStore:
-    store = ProxyStore(tmp_path / "store")
-    for number, session in enumerate(("one", "two", "three")):
-        store_session(store, session, (f"mend {session}", []), at=1000.0 * number)
-    return store
+    return make_store_of_three(tmp_path / "store")
 
 
 def test_a_pinned_session_is_marked_and_listed_alone(store: ProxyStore) -> None:

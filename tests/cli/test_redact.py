@@ -71,7 +71,7 @@ def test_a_dry_run_changes_nothing(store: WholeStore) -> None:
     assert not Path("nowhere").exists()
 
 
-# The question.
+# --- the question
 
 
 def run_and_answer(store: WholeStore, *words: str, answer: str, status: int = 0) -> str:
@@ -117,7 +117,7 @@ def test_the_beginning_of_a_secret_in_a_cut_title_is_not_shown(store: WholeStore
     assert TOKEN[:8] not in text
 
 
-# Originals.
+# --- originals
 
 
 def read_all(root: Path) -> dict[str, bytes]:

@@ -17,7 +17,7 @@ from tests.posix import termios
 from tests.store import transcript_lines
 from tests.store.compressible import compress_now, store_compressible
 from tests.stored import WholeStore, store_session
-from tests.tools.mock_agent.recording import call
+from tests.tools.mock_agent.recording import call_line
 
 NIGHT = 10 * 3600  # seconds
 
@@ -39,14 +39,14 @@ def turn(number: int, *, at: int = 0, pause: int = 0) -> list[bytes]:
         transcript_lines.agent_chunk(f"begin {number}. ", at=at),
         transcript_lines.agent_chunk(f"end {number}.", at=at + pause),
     ]
-    return [transcript_lines.prompt(f"prompt {number}", at=at), *words, transcript_lines.answer(at=at + pause)]
+    return [transcript_lines.prompt_line(f"prompt {number}", at=at), *words, transcript_lines.answer(at=at + pause)]
 
 
-# Without a terminal.
+# --- without a terminal
 
 
 def test_a_file_is_shown_plainly_with_a_heading_on_stderr(tmp_path: Path) -> None:
-    path = write_recording(tmp_path, *turn(1), call("pending"), call("completed"))
+    path = write_recording(tmp_path, *turn(1), call_line("pending"), call_line("completed"))
     result = run_replay(path, "--speed", "0")
     began = formatting.format_local_time(transcript_lines.time(0))
     assert (result.exit_code, result.stderr) == (0, f"{transcript_lines.SESSION}  {transcript_lines.CWD}  {began}\n")
@@ -107,12 +107,12 @@ def test_pauses_are_shortened_and_made_faster(
     clock = Clock()
     monkeypatch.setattr(time, "sleep", clock.sleep)
     lines = [
-        transcript_lines.prompt("go", at=5),
+        transcript_lines.prompt_line("go", at=5),
         transcript_lines.agent_chunk("a", at=5 + NIGHT),
         transcript_lines.agent_chunk("b", at=6 + NIGHT),
         transcript_lines.answer(at=6 + NIGHT),
     ]
-    run_replay(write_recording(tmp_path, *lines, transcript_lines.prompt("on", at=11 + NIGHT)), *options)
+    run_replay(write_recording(tmp_path, *lines, transcript_lines.prompt_line("on", at=11 + NIGHT)), *options)
     assert [seconds for seconds in clock.waited if seconds] == waited
 
 
@@ -127,7 +127,7 @@ def test_a_file_that_cannot_be_shown_is_an_error(words: list[str], status: int, 
     assert said in result.stderr
 
 
-# In a terminal.
+# --- in a terminal
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def test_space_pauses_and_continues(tmp_path: Path, terminals: list[TypingUser])
     words = [transcript_lines.agent_chunk(f"{number} ", at=NIGHT) for number in range(3)]
     terminal = start(
         terminals,
-        write_recording(tmp_path, transcript_lines.prompt("go"), transcript_lines.agent_chunk("begin"), *words),
+        write_recording(tmp_path, transcript_lines.prompt_line("go"), transcript_lines.agent_chunk("begin"), *words),
     )
     terminal.wait_for("begin")
     terminal.press("  ")  # the current pause ends with the signal
@@ -255,7 +255,9 @@ def test_keys_work_again_after_the_shell_had_the_terminal(three_turns: Path, ter
 
 
 def test_the_line_of_a_call_is_updated_in_place(tmp_path: Path, terminals: list[TypingUser]) -> None:
-    path = write_recording(tmp_path, transcript_lines.prompt("go"), call("pending"), call("completed", at=NIGHT))
+    path = write_recording(
+        tmp_path, transcript_lines.prompt_line("go"), call_line("pending"), call_line("completed", at=NIGHT)
+    )
     terminal = start(terminals, path)
     terminal.wait_for("○ pending: Edit\r\nTurn 1 of 1")
     terminal.press("  ")  # the current pause ends with the signal
@@ -265,7 +267,7 @@ def test_the_line_of_a_call_is_updated_in_place(tmp_path: Path, terminals: list[
 
 def test_thoughts_are_dimmed_and_without_colours_nothing_has_one(tmp_path: Path, terminals: list[TypingUser]) -> None:
     thought = transcript_lines.update("agent_thought_chunk", content={"type": "text", "text": "Hm"})
-    path = write_recording(tmp_path, transcript_lines.prompt("go"), thought, call("completed"))
+    path = write_recording(tmp_path, transcript_lines.prompt_line("go"), thought, call_line("completed"))
     coloured, plain = start(terminals, path), start(terminals, path, NO_COLOR="1")
     for terminal in (coloured, plain):
         assert terminal.ended() == (0, True)

@@ -62,7 +62,7 @@ def on_terminal(store: WholeStore, *words: str, width: int = 80, **more: str) ->
     return run_on_terminal("search", *words, "--store", str(store.root), columns=width, settings=settings)
 
 
-# Matches.
+# --- matches
 
 
 def test_a_pipe_gets_one_line_per_match(store: WholeStore) -> None:
@@ -251,7 +251,7 @@ def a_row() -> ListedSession:
     return ListedSession("agent-0123456789abcdef", "s", "s", "/", "title", "", 1, 1, False, False, [], {}, 0, "")
 
 
-# Filters.
+# --- filters
 
 
 def printing_session(store: WholeStore) -> None:
@@ -305,7 +305,7 @@ def test_parts_may_be_combined_and_are_found_with_calls(store: WholeStore) -> No
     assert line.split("\t")[-1] == "Run the tests · ImportError: no flask"
 
 
-# No match, and errors.
+# --- no match, and errors
 
 
 def test_no_match_exits_with_1(store: WholeStore) -> None:
@@ -545,7 +545,7 @@ def test_an_interrupted_search_says_whether_its_work_is_kept(
     assert ("continues where this one stopped" in capsys.readouterr().err) == is_written
 
 
-# Hostile text.
+# --- hostile text
 
 
 def test_control_sequences_are_not_printed(store: WholeStore) -> None:
@@ -580,7 +580,7 @@ def test_on_a_terminal_paths_of_the_directory_are_short(store: WholeStore) -> No
     assert "Edit /one/src/zebra.py" in get_stdout(store, "zebra")
 
 
-# Tool calls.
+# --- tool calls
 
 
 def three_with_calls(store: WholeStore) -> None:

@@ -109,7 +109,7 @@ def setup(*words: str, answer: str | None = None) -> Result:
     return invoke("setup", *words, answer=answer)
 
 
-def entry(path: Path, *names: str) -> object:
+def read_entry(path: Path, *names: str) -> object:
     found = jsonc.decode(path.read_bytes().decode())
     for name in names:
         assert isinstance(found, dict)
@@ -124,13 +124,13 @@ def test_every_agent_gets_acp_proxy_in_front_and_undo_gives_every_byte_back(home
     before = home.files()
     done = setup(answer="\n")
     assert done.exit_code == 0
-    assert entry(home.zed, "agent_servers", "Claude") == {
+    assert read_entry(home.zed, "agent_servers", "Claude") == {
         "type": "custom",
         "command": COMMAND,
         "args": ["run", "npx", "-y", "@agentclientprotocol/claude-agent-acp"],
         "env": {"ANTHROPIC_API_KEY": "sk-secret"},
     }
-    assert entry(home.jetbrains, "agent_servers", "G") == {"command": COMMAND, "args": ["run", "gemini"]}
+    assert read_entry(home.jetbrains, "agent_servers", "G") == {"command": COMMAND, "args": ["run", "gemini"]}
     assert home.zed.with_name("settings.json.before-acp-proxy").read_text() == ZED
     assert home.vscode.read_text() == VSCODE
     assert setup("--undo", "--yes").exit_code == 0
@@ -141,7 +141,7 @@ def test_a_command_that_contains_its_arguments_gets_acp_proxy_in_front(home: Hom
     """Only of agents of the protocol: Paseo starts others in ways of its own."""
     home.write(home.paseo, PASEO)
     assert setup("--yes").exit_code == 0
-    assert entry(home.paseo, "agents", "providers") == {
+    assert read_entry(home.paseo, "agents", "providers") == {
         "claude": {"command": ["/opt/claude", "--x"]},
         "gemini": {"extends": "acp", "label": "Gemini", "command": [COMMAND, "run", "gemini", "--acp"]},
         "kimi": {"extends": "acp", "label": "Kimi", "command": [COMMAND, "run", "kimi", "acp"]},
@@ -164,14 +164,14 @@ def test_such_a_command_that_is_gone_is_replaced(home: Home) -> None:
         home.paseo, PASEO.replace('"gemini", "--acp"', '"/old/python", "-P", "-m", "acp_proxy", "run", "gemini"')
     )
     setup("--editor", "paseo", "--yes")
-    assert entry(home.paseo, "agents", "providers", "gemini", "command") == [COMMAND, "run", "gemini"]
+    assert read_entry(home.paseo, "agents", "providers", "gemini", "command") == [COMMAND, "run", "gemini"]
 
 
 @pytest.mark.parametrize("before", ["", '{"version": 1}', '{"agents": {}}', PASEO])
 def test_an_agent_is_added_where_it_belongs_however_much_is_there(home: Home, before: str) -> None:
     home.write(home.paseo, before)
     assert setup("--agent", "some-agent --acp", "--yes", "--force").exit_code == 0
-    added = entry(home.paseo, "agents", "providers", "some-agent-kept")
+    added = read_entry(home.paseo, "agents", "providers", "some-agent-kept")
     assert isinstance(added, dict)
     assert added["command"] == [COMMAND, "run", "some-agent", "--acp"]
     assert setup("--undo", "--yes").exit_code == 0
@@ -220,7 +220,7 @@ def test_an_edit_between_two_setups_survives_undo(home: Home) -> None:
     setup("--yes")
     home.zed.write_text(home.zed.read_text().replace("One Dark", "Ayu"))
     setup("--yes", "--force", "--editor", "zed", "--agent", "goose acp")
-    assert entry(home.zed, "agent_servers", "Goose (recorded)", "args") == ["run", "goose", "acp"]
+    assert read_entry(home.zed, "agent_servers", "Goose (recorded)", "args") == ["run", "goose", "acp"]
     setup("--undo", "--yes")
     assert home.zed.read_text() == ZED.replace("One Dark", "Ayu")
 
@@ -369,8 +369,8 @@ def test_undo_leaves_and_names_a_renamed_agent_of_zeds_registry_and_undoes_the_o
     assert done.exit_code == 1
     assert f'"mine" in {home.zed} stays as it is: only acp-proxy can start registry:gemini.' in said
     assert f"The copy from before setup stays, too: {home.zed}.before-acp-proxy" in said
-    assert entry(home.zed, "agent_servers", "Claude", "command") == "npx"
-    assert entry(home.zed, "agent_servers", "mine", "command") == COMMAND
+    assert read_entry(home.zed, "agent_servers", "Claude", "command") == "npx"
+    assert read_entry(home.zed, "agent_servers", "mine", "command") == COMMAND
     assert home.zed.with_name("settings.json.before-acp-proxy").read_text() == ZED
 
 
@@ -381,7 +381,7 @@ def test_undo_leaves_an_agent_of_zeds_registry_that_has_arguments_of_the_user(ho
     home.zed.write_text(home.zed.read_text().replace('"registry:gemini"', '"registry:gemini", "--model", "x"'))
     assert setup("--undo", "--yes").exit_code == 1
     args = ["run", "registry:gemini", "--model", "x"]
-    assert entry(home.zed, "agent_servers", "gemini") == {"type": "custom", "command": COMMAND, "args": args}
+    assert read_entry(home.zed, "agent_servers", "gemini") == {"type": "custom", "command": COMMAND, "args": args}
 
 
 @pytest.mark.parametrize("args", ["[{}]", "[{},]", "[{}/*a*/,/*b*/]", "[\n {},\n ]", "[/*a*/{}\n, // b\n]"])
@@ -528,7 +528,7 @@ def test_an_entry_that_setup_has_added_and_the_user_renamed_keeps_no_empty_list(
     setup("--yes", "--force", "--editor", "zed", "--agent", "nosuchagent")
     home.zed.write_text(home.zed.read_text().replace("(recorded)", "mine"))
     assert setup("--undo", "--yes").exit_code == 0
-    agent = entry(home.zed, "agent_servers", "nosuchagent mine")
+    agent = read_entry(home.zed, "agent_servers", "nosuchagent mine")
     assert agent == {"type": "custom", "command": "nosuchagent", "env": {}}
 
 
@@ -571,7 +571,7 @@ def test_a_dry_run_of_undo_changes_nothing(home: Home) -> None:
 def test_an_agent_can_be_added_to_an_editor_without_settings(home: Home) -> None:
     home.zed.parent.mkdir(parents=True)
     assert setup("--yes", "--force", "--agent", "KEY=x opencode acp").exit_code == 0
-    assert entry(home.zed) == {
+    assert read_entry(home.zed) == {
         "agent_servers": {
             "OpenCode (recorded)": {
                 "type": "custom",
@@ -597,7 +597,7 @@ def test_with_an_agent_only_that_agent_changes(home: Home) -> None:
     home.write(home.zed, ZED)
     home.write(home.jetbrains, JETBRAINS)
     setup("--yes", "--editor", "zed", "--agent", "npx -y @agentclientprotocol/claude-agent-acp")
-    assert entry(home.zed, "agent_servers", "Claude", "command") == COMMAND
+    assert read_entry(home.zed, "agent_servers", "Claude", "command") == COMMAND
     assert "(recorded)" not in home.zed.read_text()
     assert home.jetbrains.read_bytes() == JETBRAINS.encode()
 
@@ -605,7 +605,7 @@ def test_with_an_agent_only_that_agent_changes(home: Home) -> None:
 def test_an_agent_is_named_as_the_settings_name_it(home: Home) -> None:
     home.write(home.jetbrains, '{"agent_servers": {"My Agent": {"command": "one"}, "Other": {"command": "two"}}}')
     assert setup("--agent", "My Agent", "--yes").exit_code == 0
-    servers = entry(home.jetbrains, "agent_servers")
+    servers = read_entry(home.jetbrains, "agent_servers")
     assert isinstance(servers, dict)
     assert list(servers) == ["My Agent", "Other"]
     assert servers["My Agent"]["args"][-2:] == ["run", "one"]
@@ -615,7 +615,7 @@ def test_an_agent_is_named_as_the_settings_name_it(home: Home) -> None:
 
 def servers(path: Path) -> dict[str, list[str]]:
     """The commands in a settings file, by name."""
-    found = entry(path, "agent_servers")
+    found = read_entry(path, "agent_servers")
     assert isinstance(found, dict)
     return {name: read_words(value) for name, value in found.items()}
 
@@ -945,14 +945,14 @@ def test_a_command_that_is_gone_is_replaced_by_the_present_one(home: Home) -> No
     gone = {"command": "/old/env/bin/python", "args": ["-P", "-m", "acp_proxy", "run", "agent"]}
     home.write(home.zed, json.dumps({"agent_servers": {"A": gone}}))
     setup("--yes")
-    assert entry(home.zed, "agent_servers", "A") == {"command": COMMAND, "args": ["run", "agent"]}
+    assert read_entry(home.zed, "agent_servers", "A") == {"command": COMMAND, "args": ["run", "agent"]}
 
 
 def test_a_zipapp_that_is_gone_is_replaced_though_its_python_is_there(home: Home) -> None:
     gone = {"command": sys.executable, "args": ["/old/acp-proxy-linux-x86_64.pyz", "run", "agent"]}
     home.write(home.zed, json.dumps({"agent_servers": {"A": gone}}))
     assert setup("--yes").exit_code == 0
-    assert entry(home.zed, "agent_servers", "A") == {"command": COMMAND, "args": ["run", "agent"]}
+    assert read_entry(home.zed, "agent_servers", "A") == {"command": COMMAND, "args": ["run", "agent"]}
 
 
 def test_a_name_that_only_a_terminal_finds_becomes_a_path(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -990,7 +990,7 @@ def test_a_file_that_cannot_be_read_is_named_and_stays(home: Home, text: str, re
     assert reason in done.stderr.replace("\n", " ")
     assert done.exit_code == 1
     assert home.zed.read_bytes() == text.encode("utf-8", "surrogateescape")
-    assert entry(home.jetbrains, "agent_servers", "G", "command") == COMMAND
+    assert read_entry(home.jetbrains, "agent_servers", "G", "command") == COMMAND
     assert "written: acp.json" in done.stdout
 
 
@@ -1087,7 +1087,7 @@ AGENTS = [("gemini", "Gemini CLI", "@google/gemini-cli@0.61.0"), ("kimi", "Kimi 
 def test_an_agent_of_zeds_registry_is_started_by_its_id(home: Home) -> None:
     home.write(home.zed, ZED)
     setup("--yes")
-    assert entry(home.zed, "agent_servers", "gemini") == {
+    assert read_entry(home.zed, "agent_servers", "gemini") == {
         "type": "custom",
         "command": COMMAND,
         "args": ["run", "registry:gemini"],
@@ -1101,7 +1101,7 @@ def test_an_agent_of_zeds_registry_is_started_by_its_id(home: Home) -> None:
 @pytest.mark.usefixtures("registry")
 def test_an_agent_is_added_by_its_id(home: Home) -> None:
     setup("--yes", "--editor", "jetbrains", "--agent", "kimi --acp")  # the registry has this argument
-    assert entry(home.jetbrains, "agent_servers", "Kimi (recorded)") == {
+    assert read_entry(home.jetbrains, "agent_servers", "Kimi (recorded)") == {
         "command": COMMAND,
         "args": ["run", "registry:kimi"],
         "env": {},

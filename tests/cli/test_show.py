@@ -179,7 +179,7 @@ def test_contradictory_options_are_wrong_usage(store: ProxyStore, words: tuple[s
     assert run(store, "s", *words).exit_code == 2
 
 
-# Images and files.
+# --- images and files
 
 
 def test_images_and_files_are_saved_and_named(store: ProxyStore, tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_nothing_to_save_is_reported(store: ProxyStore, tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
-# On a terminal.
+# --- on a terminal
 
 
 def test_a_terminal_gets_rendered_text_through_the_pager(store: ProxyStore, tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_another_program_gets_colours_only_if_they_are_forced(
             assert "\x1b[32m✓ \x1b[0mthe tool" in get_stdout(store, "s")
 
 
-# Long conversations.
+# --- long conversations
 
 
 def test_the_output_begins_before_a_long_conversation_is_read(store: ProxyStore) -> None:

@@ -338,7 +338,7 @@ def test_a_server_that_overwrites_what_it_should_create_is_refused(laptop: User,
     assert not laptop.key.exists()
 
 
-# Without the packages that only sync needs.
+# --- without the packages that only sync needs
 
 
 @pytest.mark.parametrize("package", ["nacl", "obstore"])

@@ -62,7 +62,7 @@ def transcript(*said: str | Update, answered: bool = True) -> TranscriptText:
             if prompts:
                 builder.add(answer())
             prompts += 1
-            builder.add(prompt(each[2:]))
+            builder.add(prompt_entry(each[2:]))
         else:
             builder.add(updated(expand(each)))
     if prompts and answered:
@@ -70,7 +70,7 @@ def transcript(*said: str | Update, answered: bool = True) -> TranscriptText:
     return builder.finish()
 
 
-def prompt(*texts: str, id: int = 1) -> Entry:
+def prompt_entry(*texts: str, id: int = 1) -> Entry:
     blocks = [{"type": "text", "text": text} for text in texts]
     return _entry(Peer.CLIENT, {"id": id, "method": acp.PROMPT, "params": {"sessionId": "s", "prompt": blocks}})
 

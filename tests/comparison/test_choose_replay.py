@@ -24,7 +24,7 @@ from tests.comparison.short_forms import (
     line,
     list_new,
     opened,
-    prompt,
+    prompt_entry,
     transcript,
     updated,
     updates,
@@ -177,7 +177,7 @@ def test_short_messages_without_answers_are_known_one_behind_the_other() -> None
     assert [b"ask 14" in line for line in comparison.find_new(is_open_elsewhere=False)] == [True]
 
 
-# The agent's replay has more.
+# --- the agent's replay has more
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_a_greeting_or_a_tail_is_not_more(said: list[str | Update]) -> None:
     assert choose_replay(compare_replay(transcript(*TALK), *said)).rule is Rule.SAME
 
 
-# Something was taken back.
+# --- something was taken back
 
 
 @pytest.mark.parametrize("command", ["/clear", "/compact", "/undo", "/rewind 2", "/new"])
@@ -310,7 +310,7 @@ def test_a_turn_made_elsewhere_does_not_explain_that_it_is_missing_itself() -> N
     builder = TextBuilder()
     for each in (user("made elsewhere"), agent("With an answer.")):
         builder.add(updated(each))
-    for entry in (prompt("mend it"), updated(agent(ONE[1])), answer()):
+    for entry in (prompt_entry("mend it"), updated(agent(ONE[1])), answer()):
         builder.add(entry)
     past = builder.finish()
     assert choose_replay(compare_replay(past, "> made elsewhere")).rule is Rule.LESS, (
@@ -327,7 +327,7 @@ def test_a_prompt_that_may_wait_in_another_window_is_not_missing(noted: list[Ent
             builder.add(entry)
         return choose_replay(compare_replay(builder.finish(), *ONE), is_open=is_open).rule
 
-    running = [prompt("mend it", id=1), updated(agent(ONE[1])), prompt("and test it", id=2)]
+    running = [prompt_entry("mend it", id=1), updated(agent(ONE[1])), prompt_entry("and test it", id=2)]
     assert [decide(*running, is_open=each) for each in (True, None, False)] == [Rule.SAME, Rule.LESS, Rule.LESS]
     assert decide(*running[:2], answer(1), running[2], is_open=True) is Rule.LESS, "it has begun"
     assert decide(*running[:2], cancel(), running[2], is_open=True) is Rule.LESS, "the turn before it is over"
@@ -337,9 +337,11 @@ def _laid_with_turn_elsewhere(*before: str | Update) -> TranscriptText:
     """A transcript with a turn made elsewhere behind one turn, and a prompt without an answer behind that."""
     builder = TextBuilder()
     for each in before:
-        builder.add(prompt(each[2:]) if isinstance(each, str) and each.startswith("> ") else updated(expand(each)))
+        builder.add(
+            prompt_entry(each[2:]) if isinstance(each, str) and each.startswith("> ") else updated(expand(each))
+        )
     builder.add(answer())
-    for entry in (updated(user("elsewhere")), updated(agent("Done there.")), prompt("thanks"), answer()):
+    for entry in (updated(user("elsewhere")), updated(agent("Done there.")), prompt_entry("thanks"), answer()):
         builder.add(entry)
     return builder.finish()
 
@@ -384,7 +386,7 @@ def test_words_behind_a_turn_of_calls_are_not_its_answer_in_other_words() -> Non
 def test_the_turns_behind_the_point_of_a_fork_are_not_shown() -> None:
     builder = TextBuilder()
     for asked, answered in (ONE, TWO):
-        for entry in (prompt(asked[2:]), updated(agent(answered)), answer()):
+        for entry in (prompt_entry(asked[2:]), updated(agent(answered)), answer()):
             builder.add(entry)
     builder.add(opened(method=acp.FORK))
     past = builder.finish()
@@ -394,7 +396,7 @@ def test_the_turns_behind_the_point_of_a_fork_are_not_shown() -> None:
     assert choose_replay(compare_replay(past)).rule is Rule.LESS, "the agent has lost all of it"
 
 
-# The agent's replay has less.
+# --- the agent's replay has less
 
 
 @pytest.mark.parametrize("said", [[], ONE, TWO, [*ONE, "> thanks"], [*ONE, "> thanks", "You are welcome"]])
@@ -436,7 +438,7 @@ def test_text_before_the_first_prompt_and_the_turn_of_a_compaction_do_not_count(
     assert choose_replay(compare_replay(transcript(*TALK, "> /model", "Another one."), *TALK)).rule is Rule.LESS
 
 
-# Otherwise.
+# --- otherwise
 
 
 def test_a_replay_that_lacks_nothing_is_shown() -> None:

@@ -25,7 +25,7 @@ from tests.comparison.short_forms import (
     line,
     list_new,
     opened,
-    prompt,
+    prompt_entry,
     steering,
     thought,
     transcript,
@@ -52,14 +52,14 @@ def tail_lines(comparison: Comparison) -> list[bytes]:
     return [*new, *waiting]
 
 
-# The agent's words.
+# --- the agent's words
 
 
 @pytest.mark.parametrize("is_late", [True, False])
 def test_the_answer_to_a_message_made_elsewhere_may_equal_a_remark_that_was_left_out(is_late: bool) -> None:
     builder = TextBuilder()
     for entry in (
-        *(prompt("mend it"), updated(expand(TALK[1])), answer(), opened("2")),
+        *(prompt_entry("mend it"), updated(expand(TALK[1])), answer(), opened("2")),
         *(updated(agent("All the tests have passed.")), opened("3"), updated(agent("The server has started anew."))),
     ):
         builder.add(entry)
@@ -109,7 +109,14 @@ def test_text_after_a_known_message_without_an_id_is_compared_separately() -> No
 
 def test_an_answer_may_end_behind_the_prompt_that_was_queued_during_it() -> None:
     builder = TextBuilder()
-    queued = [prompt("a"), updated(agent("It is")), prompt("b"), prompt("c"), updated(agent("mended.")), answer()]
+    queued = [
+        prompt_entry("a"),
+        updated(agent("It is")),
+        prompt_entry("b"),
+        prompt_entry("c"),
+        updated(agent("mended.")),
+        answer(),
+    ]
     for entry in (*queued, updated(agent("Yes.")), answer(), updated(agent("No."))):
         builder.add(entry)
     comparison = compare_replay(builder.finish(), "> a", "It is", "mended.", "> b", "Yes.", "> c", "No.")
@@ -123,7 +130,7 @@ def test_a_part_of_a_message_covers_that_part() -> None:
     assert comparison.place.spans.merge_all == [(0, len(comparison.text.words) - len(",anytime."))]
 
 
-# Unknown updates.
+# --- unknown updates
 
 
 def test_only_updates_after_the_last_known_message_can_be_new() -> None:
@@ -153,7 +160,7 @@ def test_an_update_of_an_unknown_kind_is_known_only_if_it_is_equal() -> None:
     assert not compare_replay(past, *TALK, {"sessionUpdate": "plan", "entries": []}).has_unknown_kind
 
 
-# The user's words and thoughts.
+# --- the user's words and thoughts
 
 
 @pytest.mark.parametrize(
@@ -201,7 +208,7 @@ def test_a_history_replayed_twice_is_recognised(begin: int) -> None:
     assert (comparison.has_new_before_tail, tail(comparison)) == (False, [])
 
 
-# Tool calls.
+# --- tool calls
 
 
 def test_a_call_is_known_by_its_id_or_by_its_title_in_order() -> None:
@@ -280,7 +287,7 @@ def test_a_finished_call_is_not_new_again() -> None:
     assert tail(compare_replay(past, "> a", call("1", "look"), "b")) == []
 
 
-# Updates that are recorded.
+# --- updates that are recorded
 
 
 def test_a_turn_made_elsewhere_is_recorded_from_its_user_message_on() -> None:
@@ -328,7 +335,7 @@ def test_an_unanswered_user_message_is_shown_and_recorded_if_nothing_else_is_rep
 @pytest.mark.parametrize("order", [["ask 1", "also", "ask 6"], ["ask 1", "ask 6", "also"]])
 def test_a_queued_prompt_is_known_before_and_behind_words_into_the_turn(order: list[str], whole: bool) -> None:
     builder = TextBuilder()
-    for entry in (prompt("ask 1", id=1), prompt("ask 6", id=2), steering("also"), answer(1), answer(2)):
+    for entry in (prompt_entry("ask 1", id=1), prompt_entry("ask 6", id=2), steering("also"), answer(1), answer(2)):
         builder.add(entry)
     past = builder.finish()
     said: list[str | Update] = [user(each, messageId=each) if whole else user(each) for each in order]
@@ -351,7 +358,7 @@ def test_an_unanswered_user_message_is_new_if_only_prompts_without_answers_follo
 
 def test_an_unanswered_user_message_is_new_behind_a_turn_in_which_the_last_prompts_waited() -> None:
     builder = TextBuilder()
-    for entry in (prompt("a", id=1), prompt("b", id=2), prompt("c", id=3), updated(agent("Done."))):
+    for entry in (prompt_entry("a", id=1), prompt_entry("b", id=2), prompt_entry("c", id=3), updated(agent("Done."))):
         builder.add(entry)
     builder.add(answer(1))
     past = builder.finish()
@@ -382,7 +389,7 @@ def test_a_known_greeting_from_before_the_first_prompt_ends_no_tail() -> None:
 
 def test_what_the_agent_said_behind_the_end_of_the_last_turn_is_no_answer_to_come() -> None:
     builder = TextBuilder()
-    for entry in (prompt("mend it"), answer(), updated(agent("A remark.")), updated(agent("Another one."))):
+    for entry in (prompt_entry("mend it"), answer(), updated(agent("A remark.")), updated(agent("Another one."))):
         builder.add(entry)
     comparison = compare_replay(builder.finish(), "> mend it", "> Thank you!")
     assert (updates(comparison.split_tail()[0]), list_new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
@@ -472,7 +479,7 @@ def test_the_unanswered_end_of_a_tail_waits_for_the_agents_next_words() -> None:
     assert list_new(compare_replay(transcript(*ONE), "> mend it", context, late=ONE[1:])) == []
 
 
-# Limits on searching.
+# --- limits on searching
 
 
 def spent(comparison: Comparison) -> int:

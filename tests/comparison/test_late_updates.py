@@ -21,7 +21,7 @@ from tests.comparison.short_forms import (
     expand,
     line,
     list_new,
-    prompt,
+    prompt_entry,
     thought,
     transcript,
     updated,
@@ -65,7 +65,13 @@ def test_the_end_of_an_unfinished_call_has_the_id_that_the_client_knows(ours: bo
 def test_calls_of_a_turn_in_which_prompts_were_queued_are_its_own() -> None:
     builder = TextBuilder()
     last = [answer(), updated(agent("Tested.")), answer()]
-    for entry in (prompt("mend it"), prompt("test it"), prompt("and ship it"), updated(call("c", "Look")), *last):
+    for entry in (
+        prompt_entry("mend it"),
+        prompt_entry("test it"),
+        prompt_entry("and ship it"),
+        updated(call("c", "Look")),
+        *last,
+    ):
         builder.add(entry)
     past = builder.finish()
     replay: list[str | Update] = ["> mend it", call("c", "Look"), "> test it", "Tested.", "> and ship it"]
@@ -91,7 +97,7 @@ def test_thoughts_that_come_once_more_behind_a_repeated_message_are_dropped() ->
     assert (late.rest(), list_new(late.comparison)) == ([], [])
 
 
-# Between the answer and the next prompt, when the transcript was shown.
+# --- between the answer and the next prompt, when the transcript was shown
 
 
 @pytest.mark.parametrize("before", [[], ONE[:1], ONE, [*ONE, "> thanks"]])
@@ -311,7 +317,7 @@ def test_known_messages_next_to_unknown_ones_are_dropped_and_only_what_follows_a
     assert (late.rest(), list_new(late.comparison)) == ([], expand_all(["A warning of it."]))
 
 
-# Between the answer and the next prompt, when the agent's replay was shown.
+# --- between the answer and the next prompt, when the agent's replay was shown
 
 
 def test_the_rest_of_the_agents_replay_is_shown_once() -> None:
@@ -343,7 +349,7 @@ def test_a_user_message_that_the_agent_repeats_is_dropped_also_before_new_words(
     assert list_new(late.comparison) == expand_all([GREETING])
 
 
-# In the turn after the answer.
+# --- in the turn after the answer
 
 
 class Turn:
@@ -493,7 +499,7 @@ def test_an_echo_equal_to_the_first_prompt_begins_no_replay() -> None:
 def test_an_echo_in_other_words_is_new_although_a_replay_may_still_be_running() -> None:
     builder = TextBuilder()
     for text in ("/undo", "/undo"):
-        builder.add(prompt(text))
+        builder.add(prompt_entry(text))
         builder.add_update(user(f"{text} [a file]"))
         builder.add(answer())
     turn = Turn(builder.finish(), "> /undo [a file]", prompts=["/undo"])

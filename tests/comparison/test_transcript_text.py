@@ -28,7 +28,7 @@ from tests.comparison.short_forms import (
     compare_replay,
     list_new,
     opened,
-    prompt,
+    prompt_entry,
     thought,
     transcript,
     updated,
@@ -62,7 +62,7 @@ def test_text_before_the_first_prompt_is_a_turn_of_its_own() -> None:
 
 def test_messages_begin_where_the_kind_or_the_id_changes() -> None:
     past = of(
-        prompt("x"), updated(agent("ab", messageId="1")), updated(agent("c", messageId="1")),
+        prompt_entry("x"), updated(agent("ab", messageId="1")), updated(agent("c", messageId="1")),
         updated(agent("de", messageId="2")), updated(thought("hm")), updated(agent("f", messageId="2")),
     )  # fmt: skip
     assert past.messages == [0, 3, 5]
@@ -70,7 +70,7 @@ def test_messages_begin_where_the_kind_or_the_id_changes() -> None:
     assert [past.ends_message(at) for at in range(7)] == [True, False, False, True, False, True, True]
 
 
-# One message, several forms.
+# --- one message, several forms
 
 
 @pytest.mark.parametrize(
@@ -83,29 +83,31 @@ def test_messages_begin_where_the_kind_or_the_id_changes() -> None:
     ],
 )
 def test_a_prompt_and_its_echo_are_one_message(echo: list[dict[str, object]]) -> None:
-    past = of(prompt("look at @a.py"), *map(updated, echo), updated(agent("I see.")), answer())
+    past = of(prompt_entry("look at @a.py"), *map(updated, echo), updated(agent("I see.")), answer())
     assert len(past.users) == 1
     assert "lookat@a.py" in past.users[0].forms
 
 
 def test_after_the_agents_words_only_the_prompts_text_is_an_echo() -> None:
-    said = [prompt("a"), updated(agent("b"))]
+    said = [prompt_entry("a"), updated(agent("b"))]
     assert len(of(*said, updated(user("a")), updated(agent("c")), answer()).users) == 1
     assert len(of(*said, updated(user("steer")), updated(agent("c")), answer()).users) == 2
 
 
 def test_an_echo_belongs_to_the_queued_prompt_with_its_text_or_to_the_first_one() -> None:
-    past = of(prompt("a"), prompt("b"), updated(user("b")), updated(agent("x")), answer(), answer())
+    past = of(prompt_entry("a"), prompt_entry("b"), updated(user("b")), updated(agent("x")), answer(), answer())
     assert forms(past) == [["a"], ["b"]]
-    past = of(prompt("a"), prompt("b"), updated(user("a, with a file")), updated(agent("x")), answer(), answer())
+    past = of(
+        prompt_entry("a"), prompt_entry("b"), updated(user("a, with a file")), updated(agent("x")), answer(), answer()
+    )
     assert forms(past) == [["a", "a,withafile"], ["b"]]
-    first = [prompt("a"), prompt("b", id=2), updated(user("a")), updated(agent("x")), answer(1)]
+    first = [prompt_entry("a"), prompt_entry("b", id=2), updated(user("a")), updated(agent("x")), answer(1)]
     past = of(*first, updated(user("b, with a file")), updated(agent("y")), answer(2))
     assert forms(past) == [["a"], ["b", "b,withafile"]]
 
 
 def test_what_the_agent_says_to_itself_in_a_turn_is_no_echo_of_its_prompt_while_another_waits() -> None:
-    begun = [prompt("a"), updated(agent("x")), prompt("b", id=2)]
+    begun = [prompt_entry("a"), updated(agent("x")), prompt_entry("b", id=2)]
     to_itself = [updated(user("Keep going.")), updated(agent("y"))]
     assert forms(of(*begun, *to_itself, answer(1), answer(2))) == [["a"], ["b"], ["Keepgoing."]]
     at_once = [updated(agent("No.")), answer(2)]
@@ -113,7 +115,7 @@ def test_what_the_agent_says_to_itself_in_a_turn_is_no_echo_of_its_prompt_while_
 
 
 def test_what_the_agent_says_to_itself_is_no_echo_where_a_prompt_was_cancelled() -> None:
-    begun = [prompt("a"), updated(agent("x")), cancel(), prompt("b", id=2)]
+    begun = [prompt_entry("a"), updated(agent("x")), cancel(), prompt_entry("b", id=2)]
     to_itself = [updated(user("Keep going.")), updated(agent("y"))]
     assert forms(of(*begun, *to_itself, answer(2))) == [["a"], ["b"], ["Keepgoing."]]
     assert forms(of(*begun, updated(agent("z")), answer(1), *to_itself, answer(2))) == [["a"], ["b"], ["Keepgoing."]]
@@ -121,7 +123,7 @@ def test_what_the_agent_says_to_itself_is_no_echo_where_a_prompt_was_cancelled()
 
 def test_a_prompt_is_known_by_all_its_blocks_or_by_its_text() -> None:
     image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
-    entry = prompt("look")
+    entry = prompt_entry("look")
     params = entry.value["params"]  # type: ignore[index]
     params["prompt"].append(image)
     past = of(entry)
@@ -129,37 +131,37 @@ def test_a_prompt_is_known_by_all_its_blocks_or_by_its_text() -> None:
 
 
 def test_a_user_message_without_a_prompt_was_made_elsewhere() -> None:
-    past = of(prompt("a"), updated(agent("b")), answer(), updated(user("c")), updated(agent("d")))
+    past = of(prompt_entry("a"), updated(agent("b")), answer(), updated(user("c")), updated(agent("d")))
     assert [user.is_elsewhere for user in past.users] == [False, True]
 
 
 def test_a_prompt_that_will_not_be_answered_has_no_echo_and_is_unfinished() -> None:
-    past = of(prompt("a"), opened("2"), updated(user("b")), updated(agent("c")))
+    past = of(prompt_entry("a"), opened("2"), updated(user("b")), updated(agent("c")))
     assert forms(past) == [["a"], ["b"]]
-    past = of(prompt("a"), cancel(), opened(), updated(user("a")), updated(agent("c")))
+    past = of(prompt_entry("a"), cancel(), opened(), updated(user("a")), updated(agent("c")))
     assert forms(past) == [["a"], ["a"]]
-    assert of(prompt("a"), updated(agent("b"))).is_unfinished
-    assert of(prompt("a"), opened()).is_unfinished
-    assert not of(prompt("a"), updated(agent("b")), answer()).is_unfinished
+    assert of(prompt_entry("a"), updated(agent("b"))).is_unfinished
+    assert of(prompt_entry("a"), opened()).is_unfinished
+    assert not of(prompt_entry("a"), updated(agent("b")), answer()).is_unfinished
 
 
 def test_a_load_in_a_turn_leaves_the_turn_open() -> None:
-    past = of(prompt("a"), updated(agent("b")), opened(), updated(user("a")), updated(agent("c")), answer())
+    past = of(prompt_entry("a"), updated(agent("b")), opened(), updated(user("a")), updated(agent("c")), answer())
     assert forms(past) == [["a"]]
     assert not past.is_unfinished
 
 
 def test_a_prompt_is_queued_as_long_as_the_echo_that_its_agent_sends_is_missing() -> None:
-    first = [prompt("a"), updated(user("a")), updated(agent("b"))]
-    queued = [prompt("c", id=2), prompt("d", id=3)]
+    first = [prompt_entry("a"), updated(user("a")), updated(agent("b"))]
+    queued = [prompt_entry("c", id=2), prompt_entry("d", id=3)]
     assert [each.forms for each in of(*first, *queued, opened()).queued] == [["c"], ["d"]]
     assert [each.forms for each in of(*first, *queued, answer(), updated(user("c"))).queued] == [["d"]]
     assert not of(*first, *queued, opened("2")).queued
     assert not of(*first, answer(), queued[0], answer(2)).queued
-    assert not of(prompt("a"), updated(agent("b")), *queued).queued
+    assert not of(prompt_entry("a"), updated(agent("b")), *queued).queued
 
 
-# Tool calls.
+# --- tool calls
 
 
 def test_updates_of_a_call_are_one_call_and_its_id_in_another_turn_is_another() -> None:
@@ -188,7 +190,7 @@ def test_an_image_from_the_agent_counts_as_a_finished_call() -> None:
     assert past.words == "b"
 
 
-# Taking back.
+# --- taking back
 
 
 @pytest.mark.parametrize(
@@ -223,7 +225,7 @@ def test_a_compaction_takes_back_everything_before_it() -> None:
     assert transcript("> a", "b", {"sessionUpdate": "compaction_update", "status": "completed"}).taken_back_at == 1
 
 
-# Other lookups, and any values.
+# --- other lookups, and any values
 
 
 def test_the_next_user_message_with_given_letters_is_found_from_any_place_on() -> None:
@@ -261,14 +263,17 @@ def test_entries_of_any_shape_can_be_laid_out(blocks: list[object], updates: lis
 @pytest.mark.parametrize(
     ("entries", "is_unfinished"),
     [
-        ([prompt("a", id=1)], True),
-        ([prompt("a", id=1), answer(1)], False),
-        ([prompt("a", id=1), opened(), prompt("a", id=2), answer(2)], False),
-        ([prompt("a", id=1), opened(), prompt("a", id=2)], True),
-        ([prompt("a", id=1), cancel(), prompt("b", id=2), answer(2)], False),
-        ([prompt("a", id=1), prompt("b", id=2), answer(2)], False),
-        ([prompt("a", id=1), prompt("b", id=2), answer(1)], True),
-        ([prompt("a", id=1), cancel(), prompt("b", id=2), answer(2), prompt("c", id=3), answer(3)], False),
+        ([prompt_entry("a", id=1)], True),
+        ([prompt_entry("a", id=1), answer(1)], False),
+        ([prompt_entry("a", id=1), opened(), prompt_entry("a", id=2), answer(2)], False),
+        ([prompt_entry("a", id=1), opened(), prompt_entry("a", id=2)], True),
+        ([prompt_entry("a", id=1), cancel(), prompt_entry("b", id=2), answer(2)], False),
+        ([prompt_entry("a", id=1), prompt_entry("b", id=2), answer(2)], False),
+        ([prompt_entry("a", id=1), prompt_entry("b", id=2), answer(1)], True),
+        (
+            [prompt_entry("a", id=1), cancel(), prompt_entry("b", id=2), answer(2), prompt_entry("c", id=3), answer(3)],
+            False,
+        ),
     ],
 )
 def test_a_conversation_is_unfinished_if_its_last_prompt_has_no_answer(
@@ -282,9 +287,9 @@ def of_run(run: str, *entries: Entry) -> list[Entry]:
 
 
 def test_the_calls_of_a_window_that_ended_before_another_did_are_over() -> None:
-    begun = of_run("a", prompt("run it"), updated(call("c", "Run", "in_progress")))
-    other = of_run("b", opened("b"), prompt("and that"))
-    last = of_run("c", opened("c"), prompt("thanks"), updated(agent("You are welcome, any time.")), answer())
+    begun = of_run("a", prompt_entry("run it"), updated(call("c", "Run", "in_progress")))
+    other = of_run("b", opened("b"), prompt_entry("and that"))
+    last = of_run("c", opened("c"), prompt_entry("thanks"), updated(agent("You are welcome, any time.")), answer())
     past = of(*begun, *other, *last, opened("d"))
     ended = call("c", status="completed", kind="tool_call_update")
     replay: list[str | Update] = ["> run it", call("c", "Run", "in_progress"), ended, "> and that", "> thanks"]
@@ -292,8 +297,10 @@ def test_the_calls_of_a_window_that_ended_before_another_did_are_over() -> None:
 
 
 def test_a_prompt_waits_in_its_window_although_two_more_windows_have_opened_the_session() -> None:
-    waiting = of_run("a", prompt("one"), prompt("two", id=2))
-    past = of(*waiting, *of_run("b", opened("b"), prompt("three")), *of_run("c", opened("c"), prompt("four")))
+    waiting = of_run("a", prompt_entry("one"), prompt_entry("two", id=2))
+    past = of(
+        *waiting, *of_run("b", opened("b"), prompt_entry("three")), *of_run("c", opened("c"), prompt_entry("four"))
+    )
     assert [user.waits for user in past.users] == [False, True, False, False]
     assert past.users[1].overtaken_by == 3
 
@@ -304,7 +311,7 @@ def test_the_cost_grows_with_the_prompts_that_many_windows_left(
 ) -> None:
     def make(size: int) -> growth.Work:
         ends = [cancel()] if is_cancelled else []
-        runs = [[opened(f"{at}"), prompt("go on"), updated(call(f"{at}", "Run")), *ends] for at in range(size)]
+        runs = [[opened(f"{at}"), prompt_entry("go on"), updated(call(f"{at}", "Run")), *ends] for at in range(size)]
         entries = [entry for at, run in enumerate(runs) for entry in of_run("a" if is_cancelled else f"{at}", *run)]
         return lambda: of(*entries)
 
@@ -313,12 +320,14 @@ def test_the_cost_grows_with_the_prompts_that_many_windows_left(
 
 
 def test_a_prompt_does_not_wait_for_a_cancelled_one_from_before_the_session_was_opened_again() -> None:
-    past = of(prompt("one"), cancel(), opened(), prompt("two", id=2), updated(agent("Two.")))
+    past = of(prompt_entry("one"), cancel(), opened(), prompt_entry("two", id=2), updated(agent("Two.")))
     assert (past.users[1].start, past.users[1].latest_start) == (0, 0)
 
 
 def test_what_follows_a_prompt_that_was_never_answered_and_its_successors_turn_was_said_elsewhere() -> None:
-    past = of(prompt("a", id=1), cancel(), prompt("b", id=2), updated(agent("B")), answer(2), updated(user("c")))
+    past = of(
+        prompt_entry("a", id=1), cancel(), prompt_entry("b", id=2), updated(agent("B")), answer(2), updated(user("c"))
+    )
     assert [user.is_elsewhere for user in past.users] == [False, False, True]
 
 
@@ -337,8 +346,10 @@ class CountedUsers(list[User]):
 
 
 def test_prompts_that_wait_are_looked_up_a_few_times() -> None:
-    talk = [entry for id in range(100) for entry in (prompt(f"{id}", id=id), updated(agent("Done.")), answer(id=id))]
-    past = of(*talk, *[prompt("wait", id=id) for id in range(100, 400)])
+    talk = [
+        entry for id in range(100) for entry in (prompt_entry(f"{id}", id=id), updated(agent("Done.")), answer(id=id))
+    ]
+    past = of(*talk, *[prompt_entry("wait", id=id) for id in range(100, 400)])
     past.users = users = CountedUsers(past.users)
     compare_replay(past, *[said for id in range(100) for said in (f"> {id}", "Done.")])
     assert users.lookups < 100 * 50

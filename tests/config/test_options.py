@@ -220,7 +220,7 @@ def test_any_command_line_ends_with_the_agents_command_or_is_refused(words: list
     assert options.parse_size(given["replay-tool-limit"]) >= 0
 
 
-# Redaction.
+# --- redaction
 
 
 def test_nothing_is_redacted_by_default() -> None:

@@ -22,7 +22,7 @@ import pytest
 from acp_proxy.protocol import update_kinds
 from acp_proxy.tools.demo.display import ShownItem, keep_last_plan, list_items
 from tests import forked
-from tests.client import TIMEOUT, Client, ReceivedLine, first_option
+from tests.client import TIMEOUT, Client, ReceivedLine, first_option, prompt_params
 
 SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"
 PROXY = (sys.executable, "-m", "acp_proxy")
@@ -93,7 +93,7 @@ class Editor(Client):
         return opened["sessionId"]
 
     def start_prompt(self, session: str, text: str) -> int:
-        return self.start_request("session/prompt", prompt(session, text))
+        return self.start_request("session/prompt", prompt_params(session, text))
 
     def prompt(self, session: str, text: str) -> Updates:
         """The session's updates between the prompt and its answer, which must be `end_turn`."""
@@ -240,9 +240,10 @@ class Proxied:
         return path
 
 
-def say(text: str) -> dict[str, Any]:
-    """A step of a script: the agent sends this text."""
-    return {"update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}}
+def say(text: str, id: str | None = None) -> dict[str, Any]:
+    """A step of a script: the agent sends this text. ``id``: of the message that it belongs to."""
+    of_message = {"messageId": id} if id is not None else {}
+    return {"update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}, **of_message}}
 
 
 ASK: dict[str, Any] = {
@@ -253,11 +254,6 @@ ASK: dict[str, Any] = {
     },
 }
 """A step of a script: the agent requests a permission, and waits."""
-
-
-def prompt(session: str, text: str) -> dict[str, Any]:
-    """The parameters of a prompt with one block of text."""
-    return {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
 
 
 def entries(path: Path) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from tests import forked
 from tests.cli.commands import get_stdout
 from tests.end_to_end.proxied import NOT_FOUND, PROXY, Editor, Proxied, conversation, texts
 from tests.stored import WholeStore
-from tests.tools.adopt.listing_agent import ListingAgent, entry, replay_of
+from tests.tools.adopt.listing_agent import ListingAgent, listed, replay_of
 from tests.waiting import SECONDS
 
 ALL = ("--capabilities", "resume,list,load,delete,close")
@@ -135,7 +135,7 @@ def test_adopt_sends_nothing_to_anyone_but_the_agent(proxied: Proxied) -> None:
     base.mkdir()
     agent = ListingAgent(base)
     agent.plan(
-        [entry("s1", proxied.project)], loads={"s1": {"before": replay_of("Mend the login", "Mended."), "asks": 2}}
+        [listed("s1", proxied.project)], loads={"s1": {"before": replay_of("Mend the login", "Mended."), "asks": 2}}
     )
     watched = (sys.executable, "-c", WATCHED)
     assert adopt(proxied.store, agent.command, by=watched) == "scripted: 1 adopted\n"

@@ -15,7 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.end_to_end.proxied import PROXY, prompt
+from tests.client import prompt_params
+from tests.end_to_end.proxied import PROXY
 from tests.pipes import MORE_THAN_A_PIPE_HOLDS
 from tests.waiting import SECONDS
 
@@ -81,7 +82,7 @@ class Flooded:
 
     def start_turn(self, size: int, *, deaf: bool = False) -> None:
         self._turn += 1
-        self.send(self._turn, "session/prompt", prompt("flood", f"deaf {size}" if deaf else str(size)))
+        self.send(self._turn, "session/prompt", prompt_params("flood", f"deaf {size}" if deaf else str(size)))
 
     def exchange_ticks(self) -> int:
         """Send more ticks than the pipes hold until the agent has read them. The bytes it had written by then."""

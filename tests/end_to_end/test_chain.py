@@ -104,7 +104,7 @@ def proxies_of(editor: Editor) -> list[psutil.Process]:
     return sorted(found, key=lambda process: (process.create_time(), process.pid))
 
 
-# The main job.
+# --- the main job
 
 
 @alone_and_chained
@@ -161,7 +161,7 @@ def test_large_messages_pass_in_both_directions(chained: Chained) -> None:
     assert editor.end() == 0
 
 
-# Cancellation.
+# --- cancellation
 
 
 def test_a_cancelled_request_is_cancelled_at_the_agent_through_every_hop(chained: Chained) -> None:
@@ -197,7 +197,7 @@ def test_the_agents_requests_reach_the_client_while_a_prompt_is_open(chained: Ch
     assert [json.loads(text)["outcome"]["optionId"] for text in texts(editor.list_updates())] == ["yes"]
 
 
-# Something ends.
+# --- something ends
 
 
 def test_a_session_survives_an_agent_that_exits(chained: Chained) -> None:
@@ -254,7 +254,7 @@ def test_the_proxy_before_one_that_died_passes_its_errors_on_and_ends_in_order(i
     assert "did not end" not in editor.read_stderr()
 
 
-# The protocol, by hand.
+# --- the protocol, by hand
 
 
 def test_the_answer_to_proxy_initialize_has_what_we_add(tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def test_the_size_of_the_record_can_be_limited(proxied: Proxied, second: Second)
     assert "> and the other?" in record
 
 
-# Sessions of other agents in the list.
+# --- sessions of other agents in the list
 
 
 ALSO = ("--also-list", "acp-proxy-demo-agent")

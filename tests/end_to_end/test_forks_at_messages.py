@@ -4,15 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.end_to_end.proxied import Editor, Proxied, conversation, entries, list_rules, list_said, load_anew
+from tests.end_to_end.proxied import Editor, Proxied, conversation, entries, list_rules, list_said, load_anew, say
 
 ABLE = ("--capabilities", "load,resume,fork")
 CODEX = ("--name", "@agentclientprotocol/codex-acp")
-
-
-def say(text: str, id: str) -> dict[str, Any]:
-    content = {"type": "text", "text": text}
-    return {"update": {"sessionUpdate": "agent_message_chunk", "content": content, "messageId": id}}
 
 
 def user(text: str) -> dict[str, Any]:

@@ -156,7 +156,7 @@ def is_update(message: Any) -> bool:
     return bool(message.get("method") == "session/update")
 
 
-# --handover.
+# --- --handover
 
 
 @pytest.mark.parametrize("can", ["resume", "load"])
@@ -223,7 +223,7 @@ def test_a_prompt_refused_after_a_load_is_sent_again_in_a_new_session_and_answer
     assert len(notes(proxied.transcript(session), "handover")) == 1
 
 
-# Agents with a list of their own.
+# --- agents with a list of their own
 
 
 def test_a_handed_over_session_is_one_row_of_the_agents_own_list(proxied: Proxied) -> None:
@@ -293,7 +293,7 @@ def test_a_session_handed_over_before_aliases_were_noted_is_one_row_once_it_was_
         assert editor.end() == 0
 
 
-# Agents that answer a resume with another id.
+# --- agents that answer a resume with another id
 
 
 def renaming(session: str) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def list_openings(path: Path) -> list[str]:
     return [entry["note"]["method"] for entry in entries(path) if entry.get("note", {}).get("type") == "opened"]
 
 
-# Imports.
+# --- imports
 
 
 def test_the_first_load_of_an_unknown_session_passes_unchanged_and_is_imported(proxied: Proxied) -> None:

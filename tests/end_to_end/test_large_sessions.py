@@ -9,7 +9,8 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay.replayer import FOLDED_PAGE
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
-from tests.end_to_end.proxied import CANCELLED, Editor, Proxied, Updates, prompt, texts
+from tests.client import prompt_params
+from tests.end_to_end.proxied import CANCELLED, Editor, Proxied, Updates, texts
 
 UPDATES = 100_000
 SOME = 10_000  # 3.5 MB: far more than a pipe of half a megabyte and a read of the client hold
@@ -30,7 +31,12 @@ def record_long_session(proxied: Proxied, count: int) -> str:
     """A recorded session with one more turn: a prompt, and so many numbered updates."""
     session = proxied.recorded("the first words")
     at, run = "2026-11-20T09:15:02.123Z", "longer"
-    asked = {"jsonrpc": "2.0", "id": 7, "method": "session/prompt", "params": prompt(session, "the longest answer")}
+    asked = {
+        "jsonrpc": "2.0",
+        "id": 7,
+        "method": "session/prompt",
+        "params": prompt_params(session, "the longest answer"),
+    }
     said = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "TEXT"}}
     update = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session, "update": said}}
     before, after = json.dumps(update, separators=(",", ":")).split("TEXT")

@@ -17,7 +17,7 @@ def told_titles(editor: Editor) -> list[Any]:
     return [update["title"] for update in updates if "title" in update and "toolCallId" not in update]
 
 
-# Titles.
+# --- titles
 
 
 def test_the_users_title_is_in_the_next_list_and_sent_after_a_load(proxied: Proxied) -> None:
@@ -79,7 +79,7 @@ def raw_list(editor: Editor) -> bytes:
     return line.replace(b'"id":%d' % number, b'"id":0').replace(b'"id": %d' % number, b'"id": 0')
 
 
-# Soft deletes.
+# --- soft deletes
 
 
 def test_a_delete_by_the_editor_can_be_undone_unless_bin_days_is_0(proxied: Proxied) -> None:
@@ -155,7 +155,7 @@ def test_a_soft_delete_during_a_turn_leaves_a_gap_after_the_restore(proxied: Pro
     assert [gap["reason"] for gap in gaps] == ["deleted"]
 
 
-# Sessions that the agent does not know.
+# --- sessions that the agent does not know
 
 
 def test_a_prompt_that_the_agent_refuses_is_kept_but_in_no_editors_list(proxied: Proxied) -> None:

@@ -47,7 +47,7 @@ def code_of(editor: Editor, **params: Any) -> tuple[Any, Any]:
     return refusal.value.code, refusal.value.message
 
 
-# Pages.
+# --- pages
 
 
 def fill(proxied: Proxied, count: int, cwd: str = "/project", prefix: str = "old") -> set[str]:
@@ -103,7 +103,7 @@ def test_a_cursor_of_another_filter_or_agent_is_refused(proxied: Proxied) -> Non
     assert len(editor.list_ids(cursor=cursor)) == len(editor.list_ids(cursor=filtered, cwd="/project")) == 1
 
 
-# Agents.
+# --- agents
 
 
 def test_an_agents_list_load_and_delete_do_not_reach_the_equal_ids_of_another(proxied: Proxied) -> None:
@@ -123,7 +123,7 @@ def test_an_agents_list_load_and_delete_do_not_reach_the_equal_ids_of_another(pr
     assert texts(other.load("session-1").updates) == ["said to the other"]
 
 
-# Titles.
+# --- titles
 
 
 def test_the_agents_title_time_and_meta_win_until_they_are_cleared(proxied: Proxied) -> None:

@@ -23,7 +23,7 @@ from tests.stored import WholeStore
 COMMANDS = "available_commands_update"
 
 
-# The agent's answers.
+# --- the agent's answers
 
 
 def test_a_refused_load_gets_the_agents_error_and_changes_nothing(proxied: Proxied) -> None:
@@ -40,7 +40,7 @@ def test_a_refused_load_gets_the_agents_error_and_changes_nothing(proxied: Proxi
     assert proxied.transcript(session).read_bytes() == before
 
 
-# Updates during a resume.
+# --- updates during a resume
 
 
 def test_a_turn_known_only_to_a_resuming_agent_is_shown_and_recorded_once(proxied: Proxied) -> None:
@@ -131,7 +131,7 @@ def test_a_lost_transcript_is_an_error_before_the_agent_is_asked(proxied: Proxie
     assert "asked to resume" not in editor.read_stderr()
 
 
-# Loads without an answer.
+# --- loads without an answer
 
 
 def test_an_unanswered_load_does_not_block_other_sessions(proxied: Proxied) -> None:

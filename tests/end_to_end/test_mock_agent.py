@@ -11,11 +11,11 @@ import pytest
 from acp_proxy.protocol import update_kinds
 from acp_proxy.transcript.appender import Transcript
 from tests import forked
-from tests.client import NO_ANSWER, TIMEOUT, RequestFailed
-from tests.end_to_end.proxied import INVALID_REQUEST, NOT_FOUND, PROXY, Editor, Proxied, prompt, texts
+from tests.client import NO_ANSWER, TIMEOUT, RequestFailed, prompt_params
+from tests.end_to_end.proxied import INVALID_REQUEST, NOT_FOUND, PROXY, Editor, Proxied, texts
 from tests.store import transcript_lines
 from tests.tools.mock_agent import recording
-from tests.tools.mock_agent.recording import MODES, REFUSED, SELECTED, call, permission_answer, permission_request
+from tests.tools.mock_agent.recording import MODES, REFUSED, SELECTED, call_line, permission_answer, permission_request
 
 NIGHT = 10 * 3600  # seconds
 METHOD_NOT_FOUND, PARSE_ERROR, INVALID_PARAMS, INTERNAL_ERROR = -32601, -32700, -32602, -32603
@@ -24,14 +24,14 @@ COMMANDS = transcript_lines.update(
     update_kinds.AVAILABLE_COMMANDS, availableCommands=[{"name": "review", "description": "Review"}]
 )
 TURN = [
-    transcript_lines.prompt("Fix the login"),
+    transcript_lines.prompt_line("Fix the login"),
     transcript_lines.agent_chunk("Look"),
     transcript_lines.agent_chunk("ing."),
-    call("pending"),
+    call_line("pending"),
     permission_request(),
     permission_answer(),
 ]
-TURN += [call("completed"), transcript_lines.agent_chunk("Done."), transcript_lines.answer()]
+TURN += [call_line("completed"), transcript_lines.agent_chunk("Done."), transcript_lines.answer()]
 
 Start = Callable[..., Editor]
 
@@ -80,7 +80,7 @@ def list_offered(editor: Editor) -> set[str]:
     return {*capabilities["sessionCapabilities"], *(["load"] if capabilities["loadSession"] else [])}
 
 
-# Turns.
+# --- turns
 
 
 def test_a_turn_is_played_unchanged_except_for_the_session_id(start: Start) -> None:
@@ -111,9 +111,9 @@ def test_the_commands_follow_the_answer_to_a_new_session(start: Start) -> None:
 def test_a_failed_turn_fails_again(start: Start) -> None:
     error = {"code": -32000, "message": "Authentication required"}
     editor = start(
-        transcript_lines.prompt("go"),
+        transcript_lines.prompt_line("go"),
         transcript_lines.answer(error=error),
-        transcript_lines.prompt("on"),
+        transcript_lines.prompt_line("on"),
         transcript_lines.agent_chunk("half"),
     )
     session = editor.open()
@@ -123,7 +123,10 @@ def test_a_failed_turn_fails_again(start: Start) -> None:
 
 def test_prompts_of_one_session_are_answered_in_turn(start: Start) -> None:
     editor = start(
-        *TURN, transcript_lines.prompt("And then?"), transcript_lines.agent_chunk("Nothing."), transcript_lines.answer()
+        *TURN,
+        transcript_lines.prompt_line("And then?"),
+        transcript_lines.agent_chunk("Nothing."),
+        transcript_lines.answer(),
     )
     session = editor.open()
     first, second = editor.start_prompt(session, "Fix the login"), editor.start_prompt(session, "And then?")
@@ -133,7 +136,7 @@ def test_prompts_of_one_session_are_answered_in_turn(start: Start) -> None:
     assert said == ["Look", "ing.", "Done.", "Nothing."]
 
 
-# Permissions.
+# --- permissions
 
 
 def make_answerer(result: Any) -> Callable[[dict[str, Any]], Any]:
@@ -166,12 +169,12 @@ def test_a_cancelled_permission_ends_the_turn(start: Start) -> None:
     assert texts(editor.list_updates(session)) == ["Look", "ing."]
 
 
-# Pauses, and the end of the input.
+# --- pauses, and the end of the input
 
 
 def test_a_pause_has_its_recorded_length_and_a_cancel_ends_it(start: Start) -> None:
     editor = start(
-        transcript_lines.prompt("go"),
+        transcript_lines.prompt_line("go"),
         transcript_lines.agent_chunk("Look"),
         transcript_lines.agent_chunk("late", at=NIGHT),
         transcript_lines.answer(at=NIGHT),
@@ -188,10 +191,14 @@ def test_a_pause_has_its_recorded_length_and_a_cancel_ends_it(start: Start) -> N
 
 
 def test_a_cancel_ends_waiting_turns_and_the_next_prompt_is_played(start: Start) -> None:
-    slow = [transcript_lines.prompt("slow"), transcript_lines.agent_chunk("Look"), transcript_lines.answer(at=NIGHT)]
+    slow = [
+        transcript_lines.prompt_line("slow"),
+        transcript_lines.agent_chunk("Look"),
+        transcript_lines.answer(at=NIGHT),
+    ]
     editor = start(
         *slow,
-        transcript_lines.prompt("fast"),
+        transcript_lines.prompt_line("fast"),
         transcript_lines.agent_chunk("ok"),
         transcript_lines.answer(),
         options=(),
@@ -206,7 +213,7 @@ def test_a_cancel_ends_waiting_turns_and_the_next_prompt_is_played(start: Start)
 
 def test_a_cancelled_request_ends_as_a_cancelled_turn(start: Start) -> None:
     editor = start(
-        transcript_lines.prompt("go"),
+        transcript_lines.prompt_line("go"),
         transcript_lines.agent_chunk("Look"),
         transcript_lines.answer(at=NIGHT),
         options=(),
@@ -233,7 +240,7 @@ def test_open_prompts_are_answered_without_pauses_when_the_input_ends(start: Sta
 
 def test_a_permission_after_the_end_of_the_input_counts_as_cancelled(start: Start) -> None:
     lines = [
-        transcript_lines.prompt("go"),
+        transcript_lines.prompt_line("go"),
         transcript_lines.agent_chunk("Look"),
         permission_request(at=NIGHT),
         permission_answer(at=NIGHT),
@@ -249,7 +256,7 @@ def test_a_permission_after_the_end_of_the_input_counts_as_cancelled(start: Star
 def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     file = write_transcript(tmp_path / "t.jsonl", COMMANDS, *TURN)
     new = {"method": "session/new", "params": {"cwd": "/x", "mcpServers": []}}
-    say = {"method": "session/prompt", "params": prompt("mock-session-1", "fix the login")}
+    say = {"method": "session/prompt", "params": prompt_params("mock-session-1", "fix the login")}
     talk_of = [{"method": "initialize", "params": {"protocolVersion": 1}}, new, say, new]
     lines = b"".join(json.dumps({"jsonrpc": "2.0", "id": n} | each).encode() + b"\n" for n, each in enumerate(talk_of))
     command = [sys.executable, "-m", "acp_proxy", "mock-agent", "--speed", "0", str(file)]
@@ -258,7 +265,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     assert first.count(b'"result"') == len(talk_of)
 
 
-# Sessions.
+# --- sessions
 
 
 def test_recorded_sessions_are_listed_loaded_and_deleted(start: Start, tmp_path: Path) -> None:
@@ -276,7 +283,7 @@ def test_recorded_sessions_are_listed_loaded_and_deleted(start: Start, tmp_path:
 
 def session_lines(id: str) -> list[bytes]:
     return [
-        transcript_lines.prompt(f"Who is {id}?", session=id),
+        transcript_lines.prompt_line(f"Who is {id}?", session=id),
         transcript_lines.agent_chunk(f"I am {id}", session=id),
         transcript_lines.answer(),
     ]
@@ -284,7 +291,7 @@ def session_lines(id: str) -> list[bytes]:
 
 def test_a_delete_ends_the_sessions_turn(start: Start) -> None:
     editor = start(
-        transcript_lines.prompt("go"),
+        transcript_lines.prompt_line("go"),
         transcript_lines.agent_chunk("Look"),
         transcript_lines.answer(at=NIGHT),
         options=(),
@@ -310,7 +317,7 @@ def test_a_played_terminal_is_replayed_as_its_output(start: Start) -> None:
     content = [{"type": "terminal", "terminalId": "term-1"}]
     played = transcript_lines.update("tool_call", toolCallId="t", title="Test", status="completed", content=content)
     noted = transcript_lines.note("terminal", terminalId="term-1", output="1 passed")
-    editor = start(transcript_lines.prompt("go"), played, noted, transcript_lines.answer())
+    editor = start(transcript_lines.prompt_line("go"), played, noted, transcript_lines.answer())
     session = editor.open()
     assert editor.prompt(session, "go")[0]["content"] == content
     [_, told] = editor.load(session).updates
@@ -358,8 +365,8 @@ NONSENSE: list[tuple[str, Any, int]] = [
     ("session/new", {"cwd": "here"}, INVALID_PARAMS),
     ("session/load", PLACE, INVALID_PARAMS),
     ("session/load", {**PLACE, "sessionId": "x"}, NOT_FOUND),
-    ("session/prompt", prompt("x", "go"), NOT_FOUND),
-    ("session/prompt", prompt(transcript_lines.SESSION, "go"), NOT_FOUND),  # it was not opened
+    ("session/prompt", prompt_params("x", "go"), NOT_FOUND),
+    ("session/prompt", prompt_params(transcript_lines.SESSION, "go"), NOT_FOUND),  # it was not opened
     ("session/prompt", {"sessionId": "mock-session-1", "prompt": "go"}, INVALID_PARAMS),
     ("session/list", {"cwd": "here"}, INVALID_PARAMS),
     ("session/list", {"cursor": "x"}, INVALID_PARAMS),
@@ -392,7 +399,7 @@ def test_a_session_of_the_store_is_named_by_its_id_or_as_the_last(proxied: Proxi
         assert [row["sessionId"] for row in editor.sessions()] == [session]
 
 
-# With the proxy in front.
+# --- with the proxy in front
 
 
 def test_the_mock_agent_behaves_the_same_behind_the_proxy(start: Start, tmp_path: Path) -> None:

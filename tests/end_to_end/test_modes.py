@@ -87,7 +87,7 @@ def test_the_options_decide_the_offer(
     assert list_offered(proxied, options, can) == expected
 
 
-# --load.
+# --- --load
 
 
 def test_load_store_swallows_the_replay_of_an_agent_that_can_only_load(proxied: Proxied) -> None:
@@ -126,7 +126,7 @@ def test_store_modes_record_a_turn_made_elsewhere_and_only_a_load_shows_it(proxi
     assert [told.count(words) for words in (b"from another client", b"Done there", b"mended now")] == [1, 1, 1]
 
 
-# --list.
+# --- --list
 
 
 def test_list_store_shows_only_recorded_sessions(proxied: Proxied) -> None:
@@ -151,7 +151,7 @@ def test_list_agent_shows_sessions_deleted_here(proxied: Proxied) -> None:
         editor.request("session/delete", {"sessionId": session})
 
 
-# --delete.
+# --- --delete
 
 
 def test_delete_store_keeps_the_agents_session(proxied: Proxied) -> None:
@@ -176,7 +176,7 @@ def test_delete_agent_deletes_our_transcript_too(proxied: Proxied) -> None:
     assert proxied.transcripts() == []
 
 
-# --resume.
+# --- --resume
 
 
 def test_resume_store_is_a_load_without_a_replay(proxied: Proxied) -> None:
@@ -198,7 +198,7 @@ def test_resume_store_is_a_load_without_a_replay(proxied: Proxied) -> None:
     assert methods == ["session/new", "session/resume"]
 
 
-# Titles.
+# --- titles
 
 
 def titles(updates: Updates) -> list[Any]:

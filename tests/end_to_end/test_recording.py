@@ -45,7 +45,7 @@ def word_of(entry: dict[str, Any]) -> str:
     return str(message.get("method") or f"answer:{entry['of']}")
 
 
-# Updates at unusual moments.
+# --- updates at unusual moments
 
 
 def test_updates_before_and_after_answers_are_recorded_in_order(proxied: Proxied) -> None:
@@ -68,7 +68,7 @@ def test_updates_before_and_after_answers_are_recorded_in_order(proxied: Proxied
     assert (header["origin"], header["cwd"]) == ("recorded", str(proxied.project))
 
 
-# The user's words.
+# --- the user's words
 
 
 def test_recorded_lines_have_their_exact_bytes(proxied: Proxied) -> None:
@@ -100,7 +100,7 @@ def raw_messages(path: Path) -> list[bytes]:
     return found
 
 
-# Failed and cancelled turns.
+# --- failed and cancelled turns
 
 
 def test_a_cancelled_turn_is_recorded_with_its_cancel_and_later_updates(proxied: Proxied) -> None:

@@ -45,7 +45,7 @@ def call_of(updates: Updates) -> dict[str, Any]:
     return found
 
 
-# Compact and full replays.
+# --- compact and full replays
 
 
 def test_a_full_replay_has_every_chunk_unchanged(proxied: Proxied) -> None:
@@ -75,7 +75,7 @@ def test_every_load_of_a_session_has_the_same_bytes(proxied: Proxied, options: l
     assert raw(load_anew(proxied, session, *options)) == first
 
 
-# Outdated state.
+# --- outdated state
 
 
 def in_a_terminal(request: dict[str, Any]) -> Any:
@@ -180,7 +180,7 @@ def test_a_long_tool_call_is_cut_and_names_the_command_that_shows_it(proxied: Pr
     assert b"y" * 5_000 in result.stdout
 
 
-# Damage.
+# --- damage
 
 
 def test_intact_entries_of_a_damaged_transcript_are_replayed(proxied: Proxied) -> None:

@@ -8,15 +8,10 @@ from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.demo.client import RequestFailed
 from acp_proxy.tools.demo.display import list_items
 from tests.cli.commands import get_json, get_stdout
-from tests.end_to_end.proxied import Editor, Proxied, list_rules, load_anew
+from tests.end_to_end.proxied import Editor, Proxied, list_rules, load_anew, say
 
 LOADS = ("--capabilities", "load,resume")
 TRUNCATED: dict[str, Any] = {"update": {"sessionUpdate": "history_truncated", "lastMessageId": "m1"}}
-
-
-def say(text: str, id: str) -> dict[str, Any]:
-    content = {"type": "text", "text": text}
-    return {"update": {"sessionUpdate": "agent_message_chunk", "content": content, "messageId": id}}
 
 
 def user(text: str, id: str) -> dict[str, Any]:

@@ -304,7 +304,7 @@ def test_the_mock_agent_plays_turns_of_version_2_to_a_client_of_version_1(talked
     assert not any(kind in ("user_message", "agent_message", "plan_update", "state_update") for kind in kinds)
 
 
-# The mock agent.
+# --- the mock agent
 
 
 def state(name: str, session: str, **more: Any) -> dict[str, Any]:

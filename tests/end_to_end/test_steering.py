@@ -8,7 +8,8 @@ import pytest
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.demo.display import list_items
 from tests.cli.commands import get_json, get_stdout
-from tests.end_to_end.proxied import ASK, Editor, Permission, Proxied, entries, load_anew, prompt, say
+from tests.client import prompt_params
+from tests.end_to_end.proxied import ASK, Editor, Permission, Proxied, entries, load_anew, say
 
 STEERING = "_session/steering"
 LOADS = ("--capabilities", "load,resume")
@@ -36,7 +37,7 @@ REPLAY = (said_by_user("count"), say("one two"), said_by_user("faster please"), 
 
 
 def steer(editor: Editor, session: str, text: str = "faster please") -> Any:
-    return editor.request(STEERING, prompt(session, text))
+    return editor.request(STEERING, prompt_params(session, text))
 
 
 def record_steered(proxied: Proxied, outcome: Any = INJECTED) -> str:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.agents import python_command
-from tests.client import Client
-from tests.end_to_end.proxied import PROXY, Proxied, entries, prompt
+from tests.client import Client, prompt_params
+from tests.end_to_end.proxied import PROXY, Proxied, entries
 
 # Answers each initialize with the next of the given results.
 AGENT = """
@@ -34,7 +34,7 @@ def take_turn(proxied: Proxied, client: Client, version: object = 1) -> list[str
     """Take a turn. The methods that the client is offered."""
     offered = client.request("initialize", {"protocolVersion": version, "clientCapabilities": {}})
     client.request("session/new", {"cwd": str(proxied.project), "mcpServers": []})
-    assert client.request("session/prompt", prompt("s", "mend it")) == {"stopReason": "end_turn"}
+    assert client.request("session/prompt", prompt_params("s", "mend it")) == {"stopReason": "end_turn"}
     serves: list[str] = offered["agentCapabilities"].get("_meta", {}).get("acp-proxy", {}).get("serves", [])
     return serves
 

@@ -26,14 +26,10 @@ from acp_proxy.tools.web.access import COOKIE
 from tests.end_to_end.browser_page import FAINT, OUTSIDE, SCREENS, SMALL, UNFOLD, find_violations
 from tests.end_to_end.served_pages import COMMAND, ServedPages, serve
 from tests.posix import pty
-from tests.stored import EPOCH, WholeStore, chunk, message, store_session
+from tests.stored import EPOCH, WholeStore, chunk, message, numbered_call, store_session
 from tests.views.turns import EVIL
 
 LONG = "a_very_long_word_without_any_space_" * 12
-
-
-def call(number: int) -> dict[str, object]:
-    return {"sessionUpdate": "tool_call", "toolCallId": f"c{number}", "title": f"Call {number}.", "status": "completed"}
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +38,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> WholeStore:
     for number in range(120):
         store_session(store, f"s{number}", (f"Title {number}", [chunk("x")]), at=EPOCH + number)
     diff = {"type": "diff", "path": "/project/a.py", "oldText": "old\n", "newText": "new\n"}
-    edit = {**call(1), "kind": "edit", "content": [diff]}
+    edit = {**numbered_call(1), "kind": "edit", "content": [diff]}
     said = chunk(f"# A heading\n\n```py\nx = 1\n```\n\n`{LONG}`")
     store_session(store, "rich", ("Rich **words**", [said, edit]), ("Again", [chunk(LONG)]), at=EPOCH + 200)
-    store_session(store, "long", ("Long", [call(n) for n in range(900)]), ("Last", [chunk("the end")]), at=EPOCH + 199)
+    store_session(
+        store, "long", ("Long", [numbered_call(n) for n in range(900)]), ("Last", [chunk("the end")]), at=EPOCH + 199
+    )
     store_session(store, "evil", *((evil.replace("\ud800", ""), [chunk(evil)]) for evil in EVIL), at=EPOCH + 198)
     rows = {row.session_id: row for row in store.list_all()}
     store.set_listed_title(rows["evil"], "".join(EVIL).replace("\ud800", "").replace("\x00", ""))
@@ -314,13 +312,13 @@ def test_it_works_without_scripts(pages: object, served: ServedPages) -> None:
 
 def test_lists_and_conversations_grow_as_sessions_do(browser: Browser, tmp_path: Path) -> None:
     store = WholeStore(tmp_path / "store")
-    store_session(store, "one", ("First", [chunk("begun"), call(1)]))
+    store_session(store, "one", ("First", [chunk("begun"), numbered_call(1)]))
     with serve(store.root) as other:
         other.redeem()
         seen = Seen(browser, other, True)
         page = seen.page
         page.goto(other.root)
-        path = store_session(store, "two", ("Second", [chunk("begun"), {**call(1), "rawOutput": "output"}]))
+        path = store_session(store, "two", ("Second", [chunk("begun"), {**numbered_call(1), "rawOutput": "output"}]))
         page.get_by_role("link", name="Second").wait_for()
         page.get_by_role("link", name="Second").click()
         page.locator("summary", has_text="Call 1.").click()

@@ -81,7 +81,7 @@ def test_the_kind_of_an_update_is_a_string_or_none() -> None:
     assert acp.update_kind({"sessionUpdate": 1}) is acp.update_kind("plan") is None
 
 
-# Updates recognised by their beginning.
+# --- updates recognised by their beginning
 
 
 @pytest.mark.parametrize("id", [b"s-1", b"", b"a b/c:d", "é\u2028😀".encode(), b"\xff"])
@@ -117,7 +117,7 @@ def test_the_session_found_by_the_beginning_is_the_parsed_one(session: str, upda
     assert plain_session_id == (None if "\\" in json.dumps(session) else session.encode())
 
 
-# Lines that are changed.
+# --- lines that are changed
 
 
 def test_a_request_gets_another_method_and_keeps_its_other_bytes() -> None:

@@ -176,7 +176,7 @@ def test_numbers_of_ten_thousand_digits_are_accepted() -> None:
         assert message.method == "a"
 
 
-# Ids.
+# --- ids
 
 
 def test_ids_of_different_kinds_are_different() -> None:
@@ -229,7 +229,7 @@ def test_any_value_can_be_an_id(value: Any) -> None:
     assert json.dumps(json.loads(answer)["id"]) == json.dumps(json.loads(text))
 
 
-# Nothing raises.
+# --- nothing raises
 
 
 @given(st.binary())
@@ -288,7 +288,7 @@ def test_a_damaged_line_is_read_without_raising(data: st.DataObject, text: str) 
     assert read_message(bytes(raw)).raw == raw
 
 
-# Writing.
+# --- writing
 
 
 @given(values)

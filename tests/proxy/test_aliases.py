@@ -177,7 +177,7 @@ def test_rewriting_never_raises(said: bytes) -> None:
     with_result_session(said, "s")
 
 
-# Ids by which the client opened a session that continues there.
+# --- ids by which the client opened a session that continues there
 
 
 def test_the_client_gets_the_id_of_a_session_that_it_used_last() -> None:

@@ -109,7 +109,7 @@ def test_nothing_is_kept_while_recording_is_off(reads: list[tuple[Peer, list[byt
     assert [record for record in talk.all.kept if not isinstance(record, IdentifyAgent)] == []
 
 
-# While sessions are loaded, prompted and cancelled, nothing is lost, doubled or crossed.
+# --- while sessions are loaded, prompted and cancelled, nothing is lost, doubled or crossed
 
 
 @dataclass

@@ -36,7 +36,7 @@ def serves(*names: str) -> dict[str, Any]:
     return {"acp-proxy": OURS | {"serves": list(names)}}
 
 
-# Additions.
+# --- additions
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_our_mark_is_added_to_the_agents_meta() -> None:
     assert result["agentCapabilities"]["_meta"] == {"agent.example": {"deep": [1]}} | serves("list", "delete", "load")
 
 
-# When nothing is added.
+# --- when nothing is added
 
 
 def test_the_offer_of_an_agent_with_every_capability_passes_byte_for_byte() -> None:
@@ -211,7 +211,7 @@ def test_only_the_answer_to_initialize_is_amended() -> None:
     assert talk.agent.say(initialize_answer(0, RESUMES)).to_client == line(initialize_answer(0, RESUMES))
 
 
-# The bytes of the line.
+# --- the bytes of the line
 
 
 def test_no_other_byte_changes() -> None:
@@ -306,7 +306,7 @@ def test_additions_keep_every_original_byte(capabilities: Any) -> None:
         assert all(byte in rest for byte in before)
 
 
-# Reading an offer.
+# --- reading an offer
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 3, {"agentCapabilities": []}, {"agentInfo": "x"}])

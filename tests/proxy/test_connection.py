@@ -89,7 +89,7 @@ TALKS: dict[str, Callable[[], CoreConversation]] = {
 }
 
 
-# Passing.
+# --- passing
 
 
 @pytest.mark.parametrize("said", ODD_LINES, ids=lambda said: str(said)[:60])
@@ -191,7 +191,7 @@ def test_large_ids_are_compared_exactly() -> None:
     assert talk.agent.say(prompt_answer(2**70 + 1)).kept != []
 
 
-# initialize.
+# --- initialize
 
 
 def test_two_initializes_answered_out_of_order_are_both_amended() -> None:
@@ -264,7 +264,7 @@ def test_with_another_protocol_version_everything_passes_and_nothing_is_recorded
     assert (talk.all.kept, talk.all.asked) == ([], [])
 
 
-# Only what initialize advertises is served.
+# --- only what initialize advertises is served
 
 
 @pytest.mark.parametrize("delete_is_native", [False, True])
@@ -377,7 +377,7 @@ def test_requests_of_the_agent_are_never_answered_here() -> None:
     assert (step.to_client, step.asked) == (line(*asked), [])
 
 
-# The agent's own list.
+# --- the agent's own list
 
 
 def listing(id: object, *sessions: str) -> dict[str, Any]:
@@ -410,7 +410,7 @@ def test_the_agents_list_passes_while_serving_or_recording_is_off(how: dict[str,
     assert (step.to_client, step.asked) == (line(listing(1, "a")), [])
 
 
-# Delete.
+# --- delete
 
 
 def test_a_served_delete_goes_only_to_the_store() -> None:
@@ -460,7 +460,7 @@ def test_a_deleted_session_can_be_loaded_again_after_a_new_prompt() -> None:
     assert talk.client.say(load(4, "s")).to_agent == line(resume(4, "s"))
 
 
-# The agent's end.
+# --- the agent's end
 
 
 def test_every_open_client_request_is_answered_once_when_the_agent_ends() -> None:
@@ -500,7 +500,7 @@ def test_requests_answered_here_are_not_open_when_the_agent_ends() -> None:
     assert talk.end_agent().done == []
 
 
-# $/cancel_request of requests that pass.
+# --- $/cancel_request of requests that pass
 
 
 @pytest.mark.parametrize("params", [{"requestId": 1}, {"requestId": "x"}, {}, None, [1]])
@@ -524,7 +524,7 @@ def test_an_event_without_lines_has_no_effects() -> None:
     assert core.handle(LinesRead(Peer.CLIENT, [])) == core.handle(LinesRead(Peer.AGENT, [])) == []
 
 
-# Several acp-proxies in one chain.
+# --- several acp-proxies in one chain
 
 
 def begin_in_chain(*, is_chained: bool = True, serves: bool = True) -> CoreConversation:

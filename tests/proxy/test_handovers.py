@@ -89,7 +89,7 @@ def prompt_with_record(id: object, session: str, text: str = "hello") -> dict[st
     return request(id, "session/prompt", {"sessionId": session, "prompt": blocks})
 
 
-# A new session.
+# --- a new session
 
 
 def test_a_load_opens_a_new_session_is_replayed_and_then_answered() -> None:
@@ -195,7 +195,7 @@ def test_a_prompt_before_the_record_is_made_does_not_complete_the_handover() -> 
     assert note in talk.agent.say(prompt_answer(3)).kept
 
 
-# Before the new session is known.
+# --- before the new session is known
 
 
 @pytest.mark.parametrize("spelling", [line, respell])
@@ -240,7 +240,7 @@ def test_the_record_is_kept_although_the_load_is_cancelled_while_it_is_replayed(
     assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == prompt_with_record(2, "n")
 
 
-# The conversation continues.
+# --- the conversation continues
 
 
 def test_ids_are_rewritten_both_ways() -> None:
@@ -630,7 +630,7 @@ def test_updates_of_one_load_do_not_wait_for_another_sessions_handover() -> None
     assert talk.all.to_client.endswith(line(update("t", "plan"), result(2, {})))
 
 
-# What the agent sends of the record.
+# --- what the agent sends of the record
 
 
 def user_chunk(session: str, text: str) -> dict[str, Any]:

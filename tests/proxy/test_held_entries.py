@@ -37,7 +37,7 @@ NOTE, LINE, PASSES = RecordNote("s", {"type": "opened"}), RecordLine("s", Peer.A
 OTHER = RecordLine("other", Peer.AGENT, b"{}")
 
 
-# The folder of the agent.
+# --- the folder of the agent
 
 
 def test_entries_wait_for_the_agents_name() -> None:
@@ -112,7 +112,7 @@ def test_the_first_answer_of_two_initializes_names_the_agent() -> None:
     assert talk.agent.say(initialize_answer(0, agentInfo={"name": "two"})).kept == []
 
 
-# The copy of another agent's session.
+# --- the copy of another agent's session
 
 
 def uncopied_sessions() -> UncopiedSessions:

@@ -245,7 +245,7 @@ def test_an_unarchive_of_a_session_that_the_agent_has_archived_reaches_the_agent
     assert talk.client.say(asked).to_agent == line(asked)
 
 
-# The list.
+# --- the list
 
 
 def test_a_list_passes_unless_it_wants_only_archived_sessions() -> None:

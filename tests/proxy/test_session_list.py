@@ -45,7 +45,7 @@ def page_of(*rows: Row, cursor: str | None = None, directories: bool = False, re
     return value["result"]
 
 
-# session/list.
+# --- session/list
 
 
 def test_a_listed_session_has_every_known_field() -> None:
@@ -115,7 +115,7 @@ def test_any_text_can_be_listed_on_one_line(session: str, title: str, meta: dict
     assert (told["sessionId"], told["title"]) == (session, title)
 
 
-# The agent's own list.
+# --- the agent's own list
 
 
 def page(*sessions: object) -> dict[str, Any]:
@@ -271,7 +271,7 @@ def test_amending_a_list_of_any_shape_never_raises(value: Any) -> None:
     amend_rows(raw, ListChanges(frozenset({"a"}), generated_titles=titles))
 
 
-# Refusals, and updates by the proxy.
+# --- refusals, and updates by the proxy
 
 
 def test_unreadable_history_is_reported_by_the_name_of_the_error_only() -> None:

@@ -72,7 +72,7 @@ def in_a_session(**how: Any) -> CoreConversation:
     return CoreConversation(**how).initialize(RESUMES).open("s")
 
 
-# Turns.
+# --- turns
 
 
 def test_a_turn_is_kept_from_the_prompt_to_its_answer() -> None:
@@ -168,7 +168,7 @@ def test_two_sessions_with_turns_at_once_are_kept_apart() -> None:
     ]
 
 
-# Other messages: kept and not kept.
+# --- other messages: kept and not kept
 
 
 def test_a_permission_is_kept_with_its_answer() -> None:
@@ -300,7 +300,7 @@ def test_nothing_is_kept_while_recording_is_off() -> None:
     assert [record for record in talk.all.kept if not isinstance(record, IdentifyAgent)] == []
 
 
-# Opening sessions.
+# --- opening sessions
 
 
 def test_a_new_session_begins_with_a_header_and_its_settings() -> None:
@@ -403,7 +403,7 @@ def test_only_the_names_of_mcp_servers_are_kept(told: Any, verb: str) -> None:
     assert "mcpServers" in repr(talk.all.kept)
 
 
-# Updates that come before their session is known.
+# --- updates that come before their session is known
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
@@ -529,7 +529,7 @@ def test_updates_of_an_unopened_session_begin_a_partial_transcript() -> None:
     assert talk.agent.say(again).kept == [agent_kept("colleague", again)]
 
 
-# The agent's own replays.
+# --- the agent's own replays
 
 
 @pytest.mark.parametrize(("capabilities", "ask"), [({"loadSession": True}, load), (RESUMES, resume)])
@@ -582,7 +582,7 @@ def test_another_session_is_recorded_during_the_agents_replay() -> None:
     assert talk.agent.say(chunk("t", "a")).kept == [agent_kept("t", chunk("t", "a"))]
 
 
-# Terminals.
+# --- terminals
 
 
 TURN_ENDS = [agent_kept("s", prompt_answer("turn"), "session/prompt"), EndTurn("s")]
@@ -703,7 +703,7 @@ def test_terminal_messages_of_any_shape_do_not_break_the_turn(created: Any, outp
     assert talk.end_turn()[-2:] == TURN_ENDS
 
 
-# Deleted sessions.
+# --- deleted sessions
 
 
 def test_a_deleted_session_is_not_kept_until_it_is_prompted_again() -> None:

@@ -63,7 +63,7 @@ def client_messages(step: Step) -> list[Any]:
 REQUESTS = [set_title(1, "s", "t"), archive(1, "s"), unarchive(1, "s"), status(1, "s")]
 
 
-# What is offered.
+# --- what is offered
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_without_the_option_a_list_and_its_answer_stay_as_they_are() -> None:
     assert editor.agent.say(answer).to_client == line(answer)
 
 
-# Titles.
+# --- titles
 
 
 def test_the_stored_title_is_returned_and_an_update_follows() -> None:
@@ -177,7 +177,7 @@ def test_text_that_names_the_update_is_left_alone() -> None:
     assert editor.agent.say(said).to_client == line(said)
 
 
-# Archived sessions.
+# --- archived sessions
 
 
 def test_archiving_hides_a_session_until_it_is_unarchived() -> None:
@@ -268,7 +268,7 @@ def test_a_session_that_is_not_open_is_neither_cancelled_nor_closed() -> None:
     assert (step.to_agent, step.asked[-1]) == (b"", SetArchived(make_request_id(1), "s", False, True))
 
 
-# The agent's own list.
+# --- the agent's own list
 
 
 def page(id: object, *sessions: str, cursor: str | None = None) -> dict[str, Any]:
@@ -346,7 +346,7 @@ def test_an_agent_whose_pages_never_end_is_asked_for_a_limited_number(monkeypatc
     assert step.to_client == line(result(1, {"sessions": [], "nextCursor": "c"}))
 
 
-# Status.
+# --- status
 
 
 def test_status_tells_open_and_saved_without_asking_the_agent() -> None:

@@ -213,7 +213,7 @@ def test_otherwise_titles_are_the_agents(second: Any) -> None:
     assert begun.agent.say(NATIVE).to_client == line(NATIVE)
 
 
-# Drafts.
+# --- drafts
 
 
 def drafts(sessions: Any = None) -> Second:

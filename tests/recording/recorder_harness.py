@@ -76,7 +76,7 @@ class RecorderHarness:
         return found
 
 
-def update(text: str, session: str = "s") -> bytes:
+def update_line(text: str, session: str = "s") -> bytes:
     """A chunk of the agent's message."""
     content = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
     return json.dumps({"method": "session/update", "params": {"sessionId": session, "update": content}}).encode()
@@ -84,7 +84,7 @@ def update(text: str, session: str = "s") -> bytes:
 
 def chunk_to_record(text: str, session: str = "s") -> RecordLine:
     """The effect that records a chunk."""
-    return RecordLine(session, Peer.AGENT, update(text, session))
+    return RecordLine(session, Peer.AGENT, update_line(text, session))
 
 
 def make_prompt_effects(text: str, session: str = "s") -> tuple[BeginTurn, RecordLine]:

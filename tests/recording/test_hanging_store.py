@@ -4,7 +4,6 @@ is waited for."""
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,13 +21,6 @@ from tests.waiting import SECONDS, wait_until
 
 
 @pytest.fixture
-def hanging(tmp_path: Path) -> Iterator[HangingStore]:
-    store = HangingStore(tmp_path / "store")
-    yield store
-    store.release()
-
-
-@pytest.fixture
 def recording(hanging: HangingStore) -> RecorderHarness:
     recording = RecorderHarness(hanging)
     recording.begin()
@@ -40,7 +32,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer_jobs, "STALL_SECONDS", 0.01)
 
 
-# The recorder.
+# --- the recorder
 
 
 def test_entries_wait_in_memory_while_the_store_hangs_and_are_kept_when_it_returns(
@@ -188,15 +180,7 @@ def test_nothing_is_decided_after_a_look_up_was_refused(recording: RecorderHarne
     come_back(recording.recorder, hanging)
 
 
-# The conversation.
-
-
-@pytest.fixture
-def talk(hanging: HangingStore) -> Iterator[RelayConversation]:
-    made = RelayConversation(hanging)
-    yield made
-    hanging.release()
-    made.end()
+# --- the conversation
 
 
 def test_both_directions_continue_without_a_hanging_store_and_recording_resumes_when_it_returns(
@@ -357,7 +341,7 @@ def test_a_load_from_a_hanging_store_is_refused_and_the_conversation_continues(
     assert not any(b"session/resume" in line for line in talk.agent.lines)
 
 
-def test_only_so_many_lists_wait_for_a_store_and_the_next_are_answered_without_it(
+def test_beyond_the_waiting_lists_the_next_list_gets_an_error_and_a_delete_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_proxy.run.worker.QUESTION_LIMIT", 1)
@@ -367,7 +351,9 @@ def test_only_so_many_lists_wait_for_a_store_and_the_next_are_answered_without_i
     talk.turn("one")
     talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/list", "params": {}})
     assert "ETIMEDOUT" in talk.ask("session/list", {})["error"]["message"]
+    assert talk.ask("session/delete", {"sessionId": "s"})["result"] == {}
+    assert not list(store.root.glob("transcripts/*/s-*"))
     store.back.set()
-    assert talk.editor.hear(id=1)["result"]["sessions"]
-    assert talk.ask("session/list", {})["result"]["sessions"]
+    assert talk.editor.hear(id=1)["result"]["sessions"] == []
+    assert talk.ask("session/list", {})["result"]["sessions"] == []
     talk.end()

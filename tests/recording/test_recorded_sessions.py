@@ -36,7 +36,7 @@ from tests.recording.recorder_harness import (
     fill_disk,
     make_prompt_effects,
     set_clock,
-    update,
+    update_line,
 )
 from tests.store.transcript_lines import header
 
@@ -71,7 +71,7 @@ def test_an_imported_session_is_marked_for_the_index_without_a_prompt(recording:
     assert [path.name for path in recording.store.root.glob("unindexed/*/*")] == [recording.path().stem]
     assert [(row.session_id, row.prompt_count) for row in CommandStore(recording.store.root).list_all()] == [("s", 1)]
     recording.begin("other")
-    recording.write(RecordUpdates("other", update("hi", "other") + b"\n"))
+    recording.write(RecordUpdates("other", update_line("hi", "other") + b"\n"))
     assert [row.session_id for row in CommandStore(recording.store.root).list_all()] == ["s"]
 
 
@@ -362,7 +362,7 @@ def test_a_failed_delete_leaves_the_entries_and_a_gap(recording: RecorderHarness
     assert not recording.is_complete()
 
 
-# Trouble.
+# --- trouble
 
 
 def test_a_full_disk_suspends_a_session_with_one_warning_and_free_space_ends_it_with_a_note(

@@ -28,7 +28,7 @@ from tests.recording.recorder_harness import (
     chunk_to_record,
     get_text,
     make_prompt_effects,
-    update,
+    update_line,
 )
 from tests.waiting import SECONDS
 
@@ -79,7 +79,7 @@ def test_an_answer_names_the_method_of_its_request_and_a_note_has_no_peer(record
 
 def test_unread_updates_are_kept_line_by_line(recording: RecorderHarness) -> None:
     recording.begin()
-    recording.write(RecordUpdates("s", update("1") + b"\n" + update("2") + b"\n"), chunk_to_record("3"))
+    recording.write(RecordUpdates("s", update_line("1") + b"\n" + update_line("2") + b"\n"), chunk_to_record("3"))
     assert recording.read_texts_and_notes() == ["1", "2", "3"]
 
 
@@ -117,8 +117,8 @@ def test_a_prompt_marks_its_transcript_for_the_index_and_the_end_of_a_turn_is_re
 def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(recording: RecorderHarness) -> None:
     title = {"sessionUpdate": "session_info_update", "title": "Renamed by the agent"}
     info = json.dumps({"method": "session/update", "params": {"sessionId": "s", "update": title}}).encode()
-    late = RecordUpdates("s", update("late") + b"\n"), RecordLine("s", Peer.AGENT, info)
-    long = RecordUpdates("s", update("long" * 100_000) + b"\n"), chunk_to_record("long" * 100_000)
+    late = RecordUpdates("s", update_line("late") + b"\n"), RecordLine("s", Peer.AGENT, info)
+    long = RecordUpdates("s", update_line("long" * 100_000) + b"\n"), chunk_to_record("long" * 100_000)
     answer = RecordLine("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt")
     recording.begin()
     recording.write(*make_prompt_effects("hello"), answer, EndTurn("s"))
@@ -139,7 +139,7 @@ def test_updates_of_a_turn_are_written_without_another_mark(recording: RecorderH
     recording.write(*make_prompt_effects("hello"))
     [mark] = recording.store.root.glob("unindexed/*/*")
     mark.unlink()
-    recording.write(RecordUpdates("s", update("1") + b"\n"), chunk_to_record("2"))
+    recording.write(RecordUpdates("s", update_line("1") + b"\n"), chunk_to_record("2"))
     assert list(recording.store.root.glob("unindexed/*/*")) == []
 
 
@@ -193,7 +193,7 @@ def test_a_long_agent_name_does_not_fill_every_header(recording: RecorderHarness
     assert recording.path().stat().st_size < 4096
 
 
-# Masking.
+# --- masking
 
 
 def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(recording: RecorderHarness) -> None:
@@ -206,7 +206,7 @@ def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(recording:
             chunk_to_record("a"),
             RecordNote("s", {"type": "closed"}),
         ),
-        RecordUpdates("s", update("b") + b"\n" + update("c") + b"\n"),
+        RecordUpdates("s", update_line("b") + b"\n" + update_line("c") + b"\n"),
         *(*make_prompt_effects("d"), RecordLine("s", Peer.AGENT, b"{}", "session/prompt")),
     ):
         recorder.add(effect)

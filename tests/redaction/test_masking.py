@@ -24,13 +24,13 @@ MASK = "[redacted]" + "*" * (len(TOKEN) - 10)
 MASKING = Masking()
 
 
-def entry(message: bytes) -> bytes:
+def entry_line(message: bytes) -> bytes:
     return file_format.encode_message(AT, RUN, Peer.AGENT, message)
 
 
 def mask_value(value: Any) -> Any:
     """The masked message, as a value."""
-    line = MASKING.mask_lines(entry(json.dumps(value).encode()))
+    line = MASKING.mask_lines(entry_line(json.dumps(value).encode()))
     return json.loads(line)["message"]
 
 
@@ -63,7 +63,7 @@ def test_every_secret_is_masked_in_every_spelling_and_nothing_else_is(rule: str,
     before, inside, after = (
         escape_text(text, escape, chance) for text in (f"é 😀\n{example.before}", example.secret, example.after)
     )
-    start = entry(b"%b")[: -len(b"%b}\n")] + b'{"k":[{"text":"' + before.encode()
+    start = entry_line(b"%b")[: -len(b"%b}\n")] + b'{"k":[{"text":"' + before.encode()
     end = after.encode() + b' \xc3\xa9","n":1.0}]}}\n'
     line = start + inside.encode() + end
     done = MASKING.mask_lines(line)
@@ -77,13 +77,13 @@ def test_every_secret_is_masked_in_every_spelling_and_nothing_else_is(rule: str,
 def test_a_secret_anywhere_in_any_value_is_masked_and_the_rest_stays(data: st.DataObject) -> None:
     found = data.draw(spelled(places_for("\ue000")))
     plain = json.loads(found.replace("\ue000", "").replace("\\ue000", ""))
-    line = entry(
+    line = entry_line(
         found.replace("\ue000", f" {TOKEN} ").replace("\\ue000", f" {TOKEN} ").encode("utf-8", "surrogatepass")
     )
     done = MASKING.mask_lines(line)
     assert len(done) == len(line)
     assert TOKEN.encode() not in done
-    told = done[len(entry(b"")) - 2 : -2].decode("utf-8", "surrogatepass")
+    told = done[len(entry_line(b"")) - 2 : -2].decode("utf-8", "surrogatepass")
     assert told.replace(f" {MASK} ", "") == found.replace("\ue000", "").replace("\\ue000", "")
     assert repr(json.loads(told.replace(f" {MASK} ", ""))) == repr(plain)
 
@@ -108,7 +108,7 @@ def places_for(place: str) -> st.SearchStrategy[Any]:
 def test_without_a_secret_nothing_is_raised_and_nothing_changes(data: bytes, has_patterns: bool) -> None:
     masking = Masking(["no such text"] if has_patterns else [])
     assert masking.mask_lines(data) == data
-    assert masking.mask_lines(entry(data)) == entry(data)
+    assert masking.mask_lines(entry_line(data)) == entry_line(data)
 
 
 @given(st.binary(max_size=60), st.binary(max_size=60))
@@ -171,7 +171,7 @@ def test_escapes_in_a_line_recorded_as_a_string_are_decoded() -> None:
 
 
 def test_a_truncated_line_and_what_is_attached_to_it_are_masked() -> None:
-    whole = entry(json.dumps({"sessionId": TOKEN, "text": f"a\n{TOKEN}"}).encode())
+    whole = entry_line(json.dumps({"sessionId": TOKEN, "text": f"a\n{TOKEN}"}).encode())
     torn = b'{"at":"2026","message":{"text":"b\\n' + TOKEN.encode()
     done = MASKING.mask_lines(torn + b"\n" + torn + whole)
     assert done == torn.replace(TOKEN.encode(), MASK.encode()) + b"\n" + torn.replace(
@@ -181,7 +181,7 @@ def test_a_truncated_line_and_what_is_attached_to_it_are_masked() -> None:
 
 def test_several_secrets_are_masked_and_masking_again_changes_nothing() -> None:
     text = f"{TOKEN} and {TOKEN}, https://me:{'x' * 9}@host"
-    lines = entry(json.dumps({"text": text}).encode()) * 2 + entry(b'{"text":"no"}')
+    lines = entry_line(json.dumps({"text": text}).encode()) * 2 + entry_line(b'{"text":"no"}')
     done = MASKING.mask_lines(lines)
     assert done.count(MASK.encode()) == 4
     assert done.count(b"https://me:*********@host") == 2
@@ -190,7 +190,7 @@ def test_several_secrets_are_masked_and_masking_again_changes_nothing() -> None:
 
 def test_user_patterns_match_the_decoded_text() -> None:
     masking = Masking(["(?i)straße \\d+", "^secret$"])
-    line = entry(b'{"a":"Stra\\u00dfe 12, STRA\xc3\x9fE 3","b":"\\u0073ecret","c":"no secret"}')
+    line = entry_line(b'{"a":"Stra\\u00dfe 12, STRA\xc3\x9fE 3","b":"\\u0073ecret","c":"no secret"}')
     assert json.loads(masking.mask_lines(line))["message"] == {
         "a": "[redacted]****, *********",
         "b": "[redacted]*",
@@ -235,7 +235,7 @@ def test_every_position_in_a_text_is_known_in_its_bytes(literal: str, data: st.D
 
 
 def test_changes_name_their_rule_and_make_the_masked_line() -> None:
-    line = entry(json.dumps({"text": TOKEN}).encode())
+    line = entry_line(json.dumps({"text": TOKEN}).encode())
     changes = MASKING.find_changes(line)
     assert [change.rule for change in changes] == ["GitHub token"]
     assert apply_changes(line, changes) == MASKING.mask_lines(line)

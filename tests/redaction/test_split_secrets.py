@@ -21,7 +21,7 @@ MASKING = Masking()
 TOKEN = plant("GitHub token", random.Random(0)).secret
 
 
-def chunk(text: str, kind: str = update_kinds.AGENT_CHUNK, message: str | None = None) -> bytes:
+def chunk_line(text: str, kind: str = update_kinds.AGENT_CHUNK, message: str | None = None) -> bytes:
     content = {"type": "text", "text": text}
     if message is None:
         return transcript_lines.update(kind, content=content)
@@ -67,7 +67,7 @@ def test_a_secret_cut_anywhere_is_masked_and_its_neighbours_are_not(rule: str) -
         example = plant(rule, chance)
         before, after = f"use {example.before}", f"{example.after} in peace"
         parts = cut_text(before + example.secret + after, chance, chance.randint(2, 7))
-        told = "".join(read_chunk_texts(redacted(map(chunk, parts))))
+        told = "".join(read_chunk_texts(redacted(map(chunk_line, parts))))
         assert told.startswith(before), parts
         assert told.endswith(after), parts
         assert is_masked(told[len(before) : -len(after)], example.secret), (parts, told)
@@ -75,7 +75,7 @@ def test_a_secret_cut_anywhere_is_masked_and_its_neighbours_are_not(rule: str) -
 
 def test_a_secret_cut_at_any_place_is_masked() -> None:
     for at in range(1, len(TOKEN)):
-        chunk_texts = read_chunk_texts(redacted([chunk("a " + TOKEN[:at]), chunk(TOKEN[at:] + " b")]))
+        chunk_texts = read_chunk_texts(redacted([chunk_line("a " + TOKEN[:at]), chunk_line(TOKEN[at:] + " b")]))
         assert chunk_texts[0] + chunk_texts[1] in (
             f"a {'*' * len(TOKEN)} b",
             f"a [redacted]{'*' * (len(TOKEN) - 10)} b",
@@ -94,7 +94,7 @@ def test_a_secret_cut_at_any_place_is_masked() -> None:
     ],
 )
 def test_other_entries_may_come_between_the_chunks(between: bytes) -> None:
-    lines = redacted([chunk(f"a {TOKEN[:9]}"), between, chunk(f"{TOKEN[9:]} b")])
+    lines = redacted([chunk_line(f"a {TOKEN[:9]}"), between, chunk_line(f"{TOKEN[9:]} b")])
     assert read_chunk_texts(lines) == ["a *********", f"[redacted]{'*' * (len(TOKEN) - 19)} b"] or read_chunk_texts(
         lines
     ) == [
@@ -107,11 +107,15 @@ def test_other_entries_may_come_between_the_chunks(between: bytes) -> None:
 def test_messages_with_ids_of_their_own_may_be_interleaved() -> None:
     first, second = TOKEN[:12], TOKEN[12:]
     lines = [
-        *(chunk(first, message="1"), chunk("word ", message="2"), chunk("w", update_kinds.THOUGHT_CHUNK, "3")),
+        *(
+            chunk_line(first, message="1"),
+            chunk_line("word ", message="2"),
+            chunk_line("w", update_kinds.THOUGHT_CHUNK, "3"),
+        ),
         *(
             transcript_lines.update(update_kinds.TOOL_CALL, toolCallId="1"),
-            chunk(second, message="1"),
-            chunk("end", message="2"),
+            chunk_line(second, message="1"),
+            chunk_line("end", message="2"),
         ),
     ]
     assert read_chunk_texts(redacted(lines)) == ["[redacted]**", "word ", "w", "*" * len(second), "end"]
@@ -120,31 +124,31 @@ def test_messages_with_ids_of_their_own_may_be_interleaved() -> None:
 @pytest.mark.parametrize(
     "between",
     [
-        chunk("I think", update_kinds.THOUGHT_CHUNK),
+        chunk_line("I think", update_kinds.THOUGHT_CHUNK),
         transcript_lines.update(update_kinds.TOOL_CALL, toolCallId="1"),
-        transcript_lines.prompt("go on"),
+        transcript_lines.prompt_line("go on"),
     ],
 )
 def test_chunks_that_are_not_one_message_are_not_joined(between: bytes) -> None:
-    lines = [chunk(TOKEN[:12]), between, chunk(TOKEN[12:])]
+    lines = [chunk_line(TOKEN[:12]), between, chunk_line(TOKEN[12:])]
     assert redacted(lines) == lines
 
 
 def test_messages_of_two_sessions_or_kinds_or_ids_are_not_joined() -> None:
     halves = TOKEN[:12], TOKEN[12:]
     for second in (
-        chunk(halves[1], message="2"),
-        chunk(halves[1], update_kinds.THOUGHT_CHUNK, "1"),
+        chunk_line(halves[1], message="2"),
+        chunk_line(halves[1], update_kinds.THOUGHT_CHUNK, "1"),
         transcript_lines.update(
             update_kinds.AGENT_CHUNK, session="other", content={"type": "text", "text": halves[1]}, messageId="1"
         ),
     ):
-        lines = [chunk(halves[0], message="1"), second]
+        lines = [chunk_line(halves[0], message="1"), second]
         assert redacted(lines) == lines
 
 
 def test_a_secret_that_fills_its_chunk_ends_with_it() -> None:
-    lines = [chunk(f"a {TOKEN}"), chunk(" behind it"), chunk(f"{TOKEN}"), chunk(". So")]
+    lines = [chunk_line(f"a {TOKEN}"), chunk_line(" behind it"), chunk_line(f"{TOKEN}"), chunk_line(". So")]
     assert read_chunk_texts(redacted(lines))[1::2] == [" behind it", ". So"]
 
 
@@ -152,14 +156,14 @@ def test_a_key_whose_beginning_was_masked_live_is_masked_to_its_end() -> None:
     example = plant("private key (PEM, OpenSSH, PGP)", random.Random(3))
     for at in range(100, len(example.secret) - 1, 37):
         chunk_texts = read_chunk_texts(
-            redacted([chunk("a " + example.secret[:at]), chunk(example.secret[at:] + "\nthe end")])
+            redacted([chunk_line("a " + example.secret[:at]), chunk_line(example.secret[at:] + "\nthe end")])
         )
         assert chunk_texts[1].strip("*") == "\nthe end"
 
 
 def test_the_rest_of_a_secret_that_was_masked_live_may_contain_dots() -> None:
     chunk_texts = read_chunk_texts(
-        redacted([chunk("Bearer abcdefghijklmnop1"), chunk("Z.GDKf.x"), chunk("y. So it is.")])
+        redacted([chunk_line("Bearer abcdefghijklmnop1"), chunk_line("Z.GDKf.x"), chunk_line("y. So it is.")])
     )
     assert chunk_texts[1:] == ["********", "*. So it is."]
 
@@ -169,7 +173,7 @@ def test_chunks_that_are_not_text_or_are_truncated_are_skipped() -> None:
         update_kinds.AGENT_CHUNK, content={"type": "image", "data": "aaaa", "mimeType": "image/png"}
     )
     odd = transcript_lines.update(update_kinds.AGENT_CHUNK, content={"type": "text", "text": 3})
-    lines = [chunk(TOKEN[:12]), image, odd, b'{"at":"x","_chunk":\n', chunk(TOKEN[12:])]
+    lines = [chunk_line(TOKEN[:12]), image, odd, b'{"at":"x","_chunk":\n', chunk_line(TOKEN[12:])]
     assert read_chunk_texts([redacted(lines)[-1]]) == ["*" * (len(TOKEN) - 12)]
 
 
@@ -179,7 +183,7 @@ def test_long_messages_are_searched_in_overlapping_pieces(monkeypatch: pytest.Mo
     for shift in range(0, 60, 13):
         text = "x " * ((WINDOW - shift) // 2) + f" {TOKEN} " + "y " * (OVERLAP + 100)
         parts = [text[at : at + size] for at in range(0, len(text), size)]
-        told = "".join(read_chunk_texts(redacted(map(chunk, parts))))
+        told = "".join(read_chunk_texts(redacted(map(chunk_line, parts))))
         start = text.index(TOKEN)
         assert told[:start] == text[:start]
         assert told[start + len(TOKEN) :] == text[start + len(TOKEN) :]
@@ -189,7 +193,7 @@ def test_long_messages_are_searched_in_overlapping_pieces(monkeypatch: pytest.Mo
 def test_the_text_held_of_a_message_is_limited() -> None:
     joined = SplitSecretFinder(MASKING)
     for number in range(3 * WINDOW // 1000):
-        list(joined.add(chunk("x" * 1000), number * 2000))
+        list(joined.add(chunk_line("x" * 1000), number * 2000))
         [message] = joined._messages.values()
         assert message._length == sum(len(piece.text.text) for piece in message._pieces) < WINDOW + 1000
 
@@ -197,7 +201,7 @@ def test_the_text_held_of_a_message_is_limited() -> None:
 def test_the_number_of_unfinished_messages_held_is_limited() -> None:
     joined = SplitSecretFinder(MASKING)
     for number in range(100):
-        list(joined.add(chunk("x", message=str(number)), number))
+        list(joined.add(chunk_line("x", message=str(number)), number))
     assert len(joined._messages) <= 16
 
 
@@ -206,7 +210,7 @@ PIECES = st.lists(st.sampled_from([*'aé😀\n"\\ -', TOKEN, TOKEN[:20], TOKEN[2
 
 @given(PIECES, st.sampled_from([None, "1"]))
 def test_masking_again_changes_nothing_and_every_line_keeps_its_length(parts: list[str], message: Any) -> None:
-    lines = [chunk(part, message=message) for part in parts]
+    lines = [chunk_line(part, message=message) for part in parts]
     once = redacted(lines)
     assert [len(line) for line in once] == [len(line) for line in lines]
     assert not re.search(f"(?<![A-Za-z0-9]){TOKEN}", "".join(read_chunk_texts(once)))

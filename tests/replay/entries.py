@@ -1,6 +1,6 @@
 """Entries of a transcript, as the recorder writes them, and their replay.
 
-told = tell(prompt("hello"), chunk("Hel"), chunk("lo"), answer())
+told = tell(prompt_entry("hello"), chunk("Hel"), chunk("lo"), answer())
 assert told[1] == message_chunk("Hello")
 """
 
@@ -26,7 +26,7 @@ def text(words: str, **more: object) -> Value:
 IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
 
 
-def line(
+def message_entry(
     message: object, peer: Peer = Peer.AGENT, of: str | None = None, run: str = RUN, *, plain: bool = True
 ) -> Entry:
     raw = message if isinstance(message, bytes) else json.dumps(message, separators=(",", ":")).encode()
@@ -41,14 +41,18 @@ def noted(note: Value, run: str = RUN) -> Entry:
     return entry
 
 
-def prompt(*blocks: object, id: object = 1, run: str = RUN) -> Entry:
+def prompt_entry(*blocks: object, id: object = 1, run: str = RUN) -> Entry:
     told = [text(block) if isinstance(block, str) else block for block in blocks]
     params = {"sessionId": SESSION, "prompt": told}
-    return line({"jsonrpc": "2.0", "id": id, "method": "session/prompt", "params": params}, Peer.CLIENT, run=run)
+    return message_entry(
+        {"jsonrpc": "2.0", "id": id, "method": "session/prompt", "params": params}, Peer.CLIENT, run=run
+    )
 
 
 def answer(id: object = 1, run: str = RUN) -> Entry:
-    return line({"jsonrpc": "2.0", "id": id, "result": {"stopReason": "end_turn"}}, of="session/prompt", run=run)
+    return message_entry(
+        {"jsonrpc": "2.0", "id": id, "result": {"stopReason": "end_turn"}}, of="session/prompt", run=run
+    )
 
 
 def crashed(run: str = RUN) -> Entry:
@@ -60,7 +64,7 @@ def notification(value: object, session: str = SESSION, **around: object) -> Val
 
 
 def update(kind: str, run: str = RUN, /, **members: object) -> Entry:
-    return line(notification({"sessionUpdate": kind, **members}), run=run)
+    return message_entry(notification({"sessionUpdate": kind, **members}), run=run)
 
 
 def chunk(words: str, kind: str = AGENT, **more: object) -> Entry:
@@ -77,7 +81,7 @@ def changed(id: str, run: str = RUN, /, **fields: object) -> Entry:
 
 def permission(id: str, run: str = RUN, /, **fields: object) -> Entry:
     params = {"sessionId": SESSION, "toolCall": {"toolCallId": id, **fields}, "options": []}
-    return line({"jsonrpc": "2.0", "id": 0, "method": "session/request_permission", "params": params}, run=run)
+    return message_entry({"jsonrpc": "2.0", "id": 0, "method": "session/request_permission", "params": params}, run=run)
 
 
 def plan(*steps: str) -> Entry:

@@ -12,7 +12,7 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.chunk_runs import AlikeChunksFinder
 from acp_proxy.transcript.file_format import Entry
 from tests.replay.conversations import PARENT, RUNS, SESSION, Step, conversations
-from tests.replay.entries import THOUGHT, answer, call, changed, chunk, prompt, text, update
+from tests.replay.entries import THOUGHT, answer, call, changed, chunk, prompt_entry, text, update
 from tests.strategies import any_entries
 
 MODES = get_args(Mode)
@@ -56,18 +56,29 @@ def line(entry: Entry) -> bytes:
 
 TERMINAL = [{"type": "terminal", "terminalId": "t"}]
 TALKS: dict[str, list[Entry | None]] = {
-    "plain": [prompt("hello"), *[chunk(f" word{number}") for number in range(50)], answer()],
-    "echoed": [prompt("ab"), *[chunk(one, "user_message_chunk") for one in "abc"], chunk("x"), chunk("y"), answer()],
+    "plain": [prompt_entry("hello"), *[chunk(f" word{number}") for number in range(50)], answer()],
+    "echoed": [
+        prompt_entry("ab"),
+        *[chunk(one, "user_message_chunk") for one in "abc"],
+        chunk("x"),
+        chunk("y"),
+        answer(),
+    ],
     "without a prompt": [chunk("a"), chunk("b"), chunk("c")],
-    "with ids": [prompt("q"), *[chunk(str(at), messageId="m") for at in range(9)], chunk("x"), chunk("y")],
+    "with ids": [prompt_entry("q"), *[chunk(str(at), messageId="m") for at in range(9)], chunk("x"), chunk("y")],
     "with metadata that keeps them apart": [
-        prompt("q"),
+        prompt_entry("q"),
         *[chunk(str(at), _meta={"n": 1}) for at in range(9)],
         answer(),
     ],
-    "of a thought": [prompt("q"), *[chunk(str(at), THOUGHT) for at in range(9)], chunk("x"), chunk("y")],
+    "of a thought": [prompt_entry("q"), *[chunk(str(at), THOUGHT) for at in range(9)], chunk("x"), chunk("y")],
     "around calls": [chunk("a"), chunk("b"), call("t"), chunk("c"), chunk("d"), changed("t", status="failed")],
-    "behind a terminal": [prompt("q"), call("t", content=TERMINAL), *[chunk(str(at)) for at in range(9)], answer()],
+    "behind a terminal": [
+        prompt_entry("q"),
+        call("t", content=TERMINAL),
+        *[chunk(str(at)) for at in range(9)],
+        answer(),
+    ],
     "around a plan": [
         *[chunk(str(at)) for at in range(5)],
         update("plan", entries=[]),

@@ -19,13 +19,13 @@ from tests.replay.entries import (
     call,
     changed,
     chunk,
-    line,
     lines_of,
     message_chunk,
+    message_entry,
     notification,
     permission,
     plan,
-    prompt,
+    prompt_entry,
     started,
     tell,
     text,
@@ -38,7 +38,7 @@ from tests.replay.held import measure_held
 
 
 def test_each_block_of_a_prompt_is_a_chunk_with_the_prompts_id() -> None:
-    updates = tell(prompt("look", IMAGE), answer(), prompt("and this", id=2))
+    updates = tell(prompt_entry("look", IMAGE), answer(), prompt_entry("and this", id=2))
     assert [sent_update["content"] for sent_update in updates] == [text("look"), IMAGE, text("and this")]
     assert [sent_update["messageId"] for sent_update in updates] == [
         f"acp-proxy-{RUN}-1",
@@ -50,17 +50,17 @@ def test_each_block_of_a_prompt_is_a_chunk_with_the_prompts_id() -> None:
 def test_a_block_keeps_its_bytes() -> None:
     block = b'{"type" : "text", "text":"\\u00e4", "priority":1.0, "n":123456789012345678901}'
     raw = b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[' + block + b"]}}"
-    [sent_line] = lines_of(line(raw, Peer.CLIENT))
+    [sent_line] = lines_of(message_entry(raw, Peer.CLIENT))
     assert block in sent_line
 
 
 def test_a_prompts_blocks_are_sent_as_soon_as_no_echo_can_follow() -> None:
     replayer = Replayer(SESSION, run_id=RUN)
-    assert replayer.add(1, prompt("look")) == []
+    assert replayer.add(1, prompt_entry("look")) == []
     assert replayer.add(2, update("available_commands_update", availableCommands=[])) == []
     assert updates_in(replayer.add(3, chunk("yes"))) == [message_chunk("look", USER, messageId=f"acp-proxy-{RUN}-1")]
     assert replayer.add(4, answer()) == []
-    assert updates_in(replayer.add(5, prompt("next", id=2))) == [message_chunk("yes")]
+    assert updates_in(replayer.add(5, prompt_entry("next", id=2))) == [message_chunk("yes")]
 
 
 # --- chunks
@@ -90,7 +90,7 @@ def test_null_and_absent_members_make_no_difference_to_joining() -> None:
         "_meta": None,
         "messageId": None,
     }
-    lines = lines_of(line(notification(bare, _meta=None)), chunk("b"))
+    lines = lines_of(message_entry(notification(bare, _meta=None)), chunk("b"))
     assert updates_in(lines) == [message_chunk("ab")]
 
 
@@ -132,7 +132,7 @@ def test_updates_that_are_not_replayed_in_place_separate_no_messages() -> None:
 )
 def test_a_chunk_with_more_than_text_stays_whole_and_separate(carrying: dict[str, Any]) -> None:
     whole = json.dumps(carrying, indent=None).encode()
-    lines = lines_of(chunk("a"), chunk("a"), line(whole), chunk("c"), chunk("c"))
+    lines = lines_of(chunk("a"), chunk("a"), message_entry(whole), chunk("c"), chunk("c"))
     assert [updates_in([lines[0]]), lines[1], updates_in([lines[2]])] == [
         [message_chunk("aa")],
         whole + b"\n",
@@ -145,12 +145,12 @@ def test_a_single_chunk_keeps_its_bytes() -> None:
         b'{"method": "session/update","jsonrpc":"2.0", "params":{"update":{"content":{"text":"\\u00e9","type":"text"},'
     )
     raw += b' "sessionUpdate":"agent_message_chunk"},"sessionId":"s"}}'
-    assert lines_of(line(raw), update("new_kind"))[0] == raw + b"\n"
+    assert lines_of(message_entry(raw), update("new_kind"))[0] == raw + b"\n"
 
 
 def test_a_character_split_over_two_chunks_is_joined() -> None:
     halves = [json.dumps(notification(message_chunk(half))).encode() for half in ("a\ud83d", "\ude00b")]
-    [sent_update] = updates_in(lines_of(*(line(half, plain=False) for half in halves)))
+    [sent_update] = updates_in(lines_of(*(message_entry(half, plain=False) for half in halves)))
     assert sent_update["content"]["text"] == "a😀b"
 
 
@@ -158,7 +158,7 @@ def test_a_character_split_over_two_chunks_is_joined() -> None:
 
 
 def test_only_the_last_plan_of_a_segment_is_replayed_in_its_place() -> None:
-    updates = tell(prompt("go"), plan("x"), chunk("a"), plan("y"), chunk("b"), prompt("on"), plan("z"))
+    updates = tell(prompt_entry("go"), plan("x"), chunk("a"), plan("y"), chunk("b"), prompt_entry("on"), plan("z"))
     assert [
         sent_update.get("entries", [{}])[0].get("content") or sent_update["content"]["text"] for sent_update in updates
     ] == [
@@ -203,7 +203,7 @@ def test_the_latest_state_is_sent_at_the_end_only(mode: Any) -> None:
 def test_updates_of_unknown_kinds_keep_their_bytes_and_their_place(mode: Any) -> None:
     raw = b'{"jsonrpc":"2.0","method":"session/update",'
     raw += b'"params":{"sessionId":"s", "update":{"sessionUpdate":"new_kind","n":1.0}}}'
-    lines = lines_of(chunk("a"), line(raw), line(raw), chunk("b"), mode=mode)
+    lines = lines_of(chunk("a"), message_entry(raw), message_entry(raw), chunk("b"), mode=mode)
     assert lines[1:3] == [raw + b"\n"] * 2
     assert len(lines) == 4
 
@@ -216,16 +216,16 @@ def test_a_forks_copy_of_its_parents_updates_is_replayed_as_its_own(mode: Any) -
     odd = b'{"jsonrpc": "2.0","method":"session/update",'
     odd += b'"params":{"sessionId":"parent","update":{"sessionUpdate":"odd", "n":1.0}}}'
     parents = [
-        line(notification(message_chunk("a"), "parent")),
-        line(odd),
-        line(
+        message_entry(notification(message_chunk("a"), "parent")),
+        message_entry(odd),
+        message_entry(
             notification({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "T", "status": "failed"}, "parent")
         ),
     ]
     lines = lines_of(
         *parents,
         chunk("b"),
-        line(notification(message_chunk("c"), "stranger")),
+        message_entry(notification(message_chunk("c"), "stranger")),
         mode=mode,
         other_ids=frozenset({"parent"}),
     )
@@ -260,19 +260,19 @@ def test_a_forks_copy_of_its_parents_updates_is_replayed_as_its_own(mode: Any) -
     ],
 )
 def test_invalid_updates_are_skipped(bad: Any, mode: Any) -> None:
-    lines = lines_of(chunk("a"), line(bad, plain=bad != b"nonsense"), plan("x"), mode=mode)
+    lines = lines_of(chunk("a"), message_entry(bad, plain=bad != b"nonsense"), plan("x"), mode=mode)
     assert [sent_update["sessionUpdate"] for sent_update in updates_in(lines)] == [AGENT, "plan"]
 
 
 def test_a_message_with_a_newline_is_skipped() -> None:
     broken = json.dumps(notification(message_chunk("a")), indent=1).encode()
-    assert lines_of(line(broken, plain=False)) == []
+    assert lines_of(message_entry(broken, plain=False)) == []
 
 
 @pytest.mark.parametrize("blocks", [None, [], "text", [7, {}, {"type": "text"}, None]])
 def test_a_prompt_without_blocks_still_begins_a_turn(blocks: object) -> None:
     params = {"sessionId": SESSION, "prompt": blocks}
-    empty = line({"jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": params}, Peer.CLIENT)
+    empty = message_entry({"jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": params}, Peer.CLIENT)
     assert tell(call("t"), empty, changed("t", status="completed")) == [
         started("t", status="failed"),
         {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed"},
@@ -281,7 +281,7 @@ def test_a_prompt_without_blocks_still_begins_a_turn(blocks: object) -> None:
 
 def test_ten_thousand_chunks_become_a_few_messages_and_take_the_memory_of_their_text() -> None:
     replayer = Replayer(SESSION, run_id=RUN)
-    replayer.add(1, prompt("go"))
+    replayer.add(1, prompt_entry("go"))
     words = [chunk("word ", THOUGHT), chunk("word ", AGENT)]
     tool = changed("t", content=[{"type": "content", "content": text("x" * 100)}])
     line_count = 0
@@ -307,7 +307,7 @@ def test_ten_thousand_chunks_become_a_few_messages_and_take_the_memory_of_their_
 
 
 def test_only_a_turn_that_is_longer_than_a_page_comes_in_pieces() -> None:
-    turn = [prompt("go"), *[chunk("a")] * 10, answer()]
+    turn = [prompt_entry("go"), *[chunk("a")] * 10, answer()]
     size = sum(len(entry.raw or b"") for entry in turn)
 
     def pieces(entries: list[Entry], page: int) -> list[str]:

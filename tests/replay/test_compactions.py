@@ -14,9 +14,9 @@ from tests.replay.entries import (
     Value,
     answer,
     chunk,
-    line,
     message_chunk,
-    prompt,
+    message_entry,
+    prompt_entry,
     text,
     update,
     updates_in,
@@ -77,18 +77,21 @@ def test_an_unfinished_compaction_has_failed(mode: Mode) -> None:
         return [one["status"] for one in tell(*entries, mode=mode, run=run) if "status" in one]
 
     begun = ["in_progress"] if mode == "full" else []
-    assert statuses(prompt("go"), compaction_entry("in_progress"), answer(), prompt("on", id=2)) == [*begun, "failed"]
-    assert statuses(prompt("go"), compaction_entry("in_progress"), run=RUN) == ["in_progress"]
-    assert statuses(compaction_entry("cancelled"), prompt("go")) == ["cancelled"]
-    assert statuses(summed("a"), prompt("go")) == ["failed"]
+    assert statuses(prompt_entry("go"), compaction_entry("in_progress"), answer(), prompt_entry("on", id=2)) == [
+        *begun,
+        "failed",
+    ]
+    assert statuses(prompt_entry("go"), compaction_entry("in_progress"), run=RUN) == ["in_progress"]
+    assert statuses(compaction_entry("cancelled"), prompt_entry("go")) == ["cancelled"]
+    assert statuses(summed("a"), prompt_entry("go")) == ["failed"]
 
 
 @MODES
 def test_a_compaction_across_two_prompts_is_finished_where_it_was(mode: Mode) -> None:
     told = tell(
-        prompt("go"),
+        prompt_entry("go"),
         compaction_entry("in_progress"),
-        prompt("on", id=2),
+        prompt_entry("on", id=2),
         summed("a"),
         compaction_entry("completed"),
         mode=mode,
@@ -118,9 +121,9 @@ def test_clients_that_did_not_announce_a_kind_get_none_of_its_updates(mode: Mode
     told = tell(*entries, update("new_kind"), mode=mode, kinds=frozenset())
     joined = [message_chunk("ab")] if mode == "compact" else [message_chunk("a"), message_chunk("b")]
     assert told == [*joined, {"sessionUpdate": "new_kind"}]
-    assert tell(compaction_entry("in_progress"), prompt("go"), mode=mode, kinds=frozenset())[-1]["content"] == text(
-        "go"
-    )
+    assert tell(compaction_entry("in_progress"), prompt_entry("go"), mode=mode, kinds=frozenset())[-1][
+        "content"
+    ] == text("go")
 
 
 @MODES
@@ -134,5 +137,5 @@ def test_other_optional_kinds_are_replayed_unchanged_to_clients_that_announced_t
 @pytest.mark.parametrize("more", [{}, {"compactionId": None}, {"compactionId": 1}])
 def test_a_compaction_without_an_id_is_skipped(more: Value, mode: Mode) -> None:
     params = {"sessionId": SESSION, "update": {"sessionUpdate": "compaction_update", "status": "completed", **more}}
-    bad = line({"jsonrpc": "2.0", "method": "session/update", "params": params})
+    bad = message_entry({"jsonrpc": "2.0", "method": "session/update", "params": params})
     assert tell(bad, update("compaction_summary_chunk", compactionId="c", content=1), mode=mode) == []

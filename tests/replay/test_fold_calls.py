@@ -18,12 +18,12 @@ from tests.replay.entries import (
     chunk,
     content,
     crashed,
-    line,
     lines_of,
     message_chunk,
+    message_entry,
     notification,
     permission,
-    prompt,
+    prompt_entry,
     shows,
     started,
     tell,
@@ -71,22 +71,24 @@ def test_known_and_unknown_fields_keep_their_bytes() -> None:
     head = (
         b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call",'
     )
-    [told] = lines_of(line(head + b'"toolCallId":"t","title":"T",%b}}}' % raw), changed("t", status="completed"))
+    [told] = lines_of(
+        message_entry(head + b'"toolCallId":"t","title":"T",%b}}}' % raw), changed("t", status="completed")
+    )
     assert told == head + b'"toolCallId":"t","title":"T",%b,"status":"completed"}}}\n' % raw
 
 
 def test_fields_keep_their_bytes_in_any_spelling() -> None:
     raw = b' { "params" : { "_meta": {"p": 1.0}, "update": { "rawInput" : 1.0 , "toolCallId" : "t",'
     raw += b' "sessionUpdate":"tool_call_update" }, "sessionId":"s"}, "method":"session/update" }'
-    [told] = lines_of(call("t", **DONE), line(raw))
+    [told] = lines_of(call("t", **DONE), message_entry(raw))
     assert told.endswith(b'"rawInput":1.0},"_meta":{"p": 1.0}}}\n')
-    nothing = line(notification({"sessionUpdate": "tool_call_update", "toolCallId": "t"}, _meta=None))
-    assert lines_of(call("t", **DONE), line(raw), nothing) == [told]
+    nothing = message_entry(notification({"sessionUpdate": "tool_call_update", "toolCallId": "t"}, _meta=None))
+    assert lines_of(call("t", **DONE), message_entry(raw), nothing) == [told]
 
 
 def test_a_byte_order_mark_hides_no_update() -> None:
     raw = json.dumps(notification({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "T"})).encode()
-    entry = line(b"\xef\xbb\xbf" + raw, plain=False)
+    entry = message_entry(b"\xef\xbb\xbf" + raw, plain=False)
     assert tell(entry, changed("t", **DONE)) == [started("t", title="T", **DONE)]
 
 
@@ -104,7 +106,9 @@ def test_an_update_without_a_start_gets_one() -> None:
 
 
 def test_a_later_segment_sends_one_update_with_the_changes() -> None:
-    told = tell(call("t", **DONE), prompt("on"), changed("t", title="New"), changed("t", rawOutput=1), changed("u"))
+    told = tell(
+        call("t", **DONE), prompt_entry("on"), changed("t", title="New"), changed("t", rawOutput=1), changed("u")
+    )
     assert told[2:] == [
         updated("t", title="New", rawOutput=1),
         {"sessionUpdate": "tool_call", "toolCallId": "u", "title": "u", "status": "failed"},
@@ -112,7 +116,7 @@ def test_a_later_segment_sends_one_update_with_the_changes() -> None:
 
 
 def test_a_later_update_without_a_change_is_not_replayed() -> None:
-    assert tell(call("t", **DONE), prompt("on"), changed("t", title=None))[2:] == []
+    assert tell(call("t", **DONE), prompt_entry("on"), changed("t", title=None))[2:] == []
 
 
 def test_a_repeated_start_resets_the_call() -> None:
@@ -129,7 +133,7 @@ def test_a_repeated_start_that_clients_read_differently_is_sent_in_two_lines() -
 
 
 def test_a_repeated_start_in_a_later_segment_is_a_start() -> None:
-    told = tell(call("t", kind="read", **DONE), prompt("on"), changed("t", kind="edit"), call("t", **DONE))
+    told = tell(call("t", kind="read", **DONE), prompt_entry("on"), changed("t", kind="edit"), call("t", **DONE))
     assert told[2:] == [started("t", **DONE)]
 
 
@@ -162,7 +166,9 @@ def test_a_call_may_first_appear_in_a_permission_request() -> None:
 @MODES
 def test_a_call_that_appears_only_in_a_permission_request_is_not_replayed(mode: Mode) -> None:
     asked = [permission("t", status="pending", content=[shows("1")]), terminal("1", "x"), permission("t")]
-    assert tell(prompt("go"), *asked, chunk("a"), answer(), prompt("on", id=2), chunk("b"), mode=mode)[1:] == [
+    assert tell(prompt_entry("go"), *asked, chunk("a"), answer(), prompt_entry("on", id=2), chunk("b"), mode=mode)[
+        1:
+    ] == [
         message_chunk("a"),
         message_chunk("on", "user_message_chunk", messageId=f"acp-proxy-{RUN}-7"),
         message_chunk("b"),
@@ -172,7 +178,7 @@ def test_a_call_that_appears_only_in_a_permission_request_is_not_replayed(mode: 
 @MODES
 def test_fields_of_a_permission_request_count_for_a_call_in_a_later_turn(mode: Mode) -> None:
     asked = [permission("t", title="May I?", rawInput={"x": 1.0}), permission("t", kind="edit", rawInput=2)]
-    told = tell(*asked, prompt("on"), chunk("a"), changed("t", **DONE), mode=mode)
+    told = tell(*asked, prompt_entry("on"), chunk("a"), changed("t", **DONE), mode=mode)
     assert [update["sessionUpdate"] for update in told][1:3] == ["agent_message_chunk", "tool_call"]
     expected = started("t", title="May I?", rawInput=2, kind="edit")
     assert told[2:] == ([expected | DONE] if mode == "compact" else [expected, updated("t", **DONE)])
@@ -180,7 +186,7 @@ def test_fields_of_a_permission_request_count_for_a_call_in_a_later_turn(mode: M
 
 @MODES
 def test_a_call_belongs_to_the_turn_where_it_starts_not_to_that_of_its_permission_request(mode: Mode) -> None:
-    told = tell(permission("t", "another run"), prompt("on"), changed("t", rawInput=1), mode=mode, run=RUN)
+    told = tell(permission("t", "another run"), prompt_entry("on"), changed("t", rawInput=1), mode=mode, run=RUN)
     assert [one["status"] for one in told if "status" in one] == []
 
 
@@ -197,7 +203,7 @@ def test_remembered_permission_requests_are_limited() -> None:
     telling = Replayer(SESSION, run_id=RUN, tool_limit=0)
     for number in range(8):
         telling.add(1, permission(f"t{number}", rawInput=f"{number}" * (CARRIED // 2)))
-        telling.add(1, prompt("on", run=f"{number}"))
+        telling.add(1, prompt_entry("on", run=f"{number}"))
     assert CARRIED // 2 < measure_held(telling) < 2 * CARRIED
     telling.add(1, permission("large", rawInput="x" * 2 * CARRIED))
     telling.add(1, changed("large", **DONE))
@@ -227,10 +233,10 @@ def test_full_mode_gives_an_update_without_a_start_one() -> None:
 
 @MODES
 @pytest.mark.parametrize("status", ["pending", "in_progress", None])
-@pytest.mark.parametrize("ending", [[], [answer()], [crashed()], [answer(), prompt("on", id=2)]])
+@pytest.mark.parametrize("ending", [[], [answer()], [crashed()], [answer(), prompt_entry("on", id=2)]])
 def test_an_unfinished_call_has_failed_once(status: str | None, ending: list[Any], mode: Mode) -> None:
     fields = {"status": status} if status is not None else {}
-    told = tell(prompt("go"), call("t", **fields), *ending, chunk("x"), mode=mode)
+    told = tell(prompt_entry("go"), call("t", **fields), *ending, chunk("x"), mode=mode)
     mine = [update for update in told if update.get("toolCallId") == "t"]
     expected = [started("t", **fields), updated("t", status="failed")]
     assert mine == ([started("t", status="failed")] if mode == "compact" else expected)
@@ -239,13 +245,13 @@ def test_an_unfinished_call_has_failed_once(status: str | None, ending: list[Any
 @MODES
 @pytest.mark.parametrize("status", ["completed", "failed", "cancelled"])
 def test_a_finished_call_is_unchanged(status: str, mode: Mode) -> None:
-    told = tell(call("t"), changed("t", status=status), prompt("on"), answer(), mode=mode)
+    told = tell(call("t"), changed("t", status=status), prompt_entry("on"), answer(), mode=mode)
     assert [one["status"] for one in told if "status" in one] == [status]
 
 
 @MODES
 def test_a_call_of_the_running_turn_is_unchanged(mode: Mode) -> None:
-    entries = [prompt("go"), call("t", status="pending"), call("u")]
+    entries = [prompt_entry("go"), call("t", status="pending"), call("u")]
     told = tell(*entries, mode=mode, run=RUN)
     assert told[1:] == [started("t", status="pending"), started("u")]
 
@@ -254,9 +260,9 @@ def test_a_call_of_the_running_turn_is_unchanged(mode: Mode) -> None:
 @pytest.mark.parametrize(
     "ended",
     [
-        [prompt("go"), call("t"), answer()],
-        [prompt("go"), call("t"), crashed()],
-        [prompt("go", run="other"), call("t")],
+        [prompt_entry("go"), call("t"), answer()],
+        [prompt_entry("go"), call("t"), crashed()],
+        [prompt_entry("go", run="other"), call("t")],
         [call("t")],
     ],
 )
@@ -269,12 +275,14 @@ def test_only_a_turn_with_an_open_prompt_of_this_run_is_running(ended: list[Any]
     "between", [answer(id=2), answer(id="1"), answer(run="other"), crashed("other"), answer(id=1.0)]
 )
 def test_another_prompts_answer_does_not_end_the_running_turn(between: Any, mode: Mode) -> None:
-    assert tell(prompt("go"), call("t"), between, mode=mode, run=RUN)[-1] == started("t")
+    assert tell(prompt_entry("go"), call("t"), between, mode=mode, run=RUN)[-1] == started("t")
 
 
 @MODES
 def test_unfinished_calls_of_an_earlier_turn_have_failed_even_while_a_turn_is_running(mode: Mode) -> None:
-    told = tell(prompt("go"), call("t"), answer(), prompt("on", id=2), changed("t", title="x"), mode=mode, run=RUN)
+    told = tell(
+        prompt_entry("go"), call("t"), answer(), prompt_entry("on", id=2), changed("t", title="x"), mode=mode, run=RUN
+    )
     assert [one["status"] for one in told if "status" in one] == ["failed"]
 
 
@@ -316,13 +324,13 @@ def test_the_end_of_a_terminal_is_described(mode: Mode) -> None:
 @MODES
 def test_terminals_with_the_same_id_in_different_runs_are_not_confused(mode: Mode) -> None:
     one, two = call("t", "r1", **DONE, content=[shows("1")]), call("u", "r2", **DONE, content=[shows("1")])
-    told = tell(one, terminal("1", "one", "r1"), prompt("on"), two, terminal("1", "two", "r2"), mode=mode)
+    told = tell(one, terminal("1", "one", "r1"), prompt_entry("on"), two, terminal("1", "two", "r2"), mode=mode)
     assert ("one" in output_in(told, "t"), "two" in output_in(told, "u")) == (True, True)
 
 
 @MODES
 def test_an_output_known_from_an_earlier_turn_is_replayed(mode: Mode) -> None:
-    told = tell(terminal("1", "ok"), prompt("on"), call("t", **DONE, content=[shows("1")]), mode=mode)
+    told = tell(terminal("1", "ok"), prompt_entry("on"), call("t", **DONE, content=[shows("1")]), mode=mode)
     assert "ok" in output_in(told)
 
 
@@ -331,19 +339,25 @@ def test_an_output_known_from_an_earlier_turn_is_replayed(mode: Mode) -> None:
 def test_an_output_that_becomes_known_in_a_later_turn_is_replayed_there(before: list[Entry], mode: Mode) -> None:
     """As older versions have noted it, or not at all since they were killed."""
     shown = [call("t", **DONE, content=[shows("1")]), *before]
-    told = tell(*shown, prompt("on"), terminal("1", "ok"), chunk("x"), mode=mode)
+    told = tell(*shown, prompt_entry("on"), terminal("1", "ok"), chunk("x"), mode=mode)
     assert "ok" not in json.dumps(told[0])
     assert "ok" in output_in(told)
-    assert len(tell(*shown, prompt("on"), terminal("1", "ok", "another run"), mode=mode)) == 2
-    assert len(tell(*shown, *before, prompt("on"), *before, mode=mode)) == 2
-    assert tell(*shown, prompt("on"), changed("t", content=[]), terminal("1", "ok"), mode=mode)[-1]["content"] == []
-    assert tell(*shown, prompt("on"), terminal("1", "ok"), changed("t", content=[]), mode=mode)[-1]["content"] == []
+    assert len(tell(*shown, prompt_entry("on"), terminal("1", "ok", "another run"), mode=mode)) == 2
+    assert len(tell(*shown, *before, prompt_entry("on"), *before, mode=mode)) == 2
+    assert (
+        tell(*shown, prompt_entry("on"), changed("t", content=[]), terminal("1", "ok"), mode=mode)[-1]["content"] == []
+    )
+    assert (
+        tell(*shown, prompt_entry("on"), terminal("1", "ok"), changed("t", content=[]), mode=mode)[-1]["content"] == []
+    )
 
 
 @MODES
 def test_a_late_output_does_not_end_the_wait_for_an_echo(mode: Mode) -> None:
     shown = call("t", **DONE, content=[shows("1")])
-    told = tell(shown, prompt("on"), terminal("1", "ok"), chunk("on", "user_message_chunk"), chunk("x"), mode=mode)
+    told = tell(
+        shown, prompt_entry("on"), terminal("1", "ok"), chunk("on", "user_message_chunk"), chunk("x"), mode=mode
+    )
     assert [one.get("content") for one in told].count(text("on")) == 1
 
 
@@ -353,7 +367,12 @@ def test_full_mode_waits_from_the_first_terminal_on_and_changes_nothing_else() -
     odd += b'{"terminalId":"1","type":"terminal"}],'
     odd += b'"n":1.0,"sessionUpdate":"tool_call","title":"T","status":"completed"},"sessionId":"s"}}'
     behind = chunk("b")
-    assert [len(telling.add(1, one)) for one in (chunk("a"), line(odd), behind, terminal("1", "ok"))] == [1, 0, 0, 0]
+    assert [len(telling.add(1, one)) for one in (chunk("a"), message_entry(odd), behind, terminal("1", "ok"))] == [
+        1,
+        0,
+        0,
+        0,
+    ]
     shown = json.dumps(content("```\nok\n```"), separators=(",", ":")).encode()
     assert telling.end() == [
         odd.replace(b'{"terminalId":"1","type":"terminal"}', shown) + b"\n",
@@ -363,7 +382,7 @@ def test_full_mode_waits_from_the_first_terminal_on_and_changes_nothing_else() -
 
 @MODES
 def test_terminals_are_replaced_in_the_running_turn_too(mode: Mode) -> None:
-    told = tell(prompt("go"), call("t", content=[shows("1")]), mode=mode, run=RUN)
+    told = tell(prompt_entry("go"), call("t", content=[shows("1")]), mode=mode, run=RUN)
     assert told[1:] == [started("t", content=[content(PLACEHOLDER)])]
 
 
@@ -377,7 +396,7 @@ def test_terminal_outputs_and_contents_kept_for_later_turns_are_limited(what: st
         else:
             big = [shows(f"lost {number}"), content(f"{number}" * (CARRIED // 2))]
             telling.add(1, call(f"t{number}", content=big))
-        telling.add(1, prompt("on"))
+        telling.add(1, prompt_entry("on"))
     assert CARRIED // 2 < measure_held(telling) < 1.5 * CARRIED
 
 
@@ -480,7 +499,9 @@ def test_a_call_takes_little_more_memory_than_the_limit() -> None:
     telling = Replayer(SESSION, run_id=RUN, tool_limit=LIMIT)
     for number in range(200):
         telling.add(1, call("t", **BIG["all"]) if number % 7 == 0 else changed("t", **{f"odd {number}": "x" * 3000}))
-        telling.add(1, line(notification({"sessionUpdate": "tool_call_update", "toolCallId": "t"}, odd="x" * 3000)))
+        telling.add(
+            1, message_entry(notification({"sessionUpdate": "tool_call_update", "toolCallId": "t"}, odd="x" * 3000))
+        )
         telling.add(1, changed("t", content=[content("x" * 10_000)]))
         assert measure_held(telling) < LIMIT + 10_000 + 4000
 
@@ -501,7 +522,7 @@ def test_only_the_last_call_is_held_uncut() -> None:
 
 def test_members_beside_an_update_count_towards_the_limit() -> None:
     big = notification({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "T"}, odd="x" * 9000)
-    [told] = lines_of(line(big), tool_limit=LIMIT)
+    [told] = lines_of(message_entry(big), tool_limit=LIMIT)
     assert len(told) < LIMIT
     assert notice_in(updates_in([told])[0]).startswith("[9002 bytes ")
 
@@ -515,13 +536,16 @@ def test_zero_means_no_limit_and_full_mode_cuts_nothing() -> None:
 
 
 def test_text_of_user_and_agent_is_never_cut() -> None:
-    told = tell(prompt("x" * 5000), chunk("y" * 5000), chunk("z" * 5000), tool_limit=LIMIT)
+    told = tell(prompt_entry("x" * 5000), chunk("y" * 5000), chunk("z" * 5000), tool_limit=LIMIT)
     assert [len(one["content"]["text"]) for one in told] == [5000, 10_000]
 
 
 def test_a_later_update_over_the_limit_keeps_the_content_replayed_before() -> None:
     told = tell(
-        call("t", **DONE, content=[content("a")]), prompt("on"), changed("t", rawOutput="x" * 9000), tool_limit=LIMIT
+        call("t", **DONE, content=[content("a")]),
+        prompt_entry("on"),
+        changed("t", rawOutput="x" * 9000),
+        tool_limit=LIMIT,
     )
     assert set(told[-1]) == {"sessionUpdate", "toolCallId", "rawOutput"}
     assert SHOW in told[-1]["rawOutput"]
@@ -548,7 +572,8 @@ def test_an_output_shares_the_limit_with_the_other_fields() -> None:
 def test_a_session_id_is_quoted_for_the_shell() -> None:
     telling = Replayer("it's; rm", run_id=RUN, tool_limit=100)
     telling.add(
-        1, line(notification({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "x" * 200}, "it's; rm"))
+        1,
+        message_entry(notification({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "x" * 200}, "it's; rm")),
     )
     [told] = telling.end()
     assert """show 'it'"'"'s; rm' --json""" in json.loads(told)["params"]["update"]["content"][0]["content"]["text"]

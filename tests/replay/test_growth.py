@@ -25,22 +25,22 @@ from tests.replay.entries import (
     changed,
     chunk,
     permission,
-    prompt,
+    prompt_entry,
     shows,
     terminal,
     text,
     update,
 )
 
-QUEUE = [prompt("a" * length, id=length) for length in range(1, 60)]
+QUEUE = [prompt_entry("a" * length, id=length) for length in range(1, 60)]
 OUTPUT = {"terminal_output": {"data": "x"}}
 
 TALKS: dict[str, Callable[[int], list[Entry]]] = {
-    "an echo letter by letter": lambda n: [prompt("a" * n), *[chunk("a", USER)] * n],
-    "an echo with another end": lambda n: [prompt("a" * n + "b"), *[chunk("a", USER)] * n, chunk("x")],
+    "an echo letter by letter": lambda n: [prompt_entry("a" * n), *[chunk("a", USER)] * n],
+    "an echo with another end": lambda n: [prompt_entry("a" * n + "b"), *[chunk("a", USER)] * n, chunk("x")],
     "echoes of a queue": lambda n: [*QUEUE, *[chunk("a", USER)] * n, chunk("x")],
-    "user messages in a turn": lambda n: [prompt("ab"), *[chunk("x"), chunk("a", USER)] * n],
-    "an echo of many blocks": lambda n: [prompt(*[IMAGE] * n), *[update(USER, content=IMAGE)] * n, chunk("x")],
+    "user messages in a turn": lambda n: [prompt_entry("ab"), *[chunk("x"), chunk("a", USER)] * n],
+    "an echo of many blocks": lambda n: [prompt_entry(*[IMAGE] * n), *[update(USER, content=IMAGE)] * n, chunk("x")],
     "permissions for calls that never come": lambda n: [permission(f"t{number}", kind="edit") for number in range(n)],
     "permissions for one call": lambda n: [*[permission("t", kind="edit")] * n, call("t")],
     "permissions for calls that come": lambda n: [
@@ -48,14 +48,16 @@ TALKS: dict[str, Callable[[int], list[Entry]]] = {
     ],
     "the agent's own terminal": lambda n: [call("t", _meta=OUTPUT), *[changed("t", _meta=OUTPUT)] * n],
     "terminals of many turns": lambda n: [
-        one for number in range(n) for one in (terminal(f"{number}", ""), prompt("x", id=number), answer(number))
+        one for number in range(n) for one in (terminal(f"{number}", ""), prompt_entry("x", id=number), answer(number))
     ],
     "calls that wait for terminals": lambda n: [
-        one for number in range(n) for one in (call(f"{number}", content=[shows(f"{number}")]), prompt("x", id=number))
+        one
+        for number in range(n)
+        for one in (call(f"{number}", content=[shows(f"{number}")]), prompt_entry("x", id=number))
     ],
     "calls that overlap prompts": lambda n: [
         *QUEUE[:1],
-        *(one for number in range(n) for one in (call(f"{number}"), prompt("x", id=number), answer(number))),
+        *(one for number in range(n) for one in (call(f"{number}"), prompt_entry("x", id=number), answer(number))),
     ],
     "a summary in many chunks": lambda n: (
         [update(update_kinds.COMPACTION_CHUNK, compactionId="c", content=text("x"))] * n + [chunk("x")]
@@ -120,7 +122,7 @@ def peak_of_turn(begun: Callable[[int], Replayer | V2ClientReplayer], count: int
         fields = {"title": f"Call {id}", "status": "completed", "rawInput": {"at": at}}
         return replace(changed(id, **fields), protocol=2) if is_second else call(id, **fields)
 
-    replay.add(1, replace(prompt("go"), protocol=2) if is_second else prompt("go"))
+    replay.add(1, replace(prompt_entry("go"), protocol=2) if is_second else prompt_entry("go"))
     tracemalloc.start()
     try:
         for number in range(count):

@@ -215,14 +215,14 @@ def test_a_message_in_ten_thousand_chunks_is_one_message() -> None:
     assert made.make_text() == "\n\n".join([INTRODUCTION, "Agent:\n" + "\n".join(["> ab"] * 10_000), f"{END}\n"])
 
 
-def call(id: str, output: str, **more: object) -> bytes:
+def call_line(id: str, output: str, **more: object) -> bytes:
     content = [{"type": "content", "content": {"type": "text", "text": output}}]
     return line({"sessionUpdate": "tool_call", "toolCallId": id, "title": f"run {id}", "content": content, **more})
 
 
 def test_the_newest_turns_are_whole_and_older_ones_lose_their_output_first() -> None:
     lines = [
-        each for n in range(99) for each in (user(f"do {n}"), call(str(n), f"{n} " * 3000), chunk_line(f"did {n}"))
+        each for n in range(99) for each in (user(f"do {n}"), call_line(str(n), f"{n} " * 3000), chunk_line(f"did {n}"))
     ]
     text = make_record(lines)
     assert len(text.encode()) <= LIMIT
@@ -260,7 +260,7 @@ def test_a_newest_turn_that_is_too_long_keeps_the_prompt_and_its_end() -> None:
             chunk_line("hm"),
             user("mend it"),
             chunk_line("first" + "x" * LIMIT),
-            call("c", "y"),
+            call_line("c", "y"),
             chunk_line("last"),
         ]
     )
@@ -276,7 +276,7 @@ def test_files_the_last_plan_and_open_ends_follow_the_turns() -> None:
     made = HandoverRecord()
     for each in [
         user("go"),
-        call("1", "x", kind="read", locations=[{"path": "/w/a.py"}, {"path": "/w/b.py"}], status="completed"),
+        call_line("1", "x", kind="read", locations=[{"path": "/w/a.py"}, {"path": "/w/b.py"}], status="completed"),
         line({"sessionUpdate": "plan", "entries": entries[:1]}),
         line({"sessionUpdate": "plan", "entries": entries}),
         line({"sessionUpdate": "tool_call", "toolCallId": "2", "title": "edit", "content": [diff], "status": "failed"}),
@@ -345,7 +345,7 @@ def test_the_same_image_is_attached_once() -> None:
 
 @pytest.mark.parametrize("limit", range(1024, 1224))
 def test_a_shortened_record_stays_within_the_limit(limit: int) -> None:
-    talk = [each for n in range(9) for each in (user(f"do {n}"), call(f"{n}", "x" * 300), chunk_line(f"did {n}"))]
+    talk = [each for n in range(9) for each in (user(f"do {n}"), call_line(f"{n}", "x" * 300), chunk_line(f"did {n}"))]
     assert len(make_record(talk, limit).encode()) <= limit
 
 

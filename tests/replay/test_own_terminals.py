@@ -20,7 +20,7 @@ from tests.replay.entries import (
     lines_of,
     message_chunk,
     permission,
-    prompt,
+    prompt_entry,
     shows,
     started,
     tell,
@@ -49,7 +49,7 @@ RUNNING = [
 
 @MODES
 def test_every_update_is_replayed_unchanged(mode: Mode) -> None:
-    told = lines_of(prompt("go"), chunk("x"), *RUNNING, chunk("y"), answer(), mode=mode)
+    told = lines_of(prompt_entry("go"), chunk("x"), *RUNNING, chunk("y"), answer(), mode=mode)
     assert told[2:6] == [(entry.raw or b"") + b"\n" for entry in RUNNING]
     assert len(told) == 7
 
@@ -77,7 +77,9 @@ def test_an_update_without_a_start_gets_one(mode: Mode) -> None:
 
 @MODES
 def test_a_call_continues_unchanged_in_a_later_turn(mode: Mode) -> None:
-    told = tell(prompt("a"), *RUNNING[:2], prompt("b", id=2), changed("t", title="T"), *RUNNING[2:], mode=mode)
+    told = tell(
+        prompt_entry("a"), *RUNNING[:2], prompt_entry("b", id=2), changed("t", title="T"), *RUNNING[2:], mode=mode
+    )
     behind = [update for update in told[4:] if update["sessionUpdate"] != USER]
     assert behind == [
         updated("t", title="T"),

@@ -75,7 +75,7 @@ def replay_all(*entries: Entry, mode: Mode = "full") -> list[bytes]:
     return lines + telling.end()
 
 
-# Prompts.
+# --- prompts
 
 
 @IN_BOTH_MODES
@@ -164,7 +164,7 @@ def test_a_failed_prompt_is_replayed(mode: Mode) -> None:
     assert replay_all(prompt_entry(prompt(1, "s", "one")), failed, mode=mode) == [own(text("one"), 1)]
 
 
-# Updates.
+# --- updates
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from acp_proxy.replay.v2_client import V1AsV2, V2ClientReplayer
 from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript.file_format import Entry
 from tests.conversation import line, prompt, result, update
-from tests.transcript.test_v2_entries import accept_prompt, chunk, entry, prompt_entry, state, text, whole_message
+from tests.transcript.test_v2_entries import accept_prompt, chunk_entry, entry, prompt_entry, state, text, whole_message
 
 PATCH = """diff --git a/w/a b/w/a
 --- a/w/a
@@ -135,7 +135,7 @@ def test_parts_of_both_versions_are_replayed_in_order() -> None:
         state("running"),
         whole_message("hello", id="u1", kind="user_message"),
         accept_prompt(),
-        chunk("New."),
+        chunk_entry("New."),
     ]
     either = V2ClientReplayer("s", Replayer("s", run_id="own"), V2Replayer("s", run_id="own"))
     lines = [line for number, one in enumerate([*begun, *later, *begun]) for line in either.add(number, one)]

@@ -20,7 +20,7 @@ from tests.transcript.test_v2_entries import (
     AT,
     RUN,
     accept_prompt,
-    chunk,
+    chunk_entry,
     encode_base64,
     prompt_entry,
     state,
@@ -216,7 +216,12 @@ def replayed_updates(either: V2ClientReplayer, entries: list[Entry]) -> list[Upd
 
 def test_turns_are_folded_apart() -> None:
     turn = [prompt_entry(), state("running"), whole_message("hello", id="u1", kind="user_message"), accept_prompt()]
-    turn += [update_entry("tool_call_update", toolCallId="c", title="T"), chunk("a"), chunk("b"), state("idle")]
+    turn += [
+        update_entry("tool_call_update", toolCallId="c", title="T"),
+        chunk_entry("a"),
+        chunk_entry("b"),
+        state("idle"),
+    ]
     kinds = [one["sessionUpdate"] for one in replayed_updates(replay(is_folded=True), turn * 2)]
     assert kinds == ["user_message", "tool_call_update", "agent_message_chunk"] * 2
     assert len(replayed_updates(replay(is_folded=False), turn)) == 5, "with the call, which has failed in the end"
@@ -227,7 +232,7 @@ def test_a_long_turn_comes_in_pieces_and_short_ones_after_each_other_do_not() ->
         prompt_entry(),
         whole_message("hello", id="u1", kind="user_message"),
         accept_prompt(),
-        *[chunk("a")] * 10,
+        *[chunk_entry("a")] * 10,
         state("idle"),
     ]
     size = sum(len(one.raw or b"") for one in turn)
@@ -245,7 +250,9 @@ def test_a_long_turn_comes_in_pieces_and_short_ones_after_each_other_do_not() ->
 
 
 def test_many_chunks_at_once_are_folded_as_one_by_one() -> None:
-    lines = [file_format.encode_message(AT, RUN, Peer.AGENT, chunk(f"{n} ").raw or b"", protocol=2) for n in range(40)]
+    lines = [
+        file_format.encode_message(AT, RUN, Peer.AGENT, chunk_entry(f"{n} ").raw or b"", protocol=2) for n in range(40)
+    ]
     first = file_format.decode_entry(lines[0])
     assert first is not None
     streams = AlikeChunksFinder()

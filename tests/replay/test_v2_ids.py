@@ -9,7 +9,7 @@ from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, NoteType
 from tests.conversation import line, update
-from tests.transcript.test_v2_entries import AT, RUN, accept_prompt, chunk, entry, prompt_entry, state, text
+from tests.transcript.test_v2_entries import AT, RUN, accept_prompt, chunk_entry, entry, prompt_entry, state, text
 
 
 def prefixed_update(sort: str, **more: Any) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def anew() -> Entry:
 
 
 def test_ids_from_before_the_last_handover_are_changed() -> None:
-    turn = [prompt_entry(), state("running"), accept_prompt(), chunk("a"), state("idle")]
+    turn = [prompt_entry(), state("running"), accept_prompt(), chunk_entry("a"), state("idle")]
     opened = Entry(AT, RUN, None, note={"type": NoteType.OPENED})
     old = entry(update("s", "agent_message_chunk", content=text("one")), version=1)
     entries = [old, *turn, opened, *turn, anew(), *turn, anew(), *turn]

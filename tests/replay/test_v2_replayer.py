@@ -17,7 +17,7 @@ from tests.transcript.test_v2_entries import (
     AT,
     RUN,
     accept_prompt,
-    chunk,
+    chunk_entry,
     entry,
     note,
     prompt_entry,
@@ -51,31 +51,31 @@ def test_updates_are_replayed_byte_for_byte_and_state_is_left_out() -> None:
         state("running"),
         echo(),
         accept_prompt(),
-        chunk("a"),
+        chunk_entry("a"),
         odd,
         update_entry("notice"),
         state("idle"),
     ]
     verbatim = telling()
     lines = [line for number, one in enumerate(entries) for line in verbatim.add(number, one)] + verbatim.end()
-    assert lines == [(one.raw or b"") + b"\n" for one in (echo(), chunk("a"), odd)]
+    assert lines == [(one.raw or b"") + b"\n" for one in (echo(), chunk_entry("a"), odd)]
     assert verbatim.list_states() == []
 
 
 def test_a_prompt_that_the_agent_does_not_repeat_is_told_with_its_id() -> None:
     said = {"sessionUpdate": "user_message", "messageId": "u1", "content": [text("hello")]}
-    assert replay_v2(prompt_entry(), accept_prompt(), chunk("a"))[0] == said
+    assert replay_v2(prompt_entry(), accept_prompt(), chunk_entry("a"))[0] == said
     assert replay_v2(prompt_entry(), accept_prompt()) == [said]
 
 
 def test_a_repetition_that_comes_too_late_is_not_told_twice() -> None:
-    [first, second] = replay_v2(prompt_entry(), accept_prompt(), chunk("a"), echo())
+    [first, second] = replay_v2(prompt_entry(), accept_prompt(), chunk_entry("a"), echo())
     assert (first["messageId"], second["messageId"]) == ("u1", "a")
 
 
 def test_a_prompt_without_an_answer_is_told_and_a_refused_one_is_not() -> None:
     assert replay_v2(prompt_entry())[0]["messageId"] == f"acp-proxy-{RUN}-0"
-    assert replay_v2(prompt_entry(), note("failed"), chunk("a"))[0]["content"] == [text("hello")]
+    assert replay_v2(prompt_entry(), note("failed"), chunk_entry("a"))[0]["content"] == [text("hello")]
     assert replay_v2(prompt_entry(), entry(error(1, -32000), of="session/prompt")) == []
 
 
@@ -130,13 +130,15 @@ def test_permission_requests_for_calls_that_never_come_take_a_bounded_amount_of_
 
 def test_entries_of_a_forks_parent_are_told_with_the_forks_id() -> None:
     verbatim = V2Replayer("fork", run_id="own", other_ids=frozenset({"s"}))
-    [line] = verbatim.add(1, chunk("a"))
+    [line] = verbatim.add(1, chunk_entry("a"))
     assert json.loads(line)["params"]["sessionId"] == "fork"
     assert telling().add(1, entry({**json.loads(line)})) == []
 
 
 def test_many_chunks_at_once_are_the_same_as_one_by_one() -> None:
-    said = [file_format.encode_message(AT, RUN, Peer.AGENT, chunk(f"{n}").raw or b"", protocol=2) for n in range(40)]
+    said = [
+        file_format.encode_message(AT, RUN, Peer.AGENT, chunk_entry(f"{n}").raw or b"", protocol=2) for n in range(40)
+    ]
     for session, other_ids in (("s", frozenset[str]()), ("fork", frozenset({"s"}))):
         streams, alone, together = (
             AlikeChunksFinder(),

@@ -38,7 +38,7 @@ def talk(tmp_path: Path) -> Iterator[RelayConversation]:
     made.end()
 
 
-# A store without room.
+# --- a store without room
 
 
 def test_a_gap_at_the_end_is_noted_before_we_end(talk: RelayConversation) -> None:
@@ -53,7 +53,7 @@ def test_a_gap_at_the_end_is_noted_before_we_end(talk: RelayConversation) -> Non
     assert not is_complete(talk)
 
 
-# Bugs.
+# --- bugs
 
 
 class Broken(ProxyStore):
@@ -154,7 +154,7 @@ def test_a_bug_in_a_look_up_is_a_warning_and_the_load_is_answered(
     assert talk.transcript_items() == ["opened", "one", "afterwards"]
 
 
-# Limits on memory.
+# --- limits on memory
 
 
 def test_an_agent_is_not_read_while_too_much_is_held_for_a_replay(
@@ -178,7 +178,7 @@ def test_an_agent_is_not_read_while_too_much_is_held_for_a_replay(
     assert not talk.relay.pauses_agent
 
 
-# The ends.
+# --- the ends
 
 
 @pytest.mark.parametrize(("fsync", "forced"), [("turn", True), ("never", False)])
@@ -302,7 +302,7 @@ def test_no_thread_of_a_relay_outlives_it(talk: RelayConversation) -> None:
         assert not thread.is_alive(), thread.name
 
 
-# Sides that write without reading.
+# --- sides that write without reading
 
 
 FLOOD = b'{"jsonrpc":"2.0","method":"_flood","params":"' + b"x" * MORE_THAN_A_PIPE_HOLDS + b'"}\n'

@@ -93,7 +93,7 @@ def make_request(theirs: list[bytes]) -> StartReplay:
 
 
 def test_every_update_is_replayed_with_its_own_bytes(path: Path) -> None:
-    heard, ended = run_replay(path, [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()], "full")
+    heard, ended = run_replay(path, [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()], "full")
     assert heard[1:] == messages(ANSWER)
     assert ended.decision.rule is Rule.NOTHING_REPLAYED
 
@@ -101,7 +101,7 @@ def test_every_update_is_replayed_with_its_own_bytes(path: Path) -> None:
 @pytest.mark.parametrize("before", [[], [TERMINAL]], ids=["at once", "held back for a terminal"])
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_the_agents_replay_in_pieces_is_found_in_the_transcript(path: Path, mode: Mode, before: list[bytes]) -> None:
-    ours = [transcript_lines.prompt("q"), *before, *ANSWER, transcript_lines.answer()]
+    ours = [transcript_lines.prompt_line("q"), *before, *ANSWER, transcript_lines.answer()]
     heard, _ = run_replay(path, ours, mode)
     again, ended = run_replay(path, ours, mode, make_request(messages(ANSWER[3:30])))
     assert (again, ended.decision.rule) == (heard, Rule.LESS)
@@ -118,7 +118,7 @@ def test_the_agents_replay_in_pieces_is_found_in_the_transcript(path: Path, mode
 def test_a_replay_is_compared_only_if_something_that_waits_may_repeat_it(
     path: Path, *, must_compare_again: bool
 ) -> None:
-    ours = [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()]
+    ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
     heard, ended = run_replay(path, ours, "full", must_compare_again=must_compare_again)
     assert heard[1:] == messages(ANSWER)
     assert (ended.decision.rule, ended.is_unread) == (Rule.NOTHING_REPLAYED, not must_compare_again)
@@ -127,7 +127,7 @@ def test_a_replay_is_compared_only_if_something_that_waits_may_repeat_it(
 
 @pytest.mark.parametrize("must_compare_again", [False, True])
 def test_a_replay_that_is_not_shown_is_compared_if_something_waits(path: Path, *, must_compare_again: bool) -> None:
-    ours = [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()]
+    ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
     wanted = replace(WANTED, shows_replay=False, fixed_rule=Rule.ASKED_FOR)
     heard, ended = run_replay(path, ours, "full", wanted, must_compare_again=must_compare_again)
     assert heard == []
@@ -135,7 +135,7 @@ def test_a_replay_that_is_not_shown_is_compared_if_something_waits(path: Path, *
 
 
 def test_a_given_rule_is_not_decided_again(path: Path) -> None:
-    ours = [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()]
+    ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
     wanted = replace(make_request(messages([LACKED, *ANSWER])), fixed_rule=Rule.ASKED_FOR)
     heard, ended = run_replay(path, ours, "full", wanted)
     assert (heard[1:], ended.decision.rule) == (messages(ANSWER), Rule.ASKED_FOR)
@@ -145,7 +145,9 @@ def test_a_given_rule_is_not_decided_again(path: Path) -> None:
 def test_a_replay_that_is_not_shown_is_still_compared(path: Path, mode: Mode) -> None:
     new = messages([LACKED])
     wanted = replace(make_request(messages(ANSWER) + new), shows_replay=False, fixed_rule=Rule.ASKED_FOR)
-    heard, ended = run_replay(path, [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()], mode, wanted)
+    heard, ended = run_replay(
+        path, [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()], mode, wanted
+    )
     assert (heard, ended.states) == ([], [])
     assert ended.comparison is not None
     assert ended.comparison.split_tail()[0] == new
@@ -153,7 +155,7 @@ def test_a_replay_that_is_not_shown_is_still_compared(path: Path, mode: Mode) ->
 
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
-    ours = [transcript_lines.prompt("q"), TERMINAL, *ANSWER, transcript_lines.answer()]
+    ours = [transcript_lines.prompt_line("q"), TERMINAL, *ANSWER, transcript_lines.answer()]
     heard, ended = run_replay(path, ours, mode, replace(WANTED, makes_record=True, fixed_rule=Rule.HANDED_OVER))
     assert "".join(WORDS) in ended.record
     assert ended.record == make_record(heard)
@@ -162,10 +164,10 @@ def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
 def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> None:
     """A prompt of another process may have the same id."""
     ours = [
-        transcript_lines.prompt("q"),
+        transcript_lines.prompt_line("q"),
         *ANSWER,
         transcript_lines.answer(),
-        transcript_lines.prompt("again", run=OWN_RUN),
+        transcript_lines.prompt_line("again", run=OWN_RUN),
         transcript_lines.agent_chunk("never said"),
     ]
     wanted = replace(
@@ -180,7 +182,7 @@ def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> Non
 
 @pytest.mark.parametrize(("titles", "told"), [(True, ["q"]), (False, [])])
 def test_the_title_made_from_prompts_is_sent_if_the_list_shows_it(path: Path, *, titles: bool, told: list[str]) -> None:
-    ours = [transcript_lines.prompt("q"), *ANSWER, transcript_lines.answer()]
+    ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
     _, ended = run_replay(path, ours, "compact", replace(WANTED, sends_title=titles))
     updates = [json.loads(state)["params"]["update"] for state in ended.states]
     assert [update["title"] for update in updates if "title" in update] == told

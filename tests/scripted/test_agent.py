@@ -14,7 +14,7 @@ import pytest
 from acp import schema
 
 from acp_proxy.tools.demo.display import list_items
-from tests.client import TIMEOUT, Client, RequestFailed
+from tests.client import TIMEOUT, Client, code_of, prompt_params
 
 SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"
 AGENT = [sys.executable, "-m", "tests.scripted.agent"]
@@ -44,10 +44,6 @@ def open_session(client: Client, cwd: Path) -> str:
     return session
 
 
-def prompt(session: str, text: str) -> dict[str, Any]:
-    return {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
-
-
 def place(session: str, cwd: Path) -> dict[str, Any]:
     return {"sessionId": session, "cwd": str(cwd), "mcpServers": []}
 
@@ -60,23 +56,17 @@ def text_said(updates: list[dict[str, Any]]) -> str:
     return "".join(told.text for told in list_items(updates) if told.kind == "agent")
 
 
-def code_of(client: Client, method: str, params: Any) -> Any:
-    with pytest.raises(RequestFailed) as refusal:
-        client.request(method, params)
-    return refusal.value.code
-
-
 def test_an_unknown_session_is_not_found(start: Start, tmp_path: Path) -> None:
     client = start("--capabilities", ALL)
     for method in ("resume", "load", "fork", "close"):
         assert code_of(client, f"session/{method}", place("../../etc/passwd", tmp_path)) == -32002
-    assert code_of(client, "session/prompt", prompt("nobody", "hello")) == -32002
+    assert code_of(client, "session/prompt", prompt_params("nobody", "hello")) == -32002
 
 
 def test_everything_offered_is_served(start: Start, tmp_path: Path) -> None:
     client = start("--capabilities", ALL)
     session = open_session(client, tmp_path)
-    client.request("session/prompt", prompt(session, "otters\nand more"))
+    client.request("session/prompt", prompt_params(session, "otters\nand more"))
     [entry] = client.request("session/list", {"cwd": str(tmp_path)})["sessions"]
     assert (entry["sessionId"], entry["cwd"], entry["title"]) == (session, str(tmp_path), "otters")
     assert entry["updatedAt"].endswith("Z")
@@ -91,7 +81,7 @@ def test_everything_offered_is_served(start: Start, tmp_path: Path) -> None:
 
     fork = client.request("session/fork", place(session, tmp_path))["sessionId"]
     since = client.count_lines()
-    client.request("session/prompt", prompt(fork, "and now?"))
+    client.request("session/prompt", prompt_params(fork, "and now?"))
     assert "the first was: otters" in text_said(client.list_updates(fork, since))
     assert client.request("session/close", {"sessionId": fork}) == {}
 
@@ -140,7 +130,7 @@ def test_an_invalid_script_is_wrong_usage(tmp_path: Path, script: str) -> None:
         assert client.wait() == 2
 
 
-# The official SDK as the client: its models must accept everything.
+# --- the official SDK as the client: its models must accept everything
 
 
 class Editor:

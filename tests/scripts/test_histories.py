@@ -47,7 +47,7 @@ def prompt(text: str) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": params}
 
 
-# Shown histories.
+# --- shown histories
 
 
 def test_equal_histories_have_no_difference() -> None:
@@ -128,7 +128,7 @@ def test_handover_notices_and_permission_requests_are_not_counted() -> None:
     assert read_shown([asked, notice, update(chunk("agent_message_chunk", "ok"))], SESSION) == Shown([("agent", "ok")])
 
 
-# Recorded histories.
+# --- recorded histories
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ def store_compressible(
     store: WholeStore, session: str = transcript_lines.SESSION, chunks: int = 2000, text: str = "word"
 ) -> Path:
     """Record a session with one turn of so many chunks, and index it. Its path."""
-    lines = [transcript_lines.prompt("hello", session=session)]
+    lines = [transcript_lines.prompt_line("hello", session=session)]
     lines += [transcript_lines.agent_chunk(f" {text}{number}", session=session) for number in range(chunks)]
     transcript_lines.store_lines(store, AGENT, session, *lines, transcript_lines.answer())
     store.list_all()

@@ -92,7 +92,7 @@ def renew(path: Path, writer: str, count: int) -> None:
     for number in range(count):
         transcript = store.open_to_append(AGENT, transcript_lines.header(at=number), is_new=True)
         for part in range(2):
-            transcript.append(transcript_lines.prompt(f"{writer}-{number}.{part}", run=writer))
+            transcript.append(transcript_lines.prompt_line(f"{writer}-{number}.{part}", run=writer))
         transcript.close()
 
 

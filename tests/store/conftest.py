@@ -9,7 +9,7 @@ from acp_proxy.store import folder_changes
 from tests.store import transcript_lines
 from tests.store.concurrent_writers import AGENT
 from tests.store.indexed_transcripts import IndexedTranscripts
-from tests.store.transcript_lines import answer, prompt
+from tests.store.transcript_lines import answer, prompt_line
 from tests.stored import WholeStore
 
 
@@ -29,5 +29,5 @@ def transcripts(tmp_path: Path) -> Iterator[IndexedTranscripts]:
 @pytest.fixture
 def parent(store: WholeStore) -> WholeStore:
     """A store with the session "p"."""
-    transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
+    transcript_lines.store_lines(store, AGENT, "p", prompt_line("one", session="p"), answer())
     return store

@@ -11,7 +11,7 @@ from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading
 from tests.store import transcript_lines
-from tests.store.transcript_lines import answer, prompt
+from tests.store.transcript_lines import answer, prompt_line
 
 AGENT = "agent"
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class IndexedTranscripts:
 
     def write_session(self, session: str, *, at: int = 0, cwd: str | None = transcript_lines.CWD) -> None:
         """Write a session with one turn."""
-        self.write(session, prompt("x", at=at), answer(at=at), header=transcript_lines.header(session, cwd))
+        self.write(session, prompt_line("x", at=at), answer(at=at), header=transcript_lines.header(session, cwd))
 
     def list_ids(self, cwd: str | None = None, cursor: str | None = None, size: int = 500) -> list[str]:
         return [row.session_id for row in self.index.select_page(AGENT, cwd, cursor, transcript_lines.RUN, size).rows]

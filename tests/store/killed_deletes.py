@@ -72,7 +72,7 @@ CASES: dict[str, tuple[_Step, _Step, _Step]] = {
 def _make_store(root: Path, *steps: _Step) -> None:
     store = WholeStore(root)
     transcript_lines.store_lines(
-        store, AGENT, "s", transcript_lines.prompt(f"{SECRET} words", session="s") + transcript_lines.answer()
+        store, AGENT, "s", transcript_lines.prompt_line(f"{SECRET} words", session="s") + transcript_lines.answer()
     )
     [row] = store.list_all()
     store.set_listed_title(row, f"{SECRET} title")

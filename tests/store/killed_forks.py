@@ -17,7 +17,7 @@ from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
 from tests.store import transcript_lines
 from tests.store.concurrent_writers import AGENT, ROOT
-from tests.store.transcript_lines import answer, prompt
+from tests.store.transcript_lines import answer, prompt_line
 from tests.waiting import SECONDS
 
 _CHANGING = ("write", "pwrite", "copy_file_range", "truncate", "link", "unlink", "rename", "replace", "fsync", "mkdir")
@@ -51,7 +51,7 @@ def fork(store: ProxyStore, tell: Callable[[str], None]) -> None:
         AGENT, transcript_lines.header("f", at=1, origin=file_format.PARTIAL), is_new=False, parent_id="p"
     )
     for words in OWN:
-        transcript.append(prompt(words, session="f") + answer())
+        transcript.append(prompt_line(words, session="f") + answer())
         tell(words)
     transcript.close()
 
@@ -93,7 +93,9 @@ def main() -> None:
     while not got_through:
         number += 1
         root = folder / str(number)
-        transcript_lines.store_lines(ProxyStore(root), AGENT, "p", *(prompt(words, session="p") for words in PARENTS))
+        transcript_lines.store_lines(
+            ProxyStore(root), AGENT, "p", *(prompt_line(words, session="p") for words in PARENTS)
+        )
         heard, said = os.pipe()
         process = os.fork()
         if not process:

@@ -11,7 +11,7 @@ from acp_proxy.transcript.file_names import file_name, fork_path
 from acp_proxy.transcript.reader import Reading
 from tests.store import transcript_lines
 from tests.store.concurrent_writers import AGENT
-from tests.store.transcript_lines import answer, prompt
+from tests.store.transcript_lines import answer, prompt_line
 
 
 def fork_session(store: ProxyStore, parent: str, session: str, *lines: bytes, at: int = 1) -> None:
@@ -71,7 +71,7 @@ def leave_unfinished_fork(store: ProxyStore, session: str = "f", *lines: bytes, 
     note = {"type": "copied", "transcript": file_name(parent), "createdAt": created, "size": size}
     head = file_format.encode_header(header) + file_format.encode_note(transcript_lines.time(1), "forked", note)
     path = store.layout.transcript_path(AGENT, file_name(session))
-    own = b"".join(lines) or prompt("two", session=session) + answer()
+    own = b"".join(lines) or prompt_line("two", session=session) + answer()
     fork_path(path).touch(mode=0o600)
     fork_path(path).write_bytes(head + b"\0" * size + own)
     store.mark(AGENT, session)

@@ -19,7 +19,7 @@ def store_session_of(store: ProxyStore, told: str | None, command: str, session:
     agent = store.choose_agent(None, told, command)
     header = replace(transcript_lines.header(session), agent={"id": agent, "name": told, "version": None})
     transcript = store.open_to_append(agent, header, is_new=True)
-    transcript.append(transcript_lines.prompt("hello", session=session) + transcript_lines.answer())
+    transcript.append(transcript_lines.prompt_line("hello", session=session) + transcript_lines.answer())
     transcript.close()
     return transcript.path
 

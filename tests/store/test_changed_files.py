@@ -16,7 +16,7 @@ from acp_proxy.store.index import Index
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.transcript.file_names import compressed_path, file_name
 from tests.store import transcript_lines
-from tests.store.transcript_lines import agent_chunk, answer, prompt
+from tests.store.transcript_lines import agent_chunk, answer, prompt_line
 from tests.stored import WholeStore
 
 AGENT = "agent"
@@ -101,7 +101,7 @@ def test_a_transcript_replaced_by_a_longer_one_is_in_the_next_list(store: WholeS
         copy_transcript(other, store, session)
     assert listed_anew(store) == ["b", "a"]
     transcript_lines.store_lines(
-        other, AGENT, "a", prompt("more", at=7), agent_chunk("yes", at=8), answer(at=9), fresh=False
+        other, AGENT, "a", prompt_line("more", at=7), agent_chunk("yes", at=8), answer(at=9), fresh=False
     )
     copy_transcript(other, store, "a")
     [row, _] = store.list_page(AGENT, None, None, transcript_lines.RUN).rows
@@ -128,7 +128,7 @@ def test_an_index_restored_from_a_backup_is_updated(store: WholeStore, tmp_path:
     index, backup = store.root / "index.sqlite3", tmp_path / "backup.sqlite3"
     with closing(sqlite3.connect(index)) as database:
         database.execute("VACUUM INTO ?", (str(backup),))
-    transcript_lines.store_lines(store, AGENT, "a", prompt("more", at=3), answer(at=3), fresh=False)
+    transcript_lines.store_lines(store, AGENT, "a", prompt_line("more", at=3), answer(at=3), fresh=False)
     assert listed_anew(store) == ["a"]
     put_back(Path(shutil.copy(backup, tmp_path / "copy")), index)  # the folder's times in it are still correct
     [row] = WholeStore(store.root).list_page(AGENT, None, None, transcript_lines.RUN).rows
@@ -170,7 +170,7 @@ def test_a_transcript_copied_within_one_clock_tick_is_in_the_next_list(
 
 def test_a_transcript_being_copied_is_read_until_it_is_whole(store: WholeStore, other: WholeStore) -> None:
     transcript_lines.store_lines(
-        other, AGENT, "a", prompt("more", at=7), agent_chunk("yes", at=8), answer(at=9), fresh=False
+        other, AGENT, "a", prompt_line("more", at=7), agent_chunk("yes", at=8), answer(at=9), fresh=False
     )
     whole = path_of(other, "a").read_bytes()
     half = whole.index(b"\n", len(whole) // 2) + 1

@@ -23,7 +23,7 @@ from acp_proxy.transcript.appender import Transcript, lock_unused
 from acp_proxy.transcript.file_names import compressed_path, file_name, unfinished_path
 from tests.posix import fcntl
 from tests.store import compressible, killed_deletes, transcript_lines
-from tests.store.transcript_lines import answer, prompt
+from tests.store.transcript_lines import answer, prompt_line
 from tests.stored import EPOCH, WholeStore, find_files_with, list_ids, store_session
 
 AGENT = "agent"
@@ -47,12 +47,12 @@ def list_restorable_titles(store: WholeStore) -> list[tuple[str, str]]:
     return [(deleted.session_id, store.summarize_deleted(deleted).title or "") for deleted in store.list_deleted()]
 
 
-# Permanent deletes.
+# --- permanent deletes
 
 
 def test_a_deleted_session_is_in_no_file_and_no_list(store: WholeStore) -> None:
     secret = "a secret of the user"
-    transcript_lines.store_lines(store, AGENT, "s", prompt(secret), answer())
+    transcript_lines.store_lines(store, AGENT, "s", prompt_line(secret), answer())
     assert list_ids(store) == ["s"]
     assert find_files_with(store, secret)
     store.delete(AGENT, "s", soft=False)
@@ -102,8 +102,8 @@ def test_lifting_a_session_that_is_not_deleted_writes_nothing(store: WholeStore,
 
 
 def test_a_session_set_aside_is_removed_by_its_file(store: WholeStore, root: Path) -> None:
-    transcript_lines.store_lines(store, AGENT, "1", prompt("old"), answer())
-    transcript_lines.store_lines(store, AGENT, "1", prompt("new", at=1), answer(at=1))
+    transcript_lines.store_lines(store, AGENT, "1", prompt_line("old"), answer())
+    transcript_lines.store_lines(store, AGENT, "1", prompt_line("new", at=1), answer(at=1))
     new, old = store.list_all()
     store.delete_listed(old, soft=False)
     assert [row.title for row in store.list_all()] == ["new"]
@@ -126,7 +126,7 @@ def test_a_deleted_session_gets_no_new_file(store: WholeStore, root: Path) -> No
 def test_an_interrupted_delete_is_finished_before_the_session_is_revived(
     store: WholeStore, root: Path, fresh: bool
 ) -> None:
-    transcript_lines.store_lines(store, AGENT, "s", prompt("a secret of the user"), answer())
+    transcript_lines.store_lines(store, AGENT, "s", prompt_line("a secret of the user"), answer())
     [path] = root.glob("transcripts/*/s-*")
     before = path.read_bytes()
     store.delete(AGENT, "s", soft=False)
@@ -148,7 +148,7 @@ def test_a_delete_works_without_a_mark(store: WholeStore, root: Path) -> None:
     assert store.read_deleted(AGENT) == {"s"}
 
 
-# Soft deletes.
+# --- soft deletes
 
 
 def test_a_soft_delete_keeps_the_transcript_byte_for_byte(store: WholeStore) -> None:
@@ -197,7 +197,7 @@ def test_a_second_soft_delete_changes_nothing(store: WholeStore) -> None:
 def test_a_permanent_delete_removes_every_soft_deleted_transcript_of_the_id(store: WholeStore) -> None:
     for text in ("first secret", "second secret"):
         store.lift_delete(AGENT, "s")
-        transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt(text, session="s"), fresh=False)
+        transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt_line(text, session="s"), fresh=False)
         rename(store, "s", f"titled {text}")
         store.delete(AGENT, "s", soft=True)
     assert list_restorable_titles(store) == [("s", "titled second secret"), ("s", "titled first secret")]
@@ -212,7 +212,7 @@ def test_only_ids_times_and_the_uid_stay_after_a_permanent_delete(store: WholeSt
     transcript_lines.store_lines(empty, AGENT, "other")
     empty.delete(AGENT, "other", soft=False)
     assert empty.list_all() == []
-    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt("a secret", session="s"))
+    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt_line("a secret", session="s"))
     rename(store, "s", "My title")
     store.add_alias(AGENT, "s", "alias")
     [row] = store.list_all()
@@ -233,7 +233,7 @@ def test_only_ids_times_and_the_uid_stay_after_a_permanent_delete(store: WholeSt
 
 
 def test_a_soft_deleted_session_can_be_deleted_permanently_by_itself(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt("a secret", session="s"))
+    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt_line("a secret", session="s"))
     rename(store, "s", "secret title")
     store.delete(AGENT, "s", soft=True)
     store.lift_delete(AGENT, "s")
@@ -269,11 +269,13 @@ def test_a_delete_is_forced_to_the_disk_before_it_returns(
 
 
 def test_a_session_is_restored_beside_a_newer_one_of_its_id(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt("first", session="s"))
+    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt_line("first", session="s"))
     rename(store, "s", "The first")
     store.delete(AGENT, "s", soft=True)
     store.lift_delete(AGENT, "s")
-    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt("second", at=1, session="s"), fresh=False)
+    transcript_lines.store_lines(
+        store, AGENT, "s", transcript_lines.prompt_line("second", at=1, session="s"), fresh=False
+    )
     rename(store, "s", "The second")
     [one] = store.list_deleted()
     assert store.restore(one).name == f"{file_name('s')}~1"
@@ -367,7 +369,7 @@ def test_a_link_in_place_of_the_soft_deleted_sessions_is_refused(store: WholeSto
         WholeStore(store.root)
 
 
-# Crashes.
+# --- crashes
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
@@ -411,7 +413,9 @@ def test_an_interrupted_permanent_delete_is_finished_by_the_next_list(
 ) -> None:
     for _ in range(2):
         store.lift_delete(AGENT, "s")
-        transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt("a secret", session="s"), fresh=False)
+        transcript_lines.store_lines(
+            store, AGENT, "s", transcript_lines.prompt_line("a secret", session="s"), fresh=False
+        )
         rename(store, "s", "secret title")
         store.delete(AGENT, "s", soft=True)
 
@@ -443,7 +447,7 @@ def test_backups_of_the_journal_are_deleted_with_the_titles_in_them(store: Whole
     assert find_files_with(store, "secret title") == []
 
 
-# Sessions in use.
+# --- sessions in use
 
 
 def test_a_transcript_open_for_appending_is_in_use(store: WholeStore, layout: Layout) -> None:

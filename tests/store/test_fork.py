@@ -31,15 +31,15 @@ from tests.store.session_forks import (
     read_header,
     read_prompts,
 )
-from tests.store.transcript_lines import answer, prompt
+from tests.store.transcript_lines import answer, prompt_line
 from tests.stored import WholeStore, list_ids
 
 TOKEN = "ghp_" + "a1B2" * 9
 
 
 def test_a_fork_has_the_parents_entries_and_its_own_header(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
-    fork_session(store, "p", "f", prompt("two", session="f"), answer())
+    transcript_lines.store_lines(store, AGENT, "p", prompt_line("one", session="p"), answer())
+    fork_session(store, "p", "f", prompt_line("two", session="f"), answer())
     assert read_prompts(store, "f") == ["one", "two"]
     assert read_prompts(store, "p") == ["one"]
     header = read_header(store, "f")
@@ -49,7 +49,7 @@ def test_a_fork_has_the_parents_entries_and_its_own_header(store: WholeStore) ->
 
 @pytest.mark.parametrize(("gone", "left"), [("p", "f"), ("f", "p")])
 def test_deleting_a_fork_or_its_parent_keeps_the_other(store: WholeStore, gone: str, left: str) -> None:
-    transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
+    transcript_lines.store_lines(store, AGENT, "p", prompt_line("one", session="p"), answer())
     fork_session(store, "p", "f")
     store.delete(AGENT, gone, soft=False)
     assert read_prompts(store, left) == ["one"]
@@ -59,9 +59,9 @@ def test_deleting_a_fork_or_its_parent_keeps_the_other(store: WholeStore, gone: 
 
 
 def test_a_fork_of_a_fork_names_all_its_parents(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
-    fork_session(store, "p", "f", prompt("two", session="f"), answer())
-    fork_session(store, "f", "g", prompt("three", session="g"), answer())
+    transcript_lines.store_lines(store, AGENT, "p", prompt_line("one", session="p"), answer())
+    fork_session(store, "p", "f", prompt_line("two", session="f"), answer())
+    fork_session(store, "f", "g", prompt_line("three", session="g"), answer())
     assert read_prompts(store, "g") == ["one", "two", "three"]
     assert read_header(store, "g").forked_from == ["f", "p"]
     assert is_complete(store, "g")
@@ -70,7 +70,7 @@ def test_a_fork_of_a_fork_names_all_its_parents(store: WholeStore) -> None:
 @pytest.mark.parametrize("origin", [file_format.RECORDED, file_format.IMPORTED, file_format.PARTIAL])
 def test_a_fork_is_as_complete_as_its_parent(store: WholeStore, origin: str) -> None:
     transcript = store.open_to_append(AGENT, transcript_lines.header("p", origin=origin), is_new=False)
-    transcript.append(prompt("one", session="p") + answer())
+    transcript.append(prompt_line("one", session="p") + answer())
     transcript.close()
     fork_session(store, "p", "f")
     assert read_header(store, "f").origin == origin
@@ -79,21 +79,21 @@ def test_a_fork_is_as_complete_as_its_parent(store: WholeStore, origin: str) -> 
 
 def test_a_fork_of_a_parent_with_a_gap_is_incomplete(store: WholeStore) -> None:
     transcript_lines.store_lines(
-        store, AGENT, "p", prompt("one", session="p"), transcript_lines.note("gap", since="x", reason="ENOSPC")
+        store, AGENT, "p", prompt_line("one", session="p"), transcript_lines.note("gap", since="x", reason="ENOSPC")
     )
     fork_session(store, "p", "f")
     assert not is_complete(store, "f")
 
 
 def test_a_fork_of_an_unknown_parent_is_partial(store: WholeStore) -> None:
-    fork_session(store, "unknown", "f", prompt("two", session="f"), answer())
+    fork_session(store, "unknown", "f", prompt_line("two", session="f"), answer())
     header = read_header(store, "f")
     assert (header.origin, header.forked_from, read_prompts(store, "f")) == (file_format.PARTIAL, [], ["two"])
 
 
 def test_a_fork_revives_a_deleted_id(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
-    transcript_lines.store_lines(store, AGENT, "f", prompt("old", session="f"), answer())
+    transcript_lines.store_lines(store, AGENT, "p", prompt_line("one", session="p"), answer())
+    transcript_lines.store_lines(store, AGENT, "f", prompt_line("old", session="f"), answer())
     store.delete(AGENT, "f", soft=False)
     fork_session(store, "p", "f")
     assert "f" not in store.read_deleted(AGENT)
@@ -101,8 +101,8 @@ def test_a_fork_revives_a_deleted_id(store: WholeStore) -> None:
 
 
 def test_a_fork_with_a_used_id_sets_the_older_session_aside(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, "p", prompt("one", session="p"), answer())
-    transcript_lines.store_lines(store, AGENT, "f", prompt("old", session="f"), answer())
+    transcript_lines.store_lines(store, AGENT, "p", prompt_line("one", session="p"), answer())
+    transcript_lines.store_lines(store, AGENT, "f", prompt_line("old", session="f"), answer())
     fork_session(store, "p", "f")
     assert read_prompts(store, "f") == ["one"]
     assert len(list(store.root.glob("transcripts/*/*-*.jsonl"))) == 3
@@ -119,19 +119,19 @@ def test_a_fork_has_the_parents_exact_bytes(
 ) -> None:
     if not shares:
         monkeypatch.setattr(os, "copy_file_range", refuse, raising=False)
-    transcript_lines.store_lines(parent, AGENT, "p", prompt("x" * size, session="p"), fresh=False)
+    transcript_lines.store_lines(parent, AGENT, "p", prompt_line("x" * size, session="p"), fresh=False)
     [path] = parent.root.glob("transcripts/*/p-*.jsonl")
     entries = path.read_bytes().partition(b"\n")[2]
     transcript = begin_fork(parent)
-    transcript.append(prompt("two", session="f"))
+    transcript.append(prompt_line("two", session="f"))
     transcript.close()
     _, copied, own = transcript.path.read_bytes().partition(entries)
-    assert (copied, own) == (entries, prompt("two", session="f"))
+    assert (copied, own) == (entries, prompt_line("two", session="f"))
     assert names(parent) == [transcript.path.name, path.name]
 
 
 def test_a_long_copy_begins_where_it_can_share_the_parents_blocks(parent: WholeStore) -> None:
-    transcript_lines.store_lines(parent, AGENT, "p", prompt("x" * 2_000_000, session="p"), fresh=False)
+    transcript_lines.store_lines(parent, AGENT, "p", prompt_line("x" * 2_000_000, session="p"), fresh=False)
     begin_fork(parent).close()
     [source] = parent.root.glob("transcripts/*/p-*.jsonl")
     [copy] = parent.root.glob("transcripts/*/f-*.jsonl")
@@ -141,7 +141,7 @@ def test_a_long_copy_begins_where_it_can_share_the_parents_blocks(parent: WholeS
 
 def test_entries_added_to_the_parent_later_are_not_in_the_fork(parent: WholeStore) -> None:
     transcript = begin_fork(parent)
-    transcript_lines.store_lines(parent, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
+    transcript_lines.store_lines(parent, AGENT, "p", prompt_line("later", session="p"), answer(), fresh=False)
     assert read_prompts(parent, "f") == ["one"]
     transcript.close()
 
@@ -151,7 +151,9 @@ def say_three_turns(store: WholeStore) -> None:
     for number, id in enumerate("abc"):
         content = {"type": "text", "text": "x" * 70_000}
         update = transcript_lines.update("agent_message_chunk", session="p", content=content, messageId=id)
-        transcript_lines.store_lines(store, AGENT, "p", prompt(id, session="p"), update, answer(), fresh=not number)
+        transcript_lines.store_lines(
+            store, AGENT, "p", prompt_line(id, session="p"), update, answer(), fresh=not number
+        )
 
 
 @pytest.mark.parametrize("is_compressed", [False, True])
@@ -167,7 +169,7 @@ def test_a_fork_at_a_message_has_what_came_up_to_it(store: WholeStore, *, is_com
 
 def test_a_fork_begun_late_has_the_entries_of_the_time_of_the_fork(parent: WholeStore) -> None:
     until = parent.find_fork_end(AGENT, "p", None)
-    transcript_lines.store_lines(parent, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
+    transcript_lines.store_lines(parent, AGENT, "p", prompt_line("later", session="p"), answer(), fresh=False)
     begin_fork(parent, until=until).close()
     assert read_prompts(parent, "f") == ["one"]
 
@@ -177,14 +179,14 @@ def test_a_torn_line_of_the_parent_ends_before_the_forks_entries(parent: WholeSt
     with path.open("ab") as file:
         file.write(b'{"at":"torn')
     transcript = begin_fork(parent)
-    transcript.append(prompt("two", session="f"))
+    transcript.append(prompt_line("two", session="f"))
     assert read_prompts(parent, "f") == ["one", "two"]
-    assert transcript.path.read_bytes().endswith(b'{"at":"torn\n' + prompt("two", session="f"))
+    assert transcript.path.read_bytes().endswith(b'{"at":"torn\n' + prompt_line("two", session="f"))
     transcript.close()
 
 
 def test_a_secret_that_is_masked_in_the_parent_is_masked_in_the_fork(parent: WholeStore) -> None:
-    transcript_lines.store_lines(parent, AGENT, "p", prompt(f"it is {TOKEN}", session="p"), answer(), fresh=False)
+    transcript_lines.store_lines(parent, AGENT, "p", prompt_line(f"it is {TOKEN}", session="p"), answer(), fresh=False)
     [path] = parent.find_redactable(None)
     assert redact_stored(parent, path, Masking(), dry_run=False)
     transcript = begin_fork(parent)
@@ -200,13 +202,13 @@ def test_forks_with_the_same_id_in_two_processes_are_separate(
     def create_behind_another(*args: Any) -> bool:
         monkeypatch.setattr(fork, "create", create)
         other = begin_fork(WholeStore(parent.root))
-        other.append(prompt("two", session="f") + answer())
+        other.append(prompt_line("two", session="f") + answer())
         other.close()
         return create(*args)
 
     monkeypatch.setattr(fork, "create", create_behind_another)
     transcript = begin_fork(parent)
-    transcript.append(prompt("three", session="f") + answer())
+    transcript.append(prompt_line("three", session="f") + answer())
     assert read_prompts(parent, "f") == ["one", "three"]
     assert b'"two"' in transcript.path.with_stem(transcript.path.stem + "~1").read_bytes()
     transcript.close()
@@ -252,7 +254,7 @@ def test_a_copy_that_fails_leaves_nothing(
 def test_a_parent_that_becomes_shorter_meanwhile_is_copied_by_the_next_attempt(
     parent: WholeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transcript_lines.store_lines(parent, AGENT, "p", prompt("lost", session="p"), fresh=False)
+    transcript_lines.store_lines(parent, AGENT, "p", prompt_line("lost", session="p"), fresh=False)
     [path] = parent.root.glob("transcripts/*/p-*.jsonl")
     until, copy = parent.find_fork_end(AGENT, "p", None), Reading.copy_entries
 
@@ -280,7 +282,7 @@ def test_a_fork_is_complete_if_the_copys_own_name_cannot_be_removed(
     with monkeypatch.context() as failing:
         failing.setattr(Path, "unlink", refuse_new)
         transcript = begin_fork(parent)
-    transcript.append(prompt("two", session="f") + answer())
+    transcript.append(prompt_line("two", session="f") + answer())
     assert read_prompts(parent, "f") == ["one", "two"]
     transcript.close()
     assert any(name.endswith(".new") for name in names(parent))
@@ -369,13 +371,13 @@ def test_a_fork_that_an_older_version_still_writes_to_gets_its_entries(parent: W
     path = leave_unfinished_fork(parent)
     with fork_path(path).open("ab") as other:
         assert read_prompts(parent, "f") == ["one", "two"]
-        other.write(prompt("three", session="f"))
+        other.write(prompt_line("three", session="f"))
     assert read_prompts(parent, "f") == ["one", "two", "three"]
 
 
 def test_a_fork_is_finished_before_it_is_continued(parent: WholeStore) -> None:
     leave_unfinished_fork(parent)
-    transcript_lines.store_lines(parent, AGENT, "f", prompt("three", session="f"), fresh=False)
+    transcript_lines.store_lines(parent, AGENT, "f", prompt_line("three", session="f"), fresh=False)
     assert read_prompts(parent, "f") == ["one", "two", "three"]
 
 
@@ -383,7 +385,7 @@ def test_a_fork_is_finished_before_it_is_forked(parent: WholeStore) -> None:
     message = transcript_lines.update(
         "agent_message_chunk", session="f", content={"type": "text", "text": "x"}, messageId="m"
     )
-    path = leave_unfinished_fork(parent, "f", message, prompt("three", session="f"))
+    path = leave_unfinished_fork(parent, "f", message, prompt_line("three", session="f"))
     end = parent.find_fork_end(AGENT, "f", Point("m"))
     assert end is not None
     assert path.read_bytes()[:end].endswith(message)
@@ -392,7 +394,7 @@ def test_a_fork_is_finished_before_it_is_forked(parent: WholeStore) -> None:
 
 
 def test_without_its_parent_an_unfinished_fork_has_only_a_gap(parent: WholeStore) -> None:
-    secret = prompt("secret", session="p")
+    secret = prompt_line("secret", session="p")
     transcript_lines.store_lines(parent, AGENT, "p", secret, answer(), fresh=False)
     path = leave_unfinished_fork(parent)
     with fork_path(path).open("r+b") as file:  # half of the parent was copied
@@ -410,14 +412,14 @@ def test_without_its_parent_an_unfinished_fork_has_only_a_gap(parent: WholeStore
 def test_a_later_session_of_the_parents_id_is_not_the_parent(parent: WholeStore) -> None:
     leave_unfinished_fork(parent)
     parent.delete(AGENT, "p", soft=False)
-    transcript_lines.store_lines(parent, AGENT, "p", prompt("another", session="p"), answer(), at=9)
+    transcript_lines.store_lines(parent, AGENT, "p", prompt_line("another", session="p"), answer(), at=9)
     list_ids(parent)
     assert read_prompts(parent, "f") == ["two"]
 
 
 def test_a_parent_set_aside_is_still_found(parent: WholeStore) -> None:
     leave_unfinished_fork(parent)
-    transcript_lines.store_lines(parent, AGENT, "p", prompt("another", session="p"), answer(), at=9)
+    transcript_lines.store_lines(parent, AGENT, "p", prompt_line("another", session="p"), answer(), at=9)
     list_ids(parent)
     assert read_prompts(parent, "f") == ["one", "two"]
 
@@ -431,7 +433,7 @@ def test_a_half_deleted_parent_is_not_copied(parent: WholeStore) -> None:
 
 
 def test_a_redaction_finishes_forks_first(parent: WholeStore) -> None:
-    path = leave_unfinished_fork(parent, "f", prompt(f"it is {TOKEN}", session="f"))
+    path = leave_unfinished_fork(parent, "f", prompt_line(f"it is {TOKEN}", session="f"))
     assert path in parent.find_redactable(None)
     assert redact_stored(parent, path, Masking(), dry_run=False)
     assert TOKEN.encode() not in path.read_bytes()
@@ -481,7 +483,7 @@ def test_an_unfinished_fork_can_be_deleted(parent: WholeStore, *, soft: bool) ->
 
 def test_a_new_session_of_an_unfinished_forks_id_sets_the_finished_fork_aside(parent: WholeStore) -> None:
     path = leave_unfinished_fork(parent)
-    transcript_lines.store_lines(parent, AGENT, "f", prompt("new", session="f"), answer(), at=5)
+    transcript_lines.store_lines(parent, AGENT, "f", prompt_line("new", session="f"), answer(), at=5)
     assert read_prompts(parent, "f") == ["new"]
     aside = path.with_stem(path.stem + "~1").read_bytes()
     assert aside.count(b'"session/prompt"') == 4  # two prompts, two answers

@@ -14,7 +14,7 @@ from acp_proxy.transcript.file_names import file_name
 from tests.open_files import list_open_files
 from tests.store import transcript_lines
 from tests.store.indexed_transcripts import AGENT, IndexedTranscripts
-from tests.store.transcript_lines import agent_chunk, answer, info, note, prompt
+from tests.store.transcript_lines import agent_chunk, answer, info, note, prompt_line
 
 # The fields of a row.
 
@@ -22,7 +22,7 @@ from tests.store.transcript_lines import agent_chunk, answer, info, note, prompt
 def test_a_row_has_every_field_of_a_list(transcripts: IndexedTranscripts) -> None:
     transcripts.write(
         transcript_lines.SESSION,
-        prompt("Fix the login", at=1),
+        prompt_line("Fix the login", at=1),
         agent_chunk("a", at=2),
         info(at=3, _meta={"branch": "main"}),
         answer(at=4, error={"code": -32000}),
@@ -72,7 +72,7 @@ def test_any_id_and_directory_is_returned_unchanged(transcripts: IndexedTranscri
 def test_a_session_is_listed_from_its_first_prompt(transcripts: IndexedTranscripts) -> None:
     transcripts.write("s", note("opened"), agent_chunk("hello"), info(title="x"))
     assert transcripts.list_ids() == []
-    transcripts.append("s", prompt("x"))
+    transcripts.append("s", prompt_line("x"))
     assert transcripts.list_ids() == ["s"]
 
 
@@ -98,7 +98,7 @@ def state(transcripts: IndexedTranscripts, run: str) -> tuple[bool, bool]:
 
 
 def test_an_open_turn_of_another_run_may_be_running_until_a_third_run_writes(transcripts: IndexedTranscripts) -> None:
-    assert not transcripts.write("s", prompt("x", run="theirs"))
+    assert not transcripts.write("s", prompt_line("x", run="theirs"))
     assert state(transcripts, run="theirs") == (False, False)
     assert state(transcripts, run="ours") == (False, True)
     assert not transcripts.append("s", note("opened", run="third"))
@@ -109,7 +109,7 @@ def test_an_open_turn_of_another_run_may_be_running_until_a_third_run_writes(tra
     assert state(transcripts, run="ours") == (False, False)
 
 
-# Order and pages.
+# --- order and pages
 
 
 def test_sessions_are_listed_newest_first_and_then_by_id(transcripts: IndexedTranscripts) -> None:
@@ -137,7 +137,7 @@ def test_between_pages_a_prompted_session_moves_to_the_first_page_and_no_other_i
     pages = transcripts.list_pages(3)
     assert next(pages) == ["s8", "s7", "s6"]
     transcripts.write_session("new", at=100)
-    transcripts.append("s2", prompt("again", at=101))
+    transcripts.append("s2", prompt_line("again", at=101))
     transcripts.index.remove_rows(AGENT, file_name("s6"))
     assert next(pages) == ["s5", "s4", "s3"]
     transcripts.index.remove_rows(AGENT, file_name("s3"))  # the next page begins here
@@ -156,7 +156,7 @@ def test_an_exactly_full_last_page_has_no_next(transcripts: IndexedTranscripts) 
     assert last.next is None
 
 
-# The filter.
+# --- the filter
 
 
 def test_a_directory_matches_in_any_spelling_and_is_shown_in_its_own(
@@ -226,14 +226,14 @@ def test_a_filter_with_an_invalid_path_matches_the_same_text(transcripts: Indexe
     assert transcripts.list_ids(cwd) == ["s"]
 
 
-# Line by line.
+# --- line by line
 
 
 def test_only_new_entries_are_read(transcripts: IndexedTranscripts) -> None:
-    transcripts.write("s", prompt("first", at=1), answer(at=1))
+    transcripts.write("s", prompt_line("first", at=1), answer(at=1))
     before = transcripts.path("s").read_bytes()
     transcripts.path("s").write_bytes(before.replace(b'"first"', b'"other"'))  # nobody reads it again
-    transcripts.append("s", prompt("second", at=2), agent_chunk("b", at=3), answer(at=4))
+    transcripts.append("s", prompt_line("second", at=2), agent_chunk("b", at=3), answer(at=4))
     row = transcripts.get_row("s")
     assert (row.title, row.prompt_count, row.reply_count, row.updated) == ("first", 2, 1, transcript_lines.time(4))
 
@@ -241,12 +241,12 @@ def test_only_new_entries_are_read(transcripts: IndexedTranscripts) -> None:
 def test_reading_line_by_line_gives_the_same_row(transcripts: IndexedTranscripts) -> None:
     lines = [
         note("opened", cwd="/x"),
-        prompt("/cmd", at=1),
+        prompt_line("/cmd", at=1),
         agent_chunk("a", at=2),
         b"garbage\n",
         b"\n",
         answer(at=3, error={}),
-        prompt("Fix it", at=4, run="other"),
+        prompt_line("Fix it", at=4, run="other"),
         info(at=5, title="T", _meta={"a": {"b": 1}}),
         b"\0\0\0\n",
         info(at=6, title=None, _meta={"a": {"c": 2}}),
@@ -269,22 +269,22 @@ def test_reading_line_by_line_gives_the_same_row(transcripts: IndexedTranscripts
 
 
 def test_a_line_written_in_two_parts_counts_once(transcripts: IndexedTranscripts) -> None:
-    line = prompt("Größe", at=2)
-    transcripts.write("s", prompt("x", at=1))
+    line = prompt_line("Größe", at=2)
+    transcripts.write("s", prompt_line("x", at=1))
     for at in (1, line.index("ß".encode()) + 1, len(line) - 2):
         transcripts.append("s", line[:at])
         assert transcripts.get_row("s").prompt_count == 1
         transcripts.append("s", line[at:])
         assert transcripts.get_row("s").prompt_count == 2
-        transcripts.write("s", prompt("x", at=1))
+        transcripts.write("s", prompt_line("x", at=1))
 
 
 @pytest.mark.parametrize("behind", [b"\n", b"\n" + agent_chunk("a", at=3), b" torn\n", b"\0" + agent_chunk("a", at=3)])
 def test_an_entry_without_its_newline_counts_and_so_does_its_continuation(
     transcripts: IndexedTranscripts, behind: bytes
 ) -> None:
-    transcripts.write("s", prompt("x", at=1), answer(at=1))
-    assert not transcripts.append("s", prompt("y", at=2)[:-1])
+    transcripts.write("s", prompt_line("x", at=1), answer(at=1))
+    assert not transcripts.append("s", prompt_line("y", at=2)[:-1])
     assert (transcripts.get_row("s").prompt_count, transcripts.get_row("s").updated) == (2, transcript_lines.time(2))
     assert transcripts.matches_index("s")
     assert not transcripts.index_transcript("s")
@@ -298,52 +298,52 @@ def test_an_entry_without_its_newline_counts_and_so_does_its_continuation(
 
 
 def test_a_session_whose_only_prompt_has_no_newline_is_listed(transcripts: IndexedTranscripts) -> None:
-    transcripts.write("s", prompt("x", at=1)[:-1])
+    transcripts.write("s", prompt_line("x", at=1)[:-1])
     assert transcripts.list_ids() == ["s"]
     transcripts.append("s", b"\n" + answer(at=2))
     assert transcripts.get_row("s").prompt_count == 1
 
 
 def test_a_row_that_lacks_a_turn_disagrees_with_its_transcript(transcripts: IndexedTranscripts) -> None:
-    transcripts.write("s", prompt("x", at=1), answer(at=1))
+    transcripts.write("s", prompt_line("x", at=1), answer(at=1))
     with transcripts.path("s").open("ab") as file:
-        file.write(prompt("y", at=2)[:-1])
+        file.write(prompt_line("y", at=2)[:-1])
         file.flush()
         assert transcripts.matches_index("s")  # its continuation may follow
         file.write(b"\n")
         file.flush()
         assert not transcripts.matches_index("s")
-    transcripts.write("s", prompt("x", at=1), answer(at=1), prompt("y", at=2)[:-1])
+    transcripts.write("s", prompt_line("x", at=1), answer(at=1), prompt_line("y", at=2)[:-1])
     with transcripts.path("s").open("ab") as file:
-        file.write(b"\n" + answer(at=2) + prompt("z", at=3))
+        file.write(b"\n" + answer(at=2) + prompt_line("z", at=3))
     assert not transcripts.matches_index("s")
 
 
 def test_a_torn_line_does_not_hide_the_next_one(transcripts: IndexedTranscripts) -> None:
-    transcripts.write("s", prompt("x", at=1))
-    transcripts.append("s", prompt("torn", at=2)[:-20])
-    transcripts.append("s", b"\n" + prompt("whole", at=3))
+    transcripts.write("s", prompt_line("x", at=1))
+    transcripts.append("s", prompt_line("torn", at=2)[:-20])
+    transcripts.append("s", b"\n" + prompt_line("whole", at=3))
     assert (transcripts.get_row("s").prompt_count, transcripts.get_row("s").updated) == (2, transcript_lines.time(3))
 
 
 def test_a_shrunk_file_is_read_again(transcripts: IndexedTranscripts) -> None:
-    transcripts.write("s", prompt("one", at=1), answer(at=1), prompt("two", at=2))
-    os.truncate(transcripts.path("s"), transcripts.path("s").stat().st_size - len(prompt("two", at=2)))
+    transcripts.write("s", prompt_line("one", at=1), answer(at=1), prompt_line("two", at=2))
+    os.truncate(transcripts.path("s"), transcripts.path("s").stat().st_size - len(prompt_line("two", at=2)))
     assert transcripts.index_transcript("s")
     assert (transcripts.get_row("s").prompt_count, transcripts.get_row("s").updated) == (1, transcript_lines.time(1))
 
 
 def test_a_replaced_file_is_read_again(transcripts: IndexedTranscripts) -> None:
-    transcripts.write("s", prompt("old", at=1))
+    transcripts.write("s", prompt_line("old", at=1))
     transcripts.path("s").rename(transcripts.path("aside"))
-    transcripts.write("s", prompt("new", at=2), agent_chunk("a" * 500, at=3))
+    transcripts.write("s", prompt_line("new", at=2), agent_chunk("a" * 500, at=3))
     assert (transcripts.get_row("s").title, transcripts.get_row("s").prompt_count) == ("new", 1)
 
 
 def test_a_transcript_without_a_header_is_listed_by_its_messages(transcripts: IndexedTranscripts) -> None:
-    transcripts.path("s").write_bytes(b"torn header\n" + note("opened", cwd="/x") + prompt("x", at=1, session="s"))
+    transcripts.path("s").write_bytes(b"torn header\n" + note("opened", cwd="/x") + prompt_line("x", at=1, session="s"))
     transcripts.index_transcript("s")
-    transcripts.append("s", prompt("y", at=2, session="s"))
+    transcripts.append("s", prompt_line("y", at=2, session="s"))
     assert (transcripts.get_row("s").prompt_count, transcripts.get_row("s").cwd) == (2, "/x")
 
 
@@ -357,14 +357,14 @@ def test_a_file_without_a_session_id_is_not_listed(transcripts: IndexedTranscrip
 
 def test_only_a_finished_turn_needs_no_mark(transcripts: IndexedTranscripts) -> None:
     assert transcripts.write("s")
-    assert not transcripts.append("s", prompt("x"))
+    assert not transcripts.append("s", prompt_line("x"))
     assert not transcripts.index_transcript("s")
     assert not transcripts.append("s", agent_chunk("a"))
     assert transcripts.append("s", answer())
     assert transcripts.index_transcript("s")
 
 
-# The file.
+# --- the file
 
 
 def test_an_index_on_disk_keeps_its_rows(transcripts: IndexedTranscripts, tmp_path: Path) -> None:
@@ -436,7 +436,7 @@ def test_changes_made_together_are_seen_together(tmp_path: Path) -> None:
 def test_a_removed_row_leaves_no_trace_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite3"
     transcripts = IndexedTranscripts(tmp_path, path)
-    transcripts.write("s", prompt("a secret of the user"), answer())
+    transcripts.write("s", prompt_line("a secret of the user"), answer())
     assert b"secret" in read_index_files(tmp_path)
     transcripts.index.remove_rows(AGENT, file_name("s"))
     assert transcripts.index.erase_removed_rows()
@@ -450,7 +450,7 @@ def test_a_row_moved_by_a_page_split_leaves_no_trace(tmp_path: Path) -> None:
     transcripts = IndexedTranscripts(tmp_path, tmp_path / "index.sqlite3")
     for number in range(200):
         words.append(f"{chance.getrandbits(80):020x}")
-        transcripts.write(f"s{number}", prompt(words[-1]), info(_meta={"x": words[-1] * chance.randrange(40)}))
+        transcripts.write(f"s{number}", prompt_line(words[-1]), info(_meta={"x": words[-1] * chance.randrange(40)}))
     for number in range(60):
         transcripts.index.remove_rows(AGENT, file_name(f"s{number}"))
         assert transcripts.index.erase_removed_rows()
@@ -465,7 +465,7 @@ def test_rewriting_the_index_writes_no_file_elsewhere(tmp_path: Path) -> None:
         set[str](),
     )
     for number in range(100):
-        transcripts.write(f"s{number}", prompt("hello"), info(_meta={"x": "y" * 30_000}))
+        transcripts.write(f"s{number}", prompt_line("hello"), info(_meta={"x": "y" * 30_000}))
     transcripts.index._database.set_progress_handler(lambda: opened.update(list_open_files()), 10)
     assert transcripts.index.erase_removed_rows()
     transcripts.index.close()

@@ -223,7 +223,7 @@ def test_no_descriptor_stays_open(journal: Journal, tmp_path: Path) -> None:
     assert list_open_below(tmp_path) == []
 
 
-# Soft deletes.
+# --- soft deletes
 
 
 def test_a_soft_delete_remembers_its_transcript(journal: Journal) -> None:
@@ -302,7 +302,7 @@ def test_what_others_append_meanwhile_is_read(journal: Journal, path: Path) -> N
         assert journal.read_deleted() == {"a", "b", "c"}
 
 
-# Titles.
+# --- titles
 
 
 def title(journal: Journal, session: str, text: str | None, transcript: str | None = None) -> None:

@@ -137,7 +137,7 @@ def test_new_sessions_during_a_list_hide_or_repeat_no_others(store: WholeStore) 
     rows = store.list_newest()
     before = [next(rows).session_id for _ in range(3)]
     store_lines(store, "claude", "new", at=100)
-    store_lines(store, "claude", ids[0], transcript_lines.prompt("again", at=101), at=101, fresh=False)
+    store_lines(store, "claude", ids[0], transcript_lines.prompt_line("again", at=101), at=101, fresh=False)
     assert before + [row.session_id for row in rows] == ids
 
 

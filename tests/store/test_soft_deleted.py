@@ -40,7 +40,7 @@ def test_what_is_removed_leaves_no_backup_title_or_search_table(
     store: WholeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transcript_lines.store_lines(
-        store, AGENT, "s", transcript_lines.prompt("secret words", session="s") + transcript_lines.answer()
+        store, AGENT, "s", transcript_lines.prompt_line("secret words", session="s") + transcript_lines.answer()
     )
     [row] = store.list_all()
     store.set_listed_title(row, "secret title")
@@ -154,7 +154,7 @@ def _store_many(store: WholeStore) -> list[str]:
     chance, words = random.Random(0), list[str]()
     for number in range(120):
         words.append(f"{chance.getrandbits(80):020x}")
-        title = transcript_lines.prompt(words[-1] * chance.randrange(1, 4), session=f"s{number}")
+        title = transcript_lines.prompt_line(words[-1] * chance.randrange(1, 4), session=f"s{number}")
         transcript_lines.store_lines(store, AGENT, f"s{number}", title + transcript_lines.answer())
     assert len(store.list_all()) == 120
     return words[:60]

@@ -115,7 +115,7 @@ class SoftDeletes(RuleBasedStateMachine):
             store,
             AGENT,
             session,
-            transcript_lines.prompt(words, session=session) + transcript_lines.answer(),
+            transcript_lines.prompt_line(words, session=session) + transcript_lines.answer(),
             at=self.count,
         )
         self.live.add(words)

@@ -18,7 +18,7 @@ from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading
 from tests.store import transcript_lines
 from tests.store.concurrent_writers import AGENT, run_together
-from tests.store.transcript_lines import answer, prompt
+from tests.store.transcript_lines import answer, prompt_line
 from tests.stored import WholeStore, list_ids
 from tests.tools.search.stored_searches import find_turns, store_turns
 
@@ -36,7 +36,7 @@ def read_prompts(reading: Reading) -> list[str | None]:
         reading.close()
 
 
-# The directory.
+# --- the directory
 
 
 def test_a_store_may_have_a_long_path(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_an_unreadable_format_counts_as_ours(root: Path, text: bytes) -> None:
     assert list_ids(WholeStore(root)) == ["s"]
 
 
-# Agents.
+# --- agents
 
 
 def test_the_users_name_for_an_agent_wins_over_its_own_and_its_command(store: WholeStore) -> None:
@@ -197,8 +197,8 @@ def test_any_name_stays_inside_the_store(store: WholeStore, root: Path, name: st
 
 
 def test_sessions_of_two_agents_with_equal_ids_are_separate(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, "one", "same", prompt("of one"), answer())
-    transcript_lines.store_lines(store, "two", "same", prompt("of two"), answer())
+    transcript_lines.store_lines(store, "one", "same", prompt_line("of one"), answer())
+    transcript_lines.store_lines(store, "two", "same", prompt_line("of two"), answer())
     assert list_ids(store, "one") == list_ids(store, "two") == ["same"]
     assert [row.title for row in store.list_page("one", None, None, "").rows] == ["of one"]
     store.delete("one", "same", soft=False)
@@ -208,16 +208,16 @@ def test_sessions_of_two_agents_with_equal_ids_are_separate(store: WholeStore) -
     assert {row.agent_folder for row in store.list_all()} == {"two"}
 
 
-# Beginning and continuing a session.
+# --- beginning and continuing a session
 
 
 def test_a_session_continues_in_its_transcript(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, "s", prompt("one"), answer())
-    transcript_lines.store_lines(store, AGENT, "s", prompt("two"), answer(), fresh=False)
+    transcript_lines.store_lines(store, AGENT, "s", prompt_line("one"), answer())
+    transcript_lines.store_lines(store, AGENT, "s", prompt_line("two"), answer(), fresh=False)
     began = store.open_to_append(AGENT, transcript_lines.header("s"), is_new=False)
     transcript = store.reopen(AGENT, "s", began.identity)
     began.close()
-    transcript.append(prompt("three"))
+    transcript.append(prompt_line("three"))
     transcript.close()
     assert read_prompts(store.read(AGENT, "s")) == ["one", "two", "three"]
 
@@ -237,7 +237,7 @@ def test_a_deleted_session_is_not_reopened(store: WholeStore) -> None:
 
 def test_a_new_session_of_a_used_id_sets_the_old_one_aside(store: WholeStore, root: Path) -> None:
     for at, word in enumerate(("first", "second", "third")):
-        transcript_lines.store_lines(store, AGENT, "1", prompt(word, at=at), answer(at=at))
+        transcript_lines.store_lines(store, AGENT, "1", prompt_line(word, at=at), answer(at=at))
         if at == 0:
             assert list_ids(store) == ["1"]
     assert read_prompts(store.read(AGENT, "1")) == ["third"]
@@ -256,7 +256,7 @@ def test_a_new_session_of_a_used_id_sets_the_old_one_aside(store: WholeStore, ro
 
 
 def test_a_new_session_without_a_prompt_hides_the_old_one_of_its_id(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, "1", prompt("old"), answer())
+    transcript_lines.store_lines(store, AGENT, "1", prompt_line("old"), answer())
     assert list_ids(store) == ["1"]
     store.open_to_append(AGENT, transcript_lines.header("1"), is_new=True).close()
     assert list_ids(store) == []
@@ -267,7 +267,7 @@ def test_an_empty_transcript_is_not_set_aside(store: WholeStore, root: Path) -> 
     transcript_lines.store_lines(store, AGENT, "1")
     path = next(root.glob("transcripts/*/*.jsonl"))
     path.write_bytes(b"")
-    transcript_lines.store_lines(store, AGENT, "1", prompt("new"), answer())
+    transcript_lines.store_lines(store, AGENT, "1", prompt_line("new"), answer())
     assert [path.name for path in root.glob("transcripts/*/*")] == [path.name]
     assert read_prompts(store.read(AGENT, "1")) == ["new"]
 
@@ -414,7 +414,7 @@ def test_a_transcript_set_aside_during_the_reopening_is_found(store: WholeStore,
     again.close()
 
 
-# Known sessions, and unreadable ones.
+# --- known sessions, and unreadable ones
 
 
 def test_a_session_is_known_without_its_transcript(store: WholeStore, root: Path) -> None:
@@ -449,11 +449,11 @@ def test_a_sync_of_an_unknown_session_raises(store: WholeStore) -> None:
         store.fsync_transcript(AGENT, "unknown")
 
 
-# The list.
+# --- the list
 
 
 def test_a_session_without_a_header_is_listed_once_it_has_a_directory(store: WholeStore, root: Path) -> None:
-    transcript_lines.store_lines(store, AGENT, "s", prompt("x", session="s"), answer())
+    transcript_lines.store_lines(store, AGENT, "s", prompt_line("x", session="s"), answer())
     path = next(root.glob("transcripts/*/*.jsonl"))
     path.write_bytes(b"\0" * 100 + path.read_bytes()[100:])
     assert list_ids(store) == []

@@ -34,7 +34,7 @@ from acp_proxy.transcript.reader import Reading
 from tests.store import transcript_lines
 from tests.store.concurrent_writers import AGENT, run_together
 from tests.store.full_disk import run_on_full_disk
-from tests.store.transcript_lines import agent_chunk, answer, prompt
+from tests.store.transcript_lines import agent_chunk, answer, prompt_line
 from tests.stored import WholeStore, list_ids, read_files
 from tests.waiting import SECONDS
 
@@ -60,7 +60,7 @@ def read_index_ids(root: Path) -> list[str]:
     return [session.decode() for (session,) in rows]
 
 
-# Marks.
+# --- marks
 
 
 def test_an_unindexed_transcript_is_in_the_next_list(store: WholeStore, root: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_session_continued_while_a_new_index_is_filled_is_listed_as_it_is(stor
     hurried = ProxyStore(root)
     hurried.catch_up_seconds = 5.0
     listed = [[row.session_id for row in hurried.list_page(AGENT, None, None, "run").rows]]
-    transcript_lines.store_lines(store, AGENT, "a", prompt("again", at=3), answer(at=3), fresh=False)
+    transcript_lines.store_lines(store, AGENT, "a", prompt_line("again", at=3), answer(at=3), fresh=False)
     listed += [[row.session_id for row in hurried.list_page(AGENT, None, None, "run").rows]]
     assert hurried.store_index.query_as_is(lambda index: index.is_new)
     assert listed == [["b", "a"], ["a", "b"]]
@@ -145,7 +145,7 @@ def test_a_mark_updates_a_known_session(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(store, AGENT, "a", at=1)
     transcript_lines.store_lines(store, AGENT, "b", at=2)
     assert list_ids(store) == ["b", "a"]
-    transcript_lines.store_lines(store, AGENT, "a", prompt("again", at=3), answer(at=3), fresh=False)
+    transcript_lines.store_lines(store, AGENT, "a", prompt_line("again", at=3), answer(at=3), fresh=False)
     assert list_ids(WholeStore(root)) == ["a", "b"]
 
 
@@ -154,7 +154,7 @@ def test_a_session_deleted_during_indexing_has_no_row(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch, soft: bool
 ) -> None:
     """Even if only its file says so, because its id belongs to a newer session."""
-    transcript_lines.store_lines(store, AGENT, "s", prompt("a secret", session="s"), answer())
+    transcript_lines.store_lines(store, AGENT, "s", prompt_line("a secret", session="s"), answer())
     transcript_lines.store_lines(store, AGENT, "s", at=1)
     [_, older] = store.list_all()
     Layout(root).mark(AGENT, older.name)
@@ -174,7 +174,7 @@ def test_a_session_deleted_during_indexing_has_no_row(
 def test_a_transcript_compressed_during_indexing_is_indexed_correctly(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transcript_lines.store_lines(store, AGENT, "s", prompt("hello", session="s"), answer())
+    transcript_lines.store_lines(store, AGENT, "s", prompt_line("hello", session="s"), answer())
     assert list_ids(store) == ["s"]
     store.mark(AGENT, "s")
 
@@ -235,7 +235,7 @@ def test_a_row_removed_by_another_process_before_its_mark_comes_back(
     """A session is revived and indexed before the process that deleted it forgets it."""
     transcript_lines.store_lines(store, AGENT, "s")
     assert list_ids(store) == ["s"]
-    transcript_lines.store_lines(store, AGENT, "s", prompt("more"), answer(), fresh=False)
+    transcript_lines.store_lines(store, AGENT, "s", prompt_line("more"), answer(), fresh=False)
     unmark = Layout.unmark
 
     def overtaken(layout: Layout, agent: str, name: str, is_needed: Callable[[], bool]) -> None:
@@ -255,10 +255,12 @@ def test_a_kill_during_the_removal_of_a_mark_keeps_it(
 ) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
     assert list_ids(store) == ["s"]
-    transcript_lines.store_lines(store, AGENT, "s", prompt("more", at=1), answer(at=1), fresh=False)
+    transcript_lines.store_lines(store, AGENT, "s", prompt_line("more", at=1), answer(at=1), fresh=False)
 
     def killed(reading: Reading) -> None:
-        transcript_lines.store_lines(WholeStore(root), AGENT, "s", prompt("and more", at=2), answer(at=2), fresh=False)
+        transcript_lines.store_lines(
+            WholeStore(root), AGENT, "s", prompt_line("and more", at=2), answer(at=2), fresh=False
+        )
         (root / "unindexed" / AGENT / file_name("s")).unlink()  # the mark came before the entries
         raise Killed
 
@@ -299,7 +301,7 @@ def test_a_transcript_that_grows_is_read_only_with_a_mark(
     transcript_lines.store_lines(store, AGENT, "b")
     assert list_ids(store) == ["a", "b"]
     unseen = store.open_to_append(AGENT, transcript_lines.header("b"), is_new=False)
-    unseen.append(prompt("x", at=2, session="b"))
+    unseen.append(prompt_line("x", at=2, session="b"))
     unseen.close()
     assert list_ids(store) == ["a", "b"]
     store.mark(AGENT, "b")
@@ -307,7 +309,7 @@ def test_a_transcript_that_grows_is_read_only_with_a_mark(
 
 
 def test_an_open_turn_keeps_its_mark(store: WholeStore, root: Path) -> None:
-    transcript_lines.store_lines(store, AGENT, "s", prompt("x", at=1))
+    transcript_lines.store_lines(store, AGENT, "s", prompt_line("x", at=1))
     for _ in range(2):
         assert list_ids(store) == ["s"]
         assert marks(root) == {file_name("s")}
@@ -335,7 +337,7 @@ def test_a_replay_keeps_its_mark_for_a_minute(store: WholeStore, root: Path) -> 
 
 
 def test_an_open_turn_keeps_its_mark_for_a_day(store: WholeStore, root: Path) -> None:
-    transcript_lines.store_lines(store, AGENT, "s", prompt("x"))
+    transcript_lines.store_lines(store, AGENT, "s", prompt_line("x"))
     written = transcript(root, "s").stat().st_mtime
     os.utime(transcript(root, "s"), (written - DAY + 600, written - DAY + 600))
     list_ids(store)
@@ -398,7 +400,7 @@ def test_a_list_reads_only_the_marks_of_its_agent(store: WholeStore, root: Path)
 def test_a_damaged_transcript_is_listed_and_hides_no_other(store: WholeStore, root: Path, damage: bytes) -> None:
     transcript_lines.store_lines(store, AGENT, "intact", at=1)
     transcript_lines.store_lines(
-        store, AGENT, "damaged", prompt("x", at=2), damage, answer(at=3).replace(b"Z", b"\xff"), answer(at=4)
+        store, AGENT, "damaged", prompt_line("x", at=2), damage, answer(at=3).replace(b"Z", b"\xff"), answer(at=4)
     )
     assert list_ids(store) == ["damaged", "intact"]
 
@@ -418,7 +420,7 @@ def test_checking_the_index_keeps_its_log_for_other_processes(store: WholeStore,
     assert list(verify_store(store)) == []
 
 
-# A broken file.
+# --- a broken file
 
 
 @pytest.fixture
@@ -571,7 +573,7 @@ def test_a_half_deleted_session_never_comes_back(full: WholeStore, root: Path) -
 def test_a_session_half_deleted_during_a_turn_never_comes_back(full: WholeStore, root: Path) -> None:
     going_on = full.open_to_append(AGENT, transcript_lines.header("a"), is_new=False)
     full.mark(AGENT, "a")
-    going_on.append(prompt("x", at=5, session="a"))
+    going_on.append(prompt_line("x", at=5, session="a"))
     going_on.close()
     before = transcript(root, "a").read_bytes()
     full.delete(AGENT, "a", soft=False)
@@ -637,7 +639,7 @@ def test_a_log_read_by_another_process_is_cleared_by_the_next_list(
     store: WholeStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "_ERASE_BUSY_MS", 1)
-    transcript_lines.store_lines(store, AGENT, "s", prompt("a secret of the user"), answer())
+    transcript_lines.store_lines(store, AGENT, "s", prompt_line("a secret of the user"), answer())
     assert list_ids(store) == ["s"]
     reader = sqlite3.connect(root / "index.sqlite3", isolation_level=None)
     reader.execute("BEGIN")
@@ -659,7 +661,7 @@ def test_the_next_list_removes_the_rows_that_a_delete_could_not(
 ) -> None:
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
     for _ in range(2):  # the second sets the first aside
-        transcript_lines.store_lines(store, AGENT, "s", prompt("a secret of the user"), answer())
+        transcript_lines.store_lines(store, AGENT, "s", prompt_line("a secret of the user"), answer())
     store = WholeStore(root)
     new, old = store.list_all()
     with locked(root / "index.sqlite3"):
@@ -746,7 +748,9 @@ def test_with_a_locked_index_only_marked_transcripts_are_read(
 
 def test_a_list_works_if_the_disk_has_no_room_for_the_index(store: WholeStore, root: Path) -> None:
     for number in range(60):
-        transcript_lines.store_lines(store, AGENT, f"s{number:02}", prompt("x" * 200, at=number), answer(at=number))
+        transcript_lines.store_lines(
+            store, AGENT, f"s{number:02}", prompt_line("x" * 200, at=number), answer(at=number)
+        )
     expected = [f"s{number:02}" for number in range(59, -1, -1)]
     assert run_on_full_disk("show", root, 8192) == expected
     assert len(marks(root)) == 60
@@ -773,7 +777,7 @@ def test_a_removed_store_is_empty(full: WholeStore, root: Path) -> None:
     aside.rename(root)
 
 
-# Several processes.
+# --- several processes
 
 
 def test_two_processes_can_index_at_once(root: Path) -> None:

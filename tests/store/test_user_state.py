@@ -8,7 +8,7 @@ from tests.stored import EPOCH, WholeStore, find_files_with, store_session
 AGENT = "agent"
 
 
-# Titles.
+# --- titles
 
 
 def test_a_title_belongs_to_its_transcript_even_if_the_id_is_reused(store: WholeStore) -> None:
@@ -42,7 +42,7 @@ def test_a_deleted_session_cannot_be_renamed(store: WholeStore) -> None:
     assert find_files_with(store, "Mine") == []
 
 
-# Archived sessions.
+# --- archived sessions
 
 
 def list_archived_titles(store: WholeStore) -> list[str | None]:

@@ -33,7 +33,7 @@ def header(
     return Header(session, cwd, origin, time(at), list(more), forked_from=list(forked_from), uid=UID)
 
 
-def prompt(*blocks: Block, at: float = 0, run: str = RUN, session: str = SESSION) -> bytes:
+def prompt_line(*blocks: Block, at: float = 0, run: str = RUN, session: str = SESSION) -> bytes:
     """A prompt; a str becomes a text block."""
     told = [{"type": "text", "text": block} if isinstance(block, str) else block for block in blocks]
     params = {"sessionId": session, "prompt": told}
@@ -88,6 +88,6 @@ def store_lines(
     """Record a session as the proxy does, without indexing it; by default one complete turn."""
     transcript = store.open_to_append(agent, header(session, cwd, at=at), is_new=fresh)
     store.mark(agent, session)
-    turn = [prompt("hello", at=at, session=session), agent_chunk("hi", at=at, session=session), answer(at=at)]
+    turn = [prompt_line("hello", at=at, session=session), agent_chunk("hi", at=at, session=session), answer(at=at)]
     transcript.append(b"".join(lines or turn))
     transcript.close()

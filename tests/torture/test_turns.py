@@ -28,9 +28,9 @@ def test_entries_are_assigned_to_turns_and_damage_is_counted(tmp_path: Path) -> 
     path = tmp_path / "session.jsonl"
     transcript = Transcript(path, transcript_lines.header())
     transcript.append(
-        transcript_lines.prompt(ONE)
+        transcript_lines.prompt_line(ONE)
         + transcript_lines.agent_chunk(f"{ONE} 0. ")
-        + transcript_lines.prompt(OTHER)
+        + transcript_lines.prompt_line(OTHER)
         + transcript_lines.agent_chunk(f"{OTHER} 0. ")
     )
     transcript.append(b'{"torn\n')

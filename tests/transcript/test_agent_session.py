@@ -11,7 +11,10 @@ from acp_proxy.transcript.reader import KINDS, AgentSession
 from tests.store import transcript_lines
 
 HERE, THERE = True, False
-MINE, TURN = transcript_lines.note("handover", to="mine"), transcript_lines.prompt("Hello") + transcript_lines.answer()
+MINE, TURN = (
+    transcript_lines.note("handover", to="mine"),
+    transcript_lines.prompt_line("Hello") + transcript_lines.answer(),
+)
 THEIRS, OPENED = transcript_lines.note("handover", to="theirs"), transcript_lines.note("opened", method="session/load")
 
 

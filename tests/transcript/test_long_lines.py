@@ -17,7 +17,7 @@ from acp_proxy.transcript.long_lines import LONG, LineShortener, read_shortened,
 from acp_proxy.transcript.reader import Line
 from acp_proxy.transcript.summary import Summary
 from tests.store import transcript_lines
-from tests.store.transcript_lines import agent_chunk, answer, info, prompt, update
+from tests.store.transcript_lines import agent_chunk, answer, info, prompt_line, update
 from tests.strategies import values
 from tests.transcript import transcript_file
 
@@ -115,8 +115,8 @@ def test_memory_is_bounded_for_any_line() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        prompt(IMAGE, IMAGE, "What is this?", at=5),
-        prompt(LARGE, at=5),
+        prompt_line(IMAGE, IMAGE, "What is this?", at=5),
+        prompt_line(LARGE, at=5),
         agent_chunk(LARGE, at=5),
         update("tool_call", toolCallId="c", content=[{"a": n} for n in range(200_000)], at=5),
         info(title="Named", _meta={"large": LARGE, "small": 1}, at=5),
@@ -127,7 +127,7 @@ def test_memory_is_bounded_for_any_line() -> None:
 @pytest.mark.parametrize("behind", [(), (agent_chunk("more", at=6), answer(at=7))], ids=["last", "in the middle"])
 def test_a_shortened_line_gives_the_same_summary(tmp_path: Path, line: bytes, behind: tuple[bytes, ...]) -> None:
     path = tmp_path / "s.jsonl"
-    lines = (prompt("/one"), agent_chunk("a"), agent_chunk("b"), line, *behind)
+    lines = (prompt_line("/one"), agent_chunk("a"), agent_chunk("b"), line, *behind)
     path.write_bytes(transcript_file.HEADER + b"".join(lines))
     whole, folded = Summary.begin(transcript_lines.header()), Summary.begin(transcript_lines.header())
     for each in lines:
@@ -150,7 +150,7 @@ def test_a_shortened_line_gives_the_same_summary(tmp_path: Path, line: bytes, be
 
 def test_intact_parts_of_a_long_damaged_line_count(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    path.write_bytes(transcript_file.HEADER + agent_chunk(LARGE)[:-20] + prompt("intact") + answer())
+    path.write_bytes(transcript_file.HEADER + agent_chunk(LARGE)[:-20] + prompt_line("intact") + answer())
     with transcript_file.open_to_read(path) as reading:
         found = [line.entry for line in reading.read_alike(shortens=True) if isinstance(line, Line)]
     assert [entry.of if entry is not None else None for entry in found] == [None, "session/prompt"]

@@ -113,7 +113,7 @@ def test_a_newer_version_is_refused_and_no_descriptor_stays_open(path: Path) -> 
     assert list_open_below(path.parent) == []
 
 
-# Complete: recorded from the beginning, and no gap.
+# --- complete: recorded from the beginning, and no gap
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_newer_version_is_refused_and_no_descriptor_stays_open(path: Path) -> 
     ids=["recorded", "partial", "imported", "no header", "damaged header"],
 )
 def test_only_a_transcript_recorded_from_the_beginning_is_complete(path: Path, start: bytes, complete: bool) -> None:
-    path.write_bytes(start + transcript_lines.prompt("one") + transcript_lines.agent_chunk("two"))
+    path.write_bytes(start + transcript_lines.prompt_line("one") + transcript_lines.agent_chunk("two"))
     with open_to_read(path) as opened:
         assert opened.is_complete is complete
 
@@ -203,7 +203,7 @@ def test_streams_give_the_same_lines(path: Path, header: bytes, end: bytes) -> N
     chunks = [transcript_lines.agent_chunk(f" word{number}", at=number) for number in range(2_000)]
     middle = b"".join(
         [
-            transcript_lines.prompt("a"),
+            transcript_lines.prompt_line("a"),
             b"\n",
             transcript_lines.agent_chunk("torn")[:-30],
             transcript_lines.agent_chunk("glued"),
@@ -251,7 +251,7 @@ def test_a_gap_written_during_the_reading_counts(path: Path) -> None:
 
 # Damage.
 
-LAST = [transcript_lines.prompt("größer"), transcript_lines.agent_chunk("kleiner €")]
+LAST = [transcript_lines.prompt_line("größer"), transcript_lines.agent_chunk("kleiner €")]
 
 
 def test_a_file_cut_in_its_last_lines_is_read_up_to_the_cut(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,7 +385,7 @@ def test_what_a_message_contains_is_no_note(
         transcript_lines.update(
             "agent_message_chunk", content={"type": "text", "text": text}, _meta={"fill": fill, "one": inside}
         ),
-        transcript_lines.prompt(
+        transcript_lines.prompt_line(
             text, {"type": "resource_link", "name": text, "uri": f"file:///{text}", "_meta": inside}
         ),
         transcript_lines.message({"id": 1, "result": inside | {"fill": fill}}, Peer.AGENT, "session/prompt"),

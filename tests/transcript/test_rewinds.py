@@ -24,7 +24,7 @@ def request(id: int, method: str, **params: Any) -> Entry:
     return entry({"jsonrpc": "2.0", "id": id, "method": method, "params": {"sessionId": "s", **params}}, Peer.CLIENT)
 
 
-def prompt(id: int = 1) -> Entry:
+def prompt_entry(id: int = 1) -> Entry:
     return request(id, "session/prompt", prompt=[{"type": "text", "text": "do"}])
 
 
@@ -71,37 +71,41 @@ def standing(*entries: Entry) -> list[int]:
     return [number for number, each in enumerate(entries, 1) if not rewinds.has_taken_back(10 * number, each)]
 
 
-# Where a message ends.
+# --- where a message ends
 
 
 def test_a_message_ends_behind_its_last_chunk() -> None:
-    assert lay_out(prompt(), agent_chunk("m"), agent_chunk("m"), agent_chunk("n")).find_offset(Point("m")) == 30
+    assert lay_out(prompt_entry(), agent_chunk("m"), agent_chunk("m"), agent_chunk("n")).find_offset(Point("m")) == 30
 
 
 def test_the_end_of_its_turn_belongs_to_the_last_message_of_it() -> None:
-    assert lay_out(prompt(), agent_chunk("m"), USAGE, answer(), USAGE, prompt(2)).find_offset(Point("m")) == 40
-    assert lay_out(prompt(), agent_chunk("m"), CALL, answer()).find_offset(Point("m")) == 20
-    assert lay_out(prompt(), agent_chunk("m"), agent_chunk(), answer()).find_offset(Point("m")) == 20
+    assert (
+        lay_out(prompt_entry(), agent_chunk("m"), USAGE, answer(), USAGE, prompt_entry(2)).find_offset(Point("m")) == 40
+    )
+    assert lay_out(prompt_entry(), agent_chunk("m"), CALL, answer()).find_offset(Point("m")) == 20
+    assert lay_out(prompt_entry(), agent_chunk("m"), agent_chunk(), answer()).find_offset(Point("m")) == 20
 
 
 def test_a_whole_turn_ends_with_its_answer() -> None:
     messages = lay_out(
-        prompt(), agent_chunk("m"), CALL, agent_chunk("n"), answer(), prompt(2), agent_chunk("o"), answer(2)
+        prompt_entry(), agent_chunk("m"), CALL, agent_chunk("n"), answer(), prompt_entry(2), agent_chunk("o"), answer(2)
     )
     assert messages.find_offset(Point("m", is_whole_turn=True)) == 50
 
 
 def test_an_id_that_comes_again_in_a_later_turn_is_another_message() -> None:
     assert (
-        lay_out(prompt(), agent_chunk("m"), answer(), prompt(2), agent_chunk("m"), answer(2)).find_offset(Point("m"))
+        lay_out(prompt_entry(), agent_chunk("m"), answer(), prompt_entry(2), agent_chunk("m"), answer(2)).find_offset(
+            Point("m")
+        )
         == 60
     )
 
 
 def test_an_id_with_a_segment_is_the_message_unless_it_is_one_of_its_own() -> None:
-    assert lay_out(prompt(), agent_chunk("m"), agent_chunk("n")).find_offset(Point("m:segment:2")) == 20
+    assert lay_out(prompt_entry(), agent_chunk("m"), agent_chunk("n")).find_offset(Point("m:segment:2")) == 20
     assert (
-        lay_out(prompt(), agent_chunk("m"), agent_chunk("m:segment:2"), agent_chunk("n")).find_offset(
+        lay_out(prompt_entry(), agent_chunk("m"), agent_chunk("m:segment:2"), agent_chunk("n")).find_offset(
             Point("m:segment:2")
         )
         == 30
@@ -111,11 +115,11 @@ def test_an_id_with_a_segment_is_the_message_unless_it_is_one_of_its_own() -> No
 @pytest.mark.parametrize(
     ("id", "turn"),
     [
-        (f"acp-proxy-{RUN}-1", [prompt(), agent_chunk("m")]),
-        ("u", [prompt(), agent_chunk("u", "user_message_chunk"), agent_chunk("m")]),
-        ("u", [prompt(), agent_chunk("u", "user_message", protocol=2), agent_chunk("m", protocol=2)]),
-        ("u", [prompt(), answer(messageId="u", protocol=2), agent_chunk("m", protocol=2)]),
-        ("u", [prompt(), agent_chunk("m"), answer(userMessageId="u")]),
+        (f"acp-proxy-{RUN}-1", [prompt_entry(), agent_chunk("m")]),
+        ("u", [prompt_entry(), agent_chunk("u", "user_message_chunk"), agent_chunk("m")]),
+        ("u", [prompt_entry(), agent_chunk("u", "user_message", protocol=2), agent_chunk("m", protocol=2)]),
+        ("u", [prompt_entry(), answer(messageId="u", protocol=2), agent_chunk("m", protocol=2)]),
+        ("u", [prompt_entry(), agent_chunk("m"), answer(userMessageId="u")]),
     ],
 )
 def test_a_prompt_has_the_ids_of_its_echo_its_answer_and_our_replay(id: str, turn: list[Entry]) -> None:
@@ -124,7 +128,9 @@ def test_a_prompt_has_the_ids_of_its_echo_its_answer_and_our_replay(id: str, tur
 
 def test_what_the_user_says_later_in_a_turn_is_a_message_of_its_own() -> None:
     steered = request(7, "_session/steering", prompt=[])
-    messages = lay_out(prompt(), agent_chunk("m"), agent_chunk("u", "user_message_chunk"), steered, agent_chunk("n"))
+    messages = lay_out(
+        prompt_entry(), agent_chunk("m"), agent_chunk("u", "user_message_chunk"), steered, agent_chunk("n")
+    )
     assert messages.find_offset(Point("u", stays=False)) == 20
     assert messages.find_offset(Point(f"acp-proxy-{RUN}-4", stays=False)) == 30
 
@@ -132,23 +138,23 @@ def test_what_the_user_says_later_in_a_turn_is_a_message_of_its_own() -> None:
 def test_in_version_2_a_turn_ends_when_nothing_is_under_way() -> None:
     idle = update("state_update", 2, state="idle", stopReason="end_turn")
     accepted = answer(messageId="u", protocol=2)
-    assert lay_out(prompt(), accepted, agent_chunk("m", protocol=2), idle).find_offset(Point("m")) == 40
+    assert lay_out(prompt_entry(), accepted, agent_chunk("m", protocol=2), idle).find_offset(Point("m")) == 40
 
 
-# What was taken back.
+# --- what was taken back
 
 
 def test_what_follows_the_message_is_taken_back_up_to_the_request() -> None:
     rewind = request(9, "session/rewind", toMessageId="m")
-    turns = [prompt(), agent_chunk("m"), answer(), prompt(2), agent_chunk("n"), answer(2)]
-    assert standing(*turns, rewind, answer(9, "session/rewind"), prompt(3), agent_chunk("o")) == [1, 2, 3, 9, 10]
+    turns = [prompt_entry(), agent_chunk("m"), answer(), prompt_entry(2), agent_chunk("n"), answer(2)]
+    assert standing(*turns, rewind, answer(9, "session/rewind"), prompt_entry(3), agent_chunk("o")) == [1, 2, 3, 9, 10]
 
 
 TWO_TURNS = [
-    prompt(),
+    prompt_entry(),
     agent_chunk("m"),
     answer(),
-    prompt(2),
+    prompt_entry(2),
     agent_chunk("u", "user_message_chunk"),
     agent_chunk("n"),
     answer(2),
@@ -165,7 +171,7 @@ TWO_TURNS = [
 )
 def test_each_way_to_rewind_takes_back(method: str, params: dict[str, Any], result: dict[str, Any]) -> None:
     rewind = [request(9, method, **params), answer(9, method, **result)]
-    assert standing(*TWO_TURNS, *rewind, prompt(3)) == [1, 2, 3, 10]
+    assert standing(*TWO_TURNS, *rewind, prompt_entry(3)) == [1, 2, 3, 10]
 
 
 @pytest.mark.parametrize(
@@ -179,13 +185,21 @@ def test_each_way_to_rewind_takes_back(method: str, params: dict[str, Any], resu
 def test_a_rewind_that_the_agent_did_not_make_takes_nothing_back(method: str, answered: dict[str, Any]) -> None:
     answers = entry({"jsonrpc": "2.0", "id": 9, **answered}, of=method)
     rewind = [request(9, method, messageId="u", toMessageId="m"), answers]
-    assert standing(*TWO_TURNS, *rewind, prompt(3))[:7] == [1, 2, 3, 4, 5, 6, 7]
+    assert standing(*TWO_TURNS, *rewind, prompt_entry(3))[:7] == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_a_prompt_that_did_not_wait_for_the_answer_stays() -> None:
     rewind, done = request(9, "session/rewind", toMessageId="m"), answer(9, "session/rewind")
     assert standing(
-        prompt(), agent_chunk("m"), answer(), prompt(2), agent_chunk("n"), rewind, agent_chunk("n"), prompt(3), done
+        prompt_entry(),
+        agent_chunk("m"),
+        answer(),
+        prompt_entry(2),
+        agent_chunk("n"),
+        rewind,
+        agent_chunk("n"),
+        prompt_entry(3),
+        done,
     ) == [
         1,
         2,
@@ -198,8 +212,8 @@ def test_a_prompt_that_did_not_wait_for_the_answer_stays() -> None:
 def test_a_prompt_that_waited_for_the_end_of_that_turn_is_taken_back(is_answered: bool) -> None:
     rewind, steered = request(9, "session/rewind", toMessageId="m"), request(3, "_session/steering", prompt=[])
     turns = [
-        prompt(),
-        prompt(2),
+        prompt_entry(),
+        prompt_entry(2),
         steered,
         agent_chunk("m"),
         answer(),
@@ -212,24 +226,34 @@ def test_a_prompt_that_waited_for_the_end_of_that_turn_is_taken_back(is_answered
 
 def test_a_prompt_stays_if_nobody_knows_that_it_waited_for_that_turn() -> None:
     rewind = request(9, "session/rewind", toMessageId="m")
-    crashed, later = [prompt(), agent_chunk("l")], [prompt(2), prompt(3), agent_chunk("m"), agent_chunk("n")]
+    crashed, later = (
+        [prompt_entry(), agent_chunk("l")],
+        [prompt_entry(2), prompt_entry(3), agent_chunk("m"), agent_chunk("n")],
+    )
     assert standing(*crashed, *later, rewind, answer(9, "session/rewind")) == [1, 2, 3, 4, 5]
     assert standing(*crashed, *later, answer(2), answer(3), rewind, answer(9, "session/rewind")) == [1, 2, 3, 5, 7]
 
 
 def test_notes_and_states_stay() -> None:
     truncated = update("history_truncated", lastMessageId="m")
-    assert standing(prompt(), agent_chunk("m"), agent_chunk("n"), USAGE, note(type="closed"), truncated) == [1, 2, 4, 5]
+    assert standing(prompt_entry(), agent_chunk("m"), agent_chunk("n"), USAGE, note(type="closed"), truncated) == [
+        1,
+        2,
+        4,
+        5,
+    ]
 
 
 def test_a_message_that_was_taken_back_is_no_point_any_more() -> None:
     first, second = (update("history_truncated", lastMessageId=id) for id in "mn")
-    assert standing(prompt(), agent_chunk("m"), agent_chunk("n"), first, agent_chunk("o"), second) == [1, 2, 5, 6]
+    assert standing(prompt_entry(), agent_chunk("m"), agent_chunk("n"), first, agent_chunk("o"), second) == [1, 2, 5, 6]
 
 
 def test_the_answer_to_a_prompt_that_stays_is_not_taken_back() -> None:
     rewind = [request(9, "session/rewind", toMessageId="m"), answer(9, "session/rewind")]
-    assert standing(prompt(), agent_chunk("m"), CALL, answer(), prompt(2), agent_chunk("n"), answer(2), *rewind) == [
+    assert standing(
+        prompt_entry(), agent_chunk("m"), CALL, answer(), prompt_entry(2), agent_chunk("n"), answer(2), *rewind
+    ) == [
         1,
         2,
         4,
@@ -238,7 +262,7 @@ def test_the_answer_to_a_prompt_that_stays_is_not_taken_back() -> None:
 
 HANDED_OVER = [
     note("other1", type="opened", method="session/load", anew=True),
-    *of_run("other1", prompt(2), agent_chunk("n")),
+    *of_run("other1", prompt_entry(2), agent_chunk("n")),
     note("other1", type="handover", to="s2"),
     *of_run("other1", answer(2)),
 ]
@@ -246,18 +270,25 @@ TRUNCATED = update("history_truncated", lastMessageId="m")
 
 
 def test_a_rewind_takes_back_nothing_of_another_session_of_the_agent() -> None:
-    turns = [prompt(), agent_chunk("m"), answer(), *HANDED_OVER, prompt(3), agent_chunk("o")]  # other1 has lines 4 to 8
+    turns = [
+        prompt_entry(),
+        agent_chunk("m"),
+        answer(),
+        *HANDED_OVER,
+        prompt_entry(3),
+        agent_chunk("o"),
+    ]  # other1 has lines 4 to 8
     assert standing(*turns, TRUNCATED) == [1, 2, 3, 4, 5, 6, 7, 8]
-    later = [note("later1", type="opened", method="session/load"), *of_run("later1", prompt(4), agent_chunk("p"))]
+    later = [note("later1", type="opened", method="session/load"), *of_run("later1", prompt_entry(4), agent_chunk("p"))]
     end = of_run("later1", update("history_truncated", lastMessageId="n"))
     assert standing(*turns, *later, *end) == [*range(1, 12)], "another process goes on in the new one"
 
 
 def test_a_rewind_takes_back_what_may_be_of_its_session_of_the_agent() -> None:
-    turns = [prompt(), agent_chunk("m"), answer(), *HANDED_OVER]
+    turns = [prompt_entry(), agent_chunk("m"), answer(), *HANDED_OVER]
     again = [
         note(type="opened", method="session/load"),
-        prompt(3),
+        prompt_entry(3),
         agent_chunk("o"),
     ]  # the agent may have refused the new one
     assert standing(*turns, *again, TRUNCATED) == [1, 2, 3, 4, 5, 6, 7, 8, 9]
@@ -265,7 +296,7 @@ def test_a_rewind_takes_back_what_may_be_of_its_session_of_the_agent() -> None:
 
 @pytest.mark.parametrize("members", [{}, {"lastMessageId": "nobody"}, {"messageId": 1}])
 def test_a_rewind_to_an_unknown_point_stays_and_takes_nothing_back(members: dict[str, Any]) -> None:
-    assert standing(prompt(), agent_chunk("m"), agent_chunk("n"), update("history_truncated", **members)) == [
+    assert standing(prompt_entry(), agent_chunk("m"), agent_chunk("n"), update("history_truncated", **members)) == [
         1,
         2,
         3,
@@ -273,7 +304,7 @@ def test_a_rewind_to_an_unknown_point_stays_and_takes_nothing_back(members: dict
     ]
 
 
-# Forks.
+# --- forks
 
 
 @pytest.mark.parametrize(

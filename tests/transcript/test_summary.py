@@ -13,7 +13,7 @@ from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.summary import Summary, merge
 from acp_proxy.transcript.titles import RECORD_BEGINNINGS, clean
 from tests.store import transcript_lines
-from tests.store.transcript_lines import agent_chunk, answer, info, note, prompt, update
+from tests.store.transcript_lines import agent_chunk, answer, info, note, prompt_line, update
 from tests.strategies import messages, texts, values
 
 OTHER = "run002"
@@ -29,15 +29,15 @@ def summary(*lines: bytes, header: file_format.Header | None = None) -> Summary:
 
 
 def title(*blocks: transcript_lines.Block) -> str | None:
-    return summary(prompt(*blocks)).title
+    return summary(prompt_line(*blocks)).title
 
 
-# The title from the agent.
+# --- the title from the agent
 
 
 def test_a_title_made_from_a_handovers_record_does_not_count_and_the_one_before_stays() -> None:
     of_record = f"{RECORD_BEGINNINGS[0]}an agent…"
-    lines = [prompt("mend it", at=1), answer(at=2), info(title=of_record, at=3)]
+    lines = [prompt_line("mend it", at=1), answer(at=2), info(title=of_record, at=3)]
     assert summary(*lines).title == "mend it"
     lines += [info(title="Mending", at=4), info(title=of_record, at=5)]
     assert summary(*lines).title == "Mending"
@@ -46,7 +46,7 @@ def test_a_title_made_from_a_handovers_record_does_not_count_and_the_one_before_
     assert summary(*lines, info(title=None, at=7)).title == "mend it"
 
 
-# The title from the prompts.
+# --- the title from the prompts
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,12 @@ def test_the_title_is_the_first_line_that_is_no_command_or_context(blocks: list[
 
 
 def test_a_later_prompt_gives_the_title_if_the_first_has_only_commands() -> None:
-    lines = [prompt("/login", at=1), answer(at=2), prompt("Fix the login", at=3), prompt("Then this", at=4)]
+    lines = [
+        prompt_line("/login", at=1),
+        answer(at=2),
+        prompt_line("Fix the login", at=3),
+        prompt_line("Then this", at=4),
+    ]
     assert [summary(*lines[:count]).title for count in range(5)] == [None, "/login", "/login", *["Fix the login"] * 2]
 
 
@@ -97,8 +102,8 @@ def test_a_prompt_without_text_is_titled_by_its_first_resource() -> None:
     assert title(embedded) == "notes.md"
     assert title(nameless) == "project"
     assert title(link, "/review") == "/review"
-    assert summary(prompt(link, at=1), prompt("Fix it", at=2)).title == "Fix it"
-    assert summary(prompt(link, at=1), prompt(embedded, at=2)).title == "login.py"
+    assert summary(prompt_line(link, at=1), prompt_line("Fix it", at=2)).title == "Fix it"
+    assert summary(prompt_line(link, at=1), prompt_line(embedded, at=2)).title == "login.py"
 
 
 @pytest.mark.parametrize("blocks", [[], [""], [" \n\t"], [{"type": "image", "data": "AA"}], [{"type": "text"}], [{}]])
@@ -137,7 +142,7 @@ def test_a_line_is_cleaned_before_it_is_classified() -> None:
     assert title("\x07 \x1b", "Fix") == "Fix"
 
 
-# Its length.
+# --- its length
 
 
 def test_a_title_longer_than_120_characters_is_cut_at_a_word() -> None:
@@ -168,27 +173,32 @@ def test_an_empty_or_invalid_title_is_none(value: object) -> None:
     assert clean(value, 120) is None
 
 
-# The agent's title.
+# --- the agent's title
 
 
 def test_the_agents_last_title_wins_over_the_prompts() -> None:
-    lines = [prompt("Fix it", at=1), info(at=2, title="Login"), info(at=3, title="Login, umlauts"), prompt("x", at=4)]
+    lines = [
+        prompt_line("Fix it", at=1),
+        info(at=2, title="Login"),
+        info(at=3, title="Login, umlauts"),
+        prompt_line("x", at=4),
+    ]
     assert [summary(*lines[:count]).title for count in range(1, 5)] == ["Fix it", "Login", *["Login, umlauts"] * 2]
 
 
 def test_only_null_clears_the_agents_title() -> None:
-    lines = [prompt("Fix it"), info(title="Login"), info(updatedAt=AGENTS_TIME), info(title=None)]
+    lines = [prompt_line("Fix it"), info(title="Login"), info(updatedAt=AGENTS_TIME), info(title=None)]
     assert [summary(*lines[:count]).title for count in (2, 3, 4)] == ["Login", "Login", "Fix it"]
 
 
 @pytest.mark.parametrize("empty", ["", "  \n", "\x07"])
 def test_an_empty_title_of_the_agent_falls_back_to_the_prompts(empty: str) -> None:
-    assert summary(prompt("Fix it"), info(title=empty)).title == "Fix it"
+    assert summary(prompt_line("Fix it"), info(title=empty)).title == "Fix it"
 
 
 @pytest.mark.parametrize("wrong", [7, True, ["x"], {"x": 1}])
 def test_an_invalid_title_of_the_agent_is_ignored(wrong: object) -> None:
-    assert summary(prompt("Fix it"), info(title="Login"), info(title=wrong)).title == "Login"
+    assert summary(prompt_line("Fix it"), info(title="Login"), info(title=wrong)).title == "Login"
 
 
 def test_the_agents_title_is_cleaned_and_cut_at_500_characters() -> None:
@@ -201,12 +211,12 @@ def test_the_agents_title_is_cleaned_and_cut_at_500_characters() -> None:
     assert summary(info(title="/looks like a command")).title == "/looks like a command"
 
 
-# The time.
+# --- the time
 
 
 def test_the_time_is_the_last_activity() -> None:
     lines = [
-        prompt("x", at=1),
+        prompt_line("x", at=1),
         agent_chunk("a", at=2),
         update("tool_call", at=3),
         update("draft_kind", at=4),
@@ -236,16 +246,16 @@ def test_the_time_is_the_last_activity() -> None:
     ],
 )
 def test_updates_of_the_state_are_no_activity(line: bytes) -> None:
-    assert summary(prompt("x", at=1), line).updated == transcript_lines.time(1)
+    assert summary(prompt_line("x", at=1), line).updated == transcript_lines.time(1)
 
 
 def test_the_agents_time_counts_until_the_next_prompt() -> None:
     lines = [
-        prompt("x", at=1),
+        prompt_line("x", at=1),
         info(at=2, updatedAt=AGENTS_TIME),
         agent_chunk("a", at=3),
         answer(at=4),
-        prompt("y", at=5),
+        prompt_line("y", at=5),
     ]
     times = [summary(*lines[:count]).updated for count in (2, 3, 4, 5)]
     assert times == [OUR_FORM_OF_IT] * 3 + [transcript_lines.time(5)]
@@ -253,17 +263,22 @@ def test_the_agents_time_counts_until_the_next_prompt() -> None:
 
 
 def test_only_null_clears_the_agents_time() -> None:
-    lines = [prompt("x", at=1), info(at=2, updatedAt=AGENTS_TIME), info(at=3, title="x"), info(at=4, updatedAt=None)]
+    lines = [
+        prompt_line("x", at=1),
+        info(at=2, updatedAt=AGENTS_TIME),
+        info(at=3, title="x"),
+        info(at=4, updatedAt=None),
+    ]
     assert [summary(*lines[:count]).updated for count in (3, 4)] == [OUR_FORM_OF_IT, transcript_lines.time(1)]
 
 
 @pytest.mark.parametrize("wrong", ["yesterday", "", 1795166102, True, [AGENTS_TIME], {}])
 def test_an_invalid_time_is_ignored(wrong: object) -> None:
-    assert summary(prompt("x", at=1), info(updatedAt=wrong)).updated == transcript_lines.time(1)
-    assert summary(prompt("x", at=1), info(updatedAt=AGENTS_TIME), info(updatedAt=wrong)).updated == OUR_FORM_OF_IT
+    assert summary(prompt_line("x", at=1), info(updatedAt=wrong)).updated == transcript_lines.time(1)
+    assert summary(prompt_line("x", at=1), info(updatedAt=AGENTS_TIME), info(updatedAt=wrong)).updated == OUR_FORM_OF_IT
 
 
-# _meta, by the rules of session_info_update.
+# --- _meta, by the rules of session_info_update
 
 
 @pytest.mark.parametrize(
@@ -289,7 +304,7 @@ def test_meta_is_merged(updates: list[object], expected: dict[str, object]) -> N
 
 
 def test_an_update_without_meta_keeps_it() -> None:
-    assert summary(info(_meta={"a": 1}), info(title="x"), prompt("x"), answer()).meta == {"a": 1}
+    assert summary(info(_meta={"a": 1}), info(title="x"), prompt_line("x"), answer()).meta == {"a": 1}
 
 
 def test_only_session_info_updates_change_meta() -> None:
@@ -319,7 +334,7 @@ def test_deeply_nested_meta_does_no_harm(opening: bytes, closing: bytes, depth: 
     raw = b'{"method":"session/update","params":{"update":{"sessionUpdate":"session_info_update","_meta":{"b":%s}}}}'
     nested_meta = raw % (opening * depth + b"1" + closing * depth)
     line = file_format.encode_message(transcript_lines.time(1), transcript_lines.RUN, Peer.AGENT, nested_meta)
-    found = summary(info(_meta={"a": 1}), line, line, prompt("x"))
+    found = summary(info(_meta={"a": 1}), line, line, prompt_line("x"))
     assert found.meta["a"] == 1
     assert found.prompts == 1
     assert Summary.from_state(json.loads(json.dumps(found.dump_state()))) == found
@@ -327,11 +342,11 @@ def test_deeply_nested_meta_does_no_harm(opening: bytes, closing: bytes, depth: 
 
 def test_meta_beyond_the_limit_is_ignored() -> None:
     large = {f"key {number}": "x" * 1000 for number in range(60)}
-    found = summary(info(_meta=large), info(_meta={"more": "x" * 10_000}), info(_meta={"small": 1}), prompt("x"))
+    found = summary(info(_meta=large), info(_meta={"more": "x" * 10_000}), info(_meta={"small": 1}), prompt_line("x"))
     assert found.meta == {**large, "small": 1}
 
 
-# Counts.
+# --- counts
 
 
 def user_chunk(text: str, *, at: int = 0) -> bytes:
@@ -358,7 +373,7 @@ def test_a_replay_before_the_first_prompt_has_turns_and_a_title(header: file_for
     found = summary(*EARLIER, header=header)
     assert (found.prompts, found.replies, found.title) == (2, 2, "Fix it")
     prompted = [
-        prompt("Go on", at=9),
+        prompt_line("Go on", at=9),
         user_chunk("Go on", at=9),
         agent_chunk("d", at=9),
         answer(at=9),
@@ -384,14 +399,14 @@ def test_a_session_that_was_never_opened_has_no_turn() -> None:
 
 def test_replies_are_turns_in_which_the_agent_said_something() -> None:
     lines = [
-        prompt("one", at=1),
+        prompt_line("one", at=1),
         agent_chunk("a", at=2),
         agent_chunk("b", at=3),
         update("tool_call", at=4),
         answer(at=5),
-        prompt("two", at=6),
+        prompt_line("two", at=6),
         answer(at=7),
-        prompt("three", at=8),
+        prompt_line("three", at=8),
         update("plan", at=9),
     ]
     counts = [(found.prompts, found.replies) for found in (summary(*lines[:count]) for count in range(10))]
@@ -418,26 +433,26 @@ def test_replies_are_turns_in_which_the_agent_said_something() -> None:
     ],
 )
 def test_other_messages_are_no_reply(line: bytes) -> None:
-    found = summary(prompt("one"), line)
+    found = summary(prompt_line("one"), line)
     assert (found.prompts, found.replies) == (1, 0)
 
 
 def test_late_messages_belong_to_the_turn_before() -> None:
-    assert summary(prompt("one"), answer(), agent_chunk("late")).replies == 1
-    assert summary(prompt("one"), agent_chunk("a"), answer(), agent_chunk("late")).replies == 1
+    assert summary(prompt_line("one"), answer(), agent_chunk("late")).replies == 1
+    assert summary(prompt_line("one"), agent_chunk("a"), answer(), agent_chunk("late")).replies == 1
 
 
-# Errors, and open turns.
+# --- errors, and open turns
 
 
 def test_a_failed_prompt_marks_the_session_as_failed_for_good() -> None:
-    assert not summary(prompt("x"), answer()).failed
-    assert not summary(prompt("x"), answer(error=None)).failed
+    assert not summary(prompt_line("x"), answer()).failed
+    assert not summary(prompt_line("x"), answer(error=None)).failed
     refused = {"id": 1, "result": {"stopReason": "refusal"}}
-    assert not summary(prompt("x"), transcript_lines.message(refused, Peer.AGENT, "session/prompt")).failed
-    assert summary(prompt("x"), answer(error={"code": -32000})).failed
-    assert summary(prompt("x"), note("failed", method="session/prompt")).failed
-    assert summary(prompt("x"), answer(error={}), prompt("y"), answer()).failed
+    assert not summary(prompt_line("x"), transcript_lines.message(refused, Peer.AGENT, "session/prompt")).failed
+    assert summary(prompt_line("x"), answer(error={"code": -32000})).failed
+    assert summary(prompt_line("x"), note("failed", method="session/prompt")).failed
+    assert summary(prompt_line("x"), answer(error={}), prompt_line("y"), answer()).failed
 
 
 def test_an_error_of_another_request_is_no_failure() -> None:
@@ -446,7 +461,14 @@ def test_an_error_of_another_request_is_no_failure() -> None:
 
 
 def test_open_turns_are_counted_by_run() -> None:
-    lines = [prompt("one"), prompt("two", run=OTHER), prompt("three", run=OTHER), answer(run=OTHER), answer(), answer()]
+    lines = [
+        prompt_line("one"),
+        prompt_line("two", run=OTHER),
+        prompt_line("three", run=OTHER),
+        answer(run=OTHER),
+        answer(),
+        answer(),
+    ]
     open_runs = [summary(*lines[:count]).open for count in range(7)]
     assert open_runs == [
         {},
@@ -460,7 +482,7 @@ def test_open_turns_are_counted_by_run() -> None:
     assert summary(*lines, note("failed", run=OTHER)).open == {}
 
 
-# The directory.
+# --- the directory
 
 
 def test_a_later_opening_changes_the_directory() -> None:
@@ -483,7 +505,7 @@ def test_an_adopted_session_has_the_title_and_the_time_of_the_agents_list_until_
     adopted = transcript_lines.note(NoteType.ADOPTED, at=90, title="ListedSession", updatedAt=transcript_lines.time(3))
     found = summary(*replayed, adopted, header=imported)
     assert (found.title, found.updated) == ("ListedSession", transcript_lines.time(3))
-    found = summary(*replayed, adopted, transcript_lines.prompt("more", at=100), header=imported)
+    found = summary(*replayed, adopted, transcript_lines.prompt_line("more", at=100), header=imported)
     assert (found.title, found.updated) == ("ListedSession", transcript_lines.time(100))
     found = summary(
         *replayed, transcript_lines.note(NoteType.ADOPTED, at=90, title=None, updatedAt=None), header=imported
@@ -517,7 +539,7 @@ infos = st.fixed_dictionaries(
 )
 kinds = st.sampled_from(["agent_message_chunk", "user_message_chunk", "tool_call", "usage_update", "unknown", None, 7])
 entries: st.SearchStrategy[bytes] = st.one_of(
-    st.builds(lambda at, run, said: prompt(*said, at=at, run=run), moments, runs, st.lists(blocks, max_size=3)),
+    st.builds(lambda at, run, said: prompt_line(*said, at=at, run=run), moments, runs, st.lists(blocks, max_size=3)),
     st.builds(
         lambda at, run, error: answer(at=at, run=run, error=error), moments, runs, st.sampled_from([None, {}, 7])
     ),
@@ -561,4 +583,4 @@ def test_any_entries_give_a_valid_summary(lines: list[bytes]) -> None:
 
 
 def test_unknown_keys_of_a_saved_state_are_ignored() -> None:
-    assert Summary.from_state(summary(prompt("x")).dump_state() | {"later": 1}) == summary(prompt("x"))
+    assert Summary.from_state(summary(prompt_line("x")).dump_state() | {"later": 1}) == summary(prompt_line("x"))

@@ -43,11 +43,11 @@ def only(use: SessionUsage) -> Usage:
 
 def test_prompts_are_counted_as_turns() -> None:
     use = count_usage(
-        transcript_lines.prompt("a", at=OCTOBER),
-        transcript_lines.prompt("b"),
+        transcript_lines.prompt_line("a", at=OCTOBER),
+        transcript_lines.prompt_line("b"),
         transcript_lines.agent_chunk("hi"),
         transcript_lines.answer(),
-        transcript_lines.prompt("c"),
+        transcript_lines.prompt_line("c"),
     )
     assert {at: amount.turns for at, amount in use.quarters.items()} == {
         find_quarter(transcript_lines.time(OCTOBER)): 1,
@@ -97,12 +97,14 @@ def test_a_turn_cancelled_before_any_cost_does_not_decide_the_kind_of_total() ->
 
 
 def test_missing_figures_are_none() -> None:
-    assert only(count_usage(transcript_lines.prompt("a"), transcript_lines.answer())) == Usage(turns=1)
+    assert only(count_usage(transcript_lines.prompt_line("a"), transcript_lines.answer())) == Usage(turns=1)
 
 
 def test_the_copied_past_of_a_fork_is_not_counted() -> None:
-    before = (transcript_lines.prompt("a", at=1), usage(100, 1.0, at=1), answer(36, at=1))
-    use = count_usage(*before, transcript_lines.prompt("b", at=5), usage(150, 1.5, at=5), answer(54, at=5), since=3)
+    before = (transcript_lines.prompt_line("a", at=1), usage(100, 1.0, at=1), answer(36, at=1))
+    use = count_usage(
+        *before, transcript_lines.prompt_line("b", at=5), usage(150, 1.5, at=5), answer(54, at=5), since=3
+    )
     assert only(use) == Usage(1, 54, 18, 50, {"USD": 0.5})
 
 

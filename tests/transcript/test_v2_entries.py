@@ -48,7 +48,7 @@ def text(said: str) -> dict[str, Any]:
     return {"type": "text", "text": said}
 
 
-def chunk(said: str, id: str = "a", kind: str = "agent_message_chunk") -> Entry:
+def chunk_entry(said: str, id: str = "a", kind: str = "agent_message_chunk") -> Entry:
     return update_entry(kind, messageId=id, content=text(said))
 
 
@@ -81,7 +81,7 @@ def turn(*entries: Entry, **idle: Any) -> list[Entry]:
 
 
 def test_a_turn_ends_with_idle_and_not_with_the_answer_that_accepts_the_prompt() -> None:
-    out = turn(chunk("Done."), stopReason="end_turn")
+    out = turn(chunk_entry("Done."), stopReason="end_turn")
     assert [one.of for one in out] == [None, None, "session/prompt"]
     assert out[-1].value == {"jsonrpc": "2.0", "id": 1, "result": {"stopReason": "end_turn"}}
 
@@ -103,7 +103,7 @@ def test_repeated_idle_and_idle_before_the_prompt_is_accepted_end_no_turn() -> N
 
 
 def test_a_turn_that_ends_before_its_prompt_is_accepted_ends_then() -> None:
-    out = retell(prompt_entry(), state("running"), chunk("Done."), state("idle"), accept_prompt())
+    out = retell(prompt_entry(), state("running"), chunk_entry("Done."), state("idle"), accept_prompt())
     assert [one.of for one in out] == [None, None, "session/prompt"]
 
 
@@ -121,19 +121,21 @@ def test_one_idle_ends_the_turns_of_all_accepted_prompts() -> None:
 
 
 def test_chunks_of_messages_that_interleave_are_joined_by_id() -> None:
-    out = turn(chunk("one ", "a"), chunk("two ", "b"), chunk("1", "a"), chunk("2", "b"))
+    out = turn(chunk_entry("one ", "a"), chunk_entry("two ", "b"), chunk_entry("1", "a"), chunk_entry("2", "b"))
     assert words(out) == ["one 1", "two 2"]
 
 
 def test_a_whole_message_replaces_its_chunks_in_their_place() -> None:
-    out = turn(chunk("dratf", "a"), chunk("next", "b"), whole_message("draft", id="a"), chunk(" more", "a"))
+    out = turn(
+        chunk_entry("dratf", "a"), chunk_entry("next", "b"), whole_message("draft", id="a"), chunk_entry(" more", "a")
+    )
     assert words(out) == ["draft more", "next"]
 
 
 def test_null_and_an_empty_array_clear_a_message_and_nothing_leaves_it() -> None:
-    assert words(turn(chunk("gone"), update_entry("agent_message", messageId="a", content=None))) == []
-    assert words(turn(chunk("gone"), whole_message())) == []
-    assert words(turn(chunk("stays"), update_entry("agent_message", messageId="a", _meta={"x": 1}))) == ["stays"]
+    assert words(turn(chunk_entry("gone"), update_entry("agent_message", messageId="a", content=None))) == []
+    assert words(turn(chunk_entry("gone"), whole_message())) == []
+    assert words(turn(chunk_entry("stays"), update_entry("agent_message", messageId="a", _meta={"x": 1}))) == ["stays"]
 
 
 def test_messages_of_different_speakers_may_have_one_id() -> None:
@@ -277,16 +279,16 @@ def test_entries_of_version_1_pass_as_they_are() -> None:
     first = [entry(prompt(1, "s"), Peer.CLIENT, version=1), entry(update("s", "agent_message"), version=1)]
     first += [entry(result(1, {"stopReason": "end_turn"}), of="session/prompt", version=1), note("closed")]
     assert retell(*first) == first
-    assert retell(chunk("second"), *first)[1:] == first
+    assert retell(chunk_entry("second"), *first)[1:] == first
 
 
 def test_told_at_once_a_whole_message_adds_only_its_new_words() -> None:
-    out = retell(prompt_entry(), chunk("All "), whole_message("All good"), chunk("."), at_once=True)
+    out = retell(prompt_entry(), chunk_entry("All "), whole_message("All good"), chunk_entry("."), at_once=True)
     assert words(out) == ["All ", "good", "."]
 
 
 def test_told_at_once_other_words_begin_a_new_message() -> None:
-    out = retell(prompt_entry(), chunk("dratf"), whole_message("draft"), at_once=True)
+    out = retell(prompt_entry(), chunk_entry("dratf"), whole_message("draft"), at_once=True)
     first, last = updates(out)
     assert (first["messageId"], first["content"]["text"]) == ("a", "dratf")
     assert ("messageId" in last, last["content"]["text"]) == (False, "draft")
@@ -296,7 +298,7 @@ def test_a_prompt_during_a_turn_repeats_no_words() -> None:
     out = retell(
         prompt_entry(1),
         accept_prompt(1),
-        chunk("one "),
+        chunk_entry("one "),
         prompt_entry(2),
         accept_prompt(2),
         whole_message("one two"),

@@ -19,8 +19,8 @@ from typing import Any
 import psutil
 
 from acp_proxy.recording.recorder import GATHERED_BYTES
-from tests.client import OutputEnded, RequestFailed
-from tests.end_to_end.proxied import AGENT, PROXY, Editor, prompt
+from tests.client import OutputEnded, RequestFailed, prompt_params
+from tests.end_to_end.proxied import AGENT, PROXY, Editor
 from tests.scripted.memory import Memory
 from torture import editor as editor_program
 from torture.outcome import Outcome, Scale
@@ -214,7 +214,7 @@ class KilledConversation:
         turn = Turn(self._session, make_prompt(self.number, self._asked))
         self._turns.append(turn)
         self._under_way.append((editor.count_lines(), turn))
-        params = prompt(self._session, turn.asked)
+        params = prompt_params(self._session, turn.asked)
         if self._chance.random() < 0.3:
             params["prompt"].append({"type": "resource", "resource": {"uri": "file:///large", "text": "y" * LARGE}})
         return editor.start_request("session/prompt", params)

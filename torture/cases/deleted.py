@@ -19,8 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tests.client import OutputEnded, RequestFailed
-from tests.end_to_end.proxied import PROXY, Editor, Proxied, prompt, say
+from tests.client import OutputEnded, RequestFailed, prompt_params
+from tests.end_to_end.proxied import PROXY, Editor, Proxied, say
 from tests.stored import WholeStore
 from torture import faults
 from torture.faults import Disk
@@ -88,7 +88,7 @@ class Sessions:
 
     def prompt(self, editor: Editor, session: str) -> bytes:
         word = self.word()
-        editor.request("session/prompt", prompt(session, word))
+        editor.request("session/prompt", prompt_params(session, word))
         self.words[session].append(word.encode())
         return word.encode()
 
@@ -249,7 +249,7 @@ def _at_random(scale: Scale) -> Outcome:
                         known.add(session)
                         editor.load(session)
                     with contextlib.suppress(RequestFailed):  # it was deleted before it could be loaded
-                        editor.request("session/prompt", prompt(session, word))
+                        editor.request("session/prompt", prompt_params(session, word))
                     with lock:
                         sessions.setdefault(session, []).append(word.encode())
                 elif what == "delete":

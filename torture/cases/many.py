@@ -23,7 +23,8 @@ from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import RECORDED, Header
 from acp_proxy.transcript.file_names import file_name
-from tests.end_to_end.proxied import AGENT, NOT_FOUND, PROXY, Editor, Loaded, prompt, texts
+from tests.client import prompt_params
+from tests.end_to_end.proxied import AGENT, NOT_FOUND, PROXY, Editor, Loaded, texts
 from tests.scripted.agent import NAME
 from torture.outcome import Outcome, Scale
 from torture.turns import Count, Turn, find_transcript, make_prompt, read_transcript
@@ -123,7 +124,12 @@ class Crowd:
         for number in range(count):
             session, at = f"before-{number}", f"2026-01-01T00:{number // 60:02}:{number % 60:02}.000Z"
             transcript = store.open_to_append(agent, Header(session, "/elsewhere", RECORDED, at), is_new=True)
-            message = {"jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": prompt(session, "long ago")}
+            message = {
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "session/prompt",
+                "params": prompt_params(session, "long ago"),
+            }
             answer = jsonrpc.dump({"jsonrpc": "2.0", "id": 1, "result": {"stopReason": "end_turn"}})
             transcript.append(file_format.encode_message(at, "before", Peer.CLIENT, jsonrpc.dump(message)))
             transcript.append(file_format.encode_message(at, "before", Peer.AGENT, answer, "session/prompt"))

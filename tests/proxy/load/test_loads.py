@@ -130,7 +130,7 @@ def test_an_answer_with_neither_result_nor_error_is_passed_on() -> None:
     assert talk.end_replay(1).to_client == b'{"id":1,"error":null}\n'
 
 
-# Until the agent answers.
+# --- until the agent answers
 
 
 @pytest.mark.parametrize("spelling", [line, respell])
@@ -273,7 +273,7 @@ def test_a_load_nested_too_deeply_to_rewrite_is_refused() -> None:
     assert (step.refusals, step.to_agent, talk.replays_left) == ([(1, -32602)], b"", [])
 
 
-# Refusals.
+# --- refusals
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_a_load_with_the_id_of_an_open_load_is_refused() -> None:
     assert talk.client.say(load(1, "t")).to_agent == line(resume(1, "t"))
 
 
-# Loads that are not served.
+# --- loads that are not served
 
 
 @pytest.mark.parametrize(

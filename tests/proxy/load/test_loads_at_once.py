@@ -166,7 +166,7 @@ def test_two_sessions_are_loaded_at_once() -> None:
     assert talk.end_replay(2).to_client == line(result(2, {}), chunk("t", "t"))
 
 
-# The same session twice.
+# --- the same session twice
 
 
 def test_a_second_load_of_a_session_waits_for_the_first_replay() -> None:
@@ -567,7 +567,7 @@ def test_cancelling_one_waiting_load_leaves_the_others_waiting() -> None:
     assert talk.end_replay(1).asked == [StartReplay(make_request_id(3))]
 
 
-# Deletes during a replay.
+# --- deletes during a replay
 
 
 def test_a_delete_during_a_replay_ends_it_and_nothing_more_is_recorded() -> None:
@@ -599,7 +599,7 @@ def test_a_native_delete_ends_the_replay_too() -> None:
     assert talk.end_replay(1).to_client == line(result(1, {}))
 
 
-# The agent's end.
+# --- the agent's end
 
 
 def test_when_the_agent_ends_an_unanswered_load_fails_after_its_held_updates() -> None:

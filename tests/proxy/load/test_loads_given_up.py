@@ -158,7 +158,7 @@ def test_a_session_can_be_prompted_after_a_cancelled_and_unanswered_load() -> No
     assert agent_kept("s", chunk("s", "a")) in step.kept
 
 
-# Loads during a turn.
+# --- loads during a turn
 
 
 def test_a_load_during_a_turn_loses_nothing_of_the_turn() -> None:

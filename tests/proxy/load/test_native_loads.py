@@ -82,7 +82,7 @@ def loading(
     return talk
 
 
-# Comparison.
+# --- comparison
 
 
 def test_the_agents_replay_is_held_and_compared_after_its_answer() -> None:
@@ -422,7 +422,7 @@ def test_a_load_of_a_deleted_session_does_not_reach_the_agent() -> None:
     assert (step.to_agent, step.refusals) == (b"", [(1, -32002)])
 
 
-# Forks.
+# --- forks
 
 
 def test_a_forks_replay_of_its_parent_is_not_recorded() -> None:
@@ -437,7 +437,7 @@ def test_a_forks_replay_of_its_parent_is_not_recorded() -> None:
     assert kept_lines(step) == [client_kept("f", prompt(2, "f"))]
 
 
-# Imports.
+# --- imports
 
 
 def importing() -> CoreConversation:
@@ -528,7 +528,7 @@ def test_nothing_is_imported_once_a_turn_has_begun() -> None:
     assert kept == [client_kept("s", prompt(2, "s")), agent_kept("s", chunk("s", "live"))]
 
 
-# Served from the store on request.
+# --- served from the store on request
 
 
 def test_on_request_only_new_updates_of_a_native_load_pass() -> None:
@@ -658,7 +658,7 @@ def test_on_request_native_list_and_delete_are_served_from_the_store() -> None:
         assert b'"result"' in step.to_client
 
 
-# Ids that change.
+# --- ids that change
 
 
 def test_a_session_restored_under_another_id_keeps_the_clients_id() -> None:

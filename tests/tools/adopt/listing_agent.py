@@ -84,7 +84,7 @@ class ListingAgent:
         return self._notes.read_text().count('{"started": true}')
 
 
-def entry(session: str, cwd: Path | str, updated: str | None = None, **more: Any) -> dict[str, Any]:
+def listed(session: str, cwd: Path | str, updated: str | None = None, **more: Any) -> dict[str, Any]:
     """A session in a list."""
     return {"sessionId": session, "cwd": str(cwd), **({"updatedAt": updated} if updated else {}), **more}
 

@@ -12,7 +12,7 @@ from acp_proxy.tools.adopt.adopt import Adoption, Result
 from acp_proxy.tools.adopt.agent_loader import AgentLoader, AgentStart, CannotAdopt
 from acp_proxy.tools.adopt.plan import AdoptionFilter
 from tests.stored import WholeStore
-from tests.tools.adopt.listing_agent import ListingAgent, entry, replay_of
+from tests.tools.adopt.listing_agent import ListingAgent, listed, replay_of
 
 HELLO = {"before": replay_of("Mend the login", "Mended.")}
 
@@ -33,7 +33,7 @@ def test_a_session_that_hangs_is_given_up_and_the_next_one_gets_a_new_process(
 ) -> None:
     times = ("2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z")
     agent.plan(
-        [entry("hangs", tmp_path, times[0]), entry("s1", tmp_path, times[1])],
+        [listed("hangs", tmp_path, times[0]), listed("s1", tmp_path, times[1])],
         loads={"hangs": {"hangs": True}, "s1": HELLO},
     )
     with Adoption(store, AgentStart(agent.command), AdoptionFilter(), None) as adoption:
@@ -49,7 +49,7 @@ def test_a_session_that_hangs_is_given_up_and_the_next_one_gets_a_new_process(
 def test_a_session_that_is_deleted_or_appears_meanwhile_is_not_adopted(
     store: WholeStore, agent: ListingAgent, tmp_path: Path
 ) -> None:
-    agent.plan([entry("gone", tmp_path), entry("come", tmp_path)], loads={"gone": HELLO, "come": HELLO})
+    agent.plan([listed("gone", tmp_path), listed("come", tmp_path)], loads={"gone": HELLO, "come": HELLO})
     with Adoption(store, AgentStart(agent.command), AdoptionFilter(), None) as adoption:
         choice = adoption.choose()
         store.delete(adoption.folder, "gone", soft=False)
@@ -66,7 +66,7 @@ def test_a_replay_that_is_too_large_is_given_up(
     store: WholeStore, agent: ListingAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_loader, "_LONGEST_REPLAY", 100)
-    agent.plan([entry("s1", tmp_path)], loads={"s1": HELLO})
+    agent.plan([listed("s1", tmp_path)], loads={"s1": HELLO})
     with Adoption(store, AgentStart(agent.command), AdoptionFilter(), None) as adoption:
         [outcome] = adoption.load(adoption.choose())
     assert (outcome.result, outcome.reason) == (Result.FAILED, "its replay is larger than 256 MiB")
@@ -76,7 +76,7 @@ def test_an_agent_that_does_not_start_again_is_given_one_more_try(
     store: WholeStore, agent: ListingAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loads: dict[str, dict[str, Any]] = {"s1": {"dies": 1}, "s2": HELLO, "s3": HELLO}
-    agent.plan([entry(name, tmp_path) for name in loads], loads=loads)
+    agent.plan([listed(name, tmp_path) for name in loads], loads=loads)
     offered, fails = AgentLoader._ask_offer, [False, True, False]
 
     def flaky(self: AgentLoader) -> Offer:

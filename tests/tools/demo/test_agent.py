@@ -9,8 +9,9 @@ import pytest
 
 from acp_proxy.tools.demo import sample
 from acp_proxy.tools.demo.agent import make_edit
-from acp_proxy.tools.demo.client import Client, RequestFailed
+from acp_proxy.tools.demo.client import Client
 from acp_proxy.tools.demo.display import list_items
+from tests.client import code_of, prompt_params
 
 Start = Callable[[], Client]
 
@@ -34,16 +35,6 @@ def place(cwd: Path, **more: Any) -> dict[str, Any]:
     return {"cwd": str(cwd), "mcpServers": [], **more}
 
 
-def prompt(session: str, text: str) -> dict[str, Any]:
-    return {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
-
-
-def code_of(client: Client, method: str, params: Any) -> Any:
-    with pytest.raises(RequestFailed) as refusal:
-        client.request(method, params)
-    return refusal.value.code
-
-
 def test_the_agent_offers_only_resume(start: Start, tmp_path: Path) -> None:
     client = start()
     result = client.request("initialize", {"protocolVersion": 1})
@@ -57,7 +48,9 @@ def test_the_agent_offers_only_resume(start: Start, tmp_path: Path) -> None:
 def test_a_turn_has_updates_of_every_kind_and_quotes_the_prompt(start: Start, tmp_path: Path) -> None:
     client = start()
     session = client.request("session/new", place(tmp_path))["sessionId"]
-    assert client.request("session/prompt", prompt(session, "a note on {n} otters")) == {"stopReason": "end_turn"}
+    assert client.request("session/prompt", prompt_params(session, "a note on {n} otters")) == {
+        "stopReason": "end_turn"
+    }
     updates = client.list_updates(session)
     assert (updates[0]["sessionUpdate"], updates[-1]["sessionUpdate"]) == ("available_commands_update", "usage_update")
     items = list_items(updates)
@@ -68,12 +61,12 @@ def test_a_turn_has_updates_of_every_kind_and_quotes_the_prompt(start: Start, tm
 def test_a_new_process_remembers_a_session(start: Start, tmp_path: Path) -> None:
     first = start()
     session = first.request("session/new", place(tmp_path))["sessionId"]
-    first.request("session/prompt", prompt(session, "the first words"))
+    first.request("session/prompt", prompt_params(session, "the first words"))
     first.close_stdin()
     assert first.wait() == 0
     second = start()
     second.request("session/resume", place(tmp_path, sessionId=session))
-    second.request("session/prompt", prompt(session, "more"))
+    second.request("session/prompt", prompt_params(session, "more"))
     assert (
         "I remember 1 earlier prompt; the first was: the first words"
         in list_items(second.list_updates(session))[-1].text
@@ -83,7 +76,7 @@ def test_a_new_process_remembers_a_session(start: Start, tmp_path: Path) -> None
 def test_unknown_sessions_and_invalid_params_are_refused(start: Start, tmp_path: Path) -> None:
     client = start()
     assert code_of(client, "session/resume", place(tmp_path, sessionId="../x")) == -32002
-    assert code_of(client, "session/prompt", prompt("nobody", "hello")) == -32002
+    assert code_of(client, "session/prompt", prompt_params("nobody", "hello")) == -32002
     assert code_of(client, "session/new", {}) == -32602
 
 

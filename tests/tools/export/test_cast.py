@@ -47,13 +47,13 @@ def screen(rest: list[list[Any]]) -> str:
     return "\n".join(line.rstrip() for line in terminal.display).rstrip()
 
 
-def call(status: str, at: int) -> bytes:
+def call_line(status: str, at: int) -> bytes:
     return transcript_lines.update("tool_call", at=at, toolCallId="1", title="Edit /home/ada/x/a.py", status=status)
 
 
 def test_the_screen_is_that_of_a_replay_and_times_count_from_the_first_words() -> None:
     header, rest = record_cast(
-        transcript_lines.prompt("Mend it", at=5), call("pending", 6), call("completed", 8),
+        transcript_lines.prompt_line("Mend it", at=5), call_line("pending", 6), call_line("completed", 8),
         transcript_lines.agent_chunk("do", at=9),
         transcript_lines.agent_chunk("ne", at=7), transcript_lines.answer(at=10),
     )  # fmt: skip
@@ -67,7 +67,7 @@ def test_the_screen_is_that_of_a_replay_and_times_count_from_the_first_words() -
 
 def test_home_directories_are_hidden_also_across_chunks() -> None:
     header, rest = record_cast(
-        transcript_lines.prompt("see /home/ada/x", at=1), transcript_lines.agent_chunk("in /ho", at=2),
+        transcript_lines.prompt_line("see /home/ada/x", at=1), transcript_lines.agent_chunk("in /ho", at=2),
         transcript_lines.agent_chunk("me/ada/x and", at=3),
         transcript_lines.agent_chunk(" /home/me", at=4),
     )  # fmt: skip
@@ -77,7 +77,7 @@ def test_home_directories_are_hidden_also_across_chunks() -> None:
 
 @pytest.mark.parametrize("text", ["\x1b[2J", "\x1b]0;title\a", "\r\x08", "\u202e"])
 def test_recorded_text_does_not_control_the_player(text: str) -> None:
-    _, rest = record_cast(transcript_lines.prompt(text), transcript_lines.agent_chunk(text))
+    _, rest = record_cast(transcript_lines.prompt_line(text), transcript_lines.agent_chunk(text))
     data = re.sub(r"\x1b\[[0-9;]*m|\r\n", "", "".join(event[2] for event in rest))
     assert data.isprintable()
 

@@ -39,7 +39,7 @@ def export_transcript(
         transcript_lines.time(0),
         agent={"id": AGENT},
     )
-    turn = [transcript_lines.prompt("hello"), transcript_lines.agent_chunk("hi"), transcript_lines.answer()]
+    turn = [transcript_lines.prompt_line("hello"), transcript_lines.agent_chunk("hi"), transcript_lines.answer()]
     path.write_bytes(file_format.encode_header(head) + b"".join(lines or turn))
     return path
 
@@ -92,7 +92,7 @@ def test_an_imported_file_does_not_say_for_which_session_the_agent_is_asked(
 ) -> None:
     path = export_transcript(
         tmp_path,
-        transcript_lines.prompt("hello"),
+        transcript_lines.prompt_line("hello"),
         names,
         transcript_lines.agent_chunk("hi"),
         transcript_lines.answer() + end,
@@ -150,21 +150,21 @@ def test_importing_a_session_again_changes_nothing(store: WholeStore, tmp_path: 
     import_transcript(store, path)
     assert not import_transcript(store, path).is_new
     with list_files(store)[0].open("ab") as file:
-        file.write(transcript_lines.prompt("more"))
+        file.write(transcript_lines.prompt_line("more"))
     assert not import_transcript(store, path).is_new
     assert len(list_files(store)) == 1
 
 
 def test_an_import_never_replaces_a_different_session(store: WholeStore, tmp_path: Path) -> None:
     import_transcript(store, export_transcript(tmp_path))
-    other = export_transcript(tmp_path, transcript_lines.prompt("something else"), transcript_lines.answer())
+    other = export_transcript(tmp_path, transcript_lines.prompt_line("something else"), transcript_lines.answer())
     assert "acp-proxy delete sess-1" in import_refused(store, other)
     longer = export_transcript(
         tmp_path,
-        transcript_lines.prompt("hello"),
+        transcript_lines.prompt_line("hello"),
         transcript_lines.agent_chunk("hi"),
         transcript_lines.answer(),
-        transcript_lines.prompt("more"),
+        transcript_lines.prompt_line("more"),
     )
     import_refused(store, longer)
 
@@ -224,7 +224,7 @@ def test_a_transcript_can_be_imported_from_a_pipe(store: WholeStore, tmp_path: P
 def test_a_long_stream_is_imported_compressed_or_not(store: WholeStore, tmp_path: Path, compress: bool) -> None:
     chance = random.Random(0)
     said = [transcript_lines.agent_chunk(chance.randbytes(50_000).hex()) for _ in range(40)]
-    data = export_transcript(tmp_path, transcript_lines.prompt("hello"), *said).read_bytes()
+    data = export_transcript(tmp_path, transcript_lines.prompt_line("hello"), *said).read_bytes()
     given = b"".join(compress_chunks(iter([data]), len(data))) if compress else data
     assert len(given) > import_file._READ_BYTES
     assert import_transcript(store, BytesIO(given)).is_new
@@ -252,12 +252,12 @@ print(peak() - before)
 @pytest.mark.parametrize("compress", [False, True])
 def test_memory_does_not_grow_with_the_longest_line(store: WholeStore, tmp_path: Path, compress: bool) -> None:
     """Nor with a small compressed file that is large when decompressed."""
-    begins, ends = transcript_lines.prompt("Look: XX").split(b"XX")
+    begins, ends = transcript_lines.prompt_line("Look: XX").split(b"XX")
     line = [begins, *[b"x" * 1024 * 1024] * (LONG_LINE // 1024 // 1024), ends]
     header = file_format.encode_header(
         Header("long", transcript_lines.CWD, file_format.RECORDED, transcript_lines.time(0), agent={"id": AGENT})
     )
-    pieces = [header, transcript_lines.prompt("before"), *line, transcript_lines.answer()]
+    pieces = [header, transcript_lines.prompt_line("before"), *line, transcript_lines.answer()]
     long = tmp_path / "long"
     long.write_bytes(b"".join(compress_chunks(iter(pieces), sum(map(len, pieces))) if compress else pieces))
     small = export_transcript(tmp_path)
@@ -330,7 +330,7 @@ def test_a_header_cannot_write_outside_the_store(store: WholeStore, tmp_path: Pa
     )
     text = json.dumps(evil)
     path.write_bytes(
-        raw.replace(b'"SESSION"', text.encode()).replace(b'"AGENT"', text.encode()) + transcript_lines.prompt("hi")
+        raw.replace(b'"SESSION"', text.encode()).replace(b'"AGENT"', text.encode()) + transcript_lines.prompt_line("hi")
     )
 
     def around() -> set[Path]:
@@ -361,7 +361,7 @@ def test_the_header_decides_the_agents_folder(store: WholeStore, tmp_path: Path)
 
 def test_a_full_disk_leaves_no_partial_import(store: WholeStore, tmp_path: Path) -> None:
     path = export_transcript(
-        tmp_path, *[transcript_lines.prompt("hello"), *[transcript_lines.agent_chunk("hi " * 100)] * 200]
+        tmp_path, *[transcript_lines.prompt_line("hello"), *[transcript_lines.agent_chunk("hi " * 100)] * 200]
     )
     for job in ("import", "import a stream"):
         assert run_on_full_disk(job, store.root, 8192) == ["EFBIG"]

@@ -10,7 +10,9 @@ from acp_proxy.views.document import Choices
 from tests.views.turns import call, message, turn
 
 
-def entry(number: int, cwd: str = "/project", updated: str = "2026-11-20T09:15:02.123Z", title: str = "") -> IndexEntry:
+def index_entry(
+    number: int, cwd: str = "/project", updated: str = "2026-11-20T09:15:02.123Z", title: str = ""
+) -> IndexEntry:
     return IndexEntry(f"{number}.html", title or f"Title {number}", "agent", cwd, updated, 1)
 
 
@@ -54,7 +56,7 @@ def test_the_page_has_each_word_once_with_its_sessions() -> None:
     words = WordIndex()
     for number in range(3000):
         words.add({"all"} | ({"few"} if number in (0, 1, 37, 2999) else set()))
-    page = "".join(render_index([entry(number) for number in range(3000)], words))
+    page = "".join(render_index([index_entry(number) for number in range(3000)], words))
     assert read_words_of(page) == {"all": [*range(3000)], "few": [0, 1, 37, 2999]}
 
 
@@ -64,18 +66,18 @@ def test_beyond_the_limit_the_page_says_which_sessions_are_found_by_title() -> N
         if words.has_room:
             words.add({f"{number}{'x' * 37}"})
     assert words.count == 3
-    page = "".join(render_index([entry(number) for number in range(10)], words))
+    page = "".join(render_index([index_entry(number) for number in range(10)], words))
     assert "Of all but the newest 3, it finds only the titles." in page
-    assert "it finds only" not in "".join(render_index([entry(number) for number in range(3)], words))
+    assert "it finds only" not in "".join(render_index([index_entry(number) for number in range(3)], words))
 
 
 def test_sessions_are_in_the_order_of_projects_and_days() -> None:
     entries = [
-        entry(0, "/a", "2026-11-20T23:59:59.000Z"),
-        entry(1, "/b", "2026-11-20T10:00:00.000Z"),
-        entry(2, "/a", "2026-11-20T00:00:00.000Z"),
-        entry(3, "/a", "2026-11-19T23:59:59.000Z"),
-        entry(4, "", "not a time"),
+        index_entry(0, "/a", "2026-11-20T23:59:59.000Z"),
+        index_entry(1, "/b", "2026-11-20T10:00:00.000Z"),
+        index_entry(2, "/a", "2026-11-20T00:00:00.000Z"),
+        index_entry(3, "/a", "2026-11-19T23:59:59.000Z"),
+        index_entry(4, "", "not a time"),
     ]
     page = "".join(render_index(entries, WordIndex()))
     assert re.findall(r"<h2[^>]*><bdi>(.*?)<|<h3>(.*?)<|Title (\d)<", page) == [
@@ -97,6 +99,6 @@ def test_sessions_are_in_the_order_of_projects_and_days() -> None:
 def test_words_cannot_end_the_element_that_holds_them() -> None:
     words = WordIndex()
     words.add({"</script><script>alert(1)</script>", "<!--", "&amp;"})
-    page = "".join(render_index([entry(0)], words))
+    page = "".join(render_index([index_entry(0)], words))
     assert page.count("<script") == 2
     assert read_words_of(page).keys() == {"</script><script>alert(1)</script>", "<!--", "&amp;"}

@@ -89,7 +89,7 @@ def test_a_file_without_an_intact_header_has_a_broken_header(path: Path) -> None
 
 def test_entries_are_named_by_sender_and_kind() -> None:
     lines = [
-        transcript_lines.prompt("x"),
+        transcript_lines.prompt_line("x"),
         transcript_lines.answer(),
         transcript_lines.agent_chunk("x"),
         transcript_lines.note("opened"),

@@ -92,7 +92,7 @@ def store(tmp_path: Path) -> WholeStore:
     store = WholeStore(tmp_path / "store")
     for number, name in enumerate("abc"):
         transcript_lines.store_lines(
-            store, AGENT, name, transcript_lines.prompt(f"the words of {name}", session=name), at=number
+            store, AGENT, name, transcript_lines.prompt_line(f"the words of {name}", session=name), at=number
         )
     return store
 
@@ -174,7 +174,7 @@ def test_the_age_of_a_session_ignores_the_agents_time(store: WholeStore) -> None
         store,
         AGENT,
         transcript_lines.SESSION,
-        transcript_lines.prompt("used", at=60),
+        transcript_lines.prompt_line("used", at=60),
         transcript_lines.info(updatedAt=transcript_lines.time(-60), at=61),
     )
     assert [row.session_id for row in store.list_all()][-1] == transcript_lines.SESSION
@@ -188,7 +188,7 @@ def test_the_age_of_a_session_ignores_the_agents_time(store: WholeStore) -> None
 def test_a_session_continued_in_the_meantime_is_not_pruned(store: WholeStore) -> None:
     candidates = find_candidates(store)
     transcript_lines.store_lines(
-        store, AGENT, "b", transcript_lines.prompt("not so old after all", session="b"), fresh=False
+        store, AGENT, "b", transcript_lines.prompt_line("not so old after all", session="b"), fresh=False
     )
     gone = {
         candidate.session_id: trouble

@@ -67,7 +67,7 @@ def test_an_intact_store_has_no_findings(store: WholeStore) -> None:
 def test_a_turn_in_progress_is_no_finding(store: WholeStore) -> None:
     going_on = store.open_to_append(AGENT, transcript_lines.header("a"), is_new=False)
     store.mark(AGENT, "a")
-    going_on.append(transcript_lines.prompt("more", session="a", at=9))
+    going_on.append(transcript_lines.prompt_line("more", session="a", at=9))
     going_on.close()
     transcript_lines.store_lines(store, AGENT, "new")
     assert kinds(verify_store(store)) == []
@@ -203,7 +203,7 @@ def test_an_index_restored_from_a_copy_is_behind(store: WholeStore, root: Path) 
     assert kinds(verify_store(WholeStore(root))) == []
 
 
-# What the next list or search makes anew.
+# --- what the next list or search makes anew
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ def two_agents(root: Path) -> WholeStore:
                 store,
                 agent,
                 session,
-                transcript_lines.prompt(f"hello {agent}", session=session),
+                transcript_lines.prompt_line(f"hello {agent}", session=session),
                 transcript_lines.answer(),
             )
     opened = WholeStore(root)

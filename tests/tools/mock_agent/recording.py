@@ -29,7 +29,7 @@ def permission_answer(result: object = SELECTED, *, id: object = 0, at: int = 0)
     return transcript_lines.message({"id": id, "result": result}, Peer.CLIENT, acp.REQUEST_PERMISSION, at=at)
 
 
-def call(status: str, id: str = "t", *, at: int = 0) -> bytes:
+def call_line(status: str, id: str = "t", *, at: int = 0) -> bytes:
     kind = "tool_call" if status == "pending" else "tool_call_update"
     return transcript_lines.update(kind, toolCallId=id, title="Edit", status=status, at=at)
 

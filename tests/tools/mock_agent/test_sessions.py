@@ -24,9 +24,9 @@ def ids(sessions: PlayedSessions, cwd: str | None = None) -> list[Any]:
 
 
 def test_recorded_sessions_are_listed_newest_first_with_title_and_time() -> None:
-    old = session(transcript_lines.prompt("Fix it", at=1), transcript_lines.answer(at=2), id="old")
+    old = session(transcript_lines.prompt_line("Fix it", at=1), transcript_lines.answer(at=2), id="old")
     new = session(
-        transcript_lines.prompt("Go on", at=5),
+        transcript_lines.prompt_line("Go on", at=5),
         transcript_lines.info(title="A title", at=6),
         transcript_lines.answer(at=7),
         id="new",
@@ -42,17 +42,19 @@ def test_recorded_sessions_are_listed_newest_first_with_title_and_time() -> None
 
 
 def test_the_list_can_be_limited_to_a_directory() -> None:
-    sessions = PlayedSessions([session(transcript_lines.prompt("go"), transcript_lines.answer())])
+    sessions = PlayedSessions([session(transcript_lines.prompt_line("go"), transcript_lines.answer())])
     assert ids(sessions, transcript_lines.CWD + "/") == [transcript_lines.SESSION]
     assert ids(sessions, "/") == []
 
 
 def test_a_new_session_has_an_unused_id_and_is_listed_after_its_first_prompt() -> None:
-    sessions = PlayedSessions([session(transcript_lines.prompt("go"), transcript_lines.answer(), id="mock-session-1")])
+    sessions = PlayedSessions(
+        [session(transcript_lines.prompt_line("go"), transcript_lines.answer(), id="mock-session-1")]
+    )
     new = sessions.begin("/x", [])
     assert new.id == "mock-session-2"
     assert ids(sessions) == ["mock-session-1"]
-    new.take(transcript_lines.entry(transcript_lines.prompt("hi", at=3, session=new.id)))
+    new.take(transcript_lines.entry(transcript_lines.prompt_line("hi", at=3, session=new.id)))
     assert sessions.list_as_acp("/x") == [
         {"sessionId": new.id, "cwd": "/x", "title": "hi", "updatedAt": transcript_lines.time(3)}
     ]
@@ -61,7 +63,7 @@ def test_a_new_session_has_an_unused_id_and_is_listed_after_its_first_prompt() -
 def test_optional_updates_are_sent_only_to_clients_that_support_them() -> None:
     compacted = transcript_lines.update("compaction_update", compactionId="c", status="completed")
     methods = RequestHandlers(
-        PlayedSessions([session(transcript_lines.prompt("go"), compacted, transcript_lines.answer())]), "full"
+        PlayedSessions([session(transcript_lines.prompt_line("go"), compacted, transcript_lines.answer())]), "full"
     )
     cases: list[tuple[dict[str, Any], int]] = [({}, 1), ({"session": {"compaction": {}}}, 2)]
     for capabilities, count in cases:
@@ -77,7 +79,7 @@ def test_a_new_session_begins_with_the_state_of_the_first_recorded_one() -> None
         transcript_lines.note("opened", modes=MODES),
         transcript_lines.update(update_kinds.AVAILABLE_COMMANDS, availableCommands=COMMANDS),
         transcript_lines.update(update_kinds.USER_CHUNK, content={"type": "text", "text": "told by a load"}),
-        transcript_lines.prompt("go"),
+        transcript_lines.prompt_line("go"),
         transcript_lines.update(update_kinds.CURRENT_MODE, currentModeId="code"),
         transcript_lines.note("opened", modes=later),
     )
@@ -89,14 +91,14 @@ def test_a_new_session_begins_with_the_state_of_the_first_recorded_one() -> None
 
 def test_modes_come_from_the_first_session_that_has_any() -> None:
     other = session(transcript_lines.note("opened", modes=MODES), id="other")
-    assert PlayedSessions([session(transcript_lines.prompt("go")), other]).begin("/x", []).state.describe() == {
+    assert PlayedSessions([session(transcript_lines.prompt_line("go")), other]).begin("/x", []).state.describe() == {
         "modes": MODES
     }
     assert PlayedSessions([]).begin("/x", []).state.describe() == {}
 
 
 def test_the_turns_of_a_deleted_session_can_still_be_played() -> None:
-    sessions = PlayedSessions([session(transcript_lines.prompt("go"), transcript_lines.answer())])
+    sessions = PlayedSessions([session(transcript_lines.prompt_line("go"), transcript_lines.answer())])
     sessions.delete(transcript_lines.SESSION)
     sessions.delete(transcript_lines.SESSION)
     assert (ids(sessions), sessions.find(transcript_lines.SESSION), len(sessions.turns)) == ([], None, 1)
@@ -110,7 +112,7 @@ def test_the_copied_part_of_a_fork_has_the_forks_id() -> None:
         header,
         map(
             transcript_lines.entry,
-            [transcript_lines.prompt("go"), transcript_lines.agent_chunk("ok"), transcript_lines.answer()],
+            [transcript_lines.prompt_line("go"), transcript_lines.agent_chunk("ok"), transcript_lines.answer()],
         ),
     )
     lines, _ = fork.make_replay()
@@ -119,7 +121,7 @@ def test_the_copied_part_of_a_fork_has_the_forks_id() -> None:
 
 def test_a_replay_ends_with_the_latest_state() -> None:
     replay = session(
-        transcript_lines.prompt("go"),
+        transcript_lines.prompt_line("go"),
         transcript_lines.update(update_kinds.USAGE, used=1, size=2),
         transcript_lines.agent_chunk("ok"),
         transcript_lines.answer(),

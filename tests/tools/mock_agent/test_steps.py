@@ -9,7 +9,7 @@ from acp_proxy.tools.mock_agent.steps import NO_END, Answer, Ask, Await, Keep, R
 from acp_proxy.transcript.file_format import Entry
 from tests.store import transcript_lines
 from tests.strategies import any_entries
-from tests.tools.mock_agent.recording import SELECTED, call, entries, permission_answer, permission_request
+from tests.tools.mock_agent.recording import SELECTED, call_line, entries, permission_answer, permission_request
 
 
 def turns(*lines: bytes) -> list[RecordedTurn]:
@@ -23,7 +23,7 @@ def shape(turn: RecordedTurn) -> list[tuple[type[Step], float | None]]:
 def test_a_turn_has_the_steps_after_its_prompt_with_their_delays() -> None:
     [turn] = turns(
         transcript_lines.agent_chunk("before any prompt"),
-        transcript_lines.prompt("Fix it", at=10),
+        transcript_lines.prompt_line("Fix it", at=10),
         transcript_lines.agent_chunk("Look", at=12),
         transcript_lines.agent_chunk("ing", at=12),
         transcript_lines.answer(at=15),
@@ -35,11 +35,11 @@ def test_a_turn_has_the_steps_after_its_prompt_with_their_delays() -> None:
 
 def test_the_users_time_for_a_permission_is_not_a_delay() -> None:
     [turn] = turns(
-        transcript_lines.prompt("go", at=0),
-        call("pending", at=1),
+        transcript_lines.prompt_line("go", at=0),
+        call_line("pending", at=1),
         permission_request(at=2),
         permission_answer(at=1000),
-        call("completed", at=1003),
+        call_line("completed", at=1003),
         transcript_lines.answer(at=1003),
     )
     assert shape(turn) == [(Send, 1), (Ask, 1), (Await, None), (Send, 3), (Answer, 0)]
@@ -52,7 +52,7 @@ def test_the_users_time_for_a_permission_is_not_a_delay() -> None:
 
 def test_simultaneous_permissions_are_awaited_where_they_were_answered() -> None:
     [turn] = turns(
-        transcript_lines.prompt("go"),
+        transcript_lines.prompt_line("go"),
         permission_request("a", id=7),
         permission_request("b", id="7"),
         permission_answer(id="7"),
@@ -65,7 +65,7 @@ def test_simultaneous_permissions_are_awaited_where_they_were_answered() -> None
 
 def test_an_unanswered_permission_is_awaited_where_it_was_requested() -> None:
     [turn] = turns(
-        transcript_lines.prompt("go"),
+        transcript_lines.prompt_line("go"),
         permission_request(),
         transcript_lines.agent_chunk("on"),
         transcript_lines.answer(),
@@ -75,10 +75,10 @@ def test_an_unanswered_permission_is_awaited_where_it_was_requested() -> None:
 
 def test_late_updates_follow_the_answer() -> None:
     first, second = turns(
-        transcript_lines.prompt("one"),
+        transcript_lines.prompt_line("one"),
         transcript_lines.answer(),
         transcript_lines.info(title="T"),
-        transcript_lines.prompt("two"),
+        transcript_lines.prompt_line("two"),
         transcript_lines.answer(),
     )
     assert [type(step) for step in first.steps] == [Answer, Send]
@@ -88,7 +88,7 @@ def test_late_updates_follow_the_answer() -> None:
 def test_a_late_answer_ends_its_own_turn() -> None:
     other = {"id": 2, "method": acp.PROMPT, "params": {"sessionId": transcript_lines.SESSION, "prompt": []}}
     first, second = turns(
-        transcript_lines.prompt("one"),
+        transcript_lines.prompt_line("one"),
         transcript_lines.message(other, Peer.CLIENT),
         transcript_lines.answer(),
         transcript_lines.agent_chunk("more"),
@@ -99,11 +99,11 @@ def test_a_late_answer_ends_its_own_turn() -> None:
 
 def test_a_turn_without_a_recorded_end_ends_with_an_error() -> None:
     [crashed] = turns(
-        transcript_lines.prompt("go"),
+        transcript_lines.prompt_line("go"),
         transcript_lines.agent_chunk("Look"),
         transcript_lines.note("failed", message="agent exited with status 17"),
     )
-    [cut_off] = turns(transcript_lines.prompt("go"), transcript_lines.agent_chunk("Look"))
+    [cut_off] = turns(transcript_lines.prompt_line("go"), transcript_lines.agent_chunk("Look"))
     ends = [step for turn in (crashed, cut_off) for step in turn.steps if isinstance(step, Answer)]
     assert [end.entry for end in ends] == [None, None]
     assert [end.problem for end in ends] == ["agent exited with status 17", NO_END]
@@ -114,7 +114,7 @@ def test_terminal_notes_are_kept_and_messages_of_the_client_are_not_played() -> 
         {"method": acp.CANCEL, "params": {"sessionId": transcript_lines.SESSION}}, Peer.CLIENT, at=5
     )
     [turn] = turns(
-        transcript_lines.prompt("go"),
+        transcript_lines.prompt_line("go"),
         transcript_lines.note("terminal", terminalId="1", output="x"),
         cancel,
         transcript_lines.answer(at=6),

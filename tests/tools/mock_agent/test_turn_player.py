@@ -13,7 +13,7 @@ from tests.tools.mock_agent.recording import (
     CANCELLED,
     REFUSED,
     SELECTED,
-    call,
+    call_line,
     entries,
     permission_answer,
     permission_request,
@@ -24,11 +24,11 @@ ALWAYS = {"outcome": {"outcome": "selected", "optionId": "always"}}
 
 def steps(recorded: Any = SELECTED) -> tuple[Send, Ask, Await, Send, Send, Answer]:
     lines = [
-        transcript_lines.prompt("go"),
-        call("pending"),
+        transcript_lines.prompt_line("go"),
+        call_line("pending"),
         permission_request(),
         permission_answer(recorded),
-        call("completed"),
+        call_line("completed"),
         transcript_lines.agent_chunk("Done"),
     ]
     [turn] = cut(transcript_lines.SESSION, entries([*lines, transcript_lines.answer()]))

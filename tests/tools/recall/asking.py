@@ -60,3 +60,9 @@ def texts(results: "list[CallToolResult]") -> list[str]:
     from mcp_types import TextContent
 
     return ["".join(one.text for one in result.content if isinstance(one, TextContent)) for result in results]
+
+
+def make_work_tree(path: Path) -> Path:
+    """A directory with a ``.git``."""
+    (path / ".git").mkdir(parents=True)
+    return path

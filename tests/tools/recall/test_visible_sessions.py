@@ -7,12 +7,7 @@ import pytest
 
 from acp_proxy.store.command_store import resolve_directory
 from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, RecallScope, find_scope
-
-
-def tree(path: Path) -> Path:
-    """A directory with a ``.git``."""
-    (path / ".git").mkdir(parents=True)
-    return path
+from tests.tools.recall.asking import make_work_tree
 
 
 def test_a_directory_outside_a_work_tree_is_alone(tmp_path: Path) -> None:
@@ -24,7 +19,7 @@ def test_a_directory_outside_a_work_tree_is_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("start", ["", "inner", "inner/deep", "missing/deep"])
 def test_the_work_tree_around_a_directory_counts_whole(tmp_path: Path, start: str) -> None:
-    root = tree(tmp_path / "work")
+    root = make_work_tree(tmp_path / "work")
     (root / "inner" / "deep").mkdir(parents=True)
     scope = find_scope(str(root / start))
     assert scope == RecallScope(resolve_directory(str(root)), is_tree=True)
@@ -33,7 +28,7 @@ def test_the_work_tree_around_a_directory_counts_whole(tmp_path: Path, start: st
 
 
 def test_the_nearest_git_decides_file_or_directory(tmp_path: Path) -> None:
-    outer = tree(tmp_path / "outer")
+    outer = make_work_tree(tmp_path / "outer")
     inner = outer / "inner"
     inner.mkdir()
     (inner / ".git").write_text(f"gitdir: {tmp_path / 'elsewhere'}\n")
@@ -51,8 +46,8 @@ def test_git_is_not_read(tmp_path: Path) -> None:
 
 
 def test_a_home_directory_and_those_above_are_no_work_trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = tree(tmp_path / "home")
-    tree(tmp_path / "above")
+    home = make_work_tree(tmp_path / "home")
+    make_work_tree(tmp_path / "above")
     (tmp_path / ".git").mkdir()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("USERPROFILE", str(home))
@@ -62,14 +57,14 @@ def test_a_home_directory_and_those_above_are_no_work_trees(tmp_path: Path, monk
         assert not scope.includes(str(start / "inner"))
 
 
-def test_a_directory_that_users_share_is_no_work_tree(tmp_path: Path) -> None:
-    shared = tree(tmp_path / "shared")
+def test_a_directory_that_users_share_is_no_work_make_work_tree(tmp_path: Path) -> None:
+    shared = make_work_tree(tmp_path / "shared")
     shared.chmod(0o1777)
     assert find_scope(str(shared / "mine")) == RecallScope(resolve_directory(str(shared / "mine")))
 
 
 def test_a_link_counts_by_where_it_leads(tmp_path: Path) -> None:
-    root, secret = tree(tmp_path / "work"), tree(tmp_path / "secret")
+    root, secret = make_work_tree(tmp_path / "work"), make_work_tree(tmp_path / "secret")
     os.symlink(secret, root / "link")
     os.symlink(root, tmp_path / "to-work")
     assert find_scope(str(tmp_path / "to-work")).root == resolve_directory(str(root))
@@ -83,7 +78,7 @@ def test_a_link_counts_by_where_it_leads(tmp_path: Path) -> None:
 def test_a_session_whose_directory_is_no_path_here_is_outside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cwd: str
 ) -> None:
-    root = tree(tmp_path / "work")
+    root = make_work_tree(tmp_path / "work")
     monkeypatch.chdir(root)
     assert not find_scope(str(root)).includes(cwd)
 

@@ -48,7 +48,7 @@ def test_only_the_bytes_of_secrets_change(store: WholeStore) -> None:
         store,
         AGENT,
         "s",
-        transcript_lines.prompt(f"use {TOKEN} please"),
+        transcript_lines.prompt_line(f"use {TOKEN} please"),
         transcript_lines.agent_chunk("no"),
         transcript_lines.agent_chunk(f"a {TOKEN}"),
         b"torn",
@@ -85,7 +85,7 @@ def test_the_original_includes_what_is_appended_while_the_file_is_masked(
 
 
 def test_a_compressed_transcript_has_a_plain_original(store: WholeStore, tmp_path: Path) -> None:
-    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt(TOKEN), transcript_lines.answer())
+    transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt_line(TOKEN), transcript_lines.answer())
     plain, before = path(store), path(store).read_bytes()
     [row] = store.list_all()
     assert store.compress(row.agent_folder, row.name, CompressionOptions(min_size=1, older_than=0))
@@ -142,7 +142,7 @@ def test_a_file_of_a_later_version_is_not_redacted(store: WholeStore) -> None:
 
 
 def test_every_file_of_the_store_is_redacted(store: WholeStore) -> None:
-    turn = transcript_lines.prompt(TOKEN), transcript_lines.agent_chunk(TOKEN), transcript_lines.answer()
+    turn = transcript_lines.prompt_line(TOKEN), transcript_lines.agent_chunk(TOKEN), transcript_lines.answer()
     for session in ("s", "s", "partial"):
         transcript_lines.store_lines(store, AGENT, session, *(turn if session == "s" else turn[1:]))
     with (store.root / "transcripts" / AGENT / "state.jsonl").open("a") as journal:
@@ -160,7 +160,9 @@ def test_every_file_of_the_store_is_redacted(store: WholeStore) -> None:
 
 def test_redacting_a_session_redacts_its_transcript_and_backups(store: WholeStore) -> None:
     for session in ("s", "other"):
-        transcript_lines.store_lines(store, AGENT, session, transcript_lines.prompt(TOKEN), transcript_lines.answer())
+        transcript_lines.store_lines(
+            store, AGENT, session, transcript_lines.prompt_line(TOKEN), transcript_lines.answer()
+        )
     [chosen] = [row for row in store.list_all() if row.session_id == "s"]
     name = path(store).stem
     backup = store.root / "backups" / AGENT / "2026" / f"{name}.1.jsonl"

@@ -8,7 +8,7 @@ from acp_proxy.tools.search.search import SearchRequest, SearchResult, search_st
 from acp_proxy.transcript.file_names import file_name
 from tests.store import transcript_lines
 from tests.store.concurrent_writers import AGENT
-from tests.store.transcript_lines import answer, prompt
+from tests.store.transcript_lines import answer, prompt_line
 from tests.stored import WholeStore, read_files
 
 SECRET = "z9q7x5w3v1t8r6p4n2"
@@ -21,7 +21,7 @@ def store_turns(
     lines = [
         line
         for number, text in enumerate(words)
-        for line in (prompt(text, at=at + 60 * number, session=session), answer(at=at + 60 * number))
+        for line in (prompt_line(text, at=at + 60 * number, session=session), answer(at=at + 60 * number))
     ]
     transcript_lines.store_lines(store, agent, session, *lines, at=at, cwd=cwd)
 

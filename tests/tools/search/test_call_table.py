@@ -14,7 +14,7 @@ from acp_proxy.tools.search.search import SearchRequest
 from acp_proxy.transcript.file_names import file_name
 from tests.store import transcript_lines
 from tests.store.concurrent_writers import AGENT
-from tests.store.transcript_lines import prompt
+from tests.store.transcript_lines import prompt_line
 from tests.stored import WholeStore
 from tests.tools.search.stored_searches import SECRET, append, find_files_with, list_tables, search
 
@@ -45,15 +45,15 @@ def find(store: WholeStore, **wanted: object) -> list[tuple[str, list[int], list
 
 
 def test_a_call_that_ends_in_a_later_turn_has_its_result_in_its_own(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, transcript_lines.SESSION, prompt("first"), begin("c", "make"))
+    transcript_lines.store_lines(store, AGENT, transcript_lines.SESSION, prompt_line("first"), begin("c", "make"))
     assert find(store, command="make") == [(transcript_lines.SESSION, [1], ["unfinished"])]
-    append(store, transcript_lines.SESSION, prompt("second", at=60), end("c", "failed"))
+    append(store, transcript_lines.SESSION, prompt_line("second", at=60), end("c", "failed"))
     assert find(store, command="make") == [(transcript_lines.SESSION, [1], ["failed"])]
 
 
 def test_the_tables_have_no_output(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(
-        store, AGENT, transcript_lines.SESSION, prompt("first"), begin("c", f"make {SECRET}"), end("c")
+        store, AGENT, transcript_lines.SESSION, prompt_line("first"), begin("c", f"make {SECRET}"), end("c")
     )
     assert find(store, command="make")
     assert any(".calls." in name for name in find_files_with(root, SECRET))
@@ -62,9 +62,11 @@ def test_the_tables_have_no_output(store: WholeStore, root: Path) -> None:
 
 def test_a_delete_removes_the_calls_and_the_next_search_finds_the_others(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(
-        store, AGENT, transcript_lines.SESSION, prompt("first"), begin("c", f"make {SECRET}"), end("c")
+        store, AGENT, transcript_lines.SESSION, prompt_line("first"), begin("c", f"make {SECRET}"), end("c")
     )
-    transcript_lines.store_lines(store, AGENT, "other", prompt("x", session="other"), begin("c", "make all"), end("c"))
+    transcript_lines.store_lines(
+        store, AGENT, "other", prompt_line("x", session="other"), begin("c", "make all"), end("c")
+    )
     assert len(find(store, command="make")) == 2
     store.delete(AGENT, transcript_lines.SESSION, soft=False)
     assert not any(name.startswith("search/") for name in find_files_with(root))
@@ -76,7 +78,7 @@ def test_a_search_for_words_removes_the_calls_of_a_transcript_that_was_removed_b
     store: WholeStore, root: Path, has_index: bool
 ) -> None:
     transcript_lines.store_lines(
-        store, AGENT, transcript_lines.SESSION, prompt("word"), begin("c", f"make {SECRET}"), end("c")
+        store, AGENT, transcript_lines.SESSION, prompt_line("word"), begin("c", f"make {SECRET}"), end("c")
     )
     assert find(store, command="make")
     assert search(store, "word").hits
@@ -89,7 +91,9 @@ def test_a_search_for_words_removes_the_calls_of_a_transcript_that_was_removed_b
 
 
 def test_words_and_calls_have_tables_of_their_own(store: WholeStore, root: Path) -> None:
-    transcript_lines.store_lines(store, AGENT, transcript_lines.SESSION, prompt("word"), begin("c", "make"), end("c"))
+    transcript_lines.store_lines(
+        store, AGENT, transcript_lines.SESSION, prompt_line("word"), begin("c", "make"), end("c")
+    )
     assert search(store, "word").hits
     words = list_tables(root)
     assert find(store, command="make")
@@ -99,7 +103,9 @@ def test_words_and_calls_have_tables_of_their_own(store: WholeStore, root: Path)
 
 
 def test_a_damaged_table_is_reported_and_made_anew(store: WholeStore, root: Path) -> None:
-    transcript_lines.store_lines(store, AGENT, transcript_lines.SESSION, prompt("word"), begin("c", "make"), end("c"))
+    transcript_lines.store_lines(
+        store, AGENT, transcript_lines.SESSION, prompt_line("word"), begin("c", "make"), end("c")
+    )
     assert find(store, command="make")
     damaged = list(iterate_call_tables(root))
     for path in damaged:

@@ -19,7 +19,7 @@ from acp_proxy.tools.search import search as search_search
 from acp_proxy.transcript.file_names import file_name, find_table_digit
 from tests.store import compressible, transcript_lines
 from tests.store.concurrent_writers import AGENT
-from tests.store.transcript_lines import agent_chunk, prompt
+from tests.store.transcript_lines import agent_chunk, prompt_line
 from tests.stored import WholeStore
 from tests.tools.search.stored_searches import (
     DELETES,
@@ -167,7 +167,7 @@ def test_a_delete_at_any_moment_of_writing_a_table_is_harmless(
         assert find_turns(store, "word") == [("s", [1])]
 
 
-# Broken tables.
+# --- broken tables
 
 
 def cut_short(path: Path) -> None:
@@ -296,9 +296,9 @@ def test_a_wrong_table_is_reported_and_repaired(
 
 def test_a_table_behind_its_transcript_is_no_damage(store: WholeStore) -> None:
     store_turns(store, "s", "a word")
-    append(store, "s", prompt("torn", at=5)[:-1])
+    append(store, "s", prompt_line("torn", at=5)[:-1])
     assert find_turns(store, "torn") == [("s", [2])]
-    append(store, "s", b"\n", agent_chunk("more"), prompt("third", at=60))
+    append(store, "s", b"\n", agent_chunk("more"), prompt_line("third", at=60))
     store.list_all()
     assert list(verify_store(store)) == []
     assert find_turns(store, "third") == [("s", [3])]

@@ -12,7 +12,7 @@ from acp_proxy.tools.search.search import Hit, SearchRequest, search_store
 from acp_proxy.transcript.file_names import file_name
 from tests.store import compressible, transcript_lines
 from tests.store.concurrent_writers import AGENT
-from tests.store.transcript_lines import agent_chunk, answer, info, prompt
+from tests.store.transcript_lines import agent_chunk, answer, info, prompt_line
 from tests.stored import WholeStore
 from tests.tools.search.stored_searches import append, find_turns, list_tables, search, store_turns
 
@@ -38,7 +38,7 @@ def test_a_phrase_is_found_across_chunks(store: WholeStore) -> None:
         store,
         AGENT,
         "s",
-        prompt("x"),
+        prompt_line("x"),
         *(agent_chunk(part) for part in ("it was the coo", "kie, as ", "I said")),
         answer(),
     )
@@ -60,7 +60,7 @@ def test_sessions_of_nearly_one_moment_are_ordered_by_the_whole_time(store: Whol
     times = {"a": (5.1, 5.2, 5.3), "b": (6.0,), "c": (5.9,), "d": (5.25, 5.25), "e": (4.9, 4.9, 4.9, 4.9), "f": (5.3,)}
     for session, of_turns in times.items():
         transcript_lines.store_lines(
-            store, AGENT, session, *(prompt("word", at=at, session=session) for at in of_turns)
+            store, AGENT, session, *(prompt_line("word", at=at, session=session) for at in of_turns)
         )
     newest_first = ["b", "c", "a", "f", "d", "e"]
     hits = search(store, "word").hits
@@ -91,7 +91,7 @@ def test_a_match_is_told_as_soon_as_no_newer_one_can_come(store: WholeStore, mon
     monkeypatch.setattr(search_search, "_BATCH_SIZE", 0)  # a batch for each transcript
     for number in range(5):
         store_turns(store, f"s{number}", "word", at=10 * number)
-    transcript_lines.store_lines(store, AGENT, "continued", prompt("word", at=5), prompt("another", at=60))
+    transcript_lines.store_lines(store, AGENT, "continued", prompt_line("word", at=5), prompt_line("another", at=60))
     events: list[object] = []
 
     def tell(hit: Hit) -> bool:
@@ -127,7 +127,7 @@ def test_a_search_that_has_its_results_leaves_the_rest_to_the_next_one(
 
 
 def test_all_turns_of_one_moment_are_found(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, "s", *(prompt(f"word {number}", at=5) for number in range(1, 31)))
+    transcript_lines.store_lines(store, AGENT, "s", *(prompt_line(f"word {number}", at=5) for number in range(1, 31)))
     assert find_turns(store, "word") == [("s", list(range(1, 31)))]
     assert find_turns(store, "17") == [("s", [17])]
 
@@ -145,7 +145,7 @@ def test_the_number_of_excerpts_is_limited_on_request(store: WholeStore) -> None
 
 
 def test_a_title_is_found_even_if_no_turn_has_it(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, "s", prompt("x"), info(title="Mending the login"), answer())
+    transcript_lines.store_lines(store, AGENT, "s", prompt_line("x"), info(title="Mending the login"), answer())
     [hit] = search(store, "mending").hits
     assert (hit.turns, [(excerpt.turn, excerpt.text) for excerpt in hit.excerpts]) == ([], [(0, "Mending the login")])
     append(store, "s", info(title="Another title"))
@@ -179,17 +179,17 @@ def test_of_a_session_and_its_copy_only_one_is_found_unless_both_went_on(store: 
     assert find_turns(store, "word") == [("s", [1, 2])]
     assert find_turns(store, "word", agents=("other",)) == [(copies[0], [1, 2])]
     transcript_lines.store_lines(
-        store, "other", copies[0], prompt("word there", at=600, session=copies[0]), answer(at=600), fresh=False
+        store, "other", copies[0], prompt_line("word there", at=600, session=copies[0]), answer(at=600), fresh=False
     )
     assert find_turns(store, "word") == [(copies[0], [1, 2, 3])]
     transcript_lines.store_lines(
-        store, AGENT, "s", prompt("word here", at=900, session="s"), answer(at=900), fresh=False
+        store, AGENT, "s", prompt_line("word here", at=900, session="s"), answer(at=900), fresh=False
     )
     assert find_turns(store, "word") == [("s", [1, 2, 3]), (copies[0], [1, 2, 3])]
 
 
 def test_a_title_of_a_session_and_its_copy_is_found_once(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, "s", prompt("x"), info(title="Named word"), answer())
+    transcript_lines.store_lines(store, AGENT, "s", prompt_line("x"), info(title="Named word"), answer())
     store.copy_for_agent(next(store.list_newest()), "other", {})
     store.copy_for_agent(next(store.list_newest()), "other", {})
     assert find_turns(store, "named") == [("s", [])]
@@ -211,13 +211,15 @@ def test_without_a_matching_agent_no_tables_are_made(store: WholeStore, root: Pa
 def test_a_session_without_a_prompt_is_not_found(store: WholeStore) -> None:
     transcript_lines.store_lines(store, AGENT, "s", agent_chunk("word"))
     assert find_turns(store, "word") == []
-    append(store, "s", prompt("hello"))
+    append(store, "s", prompt_line("hello"))
     assert find_turns(store, "word") == [("s", [1])]
 
 
 def test_an_excerpt_separates_messages(store: WholeStore) -> None:
     call = transcript_lines.update("tool_call", toolCallId="t", title="Edit file.py")
-    transcript_lines.store_lines(store, AGENT, "s", prompt("Fix the flag\nin it"), call, agent_chunk("Fixed: needle"))
+    transcript_lines.store_lines(
+        store, AGENT, "s", prompt_line("Fix the flag\nin it"), call, agent_chunk("Fixed: needle")
+    )
     [excerpt] = search(store, "needle", "flag").hits[0].excerpts
     assert excerpt.text == "Fix the flag in it · Fixed: needle"
     assert [excerpt.text[start:end] for start, end in excerpt.marks] == ["flag", "needle"]
@@ -241,7 +243,7 @@ def test_an_excerpt_of_very_long_words_is_bounded(store: WholeStore, text: str) 
     assert {excerpt.text[start:end][:6] for start, end in excerpt.marks} == {"needle"}
 
 
-# Updates.
+# --- updates
 
 
 def test_only_new_turns_are_read_before_a_search(
@@ -260,7 +262,7 @@ def test_only_new_turns_are_read_before_a_search(
     monkeypatch.setattr(search_search, "TurnReader", Watched)
     assert len(find_turns(store, "first")) == 2
     assert read == []
-    append(store, "s", agent_chunk("more of it", at=61), prompt("third", at=120), agent_chunk("coo", at=121))
+    append(store, "s", agent_chunk("more of it", at=61), prompt_line("third", at=120), agent_chunk("coo", at=121))
     assert find_turns(store, "third") == [("s", [3])]
     assert find_turns(store, "more", "second") == [("s", [2])]
     assert read == [1]
@@ -273,12 +275,12 @@ def test_only_new_turns_are_read_before_a_search(
 
 def test_a_compressed_transcript_is_read_again_only_if_it_continues(store: WholeStore) -> None:
     transcript_lines.store_lines(
-        store, compressible.AGENT, "s", prompt("word", session="s"), agent_chunk("x" * 5000), answer()
+        store, compressible.AGENT, "s", prompt_line("word", session="s"), agent_chunk("x" * 5000), answer()
     )
     assert find_turns(store, "word") == [("s", [1])]
     compressible.compress_now(store, "s")
     assert find_turns(store, "word") == [("s", [1])]
-    append(store, "s", prompt("again", at=60))
+    append(store, "s", prompt_line("again", at=60))
     assert find_turns(store, "again") == [("s", [2])]
     assert find_turns(store, "word") == [("s", [1])]
 

@@ -21,7 +21,7 @@ from acp_proxy.views.passages import CallText, make_passages
 from acp_proxy.views.tool_calls import strip_fence
 from tests.store import compressible, transcript_lines
 from tests.store.concurrent_writers import AGENT
-from tests.store.transcript_lines import agent_chunk, answer, note, prompt, update
+from tests.store.transcript_lines import agent_chunk, answer, note, prompt_line, update
 from tests.stored import WholeStore
 from tests.tools.search.stored_searches import (
     DELETES,
@@ -52,10 +52,10 @@ def end(*content: object, **fields: Any) -> bytes:
 
 def store_output(store: WholeStore, words: str, session: str = transcript_lines.SESSION, agent: str = AGENT) -> None:
     call = [begin(session=session), end(text(words), session=session)]
-    transcript_lines.store_lines(store, agent, session, prompt("run it", session=session), *call, answer())
+    transcript_lines.store_lines(store, agent, session, prompt_line("run it", session=session), *call, answer())
 
 
-# What is found.
+# --- what is found
 
 
 WORDS = {
@@ -81,7 +81,7 @@ def test_words_are_found_in_their_part_alone(store: WholeStore, words: str, part
         store,
         AGENT,
         transcript_lines.SESSION,
-        prompt("Mend the login", link),
+        prompt_line("Mend the login", link),
         agent_chunk("The coo"),
         agent_chunk("kie is old"),
         update("agent_thought_chunk", content={"type": "text", "text": "secretly"}),
@@ -97,7 +97,7 @@ def test_words_are_found_in_their_part_alone(store: WholeStore, words: str, part
 
 def test_without_parts_output_and_input_are_neither_found_nor_stored(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(
-        store, AGENT, transcript_lines.SESSION, prompt("x"), begin(rawInput={"command": SECRET}), end(text(SECRET))
+        store, AGENT, transcript_lines.SESSION, prompt_line("x"), begin(rawInput={"command": SECRET}), end(text(SECRET))
     )
     assert find_turns(store, "run") == [(transcript_lines.SESSION, [1])]
     assert not find_turns(store, SECRET)
@@ -111,7 +111,7 @@ def test_words_into_a_running_turn_are_the_users(store: WholeStore) -> None:
         store,
         AGENT,
         transcript_lines.SESSION,
-        prompt("begin"),
+        prompt_line("begin"),
         agent_chunk("I be"),
         steering,
         agent_chunk("gin"),
@@ -152,7 +152,7 @@ PRINTED = {
 
 @pytest.mark.parametrize("printed", PRINTED.values(), ids=PRINTED)
 def test_what_a_tool_printed_is_found_wherever_agents_state_it(store: WholeStore, printed: list[bytes]) -> None:
-    transcript_lines.store_lines(store, AGENT, transcript_lines.SESSION, prompt("x"), *printed, answer())
+    transcript_lines.store_lines(store, AGENT, transcript_lines.SESSION, prompt_line("x"), *printed, answer())
     [hit] = search(store, "the needle", parts=OUTPUT).hits
     assert hit.turns == [1]
     [excerpt] = hit.excerpts
@@ -180,7 +180,7 @@ def test_what_show_shows_of_tools_is_found(store: WholeStore) -> None:
 def test_input_that_an_agent_repeats_in_the_raw_output_is_not_output(store: WholeStore) -> None:
     given = {"command": ["/bin/bash", "-lc", "make tests"], "cwd": "/project"}
     call = [begin(rawInput=given), end(rawOutput=given | {"aggregated_output": "3 passed\n"})]
-    transcript_lines.store_lines(store, AGENT, transcript_lines.SESSION, prompt("x"), *call, answer())
+    transcript_lines.store_lines(store, AGENT, transcript_lines.SESSION, prompt_line("x"), *call, answer())
     assert find_turns(store, "make", parts=OUTPUT) == []
     assert find_turns(store, "passed", parts=OUTPUT) == find_turns(store, "make", parts=(TurnPart.TOOLS,))
 
@@ -203,9 +203,9 @@ def test_an_excerpt_has_each_part_with_a_word(store: WholeStore) -> None:
 
 
 def test_the_directory_and_the_time_narrow_a_search_in_parts(store: WholeStore) -> None:
-    later = [prompt("y", at=3600), begin(), end(text("word again"))]
+    later = [prompt_line("y", at=3600), begin(), end(text("word again"))]
     transcript_lines.store_lines(
-        store, AGENT, transcript_lines.SESSION, prompt("x"), begin(), end(text("word")), *later, cwd="/here"
+        store, AGENT, transcript_lines.SESSION, prompt_line("x"), begin(), end(text("word")), *later, cwd="/here"
     )
     assert find_turns(store, "word", parts=OUTPUT) == [(transcript_lines.SESSION, [1, 2])]
     assert find_turns(store, "word", parts=OUTPUT, since=transcript_lines.time(1800)) == [
@@ -224,18 +224,18 @@ def test_of_a_session_and_its_copy_one_is_found(store: WholeStore) -> None:
     assert find_turns(store, "needle", parts=OUTPUT) == [(transcript_lines.SESSION, [1])]
 
 
-# Updates.
+# --- updates
 
 
 def test_output_that_comes_later_is_found_in_the_turn_that_printed_it(store: WholeStore) -> None:
-    transcript_lines.store_lines(store, AGENT, transcript_lines.SESSION, prompt("x"), begin())
+    transcript_lines.store_lines(store, AGENT, transcript_lines.SESSION, prompt_line("x"), begin())
     assert find_turns(store, "needle", parts=OUTPUT) == []
     append(
         store,
         transcript_lines.SESSION,
         end(text("needle")),
         answer(),
-        prompt("y", at=60),
+        prompt_line("y", at=60),
         begin(),
         end(text("another needle")),
     )
@@ -252,7 +252,7 @@ def test_tables_that_are_up_to_date_are_not_read_again(store: WholeStore, monkey
     assert find_turns(store, "needle", parts=OUTPUT)
 
 
-# Deletes and masks.
+# --- deletes and masks
 
 
 @pytest.mark.parametrize("delete", DELETES)

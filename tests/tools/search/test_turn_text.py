@@ -19,7 +19,7 @@ from acp_proxy.views import conversation
 from acp_proxy.views.passages import CallHeading, Heading, make_passages
 from tests import strategies  # noqa: F401 - no time limits
 from tests.store import transcript_lines
-from tests.store.transcript_lines import agent_chunk, answer, prompt, update
+from tests.store.transcript_lines import agent_chunk, answer, prompt_line, update
 
 THOUGHT, USER = "agent_thought_chunk", "user_message_chunk"
 
@@ -50,7 +50,7 @@ def read_first_texts(path: Path) -> list[str]:
 def test_messages_are_joined_and_tool_calls_named(tmp_path: Path) -> None:
     path = write(
         tmp_path,
-        prompt("Mend the", {"type": "resource_link", "name": "login.py", "uri": "file:///login.py"}, "page", at=1),
+        prompt_line("Mend the", {"type": "resource_link", "name": "login.py", "uri": "file:///login.py"}, "page", at=1),
         update(THOUGHT, **text("secretly")),
         agent_chunk("I lo"),
         agent_chunk("ok at "),
@@ -64,7 +64,7 @@ def test_messages_are_joined_and_tool_calls_named(tmp_path: Path) -> None:
         agent_chunk("Do"),
         agent_chunk("ne.", at=9),
         answer(),
-        prompt("Thanks", at=20),
+        prompt_line("Thanks", at=20),
     )
 
     found, _ = turns(path)
@@ -83,13 +83,13 @@ def test_messages_are_joined_and_tool_calls_named(tmp_path: Path) -> None:
 def test_messages_with_different_ids_are_separate(tmp_path: Path) -> None:
     words = (("a", "1"), ("b", "1"), ("c", "2"))
     chunks = [update("agent_message_chunk", messageId=id, **text(word)) for word, id in words]
-    assert read_first_texts(write(tmp_path, prompt("x"), *chunks)) == ["x\x1eab\x1ec"]
+    assert read_first_texts(write(tmp_path, prompt_line("x"), *chunks)) == ["x\x1eab\x1ec"]
 
 
 def test_an_echoed_prompt_appears_once_and_other_user_messages_stay(tmp_path: Path) -> None:
     echo = [update(USER, **text("Mend ")), update(USER, **text("it"))]
     assert read_first_texts(
-        write(tmp_path, prompt("Mend it"), *echo, update(USER, **text("/hook ran")), agent_chunk("ok"))
+        write(tmp_path, prompt_line("Mend it"), *echo, update(USER, **text("/hook ran")), agent_chunk("ok"))
     ) == ["Mend it\x1e/hook ran\x1eok"]
 
 
@@ -100,13 +100,13 @@ def test_a_permission_names_its_tool_call(tmp_path: Path) -> None:
         "options": [],
     }
     asked = transcript_lines.message({"id": 7, "method": "session/request_permission", "params": params}, Peer.AGENT)
-    assert read_first_texts(write(tmp_path, prompt("x"), asked)) == ["x\x1erm -r build"]
+    assert read_first_texts(write(tmp_path, prompt_line("x"), asked)) == ["x\x1erm -r build"]
 
 
 def test_an_imported_conversation_has_turns(tmp_path: Path) -> None:
     told = [update(USER, **text("first")), agent_chunk("one"), update(USER, **text("sec")), update(USER, **text("ond"))]
     path = write(
-        tmp_path, *told, agent_chunk("two"), prompt("third"), update(USER, **text("aside")), agent_chunk("three")
+        tmp_path, *told, agent_chunk("two"), prompt_line("third"), update(USER, **text("aside")), agent_chunk("three")
     )
     assert read_first_texts(path) == ["first\x1eone", "second\x1etwo", "third\x1easide\x1ethree"]
 
@@ -114,7 +114,14 @@ def test_an_imported_conversation_has_turns(tmp_path: Path) -> None:
 def test_only_the_beginning_of_a_very_long_turn_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("acp_proxy.tools.search.turn_text._LONGEST_TURN", 10)
     assert read_first_texts(
-        write(tmp_path, prompt("1234567"), agent_chunk("abc"), agent_chunk("defgh"), agent_chunk("x"), prompt("y"))
+        write(
+            tmp_path,
+            prompt_line("1234567"),
+            agent_chunk("abc"),
+            agent_chunk("defgh"),
+            agent_chunk("x"),
+            prompt_line("y"),
+        )
     ) == [
         "1234567\x1eabc",
         "y",
@@ -123,13 +130,13 @@ def test_only_the_beginning_of_a_very_long_turn_is_searched(tmp_path: Path, monk
 
 def test_damage_hides_no_other_message(tmp_path: Path) -> None:
     garbage = b'\0\0{"at":"torn' + agent_chunk("glued")
-    path = write(tmp_path, prompt("x"), agent_chunk("a"), garbage, agent_chunk("b"), b'{"at":"2026')
+    path = write(tmp_path, prompt_line("x"), agent_chunk("a"), garbage, agent_chunk("b"), b'{"at":"2026')
     assert read_first_texts(path) == ["x\x1eagluedb"]
 
 
 _LINES = [
-    prompt("hello"),
-    prompt("again", at=1),
+    prompt_line("hello"),
+    prompt_line("again", at=1),
     agent_chunk("a"),
     agent_chunk("b"),
     agent_chunk("longer words " * 20),
@@ -147,8 +154,8 @@ _LINES = [
     transcript_lines.note("gap", reason="EIO"),
     b"garbage\n",
     b"\n",
-    prompt("glued")[:-1] + b"  \n",
-    b"\0" + prompt("one")[:-1] + prompt("two"),
+    prompt_line("glued")[:-1] + b"  \n",
+    b"\0" + prompt_line("one")[:-1] + prompt_line("two"),
 ]
 _lines = st.lists(st.sampled_from(_LINES), max_size=30)
 
@@ -214,7 +221,7 @@ def describe_items(turn: conversation.ConversationTurn) -> list[tuple[int, str]]
 
 
 _SAID = {
-    "prompt": lambda word: prompt(word),
+    "prompt": lambda word: prompt_line(word),
     "agent": lambda word: agent_chunk(f"{word} "),
     "thought": lambda word: update(THOUGHT, **text("hm")),
     "user": lambda word: update(USER, **text(word)),

@@ -119,7 +119,7 @@ def test_a_turn_is_added_to_what_the_index_knows(store: WholeStore) -> None:
     folder = path.parent.name
     assert measure_usage(store)[0][folder].total.turns == 1
     with path.open("ab") as file:
-        file.write(transcript_lines.prompt("y", session="a"))
+        file.write(transcript_lines.prompt_line("y", session="a"))
         file.write(transcript_lines.answer())
     store.mark(folder, "a")
     total = measure_usage(store)[0][folder].total
@@ -129,7 +129,7 @@ def test_a_turn_is_added_to_what_the_index_knows(store: WholeStore) -> None:
 def test_a_session_that_goes_on_in_another_month_is_one_session_in_all(store: WholeStore) -> None:
     path = store_session(store, "a", ("x", []))
     with path.open("ab") as file:
-        file.write(transcript_lines.prompt("y", session="a"))
+        file.write(transcript_lines.prompt_line("y", session="a"))
     [used] = measure_usage(store)[0].values()
     assert {name: (group.sessions, group.turns) for name, group in used.groups.items()} == {
         "2023-11": (1, 1),

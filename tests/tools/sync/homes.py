@@ -35,7 +35,9 @@ class Home:
         session, path = row.session_id, self.store.layout.transcript_path(row.agent_folder, row.name)
         open_session.ensure_plain(self.store.layout, row.agent_folder, path)
         transcript = Transcript(path)
-        transcript.append(transcript_lines.prompt(text, session=session, run=text) + transcript_lines.answer(run=text))
+        transcript.append(
+            transcript_lines.prompt_line(text, session=session, run=text) + transcript_lines.answer(run=text)
+        )
         transcript.close()
         self.store.layout.mark(row.agent_folder, row.name)
 

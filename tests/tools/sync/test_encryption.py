@@ -28,7 +28,7 @@ SEGMENT = SegmentRecord(
     transcript_lines.UID,
     "agent",
     HEADER,
-    transcript_lines.prompt("Hello") + transcript_lines.answer(),
+    transcript_lines.prompt_line("Hello") + transcript_lines.answer(),
 )
 SAID = [
     SEGMENT,
@@ -80,8 +80,8 @@ def test_data_after_the_end_or_a_cut_frame_is_refused(monkeypatch: pytest.Monkey
     "data",
     [
         b"no entry\n",
-        transcript_lines.prompt("of another", session="another"),
-        transcript_lines.prompt("torn").rstrip(b"\n"),
+        transcript_lines.prompt_line("of another", session="another"),
+        transcript_lines.prompt_line("torn").rstrip(b"\n"),
     ],
 )
 def test_every_line_must_be_an_entry_of_the_session(data: bytes) -> None:

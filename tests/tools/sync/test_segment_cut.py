@@ -7,11 +7,11 @@ from acp_proxy.tools.sync.segment_cut import find_end_of_turns
 from tests.store import transcript_lines
 
 HEADER = transcript_lines.header()
-TURN = transcript_lines.prompt("Hello") + transcript_lines.answer()
+TURN = transcript_lines.prompt_line("Hello") + transcript_lines.answer()
 
 
 def test_a_turn_without_an_end_belongs_to_a_segment_only_if_nothing_can_follow() -> None:
-    data = TURN + transcript_lines.prompt("Again")
+    data = TURN + transcript_lines.prompt_line("Again")
     assert find_end_of_turns(data, HEADER, is_whole=False) == len(TURN)
     assert find_end_of_turns(data, HEADER, is_whole=True) == len(data)
 
@@ -24,5 +24,5 @@ def test_a_line_that_is_damaged_or_torn_ends_the_search() -> None:
 def test_a_large_session_is_cut_only_between_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment_cut, "LARGE_BYTES", len(TURN) + 10)
     assert find_end_of_turns(TURN * 5, HEADER, is_whole=True) == 2 * len(TURN)
-    last = transcript_lines.prompt("Again " * 100)
+    last = transcript_lines.prompt_line("Again " * 100)
     assert find_end_of_turns(TURN + last, HEADER, is_whole=True) == len(TURN + last)

@@ -321,7 +321,7 @@ def turn(word: str, secret: str, session: str) -> bytes:
 
 
 def secret_prompt(word: str, secret: str, session: str) -> bytes:
-    return transcript_lines.prompt(f"{word} {secret}", session=session, run=word)
+    return transcript_lines.prompt_line(f"{word} {secret}", session=session, run=word)
 
 
 def answered(word: str) -> bytes:

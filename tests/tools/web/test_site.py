@@ -17,7 +17,7 @@ from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.web import site
 from acp_proxy.tools.web.access import Access
 from acp_proxy.transcript import private_files
-from tests.stored import EPOCH, WholeStore, chunk, store_session
+from tests.stored import EPOCH, WholeStore, chunk, numbered_call, store_session
 from tests.views.turns import EVIL
 
 TITLE = re.compile(r'<li[^>]*><a href="([^"]*)" dir="auto">(.*?)</a>')
@@ -49,10 +49,6 @@ class Browser:
 @pytest.fixture
 def browser(store: WholeStore) -> Browser:
     return Browser(store.root)
-
-
-def call(number: int) -> dict[str, object]:
-    return {"sessionUpdate": "tool_call", "toolCallId": f"c{number}", "title": f"Call {number}.", "status": "completed"}
 
 
 def follow(browser: Browser, path: str) -> list[str]:
@@ -132,7 +128,9 @@ def test_the_state_of_the_list_changes_with_any_session(store: WholeStore, brows
 
 def test_a_conversation_is_shown_as_the_export_shows_it(store: WholeStore, browser: Browser) -> None:
     home = os.path.expanduser("~")
-    store_session(store, "s", ("Mend it", [chunk(f"I **read** {home}/x"), call(1)]), ("Thanks", [chunk("You")]))
+    store_session(
+        store, "s", ("Mend it", [chunk(f"I **read** {home}/x"), numbered_call(1)]), ("Thanks", [chunk("You")])
+    )
     page = browser.read(browser.find_session("Mend it"))
     assert "<strong>read</strong> ~/x" in page
     assert page.count('<section class="turn"') == 2
@@ -152,7 +150,7 @@ def test_the_commands_of_a_page_name_the_agent_of_an_id_that_several_have(store:
 
 
 def test_a_long_conversation_comes_in_parts_without_a_gap(store: WholeStore, browser: Browser) -> None:
-    store_session(store, "s", ("Long", [call(number) for number in range(450)]), ("Next", [chunk("the end")]))
+    store_session(store, "s", ("Long", [numbered_call(number) for number in range(450)]), ("Next", [chunk("the end")]))
     place = browser.find_session("Long")
     pages = follow(browser, place)
     found = [number for page in pages for number in re.findall(r"Call (\d+)\.", page)]
@@ -169,8 +167,8 @@ def test_a_long_conversation_comes_in_parts_without_a_gap(store: WholeStore, bro
 
 
 def test_a_long_conversation_is_read_back_from_its_end(store: WholeStore, browser: Browser) -> None:
-    turns = [(f"Turn {number}", [call(number * 100 + each) for each in range(90)]) for number in range(6)]
-    store_session(store, "s", ("Long", [call(1000 + number) for number in range(450)]), *turns)
+    turns = [(f"Turn {number}", [numbered_call(number * 100 + each) for each in range(90)]) for number in range(6)]
+    store_session(store, "s", ("Long", [numbered_call(1000 + number) for number in range(450)]), *turns)
     place = browser.find_session("Long")
     pages = [browser.read(f"{place}?before=end")]
     assert 'class="more"' not in pages[0]
@@ -183,7 +181,7 @@ def test_a_long_conversation_is_read_back_from_its_end(store: WholeStore, browse
 
 
 def test_the_next_part_is_of_the_file_that_is_there_now(store: WholeStore, browser: Browser) -> None:
-    path = store_session(store, "s", ("Long", [call(number) for number in range(450)]))
+    path = store_session(store, "s", ("Long", [numbered_call(number) for number in range(450)]))
     place = browser.find_session("Long")
     browser.read(place)
     copy = path.with_name("copy")
@@ -204,7 +202,7 @@ def test_contents_name_the_turns_and_lead_to_them(store: WholeStore, browser: Br
 
 def test_the_changed_files_have_a_page(store: WholeStore, browser: Browser) -> None:
     diff = {"type": "diff", "path": "/project/a.py", "oldText": "old\n", "newText": "new\n"}
-    edit = {**call(1), "kind": "edit", "content": [diff]}
+    edit = {**numbered_call(1), "kind": "edit", "content": [diff]}
     store_session(store, "one", ("Edit", [edit]), at=EPOCH)
     store_session(store, "two", ("Talk", [chunk("x")]), at=EPOCH + 1)
     assert "a.py" in browser.read(f"{browser.find_session('Edit')}/files")
@@ -280,7 +278,12 @@ def test_a_search_without_a_match_finds_what_comes_near_and_says_what_may_be_mea
 
 
 def test_the_search_looks_into_one_part_of_the_turns(store: WholeStore, browser: Browser) -> None:
-    printed = {**call(1), "title": "Run make", "rawInput": {"command": "make"}, "rawOutput": {"stdout": "no rule <b>"}}
+    printed = {
+        **numbered_call(1),
+        "title": "Run make",
+        "rawInput": {"command": "make"},
+        "rawOutput": {"stdout": "no rule <b>"},
+    }
     store_session(store, "s", ("Mend it", [chunk("I ran it"), printed]))
     [row] = store.list_all()
     store.set_listed_archived(row, True)
