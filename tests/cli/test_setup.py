@@ -1,8 +1,11 @@
 """``setup`` in an empty home with the settings that real editors write."""
 
+import errno
 import json
 import os
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,11 +13,13 @@ import pytest
 import typer
 from typer.testing import Result
 
-from acp_proxy.tools.editors import jsonc
+from acp_proxy.tools.editors import jsonc, own_files
 from acp_proxy.tools.editors.config_dirs import Machine
 from acp_proxy.tools.editors.configured import read_words
+from acp_proxy.tools.editors.known_editors import EDITORS, Name
 from acp_proxy.tools.setup import setup as setup_steps
 from acp_proxy.tools.setup.command import TriedAgents, report_written, try_agents
+from acp_proxy.tools.setup.record import Record
 from acp_proxy.tools.setup.setup import FileChange
 from tests.cli.commands import invoke
 
@@ -225,13 +230,194 @@ def test_an_edit_between_two_setups_survives_undo(home: Home) -> None:
     assert home.zed.read_text() == ZED.replace("One Dark", "Ayu")
 
 
-def test_undo_forgets_a_file_that_is_gone(home: Home) -> None:
+def test_undo_keeps_the_copy_of_a_file_that_is_missing_and_says_how_it_comes_back(home: Home) -> None:
+    home.write(home.zed, ZED)
+    setup("--yes")
+    before = home.files()
+    home.zed.rename(home.path / "saved")
+    copy = home.zed.with_name("settings.json.before-acp-proxy")
+    for words in (["--undo", "--dry-run"], ["--undo", "--yes"], ["--undo", "--yes"]):
+        done = setup(*words)
+        said = " ".join(done.stderr.split())
+        assert f"{home.zed} is missing. To bring back what it was before setup: mv {copy} {home.zed}" in said
+        assert (done.exit_code, copy.read_text()) == (0, ZED)
+    (home.path / "saved").rename(home.zed)
+    assert home.files() == before
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.files() == {".config/zed/settings.json": ZED.encode()}
+
+
+def test_setup_writes_no_missing_file_anew_while_its_copy_is_there(home: Home) -> None:
     home.write(home.zed, ZED)
     setup("--yes")
     home.zed.unlink()
+    before = home.files()
+    done = setup("--yes", "--force", "--agent", "someagent acp")
+    copy = home.zed.with_name("settings.json.before-acp-proxy")
+    said = " ".join(done.stderr.split())
+    assert f"it is missing. To bring back what it was before setup: mv {copy} {home.zed}." in said
+    assert (done.exit_code, home.files()) == (1, before)
+    copy.rename(home.path / "elsewhere")
+    assert setup("--yes", "--force", "--agent", "someagent acp").exit_code == 0
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.files() == {"elsewhere": ZED.encode()}
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"theme": "One"}'])
+@pytest.mark.parametrize("is_set_up_again", [True, False])
+@pytest.mark.parametrize("before", [ZED, "{\n  // mine\n}\n"])
+def test_undo_keeps_the_copy_of_a_file_that_was_emptied_until_the_user_removes_it(
+    home: Home, text: str, before: str, is_set_up_again: bool
+) -> None:
+    home.write(home.zed, before)
+    setup("--yes", "--force", *(["--agent", "one acp"] if before != ZED else []))
+    home.zed.write_text(text)
+    if is_set_up_again and before == ZED:
+        setup("--yes", "--force", "--agent", "someagent acp")
+    copy = home.zed.with_name("settings.json.before-acp-proxy")
+    for _ in range(2):
+        said = " ".join(setup("--undo", "--yes").stderr.split())
+        assert f"If you do not need it: rm {copy}" in said
+        assert copy.read_text() == before
+        assert "someagent" not in home.zed.read_text()
+    copy.unlink()
+    assert "has nothing of setup any more." in setup("--undo", "--yes").stderr.replace("\n", " ")
+    assert list(home.files()) == [".config/zed/settings.json"]
+
+
+def test_undo_finds_its_files_after_the_home_directory_has_moved(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.write(home.path / "one/.config/zed/settings.json", ZED)
+    for name in ("one", "two"):
+        for variable in ("HOME", "USERPROFILE"):
+            monkeypatch.setenv(variable, str(home.path / name))
+        if name == "one":
+            setup("--yes")
+            (home.path / "one").rename(home.path / "two")
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.files() == {"two/.config/zed/settings.json": ZED.encode()}
+
+
+def test_undo_removes_the_copy_of_a_file_that_the_user_gave_back(home: Home) -> None:
+    home.write(home.zed, ZED)
+    setup("--yes")
+    home.zed.write_text(ZED)
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.files() == {".config/zed/settings.json": ZED.encode()}
+
+
+def test_of_two_setups_at_once_the_second_finds_that_the_file_has_changed(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits until the first has written the file and the record, and loses nothing of either."""
+    home.write(home.zed, ZED)
+    home.write(home.jetbrains, JETBRAINS)
+    record, other_record = (Record(home.path / ".config/acp-proxy/setup.json") for _ in range(2))
+    own_words, results = [COMMAND, "run"], list[str]()
+    changes = [
+        setup_steps.plan_file(EDITORS[Name.ZED], home.zed, own_words),
+        setup_steps.plan_file(EDITORS[Name.JETBRAINS], home.jetbrains, own_words),
+    ]
+
+    def write_all() -> None:
+        for change in changes:
+            try:
+                setup_steps.write_file(change, other_record)
+                results.append("written")
+            except ValueError as problem:
+                results.append(str(problem))
+
+    replace_file, thread = own_files.replace_file, threading.Thread(target=write_all)
+
+    def replace_slowly(path: Path, data: bytes) -> None:
+        if not thread.ident:
+            thread.start()
+            time.sleep(0.2)
+            assert results == []
+        replace_file(path, data)
+
+    monkeypatch.setattr(setup_steps, "replace_file", replace_slowly)
+    setup_steps.write_file(changes[0], record)
+    thread.join()
+    assert results[0].startswith("it changed in the meantime")
+    assert results[1:] == ["written"]
+    assert setup("--undo", "--yes").exit_code == 0
+    assert sorted(home.files()) == [".config/zed/settings.json", ".jetbrains/acp.json"]
+
+
+def test_undo_leaves_an_entry_that_setup_added_and_the_user_has_edited(home: Home) -> None:
+    home.write(home.zed, "{}")
+    setup("--yes", "--force", "--agent", "nosuchagent acp")
+    home.zed.write_text(home.zed.read_text().replace('"env": {}', '"env": {"KEY": "sk-1234"}, // my key'))
+    edited = home.zed.read_text()
+    assert "sk-1234" in edited
     done = setup("--undo", "--yes")
-    assert "has nothing of setup any more" in done.stderr.replace("\n", " ")
-    assert (done.exit_code, home.files()) == (0, {})
+    assert (done.exit_code, home.zed.read_text()) == (1, edited)
+    assert "stays as it is: setup added it, but it may have been edited since" in " ".join(done.stderr.split())
+
+
+def test_undo_leaves_no_blank_lines_around_a_comment_in_an_entry_that_setup_added(home: Home) -> None:
+    home.write(home.zed, '{\n  "theme": "One"\n}\n')
+    setup("--yes", "--force", "--agent", "nosuchagent acp")
+    home.zed.write_text(home.zed.read_text().replace('"env": {}', '"env": {} // my key'))
+    assert setup("--undo", "--yes").exit_code == 0
+    text = home.zed.read_text()
+    assert "// my key" in text
+    assert [line for line in text.split("\n")[:-1] if not line.strip()] == []
+    assert jsonc.decode(text) == {"theme": "One", "agent_servers": {}}
+
+
+@pytest.mark.parametrize("name", ["settings.json.before-acp-proxy", "setup.json", "settings.json"])
+def test_a_setup_that_fails_leaves_all_as_it_was_and_names_the_file(
+    home: Home, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    home.write(home.zed, ZED)
+    before = home.files()
+    replace = os.replace
+
+    def fail(source: Path, target: Path) -> None:
+        if target.name == name:
+            raise OSError(errno.EFBIG, "File too large", str(source))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", fail)
+    done = setup("--yes")
+    said = " ".join(done.stderr.split())
+    assert (done.exit_code, home.files()) == (1, before)
+    assert f"{'it' if name == 'settings.json' else ''} cannot be written (File too large)" in said
+    assert name in said
+
+
+def test_what_a_setup_that_was_killed_has_left_is_used_and_removed(home: Home) -> None:
+    home.write(home.zed, ZED)
+    home.write(home.zed.with_name(".settings.json.acp-proxy-new"), "{")
+    home.write(home.zed.with_name("settings.json.before-acp-proxy"), ZED)
+    setup("--yes")
+    assert len([name for name in home.files() if "zed" in name]) == 2
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.files() == {".config/zed/settings.json": ZED.encode()}
+
+
+def test_directories_that_setup_made_go_with_its_file(home: Home) -> None:
+    setup("--yes", "--force", "--editor", "vscode", "--agent", "someagent acp")
+    assert home.vscode.exists()
+    setup("--undo", "--yes")
+    assert not (home.path / ".config/Code").exists()
+    home.zed.parent.mkdir(parents=True)
+    setup("--yes", "--force", "--agent", "someagent acp")
+    setup("--undo", "--yes")
+    assert home.zed.parent.is_dir()
+
+
+def test_undo_names_a_copy_that_its_record_does_not_know(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_servers(home, A="one")
+    setup("--yes")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home.path / "other"))
+    done = setup("--undo", "--yes")
+    copy = home.jetbrains.with_name("acp.json.before-acp-proxy")
+    said = " ".join(done.stderr.split())
+    assert f"{copy} is the copy of another setup" in said
+    assert f"XDG_CONFIG_HOME was then. To bring back what it was before setup: mv {copy} {home.jetbrains}" in said
+    assert (done.exit_code, copy.exists()) == (1, True)
 
 
 def test_undo_needs_no_copy(home: Home) -> None:
@@ -248,7 +434,8 @@ def test_undo_leaves_a_file_alone_from_which_the_user_took_acp_proxy_out(home: H
     home.zed.write_text("{}")
     done = setup("--undo", "--yes")
     assert "has nothing of setup any more" in done.stderr.replace("\n", " ")
-    assert home.files() == {".config/zed/settings.json": b"{}"}
+    copy = home.zed.with_name("settings.json.before-acp-proxy")
+    assert (home.zed.read_text(), copy.read_text(), done.exit_code) == ("{}", ZED, 0)
 
 
 @pytest.mark.parametrize(
@@ -335,7 +522,7 @@ def test_undo_leaves_and_names_an_entry_that_is_not_as_setup_writes_it(home: Hom
         assert f'"{name}" in {home.jetbrains} stays as it is: {NOT_AS_SETUP_WRITES[line]}' in said
         assert "without setup" not in said
         assert home.jetbrains.with_name("acp.json.before-acp-proxy").read_bytes() == copy
-    write_servers(home, **{name: "one", "Other": "two"})
+    write_servers(home, A="one", Other="two")  # as before setup, by hand
     assert setup("--undo", "--yes").exit_code == 0
     assert list(home.files()) == [".jetbrains/acp.json"]
 
@@ -921,7 +1108,7 @@ def test_settings_that_their_editor_writes_again_are_named(home: Home, monkeypat
     monkeypatch.setattr("acp_proxy.tools.setup.command.report_written", report_written)
     written = setup_steps.write_file
 
-    def write_and_lose(change: FileChange, record: setup_steps.Record) -> None:
+    def write_and_lose(change: FileChange, record: Record) -> None:
         written(change, record)
         change.path.write_text(GONE)
 
@@ -1057,11 +1244,32 @@ def test_a_machine_without_editors_gets_advice(home: Home) -> None:
     assert "acp-proxy setup --editor zed --agent 'npx me'" in " ".join(setup("--agent", "npx me").stderr.split())
 
 
-def test_a_damaged_record_is_named(home: Home) -> None:
-    home.write(home.path / ".config/acp-proxy/setup.json", "{")
-    done = setup("--undo")
-    assert "setup.json" in done.stderr
-    assert done.exit_code == 1
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "3",
+        "{}",
+        '{"version": 1, "files": [1]}',
+        '{"version": 1, "files": {"x": {"copy": 3}}}',
+        '{"files": 3}',
+    ],
+)
+@pytest.mark.parametrize("words", [[], ["--undo"]])
+def test_a_damaged_record_is_named_with_what_to_do(home: Home, text: str, words: list[str]) -> None:
+    path = home.path / ".config/acp-proxy/setup.json"
+    home.write(path, text)
+    done = setup(*words)
+    said = " ".join(done.stderr.split())
+    assert said.startswith(f"acp-proxy: {path}, in which setup notes what it changed, is damaged. What to do: 1. Where")
+    assert said.endswith(f"2. Remove the record: rm {path}")
+    assert (done.exit_code, path.read_text()) == (1, text)
+
+
+def test_the_record_of_a_newer_version_is_named(home: Home) -> None:
+    home.write(home.path / ".config/acp-proxy/setup.json", '{"version": 99, "files": 3}')
+    assert "was made by a newer acp-proxy. Upgrade acp-proxy." in " ".join(setup("--yes").stderr.split())
 
 
 def registry_of(*agents: tuple[str, str, str]) -> str:

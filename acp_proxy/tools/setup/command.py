@@ -39,10 +39,13 @@ from acp_proxy.tools.editors.known_editors import (
     find_near_editors,
 )
 from acp_proxy.tools.editors.launch_commands import StartedAgent, find_started
+from acp_proxy.tools.editors.own_files import NotOurs
 from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.registry.agents import NotAsked, Registry, RegistryError
 from acp_proxy.tools.setup import setup as steps
-from acp_proxy.tools.setup.setup import AgentEntry, FileChange, NotOurs, Record, WantedAgent
+from acp_proxy.tools.setup.record import Record, explain_copy, list_copies, open_record
+from acp_proxy.tools.setup.setup import AgentEntry, FileChange, WantedAgent
+from acp_proxy.tools.setup.undo import plan_undo, write_undo
 from acp_proxy.views import sanitize
 
 _ANSWER_SECONDS = 60.0
@@ -127,7 +130,7 @@ def setup(
     with report_wrong_usage(), report_errors():
         if undo and agent:
             raise UsageError("--undo takes back what setup did, whatever the agent. Leave --agent out.")
-        record, machine = steps.open_record(os.environ), find_machine()
+        record, machine = open_record(os.environ), find_machine()
         command_line_again = _make_command_line(editor or [], agent, registry, undo=undo)
         if undo:
             if not _undo(machine, record, editor or [], command_line_again, dry_run=dry_run, yes=yes):
@@ -151,7 +154,7 @@ def setup(
         tried_agents, has_id = TriedAgents(), cache(partial(_has_id, registry_read))
 
         def plan_files(left_out_entries: Collection[tuple[Path, str]] = ()) -> list[FileChange]:
-            return [
+            plans = [
                 steps.plan_file(
                     editor_found,
                     path,
@@ -165,6 +168,7 @@ def setup(
                 )
                 for editor_found, path in settings
             ]
+            return [steps.refuse_lost(plan, record) for plan in plans]
 
         def choose(changes: Sequence[FileChange]) -> tuple[Sequence[FileChange], bool]:
             if try_agents(changes, tried_agents) or force:
@@ -223,7 +227,7 @@ def _undo(
 ) -> bool:
     """Take back what setup did, in the settings of ``editors``; of all, if there are none. Returns whether nothing of
     setup had to stay."""
-    plans = [steps.plan_undo(Path(path), file_record) for path, file_record in record.files.items()]
+    plans = [plan_undo(Path(path), file_record) for path, file_record in record.files.items()]
     plans = [plan for plan in plans if not editors or plan.editor in editors]
     if not plans:
         _print_on_stderr("Nothing left to undo: no settings here have anything of setup.")
@@ -238,19 +242,40 @@ def _undo(
                 "To take acp-proxy out: write the agent's own command there."
             )
         if not plan.entries and not plan.kept and plan.problem is None:
-            _print_on_stderr(f"{plan.path} has nothing of setup any more.")
-            if not dry_run:
-                steps.forget_file(plan.path, record)
+            _print_on_stderr(_explain_nothing_left(plan, record))
+            if plan.is_settled and not dry_run:
+                with _report_failure(plan.path, []):
+                    write_undo(plan, record)
     question = "Take this back?", command_line_again
     _, is_every_file_right = _carry_out(
-        plans, lambda plan: steps.write_undo(plan, record), question, dry_run=dry_run, yes=yes
+        plans, lambda plan: write_undo(plan, record), question, dry_run=dry_run, yes=yes
     )
-    _explain_remaining(machine, editors, plans)
+    is_all_found = _explain_remaining(machine, editors, plans, record)
     for plan in plans:
-        copy_path = steps.find_copy(plan.path, record) if plan.kept and not plan.is_copy_changed else None
+        copy_path = record.find_copy(plan.path) if plan.entries or plan.kept else None
+        if copy_path is None or plan.is_settled or plan.is_copy_changed:
+            continue
+        _print_on_stderr(f"The copy from before setup stays, too: {copy_path}")
+        if plan.gone:
+            names = ", ".join(f'"{name}"' for name in plan.gone)
+            removal = shell_quote.join(["rm", str(copy_path)])
+            _print_on_stderr(f"It has what {plan.path} has not any more: {names}. If you do not need it: {removal}")
+    return is_every_file_right and is_all_found and not any(plan.kept for plan in plans)
+
+
+def _explain_nothing_left(plan: FileChange, record: Record) -> str:
+    """What to say of a file in which nothing of setup is: where its copy is, which stays until it is of no use."""
+    copy_path = record.find_copy(plan.path)
+    if plan.old_content is None:
         if copy_path is not None:
-            _print_on_stderr(f"The copy from before setup stays, too: {copy_path}")
-    return is_every_file_right and not any(plan.kept for plan in plans)
+            return f"{plan.path} is missing. {explain_copy(plan.path, copy_path)}"
+        command = _make_typed_line("setup", "--undo")
+        return f"{plan.path} is missing, and setup has no copy of it. If it comes back: {command}"
+    text = f"{plan.path} has nothing of setup any more."
+    if plan.is_settled or copy_path is None:
+        return text
+    removal = shell_quote.join(["rm", str(copy_path)])
+    return f"{text} {explain_copy(plan.path, copy_path)}. If you do not need it: {removal}"
 
 
 def _make_command_line(editors: Sequence[Name], agent: str, registry: str, *, undo: bool) -> str:
@@ -397,21 +422,26 @@ def _carry_out(
                 question if is_well else f"{question[:-1]} all the same?", enter_means_yes=is_well, declined=declined
             )
         for change in right_changes:
-            try:
+            with _report_failure(change.path, failures):
                 write(change)
-            except NotOurs as problem:
-                failures.append(f"{change.path} stays as it is: {problem}.")
-                _print_on_stderr(failures[-1])
-            except OSError as problem:
-                failures.append(
-                    f"{change.path} stays as it is: {problem.strerror}. Check its permissions and the disk."
-                )
-                _print_on_stderr(failures[-1])
-            else:
                 is_removed = change.old_content is not None and change.new_content is None
                 _print_on_stderr(f"{change.path} is {'removed' if is_removed else 'written'}.")
                 written.append(change)
     return written, not failures
+
+
+@contextmanager
+def _report_failure(path: Path, failures: list[str]) -> Iterator[None]:
+    """Say why a file stays as it is, and go on. ``failures``: gets the text."""
+    try:
+        yield
+    except (NotOurs, OSError) as problem:
+        reason = str(problem)
+        if isinstance(problem, OSError):
+            place = "it" if problem.filename in (None, str(path)) else problem.filename
+            reason = f"{place} cannot be written ({problem.strerror}). Check its permissions and the disk"
+        failures.append(f"{path} stays as it is: {reason}.")
+        _print_on_stderr(failures[-1])
 
 
 def _make_problem_text(change: FileChange) -> str:
@@ -610,8 +640,9 @@ def _explain_no_change(
     return not programs
 
 
-def _explain_remaining(machine: Machine, editors: Sequence[Name], undone: Sequence[FileChange]) -> None:
-    """Name what still starts acp-proxy, though not by setup: undo leaves that to the user."""
+def _explain_remaining(machine: Machine, editors: Sequence[Name], undone: Sequence[FileChange], record: Record) -> bool:
+    """Name what still starts acp-proxy, though not by the setup in this record: undo leaves that to the user. Returns
+    whether no other setup can have done it."""
     plans = {plan.path: plan for plan in undone}
     entries = [
         entry
@@ -620,15 +651,24 @@ def _explain_remaining(machine: Machine, editors: Sequence[Name], undone: Sequen
         for entry in steps.find_entries(editor, path, plan)
     ]
     kept_entries = {(plan.path, name) for plan in undone for name, _ in plan.kept}
-    for entry in entries:
-        if entry.mentions_proxy and (entry.path, entry.name) not in kept_entries:
+    remaining = [entry for entry in entries if entry.mentions_proxy and (entry.path, entry.name) not in kept_entries]
+    for entry in remaining:
+        _print_on_stderr(
+            f'"{entry.name}" in {entry.path} goes through acp-proxy without setup, and stays so. '
+            "To take acp-proxy out: write the agent's own command there."
+        )
+    is_all_found = True
+    for path in dict.fromkeys(entry.path for entry in remaining if entry.path not in plans):
+        for copy_path in list_copies(path):
+            is_all_found = False
             _print_on_stderr(
-                f'"{entry.name}" in {entry.path} goes through acp-proxy without setup, and stays so. '
-                "To take acp-proxy out: write the agent's own command there."
+                f"{copy_path} is the copy of another setup, which {record.path} does not know. Its record may be where "
+                f"XDG_CONFIG_HOME was then. {explain_copy(path, copy_path)}"
             )
     for configuration in find_configurations(machine):
         if configuration.mentions_proxy and (not editors or configuration.editor.name in editors):
             _print_on_stderr(f"{configuration.path} mentions acp-proxy. It is a program, which stays as it is.")
+    return is_all_found
 
 
 def _print_on_stderr(text: str, indent_columns: int = 0) -> None:

@@ -14,6 +14,9 @@ from acp_proxy.tools.editors import jsonc
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s"{}\[\],:]++')
 
+_BLANK_LINES = re.compile(r"\r?\n[ \t]*(?=\r?\n)")
+_LINE_END = re.compile(r"[ \t]*,?[ \t]*\r?\n")
+
 Span = tuple[int, int]
 """Where a value stands: the offset of its first character, and of the one behind its last."""
 
@@ -112,7 +115,10 @@ class Settings:
         for token in _TOKEN.finditer(self._blank, start, end):
             pieces.append(self.text[offset : token.start()])
             offset = token.end()
-        return Edit(start, end, "".join([*pieces, self.text[offset:end]]).lstrip(" \t"))
+        kept = _BLANK_LINES.sub("", "".join([*pieces, self.text[offset:end]])).lstrip(" \t")
+        if _LINE_END.match(self._blank, end):
+            kept = kept.rstrip()
+        return Edit(start, end, kept)
 
     def find_separator(self, offset: int) -> str:
         """What stands before the element that begins there, if it is the first of its line; else one blank."""

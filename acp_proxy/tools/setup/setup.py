@@ -1,62 +1,49 @@
-"""Writes acp-proxy into the settings of this machine's editors, and takes it out again.
+"""Writes acp-proxy into the settings of this machine's editors.
 
-Each settings file that changes gets a copy beside it, and an entry in a record of what was changed, which lies beside
-acp-proxy's configuration file. A file that is a link, that another user owns, that is no JSON with comments, or that
-changed since it was read stays as it is.
+Each settings file that changes gets a copy beside it, and a part of the record. A file that is not the user's alone
+(``own_files``), that is no JSON with comments, or that changed since it was read stays as it is.
 """
 
+import contextlib
 import difflib
-import hashlib
-import json
 import os
-import stat
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
-from acp_proxy.config import config_file, options
-from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.protocol import acp
 from acp_proxy.tools.editors import command_line, jsonc
 from acp_proxy.tools.editors.agent_names import NamedAgent, make_registry_option
-from acp_proxy.tools.editors.config_dirs import Machine, find_machine
+from acp_proxy.tools.editors.config_dirs import Machine
 from acp_proxy.tools.editors.configured import find_agents, read_words
 from acp_proxy.tools.editors.known_editors import EDITORS, Editor, Name, SettingsFiles
+from acp_proxy.tools.editors.own_files import LeftByHand, NotOurs, is_there, read_own_file, replace_file
 from acp_proxy.tools.editors.snippets import EditorEntry, make_snippet
 from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.setup import settings_text
+from acp_proxy.tools.setup.record import (
+    ADDED,
+    NAMED,
+    PUT_IN_FRONT,
+    REPLACED,
+    EntryChange,
+    FileRecord,
+    Record,
+    digest,
+    digest_entry,
+    explain_copy,
+    remove_directories,
+    write_copy,
+)
 from acp_proxy.tools.setup.settings_text import Settings
-from acp_proxy.transcript import private_files
-
-_LARGEST_FILE_BYTES = 16 * 1024 * 1024
-COPY_SUFFIX = ".before-acp-proxy"
-"""The end of the name of a copy."""
-PUT_IN_FRONT, NAMED, ADDED, REPLACED = "put in front", "named", "added", "replaced"
-_UNKNOWN = "unknown"  # in no record: whether setup changed the entry cannot be said
-
-
-@dataclass(frozen=True, slots=True)
-class EntryChange:
-    """What was done to the entry of one agent: acp-proxy was put in front, an entry of the editor's own registry was
-    given a command, the entry was added, or acp-proxy's own words were replaced because they do not start it.
-
-    ``had_args``: whether the entry had arguments before. ``new_words``: what starts acp-proxy there now, up to ``run``.
-    ``old_words``: what started it before. The agent's command is not kept, since it may have secrets.
-    """
-
-    name: str
-    how: str
-    had_args: bool = True
-    old_words: Sequence[str] = ()
-    new_words: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
     """What would change in one settings file. ``old_content``: None: there is no file. ``new_content``: None: the file
     goes. ``problem``: why nothing changes. ``kept``: the entries that undo leaves, and why. ``is_copy_changed``: the
-    copy is not what setup wrote, and is not used."""
+    copy is not what setup wrote, and is not used. ``gone``: the agents that setup changed and that the file does not
+    have any more. ``is_settled``: after this undo, the copy and the record are not needed any more."""
 
     editor: Name
     path: Path
@@ -66,6 +53,8 @@ class FileChange:
     problem: str | None = None
     kept: tuple[tuple[str, str], ...] = ()
     is_copy_changed: bool = False
+    gone: tuple[str, ...] = ()
+    is_settled: bool = False
 
     @property
     def diff(self) -> list[str]:
@@ -104,23 +93,6 @@ class WantedAgent:
     variables: Mapping[str, str]
 
 
-@dataclass(slots=True)
-class FileRecord:
-    """What setup did to one file. ``copy``: the name of the copy beside it; None: there was no file.
-    ``written``: the digest of what was written last; empty if the user had edited the file between two writes, so that
-    the copy is not what it was before. ``entries``: the changes that were made. ``copied``: the digest of the copy.
-    """
-
-    copy: str | None
-    written: str
-    entries: list[EntryChange] = field(default_factory=list)
-    copied: str = ""
-
-    def is_right_copy(self, data: bytes) -> bool:
-        """Whether the copy is as setup wrote it. An early record does not say."""
-        return self.copied in ("", digest(data))
-
-
 def find_settings(machine: Machine, editors: Sequence[Name]) -> list[tuple[Editor, Path]]:
     """The settings files to look at: those that exist, and for an editor that the user names the usual one."""
     settings: list[tuple[Editor, Path]] = []
@@ -129,9 +101,9 @@ def find_settings(machine: Machine, editors: Sequence[Name]) -> list[tuple[Edito
         if not isinstance(kind, SettingsFiles) or (editors and editor.name not in editors):
             continue
         files = kind.find_files(machine)
-        existing = [path for path in files if os.path.lexists(path)]
+        existing = [path for path in files if is_there(path)]
         usual_of_installed = [
-            path for path in files if path.parent.is_dir()
+            path for path in files if os.path.isdir(path.parent)
         ]  # the editor is here, and has no settings yet
         settings += [(editor, path) for path in existing or usual_of_installed[:1] or (files[:1] if editors else [])]
     return settings
@@ -142,12 +114,12 @@ def find_entries(editor: Editor, path: Path, planned: FileChange | None = None) 
     kind = editor.configured
     assert isinstance(kind, SettingsFiles)
     try:
-        return _read_entries(kind, path, planned.new_content if planned is not None else read_own_file(path))
+        return read_entries(kind, path, planned.new_content if planned is not None else read_own_file(path))
     except (OSError, ValueError):
         return []  # the plan says why
 
 
-def _read_entries(kind: SettingsFiles, path: Path, content: bytes | None) -> list[AgentEntry]:
+def read_entries(kind: SettingsFiles, path: Path, content: bytes | None) -> list[AgentEntry]:
     """The agents in the content of a settings file. Raises ValueError if it is no JSON."""
     agents = find_agents(kind, (content or b"").decode("utf-8"))
     return [AgentEntry(path, name, tuple(_read_entry_words(name, entry))) for name, entry in agents.items()]
@@ -211,7 +183,7 @@ def plan_file(
                 entries.append(EntryChange(snippet.title, ADDED, new_words=own_words))
         new_text = settings_text.apply(text, edits)
         jsonc.decode(new_text)
-    except IsLink as problem:
+    except LeftByHand as problem:
         advice = f"To print what to put there by hand: acp-proxy editor {editor.name} AGENT"
         return FileChange(editor.name, path, data, problem=f"{problem}. {advice}")
     except NotOurs as problem:
@@ -248,7 +220,7 @@ def _plan_entry(
     if words_behind_run is None:
         if (index := command_line.find_missing_run(words)) is not None:
             change = EntryChange(name, REPLACED, old_words=words[:index], new_words=own_words)
-            return change, _replace_own_words(settings, entry, change.old_words, own_words)
+            return change, replace_own_words(settings, entry, change.old_words, own_words)
         if command_line.lacks_run(words):
             return None
         had_args = isinstance(value, dict) and "args" in value
@@ -265,10 +237,10 @@ def _plan_entry(
     if words[: own_count + 1] == list(own_words):
         return None
     change = EntryChange(name, REPLACED, old_words=words[: own_count + 1], new_words=own_words)
-    return change, _replace_own_words(settings, entry, change.old_words, own_words)
+    return change, replace_own_words(settings, entry, change.old_words, own_words)
 
 
-def _replace_own_words(
+def replace_own_words(
     settings: Settings, entry: settings_text.Span, old_words: Sequence[str], new_words: Sequence[str]
 ) -> list[settings_text.Edit]:
     """Start acp-proxy with other words. Both may end with ``run``, which then stays."""
@@ -277,60 +249,62 @@ def _replace_own_words(
     return settings_text.replace_words(settings, entry, len(old_words) - 1, new_words)
 
 
-# --- Files
-
-
-class NotOurs(ValueError):
-    """A file that setup must not change. The text says why."""
-
-
-class IsLink(NotOurs):
-    """A link: the file that it leads to may be shared with other machines."""
-
-
-def read_own_file(path: Path) -> bytes | None:
-    """The content of a settings file. None: it does not exist.
-
-    Raises OSError, and NotOurs for a link, another user's file, and what is no file or too large.
-    """
-    try:
-        status = path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    if stat.S_ISLNK(status.st_mode):
-        raise IsLink(f"it is a link, to {os.path.realpath(path)}")
-    if not stat.S_ISREG(status.st_mode):
-        raise NotOurs("it is not a file")
-    if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
-        raise NotOurs("it belongs to another user. Make it yours, or run acp-proxy setup as that user")
-    if status.st_size > _LARGEST_FILE_BYTES:
-        raise NotOurs("it is larger than 16 MiB")
-    return path.read_bytes()
-
-
-def write_file(change: FileChange, record: "Record") -> None:
-    """Write a change: first the copy and the record, then the file, as a whole. Raises OSError, NotOurs."""
+def write_file(change: FileChange, record: Record) -> None:
+    """Write a change: first the copy and the record, then the file, as a whole. If one of them fails, all stay as they
+    were. Raises OSError, NotOurs, AcpProxyError."""
     assert change.new_content is not None
-    if read_own_file(change.path) != change.old_content:
-        raise NotOurs("it changed in the meantime. Close its editor's settings and run acp-proxy setup again")
-    change.path.parent.mkdir(parents=True, exist_ok=True)
-    file_record = record.files.get(str(change.path))
-    is_edited = file_record is not None and digest(change.old_content or b"") != file_record.written
-    if file_record is None:
-        file_record = FileRecord(None, "")
-        if change.old_content is not None:
-            file_record.copy = _write_copy(change.path, change.old_content)
-            file_record.copied = digest(change.old_content)
-    entries = {entry.name: entry for entry in file_record.entries}
+    with record.lock():
+        if read_own_file(change.path) != change.old_content:
+            raise NotOurs("it changed in the meantime. Close its editor's settings and run acp-proxy setup again")
+        if (problem := refuse_lost(change, record).problem) is not None:
+            raise NotOurs(problem)
+        recorded_before = record.files.get(str(change.path))
+        is_new = recorded_before is None or change.old_content is None  # of what is gone, only a copy would be of use
+        file_record = FileRecord(None, "") if recorded_before is None or is_new else recorded_before
+        is_edited = not is_new and digest(change.old_content or b"") != file_record.written
+        made_directories = sum(not is_there(parent) for parent in change.path.parents)
+        copy_path: Path | None = None
+        try:
+            change.path.parent.mkdir(parents=True, exist_ok=True)
+            if is_new and change.old_content is not None:
+                copy_path = write_copy(change.path, change.old_content)
+                file_record = FileRecord(copy_path.name, "", copied=digest(change.old_content))
+            record.files[str(change.path)] = replace(
+                file_record,
+                entries=_join_changes(file_record.entries, change),
+                written="" if is_edited else digest(change.new_content),
+                made_directories=max(made_directories, file_record.made_directories),
+            )
+            record.save()
+            replace_file(change.path, change.new_content)
+        except BaseException:
+            record.files.pop(str(change.path), None)
+            if recorded_before is not None:
+                record.files[str(change.path)] = recorded_before
+            with contextlib.suppress(OSError):
+                record.save()
+            with contextlib.suppress(OSError):
+                if copy_path is not None:
+                    copy_path.unlink()
+                remove_directories(change.path, made_directories)
+            raise
+
+
+def _join_changes(recorded: Sequence[EntryChange], change: FileChange) -> list[EntryChange]:
+    """What was done to the entries of a file, with this change. What stood there before setup stays in the record."""
+    kind = EDITORS[change.editor].configured
+    assert isinstance(kind, SettingsFiles)
+    old_values, new_values = (
+        find_agents(kind, (data or b"").decode()) for data in (change.old_content, change.new_content)
+    )
+    changes = {entry.name: entry for entry in recorded}
     for entry in change.entries:
-        if entry.how == REPLACED and entry.name in entries:  # what stood there before setup stays in the record
-            entry = replace(entries[entry.name], new_words=entry.new_words)
-        entries[entry.name] = entry
-    file_record.entries = [*entries.values()]
-    file_record.written = "" if is_edited else digest(change.new_content)
-    record.files[str(change.path)] = file_record
-    record.save()
-    replace_file(change.path, change.new_content)
+        joined, added = entry, entry.how == ADDED
+        if entry.how == REPLACED and entry.name in changes:
+            joined = replace(changes[entry.name], new_words=entry.new_words)
+            added = joined.added == digest_entry(old_values.get(entry.name))
+        changes[entry.name] = replace(joined, added=digest_entry(new_values.get(entry.name)) if added else "")
+    return [*changes.values()]
 
 
 def is_as_written(change: FileChange) -> bool:
@@ -341,275 +315,11 @@ def is_as_written(change: FileChange) -> bool:
         return False
 
 
-def _write_copy(path: Path, data: bytes) -> str:
-    """A copy beside the file, with its permissions, under a name that is free. Returns the name."""
-    for number in range(1, 1000):
-        copy_path = path.with_name(path.name + COPY_SUFFIX + ("" if number == 1 else f"-{number}"))
-        try:
-            with copy_path.open("xb") as file:
-                os.chmod(copy_path, stat.S_IMODE(path.stat().st_mode))
-                file.write(data)
-        except FileExistsError:
-            continue
-        return copy_path.name
-    raise NotOurs(f"there are too many copies beside it: {path}{COPY_SUFFIX}-*. Remove those that you do not need")
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a file as a whole, with the permissions that it has. Raises OSError."""
-    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:40]}.", delete=False) as file:
-        try:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
-            if path.exists():
-                os.chmod(file.name, stat.S_IMODE(path.stat().st_mode))
-            elif os.name == "posix":
-                os.chmod(file.name, 0o666 & ~private_files.read_umask())
-            os.replace(file.name, path)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
-
-
-def digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-# --- The record, and undo
-
-
-class Record:
-    """What setup did on this machine: ``setup.json`` beside the configuration file."""
-
-    def __init__(self, path: Path) -> None:
-        """Raises AcpProxyError if the file is there and cannot be read."""
-        self.path = path
-        self.files: dict[str, FileRecord] = {}
-        try:
-            content = json.loads(path.read_bytes())
-            for name, file in content["files"].items():
-                entries = [EntryChange(**entry) for entry in file["entries"]]
-                self.files[name] = FileRecord(file["copy"], file["written"], entries, file.get("copied", ""))
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
-            raise AcpProxyError(
-                f"{path}, in which setup notes what it changed, cannot be read ({problem}). "
-                f"The files as they were lie beside your editors' settings, with the ending {COPY_SUFFIX}."
-            ) from problem
-
-    def save(self) -> None:
-        """Write it, or remove it if it has nothing. Raises OSError."""
-        if not self.files:
-            self.path.unlink(missing_ok=True)
-            return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        content = {"version": 1, "files": {name: asdict(file) for name, file in self.files.items()}}
-        replace_file(self.path, json.dumps(content, indent=2).encode() + b"\n")
-
-
-def open_record(environment: Mapping[str, str]) -> Record:
-    """The record of this user. Raises AcpProxyError."""
-    environment_without_config = {name: value for name, value in environment.items() if name != config_file.VARIABLE}
-    return Record(Path(config_file.find_path(environment_without_config)).with_name("setup.json"))
-
-
-def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
-    """What takes back exactly what setup did to a file: its copy, or if it was edited since, what setup put there.
-
-    ``new_content`` is None if the file must go, because setup made it. Without entries, nothing of setup is left in it,
-    but in those that are kept.
-    """
-    editor = next((known_editor for known_editor in EDITORS.values() if _is_file_of(known_editor, path)), None)
-    name = editor.name if editor is not None else Name.ZED
-    data: bytes | None = None
-    try:
-        data = read_own_file(path)
-        if data is None:
-            return FileChange(name, path, None)
-        copy_content = read_copy(path, file_record)
-        is_copy_right = copy_content is not None and file_record.is_right_copy(copy_content)
-        is_copy_changed = copy_content is not None and not is_copy_right
-        if digest(data) == file_record.written and (is_copy_right or file_record.copy is None):
-            return FileChange(name, path, data, copy_content, tuple(file_record.entries))
-        text = data.decode("utf-8")
-        configured = editor.configured if editor is not None else None
-        kind = configured if isinstance(configured, SettingsFiles) else _guess_kind(Settings(text))
-        old_text = (copy_content or b"").decode("utf-8") if is_copy_right or file_record.copy is None else None
-        undone, kept = list[EntryChange](), list[tuple[str, str]]()
-        for change in [*file_record.entries, *_find_unrecorded(kind, path, data, file_record, old_text)]:
-            try:
-                new_text = _undo_entry(Settings(text), kind.members, change)
-            except NotOurs as problem:
-                kept.append((change.name, str(problem)))
-                continue
-            if new_text != text:
-                undone.append(change)
-            text = new_text
-        if old_text is not None and any(change.how == ADDED for change in undone):
-            text = _remove_empty(Settings(text), kind.members, Settings(old_text))
-        jsonc.decode(text)
-    except UnicodeDecodeError:
-        return FileChange(name, path, data, problem="it is not UTF-8")
-    except ValueError as problem:
-        return FileChange(name, path, data, problem=str(problem))
-    except OSError as problem:
-        return FileChange(name, path, data, problem=f"{problem.strerror or problem}. Check its permissions")
-    return FileChange(name, path, data, text.encode(), tuple(undone), None, tuple(kept), is_copy_changed)
-
-
-def read_copy(path: Path, file_record: FileRecord) -> bytes | None:
-    """The copy of a file as it is now. None: there is none. Raises OSError."""
-    if file_record.copy is None:
-        return None
-    try:
-        return path.with_name(file_record.copy).read_bytes()
-    except FileNotFoundError:  # the user has removed it
-        return None
-
-
-def _is_file_of(editor: Editor, path: Path) -> bool:
-    kind = editor.configured
-    return isinstance(kind, SettingsFiles) and path in kind.find_files(find_machine())
-
-
-def _guess_kind(settings: Settings) -> SettingsFiles:
-    """The form of a file where no editor has its settings any more, such as after a change of PASEO_HOME."""
-    kinds = [editor.configured for editor in EDITORS.values() if isinstance(editor.configured, SettingsFiles)]
-    return next((kind for kind in kinds if settings.find(*kind.members) is not None), kinds[0])
-
-
-def _find_unrecorded(
-    kind: SettingsFiles, path: Path, data: bytes, file_record: FileRecord, old_text: str | None
-) -> list[EntryChange]:
-    """The entries of an edited file that mention acp-proxy under names that the record does not have: the user has
-    renamed or copied what setup wrote. Those that had acp-proxy before setup, in ``old_text``, keep it. Where that
-    cannot be said, such as without ``old_text``, the change is unknown. Raises ValueError.
-    """
-    if digest(data) == file_record.written:
-        return []
-    old_entries = _read_entries(kind, path, (old_text or "").encode())
-    recorded_names = {entry.name for entry in file_record.entries}
-    known_names = recorded_names | {entry.name for entry in old_entries if entry.mentions_proxy}
-    known_words = {entry.words for entry in old_entries}
-    entries = _read_entries(kind, path, data)
-    missing_names = recorded_names - {entry.name for entry in entries}
-    had_args = all(
-        entry.had_args and entry.how != ADDED for entry in file_record.entries if entry.name in missing_names
-    )
-    old_words = {change.name: change.old_words for change in file_record.entries if change.how == REPLACED}
-    repaired_agents = [entry.words[len(old_words[entry.name]) :] for entry in old_entries if entry.name in old_words]
-
-    def is_unknown(entry: AgentEntry) -> bool:
-        return old_text is None or any(entry.words[-len(agent) :] == agent for agent in repaired_agents)
-
-    return [
-        EntryChange(entry.name, _UNKNOWN if is_unknown(entry) else PUT_IN_FRONT, had_args)
-        for entry in entries
-        if entry.mentions_proxy and entry.name not in known_names and entry.words not in known_words
-    ]
-
-
-def _undo_entry(settings: Settings, members: Sequence[str], change: EntryChange) -> str:
-    """The text without what setup did to an entry.
-
-    Raises NotOurs, which says why, if the entry is not as setup writes it.
-    """
-    agents, entry = settings.find(*members), settings.find(*members, change.name)
-    if agents is None or entry is None or settings.text[entry[0]] != "{":
-        return settings.text  # the user has removed it
-    value = settings.read(entry)
-    words = read_words(value)
-    starts_as_written = bool(change.new_words) and words[: len(change.new_words)] == list(change.new_words)
-    if not starts_as_written and not command_line.mentions_proxy(words):
-        return settings.text  # the user has taken acp-proxy out
-    own_count = len(change.new_words) - 1 if starts_as_written else command_line.count_own_words(words)
-    agent = _find_agent(value, words, own_count)
-    if change.how == _UNKNOWN:
-        raise NotOurs("it may have gone through acp-proxy before setup")
-    if change.how == ADDED:
-        return settings_text.apply(settings.text, settings_text.remove(settings, agents, change.name))
-    if change.how == NAMED:
-        is_as_written = acp.text(value, "type") == "custom" and words[:1] == [acp.text(value, "command")]
-        if not is_as_written or agent != [f"{PREFIX}{change.name}"]:
-            raise NotOurs("it is not as setup writes an agent of Zed's registry")
-        return settings_text.unname_command(settings, entry)
-    if change.how == REPLACED:
-        if not change.old_words:
-            raise NotOurs("an earlier version of setup has replaced acp-proxy's own words there")
-        if not starts_as_written:
-            return settings.text  # the user has replaced them once more
-        edits = _replace_own_words(settings, entry, change.new_words, change.old_words)
-        return settings_text.apply(settings.text, edits)
-    if agent[0].startswith(PREFIX):
-        raise NotOurs(f"only acp-proxy can start {agent[0]}")
-    edits = settings_text.take_out(settings, entry, len(words) - len(agent) - 1, had_args=change.had_args)
-    return settings_text.apply(settings.text, edits)
-
-
-def _remove_empty(settings: Settings, members: Sequence[str], old_settings: Settings) -> str:
-    """The text without the objects that setup added for its entries, if these are gone and nothing else is in them."""
-    for depth in range(len(members), 0, -1):
-        span, outer_span = settings.find(*members[:depth]), settings.find(*members[: depth - 1])
-        if span is None or outer_span is None or old_settings.find(*members[:depth]) is not None:
-            break
-        if settings.read(span) != {} or settings.has_comment(*span):
-            break
-        edits = settings_text.remove(settings, outer_span, members[depth - 1])
-        settings = Settings(settings_text.apply(settings.text, edits))
-    return settings.text
-
-
-def _find_agent(entry: object, words: list[str], own_count: int | None) -> list[str]:
-    """The agent's command in an entry, if this has exactly the form that setup writes: acp-proxy's own words, ``run``,
-    options of it, the agent's command. ``own_count``: how many are acp-proxy's own; None: none stand first.
-
-    Raises NotOurs, which says why not.
-    """
-    arguments = acp.member(entry, "command" if isinstance(acp.member(entry, "command"), list) else "args")
-    if isinstance(arguments, list) and not all(isinstance(argument, str) for argument in arguments):
-        raise NotOurs("its args are not a list of texts")
-    if own_count is None or words[own_count : own_count + 1] != ["run"]:
-        raise NotOurs("it does not begin with acp-proxy and run, as setup writes it")
-    try:
-        _, agent = options.parse(words[own_count + 1 :], {})  # the user may have added options of run, which go too
-    except UsageError as problem:
-        raise NotOurs(str(problem).rstrip(".")) from problem
-    if agent[0].startswith("-") or command_line.starts_proxy(agent):
-        raise NotOurs("behind run there is no agent's command alone")
-    return agent
-
-
-def write_undo(change: FileChange, record: Record) -> None:
-    """Write what ``plan_undo`` found, and remove the copy if nothing of setup is left. Raises OSError, NotOurs."""
-    if read_own_file(change.path) != change.old_content:
-        raise NotOurs("it changed in the meantime. Run acp-proxy setup --undo again")
-    if change.new_content is not None:
-        replace_file(change.path, change.new_content)
-    elif change.old_content is not None:
-        change.path.unlink()
-    if not change.kept:
-        forget_file(change.path, record)
-        return
-    kept_names = {name for name, _ in change.kept}
-    file_record = record.files[str(change.path)]
-    file_record.entries = [entry for entry in file_record.entries if entry.name in kept_names]
-    file_record.written = ""  # the copy is not what comes back any more
-    record.save()
-
-
-def find_copy(path: Path, record: Record) -> Path | None:
-    """Where the copy of a file is. None: there is none."""
-    name = record.files[str(path)].copy
-    return path.with_name(name) if name is not None and path.with_name(name).exists() else None
-
-
-def forget_file(path: Path, record: Record) -> None:
-    """Remove the copy of a file that has nothing of setup any more, and its part of the record. Raises OSError."""
-    file_record = record.files.pop(str(path))
-    copy_content = read_copy(path, file_record)
-    if file_record.copy is not None and copy_content is not None and file_record.is_right_copy(copy_content):
-        path.with_name(file_record.copy).unlink(missing_ok=True)
-    record.save()
+def refuse_lost(change: FileChange, record: Record) -> FileChange:
+    """The change; where the file is missing that setup has changed before, none: its copy is not to be mixed up with a
+    new file's."""
+    copy_path = record.find_copy(change.path) if change.old_content is None and change.problem is None else None
+    if copy_path is None:
+        return change
+    problem = f"it is missing. {explain_copy(change.path, copy_path)}. To begin without it, move {copy_path} away"
+    return replace(change, new_content=None, entries=(), problem=problem)

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from acp_proxy.tools.editors import jsonc
 from acp_proxy.tools.editors.configured import find_agents, read_words
 from acp_proxy.tools.editors.known_editors import EDITORS, Name, SettingsFiles
-from acp_proxy.tools.setup.setup import Record, plan_file, plan_undo, write_file, write_undo
+from acp_proxy.tools.setup.record import Record
+from acp_proxy.tools.setup.setup import plan_file, write_file
+from acp_proxy.tools.setup.undo import plan_undo, write_undo
 from tests.tools.setup.formatter import format_settings
 
 OURS = ["/home/user/.local/bin/acp-proxy", "run"]

@@ -1,0 +1,98 @@
+"""Which of the editors' settings files are this user's to change, and how such a file is written: as a whole."""
+
+import os
+import stat
+from pathlib import Path
+
+from acp_proxy import shell_quote
+from acp_proxy.transcript import private_files
+
+LARGEST_FILE_BYTES = 16 * 1024 * 1024  # bytes of a file
+
+
+class NotOurs(ValueError):
+    """A file or an entry that setup must not change. The text says why."""
+
+
+class LeftByHand(NotOurs):
+    """A file that is the user's to change, by hand: a link may lead to what other machines share, for example."""
+
+
+def read_own_file(path: Path) -> bytes | None:
+    """The content of a settings file. None: it does not exist.
+
+    Raises OSError, and NotOurs for what ``find_hindrance`` names, and what is too large.
+    """
+    if (hindrance := find_hindrance(path)) is not None:
+        raise hindrance
+    try:
+        if path.lstat().st_size > LARGEST_FILE_BYTES:
+            raise NotOurs("it is larger than 16 MiB")
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def find_hindrance(path: Path) -> NotOurs | None:
+    """Why setup leaves a file, apart from its content; None if it does not, or if there is none. Raises OSError."""
+    try:
+        status = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        return LeftByHand(f"it is a link, to {os.path.realpath(path)}")
+    if not stat.S_ISREG(status.st_mode):
+        return NotOurs(f"it is not a file. Move it away: {make_move(path, path.with_name(f'{path.name}.old'))}")
+    if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
+        return NotOurs("it belongs to another user. Make it yours, or run acp-proxy setup as that user")
+    if not status.st_mode & stat.S_IWUSR:
+        return LeftByHand(f"it is read-only. To allow it: chmod u+w {shell_quote.quote(str(path))}")
+    if status.st_nlink > 1:
+        return LeftByHand("it has several names (hard links), and only one of them would change")
+    return None
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is anything at a path. What cannot be looked at counts too: whoever reads it learns why."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
+    """Write a file as a whole: first under another name, which a write that was killed leaves to the next one.
+
+    ``mode``: its permissions; None: those that it has. Raises OSError, which names this file.
+    """
+    temporary_path = find_temporary(path)
+    if mode is None:
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~private_files.read_umask()
+    try:
+        try:
+            temporary_path.unlink(missing_ok=True)
+            with temporary_path.open("xb") as file:
+                if os.name == "posix":
+                    os.chmod(temporary_path, mode)
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary_path, path)
+        finally:
+            temporary_path.unlink(missing_ok=True)
+    except OSError as problem:
+        problem.filename = str(path)
+        raise
+
+
+def find_temporary(path: Path) -> Path:
+    """The name under which a file is written until it is complete."""
+    return path.with_name(f".{path.name}.acp-proxy-new")
+
+
+def make_move(source: Path, target: Path) -> str:
+    """The command that moves a file."""
+    return shell_quote.join(["mv", str(source), str(target)])

@@ -1,0 +1,245 @@
+"""Takes back what setup did to a settings file: its copy comes back, or if somebody edited the file since, exactly what
+setup put there goes.
+
+What is not as setup left it is the user's: it stays, and is named. The copy stays too, until all that it is about is in
+the file again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from acp_proxy.config import options
+from acp_proxy.errors import UsageError
+from acp_proxy.protocol import acp
+from acp_proxy.tools.editors import command_line
+from acp_proxy.tools.editors.config_dirs import find_machine
+from acp_proxy.tools.editors.configured import read_words
+from acp_proxy.tools.editors.known_editors import EDITORS, Editor, Name, SettingsFiles
+from acp_proxy.tools.editors.own_files import LeftByHand, NotOurs, read_own_file, replace_file
+from acp_proxy.tools.registry import PREFIX
+from acp_proxy.tools.setup import settings_text
+from acp_proxy.tools.setup.record import (
+    ADDED,
+    NAMED,
+    PUT_IN_FRONT,
+    REPLACED,
+    EntryChange,
+    FileRecord,
+    Record,
+    digest,
+    digest_entry,
+    read_copy,
+    remove_directories,
+)
+from acp_proxy.tools.setup.settings_text import Settings
+from acp_proxy.tools.setup.setup import AgentEntry, FileChange, read_entries, replace_own_words
+
+_UNKNOWN = "unknown"  # in no record: whether setup changed the entry cannot be said
+
+
+def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
+    """What takes back exactly what setup did to a file: its copy, or if it was edited since, what setup put there.
+
+    ``new_content`` is None if the file must go, because setup made it. Without entries, nothing of setup is left in it,
+    but in those that are kept.
+    """
+    editor = next((known_editor for known_editor in EDITORS.values() if _is_file_of(known_editor, path)), None)
+    name = editor.name if editor is not None else Name.ZED
+    configured = editor.configured if editor is not None else None
+    data: bytes | None = None
+    try:
+        data = read_own_file(path)
+        if data is None:
+            return FileChange(name, path, None)
+        copy_content = read_copy(path, file_record)
+        is_copy_right = copy_content is not None and file_record.is_right_copy(copy_content)
+        is_copy_changed = copy_content is not None and not is_copy_right
+        if is_copy_right and data == copy_content:
+            return FileChange(name, path, data, data, is_settled=True)
+        if digest(data) == file_record.written and (is_copy_right or file_record.copy is None):
+            return FileChange(name, path, data, copy_content, tuple(file_record.entries), is_settled=True)
+        text = data.decode("utf-8")
+        kind = configured if isinstance(configured, SettingsFiles) else _guess_kind(Settings(text))
+        old_text = (copy_content or b"").decode("utf-8") if is_copy_right or file_record.copy is None else None
+        undone, kept = list[EntryChange](), list[tuple[str, str]]()
+        for change in [*file_record.entries, *_find_unrecorded(kind, path, data, file_record, old_text)]:
+            try:
+                new_text = _undo_entry(Settings(text), kind.members, change)
+            except NotOurs as problem:
+                kept.append((change.name, str(problem)))
+                continue
+            if new_text != text:
+                undone.append(change)
+            text = new_text
+        if old_text is not None and any(change.how == ADDED for change in undone):
+            text = _remove_empty(Settings(text), kind.members, Settings(old_text))
+        gone = _find_gone(file_record, read_entries(kind, path, text.encode()), kind, path, old_text)
+    except UnicodeDecodeError:
+        return FileChange(name, path, data, problem=f"it is not UTF-8. {_AGAIN}")
+    except LeftByHand as problem:
+        advice = "Take acp-proxy out of it by hand" if "link" in str(problem) else _AGAIN
+        return FileChange(name, path, data, problem=f"{problem}. {advice}")
+    except NotOurs as problem:
+        return FileChange(name, path, data, problem=str(problem))
+    except ValueError as problem:
+        return FileChange(name, path, data, problem=f"{problem}. {_AGAIN}")
+    except OSError as problem:
+        return FileChange(name, path, data, problem=f"{problem.strerror or problem}. Check its permissions")
+    is_settled = not kept and (not is_copy_right or (bool(undone) and not gone))
+    new_content = text.encode()
+    return FileChange(
+        name, path, data, new_content, tuple(undone), None, tuple(kept), is_copy_changed, gone, is_settled
+    )
+
+
+_AGAIN = "Correct it, then run acp-proxy setup --undo again"
+
+
+def _find_gone(
+    file_record: FileRecord, entries: Sequence[AgentEntry], kind: SettingsFiles, path: Path, old_text: str | None
+) -> tuple[str, ...]:
+    """The agents that setup changed and that the file does not have any more, neither by name nor by command.
+    ``entries``: those that it has. ``old_text``: what the file was, which knows the commands."""
+    names, commands = {entry.name for entry in entries if entry.words}, {entry.words for entry in entries}
+    old_entries = read_entries(kind, path, (old_text or "").encode())
+    there = names | {entry.name for entry in old_entries if entry.words in commands}
+    return tuple(change.name for change in file_record.entries if change.how != ADDED and change.name not in there)
+
+
+def _is_file_of(editor: Editor, path: Path) -> bool:
+    kind = editor.configured
+    return isinstance(kind, SettingsFiles) and path in kind.find_files(find_machine())
+
+
+def _guess_kind(settings: Settings) -> SettingsFiles:
+    """The form of a file where no editor has its settings any more, such as after a change of PASEO_HOME."""
+    kinds = [editor.configured for editor in EDITORS.values() if isinstance(editor.configured, SettingsFiles)]
+    return next((kind for kind in kinds if settings.find(*kind.members) is not None), kinds[0])
+
+
+def _find_unrecorded(
+    kind: SettingsFiles, path: Path, data: bytes, file_record: FileRecord, old_text: str | None
+) -> list[EntryChange]:
+    """The entries of an edited file that mention acp-proxy under names that the record does not have: the user has
+    renamed or copied what setup wrote. Those that had acp-proxy before setup, in ``old_text``, keep it. Where that
+    cannot be said, such as without ``old_text``, the change is unknown. Raises ValueError.
+    """
+    if digest(data) == file_record.written:
+        return []
+    old_entries = read_entries(kind, path, (old_text or "").encode())
+    recorded_names = {entry.name for entry in file_record.entries}
+    known_names = recorded_names | {entry.name for entry in old_entries if entry.mentions_proxy}
+    known_words = {entry.words for entry in old_entries}
+    entries = read_entries(kind, path, data)
+    missing_names = recorded_names - {entry.name for entry in entries}
+    had_args = all(
+        entry.had_args and entry.how != ADDED for entry in file_record.entries if entry.name in missing_names
+    )
+    old_words = {change.name: change.old_words for change in file_record.entries if change.how == REPLACED}
+    repaired_agents = [entry.words[len(old_words[entry.name]) :] for entry in old_entries if entry.name in old_words]
+
+    def is_unknown(entry: AgentEntry) -> bool:
+        return old_text is None or any(entry.words[-len(agent) :] == agent for agent in repaired_agents)
+
+    return [
+        EntryChange(entry.name, _UNKNOWN if is_unknown(entry) else PUT_IN_FRONT, had_args)
+        for entry in entries
+        if entry.mentions_proxy and entry.name not in known_names and entry.words not in known_words
+    ]
+
+
+def _undo_entry(settings: Settings, members: Sequence[str], change: EntryChange) -> str:
+    """The text without what setup did to an entry.
+
+    Raises NotOurs, which says why, if the entry is not as setup writes it.
+    """
+    agents, entry = settings.find(*members), settings.find(*members, change.name)
+    if agents is None or entry is None or settings.text[entry[0]] != "{":
+        return settings.text  # the user has removed it
+    value = settings.read(entry)
+    words = read_words(value)
+    starts_as_written = bool(change.new_words) and words[: len(change.new_words)] == list(change.new_words)
+    if not starts_as_written and not command_line.mentions_proxy(words):
+        return settings.text  # the user has taken acp-proxy out
+    own_count = len(change.new_words) - 1 if starts_as_written else command_line.count_own_words(words)
+    agent = _find_agent(value, words, own_count)
+    if change.how == _UNKNOWN:
+        raise NotOurs("it may have gone through acp-proxy before setup")
+    if change.how == ADDED:
+        if change.added != digest_entry(value):
+            raise NotOurs("setup added it, but it may have been edited since. If you do not need it, remove it")
+        return settings_text.apply(settings.text, settings_text.remove(settings, agents, change.name))
+    if change.how == NAMED:
+        is_as_written = acp.text(value, "type") == "custom" and words[:1] == [acp.text(value, "command")]
+        if not is_as_written or agent != [f"{PREFIX}{change.name}"]:
+            raise NotOurs("it is not as setup writes an agent of Zed's registry")
+        return settings_text.unname_command(settings, entry)
+    if change.how == REPLACED:
+        if not change.old_words:
+            raise NotOurs("an earlier version of setup has replaced acp-proxy's own words there")
+        if not starts_as_written:
+            return settings.text  # the user has replaced them once more
+        edits = replace_own_words(settings, entry, change.new_words, change.old_words)
+        return settings_text.apply(settings.text, edits)
+    if agent[0].startswith(PREFIX):
+        raise NotOurs(f"only acp-proxy can start {agent[0]}")
+    edits = settings_text.take_out(settings, entry, len(words) - len(agent) - 1, had_args=change.had_args)
+    return settings_text.apply(settings.text, edits)
+
+
+def _remove_empty(settings: Settings, members: Sequence[str], old_settings: Settings) -> str:
+    """The text without the objects that setup added for its entries, if these are gone and nothing else is in them."""
+    for depth in range(len(members), 0, -1):
+        span, outer_span = settings.find(*members[:depth]), settings.find(*members[: depth - 1])
+        if span is None or outer_span is None or old_settings.find(*members[:depth]) is not None:
+            break
+        if settings.read(span) != {} or settings.has_comment(*span):
+            break
+        edits = settings_text.remove(settings, outer_span, members[depth - 1])
+        settings = Settings(settings_text.apply(settings.text, edits))
+    return settings.text
+
+
+def _find_agent(entry: object, words: list[str], own_count: int | None) -> list[str]:
+    """The agent's command in an entry, if this has exactly the form that setup writes: acp-proxy's own words, ``run``,
+    options of it, the agent's command. ``own_count``: how many are acp-proxy's own; None: none stand first.
+
+    Raises NotOurs, which says why not.
+    """
+    arguments = acp.member(entry, "command" if isinstance(acp.member(entry, "command"), list) else "args")
+    if isinstance(arguments, list) and not all(isinstance(argument, str) for argument in arguments):
+        raise NotOurs("its args are not a list of texts")
+    if own_count is None or words[own_count : own_count + 1] != ["run"]:
+        raise NotOurs("it does not begin with acp-proxy and run, as setup writes it")
+    try:
+        _, agent = options.parse(words[own_count + 1 :], {})  # the user may have added options of run, which go too
+    except UsageError as problem:
+        raise NotOurs(str(problem).rstrip(".")) from problem
+    if agent[0].startswith("-") or command_line.starts_proxy(agent):
+        raise NotOurs("behind run there is no agent's command alone")
+    return agent
+
+
+def write_undo(change: FileChange, record: Record) -> None:
+    """Write what ``plan_undo`` found. If nothing of setup is left, remove the copy, the record, and the directories
+    that it made. Raises OSError, NotOurs, AcpProxyError."""
+    with record.lock():
+        file_record = record.files.get(str(change.path))
+        if file_record is None or read_own_file(change.path) != change.old_content:
+            raise NotOurs("it changed in the meantime. Run acp-proxy setup --undo again")
+        if change.new_content is None:
+            change.path.unlink()
+        elif change.new_content != change.old_content:
+            replace_file(change.path, change.new_content)
+        if change.is_settled:
+            record.forget(change.path)
+            remove_directories(change.path, file_record.made_directories if change.new_content is None else 0)
+            return
+        names_left = {*change.gone, *(name for name, _ in change.kept)}
+        record.files[str(change.path)] = replace(
+            file_record,
+            entries=[entry for entry in file_record.entries if entry.name in names_left],
+            written="",  # the copy is not what comes back any more
+        )
+        record.save()
