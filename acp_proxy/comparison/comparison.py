@@ -83,6 +83,9 @@ class Comparison:
         self.context = ContextMessages(text)
         self._tail = Tail()
         self._tail.is_rest_of_turn = self.place.is_cut_at(0)
+        self._tail_before_restart: Tail | None = None
+        """The tail before the first user message came once more, if the transcript has nothing but that, and if nothing
+        has come since."""
         self._is_in_thoughts = False
         """Thoughts came after the last known user message."""
         self._current_message: SentMessage | None = None
@@ -474,6 +477,11 @@ class Comparison:
     def _add_new(self, *updates: ComparedUpdate, is_repetition: bool = False) -> None:
         """``is_repetition``: the transcript has the whole message earlier. Agents warn in the same words in each load;
         nobody says an answer in the words of another one."""
+        earlier_tail, self._tail_before_restart = self._tail_before_restart, None
+        if earlier_tail is not None and not earlier_tail.has_line(updates[0].line):
+            # The user has said the same again.
+            earlier_tail.user_count += 1
+            self._tail, self.has_repetition, self.place.users.has_restarted = earlier_tail, False, False
         if self.place.is_in_answer and not is_repetition:  # in other words; a user message before it is context
             self.has_new_before_tail = True
             self._tail.end_turn()
@@ -493,6 +501,9 @@ class Comparison:
             return True
         if number is None:
             number = self.place.users.find_restart(message.text)
+            if number is not None and message.message_id is None and self.text.has_only_first_user:
+                self._tail_before_restart = self._tail.copy()
+                self._tail_before_restart.add(*message.updates)
         self._tail.user_count += 1
         if number is None:
             if self._tail.is_behind_rewording and self.place.is_at_end:
@@ -611,7 +622,10 @@ class Comparison:
         if id is None:
             return None
         may_begin = sent_update.kind != update_kinds.TOOL_CALL_UPDATE
-        number = self.place.calls.find_index(id, title, self.place.users.next_index, may_begin=may_begin)
+        is_new_turn = bool(self._tail.user_count) and self.place.is_at_end and not self.place.is_in_answer
+        number = self.place.calls.find_index(
+            id, title, self.place.users.next_index, may_begin=may_begin, is_new_turn=may_begin and is_new_turn
+        )
         if number is None:
             sent_update.is_somewhere = id in self.text.calls_by_id
             self._add_new(sent_update)

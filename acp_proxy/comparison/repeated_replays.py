@@ -16,6 +16,8 @@ _CONTEXT_MARKS = (b"_context", b"Response")
 _IDS = frozenset({"messageId", "toolCallId"})
 _SEARCHED_LINES = 16
 """The first user message of a replay is among so many lines."""
+_MOST_REPLAYS = 8
+"""More loads of a session at once than any editor has. Each line is compared with each of their replays."""
 _REPLY_ROLES = frozenset({Role.AGENT, Role.THOUGHT})
 _TEXT_ROLES = _REPLY_ROLES | {Role.USER}
 
@@ -67,7 +69,10 @@ def drop_repetition(lines: list[bytes]) -> list[bytes]:
     comparison = Comparison(builder.finish())
     for line in lines[repeat_index:]:
         comparison.add(line, _read_update(line), is_late=False)
-    return [*lines[:repeat_index], *comparison.find_new()]
+    new_lines = comparison.find_new()
+    if comparison.has_new_before_tail:  # the user has said the same again
+        return lines
+    return [*lines[:repeat_index], *new_lines]
 
 
 def find_last_replay(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]]:
@@ -109,7 +114,7 @@ def separate_replays(lines: list[tuple[bytes, bool]], count: int) -> list[list[t
     c`` are ``a b c`` and ``a``. ``lines``: as for ``find_last_replay``.
     """
     first_user = next((line for line, _ in lines if _find_user_letters(line)), b"")
-    if acp.member(_read_update(first_user), "messageId") is None:
+    if acp.member(_read_update(first_user), "messageId") is None or count > _MOST_REPLAYS:
         return []
     bare_lines, size = [_read_without_ids(line) for line, _ in lines], len(lines) // count
     begun_count = sum(line == first_user for line, _ in lines)

@@ -215,7 +215,16 @@ class ReplayInTurn:
     def _add_call(self, line: bytes, fields: object) -> list[SortedLine]:
         id, title = acp.text(fields, "toolCallId") or "", acp.text(fields, "title")
         calls = self._text.find_latest_calls(self._next_user)
-        call_number = next((number for number in self._text.calls_by_id.get(id, ()) if number in calls), None)
+        # Some agents number their calls anew in each turn: with another title, it is none that the replay has passed.
+        first = self._next_call if acp.update_kind(fields) == update_kinds.TOOL_CALL else 0
+        call_number = next(
+            (
+                number
+                for number in self._text.calls_by_id.get(id, ())
+                if number in calls and (number >= first or self._text.calls[number].title == title)
+            ),
+            None,
+        )
         is_past = self._expects_replay or self._next_user < self._begun_count
         if call_number is None and is_past and self._is_proven and self._next_call in calls:
             # Some agents give calls new ids in each replay. Titles prove less: the running turn may call a tool again.

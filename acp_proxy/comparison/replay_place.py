@@ -315,10 +315,17 @@ class ReplayedCalls:
         self._by_id: dict[str, int | None] = {}
         """By ``toolCallId`` in the replay: the index in ``text.calls``; None: the transcript lacks the call."""
 
-    def find_index(self, id: str, title: str | None, turn: int, *, may_begin: bool) -> int | None:
+    def find_index(
+        self, id: str, title: str | None, turn: int, *, may_begin: bool, is_new_turn: bool = False
+    ) -> int | None:
         """The index of a call; None if the transcript lacks it. ``turn``: the number of the turn to which the replay
-        has come. ``may_begin``: an update of this kind may begin a call."""
+        has come. ``may_begin``: an update of this kind may begin a call. ``is_new_turn``: this one begins a call behind
+        a user message that the transcript lacks: an id that was sent is another call's there, and a title proves
+        nothing."""
         call_number = self._by_id.get(id)
+        if is_new_turn and (call_number is not None or id not in self._text.calls_by_id):
+            self._by_id[id] = None
+            return None
         # Some agents number their calls anew in each turn.
         is_of_earlier_turn = call_number is not None and self._text.calls[call_number].turn < turn
         if id not in self._by_id or (may_begin and is_of_earlier_turn):

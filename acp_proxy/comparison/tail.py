@@ -3,6 +3,7 @@ known follows. Says which lines of it to record.
 """
 
 from contextlib import suppress
+from copy import copy
 from itertools import takewhile
 
 from msgspec.structs import replace
@@ -11,8 +12,8 @@ from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import Role
 
-TAIL_LIMIT = 1024 * 1024
-"""The most bytes of a tail that can be recorded."""
+TAIL_LIMIT = 64 * 1024 * 1024
+"""The most bytes of a tail that can be shown and recorded: as many as wait for the answer to a load."""
 
 
 class Tail:
@@ -34,6 +35,7 @@ class Tail:
         self._tail_number = 1
         """How many tails there were until now."""
         self._call_ends: list[ComparedUpdate] = []  # of calls, from before what is known now
+        self._call_ends_size = 0
         self._greeting: list[ComparedUpdate] = []  # what came before the first known message, such as a greeting
 
     def add(self, *updates: ComparedUpdate) -> None:
@@ -48,17 +50,27 @@ class Tail:
         """Something known follows. The end of a call is new all the same: some agents do not send it in the turn
         (codex-acp, if the command is over at once)."""
         for update in self._updates:
-            if update.ends_call and sum(len(end.line) for end in self._call_ends) + len(update.line) <= TAIL_LIMIT:
+            if update.ends_call and self._call_ends_size + len(update.line) <= TAIL_LIMIT:
                 with suppress(ValueError, KeyError):
                     line = acp.with_update_kind(update.line, update_kinds.TOOL_CALL_UPDATE)
                     self._call_ends.append(replace(update, line=line))
+                    self._call_ends_size += len(line)
         self._updates, self._size, self.user_count = [], 0, 0
         self._tail_number += 1
         self.has_new = self.completes_turn = self.is_rest_of_turn = self.is_behind_rewording = False
 
     def restart(self) -> None:
         """The agent begins its replay once more."""
-        self._call_ends = []
+        self._call_ends, self._call_ends_size = [], 0
+
+    def copy(self) -> "Tail":
+        """A tail with the same updates, to which others are added."""
+        tail = copy(self)
+        tail._updates, tail._call_ends = [*self._updates], [*self._call_ends]
+        return tail
+
+    def has_line(self, line: bytes) -> bool:
+        return any(update.line == line for update in self._updates)
 
     def keep_greeting(self) -> None:
         """The first known user message follows: what comes before the first user message may still be new."""

@@ -35,7 +35,9 @@ UNFINISHED = frozenset({None, "pending", "in_progress"})
 MASK = "[redacted"
 """How a masked secret begins in a transcript."""
 _SIXTEEN_DIGITS = 0xFFFF_FFFF_FFFF_FFFF
-_COMMANDS = re.compile(r"\s*/(clear|compact|compress|undo|rewind|revert|restore|reset|rollback|new)\b", re.IGNORECASE)
+_COMMANDS = re.compile(
+    r"\s*/(clear|compact|compress|undo|rewind|revert|restore|reset|rollback|new)(?!\S)", re.IGNORECASE
+)
 """Slash commands that take back a part of the conversation."""
 
 
@@ -138,6 +140,11 @@ class TranscriptText:
     def is_empty(self) -> bool:
         """Whether nothing was said and no tool was called."""
         return not (self.words or self.users or self.calls)
+
+    @property
+    def has_only_first_user(self) -> bool:
+        """Whether it has one user message and nothing else: an agent has answered a load behind its first message."""
+        return len(self.users) == 1 and not (self.words or self.calls)
 
     @property
     def is_masked(self) -> bool:
@@ -561,8 +568,7 @@ class TextBuilder:
         if not unanswered:
             self._steering_messages.clear()
         self._move_waiting(self._select_run(unanswered, key[0]))
-        # The next prompt's turn begins; behind a cancelled prompt it began earlier.
-        if answered is not None and is_first and not answered.is_cancelled:
+        if answered is not None and is_first:  # the turn of the next prompt begins
             self._quiet_runs.add(key[0])
 
     @staticmethod
@@ -597,10 +603,12 @@ class TextBuilder:
         form, self._user_chunks = "".join(self._user_chunks), []
         unechoed = [user for user in self._open_prompts_of_run if not user.is_echoed]
         echoed_user = next((user for user in unechoed if form in user.forms), None)
-        # Some agents echo nothing: then a cancelled prompt before others is not the one whose turn this is.
-        may_be_reworded = len(unechoed) == 1 or (unechoed and not unechoed[0].is_cancelled)
-        if echoed_user is None and self._run_id in self._quiet_runs and may_be_reworded:
-            echoed_user = unechoed[0]
+        if echoed_user is None and self._run_id in self._quiet_runs and unechoed:
+            # Behind a cancelled prompt, which has perhaps no echo, it may be of any of them, or the agent's own: it has
+            # the prompt's words, up to the first mention of a file.
+            alike = (user for user in unechoed if user.forms[0].partition("@")[0] in form)
+            is_clear = len(unechoed) == 1 or not unechoed[0].is_cancelled
+            echoed_user = unechoed[0] if is_clear else next(alike, None)
         if echoed_user is None:
             self._begin_turn(form, is_elsewhere=not self._open_prompts_of_run)
             return

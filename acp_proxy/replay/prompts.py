@@ -138,8 +138,8 @@ class Echoes:
         if prompt is None:
             return []
         replayed = self.settle()
-        if next(self._iterate_run(run)) is prompt and not prompt.is_cancelled:
-            self._quiet_runs.add(run)  # the next prompt's turn begins; behind a cancelled prompt it began earlier
+        if next(self._iterate_run(run)) is prompt:
+            self._quiet_runs.add(run)  # the next prompt's turn begins
         self._close([prompt])
         return replayed
 
@@ -181,8 +181,9 @@ class Echoes:
         replayed: list[Update] = []
         for message in other_messages:
             unechoed = self._list_waiting(message[0].run) if message[0].run in self._quiet_runs else []
-            if len(unechoed) > 1 and unechoed[0].is_cancelled:
-                unechoed = []  # some agents echo nothing: then this is not the prompt whose turn this is
+            if len(unechoed) > 1 and unechoed[0].is_cancelled:  # as in ``TextBuilder``
+                letters = _join_letters(message)
+                unechoed = [prompt for prompt in unechoed if prompt.letters.partition("@")[0] in letters]
             beginning = _join_letters(message)[:_BEGINNING_LENGTH]
             # Mentions may be written out after it.
             is_echo = bool(unechoed) and beginning == unechoed[0].letters[:_BEGINNING_LENGTH]

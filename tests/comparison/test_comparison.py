@@ -12,7 +12,6 @@ from acp_proxy.comparison import letter_search
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.letter_search import merge_spans
-from acp_proxy.comparison.tail import TAIL_LIMIT
 from acp_proxy.comparison.transcript_text import TextBuilder
 from tests.comparison.short_forms import (
     Update,
@@ -229,6 +228,16 @@ def test_some_agents_repeat_call_ids_in_each_turn() -> None:
         assert choose_replay(compare_replay(transcript(*said), *said[:3])).rule is Rule.LESS
     said = ["> a", call("1", "look"), "> b", call("1", kind="tool_call_update"), "c"]
     assert choose_replay(compare_replay(transcript(*said), *said)).rule is Rule.SAME
+
+
+@pytest.mark.parametrize("title", ["look", "mend"])
+@pytest.mark.parametrize("id", ["1", "2"], ids=["numbered anew in each turn", "its own"])
+def test_a_call_in_a_turn_made_elsewhere_is_none_of_an_earlier_turn(id: str, title: str) -> None:
+    past: list[str | Update] = ["> a", call("1", "look"), "Done with it.", "> b", call("1", "look"), "That too."]
+    elsewhere: list[str | Update] = ["> c", call(id, title), "And that, as you wished."]
+    for replay in (past, [*past[:1], *past[3:]]):  # the agent has lost the first call, or not
+        comparison = compare_replay(transcript(*past), *replay, *elsewhere)
+        assert list_new(comparison) == [*map(expand, elsewhere)]
 
 
 def test_a_call_that_the_transcript_lacks_is_unknown() -> None:
@@ -461,11 +470,20 @@ def test_a_repeated_replay_records_nothing_twice() -> None:
     assert list_new(compare_replay(past, late=[*TALK, *elsewhere])) == []
 
 
-def test_a_tail_is_kept_up_to_a_limit() -> None:
-    piece = "x" * (TAIL_LIMIT // 4)
-    comparison = compare_replay(transcript(*TALK), *TALK, "> more", *(agent(piece, messageId=str(n)) for n in range(8)))
-    assert sum(map(len, tail_lines(comparison))) <= TAIL_LIMIT
+def test_a_tail_is_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acp_proxy.comparison.tail.TAIL_LIMIT", 10_000)
+    comparison = compare_replay(
+        transcript(*TALK), *TALK, "> more", *(agent("x" * 2_500, messageId=str(n)) for n in range(8))
+    )
+    assert sum(map(len, tail_lines(comparison))) <= 10_000
     assert len(tail_lines(comparison)) == 4
+
+
+def test_a_turn_made_elsewhere_with_a_screenshot_is_new() -> None:
+    image = {"type": "image", "mimeType": "image/png", "data": "A" * 1_200_000}
+    shot = call("shot", "Screenshot") | {"content": [{"type": "content", "content": image}]}
+    elsewhere: list[str | Update] = ["> and a picture", shot, "Here it is.", "> thanks", "You are welcome."]
+    assert list_new(compare_replay(transcript(*TALK), *TALK, *elsewhere)) == [*map(expand, elsewhere)]
 
 
 def test_the_unanswered_end_of_a_tail_waits_for_the_agents_next_words() -> None:

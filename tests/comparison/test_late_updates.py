@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import UNDECIDED_LIMIT, LateUpdates
 from acp_proxy.comparison.replay_in_turn import ReplayInTurn, SortedLine
-from acp_proxy.comparison.tail import TAIL_LIMIT
 from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, fold_letters
 from fuzz import growth
 from tests.comparison.short_forms import (
@@ -686,8 +685,9 @@ def test_behind_the_agents_replay_the_last_thought_of_a_cut_turn_is_shown_as_it_
     assert list_new(late.comparison, is_open_elsewhere=False) == [thought(" about it."), said[1]]
 
 
-@pytest.mark.parametrize("size", [1, TAIL_LIMIT + 10])
-def test_a_thought_is_shown_however_much_came_before_it(size: int) -> None:
+@pytest.mark.parametrize("size", [1, 10_010])
+def test_a_thought_is_shown_however_much_came_before_it(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acp_proxy.comparison.tail.TAIL_LIMIT", 10_000)
     late = Late(transcript(*TALK), *TALK, ours=True)
     said = [agent("x" * size), call("k", "Run"), thought("I wonder about it."), agent("So I looked.")]
     assert [*late.outcome(*said), *late.rest()] == said

@@ -174,6 +174,11 @@ def test_a_transcript_begins_without_context(times: int) -> None:
     assert find_conversation(lines(replay)) == lines([*FIRST, CALL, *MORE, RESPONSE])
 
 
+def test_a_transcript_begins_with_what_the_user_said_again() -> None:
+    again = [*FIRST, *replay_of("Mend the login", "Now the second part is done."), *MORE]
+    assert find_conversation(lines(again)) == lines(again)
+
+
 def test_a_message_that_begins_a_transcript_keeps_a_chunk_in_the_words_of_context() -> None:
     asked = {**FIRST[0], "messageId": "m"}
     chunks = [asked, {**SESSION, "messageId": "m"}]

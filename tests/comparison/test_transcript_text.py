@@ -114,11 +114,22 @@ def test_what_the_agent_says_to_itself_in_a_turn_is_no_echo_of_its_prompt_while_
     assert forms(of(*begun, *at_once, *to_itself, answer(1))) == [["a"], ["b"], ["Keepgoing."]]
 
 
-def test_what_the_agent_says_to_itself_is_no_echo_where_a_prompt_was_cancelled() -> None:
-    begun = [prompt_entry("a"), updated(agent("x")), cancel(), prompt_entry("b", id=2)]
-    to_itself = [updated(user("Keep going.")), updated(agent("y"))]
-    assert forms(of(*begun, *to_itself, answer(2))) == [["a"], ["b"], ["Keepgoing."]]
-    assert forms(of(*begun, updated(agent("z")), answer(1), *to_itself, answer(2))) == [["a"], ["b"], ["Keepgoing."]]
+def test_behind_a_cancelled_prompt_without_an_echo_only_the_words_of_a_prompt_are_its_echo() -> None:
+    begun = [prompt_entry("try it"), updated(agent("x")), cancel(), prompt_entry("look at @a.py", id=2)]
+    assert forms(of(*begun, updated(user("Keep going.")), updated(agent("y")), answer(2)))[1:] == [
+        ["lookat@a.py"],
+        ["Keepgoing."],
+    ]
+    echo = updated(user("look at a.py: print(1)"))
+    assert forms(of(*begun, echo, updated(agent("y")), answer(2)))[1:] == [["lookat@a.py", "lookata.py:print(1)"]]
+
+
+def test_the_echo_of_a_prompt_comes_behind_the_late_end_of_a_cancelled_one() -> None:
+    begun = [prompt_entry("try it"), updated(user("try it")), cancel(), prompt_entry("look at @a.py", id=2)]
+    past = of(
+        *begun, updated(agent("oh")), answer(1), updated(user("look at @a.py: 1")), updated(agent("y")), answer(2)
+    )
+    assert forms(past)[1:] == [["lookat@a.py", "lookat@a.py:1"]]
 
 
 def test_a_prompt_is_known_by_all_its_blocks_or_by_its_text() -> None:
@@ -215,7 +226,9 @@ def test_some_commands_take_something_back(text: str) -> None:
     assert past.taken_back_at == 2
 
 
-@pytest.mark.parametrize("text", ["/newest", "undo", "/model", "please /clear", ""])
+@pytest.mark.parametrize(
+    "text", ["/newest", "/new-feature", "/reset/page.tsx fails", "undo", "/model", "please /clear", ""]
+)
 def test_other_texts_take_nothing_back(text: str) -> None:
     assert not takes_back(text)
     assert transcript("> a", "b", f"> {text}", "Done.").taken_back_at == 0

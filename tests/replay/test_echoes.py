@@ -191,14 +191,32 @@ def test_a_cancelled_prompt_that_is_never_answered_does_not_separate_the_next_fr
 
 
 @MODES
-@pytest.mark.parametrize("answers", [[], [chunk("b"), answer()]], ids=["is not answered", "is answered late"])
-def test_what_the_agent_says_to_itself_behind_a_cancelled_prompt_is_replayed(answers: list[Entry], mode: Mode) -> None:
+def test_behind_a_cancelled_prompt_without_an_echo_only_the_words_of_a_prompt_are_its_echo(mode: Mode) -> None:
     cancel = message_entry(
         {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": SESSION}}, Peer.CLIENT
     )
-    begun = [prompt_entry("go"), chunk("a"), cancel, prompt_entry("on", id=2), *answers]
+    begun = [prompt_entry("try it"), chunk("a"), cancel, prompt_entry("look at @a.py", id=2)]
     told = tell(*begun, user_chunk("keep going"), chunk("c"), mode=mode)
-    assert [words for words, _ in users(told)] == ["go", "on", "keep going"]
+    assert [words for words, _ in users(told)] == ["try it", "look at @a.py", "keep going"]
+    told = tell(*begun, user_chunk("look at a.py: print(1)", "n"), chunk("c"), mode=mode)
+    assert users(told) == [("try it", "own 1"), ("look at @a.py", "n")]
+
+
+@MODES
+def test_the_echo_of_a_prompt_comes_behind_the_late_end_of_a_cancelled_one(mode: Mode) -> None:
+    cancel = message_entry(
+        {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": SESSION}}, Peer.CLIENT
+    )
+    begun = [
+        prompt_entry("try it"),
+        user_chunk("try it", "m"),
+        cancel,
+        prompt_entry("look at @a.py", id=2),
+        chunk("oh"),
+        answer(),
+    ]
+    told = tell(*begun, user_chunk("look at a.py: print(1)", "n"), chunk("c"), mode=mode)
+    assert users(told) == [("try it", "m"), ("look at @a.py", "n")]
 
 
 @MODES

@@ -80,7 +80,7 @@ class Safe:
         elif entry.of == "session/prompt":
             of = self.of(run)
             answered = [one for one in of if one["request"] == message["id"]]
-            if answered and answered[0] is of[0] and not answered[0]["cancelled"]:
+            if answered and answered[0] is of[0]:
                 self.quiet.add(run)
             self.close(answered)
         elif message.get("method") == "session/cancel":

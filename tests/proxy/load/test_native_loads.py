@@ -61,6 +61,7 @@ from tests.proxy.load.loading import (
     PAST,
     TURN_ONE,
     TURN_TWO,
+    about_to_load,
     kept_lines,
     replay_note,
 )
@@ -493,6 +494,32 @@ def test_a_replay_begins_a_transcript_wherever_the_answer_comes(capabilities: An
         talk.agent.say(*told[number:])
         talk.client.say(prompt(2, "s"))
         assert kept_lines(talk.all) == [*(agent_kept("s", said) for said in told), client_kept("s", prompt(2, "s"))]
+
+
+@pytest.mark.parametrize("early", [0, 1, 6])
+def test_a_transcript_begins_with_what_the_user_said_again_wherever_the_answer_comes(early: int) -> None:
+    told = [*TURN_ONE, TURN_ONE[0], chunk("s", "Now the second part is done."), *TURN_TWO]
+    talk = importing()
+    talk.agent.say(*told[:early], result(1, {}))
+    said = tuple(json.loads(record.raw) for record in kept_lines(talk.all))
+    talk.stored["s"] = SimulatedSession(complete=False, says=said)
+    talk.agent.say(*told[early:])
+    talk.client.say(prompt(2, "s"))
+    assert kept_lines(talk.all) == [*(agent_kept("s", said) for said in told), client_kept("s", prompt(2, "s"))]
+
+
+def test_a_call_of_the_turn_is_not_one_of_a_late_replay_that_has_its_number() -> None:
+    """The agent numbers its calls anew in each turn. Its replay, which it begins before the turn, ends in it."""
+    run = update("s", "tool_call", toolCallId="call_0", title="Run tests", status="in_progress")
+    end = update("s", "tool_call_update", toolCallId="call_0", status="completed")
+    talk = about_to_load(SimulatedSession(says=(*PAST[:4], run, end, *PAST[4:])), LOADS)
+    talk.client.say(load(1, "s"))
+    talk.agent.say(TURN_ONE[0], result(1, {}))
+    talk.end_replay(1)
+    talk.client.say(prompt(2, "s", "deploy it"))
+    talk.agent.say(TURN_ONE[1], TURN_TWO[0], run, end, TURN_TWO[1])
+    other = update("s", "tool_call", toolCallId="call_0", title="Deploy", status="in_progress")
+    assert talk.agent.say(other, end).to_client == line(other, end)
 
 
 @pytest.mark.parametrize("early", range(6))
