@@ -63,9 +63,9 @@ SENTENCES = [
     ("reliability.md", f"After {size(pump.LINE_LIMIT)} of a message"),
     ("architecture.md", f"{writer_jobs.STALL_SECONDS:g} s, or {writer_jobs.PATIENCE_SECONDS:g} s if it moves"),
     ("architecture.md", f"{worker.ANSWER_SECONDS:g} s, then the editor gets an error"),
-    ("architecture.md", f"each direction waits once for {writer_jobs.STALL_SECONDS:g} s"),
-    ("architecture.md", f"nothing up to {size(recorder.WAITING_BYTES)}, which wait in"),
-    ("architecture.md", f"if it does not answer in {seconds(serve._OPENING_SECONDS)}"),
+    ("architecture.md", f"Each direction waits once for {writer_jobs.STALL_SECONDS:g} s"),
+    ("architecture.md", f"Up to {size(recorder.WAITING_BYTES)} wait in `Recorder.add`"),
+    ("architecture.md", f"If it does not answer in {seconds(serve._OPENING_SECONDS)}"),
 ]
 
 
