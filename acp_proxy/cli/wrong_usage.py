@@ -89,6 +89,8 @@ _AGENTS = ["codex-acp", "copilot", "gemini", "goose", "kimi", "npx", "opencode",
 """Programs that start an agent, which may be missing here."""
 _ACP_WORDS = frozenset({"acp", "--acp", "--experimental-acp"})
 """Arguments by which agents speak the protocol."""
+_EDITORS_OF_SETUP = ("cursor", "jetbrains", "paseo", "vscode", "zed")
+"""What users call those whose settings it writes."""
 _UPGRADE_WORDS = ("update", "upgrade")
 
 
@@ -132,9 +134,20 @@ def _explain(problem: Any) -> str:
     text = str(problem.message)
     if match := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text, re.DOTALL):
         text = f"{command} does not take: {match[1]}."
+        if option := _find_option_for(match[1], problem.ctx):
+            return f"{text} Did you mean {option}?"
         takes_words = any(param.param_type_name == "argument" for param in problem.ctx.command.params)
         return f"{text} {'Put a text of several words in quotes.' if takes_words else _advise_help(problem.ctx)}"
     return text
+
+
+def _find_option_for(words: str, context: typer.Context) -> str | None:
+    """The option for which a command was given these words alone: its name, or its value."""
+    if any(f"--{words}" in param.opts for param in context.command.params):
+        return f"--{words}"
+    if context.command.name != "setup":
+        return None
+    return shell_quote.join(["--editor" if words.lower() in _EDITORS_OF_SETUP else "--agent", words])
 
 
 def _find_word(option: str) -> str:

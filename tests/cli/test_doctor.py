@@ -126,7 +126,8 @@ def test_for_settings_that_are_a_link_the_command_that_prints_is_advised(
     if is_another_proxied:
         configure(home / ".jetbrains/acp.json", kept=PROXIED)
     said = " ".join(doctor(root).stdout.split())
-    assert f"{settings} is a link, which setup leaves to you. To print what to put there: acp-proxy editor zed" in said
+    link = f"it is a link, to {tmp_path / 'dotfiles/zed.json'}. To print what to put there: acp-proxy editor zed"
+    assert f"Setup leaves {settings} to you: {link}" in said
     assert "acp-proxy setup" not in said
 
 

@@ -3,10 +3,12 @@
 import errno
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial, partialmethod
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from typer.testing import Result
 
 from acp_proxy.tools.editors import jsonc, own_files
 from acp_proxy.tools.editors.config_dirs import Machine
-from acp_proxy.tools.editors.configured import read_words
+from acp_proxy.tools.editors.entries import read_words
 from acp_proxy.tools.editors.known_editors import EDITORS, Name
 from acp_proxy.tools.setup import setup as setup_steps
 from acp_proxy.tools.setup.command import TriedAgents, report_written, try_agents
@@ -608,16 +610,16 @@ def test_an_acp_proxy_that_is_here_is_known_by_what_it_imports(home: Home) -> No
     program = home.path / "other/acp-proxy"
     home.write(program, "#!/usr/bin/python3\nfrom acp_proxy.__main__ import main\n")
     program.chmod(0o755)
-    write_servers(home, Mine=f"{program} agent")
+    write_servers(home, Mine=f"{program} {sys.executable}")
     setup("--yes")
-    assert servers(home.jetbrains) == {"Mine": [COMMAND, "run", "agent"]}
+    assert servers(home.jetbrains) == {"Mine": [COMMAND, "run", sys.executable]}
 
 
 def test_undo_gives_back_the_words_that_a_repair_has_replaced(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     lines = {
         "Name": "acp-proxy run --redact keys one",
-        "No run": "uvx acp-proxy one x",
+        "No run": f"uvx acp-proxy {sys.executable} x",
         "Gone": "/gone/python3 -P -m acp_proxy run one",
     }
     write_servers(home, **lines)
@@ -1018,12 +1020,13 @@ def test_an_agent_that_does_not_answer_is_written_only_after_a_yes_or_with_force
 
 @pytest.mark.usefixtures("trying")
 def test_an_entry_without_run_gets_it_whether_the_agent_answers_or_not(home: Home) -> None:
-    write_servers(home, Plain="acp-proxy nosuchprogram acp", Runner="uvx acp-proxy --redact keys nosuchprogram")
+    exits = f"{sys.executable} -c pass"
+    write_servers(home, Plain=f"acp-proxy {exits}", Runner=f"uvx acp-proxy --redact keys {exits}")
     before = home.jetbrains.read_text()
     assert setup("--yes").exit_code == 1  # the entry started nothing before, and nobody was asked
     assert servers(home.jetbrains) == {
-        "Plain": [COMMAND, "run", "nosuchprogram", "acp"],
-        "Runner": [COMMAND, "run", "--redact", "keys", "nosuchprogram"],
+        "Plain": [COMMAND, "run", *exits.split()],
+        "Runner": [COMMAND, "run", "--redact", "keys", *exits.split()],
     }
     setup("--undo", "--yes")
     assert home.jetbrains.read_text() == before
@@ -1348,3 +1351,169 @@ def test_an_entry_that_setup_left_as_it_is_is_a_note(home: Home, monkeypatch: py
     said = " ".join(done.stderr.split())
     assert (done.exit_code, "What to do" in said) == (0, False)
     assert 'Note: JetBrains starts "Lost" through acp-proxy, but no-such-agent is not in PATH' in said
+
+
+ODD_ENTRIES: dict[str, tuple[dict[str, object], str]] = {
+    "a variable with a sign": ({"env": {"A=B": "y"}}, 'does not answer: its variable "A=B" is no name'),
+    "a variable without a name": ({"env": {"": "y"}}, 'does not answer: its variable "" is no name'),
+    "a zero in a variable": ({"env": {"N": "\0"}}, 'its variable "N" has a character that no program can get'),
+    "a zero in the command": ({"command": "x\0y"}, "stays as it is: its command has a character that no program"),
+    "half a character": ({"args": ["\ud800"]}, "stays as it is: its command has a character that no program can get"),
+    "a text for args": ({"args": "x"}, "stays as it is: its args are not a list of texts. Correct it"),
+    "null for args": ({"args": None}, "stays as it is: its args are not a list of texts"),
+    "a number in args": ({"args": ["x", 3]}, "stays as it is: its args are not a list of texts"),
+}
+
+
+@pytest.mark.usefixtures("trying")
+@pytest.mark.parametrize("name", ODD_ENTRIES)
+def test_an_odd_entry_is_named_by_setup_and_doctor_and_all_others_are_written(home: Home, name: str) -> None:
+    members, reason = ODD_ENTRIES[name]
+    agent = {"command": sys.executable, "args": ["-m", "acp_proxy.tools.demo.agent", "--memory", str(home.path / "m")]}
+    odd = {"command": sys.executable, **members}
+    home.write(home.jetbrains, json.dumps({"agent_servers": {"Odd": odd, "Good": agent}}))
+    done = setup("--yes")
+    said = " ".join(done.stderr.split())
+    assert '"Odd"' in said
+    assert reason in said
+    assert read_entry(home.jetbrains, "agent_servers", "Odd") == odd
+    assert servers(home.jetbrains)["Good"][:2] == [COMMAND, "run"]
+    assert done.exit_code == (1 if "stays" in reason else 0)
+    fault = reason.partition(": ")[2] or reason
+    assert f'The entry "Odd" in JetBrains is wrong: {fault}' in " ".join(invoke("doctor").stdout.split())
+    assert setup("--undo", "--yes").exit_code == 0
+
+
+def test_doctor_refuses_the_name_of_an_entry_that_nobody_can_start(home: Home) -> None:
+    home.write(home.jetbrains, json.dumps({"agent_servers": {"Odd": {"command": "x", "env": {"A=B": "y"}}}}))
+    done = invoke("doctor", "Odd")
+    assert (done.exit_code, '"Odd" in JetBrains cannot be started: its variable "A=B" is no name' in done.stderr) == (
+        2,
+        True,
+    )
+
+
+def test_settings_at_a_path_that_cannot_be_looked_at_stop_no_other(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    lstat, status = Path.lstat, Path.stat
+
+    def fail(read: Callable[..., os.stat_result], path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if path == home.zed:  # as in a directory without permissions
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return read(path)
+
+    home.write(home.jetbrains, JETBRAINS)
+    home.zed.parent.mkdir(parents=True)
+    monkeypatch.setattr(Path, "lstat", partialmethod(partial(fail, lstat)))
+    monkeypatch.setattr(Path, "stat", partialmethod(partial(fail, status)))
+    done = setup("--yes")
+    assert f"{home.zed} stays as it is: Permission denied. Check its permissions" in " ".join(done.stderr.split())
+    assert read_entry(home.jetbrains, "agent_servers", "G", "command") == COMMAND
+    said = " ".join(invoke("doctor").stdout.split())
+    assert f"{home.zed} cannot be read: Permission denied." in said
+    assert '"G": through acp-proxy' in said
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.jetbrains.read_bytes() == JETBRAINS.encode()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/opt/gone/acp-proxy",
+        "/opt/gone/acp-proxy --listen 8080",
+        "/opt/gone/acp-proxy serve",
+        "acp-proxy chain",
+        f"{sys.executable} -m acp_proxy run --redcat keys one",
+    ],
+)
+def test_setup_and_doctor_agree_on_what_setup_cannot_repair(home: Home, line: str) -> None:
+    write_servers(home, Broken=line)
+    before = home.jetbrains.read_text()
+    for words in ([], ["--agent", "Broken"]):
+        said = " ".join(setup("--yes", *words).stderr.split())
+        assert '"Broken" in' in said
+        assert "setup cannot repair it. To see why: acp-proxy doctor" in said
+    assert home.jetbrains.read_text() == before
+    done = invoke("doctor")
+    assert (done.exit_code, "acp-proxy setup --editor" in done.stdout) == (1, False)
+
+
+@pytest.mark.parametrize("line", ["exec acp-proxy run goodagent", "KEY=v '/opt/acp-proxy' run goodagent"])
+def test_a_line_for_a_shell_that_starts_acp_proxy_gets_no_second_one(home: Home, line: str) -> None:
+    text = json.dumps({"agent_servers": {"A": {"command": "sh", "args": ["-c", line]}}})
+    home.write(home.jetbrains, text)
+    assert "Nothing to change" in setup("--yes").stderr
+    assert home.jetbrains.read_text() == text
+    assert '"A": through acp-proxy' in invoke("doctor").stdout
+    assert '"A" in' in setup("--undo").stderr
+
+
+@pytest.mark.parametrize(("editor", "value"), [("zed", None), ("zed", "x"), ("zed", []), ("zed", {}), ("paseo", {})])
+def test_doctor_does_not_advise_setup_for_an_entry_without_a_command(home: Home, editor: str, value: object) -> None:
+    if editor == "zed":
+        home.write(home.zed, json.dumps({"agent_servers": {"Odd": value}}))
+    else:
+        home.write(home.paseo, json.dumps({"agents": {"providers": {"Odd": {"extends": "acp"}}}}))
+    assert '"Odd": not at all: it has no command' in invoke("doctor").stdout
+    assert "Nothing to change" in setup("--yes").stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has neither")
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("chmod a-w {}", "it is read-only. To allow it: chmod u+w {}"),
+        ("ln {} {}2", "it has several names (hard links), and only one of them would change"),
+        ("rm {}; mkfifo {}", "it is not a file"),
+        ("rm {}; mkdir {}", "it is not a file"),
+    ],
+)
+def test_what_setup_would_change_without_a_word_stays_and_is_named(home: Home, command: str, reason: str) -> None:
+    home.write(home.zed, ZED)
+    home.write(home.jetbrains, JETBRAINS)
+    assert setup("--yes").exit_code == 0
+    subprocess.run(command.replace("{}", str(home.zed)), shell=True, check=True)  # noqa: S602
+    before = home.zed.lstat()
+    for words in (["--force"], ["--undo"]):
+        done = setup("--yes", *words)
+        assert f"{home.zed} stays as it is: {reason.replace('{}', str(home.zed))}" in " ".join(done.stderr.split())
+        assert (done.exit_code, home.zed.lstat()[:6]) == (1, before[:6])
+    assert home.jetbrains.read_bytes() == JETBRAINS.encode()
+    assert ("cannot be read: it is not a file" in invoke("doctor").stdout) is ("mkfifo" in command)
+    assert invoke("editor", "zed", sys.executable).exit_code == 0
+
+
+def test_undo_says_what_to_do_with_a_file_that_it_cannot_read(home: Home) -> None:
+    home.write(home.zed, ZED)
+    setup("--yes")
+    home.zed.write_text("{")
+    said = " ".join(setup("--undo", "--yes").stderr.split())
+    assert "bracket is missing. Correct it, then run acp-proxy setup --undo again." in said
+    home.zed.rename(home.path / "settings.json")
+    home.zed.symlink_to(home.path / "settings.json")
+    said = " ".join(setup("--undo", "--yes").stderr.split())
+    assert f"it is a link, to {home.path / 'settings.json'}. Or take acp-proxy out of it by hand." in said
+
+
+@pytest.mark.usefixtures("trying")
+def test_a_slow_agent_is_answered_with_an_option_that_setup_has(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acp_proxy.tools.setup.command._ANSWER_SECONDS", 0.3)
+    write_servers(home, Slow=f"{sys.executable} -c __import__('time').sleep(60)")
+    said = " ".join(setup("--yes").stderr.split())
+    assert "If it is only slow, write it all the same: --force" in said
+    assert "--timeout" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["zed"], "--editor zed"),
+        (["jetbrains"], "--editor jetbrains"),
+        (["undo"], "--undo"),
+        (["-undo"], "--undo"),
+        (["goodagent"], "--agent goodagent"),
+        (["goodagent", "acp"], "--agent 'goodagent acp'"),
+    ],
+)
+def test_a_word_without_its_option_is_answered_with_the_option(home: Home, words: list[str], option: str) -> None:
+    done = setup(*words)
+    assert (done.exit_code, f"Did you mean {option}?" in " ".join(done.stderr.split())) == (2, True)

@@ -44,6 +44,9 @@ def choose_agents(
             reason = "the file is not valid JSON" if agent.is_damaged else "only the editor knows how to start it"
             texts.append(f"{name}: {reason}. {_GIVE_COMMAND}")
             continue
+        if agent.fault is not None:
+            texts.append(f"{name}: it cannot be started: {agent.fault}.")
+            continue
         environment = dict(agent.environment)
         try:
             values, command = split_run_command(list(agent.words), {**own_environment, **environment})

@@ -26,6 +26,7 @@ from acp_proxy.tools.doctor.probe import NoAnswer, Probe
 AUTHENTICATION_REQUIRED = -32000
 _MESSAGE_LENGTH = 300
 _MOST_REPLAY_BYTES = 64 * 1024 * 1024
+SLOW_ADVICE = "If it is only slow, use --timeout 120."
 REFUSED, SILENT, UNTRIED = "refused", "no answer", "not tried"
 
 
@@ -33,7 +34,7 @@ REFUSED, SILENT, UNTRIED = "refused", "no answer", "not tried"
 class AgentStart:
     """How ``run`` would start the agent. ``why_passive``: why acp-proxy adds nothing to its offer; None: it does.
     ``seconds``: how long each answer may take. ``variables``: added to its environment, where the user has set no
-    others.
+    others. ``slow_advice``: what to do if it is only slow.
     """
 
     command: list[str]
@@ -44,6 +45,7 @@ class AgentStart:
     seconds: float
     umask: int = -1
     variables: Mapping[str, str] = field(default_factory=dict)
+    slow_advice: str = SLOW_ADVICE
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,8 @@ def examine(agent_start: AgentStart, print_progress: Callable[[str], None]) -> t
         except NoAnswer as problem:
             text = f"at initialize, the agent {problem}"
             report = AgentReport(agent_start.command, text)
-            advice_list = [Advice(_capitalize(f"{text}. {advise_on_silence(probe, problem.status)}"))]
+            todo = advise_on_silence(probe, problem.status, slow_advice=agent_start.slow_advice)
+            advice_list = [Advice(_capitalize(f"{text}. {todo}"))]
     return replace(report, stderr=tuple(probe.stderr_lines), stray_lines=tuple(probe.stray_lines)), advice_list
 
 
@@ -235,7 +238,9 @@ def explain_missing_program(program: str) -> tuple[str, str]:
     return f"{program} is not in PATH, {consequence}", "Install it, or give its absolute path."
 
 
-def advise_on_silence(probe: Probe, status: int | None, *, shows_messages: bool = True) -> str:
+def advise_on_silence(
+    probe: Probe, status: int | None, *, shows_messages: bool = True, slow_advice: str = SLOW_ADVICE
+) -> str:
     """Why the agent may have given no answer, and what to do. ``status``: its exit status, if it has ended.
     ``shows_messages``: the user sees what it wrote to stderr."""
     if cause := explain_exit(status, [*probe.stray_lines, *probe.stderr_lines]):
@@ -245,8 +250,7 @@ def advise_on_silence(probe: Probe, status: int | None, *, shows_messages: bool 
         return f"{messages} {ARGUMENTS}"
     if probe.stray_lines:
         return f"Its output is not the Agent Client Protocol. {ARGUMENTS}"
-    slow = " If it is only slow, use --timeout 120." if status is None else ""
-    return f"It wrote nothing. {ARGUMENTS}{slow}"
+    return f"It wrote nothing. {ARGUMENTS}{f' {slow_advice}' if status is None else ''}"
 
 
 def read_error(error: object) -> str:

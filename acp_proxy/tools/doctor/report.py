@@ -21,6 +21,7 @@ from acp_proxy.tools.editors import command_line
 from acp_proxy.tools.editors.config_dirs import Machine
 from acp_proxy.tools.editors.configured import Configuration, ConfiguredAgent, Way, find_configurations
 from acp_proxy.tools.editors.known_editors import Name
+from acp_proxy.tools.editors.own_files import NotOurs
 from acp_proxy.tools.registry.agents import Registry, RegistryError
 from acp_proxy.tools.registry.resolve import resolve
 
@@ -90,16 +91,22 @@ def diagnose(
 
 
 def diagnose_agent(
-    root: Path, words: list[str], seconds: float, umask: int, print_progress: Callable[[str], None]
+    root: Path,
+    words: list[str],
+    seconds: float,
+    umask: int,
+    print_progress: Callable[[str], None],
+    slow_advice: str,
 ) -> tuple[AgentReport, list[Advice]]:
-    """An agent alone, as this process' environment has it. The arguments are those of ``diagnose``."""
+    """An agent alone, as this process' environment has it. ``slow_advice``: what to do if it is only slow. The other
+    arguments are those of ``diagnose``."""
     store, _ = store_report.examine(root)
     try:
         values, command = split_run_command(words, dict(os.environ))
     except UsageError as problem:
         text = f"run exits immediately with status 2: {problem}"
         return AgentReport(words, text), [Advice(text)]
-    return _examine_agent(root, store, values, command, seconds, umask, print_progress)
+    return _examine_agent(root, store, values, command, seconds, umask, print_progress, slow_advice=slow_advice)
 
 
 def _examine_agent(
@@ -111,6 +118,7 @@ def _examine_agent(
     umask: int,
     print_progress: Callable[[str], None],
     registry: str = "",
+    slow_advice: str = agent_report.SLOW_ADVICE,
 ) -> tuple[AgentReport, list[Advice]]:
     try:
         agent = resolve(
@@ -120,7 +128,8 @@ def _examine_agent(
         text = str(problem)
         return AgentReport(command, text), [Advice(text[:1].upper() + text[1:])]
     agent_start = _make_start(root, store, values, agent.words, seconds, umask)
-    report, advice = agent_report.examine(replace(agent_start, variables=agent.variables), print_progress)
+    agent_start = replace(agent_start, variables=agent.variables, slow_advice=slow_advice)
+    report, advice = agent_report.examine(agent_start, print_progress)
     if agent.problem is not None and advice:  # it is no id of the registry either
         reason = agent.problem.removeprefix(f"{command[0]} is not in PATH. ")
         advice[0] = replace(advice[0], text=f"{advice[0].text} {reason}")
@@ -166,37 +175,47 @@ def _advise_on_editors(configurations: list[Configuration], root: Path) -> list[
             advice.append(Advice(f"{configuration.path} cannot be read: {configuration.problem}. Correct the file."))
         for agent in configuration.agents:
             advice += _advise_on_entry(configuration.editor.title, agent, name, root)
-            if agent.way is Way.DIRECT and some_are_proxied:
+            if agent.way is Way.DIRECT and agent.fault is None and some_are_proxied:
                 command = shell_quote.join(["acp-proxy", "setup", "--editor", str(name), "--agent", agent.name])
                 text = f'{configuration.editor.title} starts "{agent.name}" directly, so it is not recorded.'
                 how = f"To put acp-proxy in front of it: {command}"
-                if configuration.is_left_by_setup:
-                    how = _explain_link(configuration)
+                if (hindrance := configuration.find_hindrance()) is not None:
+                    how = _explain_hindrance(configuration, hindrance)
                 advice.append(Advice(f"{text} {how}", is_wrong=False))
     if not any(configuration.is_proxied or configuration.problem is not None for configuration in configurations):
         texts = ["No editor on this machine starts an agent through acp-proxy."]
-        links = [configuration for configuration in configurations if configuration.is_left_by_setup]
-        if not links or len(links) < len(configurations):
+        left = [
+            (configuration, hindrance)
+            for configuration in configurations
+            if (hindrance := configuration.find_hindrance()) is not None
+        ]
+        if not left or len(left) < len(configurations):
             texts.append("To set them up: acp-proxy setup")
-        advice.append(Advice(" ".join(texts + [_explain_link(link) for link in links]), is_wrong=False))
+        advice.append(Advice(" ".join(texts + [_explain_hindrance(*each) for each in left]), is_wrong=False))
     return advice
 
 
-def _explain_link(configuration: Configuration) -> str:
+def _explain_hindrance(configuration: Configuration, hindrance: NotOurs) -> str:
     command = f"acp-proxy editor {configuration.editor.name} AGENT"
-    return f"{configuration.path} is a link, which setup leaves to you. To print what to put there: {command}"
+    return f"Setup leaves {configuration.path} to you: {hindrance}. To print what to put there: {command}"
 
 
 def _advise_on_entry(title: str, agent: ConfiguredAgent, editor: Name, root: Path) -> Iterator[Advice]:
     beginning, found_in = f'{title} starts "{agent.name}"', f'"{agent.name}" in {title}'
     if agent.program is not None and not _is_there(agent.program):
         text = f"{beginning} with {agent.program}, which does not exist."
-        yield Advice(f"{text} To write the present path there: acp-proxy setup --editor {editor}", found_in=found_in)
+        mend = "Correct the entry."
+        if agent.is_mended_by_setup:
+            mend = f"To write the present path there: acp-proxy setup --editor {editor}"
+        yield Advice(f"{text} {mend}", found_in=found_in)
+    if agent.fault is not None:
+        yield Advice(f"The entry {found_in} is wrong: {agent.fault}. Correct it.", found_in=found_in)
     if agent.missing_program is not None:
         cause = ". ".join(agent_report.explain_missing_program(agent.missing_program))
         yield Advice(f"{beginning} {agent.way.value}, but {cause}", cause=cause, found_in=found_in)
     if agent.problem is not None:
-        mend = f". To write it there: acp-proxy setup --editor {editor}" if agent.is_mended_by_setup else ""
+        is_mended = agent.is_mended_by_setup and agent.problem == command_line.MISSING_RUN
+        mend = f". To write it there: acp-proxy setup --editor {editor}" if is_mended else ""
         yield Advice(
             f"{beginning} through acp-proxy, which exits immediately with status 2: {agent.problem}{mend}",
             found_in=found_in,

@@ -25,7 +25,7 @@ _OWN_WORDS = re.compile(
 _RUN_IN_LINE = re.compile(rf"(?<![\w-]){own_command.NAME}((@|==)\S*)?[\"']?\s+run(?!\S)", re.IGNORECASE)
 _SAMPLE_BYTES = 4096
 _OWN_AGENT = "mock-agent"
-_OTHER_COMMANDS = ("chain", "mcp")
+OTHER_COMMANDS = ("chain", "mcp")
 """Other commands that programs start."""
 
 MISSING_RUN = "run is missing. Write: acp-proxy run, then the agent's command"
@@ -77,14 +77,6 @@ def lacks_run(words: list[str]) -> bool:
     """Whether the command starts acp-proxy, directly or by a runner, with neither ``run`` nor ``mock-agent``."""
     index = _find_proxy(words)
     return index is not None and words[index + 1 : index + 2] not in (["run"], [_OWN_AGENT])
-
-
-def find_missing_run(words: list[str]) -> int | None:
-    """The position where ``run`` is missing in front of an agent's command; None if it is not, or no agent follows."""
-    count = count_own_words(words) if lacks_run(words) else None
-    if count is None or words[count : count + 1] in ([], *([other] for other in _OTHER_COMMANDS)):
-        return None
-    return count
 
 
 def find_own_program(words: list[str]) -> str:

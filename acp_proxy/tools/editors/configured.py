@@ -9,6 +9,7 @@ import enum
 import errno
 import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from acp_proxy.errors import UsageError
 from acp_proxy.protocol import acp
 from acp_proxy.tools.editors import command_line, jsonc
 from acp_proxy.tools.editors.config_dirs import Machine
+from acp_proxy.tools.editors.entries import Kind, read_entry
 from acp_proxy.tools.editors.known_editors import (
     EDITORS,
     Editor,
@@ -26,6 +28,7 @@ from acp_proxy.tools.editors.known_editors import (
     TypedByUser,
     name_program,
 )
+from acp_proxy.tools.editors.own_files import NotOurs, find_hindrance, is_there
 
 _MOST_FILES = 2000
 """How many files of an editor are looked at: nobody writes more by hand."""
@@ -41,6 +44,8 @@ _PROXY_IN_TEXT = re.compile(r"acp[-_]proxy")
 class Way(enum.Enum):
     """How an editor starts an agent."""
 
+    NOT = "not at all: it has no command"
+    UNKNOWN = "in a way that cannot be read"
     PROXIED = "through acp-proxy"
     REFUSED = "by acp-proxy, with arguments that it refuses"
     DIRECT = "directly"
@@ -51,7 +56,7 @@ class Way(enum.Enum):
 class ConfiguredAgent:
     """``program``: the program, if it is acp-proxy. ``problem``: why acp-proxy refuses the entry. ``store``: its value
     of --store. ``missing_program``: the agent's program, if it does not exist. ``is_mended_by_setup``: whether
-    ``setup`` repairs the entry.
+    ``setup`` repairs the entry. ``fault``: what is wrong with it, whatever it starts.
     """
 
     name: str
@@ -62,6 +67,7 @@ class ConfiguredAgent:
     is_recorded: bool = True
     missing_program: str | None = None
     is_mended_by_setup: bool = False
+    fault: str | None = None
 
     def is_kept_elsewhere(self, root: Path) -> bool:
         """Whether its sessions go to another store than the one at ``root``."""
@@ -80,10 +86,12 @@ class Configuration:
     mentions_proxy: bool | None = None
     problem: str | None = None
 
-    @property
-    def is_left_by_setup(self) -> bool:
-        """Whether these are settings that ``setup`` would write, were they no link."""
-        return isinstance(self.editor.configured, SettingsFiles) and self.path.is_symlink()
+    def find_hindrance(self) -> NotOurs | None:
+        """Why ``setup`` leaves these settings to the user, though it can read them; None if it does not."""
+        try:
+            return find_hindrance(self.path) if isinstance(self.editor.configured, SettingsFiles) else None
+        except OSError:
+            return None
 
     @property
     def is_proxied(self) -> bool:
@@ -104,7 +112,7 @@ def find_file(editor: Editor, machine: Machine) -> tuple[Path | None, bool]:
     if isinstance(kind, TypedByUser):
         return None, False
     usual = kind.find_files(machine) if isinstance(kind, SettingsFiles) else kind.find_places(machine)
-    existing = [*paths, *(path for path in usual if path.is_file())]
+    existing = [*paths, *(path for path in usual if os.path.isfile(path))]
     return (existing[0], True) if existing else (usual[0], False)
 
 
@@ -112,7 +120,7 @@ def _find_configurations_of(editor: Editor, machine: Machine) -> Iterator[Config
     kind = editor.configured
     if isinstance(kind, SettingsFiles):
         for path in kind.find_files(machine):
-            if path.exists():
+            if is_there(path):
                 yield _read_settings(replace(editor, title=name_program(editor, path)), kind, path)
         return
     if isinstance(kind, TypedByUser):  # it keeps the command where we do not look
@@ -151,51 +159,49 @@ def find_agents(kind: SettingsFiles, text: str) -> dict[str, object]:
     return {name: entry for name, entry in agents if kind.lists_agent(entry)}
 
 
-def read_words(entry: object) -> list[str]:
-    """The words of an entry's command; empty if it has none."""
-    if isinstance(acp.member(entry, "command"), list):  # with its arguments
-        return acp.strings(entry, "command")
-    command = acp.text(entry, "command")
-    return [command, *acp.strings(entry, "args")] if command else []
-
-
-def _read_agent(name: str, entry: object) -> ConfiguredAgent:
-    words = read_words(entry)
-    if not words:
-        return ConfiguredAgent(name, Way.REGISTRY)
-    program = command_line.find_own_program(words)
-    words_behind_run = command_line.find_words_behind_run(words)
-    environment = read_texts(acp.member(entry, "env"))
-    if words_behind_run is None:
-        if command_line.lacks_run(words):
-            is_mended = command_line.find_missing_run(words) is not None
-            return ConfiguredAgent(name, Way.REFUSED, program, command_line.MISSING_RUN, is_mended_by_setup=is_mended)
-        return ConfiguredAgent(name, Way.DIRECT, missing_program=_find_missing(words, environment))
-    try:
-        file, _ = config_file.read_user_file({**os.environ, **environment})
-        values, command = options.parse(words_behind_run, environment, file)
-    except UsageError as problem:
-        return ConfiguredAgent(name, Way.REFUSED, program, str(problem))
-    missing_program = _find_missing(command, environment)
-    return ConfiguredAgent(
-        name, Way.PROXIED, program, None, values["store"] or None, not values["no-record"], missing_program
+def _read_agent(name: str, value: object) -> ConfiguredAgent:
+    entry = read_entry(name, value)
+    program, mended = entry.program, entry.count_words_to_replace() is not None
+    match entry.kind:
+        case Kind.NO_COMMAND:
+            return ConfiguredAgent(name, Way.NOT)
+        case Kind.REGISTERED:
+            return ConfiguredAgent(name, Way.REGISTRY, fault=entry.fault)
+        case Kind.UNREADABLE:
+            return ConfiguredAgent(name, Way.UNKNOWN, fault=entry.fault)
+        case Kind.NO_RUN:
+            return ConfiguredAgent(
+                name, Way.REFUSED, program, command_line.MISSING_RUN, is_mended_by_setup=mended, fault=entry.fault
+            )
+    agent = ConfiguredAgent(
+        name,
+        Way.PROXIED if entry.is_proxied else Way.DIRECT,
+        program,
+        is_mended_by_setup=mended,
+        fault=entry.fault,
     )
-
-
-def _find_missing(command: list[str], environment: dict[str, str]) -> str | None:
-    return None if command_line.may_exist(command[0], environment.get("PATH")) else command[0]
-
-
-def read_texts(value: object) -> dict[str, str]:
-    """The members of an object that are texts; none of anything else."""
-    return {key: text for key, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
+    if entry.fault is not None:
+        return agent
+    command = list(entry.words)
+    if entry.is_proxied:
+        if entry.words_behind_run is None:  # a line for a shell
+            return agent
+        try:
+            file, _ = config_file.read_user_file({**os.environ, **entry.environment})
+            values, command = options.parse(list(entry.words_behind_run), entry.environment, file)
+        except UsageError as problem:
+            return replace(agent, way=Way.REFUSED, problem=str(problem))
+        agent = replace(agent, store=values["store"] or None, is_recorded=not values["no-record"])
+    program_there = command_line.may_exist(command[0], entry.environment.get("PATH"))
+    return agent if program_there else replace(agent, missing_program=command[0])
 
 
 def _list_sources(kind: Sources, machine: Machine) -> list[Path]:
     """The files of a program's configuration, each once, in the order of the places."""
     sources: dict[Path, None] = {}
     for place in kind.find_places(machine):
-        for path in _list_below(place, kind.suffix) if place.is_dir() else [place] if place.is_file() else []:
+        files = [place] if os.path.isfile(place) else []
+        for path in _list_below(place, kind.suffix) if os.path.isdir(place) else files:
             if len(sources) < _MOST_FILES:
                 sources.setdefault(path)
     return list(sources)
@@ -210,6 +216,8 @@ def _list_below(directory: Path, suffix: str) -> Iterator[Path]:
 def read_text(path: Path) -> str | OSError:
     """A file's content, or why it cannot be read."""
     try:
+        if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):  # opening a pipe may never end
+            return OSError(errno.EINVAL, "it is not a file")
         with path.open("rb") as file:
             data = file.read(_LARGEST_FILE_BYTES + 1)
     except OSError as problem:

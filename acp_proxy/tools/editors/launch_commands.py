@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy.errors import UsageError
-from acp_proxy.protocol import acp
 from acp_proxy.tools.editors.agent_names import find_beginning, find_name
 from acp_proxy.tools.editors.config_dirs import Machine, find_machine
-from acp_proxy.tools.editors.configured import find_agents, find_configurations, read_text, read_texts, read_words
+from acp_proxy.tools.editors.configured import find_agents, find_configurations, read_text
+from acp_proxy.tools.editors.entries import Kind, read_entry
 from acp_proxy.tools.editors.known_editors import SettingsFiles
 
 
@@ -25,6 +25,8 @@ class StartedAgent:
     environment: tuple[tuple[str, str], ...] = ()
     is_damaged: bool = False
     """The editor's settings are not JSON."""
+    fault: str | None = None
+    """Why nothing can be started so."""
 
 
 def find_started_agents(machine: Machine) -> list[StartedAgent]:
@@ -45,18 +47,21 @@ def find_in_settings(name: str) -> tuple[str, list[str], dict[str, str]] | None:
     if len(names) > 1:
         raise UsageError(f"several agents begin with {name!r}: {', '.join(names)}. Give one of these, or a command.")
     for found_name in names:
+        if (fault := agents[found_name].fault) is not None:
+            raise UsageError(f'"{found_name}" in {agents[found_name].editor} cannot be started: {fault}. Correct it.')
         return found_name, list(agents[found_name].words or ()), dict(agents[found_name].environment)
     return None
 
 
 def find_started(editor: str, kind: SettingsFiles, text: str) -> list[StartedAgent]:
     """The agents that an editor with these settings starts. ``editor``: its title. Raises ValueError."""
-    return [
-        StartedAgent(
-            editor, name, tuple(read_words(entry)) or None, tuple(sorted(read_texts(acp.member(entry, "env")).items()))
-        )
-        for name, entry in find_agents(kind, text).items()
-    ]
+    return [_make_started(editor, name, value) for name, value in find_agents(kind, text).items()]
+
+
+def _make_started(editor: str, name: str, value: object) -> StartedAgent:
+    entry = read_entry(name, value)
+    words = None if entry.kind in (Kind.NO_COMMAND, Kind.REGISTERED) else entry.words
+    return StartedAgent(editor, name, words, tuple(sorted(entry.environment.items())), fault=entry.fault)
 
 
 def _find_in(editor: str, path: Path, kind: object) -> list[StartedAgent]:

@@ -42,11 +42,12 @@ def find_hindrance(path: Path) -> NotOurs | None:
     if stat.S_ISLNK(status.st_mode):
         return LeftByHand(f"it is a link, to {os.path.realpath(path)}")
     if not stat.S_ISREG(status.st_mode):
-        return NotOurs(f"it is not a file. Move it away: {make_move(path, path.with_name(f'{path.name}.old'))}")
+        return NotOurs("it is not a file. Move it away")
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
         return NotOurs("it belongs to another user. Make it yours, or run acp-proxy setup as that user")
     if not status.st_mode & stat.S_IWUSR:
-        return LeftByHand(f"it is read-only. To allow it: chmod u+w {shell_quote.quote(str(path))}")
+        command = "chmod u+w" if os.name == "posix" else "attrib -R"
+        return LeftByHand(f"it is read-only. To allow it: {command} {shell_quote.quote(str(path))}")
     if status.st_nlink > 1:
         return LeftByHand("it has several names (hard links), and only one of them would change")
     return None

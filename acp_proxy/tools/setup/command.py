@@ -44,12 +44,14 @@ from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.registry.agents import NotAsked, Registry, RegistryError
 from acp_proxy.tools.setup import setup as steps
 from acp_proxy.tools.setup.record import Record, explain_copy, list_copies, open_record
-from acp_proxy.tools.setup.setup import AgentEntry, FileChange, WantedAgent
+from acp_proxy.tools.setup.setup import FileChange, FoundEntry, WantedAgent
 from acp_proxy.tools.setup.undo import plan_undo, write_undo
 from acp_proxy.views import sanitize
 
 _ANSWER_SECONDS = 60.0
 """How long each answer of an agent may take: a first start may download it."""
+
+_SLOW_ADVICE = "If it is only slow, write it all the same: --force"
 
 NEXT_STEP = {
     Name.ZED: "In Zed: open the agent panel and begin a new thread with the agent.",
@@ -138,7 +140,7 @@ def setup(
             return
         registry_read = open_registry(registry, [], _print_on_stderr)
         settings = steps.find_settings(machine, editor or [])
-        entries, chosen, named_agent = list[AgentEntry](), list[AgentEntry](), None
+        entries, chosen, named_agent = list[FoundEntry](), list[FoundEntry](), None
         if agent:
             entries = [entry for settings_path in settings for entry in steps.find_entries(*settings_path)]
             chosen, named_agent = _choose(agent, entries, registry, registry_read)
@@ -149,7 +151,7 @@ def setup(
             ]
             unread_settings = [plan for plan in plans_without_change if plan.problem is not None]
             if len(unread_settings) < len(settings):  # else there is nothing to write, and the plans say why
-                _check_program(agent_to_add, [entry.name for entry in entries], unread_settings, registry_read)
+                _check_program(agent_to_add, [entry.name for _, entry in entries], unread_settings, registry_read)
         own_words = _make_own_words()
         tried_agents, has_id = TriedAgents(), cache(partial(_has_id, registry_read))
 
@@ -159,7 +161,7 @@ def setup(
                     editor_found,
                     path,
                     own_words,
-                    {entry.name for entry in chosen if entry.path == path} if agent else None,
+                    {entry.name for entry_path, entry in chosen if entry_path == path} if agent else None,
                     named_agent.options if named_agent is not None else [],
                     has_id,
                     registry,
@@ -194,6 +196,9 @@ def setup(
         for text in advise_adapter(agent_to_add.agent.command) if agent_to_add is not None else []:
             _print_on_stderr(text)
         _explain_programs(machine, editor or [])
+        for plan in plans:
+            for name, reason in plan.kept:
+                _print_on_stderr(f'"{name}" in {plan.path} stays as it is: {reason}.')
         is_idle = not any(plan.entries or plan.problem for plan in plans)
         if is_idle and not _explain_no_change(plans, editor or [], chosen, agent):
             raise typer.Exit(1)
@@ -207,11 +212,14 @@ def setup(
         written_entries = {(change.path, entry.name) for change in written_changes for entry in change.entries}
         is_all_left_out = bool(tried_agents.silent and not written_changes)
         is_done_before = not agent and any(  # by an earlier setup, which left out the same agents
-            entry.is_proxied for settings_path in settings for entry in steps.find_entries(*settings_path)
+            entry.is_proxied for settings_path in settings for _, entry in steps.find_entries(*settings_path)
         )
         if (is_all_left_out and not is_done_before) or not (
             # who has read which agent does not answer, and says yes, has decided it, as with --force
-            is_every_file_right and is_well and (force or not yes or written_entries.isdisjoint(tried_agents.silent))
+            is_every_file_right
+            and is_well
+            and not any(plan.kept for plan in plans)
+            and (force or not yes or written_entries.isdisjoint(tried_agents.silent))
         ):
             raise typer.Exit(1)
 
@@ -291,17 +299,17 @@ def _make_typed_line(*words: str) -> str:
 
 
 def _choose(
-    agent: str, entries: Sequence[AgentEntry], registry: str, registry_read: Registry
-) -> tuple[list[AgentEntry], WantedAgent | None]:
+    agent: str, entries: Sequence[FoundEntry], registry: str, registry_read: Registry
+) -> tuple[list[FoundEntry], WantedAgent | None]:
     """The entries of the agent that the user names, and the agent, if it is not named as an entry is. Without entries,
     the agent is to be added. ``registry``: the value of ``--registry``. ``registry_read``: the registry that it names.
 
     An entry that starts the agent comes before one whose name only begins with the word: it may be another agent.
     Raises UsageError, RegistryError.
     """
-    names = [entry.name for entry in entries]
+    names = [entry.name for _, entry in entries]
     if exact_names := find_name(names, agent):
-        return [entry for entry in entries if entry.name in exact_names], None
+        return [found for found in entries if found[1].name in exact_names], None
     run_options, variables, command = read_agent(["acp-proxy", "setup", "--agent"], command_line.split_line([agent]))
     named_agent = identify_agent(
         command, open_registry(registry, run_options, _print_on_stderr) if run_options else registry_read
@@ -309,7 +317,7 @@ def _choose(
     wanted_agent = WantedAgent(
         named_agent, [*make_registry_option(registry, named_agent.command), *run_options], variables
     )
-    if started_entries := [entry for entry in entries if wanted_agent.agent.is_started_by(entry.words)]:
+    if started_entries := [found for found in entries if wanted_agent.agent.is_started_by(found[1].words)]:
         return started_entries, wanted_agent
     longer_names = find_beginning(names, agent)
     if len(longer_names) > 1:
@@ -321,7 +329,7 @@ def _choose(
             f'Note: {agent} is taken as "{longer_names[0]}" in your settings. '
             "For another agent, give its whole command."
         )
-        return [entry for entry in entries if entry.name == longer_names[0]], None
+        return [found for found in entries if found[1].name == longer_names[0]], None
     return [], wanted_agent
 
 
@@ -498,10 +506,17 @@ def try_agents(changes: Sequence[FileChange], tried_agents: TriedAgents) -> bool
     for path, agent in ((change.path, agent) for change in changes for agent in _find_changed(change)):
         if agent.words is None:
             continue
+        if agent.fault is not None:
+            tried_agents.problems.append(agent.fault)
+            tried_agents.silent.append((path, agent.name))
+            _print_on_stderr(sanitize.make_line(f'"{agent.name}" does not answer: {agent.fault}. Correct its entry.'))
+            continue
         download = ", which may download it first" if _may_download(agent.words) else ""
         _print_on_stderr(f'Starting "{agent.name}" once, as {agent.editor} will{download} …')
         with _use_environment(dict(agent.environment)):
-            report, advice_list = diagnose_agent(root, list(agent.words), _ANSWER_SECONDS, umask, lambda _: None)
+            report, advice_list = diagnose_agent(
+                root, list(agent.words), _ANSWER_SECONDS, umask, lambda _: None, _SLOW_ADVICE
+            )
         if report.problem is None:
             tried_agents.some_answer = True
             _print_on_stderr(f'"{agent.name}" answers.')
@@ -601,11 +616,13 @@ def _explain_programs(machine: Machine, editors: Sequence[Name]) -> None:
 
 
 def _explain_no_change(
-    changes: Sequence[FileChange], editors: Sequence[Name], chosen: Sequence[AgentEntry], agent: str
+    changes: Sequence[FileChange], editors: Sequence[Name], chosen: Sequence[FoundEntry], agent: str
 ) -> bool:
     """Say why nothing changes. Returns whether what the user wants is there. ``chosen``: the entries of the agent that
     the user has named. ``agent``: the name."""
-    for name in dict.fromkeys(entry.name for entry in chosen if entry.is_proxied):
+    for plan in changes:
+        _point_to_doctor(plan, {entry.name for _, entry in chosen} or None)
+    for name in dict.fromkeys(entry.name for _, entry in chosen if entry.is_proxied):
         _print_on_stderr(f'Nothing to change: "{name}" already goes through acp-proxy.')
     if chosen:
         return True
@@ -640,25 +657,42 @@ def _explain_no_change(
     return not programs
 
 
+def _point_to_doctor(plan: FileChange, only_names: Collection[str] | None) -> None:
+    """Name the entries that do not start acp-proxy as they are, which setup leaves: doctor says why."""
+    kind = EDITORS[plan.editor].configured
+    assert isinstance(kind, SettingsFiles)
+    for agent in read_agents(kind, (plan.old_content or b"").decode()):
+        is_broken = agent.problem is not None or (
+            agent.program is not None and not command_line.may_exist(agent.program, None)
+        )
+        if is_broken and (only_names is None or agent.name in only_names):
+            _print_on_stderr(
+                f'"{agent.name}" in {plan.path} does not start through acp-proxy, and setup cannot repair it. '
+                f"To see why: {_make_typed_line('doctor')}"
+            )
+
+
 def _explain_remaining(machine: Machine, editors: Sequence[Name], undone: Sequence[FileChange], record: Record) -> bool:
     """Name what still starts acp-proxy, though not by the setup in this record: undo leaves that to the user. Returns
     whether no other setup can have done it."""
     plans = {plan.path: plan for plan in undone}
     entries = [
-        entry
+        found
         for editor, path in steps.find_settings(machine, editors)
         if (plan := plans.get(path)) is None or plan.problem is None  # what stays with a problem is named already
-        for entry in steps.find_entries(editor, path, plan)
+        for found in steps.find_entries(editor, path, plan)
     ]
     kept_entries = {(plan.path, name) for plan in undone for name, _ in plan.kept}
-    remaining = [entry for entry in entries if entry.mentions_proxy and (entry.path, entry.name) not in kept_entries]
-    for entry in remaining:
+    remaining = [
+        (path, entry) for path, entry in entries if entry.mentions_proxy and (path, entry.name) not in kept_entries
+    ]
+    for path, entry in remaining:
         _print_on_stderr(
-            f'"{entry.name}" in {entry.path} goes through acp-proxy without setup, and stays so. '
+            f'"{entry.name}" in {path} goes through acp-proxy without setup, and stays so. '
             "To take acp-proxy out: write the agent's own command there."
         )
     is_all_found = True
-    for path in dict.fromkeys(entry.path for entry in remaining if entry.path not in plans):
+    for path in dict.fromkeys(path for path, _ in remaining if path not in plans):
         for copy_path in list_copies(path):
             is_all_found = False
             _print_on_stderr(

@@ -11,15 +11,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from acp_proxy.protocol import acp
-from acp_proxy.tools.editors import command_line, jsonc
+from acp_proxy.tools.editors import jsonc
 from acp_proxy.tools.editors.agent_names import NamedAgent, make_registry_option
 from acp_proxy.tools.editors.config_dirs import Machine
-from acp_proxy.tools.editors.configured import find_agents, read_words
+from acp_proxy.tools.editors.configured import find_agents
+from acp_proxy.tools.editors.entries import Entry, Kind, read_entry
 from acp_proxy.tools.editors.known_editors import EDITORS, Editor, Name, SettingsFiles
 from acp_proxy.tools.editors.own_files import LeftByHand, NotOurs, is_there, read_own_file, replace_file
 from acp_proxy.tools.editors.snippets import EditorEntry, make_snippet
-from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.setup import settings_text
 from acp_proxy.tools.setup.record import (
     ADDED,
@@ -41,9 +40,9 @@ from acp_proxy.tools.setup.settings_text import Settings
 @dataclass(frozen=True, slots=True)
 class FileChange:
     """What would change in one settings file. ``old_content``: None: there is no file. ``new_content``: None: the file
-    goes. ``problem``: why nothing changes. ``kept``: the entries that undo leaves, and why. ``is_copy_changed``: the
-    copy is not what setup wrote, and is not used. ``gone``: the agents that setup changed and that the file does not
-    have any more. ``is_settled``: after this undo, the copy and the record are not needed any more."""
+    goes. ``problem``: why nothing changes. ``kept``: the entries that stay as they are, and why. ``is_copy_changed``:
+    the copy is not what setup wrote, and is not used. ``gone``: the agents that setup changed and that the file does
+    not have any more. ``is_settled``: after this undo, the copy and the record are not needed any more."""
 
     editor: Name
     path: Path
@@ -67,30 +66,16 @@ class FileChange:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentEntry:
-    """An agent in a settings file. ``words``: its command; of an agent of the editor's own registry, its id there."""
-
-    path: Path
-    name: str
-    words: tuple[str, ...]
-
-    @property
-    def is_proxied(self) -> bool:
-        return command_line.find_words_behind_run([*self.words]) is not None
-
-    @property
-    def mentions_proxy(self) -> bool:
-        """Whether acp-proxy is anywhere in its command, also where setup would not write it."""
-        return command_line.mentions_proxy([*self.words])
-
-
-@dataclass(frozen=True, slots=True)
 class WantedAgent:
     """An agent that the user names. ``options``: of ``run``. ``variables``: of its environment."""
 
     agent: NamedAgent
     options: list[str]
     variables: Mapping[str, str]
+
+
+FoundEntry = tuple[Path, Entry]
+"""An agent's entry, and its file."""
 
 
 def find_settings(machine: Machine, editors: Sequence[Name]) -> list[tuple[Editor, Path]]:
@@ -109,25 +94,20 @@ def find_settings(machine: Machine, editors: Sequence[Name]) -> list[tuple[Edito
     return settings
 
 
-def find_entries(editor: Editor, path: Path, planned: FileChange | None = None) -> list[AgentEntry]:
+def find_entries(editor: Editor, path: Path, planned: FileChange | None = None) -> list[FoundEntry]:
     """The agents in a settings file, or that would be in it after ``planned``; none if it cannot be read."""
     kind = editor.configured
     assert isinstance(kind, SettingsFiles)
     try:
-        return read_entries(kind, path, planned.new_content if planned is not None else read_own_file(path))
+        content = planned.new_content if planned is not None else read_own_file(path)
+        return [(path, entry) for entry in read_entries(kind, content)]
     except (OSError, ValueError):
         return []  # the plan says why
 
 
-def read_entries(kind: SettingsFiles, path: Path, content: bytes | None) -> list[AgentEntry]:
+def read_entries(kind: SettingsFiles, content: bytes | None) -> list[Entry]:
     """The agents in the content of a settings file. Raises ValueError if it is no JSON."""
-    agents = find_agents(kind, (content or b"").decode("utf-8"))
-    return [AgentEntry(path, name, tuple(_read_entry_words(name, entry))) for name, entry in agents.items()]
-
-
-def _read_entry_words(name: str, entry: object) -> list[str]:
-    is_registered = acp.text(entry, "type") == "registry"
-    return [f"{PREFIX}{name}"] if is_registered else read_words(entry)
+    return [read_entry(name, value) for name, value in find_agents(kind, (content or b"").decode("utf-8")).items()]
 
 
 def plan_file(
@@ -166,10 +146,15 @@ def plan_file(
         }
         entries: list[EntryChange] = []
         edits: list[settings_text.Edit] = []
+        kept: list[tuple[str, str]] = []
         for name, element in listed_entries.items():
             if only_names is not None and name not in only_names:
                 continue
-            planned = _plan_entry(settings, name, element.value, own_words, options_of_run, has_id, registry)
+            entry = read_entry(name, settings.read(element.value))
+            if entry.kind is Kind.UNREADABLE:
+                kept.append((name, f"{entry.fault}. Correct it, then run acp-proxy setup again"))
+                continue
+            planned = _plan_entry(settings, entry, element.value, own_words, options_of_run, has_id, registry)
             if planned is not None and (name not in left_out_names or planned[0].how == REPLACED):
                 edits += planned[1]
                 entries.append(planned[0])
@@ -193,51 +178,34 @@ def plan_file(
         return FileChange(editor.name, path, data, problem=f"{reason}. Correct it, then run acp-proxy setup again")
     except OSError as problem:
         return FileChange(editor.name, path, data, problem=f"{problem.strerror or problem}. Check its permissions")
-    return FileChange(editor.name, path, data, new_text.encode(), tuple(entries))
+    return FileChange(editor.name, path, data, new_text.encode(), tuple(entries), None, tuple(kept))
 
 
 def _plan_entry(
     settings: Settings,
-    name: str,
-    entry: settings_text.Span,
+    entry: Entry,
+    span: settings_text.Span,
     own_words: Sequence[str],
     options_of_run: Sequence[str],
     has_id: Callable[[str], bool],
     registry: str,
 ) -> tuple[EntryChange, list[settings_text.Edit]] | None:
-    """What to change in one entry. None: nothing."""
-    value = settings.read(entry)
-    words = _read_entry_words(name, value)
-    if words == [f"{PREFIX}{name}"]:
-        if "command" in settings.list_members(entry) or not has_id(name):
+    """What to change in one entry, which stands at ``span``. None: nothing."""
+    members = settings.list_members(span) if entry.words else {}
+    if entry.kind is Kind.REGISTERED:
+        if "command" in members or not has_id(entry.name):
             return None
-        extra_words = options_of_run or make_registry_option(registry, words)
-        change = EntryChange(name, NAMED, new_words=own_words)
-        return change, settings_text.name_command(settings, entry, [*own_words, *extra_words, *words])
-    if not words:
+        extra_words = options_of_run or make_registry_option(registry, [*entry.words])
+        change = EntryChange(entry.name, NAMED, new_words=own_words)
+        return change, settings_text.name_command(settings, span, [*own_words, *extra_words, *entry.words])
+    if entry.kind is Kind.DIRECT:
+        change = EntryChange(entry.name, PUT_IN_FRONT, "args" in members, new_words=own_words)
+        return change, settings_text.put_in_front(settings, span, [*own_words, *options_of_run])
+    count = entry.count_words_to_replace()
+    if count is None or entry.words[:count] == tuple(own_words):
         return None
-    words_behind_run = command_line.find_words_behind_run(words)
-    if words_behind_run is None:
-        if (index := command_line.find_missing_run(words)) is not None:
-            change = EntryChange(name, REPLACED, old_words=words[:index], new_words=own_words)
-            return change, replace_own_words(settings, entry, change.old_words, own_words)
-        if command_line.lacks_run(words):
-            return None
-        had_args = isinstance(value, dict) and "args" in value
-        edits = settings_text.put_in_front(settings, entry, [*own_words, *options_of_run])
-        return EntryChange(name, PUT_IN_FRONT, had_args, new_words=own_words), edits
-    own_count = command_line.count_own_words(words)
-    if own_count is None or words[own_count] != "run":  # what is in front of acp-proxy is the user's
-        return None
-    program = command_line.find_own_program(words)
-    # A name alone is found in a terminal's PATH, but an editor that was started from a menu has a shorter one.
-    is_name = own_count == 1 and not os.path.dirname(program)
-    if not is_name and command_line.may_exist(program, None) and os.path.expanduser(program) == program:
-        return None
-    if words[: own_count + 1] == list(own_words):
-        return None
-    change = EntryChange(name, REPLACED, old_words=words[: own_count + 1], new_words=own_words)
-    return change, replace_own_words(settings, entry, change.old_words, own_words)
+    change = EntryChange(entry.name, REPLACED, old_words=entry.words[:count], new_words=own_words)
+    return change, replace_own_words(settings, span, change.old_words, own_words)
 
 
 def replace_own_words(

@@ -14,7 +14,7 @@ from acp_proxy.errors import UsageError
 from acp_proxy.protocol import acp
 from acp_proxy.tools.editors import command_line
 from acp_proxy.tools.editors.config_dirs import find_machine
-from acp_proxy.tools.editors.configured import read_words
+from acp_proxy.tools.editors.entries import Entry, Kind, read_entry
 from acp_proxy.tools.editors.known_editors import EDITORS, Editor, Name, SettingsFiles
 from acp_proxy.tools.editors.own_files import LeftByHand, NotOurs, read_own_file, replace_file
 from acp_proxy.tools.registry import PREFIX
@@ -33,7 +33,7 @@ from acp_proxy.tools.setup.record import (
     remove_directories,
 )
 from acp_proxy.tools.setup.settings_text import Settings
-from acp_proxy.tools.setup.setup import AgentEntry, FileChange, read_entries, replace_own_words
+from acp_proxy.tools.setup.setup import FileChange, read_entries, replace_own_words
 
 _UNKNOWN = "unknown"  # in no record: whether setup changed the entry cannot be said
 
@@ -74,12 +74,11 @@ def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
             text = new_text
         if old_text is not None and any(change.how == ADDED for change in undone):
             text = _remove_empty(Settings(text), kind.members, Settings(old_text))
-        gone = _find_gone(file_record, read_entries(kind, path, text.encode()), kind, path, old_text)
+        gone = _find_gone(file_record, read_entries(kind, text.encode()), read_entries(kind, (old_text or "").encode()))
     except UnicodeDecodeError:
         return FileChange(name, path, data, problem=f"it is not UTF-8. {_AGAIN}")
     except LeftByHand as problem:
-        advice = "Take acp-proxy out of it by hand" if "link" in str(problem) else _AGAIN
-        return FileChange(name, path, data, problem=f"{problem}. {advice}")
+        return FileChange(name, path, data, problem=f"{problem}. Or take acp-proxy out of it by hand")
     except NotOurs as problem:
         return FileChange(name, path, data, problem=str(problem))
     except ValueError as problem:
@@ -96,14 +95,11 @@ def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
 _AGAIN = "Correct it, then run acp-proxy setup --undo again"
 
 
-def _find_gone(
-    file_record: FileRecord, entries: Sequence[AgentEntry], kind: SettingsFiles, path: Path, old_text: str | None
-) -> tuple[str, ...]:
+def _find_gone(file_record: FileRecord, entries: Sequence[Entry], old_entries: Sequence[Entry]) -> tuple[str, ...]:
     """The agents that setup changed and that the file does not have any more, neither by name nor by command.
-    ``entries``: those that it has. ``old_text``: what the file was, which knows the commands."""
-    names, commands = {entry.name for entry in entries if entry.words}, {entry.words for entry in entries}
-    old_entries = read_entries(kind, path, (old_text or "").encode())
-    there = names | {entry.name for entry in old_entries if entry.words in commands}
+    ``entries``: those that it has. ``old_entries``: those of the copy, which knows the commands."""
+    commands = {entry.words for entry in entries if entry.words}
+    there = {entry.name for entry in [*entries, *old_entries] if entry.words in commands}
     return tuple(change.name for change in file_record.entries if change.how != ADDED and change.name not in there)
 
 
@@ -127,11 +123,11 @@ def _find_unrecorded(
     """
     if digest(data) == file_record.written:
         return []
-    old_entries = read_entries(kind, path, (old_text or "").encode())
+    old_entries = read_entries(kind, (old_text or "").encode())
     recorded_names = {entry.name for entry in file_record.entries}
     known_names = recorded_names | {entry.name for entry in old_entries if entry.mentions_proxy}
     known_words = {entry.words for entry in old_entries}
-    entries = read_entries(kind, path, data)
+    entries = read_entries(kind, data)
     missing_names = recorded_names - {entry.name for entry in entries}
     had_args = all(
         entry.had_args and entry.how != ADDED for entry in file_record.entries if entry.name in missing_names
@@ -139,7 +135,7 @@ def _find_unrecorded(
     old_words = {change.name: change.old_words for change in file_record.entries if change.how == REPLACED}
     repaired_agents = [entry.words[len(old_words[entry.name]) :] for entry in old_entries if entry.name in old_words]
 
-    def is_unknown(entry: AgentEntry) -> bool:
+    def is_unknown(entry: Entry) -> bool:
         return old_text is None or any(entry.words[-len(agent) :] == agent for agent in repaired_agents)
 
     return [
@@ -154,16 +150,14 @@ def _undo_entry(settings: Settings, members: Sequence[str], change: EntryChange)
 
     Raises NotOurs, which says why, if the entry is not as setup writes it.
     """
-    agents, entry = settings.find(*members), settings.find(*members, change.name)
-    if agents is None or entry is None or settings.text[entry[0]] != "{":
+    agents, span = settings.find(*members), settings.find(*members, change.name)
+    if agents is None or span is None or settings.text[span[0]] != "{":
         return settings.text  # the user has removed it
-    value = settings.read(entry)
-    words = read_words(value)
-    starts_as_written = bool(change.new_words) and words[: len(change.new_words)] == list(change.new_words)
-    if not starts_as_written and not command_line.mentions_proxy(words):
+    value = settings.read(span)
+    entry = read_entry(change.name, value, change.new_words)
+    if not entry.mentions_proxy:
         return settings.text  # the user has taken acp-proxy out
-    own_count = len(change.new_words) - 1 if starts_as_written else command_line.count_own_words(words)
-    agent = _find_agent(value, words, own_count)
+    words, agent = entry.words, _find_agent(entry)
     if change.how == _UNKNOWN:
         raise NotOurs("it may have gone through acp-proxy before setup")
     if change.how == ADDED:
@@ -171,20 +165,20 @@ def _undo_entry(settings: Settings, members: Sequence[str], change: EntryChange)
             raise NotOurs("setup added it, but it may have been edited since. If you do not need it, remove it")
         return settings_text.apply(settings.text, settings_text.remove(settings, agents, change.name))
     if change.how == NAMED:
-        is_as_written = acp.text(value, "type") == "custom" and words[:1] == [acp.text(value, "command")]
+        is_as_written = acp.text(value, "type") == "custom" and words[:1] == (acp.text(value, "command"),)
         if not is_as_written or agent != [f"{PREFIX}{change.name}"]:
             raise NotOurs("it is not as setup writes an agent of Zed's registry")
-        return settings_text.unname_command(settings, entry)
+        return settings_text.unname_command(settings, span)
     if change.how == REPLACED:
         if not change.old_words:
             raise NotOurs("an earlier version of setup has replaced acp-proxy's own words there")
-        if not starts_as_written:
+        if words[: len(change.new_words)] != tuple(change.new_words):
             return settings.text  # the user has replaced them once more
-        edits = replace_own_words(settings, entry, change.new_words, change.old_words)
+        edits = replace_own_words(settings, span, change.new_words, change.old_words)
         return settings_text.apply(settings.text, edits)
     if agent[0].startswith(PREFIX):
         raise NotOurs(f"only acp-proxy can start {agent[0]}")
-    edits = settings_text.take_out(settings, entry, len(words) - len(agent) - 1, had_args=change.had_args)
+    edits = settings_text.take_out(settings, span, len(words) - len(agent) - 1, had_args=change.had_args)
     return settings_text.apply(settings.text, edits)
 
 
@@ -201,19 +195,18 @@ def _remove_empty(settings: Settings, members: Sequence[str], old_settings: Sett
     return settings.text
 
 
-def _find_agent(entry: object, words: list[str], own_count: int | None) -> list[str]:
+def _find_agent(entry: Entry) -> list[str]:
     """The agent's command in an entry, if this has exactly the form that setup writes: acp-proxy's own words, ``run``,
-    options of it, the agent's command. ``own_count``: how many are acp-proxy's own; None: none stand first.
+    options of it, the agent's command.
 
     Raises NotOurs, which says why not.
     """
-    arguments = acp.member(entry, "command" if isinstance(acp.member(entry, "command"), list) else "args")
-    if isinstance(arguments, list) and not all(isinstance(argument, str) for argument in arguments):
-        raise NotOurs("its args are not a list of texts")
-    if own_count is None or words[own_count : own_count + 1] != ["run"]:
+    if entry.kind is Kind.UNREADABLE:
+        raise NotOurs(str(entry.fault))
+    if entry.kind is not Kind.PROXIED or entry.words_behind_run is None:
         raise NotOurs("it does not begin with acp-proxy and run, as setup writes it")
     try:
-        _, agent = options.parse(words[own_count + 1 :], {})  # the user may have added options of run, which go too
+        _, agent = options.parse([*entry.words_behind_run], {})  # options of run that the user has added go too
     except UsageError as problem:
         raise NotOurs(str(problem).rstrip(".")) from problem
     if agent[0].startswith("-") or command_line.starts_proxy(agent):

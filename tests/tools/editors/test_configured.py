@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,21 +58,25 @@ def test_the_agents_of_a_settings_file_are_classified(home: Path) -> None:
     path = write(home / ".config/zed/settings.json", "// mine\n" + json.dumps({"theme": "x", "agent_servers": agents}))
     found = only(linux(home))
     assert (found.path, found.editor.name, found.is_proxied) == (path, Name.ZED, True)
-    assert found.agents == (
+    assert tuple(replace(agent, is_mended_by_setup=False) for agent in found.agents) == (
         ConfiguredAgent("kept", Way.PROXIED, "/opt/bin/acp-proxy"),
         ConfiguredAgent("uvx", Way.PROXIED, "uvx"),
         ConfiguredAgent("python", Way.PROXIED, "python3"),
         ConfiguredAgent("windows", Way.PROXIED, r"C:\bin\acp-proxy.exe"),
         ConfiguredAgent("direct", Way.DIRECT),
         ConfiguredAgent("registry", Way.REGISTRY),
-        ConfiguredAgent("odd", Way.REGISTRY),
+        ConfiguredAgent("odd", Way.NOT),
     )
 
 
 ENTRIES: dict[str, tuple[dict[str, object], ConfiguredAgent]] = {
     "run forgotten": (
-        {"args": ["foo"]},
+        {"args": [AGENT]},
         ConfiguredAgent("x", Way.REFUSED, "acp-proxy", command_line.MISSING_RUN, is_mended_by_setup=True),
+    ),
+    "run forgotten, in front of no agent that is here": (
+        {"args": ["serve"]},
+        ConfiguredAgent("x", Way.REFUSED, "acp-proxy", command_line.MISSING_RUN),
     ),
     "run forgotten, behind another program": (
         {"command": "env", "args": ["KEY=v", "acp-proxy", "foo"]},
@@ -80,20 +85,29 @@ ENTRIES: dict[str, tuple[dict[str, object], ConfiguredAgent]] = {
     "no arguments": ({}, ConfiguredAgent("x", Way.REFUSED, "acp-proxy", command_line.MISSING_RUN)),
     "a wrong variable": (
         {"args": ["run", AGENT], "env": {"ACP_PROXY_LIST": "mine"}},
-        ConfiguredAgent("x", Way.REFUSED, "acp-proxy", "ACP_PROXY_LIST takes one of auto, agent, store, not 'mine'"),
+        ConfiguredAgent(
+            "x",
+            Way.REFUSED,
+            "acp-proxy",
+            "ACP_PROXY_LIST takes one of auto, agent, store, not 'mine'",
+            is_mended_by_setup=True,
+        ),
     ),
-    "a store": ({"args": ["run", "--store", "/x", AGENT]}, ConfiguredAgent("x", Way.PROXIED, "acp-proxy", None, "/x")),
+    "a store": (
+        {"args": ["run", "--store", "/x", AGENT]},
+        ConfiguredAgent("x", Way.PROXIED, "acp-proxy", None, "/x", is_mended_by_setup=True),
+    ),
     "a store by its variable": (
         {"args": ["run", AGENT], "env": {"ACP_PROXY_STORE": "/x", "odd": 3}},
-        ConfiguredAgent("x", Way.PROXIED, "acp-proxy", None, "/x"),
+        ConfiguredAgent("x", Way.PROXIED, "acp-proxy", None, "/x", is_mended_by_setup=True),
     ),
     "not recorded": (
         {"args": ["run", "--no-record", AGENT]},
-        ConfiguredAgent("x", Way.PROXIED, "acp-proxy", is_recorded=False),
+        ConfiguredAgent("x", Way.PROXIED, "acp-proxy", is_recorded=False, is_mended_by_setup=True),
     ),
     "not recorded, by its variable": (
         {"args": ["run", AGENT], "env": {"ACP_PROXY_NO_RECORD": "1"}},
-        ConfiguredAgent("x", Way.PROXIED, "acp-proxy", is_recorded=False),
+        ConfiguredAgent("x", Way.PROXIED, "acp-proxy", is_recorded=False, is_mended_by_setup=True),
     ),
 }
 
@@ -117,9 +131,9 @@ def test_an_entry_can_name_its_own_configuration_file(home: Path) -> None:
     }
     write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": agents}))
     assert only(linux(home)).agents == (
-        ConfiguredAgent("own", Way.PROXIED, "acp-proxy", store=store),
-        ConfiguredAgent("missing", Way.PROXIED, "acp-proxy", is_recorded=False),
-        ConfiguredAgent("usual", Way.PROXIED, "acp-proxy"),
+        ConfiguredAgent("own", Way.PROXIED, "acp-proxy", store=store, is_mended_by_setup=True),
+        ConfiguredAgent("missing", Way.PROXIED, "acp-proxy", is_recorded=False, is_mended_by_setup=True),
+        ConfiguredAgent("usual", Way.PROXIED, "acp-proxy", is_mended_by_setup=True),
     )
 
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.tools.editors import jsonc
-from acp_proxy.tools.editors.configured import find_agents, read_words
+from acp_proxy.tools.editors.configured import find_agents
+from acp_proxy.tools.editors.entries import read_words
 from acp_proxy.tools.editors.known_editors import EDITORS, Name, SettingsFiles
 from acp_proxy.tools.setup.record import Record
 from acp_proxy.tools.setup.setup import plan_file, write_file
