@@ -67,7 +67,7 @@ class Decision(Struct, frozen=True):
     @property
     def client_has_transcript(self) -> bool:
         """Whether the client has the past as the transcript has it. It counts as that for a client that gets no replay,
-        too: who resumes has it on the screen, and who cancels wants nothing of it."""
+        too: one that resumes has it on the screen, and one that cancels wants none of it."""
         return self.shows is not ShownReplay.AGENT
 
 
@@ -173,7 +173,7 @@ def _is_all_missing(facts: ReplayFacts, turn: int) -> bool:
 
 
 def _is_end_missing(facts: ReplayFacts, turn: int) -> bool:
-    """Whether the last of a turn's words are missing, or calls behind them."""
+    """Whether the last of a turn's words are missing, or calls after them."""
     start, end = facts.text.find_span(turn)
     last_span = _find_before(facts.known_spans, end - 1)
     missing = [number for number in facts.text.find_calls(turn) if number not in facts.known_calls]
@@ -217,7 +217,7 @@ def _is_explained_without_answer(facts: ReplayFacts, turn: int) -> bool:
 
 def _was_forked_before(facts: ReplayFacts, missing: list[int]) -> bool:
     """Whether the last of a fork's copied turns are missing, but not all of them: it was made at an earlier point. Of a
-    turn behind that point, the agent does not have the user message, either."""
+    turn after that point, the agent does not have the user message either."""
     copied = [turn for turn in _list_counted_turns(facts.text) if turn <= facts.text.forked_at]
     missing_copied = [turn for turn in copied if turn in missing]
     has_user = any(turn - 1 in facts.known_users for turn in missing_copied)

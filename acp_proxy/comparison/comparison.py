@@ -91,7 +91,7 @@ class Comparison:
         self._current_message: SentMessage | None = None
         self.last_update = ComparedUpdate(b"", "", is_late=False)
         """What came last."""
-        self._is_behind_call = False
+        self._follows_call = False
         """The last that came is a tool call."""
 
     # --- feeding
@@ -108,10 +108,10 @@ class Comparison:
         shown_call = find_shown_call(update) if compared is Compared.IN_ORDER else None
         if compared in (Compared.IN_ORDER, Compared.LETTERS) and shown_call is None:
             self._add_chunk(sent_update, update)
-            self._is_behind_call = False
+            self._follows_call = False
             return None
         self.end_message()
-        self._is_behind_call = compared is Compared.CALL or (self._is_behind_call and compared is Compared.NOTHING)
+        self._follows_call = compared is Compared.CALL or (self._follows_call and compared is Compared.NOTHING)
         if shown_call is not None:
             return self._compare_call(sent_update, shown_call)
         if compared is Compared.CALL:
@@ -187,7 +187,7 @@ class Comparison:
             and self.place.users.find_restart(message.text, is_whole=False) is not None
         )
 
-    def is_behind_past(self, *, is_open_elsewhere: bool | None) -> bool:
+    def is_after_past(self, *, is_open_elsewhere: bool | None) -> bool:
         """Whether the replay has come to the end of the transcript, whose last turn is complete, and of no turn made
         elsewhere: what the agent says now is neither the end of that turn nor an answer to a user message.
 
@@ -254,20 +254,20 @@ class Comparison:
 
     @property
     def has_next_turn(self) -> bool:
-        """Whether the tail has something that is new although the agent has said nothing behind it: a user message, or
+        """Whether the tail has something that is new although the agent has said nothing after it: a user message, or
         a thought."""
         return self._tail.has_next_turn
 
     @property
     def is_surely_new(self) -> bool:
         """Whether what is coming is new, whatever the agent sends next: something
-        as in ``has_next_turn`` behind the transcript's last turn, or what comes after it."""
+        as in ``has_next_turn`` after the transcript's last turn, or what comes after it."""
         message = self._current_message
         if message is not None and message.role is Role.THOUGHT and self._is_first_thought:
             return True
         if self.place.is_in_answer or message is None or message.role is not Role.USER:
             return self._has_sure_turn and not (self.place.is_in_answer or self.place.is_in_turn)
-        may_be_context = self.context.may_begin(message.text, is_behind_call=message.is_behind_call)
+        may_be_context = self.context.may_begin(message.text, follows_call=message.follows_call)
         if may_be_context or self.place.is_in_turn:
             return False
         last_users = (
@@ -283,7 +283,7 @@ class Comparison:
     @property
     def _is_first_thought(self) -> bool:
         """Whether a thought that comes now is new, whatever follows: the agent has nothing of the turn to which the
-        replay has come, nor of those behind it, in the transcript."""
+        replay has come, nor of those after it, in the transcript."""
         last_user = self.text.users[self.place.users.next_index - 1] if self.place.users.next_index else None
         return last_user is not None and self._tail.completes_turn and last_user.thought == len(self.text.thoughts)
 
@@ -326,7 +326,7 @@ class Comparison:
             message = self._begin_message(sent_update, message_id)
         is_user = message.role is Role.USER
         if message.chunks and is_user and message_id is None and self._is_whole_user(message, letters):
-            self.end_message()  # agents send the messages of turns without words, and context, one behind the other
+            self.end_message()  # agents send the messages of turns without words, and context, one after the other
             message = self._begin_message(sent_update, message_id)
         if message.chunks and message.span is not None:
             start, end = message.span
@@ -339,14 +339,14 @@ class Comparison:
         message.updates.append(sent_update)
 
     def _begin_message(self, sent_update: ComparedUpdate, message_id: str | None) -> SentMessage:
-        is_behind_call = self._is_behind_call
-        self._current_message = SentMessage(sent_update.kind, message_id, is_behind_call=is_behind_call)
+        follows_call = self._follows_call
+        self._current_message = SentMessage(sent_update.kind, message_id, follows_call=follows_call)
         return self._current_message
 
     def _is_whole_user(self, message: SentMessage, following: str) -> bool:
         """Whether a user message is complete before this chunk, which begins another one."""
-        is_context = self.context.has_form(message.text, is_behind_call=message.is_behind_call)
-        is_before_context = self.context.has_form(following, is_behind_call=False)
+        is_context = self.context.has_form(message.text, follows_call=message.follows_call)
+        is_before_context = self.context.has_form(following, follows_call=False)
         return is_context or is_before_context or self.place.users.is_whole(message.text, following)
 
     def _compare_words(self, message: SentMessage) -> bool:
@@ -372,7 +372,7 @@ class Comparison:
         if (spans := self.place.find_joined(message)) is not None:
             self._mark_known(spans)
             return True
-        # Behind a user message that is new, the same words are the answer to that.
+        # After a user message that is new, the same words are the answer to that.
         if not self._tail.user_count and (span := self.place.find_passed_remark(letters)) is not None:
             self.place.spans.add(span)
             return True
@@ -455,7 +455,7 @@ class Comparison:
         self._tail.is_rest_of_turn = self.place.is_cut_at(self.place.offset)
 
     def _cut_known(self, message: SentMessage, span: Span) -> list[ComparedUpdate] | None:
-        """The message behind the letters that it has in the transcript, if these are the end of a turn that was cut."""
+        """What follows a message's letters that are in the transcript, if these are the end of a turn that was cut."""
         return message.cut_after(span[1] - span[0]) if self.place.is_cut_at(span[1]) else None
 
     def _cut_known_thought(self, message: SentMessage) -> list[ComparedUpdate]:
@@ -476,7 +476,7 @@ class Comparison:
 
     def _add_new(self, *updates: ComparedUpdate, is_repetition: bool = False) -> None:
         """``is_repetition``: the transcript has the whole message earlier. Agents warn in the same words in each load;
-        nobody says an answer in the words of another one."""
+        nobody gives one answer in the words of another."""
         earlier_tail, self._tail_before_restart = self._tail_before_restart, None
         if earlier_tail is not None and not earlier_tail.has_line(updates[0].line):
             # The user has said the same again.
@@ -491,7 +491,7 @@ class Comparison:
 
     def _compare_user(self, message: SentMessage) -> bool:
         """Take a whole user message, and move to its place if the transcript has it. Returns whether it does."""
-        if self.context.is_context(message.text, is_behind_call=message.is_behind_call):
+        if self.context.is_context(message.text, follows_call=message.follows_call):
             message.is_context = True
             return True
         number = self.place.users.find_index(message)
@@ -506,7 +506,7 @@ class Comparison:
                 self._tail_before_restart.add(*message.updates)
         self._tail.user_count += 1
         if number is None:
-            if self._tail.is_behind_rewording and self.place.is_at_end:
+            if self._tail.follows_rewording and self.place.is_at_end:
                 # That has come, in other words, and no turn follows it in the transcript.
                 self.place.is_in_answer = False
             self.context.suspect(message.text)
@@ -520,17 +520,17 @@ class Comparison:
         message.is_known_alone = not self.place.has_words_left(self.place.users.next_index)
         if (key := self.text.users[number].key) is not None and message.message_id is not None:
             self.ids[key] = message.message_id
-        self._compare_users_behind(message, self.place.users.find_end(message, number))
+        self._compare_users_after(message, self.place.users.find_end(message, number))
         return True
 
-    def _compare_users_behind(self, message: SentMessage, offset: int) -> None:
+    def _compare_users_after(self, message: SentMessage, offset: int) -> None:
         """Take the user messages that follow in one run, with nothing between them. ``offset``: where the next
         begins."""
         while following := message.text[offset:]:
-            if (chunk := message.find_chunk_at(offset)) and self.context.is_context(chunk, is_behind_call=False):
+            if (chunk := message.find_chunk_at(offset)) and self.context.is_context(chunk, follows_call=False):
                 offset += len(chunk)
                 continue
-            if self.context.is_context(following, is_behind_call=False):
+            if self.context.is_context(following, follows_call=False):
                 return
             number = self.place.users.find_whole(following)
             number = self.place.users.find_restart(following) if number is None else number
@@ -544,7 +544,7 @@ class Comparison:
                 self._move_to_user(number)
                 offset += size
                 continue
-            if (known_offset := self._find_known_behind(message, offset)) is not None:
+            if (known_offset := self._find_known_after(message, offset)) is not None:
                 self.context.add(message.text[offset:known_offset])
                 offset = known_offset
                 continue
@@ -554,7 +554,7 @@ class Comparison:
             self._keep_user(*message.find_updates_after(offset))
             return
 
-    def _find_known_behind(self, message: SentMessage, offset: int) -> int | None:
+    def _find_known_after(self, message: SentMessage, offset: int) -> int | None:
         """Where the next chunk begins that is a user message of the transcript; what stands before it is context."""
         starts = zip(accumulate(map(len, message.chunks), initial=0), message.chunks, strict=False)
         return next(

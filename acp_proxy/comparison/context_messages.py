@@ -11,20 +11,20 @@ from bisect import bisect_left
 from acp_proxy.comparison.transcript_text import TranscriptText
 
 _CONTEXT = re.compile(r"<(session_context|hook_context)>.*</\1>", re.DOTALL)
-"""What gemini-cli 0.61 puts before a conversation. It does not take it for a message of the user's, either."""
+"""What gemini-cli 0.61 puts before a conversation. It does not take it for a message of the user's either."""
 _FUNCTION_RESPONSES = re.compile(r"(\[FunctionResponse:[^\[\]]*\])+")
 """What gemini-cli 0.61 makes of the outputs of tools, as letters."""
 _SESSION_BEGINS = ("<session_context>", "<hook_context>")
 _OUTPUT_BEGINS = "[FunctionResponse:"
 
 
-def has_form(letters: str, *, is_behind_call: bool) -> bool:
-    """Whether a user message says by its form that it is context. ``is_behind_call``: a tool call came directly before.
+def has_form(letters: str, *, follows_call: bool) -> bool:
+    """Whether a user message says by its form that it is context. ``follows_call``: a tool call came directly before.
 
     ``letters``: the message, without white space."""
     if _CONTEXT.fullmatch(letters):
         return True
-    return is_behind_call and _FUNCTION_RESPONSES.fullmatch(letters) is not None
+    return follows_call and _FUNCTION_RESPONSES.fullmatch(letters) is not None
 
 
 class ContextMessages:
@@ -56,21 +56,19 @@ class ContextMessages:
             index = bisect_left(self._known_context, message)
             self._known_context[index:index] = [] if self._known_context[index : index + 1] == [message] else [message]
 
-    def is_context(self, message: str, *, is_behind_call: bool) -> bool:
-        """Whether this whole message is context. ``is_behind_call``: a tool call came directly before."""
+    def is_context(self, message: str, *, follows_call: bool) -> bool:
+        """Whether this whole message is context. ``follows_call``: a tool call came directly before."""
         index = bisect_left(self._known_context, message)
-        return self._known_context[index : index + 1] == [message] or self.has_form(
-            message, is_behind_call=is_behind_call
-        )
+        return self._known_context[index : index + 1] == [message] or self.has_form(message, follows_call=follows_call)
 
-    def has_form(self, letters: str, *, is_behind_call: bool) -> bool:
-        """Whether this message, or a chunk of one, says by its form that it is context. ``is_behind_call``: as for
+    def has_form(self, letters: str, *, follows_call: bool) -> bool:
+        """Whether this message, or a chunk of one, says by its form that it is context. ``follows_call``: as for
         ``has``. A user who pastes context into a prompt has typed it."""
-        return has_form(letters, is_behind_call=is_behind_call) and self._text.find_user(letters, 0) is None
+        return has_form(letters, follows_call=follows_call) and self._text.find_user(letters, 0) is None
 
-    def may_begin(self, message: str, *, is_behind_call: bool) -> bool:
-        """Whether context may begin like this. ``is_behind_call``: as for ``has``."""
-        beginnings = (*_SESSION_BEGINS, _OUTPUT_BEGINS) if is_behind_call else _SESSION_BEGINS
+    def may_begin(self, message: str, *, follows_call: bool) -> bool:
+        """Whether context may begin like this. ``follows_call``: as for ``has_form``."""
+        beginnings = (*_SESSION_BEGINS, _OUTPUT_BEGINS) if follows_call else _SESSION_BEGINS
         following = self._known_context[(index := bisect_left(self._known_context, message)) : index + 1]
         return message.startswith(beginnings) or any(
             beginning.startswith(message) for beginning in (*following, *beginnings)

@@ -2,7 +2,7 @@
 seen, and what is new.
 
 Agents answer before their replay is complete. gemini sends one message of the history, answers, and sends the rest. It
-must not be shown behind the transcript, nor recorded a second time. But swallowing what is new is worse than showing
+must not be shown after the transcript, nor recorded a second time. But swallowing what is new is worse than showing
 something twice. No prompt is open, so a line waits as long as it equals what the client has seen, and is left out once
 that is certain. ``replay_in_turn`` sorts what comes after the next prompt.
 """
@@ -47,7 +47,7 @@ class LateUpdates:
         self._waiting_updates: list[ComparedUpdate] = []
         self._size = 0
         if shows_transcript and shows_replay:
-            # The tail passed behind the transcript, except its end: thoughts, plans and user messages without an
+            # The tail passed after the transcript, except its end: thoughts, plans and user messages without an
             # answer. What the agent sends next says whether they belong to its replay.
             self._waiting_updates = comparison.find_undecided()
         self._is_replay = False
@@ -71,7 +71,7 @@ class LateUpdates:
         all of the transcript has come."""
         if self._shows_replay or not self._is_replay:
             return lines
-        return lines if self._comparison.is_behind_past(is_open_elsewhere=self._is_open_elsewhere) else []
+        return lines if self._comparison.is_after_past(is_open_elsewhere=self._is_open_elsewhere) else []
 
     def _sort(self, line: bytes, update: object) -> list[bytes]:
         comparison, kind = self._comparison, acp.update_kind(update)
@@ -93,7 +93,7 @@ class LateUpdates:
             return self._take_waiting()
         if kind in update_kinds.NEUTRAL:
             # Agents add context to these, so they prove nothing: they share the fate of the agent's next words. A user
-            # message behind the transcript's last turn is new whatever follows, so nobody has to wait for that.
+            # message after the transcript's last turn is new whatever follows, so nobody has to wait for that.
             may_be_shown = self._was_shown or comparison.may_restart
             return [] if may_be_shown and not comparison.is_surely_new else self._take_waiting()
         if kind in update_kinds.CALLS or find_shown_call(update) is not None:
@@ -110,7 +110,7 @@ class LateUpdates:
                 and message.span is not None
                 and self._has_shown(message.span)
             ):
-                return []  # word for word what the client has seen next, until now
+                return []  # word for word what the client saw next, so far
             new_part = comparison.find_rest(message) if self._shows_transcript and not message.is_new else None
             was_new, message.is_new = message.is_new, True
             if new_part is not None:  # the client has seen how this message begins, and what came with it
@@ -118,7 +118,7 @@ class LateUpdates:
                 return new_part
             if self._was_shown and comparison.place.skip_answer(message):
                 return self._drop()  # other words before it (gemini: "[Thought: true]"), but it ends with that answer
-            # Other words than the transcript's answer, with known turns behind it. If one of them follows, these were
+            # Other words than the transcript's answer, with known turns after it. If one of them follows, these were
             # that answer, which the client has seen in its own words; if nothing follows, they are new.
             may_follow = comparison.place.is_before_known_turn and not self._has_part
             self._is_reworded = self._was_shown and may_follow
@@ -137,7 +137,7 @@ class LateUpdates:
         if message is not None and self._has_seen(message):
             self._drop_known()
             return self._take_waiting()
-        # Without words of the agent behind them, user messages and thoughts are a part of the history, as the client
+        # Without words of the agent after them, user messages and thoughts are a part of the history, as the client
         # has seen it, except a user message that the transcript lacks.
         is_neutral = self._was_shown and (message is None or message.role is not Role.AGENT)
         if is_neutral and self._comparison.has_next_turn:

@@ -35,16 +35,16 @@ def _drop_context(lines: list[bytes]) -> list[bytes]:
     if not any(_USER_MESSAGE in line and any(mark in line for mark in _CONTEXT_MARKS) for line in lines):
         return lines
     kept_lines: list[bytes] = []
-    is_behind_call = False
+    follows_call = False
     updates = [*map(_read_update, lines)]
     ids = [None, *(acp.text(update, "messageId") for update in updates), None]
     for line, update, previous_id, id, next_id in zip(lines, updates, ids, ids[1:], ids[2:], strict=False):
         kind = update_kinds.find(acp.update_kind(update))
         letters = block_letters(acp.member(update, "content")) if kind.role is Role.USER else ""
         is_chunk = id is not None and id in (previous_id, next_id)
-        if is_chunk or not has_form(letters, is_behind_call=is_behind_call):
+        if is_chunk or not has_form(letters, follows_call=follows_call):
             kept_lines.append(line)
-        is_behind_call = kind.compared is Compared.CALL or (is_behind_call and kind.compared is Compared.NOTHING)
+        follows_call = kind.compared is Compared.CALL or (follows_call and kind.compared is Compared.NOTHING)
     return kept_lines
 
 
@@ -183,7 +183,7 @@ class RestOfReplay:
 
     def __init__(self, lines: list[bytes]) -> None:
         self._indexes: dict[bytes, deque[int]] = {}
-        """By what an update says: where it stands, behind what was taken."""
+        """By what an update says: where it stands, after what was taken."""
         self._kinds: list[str | None] = []
         self._call_ids: list[str | None] = []
         """By place: the id of the update's call, or None."""

@@ -1,7 +1,7 @@
 """Finds a replay that an agent sends in the turn after a load, and what is new beside it.
 
 Agents answer a load before their replay is complete, and a client that prompts at once meets the rest in its first
-turn. It must not be shown behind the transcript, nor recorded a second time. But an answer to a prompt may have the
+turn. It must not be shown after the transcript, nor recorded a second time. But an answer to a prompt may have the
 same words as the history, and swallowing it is worse than showing something twice. So what the agent sends in the turn
 goes to the client at once, and is recorded. Only a user message that nobody typed can prove that it is history,
 together with what follows it in order. ``late_updates`` sorts what comes before the turn.
@@ -61,7 +61,7 @@ class ReplayInTurn:
         """Whether such a load had no answer when the last user message came."""
         self._begun_count = sum(not user.waits for user in self._text.users)
         """How many turns have begun; the last of them may be running."""
-        self._is_behind_call = False
+        self._follows_call = False
         """Whether the last that came before this message is a tool call, while a replay may go on."""
         self._new_call_ids: set[str] = set()
         """The ids that replays have given to calls of the transcript."""
@@ -90,7 +90,7 @@ class ReplayInTurn:
             return sorted_lines + self._add_user(line, letters, prompts)
         if not self._may_continue:
             return sorted_lines + self._pass_as_new(line)
-        self._is_behind_call = compared is Compared.CALL or (self._is_behind_call and compared is Compared.NOTHING)
+        self._follows_call = compared is Compared.CALL or (self._follows_call and compared is Compared.NOTHING)
         if compared is Compared.IN_ORDER and shown_call is None:
             return sorted_lines + self._add_words(line, letters)
         if compared is Compared.CALL or shown_call is not None:
@@ -114,7 +114,7 @@ class ReplayInTurn:
         return sorted_lines + self._decide(is_new=True)
 
     def _add_user(self, line: bytes, letters: str, prompts: list[str]) -> list[SortedLine]:
-        is_context = self._context.has_form(letters, is_behind_call=self._is_behind_call)
+        is_context = self._context.has_form(letters, follows_call=self._follows_call)
         if is_context and not any(prompt.startswith(self._letters + letters) for prompt in prompts):
             return [SortedLine(line, not (self._shows_transcript and self._is_proven), is_recorded=False)]
         self._letters += letters
@@ -150,7 +150,7 @@ class ReplayInTurn:
         if begins_past:
             return sorted_lines + self._wait(line)  # the message may become such a proof with its next chunk
         if self._is_proven:
-            return sorted_lines + self._wait(line)  # context of the agent's own, if the replay goes on behind it
+            return sorted_lines + self._wait(line)  # context of the agent's own, if the replay goes on after it
         return sorted_lines + self._end_replay(line)
 
     def _find_proof(self, letters: str) -> int | None:
@@ -189,7 +189,7 @@ class ReplayInTurn:
         start = self._text.find_beginning(message, self._offset, end_of_turn)
         if start is None and (spans := self._text.find_joined(message, self._offset, end_of_turn)) is not None:
             start = spans[-1][1] - len(message)  # so that it ends there
-        if start is None:  # behind a message that a rewind took back, or which waits
+        if start is None:  # after a message that a rewind took back, or which waits
             start = self._text.find_remark(message, end_of_turn)
         self._offset = start if start is not None else self._offset
         return start is not None
@@ -201,7 +201,7 @@ class ReplayInTurn:
 
     @property
     def _is_answered(self) -> bool:
-        """Whether the transcript has words or calls of this turn behind the place to which the replay has come."""
+        """Whether the transcript has words or calls of this turn after the place to which the replay has come."""
         text, turn = self._text, self._next_user
         return self._offset < text.find_latest_end(turn) or self._next_call < text.find_latest_calls(turn).stop
 

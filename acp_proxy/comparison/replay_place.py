@@ -52,13 +52,13 @@ class ReplayPlace:
     def _has_begun_turn(self) -> bool:
         """Whether the last that came is something of the turn to which the replay has come."""
         text, turn = self.text, self.users.next_index
-        is_behind = self.offset > text.find_span(turn)[0] or self.calls.last_index in text.find_calls(turn)
-        return turn > 0 and is_behind and not self.is_in_answer
+        has_begun = self.offset > text.find_span(turn)[0] or self.calls.last_index in text.find_calls(turn)
+        return turn > 0 and has_begun and not self.is_in_answer
 
     @property
     def is_before_known_turn(self) -> bool:
         """Whether the last that was sent is a user message that the transcript has, with its answer and another
-        answered turn behind it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``). A prompt
+        answered turn after it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``). A prompt
         without an answer may still wait, perhaps in another window, and the agent does not replay it."""
         return self.is_in_answer and self.text.last_answered > self.users.next_index
 
@@ -98,7 +98,7 @@ class ReplayPlace:
         return self.text.is_unfinished and offset == end and is_in_turn
 
     def skip_answer(self, message: SentMessage) -> bool:
-        """Move behind the first message with which the transcript answers the last user message, if this message ends
+        """Move past the first message with which the transcript answers the last user message, if this message ends
         in that. Returns whether it does."""
         if not self.is_in_answer:
             return False
@@ -196,18 +196,18 @@ class ReplayedUsers:
         self.first_index: int | None = None
         """The index of the user message with which the replay began, if the agent lacks those before it."""
         self.skipped_indexes = range(0)
-        """The indexes of messages that stand before those that were sent last, and may come behind them: what is made
-        elsewhere is recorded when a load shows it, perhaps behind the prompts of another window."""
+        """The indexes of messages that stand before those that were sent last, and may come after them: what is made
+        elsewhere is recorded when a load shows it, perhaps after the prompts of another window."""
         self.first_letters = ""
         """The letters of that message as the agent sent it, with context that it adds."""
 
     def find_index(self, message: SentMessage) -> int | None:
-        """The index of a message that is complete, which may have context before it, or more messages behind it."""
+        """The index of a message that is complete, which may have context before it, or more messages after it."""
         letters, users = message.text, self._text.users
         whole_number = self.find_whole(letters)
         if whole_number is not None:
             return whole_number
-        # With context that the agent added, or with the next message behind it. Only the next two: the further
+        # With context that the agent added, or with the next message after it. Only the next two: the further
         # on, the likelier it is that the words are there by chance.
         for number in range(self.next_index, min(self.next_index + 2, len(users))):
             for form in users[number].forms:
@@ -268,7 +268,7 @@ class ReplayedUsers:
         )
 
     def find_end(self, message: SentMessage, number: int) -> int:
-        """Where the user message with this index ends in one that begins with it, or has it as a chunk behind context;
+        """Where the user message with this index ends in one that begins with it, or has it as a chunk after context;
         else the end of that."""
         forms = self._text.users[number].forms
         if form := next((form for form in forms if message.text.startswith(form)), ""):
@@ -279,7 +279,7 @@ class ReplayedUsers:
     def measure_next(self, message: SentMessage, offset: int) -> int:
         """How many letters the transcript's next user message has, if it follows there at once, in chunks of its own
         or with all that follow it at once; else 0. Short messages count here: the transcript has nothing between the
-        two, either."""
+        two either."""
         if not self.next_index < len(self._text.users) or self._text.has_answer(self.next_index):
             return 0
         ends = {*accumulate(map(len, message.chunks))}
@@ -291,7 +291,7 @@ class ReplayedUsers:
         return 0
 
     def _follow_at_once(self, number: int, letters: str) -> bool:
-        """Whether these are the letters of the user messages behind the one with this index, with nothing between."""
+        """Whether these are the letters of the user messages after the one with this index, with nothing between."""
         users, ends = self._text.users, {0}
         while ends and number + 1 < len(users) and not self._text.has_answer(number + 1):
             number += 1
@@ -319,7 +319,7 @@ class ReplayedCalls:
         self, id: str, title: str | None, turn: int, *, may_begin: bool, is_new_turn: bool = False
     ) -> int | None:
         """The index of a call; None if the transcript lacks it. ``turn``: the number of the turn to which the replay
-        has come. ``may_begin``: an update of this kind may begin a call. ``is_new_turn``: this one begins a call behind
+        has come. ``may_begin``: an update of this kind may begin a call. ``is_new_turn``: this one begins a call after
         a user message that the transcript lacks: an id that was sent is another call's there, and a title proves
         nothing."""
         call_number = self._by_id.get(id)

@@ -13,10 +13,10 @@ from acp_proxy.protocol.update_kinds import Role
 class ComparedUpdate(Struct):
     """An update that the agent sent.
 
-    ``line``: as it is recorded, and shown behind the transcript: with the call id that the transcript has, and only the
+    ``line``: as it is recorded, and shown after the transcript: with the call id that the transcript has, and only the
     part of a thought that it lacks. ``original_line``: as the agent sent it, for a client that sees the agent's replay.
-    ``is_late``: it came after the agent's answer. ``is_somewhere``: the transcript has it, though not behind the last
-    known message. ``is_next_turn``: it is new if nothing known follows, although the agent says nothing behind it: a
+    ``is_late``: it came after the agent's answer. ``is_somewhere``: the transcript has it, though not after the last
+    known message. ``is_next_turn``: it is new if nothing known follows, although the agent says nothing after it: a
     user message, or the first thought of a turn without an answer. ``ends_call``: it ends a call that the transcript
     left unfinished in a turn that is over. ``tail_number``: the number of the tail to which it was added; 0 for none.
     """
@@ -39,13 +39,13 @@ class ComparedUpdate(Struct):
 class SentMessage:
     """Adjacent chunks of one message. ``chunks``: the letters of each. ``size``: how many letters in all."""
 
-    def __init__(self, kind: str, message_id: str | None, *, is_behind_call: bool = False) -> None:
-        """``message_id``: the ``messageId``, if there is one. ``is_behind_call``: a tool call came directly before."""
+    def __init__(self, kind: str, message_id: str | None, *, follows_call: bool = False) -> None:
+        """``message_id``: the ``messageId``, if there is one. ``follows_call``: a tool call came directly before."""
         self.kind = kind
         self.role = update_kinds.find(kind).role
         """Who speaks: the user or the agent, or the agent to itself."""
         self.message_id = message_id
-        self.is_behind_call = is_behind_call
+        self.follows_call = follows_call
         self.chunks: list[str] = []
         self.size = 0
         self.updates: list[ComparedUpdate] = []
@@ -59,7 +59,7 @@ class SentMessage:
         comes, but each chunk once."""
         self.is_known_alone = False
         """The transcript has it, and no words of the agent need to follow: it is a thought, or a user message with none
-        behind it in its turn."""
+        after it in its turn."""
         self.is_repeated = False
         """It is a user message that the agent has sent before."""
         self.is_context = False
@@ -78,12 +78,12 @@ class SentMessage:
         return [update for update, start in zip(self.updates, starts, strict=False) if start >= size]
 
     def find_chunk_at(self, offset: int) -> str:
-        """The letters of the chunk that begins behind the first ``offset`` letters; empty if none does."""
+        """The letters of the chunk that begins after the first ``offset`` letters; empty if none does."""
         starts = accumulate((len(letters) for letters in self.chunks), initial=0)
         return next((letters for letters, start in zip(self.chunks, starts, strict=False) if start == offset), "")
 
     def cut_after(self, size: int) -> list[ComparedUpdate] | None:
-        """The chunks behind the first ``size`` letters; the chunk that has the last of these, without them.
+        """The chunks after the first ``size`` letters; the chunk that has the last of these, without them.
 
         None if that chunk cannot be divided: it is no chunk of text, or its letters were masked in the transcript.
         """
@@ -111,7 +111,7 @@ class SentMessage:
 
 
 def cut_text_after(text: str, size: int) -> str:
-    """The text behind its first ``size`` letters, which are all characters but white space."""
+    """The text without its first ``size`` letters, which are all characters but white space."""
     for offset, character in enumerate(text):
         if not size:
             return text[offset:]

@@ -28,12 +28,12 @@ class Tail:
         """Whether it completes a turn that the transcript has begun."""
         self.is_rest_of_turn = False
         """Whether it follows the last words of a turn that was cut, so that new words or calls in it are the rest."""
-        self.is_behind_rewording = False
+        self.follows_rewording = False
         """Whether the last turn's answer has come before it, in other words."""
         self._updates: list[ComparedUpdate] = []
         self._size = 0
         self._tail_number = 1
-        """How many tails there were until now."""
+        """How many tails there have been so far."""
         self._call_ends: list[ComparedUpdate] = []  # of calls, from before what is known now
         self._call_ends_size = 0
         self._greeting: list[ComparedUpdate] = []  # what came before the first known message, such as a greeting
@@ -57,7 +57,7 @@ class Tail:
                     self._call_ends_size += len(line)
         self._updates, self._size, self.user_count = [], 0, 0
         self._tail_number += 1
-        self.has_new = self.completes_turn = self.is_rest_of_turn = self.is_behind_rewording = False
+        self.has_new = self.completes_turn = self.is_rest_of_turn = self.follows_rewording = False
 
     def restart(self) -> None:
         """The agent begins its replay once more."""
@@ -83,12 +83,12 @@ class Tail:
         return any(update.is_next_turn for update in self._updates)
 
     def end_turn(self) -> None:
-        """The last turn's answer comes, in other words: the user messages of the tail until now are context in it."""
-        if not self.is_behind_rewording:
+        """The last turn's answer comes, in other words: the user messages in the tail so far are context in it."""
+        if not self.follows_rewording:
             for update in self._updates:
                 update.tail_number = update.tail_number if update.role is not Role.USER else 0
             self._updates = [*filter(self.is_in_tail, self._updates)]
-        self.is_behind_rewording = True
+        self.follows_rewording = True
         for update in self._updates:
             update.is_next_turn = False
 
@@ -168,7 +168,7 @@ def _find_turn(tail: list[ComparedUpdate], *, is_answered: bool = False) -> int:
 
 
 def _count_shown(tail: list[ComparedUpdate]) -> int:
-    """How many updates are shown and recorded whatever follows: all, if a user message goes on behind the last turn."""
+    """How many updates are shown and recorded whatever follows: all, if a user message goes on after the last turn."""
     return len(tail) if any(update.is_next_turn for update in tail) else _count_to_last_answer(tail)
 
 

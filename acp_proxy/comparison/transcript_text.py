@@ -27,7 +27,7 @@ LETTERS_LIMIT = 32 * 1024 * 1024
 SHORT = 16
 """A text with fewer letters may be found anywhere by chance, so it counts only at the beginning of a message."""
 _ABANDONED_LIMIT = 64
-"""The most prompts without an answer, from before the session was last opened again, behind which others may wait."""
+"""The most prompts without an answer, from before the session was last opened again, after which others may wait."""
 _JOINED_LIMIT = 64
 """The most messages of a transcript that are looked at for one message of an agent."""
 UNFINISHED = frozenset({None, "pending", "in_progress"})
@@ -51,7 +51,7 @@ class User(Struct):
     ``is_elsewhere``: it was not sent through acp-proxy. ``key``: the run and the request's id, as JSON, of a message
     that the client sent. ``is_cancelled``: a prompt that the client has cancelled. ``overtaken_by``: the index of the
     last user message that went into the running turn, or came in another window, while this prompt waited for the end
-    of that turn, so that it may come behind that; -1 if none did. ``waits``: nothing says that its turn has begun.
+    of that turn, so that it may come after that; -1 if none did. ``waits``: nothing says that its turn has begun.
     ``has_failed``: the agent ended before it answered this prompt.
     """
 
@@ -143,7 +143,7 @@ class TranscriptText:
 
     @property
     def has_only_first_user(self) -> bool:
-        """Whether it has one user message and nothing else: an agent has answered a load behind its first message."""
+        """Whether it has one user message and nothing else: an agent has answered a load after its first message."""
         return len(self.users) == 1 and not (self.words or self.calls)
 
     @property
@@ -203,7 +203,7 @@ class TranscriptText:
         return range(start, self.users[turn].latest_call if turn < len(self.users) else len(self.calls))
 
     def _find_last_turn(self, turn: int) -> int:
-        """The turn behind which this one ends: that of the last words into the turn that it waited for."""
+        """The turn after which this one ends: that of the last words into the turn that it waited for."""
         return max(turn, self.users[turn - 1].overtaken_by + 1) if turn else 0
 
     @property
@@ -238,7 +238,7 @@ class TranscriptText:
 
     def find_joined(self, letters: str, start: int, end: int) -> list[tuple[int, int]] | None:
         """The spans of the first agent messages between two offsets, if these letters are all of them, joined, without
-        some of the remarks behind the first one."""
+        some of the remarks after the first one."""
         first, stop = bisect_left(self.messages, start), bisect_left(self.messages, end)
         starts = self.messages[first : min(stop, first + _JOINED_LIMIT)]
         ends = [*self.messages[first + 1 : first + 1 + len(starts)], len(self.words)]
@@ -270,8 +270,8 @@ class TranscriptText:
 
     def are_remarks(self, start: int, end: int, *, or_repeated: bool = False) -> bool:
         """Whether all messages between two offsets are no answer: the agent said them outside turns. ``or_repeated``:
-        or in words in which it has said something before, such as a warning; nobody says an answer in the words of
-        another one."""
+        or in words in which it has said something before, such as a warning; nobody gives one answer in the words of
+        another."""
         first, stop = bisect_left(self.messages, start), bisect_left(self.messages, end)
         starts, ends = self.messages[first:stop], [*self.messages[first + 1 : stop], end]
         return starts[:1] == [start] and all(
@@ -330,7 +330,7 @@ class TextBuilder:
         self._abandoned_prompts: list[User] = []
         """Prompts from before the session was opened again; they may never be answered."""
         self._earlier_abandoned_prompts: list[User] = []
-        """Prompts from before the session was opened the time before: others behind them in the same window may
+        """Prompts from before the session was opened the time before: others after them in the same window may
         wait."""
 
     def add(self, entry: Entry) -> None:
@@ -604,7 +604,7 @@ class TextBuilder:
         unechoed = [user for user in self._open_prompts_of_run if not user.is_echoed]
         echoed_user = next((user for user in unechoed if form in user.forms), None)
         if echoed_user is None and self._run_id in self._quiet_runs and unechoed:
-            # Behind a cancelled prompt, which has perhaps no echo, it may be of any of them, or the agent's own: it has
+            # After a cancelled prompt, which has perhaps no echo, it may be of any of them, or the agent's own: it has
             # the prompt's words, up to the first mention of a file.
             alike = (user for user in unechoed if user.forms[0].partition("@")[0] in form)
             is_clear = len(unechoed) == 1 or not unechoed[0].is_cancelled

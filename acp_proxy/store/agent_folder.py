@@ -72,7 +72,7 @@ def _has_other_agent(layout: Layout, agent_folder: str, name: str) -> bool:
 
 def _read_reported_names(layout: Layout, agent_folder: str, transcript: str) -> Iterator[str]:
     """The name that a transcript's agent reported, if it did."""
-    with contextlib.suppress(OSError, NewerFormat, ImportError):  # deleted meanwhile, or not readable
+    with contextlib.suppress(OSError, NewerFormat, ImportError):  # deleted in the meantime, or not readable
         reading = Reading(layout.transcript_path(agent_folder, transcript))
         try:
             name = acp.text(reading.header.agent, "name") if reading.header is not None else None

@@ -10,8 +10,8 @@ permanent delete does this, in this order:
 1. The session's mark for the index: it makes the next query look even after a crash. It may fail, since that query
    reads the journal anyway.
 2. Under the journal's lock, what is left of older renames and removals (``lock_completed_journal``).
-3. The ``deleted`` event. A crash behind it leaves something that says what to remove; only on a full disk the file goes
-   before it (``_append_deleted``).
+3. The ``deleted`` event. A crash after it leaves something that says what to remove; only on a full disk does the file
+   go before it (``_append_deleted``).
 4. The titles in the journal, which are overwritten, and the journal's backups, which are removed whole
    (``Layout.erase_titles``). They go before the file, because the file shows that there is more to do.
 5. The transcript's backups; what was soft-deleted under its name; turns of other machines that wait for it; the
@@ -107,7 +107,7 @@ def _append_deleted(layout: Layout, agent_folder: str, event: Event, stamp: str,
     """
     agent_journal, name = layout.get_journal(agent_folder), file_name(event.session_id)
     path = layout.transcript_path(agent_folder, name)
-    # The event first: a crash behind it leaves files, which the next process removes because of the event. Files that
+    # The event first: a crash after it leaves files, which the next process removes because of the event. Files that
     # were removed without an event would be forgotten: the agent's own list would show the session again, and opening
     # it would record it anew.
     try:
@@ -340,7 +340,7 @@ def _append_and_apply(layout: Layout, agent_folder: str, event: Event) -> str:
 
 def _complete_renames_and_removals(layout: Layout, agent_folder: str, *, ignores_full_disk: bool) -> None:
     """Complete interrupted renames and removals. Raises OSError, also if there is no room to append that one is
-    complete: it would be done again, to another transcript if that got the name meanwhile.
+    complete: it would be done again, to another transcript if that got the name in the meantime.
 
     ``ignores_full_disk``: as for ``lock_completed_journal``.
     """
@@ -373,7 +373,7 @@ def _apply_to_files(layout: Layout, agent_folder: str, event: Event) -> _Applied
         layout.get_journal(agent_folder).copy_title(event.session_id, name, new_name)
         layout.erase_titles(agent_folder, name)
     elif not _remove(layout, agent_folder, name) and is_soft_deleted_name(name):
-        # It is done once more, for the mark. That removes nothing else: a name in ``deleted/`` is used only once.
+        # It is done again, for the mark. That removes nothing else: a name in ``deleted/`` is used only once.
         return _Applied(new_name, is_done=False)
     return _Applied(new_name, is_done=True)
 
@@ -390,7 +390,7 @@ def _remove(layout: Layout, agent_folder: str, name: str) -> bool:
     else:
         layout.erase_titles(agent_folder, name, *layout.list_soft_deleted_of(agent_folder, name))
         layout.remove_transcript(agent_folder, name)
-    # Marked behind that, as the index still has the bytes of the row: another process's list removes an earlier mark
+    # Marked after that, as the index still has the bytes of the row: another process's list removes an earlier mark
     # where it finds the transcript in its place or in ``deleted/``.
     try:
         layout.mark(agent_folder, name)
@@ -410,7 +410,7 @@ def _rename(layout: Layout, agent_folder: str, name: str, new_name: str) -> str:
         return move_transcript(layout.path_by_name(agent_folder, name), new_path)
     layout.mark(agent_folder, new_name)
     new_name = move_transcript(layout.path_by_name(agent_folder, name), new_path)
-    layout.mark(agent_folder, new_name)  # its name may have been taken meanwhile
+    layout.mark(agent_folder, new_name)  # its name may have been taken in the meantime
     return new_name
 
 

@@ -197,7 +197,7 @@ class Journal:
         try:
             status = os.fstat(fd)
             size = status.st_size
-            # A crash may have left half a line: behind it, this event would be in a damaged line, and may be skipped.
+            # A crash may have left half a line: after it, this event would be in a damaged line, and may be skipped.
             is_torn = size > 0 and read_at(fd, 1, size - 1) != b"\n"
             line = _encode_event(event, stamp or stamp_now()) + b"\n"
             data = b"\n" + line if is_torn else line

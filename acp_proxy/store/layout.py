@@ -353,7 +353,7 @@ class Layout:
     def remove_transcript(self, agent_folder: str, name: str) -> None:
         """Remove a transcript, its backups, and what was soft-deleted under its name. Raises OSError.
 
-        The transcript goes behind its other files: if this is interrupted, it shows that there is more to remove. The
+        The transcript goes after its other files: if this is interrupted, it shows that there is more to remove. The
         search tables go last, since a search would add the words of a file that exists. One that cannot be removed now
         is removed by ``StoreIndex.remove``, which does this again before it removes the mark.
         """
@@ -552,6 +552,6 @@ def link_or_rename(source: Path, target: Path) -> bool:
 
 
 def number_name(name: str) -> str:
-    """The name to try if this one is taken: with a number behind it, or the next one."""
+    """The name to try if this one is taken: with a number after it, or the next one."""
     beginning, aside, number = name.rpartition(ASIDE)
     return f"{beginning}{ASIDE}{int(number) + 1}" if aside else f"{name}{ASIDE}1"

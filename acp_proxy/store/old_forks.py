@@ -79,7 +79,7 @@ def _open_to_overwrite(path: Path) -> Iterator[int]:
 
 
 def _complete_copy(layout: Layout, agent_folder: str, path: Path) -> bool:
-    """Copy what is missing. Returns False if the head is incomplete: then nothing was ever written behind it.
+    """Copy what is missing. Returns False if the head is incomplete: then nothing was ever written after it.
 
     Raises OSError (BlockingIOError: the head is being written).
     """

@@ -82,7 +82,7 @@ def list_newest(
 ) -> Iterator[ListedSession]:
     """The matching sessions that have a turn, newest first. Raises Unreadable, also while iterating.
 
-    Only the first pages catch up: a list that a user looks at does not change below his eyes.
+    Only the first pages catch up: a list does not change while a user looks at it.
     """
     streams = [_Stream(agent_folder, is_listed) for agent_folder in scope.agents for is_listed in (True, False)]
     first_pages = catch_up_and_query(

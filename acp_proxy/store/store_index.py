@@ -235,7 +235,9 @@ class StoreIndex:
         """
         has_row = False
 
-        def set_inode(index: Index) -> None:  # again, if the index had to be made anew meanwhile: then it has no row
+        def set_inode(
+            index: Index,
+        ) -> None:  # again, if the index had to be rebuilt in the meantime: then it has no row
             nonlocal has_row
             has_row = index.set_inode(agent_folder, name, *inodes)
 
@@ -274,7 +276,7 @@ class StoreIndex:
         ``deadline``: bring in nothing more after this time.
         """
         # Each of the two misses what the other catches. A process that records leaves a mark: its file grows, and that
-        # does not change the folder's times. Who copies, restores or removes a file by hand leaves no mark, but changes
+        # does not change the folder's times. To copy, restore or remove a file by hand leaves no mark, but changes
         # the times: then the names and sizes of all files in the folder are compared with the rows. A file that another
         # program lengthens in place is noticed with the next mark or scan.
         if index.is_on_disk:

@@ -169,7 +169,7 @@ def test_the_numbers_in_transcripts_never_change() -> None:
     assert [Rule.find(number) for number in (4, 0, 7, None)] == [Rule.LESS, Rule.UNDECIDED, None, None]
 
 
-def test_short_messages_without_answers_are_known_one_behind_the_other() -> None:
+def test_short_messages_without_answers_are_known_one_after_the_other() -> None:
     past = transcript("> ask 4", "> ask 10")
     assert choose_replay(compare_replay(past, "> ask 4", "> ask 10")).rule is Rule.SAME
     comparison = compare_replay(past, "> ask 4", "> ask 10", "> ask 14")
@@ -216,7 +216,7 @@ def test_more_takes_precedence_over_less() -> None:
     [
         [agent("A warning before."), *TALK],
         [*TALK, "> elsewhere", "In a new turn."],
-        [*TALK, agent("A greeting behind.")],
+        [*TALK, agent("A greeting at the end.")],
     ],
 )
 def test_a_greeting_or_a_tail_is_not_more(said: list[str | Update]) -> None:
@@ -314,7 +314,7 @@ def test_a_turn_made_elsewhere_does_not_explain_that_it_is_missing_itself() -> N
         builder.add(entry)
     past = builder.finish()
     assert choose_replay(compare_replay(past, "> made elsewhere")).rule is Rule.LESS, (
-        "its answer may come behind the load's"
+        "its answer may come after the load's"
     )
     assert choose_replay(compare_replay(past, *ONE)).rule is Rule.LESS
 
@@ -334,7 +334,7 @@ def test_a_prompt_that_may_wait_in_another_window_is_not_missing(noted: list[Ent
 
 
 def _laid_with_turn_elsewhere(*before: str | Update) -> TranscriptText:
-    """A transcript with a turn made elsewhere behind one turn, and a prompt without an answer behind that."""
+    """A transcript with a turn made elsewhere after one turn, and a prompt without an answer after that."""
     builder = TextBuilder()
     for each in before:
         builder.add(
@@ -378,12 +378,12 @@ def test_commands_do_not_make_up_for_missing_user_messages() -> None:
     assert choose_replay(compare_replay(past, "> /compact", "> thanks")).rule is Rule.TAKEN_BACK
 
 
-def test_words_behind_a_turn_of_calls_are_not_its_answer_in_other_words() -> None:
+def test_words_after_a_turn_of_calls_are_not_its_answer_in_other_words() -> None:
     past = transcript(*ONE, "> look", call("1", "look"))
     assert choose_replay(compare_replay(past, *ONE, "> look", "A warning of the model.")).rule is Rule.LESS
 
 
-def test_the_turns_behind_the_point_of_a_fork_are_not_shown() -> None:
+def test_the_turns_after_the_point_of_a_fork_are_not_shown() -> None:
     builder = TextBuilder()
     for asked, answered in (ONE, TWO):
         for entry in (prompt_entry(asked[2:]), updated(agent(answered)), answer()):
@@ -391,7 +391,7 @@ def test_the_turns_behind_the_point_of_a_fork_are_not_shown() -> None:
     builder.add(opened(method=acp.FORK))
     past = builder.finish()
     assert choose_replay(compare_replay(past, *ONE)).rule is Rule.TAKEN_BACK
-    assert choose_replay(compare_replay(past, *ONE, TWO[0])).rule is Rule.LESS, "it was made behind that message"
+    assert choose_replay(compare_replay(past, *ONE, TWO[0])).rule is Rule.LESS, "it was made after that message"
     assert choose_replay(compare_replay(past, *TWO)).rule is Rule.LESS, "a fork has the beginning"
     assert choose_replay(compare_replay(past)).rule is Rule.LESS, "the agent has lost all of it"
 
@@ -459,12 +459,12 @@ def test_the_decision_stays_the_same_when_asked_again() -> None:
     assert comparison.find_new() == []
 
 
-def test_what_comes_behind_the_answer_changes_nothing_of_what_decides() -> None:
+def test_what_comes_after_the_answer_changes_nothing_of_what_decides() -> None:
     past = transcript(*TALK, call("1", "look"))
     comparison = compare_replay(past, *ONE)
     facts = comparison.end_replay()
-    behind: list[str | Update] = [*TWO, call("1", "look"), COMPACTED]
-    for said in behind:
+    later: list[str | Update] = [*TWO, call("1", "look"), COMPACTED]
+    for said in later:
         comparison.add(line(expand(said)), expand(said), is_late=True)
     assert facts == compare_replay(past, *ONE).end_replay() != comparison.end_replay()
 

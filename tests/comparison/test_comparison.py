@@ -106,7 +106,7 @@ def test_text_after_a_known_message_without_an_id_is_compared_separately() -> No
         assert choose_replay(comparison).rule is Rule.SAME
 
 
-def test_an_answer_may_end_behind_the_prompt_that_was_queued_during_it() -> None:
+def test_an_answer_may_end_after_the_prompt_that_was_queued_during_it() -> None:
     builder = TextBuilder()
     queued = [
         prompt_entry("a"),
@@ -342,7 +342,7 @@ def test_an_unanswered_user_message_is_shown_and_recorded_if_nothing_else_is_rep
 
 @pytest.mark.parametrize("whole", [True, False], ids=["one by one", "in one run"])
 @pytest.mark.parametrize("order", [["ask 1", "also", "ask 6"], ["ask 1", "ask 6", "also"]])
-def test_a_queued_prompt_is_known_before_and_behind_words_into_the_turn(order: list[str], whole: bool) -> None:
+def test_a_queued_prompt_is_known_before_and_after_words_into_the_turn(order: list[str], whole: bool) -> None:
     builder = TextBuilder()
     for entry in (prompt_entry("ask 1", id=1), prompt_entry("ask 6", id=2), steering("also"), answer(1), answer(2)):
         builder.add(entry)
@@ -354,7 +354,7 @@ def test_a_queued_prompt_is_known_before_and_behind_words_into_the_turn(order: l
     assert list_new(again) == [user("ask 6"), agent("Done again.")]
 
 
-def test_user_messages_behind_context_are_all_known() -> None:
+def test_user_messages_after_context_are_all_known() -> None:
     past = transcript("> mend it", "A warning of the model.", "> thanks")
     comparison = compare_replay(past, "> <context>", "> mend it", "> thanks", late=[GREETING])
     assert (comparison.place.users.known_indexes, list_new(comparison)) == ({0, 1}, [GREETING])
@@ -365,7 +365,7 @@ def test_an_unanswered_user_message_is_new_if_only_prompts_without_answers_follo
     assert (updates(comparison.split_tail()[0]), list_new(comparison)) == ([user("Thank you!")], [user("Thank you!")])
 
 
-def test_an_unanswered_user_message_is_new_behind_a_turn_in_which_the_last_prompts_waited() -> None:
+def test_an_unanswered_user_message_is_new_after_a_turn_in_which_the_last_prompts_waited() -> None:
     builder = TextBuilder()
     for entry in (prompt_entry("a", id=1), prompt_entry("b", id=2), prompt_entry("c", id=3), updated(agent("Done."))):
         builder.add(entry)
@@ -396,7 +396,7 @@ def test_a_known_greeting_from_before_the_first_prompt_ends_no_tail() -> None:
     assert list_new(compare_replay(transcript(GREETING, *TALK), "> <context>", GREETING, *TALK)) == []
 
 
-def test_what_the_agent_said_behind_the_end_of_the_last_turn_is_no_answer_to_come() -> None:
+def test_what_the_agent_said_after_the_end_of_the_last_turn_is_no_answer_to_come() -> None:
     builder = TextBuilder()
     for entry in (prompt_entry("mend it"), answer(), updated(agent("A remark.")), updated(agent("Another one."))):
         builder.add(entry)
@@ -405,17 +405,17 @@ def test_what_the_agent_said_behind_the_end_of_the_last_turn_is_no_answer_to_com
     assert compare_replay(transcript("> mend it", "An answer."), "> mend it", "> Thank you!").split_tail()[0] == []
 
 
-@pytest.mark.parametrize("behind", [[], ["> and test it"]])
+@pytest.mark.parametrize("later", [[], ["> and test it"]])
 @pytest.mark.parametrize("late", [True, False])
 def test_a_thought_is_new_if_the_transcript_has_nothing_of_the_agent_from_that_turn_on(
-    behind: list[str | Update], late: bool
+    later: list[str | Update], late: bool
 ) -> None:
     said: list[str | Update] = ["> mend it", "~ hm"]
     comparison = compare_replay(
-        transcript(*said[:1], *behind, answered=False), *said[: 1 if late else 2], late=said[1:] * late
+        transcript(*said[:1], *later, answered=False), *said[: 1 if late else 2], late=said[1:] * late
     )
     assert (updates(comparison.split_tail()[0]), list_new(comparison)) == ([thought("hm")], [thought("hm")])
-    comparison = compare_replay(transcript(*said[:1], "~ well", *behind, answered=False), *said)
+    comparison = compare_replay(transcript(*said[:1], "~ well", *later, answered=False), *said)
     assert (comparison.split_tail()[0], list_new(comparison)) == ([], [])
 
 
@@ -656,16 +656,16 @@ def test_the_answer_to_the_last_prompt_is_new_if_the_replay_leaves_out_all_user_
     assert list_new(compare_replay(past, *before[1::2], "It is shipped."), is_open_elsewhere=False) == []
 
 
-@pytest.mark.parametrize("behind", [[], ["It is looked at."], ["It is looked at.", *ONE]])
-def test_a_replayed_call_that_did_not_end_in_its_turn_explains_no_gap(behind: list[str]) -> None:
+@pytest.mark.parametrize("later", [[], ["It is looked at."], ["It is looked at.", *ONE]])
+def test_a_replayed_call_that_did_not_end_in_its_turn_explains_no_gap(later: list[str]) -> None:
     open_call: list[str | Update] = ["> look", "~ hm", call("1", "look", "in_progress")]
-    comparison = compare_replay(transcript(*open_call, *behind), "> look", call("1", "look"), *behind)
+    comparison = compare_replay(transcript(*open_call, *later), "> look", call("1", "look"), *later)
     assert choose_replay(comparison).rule is Rule.LESS  # without the thought
-    comparison = compare_replay(transcript(*open_call, *behind), *open_call[:2], call("other", "look"), *behind)
+    comparison = compare_replay(transcript(*open_call, *later), *open_call[:2], call("other", "look"), *later)
     assert choose_replay(comparison).rule is Rule.SAME
 
 
-def test_what_the_transcript_has_is_not_shown_behind_it_if_it_comes_again() -> None:
+def test_what_the_transcript_has_is_not_shown_after_it_if_it_comes_again() -> None:
     answers = [TALK[1], TALK[3]]
     again = agent(answers[0], messageId="again")
     comparison = compare_replay(transcript(*TALK), *answers, again, GREETING)

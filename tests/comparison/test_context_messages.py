@@ -41,7 +41,7 @@ def add_in_turn(turn: ReplayInTurn, *said: str | Update) -> list[SortedLine]:
     return [out for update in map(expand, said) for out in turn.add(line(update), update, ["now?"])]
 
 
-def test_what_gemini_adds_is_neither_shown_behind_the_transcript_nor_recorded() -> None:
+def test_what_gemini_adds_is_neither_shown_after_the_transcript_nor_recorded() -> None:
     # A session that was handed over at its second prompt, as gemini 0.61 replays it: its first message, the answer to
     # the load, and the rest. It says the same in both turns.
     comparison = compare_replay(transcript(*TALK), SESSION)
@@ -71,7 +71,7 @@ def test_a_message_between_a_call_and_the_rest_of_the_last_turn_is_context(conte
     ],
 )
 @pytest.mark.parametrize("ours", [True, False])
-def test_a_message_behind_a_last_call_is_context_if_it_has_such_a_form(context: str, is_new: bool, ours: bool) -> None:
+def test_a_message_after_a_last_call_is_context_if_it_has_such_a_form(context: str, is_new: bool, ours: bool) -> None:
     past: list[str | Update] = ["> run it", USE, call("a", "Run")]
     comparison = compare_replay(transcript(*past), *([] if ours else past))
     shown = send_late(comparison, *(past if ours else []), context, ours=ours)
@@ -79,7 +79,7 @@ def test_a_message_behind_a_last_call_is_context_if_it_has_such_a_form(context: 
     assert list_new(comparison) == ([expand(context)] if is_new else [])
 
 
-def test_an_output_is_context_behind_a_call_only() -> None:
+def test_an_output_is_context_after_a_call_only() -> None:
     assert list_new(compare_replay(transcript(*TALK), *TALK, OUTPUT)) == [expand(OUTPUT)]
 
 
@@ -129,7 +129,7 @@ def test_a_message_that_the_transcript_has_is_never_context() -> None:
     context = ContextMessages(transcript("> run it", DONE, CONTEXT, USE))
     for message in ("runit", "<context of the agent>", "other"):
         context.add(fold_letters(message))
-        assert context.is_context(fold_letters(message), is_behind_call=False) == (message == "other")
+        assert context.is_context(fold_letters(message), follows_call=False) == (message == "other")
 
 
 def test_context_counts_for_no_message_of_the_user() -> None:
@@ -149,7 +149,7 @@ def test_context_in_a_replay_that_a_message_proves_in_a_turn_belongs_to_it(conte
     assert [(each.is_sent, each.is_recorded) for each in add_in_turn(turn, "Now it is.")] == [(True, True)]
 
 
-def test_a_message_in_a_turn_passes_if_the_replay_does_not_go_on_behind_it() -> None:
+def test_a_message_in_a_turn_passes_if_the_replay_does_not_go_on_after_it() -> None:
     turn = ReplayInTurn(compare_replay(transcript(*TALK)), shows_transcript=True)
     said = [out for out in add_in_turn(turn, *TALK[:4], CONTEXT, "As you like.") if out.is_sent]
     assert updates(out.line for out in said) == [expand(CONTEXT), expand("As you like.")]

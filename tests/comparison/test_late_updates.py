@@ -90,7 +90,7 @@ def test_calls_of_a_turn_in_which_prompts_were_queued_are_its_own() -> None:
         assert updates(one.line for one in recorded) == [agent("Now.")]
 
 
-def test_thoughts_that_come_once_more_behind_a_repeated_message_are_dropped() -> None:
+def test_thoughts_that_come_once_more_after_a_repeated_message_are_dropped() -> None:
     late = Late(transcript("> mend it", "~ Let me think."), "> mend it", "~ Let me think.", ours=False)
     assert late.outcome("> mend it", "~ Let me think.") == []
     assert (late.rest(), list_new(late.comparison)) == ([], [])
@@ -123,7 +123,7 @@ def test_a_client_that_gets_no_replay_sees_none_after_the_answer_either_and_it_i
     assert [expand(each) for each in elsewhere] == list_new(late.comparison)[-2:]
 
 
-def test_what_the_agent_says_behind_a_turn_that_runs_elsewhere_reaches_a_client_that_gets_no_replay() -> None:
+def test_what_the_agent_says_after_a_turn_that_runs_elsewhere_reaches_a_client_that_gets_no_replay() -> None:
     past = transcript(*TALK[:3], answered=False)
     for is_open in (True, False, None):
         comparison = compare_replay(past)
@@ -133,7 +133,7 @@ def test_what_the_agent_says_behind_a_turn_that_runs_elsewhere_reaches_a_client_
         assert updates(sent) == (expand_all([GREETING]) if is_open else [])
 
 
-def test_what_the_agent_says_behind_the_whole_past_reaches_a_client_that_gets_no_replay() -> None:
+def test_what_the_agent_says_after_the_whole_past_reaches_a_client_that_gets_no_replay() -> None:
     for past in (TALK, TALK[:3]):
         late = Late(transcript(*past), ours=True, shows_replay=False)
         assert late.outcome(*past, user("<context>", messageId="c")) == []
@@ -192,7 +192,7 @@ def test_what_follows_an_answer_in_other_words_is_new() -> None:
     assert late.outcome(GREETING, TALK[3]) == expand_all([GREETING, TALK[3]])
 
 
-def test_unknown_words_behind_an_earlier_message_of_the_users_wait_for_what_is_known() -> None:
+def test_unknown_words_after_an_earlier_message_of_the_users_wait_for_what_is_known() -> None:
     late = Late(transcript(*TALK), ours=True)
     assert late.outcome("> mend it", "I have mended it.") == []
     assert late.outcome("> thanks", "You are welcome, any time.") == []
@@ -463,7 +463,7 @@ def test_a_replay_that_begins_in_a_turn_is_neither_sent_nor_recorded(before: lis
     assert turn.all("> go on", "As you like.") == both("> go on", "As you like.")
 
 
-def test_words_behind_a_proved_replay_are_new_if_they_do_not_go_on_in_order() -> None:
+def test_words_after_a_proved_replay_are_new_if_they_do_not_go_on_in_order() -> None:
     for said in (["> mend it", "Let me see."], ["> mend it", TALK[3]], ["> mend it", "It is mended"]):
         assert Turn(transcript(*TALK)).all(*said) == both(*said)
     assert Turn(transcript(*TALK)).all(*ONE, TALK[3]) == both(TALK[3])
@@ -553,13 +553,13 @@ def test_known_thoughts_plans_and_calls_of_a_running_replay_are_not_new() -> Non
 
 
 @pytest.mark.parametrize("past", [["> a", "~ hm hm"], ["> a", "Well.", "~ hm hm"], [*TALK, "> a", "~ hm hm"]])
-def test_a_thought_that_ends_the_past_is_not_new_behind_the_message_that_proves_a_replay(past: list[str]) -> None:
+def test_a_thought_that_ends_the_past_is_not_new_after_the_message_that_proves_a_replay(past: list[str]) -> None:
     turn = Turn(transcript(*past, answered=False))
     assert turn.outcome(*past[:-1], "~ hm ", "~ hm") == both()
     assert turn.all("~ hm hm") == both("~ hm hm")
 
 
-def test_a_known_thought_from_before_the_last_words_is_new_behind_them() -> None:
+def test_a_known_thought_from_before_the_last_words_is_new_after_them() -> None:
     turn = Turn(transcript("> a", "~ hm hm", "Well."))
     assert turn.all("> a", "Well.", "~ hm hm", "So.") == both("~ hm hm", "So.")
 
@@ -603,9 +603,9 @@ def test_a_replay_that_the_agent_is_asked_for_may_lack_what_it_has_said_outside_
 
 
 def test_words_before_the_first_prompt_begin_a_replay_that_the_agent_is_asked_for() -> None:
-    for behind, recorded in (["> mend it"], []), (["Something else."], [GREETING, "Something else."]):
+    for later, recorded in (["> mend it"], []), (["Something else."], [GREETING, "Something else."]):
         turn = Turn(transcript(GREETING, "> mend it", answered=False), prompts=(), ours=False, loading=True)
-        assert turn.all(GREETING, *behind) == (expand_all([GREETING, *behind]), expand_all(recorded))
+        assert turn.all(GREETING, *later) == (expand_all([GREETING, *later]), expand_all(recorded))
 
 
 def test_calls_with_new_ids_are_known_by_their_titles_in_a_replay_that_the_agent_is_asked_for() -> None:
@@ -678,7 +678,7 @@ def test_what_a_cut_turn_adds_to_its_last_thought_is_shown(past: list[str], earl
     assert list_new(late.comparison, is_open_elsewhere=False) == shown
 
 
-def test_behind_the_agents_replay_the_last_thought_of_a_cut_turn_is_shown_as_it_comes() -> None:
+def test_after_the_agents_replay_the_last_thought_of_a_cut_turn_is_shown_as_it_comes() -> None:
     late = Late(transcript(*BEGUN, answered=False), *BEGUN[:-1], ours=False)
     said = expand_all(["~ I think about it.", TWO[1]])
     assert [*late.outcome(*said), *late.rest()] == said

@@ -114,7 +114,7 @@ def test_what_the_agent_says_to_itself_in_a_turn_is_no_echo_of_its_prompt_while_
     assert forms(of(*begun, *at_once, *to_itself, answer(1))) == [["a"], ["b"], ["Keepgoing."]]
 
 
-def test_behind_a_cancelled_prompt_without_an_echo_only_the_words_of_a_prompt_are_its_echo() -> None:
+def test_after_a_cancelled_prompt_without_an_echo_only_the_words_of_a_prompt_are_its_echo() -> None:
     begun = [prompt_entry("try it"), updated(agent("x")), cancel(), prompt_entry("look at @a.py", id=2)]
     assert forms(of(*begun, updated(user("Keep going.")), updated(agent("y")), answer(2)))[1:] == [
         ["lookat@a.py"],
@@ -124,7 +124,7 @@ def test_behind_a_cancelled_prompt_without_an_echo_only_the_words_of_a_prompt_ar
     assert forms(of(*begun, echo, updated(agent("y")), answer(2)))[1:] == [["lookat@a.py", "lookata.py:print(1)"]]
 
 
-def test_the_echo_of_a_prompt_comes_behind_the_late_end_of_a_cancelled_one() -> None:
+def test_the_echo_of_a_prompt_comes_after_the_late_end_of_a_cancelled_one() -> None:
     begun = [prompt_entry("try it"), updated(user("try it")), cancel(), prompt_entry("look at @a.py", id=2)]
     past = of(
         *begun, updated(agent("oh")), answer(1), updated(user("look at @a.py: 1")), updated(agent("y")), answer(2)

@@ -265,7 +265,7 @@ def test_a_rare_defect_is_found_by_the_plan_that_was_kept_for_it(
 
 
 def _know_no_context(patch: Patch) -> None:
-    patch.setattr(ContextMessages, "is_context", lambda self, message, *, is_behind_call: False)
+    patch.setattr(ContextMessages, "is_context", lambda self, message, *, follows_call: False)
 
 
 def _know_context_by_its_form_only(patch: Patch) -> None:

@@ -199,14 +199,14 @@ def test_forks_with_the_same_id_in_two_processes_are_separate(
 ) -> None:
     create = fork.create
 
-    def create_behind_another(*args: Any) -> bool:
+    def create_after_another(*args: Any) -> bool:
         monkeypatch.setattr(fork, "create", create)
         other = begin_fork(WholeStore(parent.root))
         other.append(prompt_line("two", session="f") + answer())
         other.close()
         return create(*args)
 
-    monkeypatch.setattr(fork, "create", create_behind_another)
+    monkeypatch.setattr(fork, "create", create_after_another)
     transcript = begin_fork(parent)
     transcript.append(prompt_line("three", session="f") + answer())
     assert read_prompts(parent, "f") == ["one", "three"]
@@ -242,7 +242,7 @@ def test_a_copy_that_fails_leaves_nothing(
             failing.setattr(fork, "_write", close_first(number))
         else:
             failing.setattr(os, "copy_file_range", refuse, raising=False)
-            failing.setattr(os, "pwrite", fail_behind(100, number), raising=False)
+            failing.setattr(os, "pwrite", fail_after(100, number), raising=False)
         with pytest.raises(OSError) as failed:
             begin_fork(parent)
         assert failed.value.errno == (errno.EBADF if call == "close" else number)
@@ -321,8 +321,8 @@ def refuse(*_: object) -> int:
     raise OSError(errno.EXDEV, "not here")
 
 
-def fail_behind(size: int, number: int) -> Any:
-    """A ``pwrite`` that fails behind so many bytes."""
+def fail_after(size: int, number: int) -> Any:
+    """A ``pwrite`` that fails after so many bytes."""
     pwrite = os.pwrite
 
     def fail(fd: int, data: bytes, at: int) -> int:
@@ -455,7 +455,7 @@ def test_a_full_disk_while_a_fork_is_finished_loses_no_entry(
     leave_unfinished_fork(parent)
     with monkeypatch.context() as failing:
         failing.setattr(os, "copy_file_range", refuse, raising=False)
-        failing.setattr(os, "pwrite", fail_behind(0, errno.ENOSPC))
+        failing.setattr(os, "pwrite", fail_after(0, errno.ENOSPC))
         with pytest.raises(OSError, match="space"):
             parent.read(AGENT, "f")
     assert read_prompts(parent, "f") == ["one", "two"]

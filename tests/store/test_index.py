@@ -279,9 +279,11 @@ def test_a_line_written_in_two_parts_counts_once(transcripts: IndexedTranscripts
         transcripts.write("s", prompt_line("x", at=1))
 
 
-@pytest.mark.parametrize("behind", [b"\n", b"\n" + agent_chunk("a", at=3), b" torn\n", b"\0" + agent_chunk("a", at=3)])
+@pytest.mark.parametrize(
+    "appended", [b"\n", b"\n" + agent_chunk("a", at=3), b" torn\n", b"\0" + agent_chunk("a", at=3)]
+)
 def test_an_entry_without_its_newline_counts_and_so_does_its_continuation(
-    transcripts: IndexedTranscripts, behind: bytes
+    transcripts: IndexedTranscripts, appended: bytes
 ) -> None:
     transcripts.write("s", prompt_line("x", at=1), answer(at=1))
     assert not transcripts.append("s", prompt_line("y", at=2)[:-1])
@@ -290,10 +292,10 @@ def test_an_entry_without_its_newline_counts_and_so_does_its_continuation(
     assert not transcripts.index_transcript("s")
     assert transcripts.get_row("s").prompt_count == 2
     with transcripts.path("s").open("ab") as file:
-        file.write(behind)
+        file.write(appended)
     assert transcripts.matches_index("s")
     transcripts.append("s", note("closed"))
-    assert (transcripts.get_row("s").prompt_count, transcripts.get_row("s").reply_count) == (2, int(len(behind) > 10))
+    assert (transcripts.get_row("s").prompt_count, transcripts.get_row("s").reply_count) == (2, int(len(appended) > 10))
     assert transcripts.matches_index("s")
 
 
