@@ -267,19 +267,20 @@ def test_setup_writes_no_missing_file_anew_while_its_copy_is_there(home: Home) -
 
 @pytest.mark.parametrize("text", ["", "{}", '{"theme": "One"}'])
 @pytest.mark.parametrize("is_set_up_again", [True, False])
+@pytest.mark.parametrize("words", [[], ["--agent", "one acp"]])
 @pytest.mark.parametrize("before", [ZED, "{\n  // mine\n}\n"])
 def test_undo_keeps_the_copy_of_a_file_that_was_emptied_until_the_user_removes_it(
-    home: Home, text: str, before: str, is_set_up_again: bool
+    home: Home, text: str, before: str, words: list[str], is_set_up_again: bool
 ) -> None:
     home.write(home.zed, before)
-    setup("--yes", "--force", *(["--agent", "one acp"] if before != ZED else []))
+    setup("--yes", "--force", *(words or ["--agent", "two acp"] if before != ZED else words))
     home.zed.write_text(text)
-    if is_set_up_again and before == ZED:
+    if is_set_up_again:
         setup("--yes", "--force", "--agent", "someagent acp")
     copy = home.zed.with_name("settings.json.before-acp-proxy")
     for _ in range(2):
         said = " ".join(setup("--undo", "--yes").stderr.split())
-        assert f"If you do not need it: rm {copy}" in said
+        assert f": rm {copy}" in said
         assert copy.read_text() == before
         assert "someagent" not in home.zed.read_text()
     copy.unlink()
@@ -392,9 +393,10 @@ def test_a_setup_that_fails_leaves_all_as_it_was_and_names_the_file(
 def test_what_a_setup_that_was_killed_has_left_is_used_and_removed(home: Home) -> None:
     home.write(home.zed, ZED)
     home.write(home.zed.with_name(".settings.json.acp-proxy-new"), "{")
+    home.write(home.zed.with_name(".settings.json.before-acp-proxy.acp-proxy-new"), "{")
     home.write(home.zed.with_name("settings.json.before-acp-proxy"), ZED)
     setup("--yes")
-    assert len([name for name in home.files() if "zed" in name]) == 2
+    assert len([name for name in home.files() if "zed" in name]) == 3
     assert setup("--undo", "--yes").exit_code == 0
     assert home.files() == {".config/zed/settings.json": ZED.encode()}
 
@@ -1263,9 +1265,12 @@ def test_a_machine_without_editors_gets_advice(home: Home) -> None:
 def test_a_damaged_record_is_named_with_what_to_do(home: Home, text: str, words: list[str]) -> None:
     path = home.path / ".config/acp-proxy/setup.json"
     home.write(path, text)
+    home.write(home.zed, "{}")
+    home.write(copy := home.zed.with_name("settings.json.before-acp-proxy"), ZED)
     done = setup(*words)
     said = " ".join(done.stderr.split())
     assert said.startswith(f"acp-proxy: {path}, in which setup notes what it changed, is damaged. What to do: 1. Where")
+    assert f"which ends with .before-acp-proxy: mv {copy} {home.zed} 2. " in said
     assert said.endswith(f"2. Remove the record: rm {path}")
     assert (done.exit_code, path.read_text()) == (1, text)
 
@@ -1491,7 +1496,7 @@ def test_undo_says_what_to_do_with_a_file_that_it_cannot_read(home: Home) -> Non
     home.zed.rename(home.path / "settings.json")
     home.zed.symlink_to(home.path / "settings.json")
     said = " ".join(setup("--undo", "--yes").stderr.split())
-    assert f"it is a link, to {home.path / 'settings.json'}. Or take acp-proxy out of it by hand." in said
+    assert f"it is a link, to {home.path / 'settings.json'}. You can take acp-proxy out of it by hand." in said
 
 
 @pytest.mark.usefixtures("trying")

@@ -267,7 +267,7 @@ def _undo(
         if plan.gone:
             names = ", ".join(f'"{name}"' for name in plan.gone)
             removal = shell_quote.join(["rm", str(copy_path)])
-            _print_on_stderr(f"It has what {plan.path} has not any more: {names}. If you do not need it: {removal}")
+            _print_on_stderr(f"Not in {plan.path} any more: {names}. If you do not need the copy: {removal}")
     return is_every_file_right and is_all_found and not any(plan.kept for plan in plans)
 
 

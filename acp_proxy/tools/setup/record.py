@@ -19,6 +19,8 @@ import msgspec
 from acp_proxy import shell_quote
 from acp_proxy.config import config_file
 from acp_proxy.errors import AcpProxyError
+from acp_proxy.tools.editors.config_dirs import find_machine
+from acp_proxy.tools.editors.known_editors import EDITORS, SettingsFiles
 from acp_proxy.tools.editors.own_files import NotOurs, find_temporary, make_move, replace_file
 from acp_proxy.transcript import private_files
 
@@ -83,7 +85,7 @@ class Record:
             if isinstance(version, int) and version > _VERSION:
                 raise AcpProxyError(f"{named}, was made by a newer acp-proxy. Upgrade acp-proxy.")
             files = msgspec.convert(content["files"], dict[str, FileRecord])
-            self.files = {os.path.expanduser(name): file_record for name, file_record in files.items()}
+            self.files = {str(Path(name).expanduser()): file_record for name, file_record in files.items()}
         except FileNotFoundError:
             pass
         except OSError as problem:
@@ -91,8 +93,8 @@ class Record:
         except (ValueError, KeyError, TypeError, msgspec.ValidationError) as problem:
             raise AcpProxyError(
                 f"{named}, is damaged. What to do:",
-                "  1. Where you want the settings as they were: move the copy beside them, which ends with "
-                f"{COPY_SUFFIX}, to their name.",
+                f"  1. Where you want the settings as they were, bring back the copy, which ends with {COPY_SUFFIX}:",
+                *(f"     {make_move(copy_path, path)}" for path, copy_path in _list_all_copies()),
                 f"  2. Remove the record: {shell_quote.join(['rm', str(self.path)])}",
             ) from problem
 
@@ -103,23 +105,26 @@ class Record:
         Raises OSError, AcpProxyError.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        file_to_lock = self.path.with_name("setup.lock")
         if os.name == "posix":  # a directory can be locked, so that no other file is needed
             fd = os.open(self.path.parent, os.O_RDONLY)
         else:
-            fd = os.open(self.path.with_name("setup.lock"), os.O_RDWR | os.O_CREAT)
+            fd = os.open(file_to_lock, os.O_RDWR | os.O_CREAT)
         try:
             private_files.lock(fd, wait=True)
             self._read()
             yield
         finally:
             os.close(fd)
+            with contextlib.suppress(OSError):  # Windows removes no file that another setup has open
+                file_to_lock.unlink(missing_ok=True)
 
     def save(self) -> None:
         """Write it, or remove it if it has nothing. Raises OSError."""
         if not self.files:
             self.path.unlink(missing_ok=True)
             return
-        home = os.path.join(os.path.expanduser("~"), "")
+        home = os.path.join(Path.home(), "")
         files = {
             f"~/{name.removeprefix(home)}" if name.startswith(home) else name: asdict(file)
             for name, file in self.files.items()
@@ -141,7 +146,8 @@ class Record:
         self.save()
         if file_record.copy is not None and copy_content is not None and file_record.is_right_copy(copy_content):
             path.with_name(file_record.copy).unlink(missing_ok=True)
-        find_temporary(path).unlink(missing_ok=True)
+        for written_path in (path, path.with_name(path.name + COPY_SUFFIX)):  # what a setup that was killed has left
+            find_temporary(written_path).unlink(missing_ok=True)
 
 
 def open_record(environment: Mapping[str, str]) -> Record:
@@ -180,6 +186,13 @@ def list_copies(path: Path) -> list[Path]:
         return sorted(copy for copy in path.parent.iterdir() if copy.name.startswith(path.name + COPY_SUFFIX))
     except OSError:
         return []
+
+
+def _list_all_copies() -> list[tuple[Path, Path]]:
+    """The settings files of all editors here that have a copy beside them, each with the copy."""
+    machine, kinds = find_machine(), [editor.configured for editor in EDITORS.values()]
+    paths = [path for kind in kinds if isinstance(kind, SettingsFiles) for path in kind.find_files(machine)]
+    return [(path, copy_path) for path in paths for copy_path in list_copies(path)]
 
 
 def explain_copy(path: Path, copy_path: Path) -> str:

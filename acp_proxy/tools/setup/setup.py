@@ -41,8 +41,9 @@ from acp_proxy.tools.setup.settings_text import Settings
 class FileChange:
     """What would change in one settings file. ``old_content``: None: there is no file. ``new_content``: None: the file
     goes. ``problem``: why nothing changes. ``kept``: the entries that stay as they are, and why. ``is_copy_changed``:
-    the copy is not what setup wrote, and is not used. ``gone``: the agents that setup changed and that the file does
-    not have any more. ``is_settled``: after this undo, the copy and the record are not needed any more."""
+    the copy is not what setup wrote, and is not used. ``gone``: the agents of the copy, or that setup
+    added, that the file does not have any more. ``is_settled``: after this undo, the copy and the record are of no use.
+    """
 
     editor: Name
     path: Path

@@ -35,6 +35,7 @@ from acp_proxy.tools.setup.record import (
 from acp_proxy.tools.setup.settings_text import Settings
 from acp_proxy.tools.setup.setup import FileChange, read_entries, replace_own_words
 
+_AGAIN = "Correct it, then run acp-proxy setup --undo again"
 _UNKNOWN = "unknown"  # in no record: whether setup changed the entry cannot be said
 
 
@@ -74,11 +75,16 @@ def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
             text = new_text
         if old_text is not None and any(change.how == ADDED for change in undone):
             text = _remove_empty(Settings(text), kind.members, Settings(old_text))
-        gone = _find_gone(file_record, read_entries(kind, text.encode()), read_entries(kind, (old_text or "").encode()))
+        old_entries = read_entries(kind, (old_text or "").encode())
+        names_before = {entry.name for entry in read_entries(kind, data)}
+        gone = (
+            *(change.name for change in file_record.entries if change.how == ADDED and change.name not in names_before),
+            *_find_gone(old_entries, read_entries(kind, text.encode())),
+        )
     except UnicodeDecodeError:
         return FileChange(name, path, data, problem=f"it is not UTF-8. {_AGAIN}")
     except LeftByHand as problem:
-        return FileChange(name, path, data, problem=f"{problem}. Or take acp-proxy out of it by hand")
+        return FileChange(name, path, data, problem=f"{problem}. You can take acp-proxy out of it by hand")
     except NotOurs as problem:
         return FileChange(name, path, data, problem=str(problem))
     except ValueError as problem:
@@ -92,15 +98,10 @@ def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
     )
 
 
-_AGAIN = "Correct it, then run acp-proxy setup --undo again"
-
-
-def _find_gone(file_record: FileRecord, entries: Sequence[Entry], old_entries: Sequence[Entry]) -> tuple[str, ...]:
-    """The agents that setup changed and that the file does not have any more, neither by name nor by command.
-    ``entries``: those that it has. ``old_entries``: those of the copy, which knows the commands."""
-    commands = {entry.words for entry in entries if entry.words}
-    there = {entry.name for entry in [*entries, *old_entries] if entry.words in commands}
-    return tuple(change.name for change in file_record.entries if change.how != ADDED and change.name not in there)
+def _find_gone(old_entries: Sequence[Entry], entries: Sequence[Entry]) -> list[str]:
+    """The agents of the copy, ``old_entries``, that are not among ``entries`` any more, by name or by command."""
+    names, commands = {entry.name for entry in entries if entry.words}, {entry.words for entry in entries}
+    return [entry.name for entry in old_entries if entry.name not in names and entry.words not in commands]
 
 
 def _is_file_of(editor: Editor, path: Path) -> bool:
