@@ -57,7 +57,7 @@ def test_a_home_directory_and_those_above_are_no_work_trees(tmp_path: Path, monk
         assert not scope.includes(str(start / "inner"))
 
 
-def test_a_directory_that_users_share_is_no_work_make_work_tree(tmp_path: Path) -> None:
+def test_a_directory_that_users_share_is_no_work_tree(tmp_path: Path) -> None:
     shared = make_work_tree(tmp_path / "shared")
     shared.chmod(0o1777)
     assert find_scope(str(shared / "mine")) == RecallScope(resolve_directory(str(shared / "mine")))
