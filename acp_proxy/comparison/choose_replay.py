@@ -137,7 +137,7 @@ def _judge(facts: ReplayFacts, *, may_have_queued_prompts: bool) -> Rule:
     if any(turn <= text.rewound_at and _is_end_missing(facts, turn) for turn in incomplete):
         return Rule.TAKEN_BACK
     # Agents do not replay commands of their own, so these messages need not be among them.
-    commands = sum(1 for number in facts.known_users if text.users[number].takes_back)
+    commands = sum(1 for index in facts.known_users if text.users[index].takes_back)
     expected = sum(1 for user in text.users if not (user.takes_back or (may_have_queued_prompts and user.waits)))
     lacks_users = facts.user_count - commands < expected
     turns = range(1, len(text.users) + 1)
@@ -157,7 +157,7 @@ def _list_counted_turns(text: TranscriptText) -> list[int]:
 def _is_part_missing(facts: ReplayFacts, turn: int) -> bool:
     """Whether any of a turn's words or calls is missing."""
     start, end = facts.text.find_span(turn)
-    if any(number not in facts.known_calls for number in facts.text.find_calls(turn)):
+    if any(index not in facts.known_calls for index in facts.text.find_calls(turn)):
         return True
     last_span = _find_before(facts.known_spans, start)
     return start < end and (last_span is None or last_span[1] < end)
@@ -166,7 +166,7 @@ def _is_part_missing(facts: ReplayFacts, turn: int) -> bool:
 def _is_all_missing(facts: ReplayFacts, turn: int) -> bool:
     """Whether all of a turn's words and calls are missing."""
     start, end = facts.text.find_span(turn)
-    if any(number in facts.known_calls for number in facts.text.find_calls(turn)):
+    if any(index in facts.known_calls for index in facts.text.find_calls(turn)):
         return False
     last_span = _find_before(facts.known_spans, end - 1)
     return start == end or last_span is None or last_span[1] <= start  # known words may surround a turn without any
@@ -176,14 +176,14 @@ def _is_end_missing(facts: ReplayFacts, turn: int) -> bool:
     """Whether the last of a turn's words are missing, or calls after them."""
     start, end = facts.text.find_span(turn)
     last_span = _find_before(facts.known_spans, end - 1)
-    missing = [number for number in facts.text.find_calls(turn) if number not in facts.known_calls]
-    are_calls_missing = any(facts.text.calls[number].offset == end for number in missing)
+    missing = [index for index in facts.text.find_calls(turn) if index not in facts.known_calls]
+    are_calls_missing = any(facts.text.calls[index].position == end for index in missing)
     return are_calls_missing or (start < end and (last_span is None or last_span[1] < end))
 
 
-def _find_before(spans: list[Span], offset: int) -> Span | None:
-    """The last of the ordered spans that begins at or before an offset."""
-    count = bisect_right(spans, offset, key=itemgetter(0))
+def _find_before(spans: list[Span], position: int) -> Span | None:
+    """The last of the ordered spans that begins at or before a position."""
+    count = bisect_right(spans, position, key=itemgetter(0))
     return spans[count - 1] if count else None
 
 

@@ -193,8 +193,10 @@ class Comparison:
 
         ``is_open_elsewhere``: as for ``find_new``. If that turn runs there, its end goes there."""
         text, message = self.text, self._current_message
-        offset, end = self.place.offset, len(text.words)  # agents leave out what they say outside turns
-        is_at_end = self.place.users.next_index == len(text.users) and (offset == end or text.are_remarks(offset, end))
+        position, end = self.place.position, len(text.words)  # agents leave out what they say outside turns
+        is_at_end = self.place.users.next_index == len(text.users) and (
+            position == end or text.are_remarks(position, end)
+        )
         is_user = message is not None and message.role is Role.USER
         is_cut = text.is_unfinished and not is_open_elsewhere
         return is_at_end and not (is_cut or self.place.is_in_answer or self._tail.user_count or is_user)
@@ -285,7 +287,11 @@ class Comparison:
         """Whether a thought that comes now is new, whatever follows: the agent has nothing of the turn to which the
         replay has come, nor of those after it, in the transcript."""
         last_user = self.text.users[self.place.users.next_index - 1] if self.place.users.next_index else None
-        return last_user is not None and self._tail.completes_turn and last_user.thought == len(self.text.thoughts)
+        return (
+            last_user is not None
+            and self._tail.completes_turn
+            and last_user.thought_position == len(self.text.thoughts)
+        )
 
     @property
     def _has_sure_turn(self) -> bool:
@@ -321,7 +327,7 @@ class Comparison:
             message = self._begin_message(sent_update, message_id)
         letters = block_letters(acp.member(update, "content"))
         may_be_whole = message.chunks and message.role is Role.AGENT and len(letters) >= SHORT
-        if may_be_whole and (self.text.has_message(letters, self.place.offset) or self._is_known_warning(letters)):
+        if may_be_whole and (self.text.has_message(letters, self.place.position) or self._is_known_warning(letters)):
             self.end_message()  # a whole message of its own, whatever came before it
             message = self._begin_message(sent_update, message_id)
         is_user = message.role is Role.USER
@@ -418,8 +424,8 @@ class Comparison:
         """Whether the last known words come once more: the replays of two loads at once are mixed."""
         if self._tail.has_new or self._tail.user_count or not self.place.users.has_begun:
             return False
-        offset = self.place.offset
-        return self.text.words.endswith(letters, 0, offset) and self.text.begins_message(offset - len(letters))
+        position = self.place.position
+        return self.text.words.endswith(letters, 0, position) and self.text.begins_message(position - len(letters))
 
     def _compare_beginning(self, message: SentMessage) -> bool:
         """Whether the first chunks are a known message and the others a new one. If so, takes both."""
@@ -442,7 +448,7 @@ class Comparison:
         self.has_new_before_tail |= self._tail.has_new
         for span in spans:
             self.place.spans.add(span)
-        self.place.offset = spans[-1][1]
+        self.place.position = spans[-1][1]
         self.place.users.has_begun = True
         self._end_tail()
 
@@ -452,7 +458,7 @@ class Comparison:
         self._tail.clear()
         self.context.end_tail()
         self.place.is_in_answer = False
-        self._tail.is_rest_of_turn = self.place.is_cut_at(self.place.offset)
+        self._tail.is_rest_of_turn = self.place.is_cut_at(self.place.position)
 
     def _cut_known(self, message: SentMessage, span: Span) -> list[ComparedUpdate] | None:
         """What follows a message's letters that are in the transcript, if these are the end of a turn that was cut."""
@@ -494,18 +500,18 @@ class Comparison:
         if self.context.is_context(message.text, follows_call=message.follows_call):
             message.is_context = True
             return True
-        number = self.place.users.find_index(message)
-        if number is None and self._is_last_user_again(message):
+        user_index = self.place.users.find_index(message)
+        if user_index is None and self._is_last_user_again(message):
             self.has_repetition = message.is_repeated = self.place.users.has_restarted = True
             self.place.search.restart()
             return True
-        if number is None:
-            number = self.place.users.find_restart(message.text)
-            if number is not None and message.message_id is None and self.text.has_only_first_user:
+        if user_index is None:
+            user_index = self.place.users.find_restart(message.text)
+            if user_index is not None and message.message_id is None and self.text.has_only_first_user:
                 self._tail_before_restart = self._tail.copy()
                 self._tail_before_restart.add(*message.updates)
         self._tail.user_count += 1
-        if number is None:
+        if user_index is None:
             if self._tail.follows_rewording and self.place.is_at_end:
                 # That has come, in other words, and no turn follows it in the transcript.
                 self.place.is_in_answer = False
@@ -514,57 +520,61 @@ class Comparison:
             return False
         if not self.place.users.has_begun:
             self.place.users.first_letters = message.text
-        self._find_context_before(message, number)
-        message.is_repeated = number in self.place.users.known_indexes
-        self._move_to_user(number)
+        self._find_context_before(message, user_index)
+        message.is_repeated = user_index in self.place.users.known_indexes
+        self._move_to_user(user_index)
         message.is_known_alone = not self.place.has_words_left(self.place.users.next_index)
-        if (key := self.text.users[number].key) is not None and message.message_id is not None:
+        if (key := self.text.users[user_index].key) is not None and message.message_id is not None:
             self.ids[key] = message.message_id
-        self._compare_users_after(message, self.place.users.find_end(message, number))
+        self._compare_users_after(message, self.place.users.find_end(message, user_index))
         return True
 
-    def _compare_users_after(self, message: SentMessage, offset: int) -> None:
-        """Take the user messages that follow in one run, with nothing between them. ``offset``: where the next
+    def _compare_users_after(self, message: SentMessage, position: int) -> None:
+        """Take the user messages that follow in one run, with nothing between them. ``position``: where the next
         begins."""
-        while following := message.text[offset:]:
-            if (chunk := message.find_chunk_at(offset)) and self.context.is_context(chunk, follows_call=False):
-                offset += len(chunk)
+        while following := message.text[position:]:
+            if (chunk := message.find_chunk_at(position)) and self.context.is_context(chunk, follows_call=False):
+                position += len(chunk)
                 continue
             if self.context.is_context(following, follows_call=False):
                 return
-            number = self.place.users.find_whole(following)
-            number = self.place.users.find_restart(following) if number is None else number
+            user_index = self.place.users.find_whole(following)
+            user_index = self.place.users.find_restart(following) if user_index is None else user_index
             size = len(following)
-            if number is None and (next_size := self.place.users.measure_next(message, offset)):
-                number, size = self.place.users.next_index, next_size
-            elif number is None and chunk:  # the agent has lost what was between
-                number, size = self.place.users.find_whole(chunk), len(chunk)
-            if number is not None:
+            if user_index is None and (next_size := self.place.users.measure_next(message, position)):
+                user_index, size = self.place.users.next_index, next_size
+            elif user_index is None and chunk:  # the agent has lost what was between
+                user_index, size = self.place.users.find_whole(chunk), len(chunk)
+            if user_index is not None:
                 self._tail.user_count += 1
-                self._move_to_user(number)
-                offset += size
+                self._move_to_user(user_index)
+                position += size
                 continue
-            if (known_offset := self._find_known_after(message, offset)) is not None:
-                self.context.add(message.text[offset:known_offset])
-                offset = known_offset
+            if (known_position := self._find_known_after(message, position)) is not None:
+                self.context.add(message.text[position:known_position])
+                position = known_position
                 continue
             # Another message, or context that the agent added: if it is that, the answer to the known one follows.
             self._tail.user_count += 1
-            self.context.suspect(message.text[offset:])
-            self._keep_user(*message.find_updates_after(offset))
+            self.context.suspect(message.text[position:])
+            self._keep_user(*message.find_updates_after(position))
             return
 
-    def _find_known_after(self, message: SentMessage, offset: int) -> int | None:
+    def _find_known_after(self, message: SentMessage, position: int) -> int | None:
         """Where the next chunk begins that is a user message of the transcript; what stands before it is context."""
         starts = zip(accumulate(map(len, message.chunks), initial=0), message.chunks, strict=False)
         return next(
-            (start for start, letters in starts if start > offset and self.place.users.find_whole(letters) is not None),
+            (
+                start
+                for start, letters in starts
+                if start > position and self.place.users.find_whole(letters) is not None
+            ),
             None,
         )
 
-    def _find_context_before(self, message: SentMessage, number: int) -> None:
+    def _find_context_before(self, message: SentMessage, user_index: int) -> None:
         """The chunks before the one that is this user message of the transcript are context."""
-        forms = self.text.users[number].forms
+        forms = self.text.users[user_index].forms
         context_chunks = [*takewhile(lambda letters: letters not in forms, message.chunks)]
         if len(context_chunks) < len(message.chunks):
             self.context.add("".join(context_chunks))
@@ -574,14 +584,14 @@ class Comparison:
             update.is_next_turn = True
         self._tail.add(*updates)
 
-    def _move_to_user(self, number: int) -> None:
+    def _move_to_user(self, user_index: int) -> None:
         """Move to the user message with this index."""
-        is_passed = number < self.place.users.next_index <= self.text.users[number].overtaken_by + 1
-        start = self.place.offset if is_passed else self.text.users[number].find_turn_start(self.place.offset)
+        is_passed = user_index < self.place.users.next_index <= self.text.users[user_index].overtaken_by + 1
+        start = self.place.position if is_passed else self.text.users[user_index].find_turn_start(self.place.position)
         if self.place.users.has_begun:
             self.has_new_before_tail |= self._tail.has_new
-            goes_back = start < self.place.offset or number < self.place.users.next_index
-            if goes_back and not is_passed and number not in self.place.users.skipped_indexes:
+            goes_back = start < self.place.position or user_index < self.place.users.next_index
+            if goes_back and not is_passed and user_index not in self.place.users.skipped_indexes:
                 self.has_repetition = self.place.users.has_restarted = True
                 self.place.spans.restart()
                 self.place.calls.restart()
@@ -591,15 +601,15 @@ class Comparison:
         else:  # before the first user message: a greeting, a warning, or turns from before recording began
             self.has_new_before_tail |= self.has_turn_elsewhere
             self._tail.keep_greeting()
-            self.place.users.first_index = number
+            self.place.users.first_index = user_index
         self.place.users.has_begun = True
         self._end_tail()
-        self.place.users.known_indexes.add(number)
+        self.place.users.known_indexes.add(user_index)
         self._is_in_thoughts = False
-        self.place.users.skip_before(number)
-        turn = self.place.users.next_index if is_passed else number + 1
-        self.place.offset, self.place.users.next_index = start, turn
-        self._tail.is_rest_of_turn = self.place.is_cut_at(self.place.offset)
+        self.place.users.skip_before(user_index)
+        turn = self.place.users.next_index if is_passed else user_index + 1
+        self.place.position, self.place.users.next_index = start, turn
+        self._tail.is_rest_of_turn = self.place.is_cut_at(self.place.position)
         self.place.is_in_answer = self.place.has_words_left(turn) and not self._tail.is_rest_of_turn
         self._tail.completes_turn = turn > self.text.last_answered
 
@@ -609,8 +619,8 @@ class Comparison:
             return False
         last_user = self.text.users[self.place.users.next_index - 1]
         is_next = (
-            self.place.offset == last_user.start
-            and self.place.calls.last_index < last_user.call
+            self.place.position == last_user.start
+            and self.place.calls.last_index < last_user.call_index
             and not self._is_in_thoughts
         )
         return is_next and message.text in last_user.forms
@@ -623,17 +633,17 @@ class Comparison:
             return None
         may_begin = sent_update.kind != update_kinds.TOOL_CALL_UPDATE
         is_new_turn = bool(self._tail.user_count) and self.place.is_at_end and not self.place.is_in_answer
-        number = self.place.calls.find_index(
+        call_index = self.place.calls.find_index(
             id, title, self.place.users.next_index, may_begin=may_begin, is_new_turn=may_begin and is_new_turn
         )
-        if number is None:
+        if call_index is None:
             sent_update.is_somewhere = id in self.text.calls_by_id
             self._add_new(sent_update)
             return None
-        known_call = self.text.calls[number]
+        known_call = self.text.calls[call_index]
         self.has_new_before_tail |= self._tail.has_new
-        self.place.calls.add(number)
-        self.place.offset = max(self.place.offset, self.text.find_span(known_call.turn)[0])
+        self.place.calls.add(call_index)
+        self.place.position = max(self.place.position, self.text.find_span(known_call.turn_number)[0])
         self.place.users.has_begun = True
         self._end_tail()
         if known_call.status in UNFINISHED and status not in UNFINISHED:
@@ -644,6 +654,6 @@ class Comparison:
             self._tail.add(sent_update)
             self._tail.completes_turn = True
             self.place.is_in_answer = self.place.has_words_left(self.place.users.next_index)  # these may come otherwise
-        return number
+        return call_index
 
     # --- letters

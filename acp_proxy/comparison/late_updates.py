@@ -76,7 +76,7 @@ class LateUpdates:
     def _sort(self, line: bytes, update: object) -> list[bytes]:
         comparison, kind = self._comparison, acp.update_kind(update)
         previous_message = comparison.current_message
-        number = comparison.add(line, update, is_late=True)
+        call_index = comparison.add(line, update, is_late=True)
         message = comparison.current_message
         if (
             previous_message is not None
@@ -97,7 +97,7 @@ class LateUpdates:
             may_be_shown = self._was_shown or comparison.may_restart
             return [] if may_be_shown and not comparison.is_surely_new else self._take_waiting()
         if kind in update_kinds.CALLS or find_shown_call(update) is not None:
-            if number is None or not self._was_shown:
+            if call_index is None or not self._was_shown:
                 return self._take_waiting()
             self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
             if not (comparison.completes_turn and self._shows_replay):

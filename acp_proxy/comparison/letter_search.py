@@ -11,7 +11,7 @@ from operator import itemgetter
 from acp_proxy.comparison.transcript_text import SHORT, TranscriptText
 
 Span = tuple[int, int]
-"""A range of letters: the offset of the first one, and of the one after the last."""
+"""A range of letters: the position of the first one, and of the one after the last."""
 
 _BUDGET = 32 * 1024 * 1024
 """The most letters that are searched in one comparison. One that needs more is left undecided."""
@@ -27,24 +27,24 @@ class Search:
         """Whether the budget ended before a search did."""
         self._text = text
         self._budget = self._thought_budget = _BUDGET
-        self._thought_offset = 0
+        self._thought_position = 0
 
-    def find_words(self, letters: str, offset: int) -> Span | None:
-        """The first place of these letters from this offset on, or None.
+    def find_words(self, letters: str, position: int) -> Span | None:
+        """The first place of these letters from this position on, or None.
 
-        A short text must stand exactly at the offset, or at the beginning of a message.
+        A short text must stand exactly at the position, or at the beginning of a message.
         """
         words = self._text.words
-        if words.startswith(letters, offset):
-            return offset, offset + len(letters)
+        if words.startswith(letters, position):
+            return position, position + len(letters)
         while self._budget > 0:
-            start = words.find(letters, offset)
-            self._budget -= (start if start >= 0 else len(words)) - offset + len(letters) + _SEARCH_COST
+            start = words.find(letters, position)
+            self._budget -= (start if start >= 0 else len(words)) - position + len(letters) + _SEARCH_COST
             if start < 0:
                 return None
             if len(letters) >= SHORT or self._text.begins_message(start):
                 return start, start + len(letters)
-            offset = start + 1
+            position = start + 1
         self.is_exhausted = True
         return None
 
@@ -52,15 +52,15 @@ class Search:
         """Whether the transcript has these thoughts after the last known ones. False if the budget is spent."""
         if self._thought_budget <= 0:
             return False
-        thoughts, offset = self._text.thoughts, self._thought_offset
-        start = thoughts.find(letters, offset)
-        self._thought_budget -= (start if start >= 0 else len(thoughts)) - offset + len(letters) + _SEARCH_COST
-        self._thought_offset = start + len(letters) if start >= 0 else offset
+        thoughts, position = self._text.thoughts, self._thought_position
+        start = thoughts.find(letters, position)
+        self._thought_budget -= (start if start >= 0 else len(thoughts)) - position + len(letters) + _SEARCH_COST
+        self._thought_position = start + len(letters) if start >= 0 else position
         return start >= 0
 
     def restart(self) -> None:
         """Search for thoughts from the first one again, since another replay begins."""
-        self._thought_offset = 0
+        self._thought_position = 0
 
     def has_words(self, letters: str) -> bool:
         """Whether the transcript has these letters anywhere. False if the budget is spent."""

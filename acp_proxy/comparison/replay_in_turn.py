@@ -34,9 +34,9 @@ class ReplayInTurn:
         ``expects_replay``: as for ``add``."""
         self._text, self._context = comparison.text, comparison.context
         self._shows_transcript = shows_transcript
-        self._offset, self._next_user = comparison.place.offset, comparison.place.users.next_index
+        self._position, self._next_user = comparison.place.position, comparison.place.users.next_index
         """Where the replay has come to, as ``at`` and ``users.next`` of the comparison."""
-        self._thought_offset = 0
+        self._thought_position = 0
         """Where the replay has come to in the thought with which the transcript ends."""
         self._next_call = 0
         """Where a proved replay has come to in the transcript's calls."""
@@ -96,7 +96,7 @@ class ReplayInTurn:
         if compared is Compared.CALL or shown_call is not None:
             return sorted_lines + self._add_call(line, shown_call or update)
         if compared is Compared.LETTERS and self._is_last_thought(letters):
-            self._thought_offset += len(letters)
+            self._thought_position += len(letters)
             return sorted_lines + self._wait(line) + self._decide(is_new=False)
         is_known = compared is Compared.NOTHING or (
             letters in self._text.thoughts
@@ -119,33 +119,37 @@ class ReplayInTurn:
             return [SortedLine(line, not (self._shows_transcript and self._is_proven), is_recorded=False)]
         self._letters += letters
         self._was_expected = self._expects_replay
-        number = self._find_proof(self._letters)
-        if number is None:  # within context
-            number = self._find_proof(letters)
-        forms = [self._letters, *(self._text.users[number].forms if number is not None else [])]
+        user_index = self._find_proof(self._letters)
+        if user_index is None:  # within context
+            user_index = self._find_proof(letters)
+        forms = [self._letters, *(self._text.users[user_index].forms if user_index is not None else [])]
         # Once the prompt of the running turn is echoed, no other is before its end: this belongs to the replay.
         is_running_echoed = self._begun_count > 0 and self._text.users[self._begun_count - 1].is_echoed
-        is_replay = self._expects_replay and is_running_echoed and number is not None and number < self._begun_count
+        is_replay = (
+            self._expects_replay and is_running_echoed and user_index is not None and user_index < self._begun_count
+        )
         echoed = next((prompt for prompt in prompts if prompt in forms), None) if not is_replay else None
         begins_prompt = any(prompt.startswith(self._letters) for prompt in prompts)
         candidates = [*self._text.users[self._next_user : self._next_user + 1], *self._text.users[:1]]
         candidates = self._text.users if self._expects_replay else candidates
         begins_past = any(form.startswith(self._letters) for user in candidates for form in user.forms)
         might_be_echo, self._may_be_echo = self._may_be_echo, False
-        if echoed is not None or (begins_prompt and number is None and not begins_past):
+        if echoed is not None or (begins_prompt and user_index is None and not begins_past):
             # An echo: agents repeat a prompt before they answer it. Whatever they replayed before, the answer follows.
             if echoed is not None:
                 prompts.remove(echoed)
             self._may_continue = self._is_proven = self._is_proof = False
             return [*self._decide(is_new=might_be_echo), SortedLine(line, True, True)]
         # What came before this message is the past, whether this is an echo or a proof.
-        sorted_lines = self._decide(is_new=False) if not might_be_echo and (begins_prompt or number is not None) else []
-        self._may_be_echo, self._is_proof = begins_prompt, number is not None
-        if number is not None:
+        sorted_lines = (
+            self._decide(is_new=False) if not might_be_echo and (begins_prompt or user_index is not None) else []
+        )
+        self._may_be_echo, self._is_proof = begins_prompt, user_index is not None
+        if user_index is not None:
             self._may_continue = self._is_proven = True
-            user = self._text.users[number]
-            self._offset, self._next_user = user.find_turn_start(self._offset), number + 1
-            self._thought_offset, self._next_call = 0, user.find_turn_call(self._next_call)
+            user = self._text.users[user_index]
+            self._position, self._next_user = user.find_turn_start(self._position), user_index + 1
+            self._thought_position, self._next_call = 0, user.find_turn_call(self._next_call)
             return sorted_lines + self._wait(line)
         if begins_past:
             return sorted_lines + self._wait(line)  # the message may become such a proof with its next chunk
@@ -169,7 +173,7 @@ class ReplayInTurn:
     def _add_words(self, line: bytes, letters: str) -> list[SortedLine]:
         sorted_lines: list[SortedLine] = []
         if not self._continues(letters):
-            is_whole = bool(self._letters) and self._may_end(self._offset + len(self._letters))
+            is_whole = bool(self._letters) and self._may_end(self._position + len(self._letters))
             sorted_lines = self._end_message() if is_whole else []
             if not (is_whole and self._continues(letters)):
                 return sorted_lines + self._end_replay(line)
@@ -181,35 +185,35 @@ class ReplayInTurn:
         that the agent was asked for, this may move to a later message of the turn, or to a later remark: the transcript
         also has what the agent says outside turns, such as greetings, and prompts that the agent does not replay."""
         end_of_turn = self._text.find_latest_end(self._next_user)
-        if self._text.words.startswith(letters, self._offset + len(self._letters), end_of_turn):
+        if self._text.words.startswith(letters, self._position + len(self._letters), end_of_turn):
             return True
         if not self._expects_replay:
             return False
         message = self._letters + letters
-        start = self._text.find_beginning(message, self._offset, end_of_turn)
-        if start is None and (spans := self._text.find_joined(message, self._offset, end_of_turn)) is not None:
+        start = self._text.find_beginning(message, self._position, end_of_turn)
+        if start is None and (spans := self._text.find_joined(message, self._position, end_of_turn)) is not None:
             start = spans[-1][1] - len(message)  # so that it ends there
         if start is None:  # after a message that a rewind took back, or which waits
             start = self._text.find_remark(message, end_of_turn)
-        self._offset = start if start is not None else self._offset
+        self._position = start if start is not None else self._position
         return start is not None
 
-    def _may_end(self, offset: int) -> bool:
-        """Whether a message of the replay may end before this offset. In a replay that the agent was asked for, the
+    def _may_end(self, position: int) -> bool:
+        """Whether a message of the replay may end before this position. In a replay that the agent was asked for, the
         rest may be something that it said outside turns, which stands there in the same message."""
-        return self._text.ends_message(offset) or (self._is_proven and self._was_expected)
+        return self._text.ends_message(position) or (self._is_proven and self._was_expected)
 
     @property
     def _is_answered(self) -> bool:
         """Whether the transcript has words or calls of this turn after the place to which the replay has come."""
         text, turn = self._text, self._next_user
-        return self._offset < text.find_latest_end(turn) or self._next_call < text.find_latest_calls(turn).stop
+        return self._position < text.find_latest_end(turn) or self._next_call < text.find_latest_calls(turn).stop
 
     def _is_last_thought(self, letters: str) -> bool:
         """Whether a proved replay goes on with the thought with which the transcript ends. No known words follow it,
         which would say that it is the past."""
-        is_at_end = self._next_user >= self._begun_count and self._offset == len(self._text.words)
-        goes_on = bool(letters) and self._text.last_thought.startswith(letters, self._thought_offset)
+        is_at_end = self._next_user >= self._begun_count and self._position == len(self._text.words)
+        goes_on = bool(letters) and self._text.last_thought.startswith(letters, self._thought_position)
         return self._is_proven and is_at_end and goes_on
 
     def _add_call(self, line: bytes, fields: object) -> list[SortedLine]:
@@ -217,22 +221,22 @@ class ReplayInTurn:
         calls = self._text.find_latest_calls(self._next_user)
         # Some agents number their calls anew in each turn: with another title, it is none that the replay has passed.
         first = self._next_call if acp.update_kind(fields) == update_kinds.TOOL_CALL else 0
-        call_number = next(
+        call_index = next(
             (
-                number
-                for number in self._text.calls_by_id.get(id, ())
-                if number in calls and (number >= first or self._text.calls[number].title == title)
+                index
+                for index in self._text.calls_by_id.get(id, ())
+                if index in calls and (index >= first or self._text.calls[index].title == title)
             ),
             None,
         )
         is_past = self._expects_replay or self._next_user < self._begun_count
-        if call_number is None and is_past and self._is_proven and self._next_call in calls:
+        if call_index is None and is_past and self._is_proven and self._next_call in calls:
             # Some agents give calls new ids in each replay. Titles prove less: the running turn may call a tool again.
-            call_number = self._next_call if self._text.calls[self._next_call].title == title else None
-            self._new_call_ids |= {id} if call_number is not None else set()
-        if call_number is None and id not in self._new_call_ids:
+            call_index = self._next_call if self._text.calls[self._next_call].title == title else None
+            self._new_call_ids |= {id} if call_index is not None else set()
+        if call_index is None and id not in self._new_call_ids:
             return self._end_replay(line)
-        self._next_call = max(self._next_call, call_number + 1 if call_number is not None else 0)
+        self._next_call = max(self._next_call, call_index + 1 if call_index is not None else 0)
         sorted_lines = self._wait(line)
         return sorted_lines + (self._decide(is_new=False) if self._is_proven else [])
 
@@ -251,10 +255,10 @@ class ReplayInTurn:
             if self._is_proven and not self._is_proof:
                 return []  # nor is it known whether this is context
             return self._decide(is_new=False) if self._is_proof else self._end_replay()
-        self._offset += len(letters)
+        self._position += len(letters)
         if not self._is_proven:
             return []  # equal words prove nothing: agents say the same twice, and leave turns out of their replays
-        if not self._may_end(self._offset):  # a part of the transcript's message: the agent says less now
+        if not self._may_end(self._position):  # a part of the transcript's message: the agent says less now
             self._may_continue = self._is_proven = False
         return self._decide(is_new=not self._is_proven)
 

@@ -17,8 +17,8 @@ class ReplayPlace:
 
     def __init__(self, text: TranscriptText) -> None:
         self.text = text
-        self.offset = 0
-        """The offset after the last known letter, in ``text.words``."""
+        self.position = 0
+        """The position after the last known letter, in ``text.words``."""
         self.users = ReplayedUsers(text)
         self.calls = ReplayedCalls(text)
         self.spans = SentSpans()
@@ -32,7 +32,7 @@ class ReplayPlace:
         """Whether the replay has come to a user message of the transcript and not to the end of that turn."""
         text, turn = self.text, self.users.next_index
         return turn > 0 and (
-            self.offset < text.find_latest_end(turn)
+            self.position < text.find_latest_end(turn)
             or any(call not in self.calls.known_indexes for call in text.find_latest_calls(turn))
         )
 
@@ -41,18 +41,18 @@ class ReplayPlace:
         """Whether the replay has come into a turn, and the transcript has more words of that turn than remarks: these
         may follow whatever the agent adds between."""
         start, end = self.text.find_span(self.users.next_index)
-        start = max(start, self.offset)
+        start = max(start, self.position)
         return self._has_begun_turn and start < end and not self.text.are_remarks(start, end)
 
     def continues_turn(self, span: Span) -> bool:
         """Whether these words of the transcript are the next ones of the turn into which the replay has come."""
-        return self._has_begun_turn and span[0] == self.offset and self.is_in_turn
+        return self._has_begun_turn and span[0] == self.position and self.is_in_turn
 
     @property
     def _has_begun_turn(self) -> bool:
         """Whether the last that came is something of the turn to which the replay has come."""
         text, turn = self.text, self.users.next_index
-        has_begun = self.offset > text.find_span(turn)[0] or self.calls.last_index in text.find_calls(turn)
+        has_begun = self.position > text.find_span(turn)[0] or self.calls.last_index in text.find_calls(turn)
         return turn > 0 and has_begun and not self.is_in_answer
 
     @property
@@ -69,14 +69,14 @@ class ReplayPlace:
         text, users = self.text, self.text.users
         is_before_first = (
             not self.users.next_index
-            and self.offset <= text.find_span(0)[1]
+            and self.position <= text.find_span(0)[1]
             and self.calls.last_index < text.find_calls(0).stop
         )
         if is_before_first or self.users.next_index == len(users):
             return True
-        is_last = users[-1].start < self.offset or users[-1].call <= self.calls.last_index
+        is_last = users[-1].start < self.position or users[-1].call_index <= self.calls.last_index
         following = users[self.users.next_index]
-        start, call = following.find_turn_start(self.offset), max(following.call, self.calls.last_index + 1)
+        start, call = following.find_turn_start(self.position), max(following.call_index, self.calls.last_index + 1)
         return is_last or (start == len(text.words) and call == len(text.calls))
 
     def has_words_left(self, turn: int) -> bool:
@@ -86,16 +86,16 @@ class ReplayPlace:
         answered turn on.
         """
         start, end = self.text.find_span(turn)
-        start = max(start, self.offset)
+        start = max(start, self.position)
         is_last = turn >= self.text.last_answered
         return start < end and not self.text.are_remarks(start, end, or_repeated=is_last)
 
-    def is_cut_at(self, offset: int) -> bool:
+    def is_cut_at(self, position: int) -> bool:
         """Whether the last prompt has no answer, and the replay has come to the end of what was said after it: at this
-        offset, and not at an earlier message of the user, since some agents leave out all of them."""
+        position, and not at an earlier message of the user, since some agents leave out all of them."""
         users, end = self.text.users, len(self.text.words)
         is_in_turn = self.users.next_index in (0, self.text.last_begun, len(users)) or users[-1].start < end
-        return self.text.is_unfinished and offset == end and is_in_turn
+        return self.text.is_unfinished and position == end and is_in_turn
 
     def skip_answer(self, message: SentMessage) -> bool:
         """Move past the first message with which the transcript answers the last user message, if this message ends
@@ -103,11 +103,11 @@ class ReplayPlace:
         if not self.is_in_answer:
             return False
         start, end = self.text.find_span(self.users.next_index)
-        following = bisect_right(self.text.messages, start)
-        end = min([end, *self.text.messages[following : following + 1]])
+        following = bisect_right(self.text.message_positions, start)
+        end = min([end, *self.text.message_positions[following : following + 1]])
         if start == end or message.text.partition(answer := self.text.words[start:end])[1:] != (answer, ""):
             return False
-        self.offset = max(self.offset, end)
+        self.position = max(self.position, end)
         return True
 
     def find_message(self, message: SentMessage) -> bool:
@@ -118,30 +118,30 @@ class ReplayPlace:
 
     def find_span(self, letters: str) -> Span | None:
         """The first place of these letters from here on, as ``Search.find_words`` has it."""
-        return self.search.find_words(letters, self.offset)
+        return self.search.find_words(letters, self.position)
 
     def find_chunk_spans(self, message: SentMessage) -> list[Span] | None:
         """The places of the chunks of a message, if the transcript has all of them in this order."""
         spans: list[Span] = []
-        offset = self.offset
+        position = self.position
         for letters in filter(None, message.chunks):
-            span = self.search.find_words(letters, offset)
+            span = self.search.find_words(letters, position)
             if span is None:
                 return None
             spans.append(span)
-            offset = span[1]
+            position = span[1]
         return spans or None
 
     def find_joined(self, message: SentMessage) -> list[Span] | None:
         """The places of the transcript's next messages, if this message is all of them, joined, and the transcript has
         remarks between them: each window records what it heard, and an agent may remember only some of that."""
-        return self.text.find_joined(message.text, self.offset, self.text.find_latest_end(self.users.next_index))
+        return self.text.find_joined(message.text, self.position, self.text.find_latest_end(self.users.next_index))
 
     def find_passed_remark(self, letters: str) -> Span | None:
         """The place of a remark that the replay has passed without it, if it has these letters: windows record remarks
         in another order than that in which the agent made them."""
-        start = self.text.find_message(letters, self.text.find_span(self.users.next_index)[0], self.offset)
-        if start is None or start not in self.text.remarks:
+        start = self.text.find_message(letters, self.text.find_span(self.users.next_index)[0], self.position)
+        if start is None or start not in self.text.remark_positions:
             return None
         span = start, start + len(letters)
         return span if not self.spans.has_sent(span) else None
@@ -159,7 +159,7 @@ class ReplayPlace:
             return None
         for chunk in reversed(message.chunks[1:]):
             letters = chunk + letters
-            if len(words) - len(letters) < self.offset or not words.endswith(letters):
+            if len(words) - len(letters) < self.position or not words.endswith(letters):
                 break
             if len(letters) >= _HALF_SHORT:
                 span = len(words) - len(letters), len(words)
@@ -169,8 +169,8 @@ class ReplayPlace:
         """The span of the transcript's last words, if these words begin with them and go on: its last message, or in a
         turn that was cut all that follows the last known place."""
         words = self.text.words
-        last_message = max(self.text.messages[-1] if self.text.messages else 0, self.offset)
-        for start in (last_message, self.offset) if self.text.is_cut else (last_message,):
+        last_message = max(self.text.message_positions[-1] if self.text.message_positions else 0, self.position)
+        for start in (last_message, self.position) if self.text.is_cut else (last_message,):
             if 0 < len(words) - start < len(letters) and letters.startswith(words[start:]):
                 return start, len(words)
         return None
@@ -204,23 +204,23 @@ class ReplayedUsers:
     def find_index(self, message: SentMessage) -> int | None:
         """The index of a message that is complete, which may have context before it, or more messages after it."""
         letters, users = message.text, self._text.users
-        whole_number = self.find_whole(letters)
-        if whole_number is not None:
-            return whole_number
+        whole_index = self.find_whole(letters)
+        if whole_index is not None:
+            return whole_index
         # With context that the agent added, or with the next message after it. Only the next two: the further
         # on, the likelier it is that the words are there by chance.
-        for number in range(self.next_index, min(self.next_index + 2, len(users))):
-            for form in users[number].forms:
+        for index in range(self.next_index, min(self.next_index + 2, len(users))):
+            for form in users[index].forms:
                 if len(form) >= SHORT and form in letters:
-                    return number
+                    return index
                 following = letters.removeprefix(form)
-                if following != letters and (len(form) >= _HALF_SHORT or self._follow_at_once(number, following)):
-                    return number
+                if following != letters and (len(form) >= _HALF_SHORT or self._follow_at_once(index, following)):
+                    return index
         # Several messages with nothing between them, each in its own chunk.
         while message.searched_chunks < len(message.chunks):
-            number_of_chunk = self.find_whole(message.chunks[message.searched_chunks])
-            if number_of_chunk is not None:
-                return number_of_chunk
+            user_index = self.find_whole(message.chunks[message.searched_chunks])
+            if user_index is not None:
+                return user_index
             message.searched_chunks += 1
         return None
 
@@ -232,51 +232,51 @@ class ReplayedUsers:
         skipped = self._text.find_user(letters, self.skipped_indexes.start) if following is None else None
         if skipped is not None and skipped in self.skipped_indexes:
             passed.append(skipped)
-        return next((number for number in passed if self.has_restarted or number not in self.known_indexes), following)
+        return next((index for index in passed if self.has_restarted or index not in self.known_indexes), following)
 
-    def skip_before(self, number: int) -> None:
+    def skip_before(self, index: int) -> None:
         """The message with this index comes: keep in ``skipped`` what stands before it, if it was made elsewhere."""
         first = self.skipped_indexes.start if self.skipped_indexes else self.next_index
-        self.skipped_indexes = range(first if self._text.users[number].is_elsewhere else number, number)
+        self.skipped_indexes = range(first if self._text.users[index].is_elsewhere else index, index)
 
     def find_restart(self, letters: str, *, is_whole: bool = True) -> int | None:
         """The index of the message that begins another replay: the first one of the transcript, or the first one that
         the agent sent. ``is_whole``: the message is complete."""
-        for number in (0, self.first_index) if self._text.users and self.has_begun else ():
-            forms = self._text.users[number].forms if number is not None else ()
-            if number is not None and number == self.first_index:
+        for index in (0, self.first_index) if self._text.users and self.has_begun else ():
+            forms = self._text.users[index].forms if index is not None else ()
+            if index is not None and index == self.first_index:
                 forms = (*forms, self.first_letters)
             if any(form == letters if is_whole else form.startswith(letters) for form in forms):
-                return number
+                return index
         return None
 
     def is_whole(self, letters: str, following: str) -> bool:
         """Whether these are the letters of a user message from the next one on, or of one that begins another replay,
         and those that follow begin another message. A short one further on may be there by chance."""
         users = self._text.users
-        number = self.find_whole(letters)
-        number = self.find_restart(letters) if number is None else number
-        if number is None:
+        index = self.find_whole(letters)
+        index = self.find_restart(letters) if index is None else index
+        if index is None:
             return False
         if any(form.startswith(letters + following) for user in users for form in user.forms):
             return False
         return (
-            number == self.next_index
+            index == self.next_index
             or len(letters) >= _HALF_SHORT
-            or any(form.startswith(following) for user in users[number:] for form in user.forms)
-            or bool(self._text.find_overtaken(following, number + 1))
+            or any(form.startswith(following) for user in users[index:] for form in user.forms)
+            or bool(self._text.find_overtaken(following, index + 1))
         )
 
-    def find_end(self, message: SentMessage, number: int) -> int:
+    def find_end(self, message: SentMessage, index: int) -> int:
         """Where the user message with this index ends in one that begins with it, or has it as a chunk after context;
         else the end of that."""
-        forms = self._text.users[number].forms
+        forms = self._text.users[index].forms
         if form := next((form for form in forms if message.text.startswith(form)), ""):
             return len(form)
         ends = zip(message.chunks, accumulate(map(len, message.chunks)), strict=True)
         return next((end for letters, end in ends if letters in forms), len(message.text))
 
-    def measure_next(self, message: SentMessage, offset: int) -> int:
+    def measure_next(self, message: SentMessage, position: int) -> int:
         """How many letters the transcript's next user message has, if it follows there at once, in chunks of its own
         or with all that follow it at once; else 0. Short messages count here: the transcript has nothing between the
         two either."""
@@ -284,18 +284,18 @@ class ReplayedUsers:
             return 0
         ends = {*accumulate(map(len, message.chunks))}
         forms = self._text.users[self.next_index].forms
-        for form in filter(lambda form: message.text.startswith(form, offset), forms):
-            end = offset + len(form)
+        for form in filter(lambda form: message.text.startswith(form, position), forms):
+            end = position + len(form)
             if end in ends or self._follow_at_once(self.next_index, message.text[end:]):
                 return len(form)
         return 0
 
-    def _follow_at_once(self, number: int, letters: str) -> bool:
+    def _follow_at_once(self, index: int, letters: str) -> bool:
         """Whether these are the letters of the user messages after the one with this index, with nothing between."""
         users, ends = self._text.users, {0}
-        while ends and number + 1 < len(users) and not self._text.has_answer(number + 1):
-            number += 1
-            forms = users[number].forms
+        while ends and index + 1 < len(users) and not self._text.has_answer(index + 1):
+            index += 1
+            forms = users[index].forms
             ends = {end + len(form) for end in ends for form in forms if letters.startswith(form, end)}
             if len(letters) in ends:
                 return True
@@ -322,31 +322,31 @@ class ReplayedCalls:
         has come. ``may_begin``: an update of this kind may begin a call. ``is_new_turn``: this one begins a call after
         a user message that the transcript lacks: an id that was sent is another call's there, and a title proves
         nothing."""
-        call_number = self._by_id.get(id)
-        if is_new_turn and (call_number is not None or id not in self._text.calls_by_id):
+        index = self._by_id.get(id)
+        if is_new_turn and (index is not None or id not in self._text.calls_by_id):
             self._by_id[id] = None
             return None
         # Some agents number their calls anew in each turn.
-        is_of_earlier_turn = call_number is not None and self._text.calls[call_number].turn < turn
+        is_of_earlier_turn = index is not None and self._text.calls[index].turn_number < turn
         if id not in self._by_id or (may_begin and is_of_earlier_turn):
-            self._by_id[id] = call_number = self._find(id, title)
-        return call_number
+            self._by_id[id] = index = self._find(id, title)
+        return index
 
-    def add(self, number: int) -> None:
+    def add(self, index: int) -> None:
         """The agent has sent this call."""
-        self.known_indexes.add(number)
-        self.last_index = max(self.last_index, number)
+        self.known_indexes.add(index)
+        self.last_index = max(self.last_index, index)
 
     def restart(self) -> None:
         """The agent begins its replay once more."""
         self.last_index = -1
 
     def _find(self, id: str, title: str | None) -> int | None:
-        if (numbers := self._text.calls_by_id.get(id)) is not None:
-            position = bisect_left(numbers, self.last_index + 1)
-            return numbers[position] if position < len(numbers) else numbers[-1]
+        if (indexes := self._text.calls_by_id.get(id)) is not None:
+            following = bisect_left(indexes, self.last_index + 1)
+            return indexes[following] if following < len(indexes) else indexes[-1]
         if title is None:
             return None
-        numbers = self._text.calls_by_title.get(title, [])
-        position = bisect_left(numbers, self.last_index + 1)
-        return numbers[position] if position < len(numbers) else None
+        indexes = self._text.calls_by_title.get(title, [])
+        following = bisect_left(indexes, self.last_index + 1)
+        return indexes[following] if following < len(indexes) else None

@@ -77,10 +77,10 @@ class SentMessage:
         starts = accumulate((len(letters) for letters in self.chunks), initial=0)
         return [update for update, start in zip(self.updates, starts, strict=False) if start >= size]
 
-    def find_chunk_at(self, offset: int) -> str:
-        """The letters of the chunk that begins after the first ``offset`` letters; empty if none does."""
+    def find_chunk_at(self, position: int) -> str:
+        """The letters of the chunk that begins after the first ``position`` letters; empty if none does."""
         starts = accumulate((len(letters) for letters in self.chunks), initial=0)
-        return next((letters for letters, start in zip(self.chunks, starts, strict=False) if start == offset), "")
+        return next((letters for letters, start in zip(self.chunks, starts, strict=False) if start == position), "")
 
     def cut_after(self, size: int) -> list[ComparedUpdate] | None:
         """The chunks after the first ``size`` letters; the chunk that has the last of these, without them.
@@ -111,9 +111,9 @@ class SentMessage:
 
 
 def cut_text_after(text: str, size: int) -> str:
-    """The text without its first ``size`` letters, which are all characters but white space."""
-    for offset, character in enumerate(text):
+    """The text after its first ``size`` letters, which are all characters but white space."""
+    for position, character in enumerate(text):
         if not size:
-            return text[offset:]
+            return text[position:]
         size -= not character.isspace()
     return ""

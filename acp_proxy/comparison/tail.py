@@ -162,7 +162,7 @@ def _is_missing(update: ComparedUpdate) -> bool:
 
 def _find_turn(tail: list[ComparedUpdate], *, is_answered: bool = False) -> int:
     """The index of the first user message, if anything from the agent follows it or need not; else the length."""
-    turn_start = next((number for number, update in enumerate(tail) if update.role is Role.USER), len(tail))
+    turn_start = next((index for index, update in enumerate(tail) if update.role is Role.USER), len(tail))
     is_answered = is_answered or any(update.kind not in update_kinds.NEUTRAL for update in tail[turn_start:])
     return turn_start if is_answered else len(tail)
 
@@ -174,4 +174,4 @@ def _count_shown(tail: list[ComparedUpdate]) -> int:
 
 def _count_to_last_answer(tail: list[ComparedUpdate]) -> int:
     """How many updates there are up to the last one that is not neutral."""
-    return max((number for number, update in enumerate(tail, 1) if update.kind not in update_kinds.NEUTRAL), default=0)
+    return max((count for count, update in enumerate(tail, 1) if update.kind not in update_kinds.NEUTRAL), default=0)

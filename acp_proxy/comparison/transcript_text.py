@@ -1,7 +1,7 @@
 """Lays out a transcript's conversation, so that an agent's replay can be compared with it.
 
 Texts are kept as letters, that is without white space, so that it does not matter how they were cut into chunks.
-Positions are offsets into the letters of everything the agent said. Nothing here raises on foreign input.
+A position counts the letters of everything that the agent said. Nothing here raises on foreign input.
 """
 
 import re
@@ -42,56 +42,61 @@ _COMMANDS = re.compile(
 
 
 class User(Struct):
-    """A user message, which begins a turn.
-
-    ``forms``: its letters, as it was sent and as the agent echoed it. ``start``: the offset of the first letter that
-    follows it. ``latest_start``: the offset at which its turn began at the latest; more than ``start`` if it was sent
-    during a turn. ``call``, ``latest_call``: the same for the indexes of tool calls. ``thought``: the offset of the
-    first letter of the thoughts that follow it. ``takes_back``: it is a command that takes something back.
-    ``is_elsewhere``: it was not sent through acp-proxy. ``key``: the run and the request's id, as JSON, of a message
-    that the client sent. ``is_cancelled``: a prompt that the client has cancelled. ``overtaken_by``: the index of the
-    last user message that went into the running turn, or came in another window, while this prompt waited for the end
-    of that turn, so that it may come after that; -1 if none did. ``waits``: nothing says that its turn has begun.
-    ``has_failed``: the agent ended before it answered this prompt.
-    """
+    """A user message, which begins a turn."""
 
     forms: list[str]
+    """Its letters, as it was sent and as the agent echoed it."""
     start: int
+    """The position of the first letter that follows it."""
     latest_start: int
-    call: int
-    latest_call: int
-    thought: int
+    """The position at which its turn began at the latest; more than ``start`` if it was sent during a turn."""
+    call_index: int
+    """The index of the first tool call that follows it."""
+    latest_call_index: int
+    """To ``call_index`` what ``latest_start`` is to ``start``."""
+    thought_position: int
+    """Where the thoughts that follow it begin in the letters of all thoughts."""
     takes_back: bool
+    """It is a command that takes something back."""
     is_elsewhere: bool
+    """It was not sent through acp-proxy."""
     is_echoed: bool = False
     key: tuple[str, bytes] | None = None
+    """The run and the request's id, as JSON, of a message that the client sent."""
     is_cancelled: bool = False
+    """It is a prompt that the client has cancelled."""
     overtaken_by: int = -1
+    """The index of the last user message that went into the running turn, or came in another window, while this prompt
+    waited for the end of that turn, so that it may come after that; -1 if none did."""
     waits: bool = False
+    """Nothing says that its turn has begun."""
     has_failed: bool = False
+    """The agent ended before it answered this prompt."""
 
-    def find_turn_start(self, offset: int) -> int:
-        """The offset of its turn's first letter in a replay that has come to this offset."""
-        return offset if self.start <= offset <= self.latest_start else self.start
+    def find_turn_start(self, position: int) -> int:
+        """The position of its turn's first letter in a replay that has come to this position."""
+        return position if self.start <= position <= self.latest_start else self.start
 
     def find_turn_call(self, next_call: int) -> int:
         """The index of its turn's first tool call in a replay of which this call comes next."""
-        return next_call if self.call <= next_call <= self.latest_call else self.call
+        return next_call if self.call_index <= next_call <= self.latest_call_index else self.call_index
 
 
 class KnownCall(Struct):
-    """A tool call. ``turn``: how many user messages came before it. ``offset``: the offset of the first letter that
-    follows it. ``status``: its last one. ``run``: the one that recorded it. ``is_over``: its turn is; else that may be
-    running.
-    """
+    """A tool call."""
 
     id: str
     title: str | None
-    turn: int
-    offset: int
+    turn_number: int
+    """That of its turn: how many user messages came before the call."""
+    position: int
+    """The position of the first letter that follows it."""
     status: str | None
+    """Its last one."""
     run: str
+    """The one that recorded it."""
     is_over: bool = True
+    """Its turn is over; else that may be running."""
 
 
 class TranscriptText:
@@ -107,10 +112,10 @@ class TranscriptText:
         self.calls_by_title: dict[str, list[int]] = {}
         self.other_digests: set[bytes] = set()
         """The digests of updates of all other kinds."""
-        self.messages: list[int] = []
-        """The offsets at which agent messages begin."""
-        self.remarks: set[int] = set()
-        """The offsets at which remarks begin: messages that the agent said when the client's last prompt had been
+        self.message_positions: list[int] = []
+        """The positions at which agent messages begin."""
+        self.remark_positions: set[int] = set()
+        """The positions at which remarks begin: messages that the agent said when the client's last prompt had been
         answered."""
         self.taken_back_at = 0
         """The last turn in which something was taken back or compacted, without saying what; 0 if there is none."""
@@ -170,37 +175,37 @@ class TranscriptText:
 
     def find_user(self, letters: str, start: int) -> int | None:
         """The index of the first user message, from index ``start`` on, that has these letters."""
-        numbers = self._by_letters.get(letters, ())
-        index = bisect_right(numbers, start - 1)
-        return numbers[index] if index < len(numbers) else None
+        indexes = self._by_letters.get(letters, ())
+        following = bisect_right(indexes, start - 1)
+        return indexes[following] if following < len(indexes) else None
 
     def find_overtaken(self, letters: str, start: int) -> list[int]:
         """The indexes of the prompts before index ``start`` that have these letters and may come there."""
         return [
-            number
-            for number in self._overtaken
-            if number < start <= self.users[number].overtaken_by + 1 and letters in self.users[number].forms
+            index
+            for index in self._overtaken
+            if index < start <= self.users[index].overtaken_by + 1 and letters in self.users[index].forms
         ]
 
     def find_span(self, turn: int) -> tuple[int, int]:
-        """The letters of a turn: the offsets of its first one and of the one after its last."""
+        """The letters of a turn: the positions of its first one and of the one after its last."""
         start = self.users[turn - 1].start if turn else 0
         return start, self.users[turn].start if turn < len(self.users) else len(self.words)
 
     def find_latest_end(self, turn: int) -> int:
-        """The offset at which a turn ends at the latest: the next prompt may have waited for its end."""
+        """The position at which a turn ends at the latest: the next prompt may have waited for its end."""
         turn = self._find_last_turn(turn)
         return self.users[turn].latest_start if turn < len(self.users) else len(self.words)
 
     def find_calls(self, turn: int) -> range:
         """The indexes of a turn's tool calls."""
-        start = self.users[turn - 1].call if turn else 0
-        return range(start, self.users[turn].call if turn < len(self.users) else len(self.calls))
+        start = self.users[turn - 1].call_index if turn else 0
+        return range(start, self.users[turn].call_index if turn < len(self.users) else len(self.calls))
 
     def find_latest_calls(self, turn: int) -> range:
         """The indexes of the tool calls that a turn may have: the next prompt may have waited for its end."""
-        start, turn = self.users[turn - 1].call if turn else 0, self._find_last_turn(turn)
-        return range(start, self.users[turn].latest_call if turn < len(self.users) else len(self.calls))
+        start, turn = self.users[turn - 1].call_index if turn else 0, self._find_last_turn(turn)
+        return range(start, self.users[turn].latest_call_index if turn < len(self.users) else len(self.calls))
 
     def _find_last_turn(self, turn: int) -> int:
         """The turn after which this one ends: that of the last words into the turn that it waited for."""
@@ -221,27 +226,27 @@ class TranscriptText:
         start, end = self.find_span(turn)
         return start < end
 
-    def begins_message(self, offset: int) -> bool:
-        """Whether an agent message begins at this offset."""
-        index = bisect_left(self.messages, offset)
-        return index < len(self.messages) and self.messages[index] == offset
+    def begins_message(self, position: int) -> bool:
+        """Whether an agent message begins at this position."""
+        index = bisect_left(self.message_positions, position)
+        return index < len(self.message_positions) and self.message_positions[index] == position
 
     def has_message(self, letters: str, start: int) -> bool:
-        """Whether an agent message from the offset ``start`` on has exactly these letters."""
-        return bool(offsets := self._find_messages(letters)) and offsets[-1] >= start
+        """Whether an agent message from the position ``start`` on has exactly these letters."""
+        return bool(positions := self._find_messages(letters)) and positions[-1] >= start
 
     def find_message(self, letters: str, start: int, end: int) -> int | None:
-        """The offset of the first agent message between two offsets that has exactly these letters."""
-        offsets = self._find_messages(letters)
-        index = bisect_left(offsets, start)
-        return offsets[index] if index < len(offsets) and offsets[index] < end else None
+        """The position of the first agent message between two positions that has exactly these letters."""
+        positions = self._find_messages(letters)
+        index = bisect_left(positions, start)
+        return positions[index] if index < len(positions) and positions[index] < end else None
 
     def find_joined(self, letters: str, start: int, end: int) -> list[tuple[int, int]] | None:
-        """The spans of the first agent messages between two offsets, if these letters are all of them, joined, without
-        some of the remarks after the first one."""
-        first, stop = bisect_left(self.messages, start), bisect_left(self.messages, end)
-        starts = self.messages[first : min(stop, first + _JOINED_LIMIT)]
-        ends = [*self.messages[first + 1 : first + 1 + len(starts)], len(self.words)]
+        """The spans of the first agent messages between two positions, if these letters are all of them, joined,
+        without some of the remarks after the first one."""
+        first, stop = bisect_left(self.message_positions, start), bisect_left(self.message_positions, end)
+        starts = self.message_positions[first : min(stop, first + _JOINED_LIMIT)]
+        ends = [*self.message_positions[first + 1 : first + 1 + len(starts)], len(self.words)]
         spans: list[tuple[int, int]] = []
         joined_size = 0
         for span in zip(starts, ends, strict=False):
@@ -249,62 +254,63 @@ class TranscriptText:
             if letters.startswith(message, joined_size):
                 spans.append(span)
                 joined_size += len(message)
-            elif not spans or span[0] not in self.remarks:
+            elif not spans or span[0] not in self.remark_positions:
                 return None
             if joined_size == len(letters):
                 return spans
         return None
 
     def find_remark(self, letters: str, start: int) -> int | None:
-        """The offset of the first remark, from an offset on, that has exactly these letters."""
-        offset = self.find_message(letters, start, len(self.words))
-        return offset if offset in self.remarks else None
+        """The position of the first remark, from a position on, that has exactly these letters."""
+        position = self.find_message(letters, start, len(self.words))
+        return position if position in self.remark_positions else None
 
     def has_earlier_message(self, letters: str, end: int) -> bool:
-        """Whether an agent message that begins before the offset ``end`` has exactly these letters."""
-        return bool(offsets := self._find_messages(letters)) and offsets[0] < end
+        """Whether an agent message that begins before the position ``end`` has exactly these letters."""
+        return bool(positions := self._find_messages(letters)) and positions[0] < end
 
     def _has_more_than_remarks(self, turn: int) -> bool:
         start, end = self.find_span(turn)
         return (start < end and not self.are_remarks(start, end)) or len(self.find_calls(turn)) > 0
 
     def are_remarks(self, start: int, end: int, *, or_repeated: bool = False) -> bool:
-        """Whether all messages between two offsets are no answer: the agent said them outside turns. ``or_repeated``:
-        or in words in which it has said something before, such as a warning; nobody gives one answer in the words of
-        another."""
-        first, stop = bisect_left(self.messages, start), bisect_left(self.messages, end)
-        starts, ends = self.messages[first:stop], [*self.messages[first + 1 : stop], end]
+        """Whether all messages between two positions are no answer: the agent said them outside turns. ``or_repeated``:
+        or in words in which it has said something before, such as a warning; nobody says an answer in the words of
+        another one."""
+        first, stop = bisect_left(self.message_positions, start), bisect_left(self.message_positions, end)
+        starts, ends = self.message_positions[first:stop], [*self.message_positions[first + 1 : stop], end]
         return starts[:1] == [start] and all(
-            begin in self.remarks or (or_repeated and self.has_earlier_message(self.words[begin:ending], begin))
+            begin in self.remark_positions
+            or (or_repeated and self.has_earlier_message(self.words[begin:ending], begin))
             for begin, ending in zip(starts, ends, strict=True)
         )
 
     def _find_messages(self, letters: str) -> Sequence[int]:
         if self._by_message is None:
             self._by_message = {}
-            for begin, following in pairwise([*self.messages, len(self.words)]):
+            for begin, following in pairwise([*self.message_positions, len(self.words)]):
                 self._by_message.setdefault(self.words[begin:following], []).append(begin)
         return self._by_message.get(letters, ())
 
     def find_beginning(self, letters: str, start: int, end: int) -> int | None:
-        """The offset of the first agent message between two offsets that begins with these letters."""
-        indexes = range(bisect_left(self.messages, start), bisect_left(self.messages, end))
-        starts = (self.messages[index] for index in indexes)
-        return next((offset for offset in starts if self.words.startswith(letters, offset, end)), None)
+        """The position of the first agent message between two positions that begins with these letters."""
+        indexes = range(bisect_left(self.message_positions, start), bisect_left(self.message_positions, end))
+        starts = (self.message_positions[index] for index in indexes)
+        return next((position for position in starts if self.words.startswith(letters, position, end)), None)
 
-    def ends_message(self, offset: int) -> bool:
-        """Whether an agent message ends before this offset."""
-        return offset == len(self.words) or self.begins_message(offset)
+    def ends_message(self, position: int) -> bool:
+        """Whether an agent message ends before this position."""
+        return position == len(self.words) or self.begins_message(position)
 
     def build_lookups(self) -> None:
         """Prepare the look-ups. Call once, when everything has been added."""
-        for number, call in enumerate(self.calls):
+        for index, call in enumerate(self.calls):
             if call.title is not None:
-                self.calls_by_title.setdefault(call.title, []).append(number)
-        for number, user in enumerate(self.users):
+                self.calls_by_title.setdefault(call.title, []).append(index)
+        for index, user in enumerate(self.users):
             for form in user.forms:
-                self._by_letters.setdefault(form, []).append(number)
-        self._overtaken = [number for number, user in enumerate(self.users) if user.overtaken_by >= 0]
+                self._by_letters.setdefault(form, []).append(index)
+        self._overtaken = [index for index, user in enumerate(self.users) if user.overtaken_by >= 0]
         self.last_begun = next((turn for turn in range(len(self.users), 0, -1) if not self.users[turn - 1].waits), 0)
         last_answered = next(filter(self._has_more_than_remarks, range(len(self.users), 0, -1)), 0)
         self.last_answered = min(last_answered, self.last_begun)  # prompts that wait have no answer yet
@@ -317,7 +323,7 @@ class TextBuilder:
         self._text = TranscriptText()
         self._words: list[str] = []
         self._thoughts: list[str] = []
-        self._size = self._thought_size = self._thought_offset = 0
+        self._size = self._thought_size = self._thought_position = 0
         self._message_key: tuple[str, str | None] | None = None
         self._user_chunks: list[str] = []  # letters of the user message that the agent is sending
         self._quiet_runs: set[str] = set()  # the runs in whose turn the agent has sent nothing but user messages yet
@@ -392,7 +398,7 @@ class TextBuilder:
             self._end_user()
             self._message_key = message_key
             if role is Role.THOUGHT:
-                self._thought_offset = self._thought_size
+                self._thought_position = self._thought_size
             if role is Role.AGENT:
                 self._begin_message()
         elif role is Role.AGENT and not self._open_prompts_of_run:
@@ -431,7 +437,7 @@ class TextBuilder:
             *self._open_prompts,
         ]  # a window that was left earlier has probably ended
         for user in (user for user in unanswered if not user.has_failed):
-            for call in text.calls[user.latest_call :]:
+            for call in text.calls[user.latest_call_index :]:
                 call.is_over = call.is_over and user.key is not None and call.run != user.key[0]
         unanswered += self._steering_messages if unanswered else []
         text.is_unfinished = bool(text.users) and any(user is text.users[-1] for user in unanswered)
@@ -439,7 +445,7 @@ class TextBuilder:
         text.is_too_long = self._size + self._thought_size > LETTERS_LIMIT
         if not text.is_too_long:
             text.words, text.thoughts = "".join(self._words), "".join(self._thoughts)
-            text.last_thought = text.thoughts[self._thought_offset :] if self._ends_in_thought else ""
+            text.last_thought = text.thoughts[self._thought_position :] if self._ends_in_thought else ""
         text.build_lookups()
         return text
 
@@ -461,7 +467,7 @@ class TextBuilder:
     def _find_queued(self) -> list[User]:
         """The last open prompts, if the prompt before them has an echo: agents that echo echo each prompt."""
         prompts = [user for user in self._text.users if user.key is not None]
-        first = next((number for number in range(len(prompts), 0, -1) if prompts[number - 1].is_echoed), len(prompts))
+        first = next((count for count in range(len(prompts), 0, -1) if prompts[count - 1].is_echoed), len(prompts))
         queued = prompts[first:]
         return queued if all(any(user is open_user for open_user in self._open_prompts) for user in queued) else []
 
@@ -471,9 +477,9 @@ class TextBuilder:
         is_elsewhere = bool(self._text.users) and self._text.users[-1].is_elsewhere
         if chunk is not None and is_elsewhere and max(len(chunk), self._chunk_size) < SHORT:
             return
-        self._text.messages.append(self._size)
+        self._text.message_positions.append(self._size)
         if self._text.users and not self._open_prompts_of_run and not is_elsewhere:
-            self._text.remarks.add(self._size)
+            self._text.remark_positions.add(self._size)
 
     def _add_words(self, new_letters: str) -> None:
         self._chunk_size = len(new_letters)
@@ -563,7 +569,7 @@ class TextBuilder:
         answered = next((user for user in unanswered if user.key == key), None)
         is_first = answered is next(iter(self._open_prompts_of_run), None)
         if answered is not None:  # cancelled ones from before it will never be answered
-            index = next(number for number, user in enumerate(unanswered) if user is answered)
+            index = next(index for index, user in enumerate(unanswered) if user is answered)
             unanswered[: index + 1] = [user for user in unanswered[:index] if not user.is_cancelled]
         if not unanswered:
             self._steering_messages.clear()
@@ -588,11 +594,20 @@ class TextBuilder:
     def _move_waiting(self, users: list[User]) -> None:
         """The turns of these prompts have not begun yet."""
         for user in users:
-            user.latest_start, user.latest_call = self._size, len(self._text.calls)
+            user.latest_start, user.latest_call_index = self._size, len(self._text.calls)
 
     def _begin_turn(self, form: str, *, is_elsewhere: bool) -> User:
         calls, thoughts = len(self._text.calls), self._thought_size
-        user = User([form], self._size, self._size, calls, calls, thoughts, False, is_elsewhere)
+        user = User(
+            [form],
+            start=self._size,
+            latest_start=self._size,
+            call_index=calls,
+            latest_call_index=calls,
+            thought_position=thoughts,
+            takes_back=False,
+            is_elsewhere=is_elsewhere,
+        )
         self._text.users.append(user)
         return user
 
@@ -621,14 +636,14 @@ class TextBuilder:
         if id is None:
             return
         text, turn = self._text, len(self._text.users)
-        known_numbers = text.calls_by_id.get(id)
-        if known_numbers and (kind != update_kinds.TOOL_CALL or text.calls[known_numbers[-1]].turn == turn):
-            call = text.calls[known_numbers[-1]]
+        known_indexes = text.calls_by_id.get(id)
+        if known_indexes and (kind != update_kinds.TOOL_CALL or text.calls[known_indexes[-1]].turn_number == turn):
+            call = text.calls[known_indexes[-1]]
             call.title = title or call.title
             call.status = status or call.status
             return
         text.calls_by_id.setdefault(id, []).append(len(text.calls))
-        text.calls.append(KnownCall(id, title, turn, self._size, status, self._run_id))
+        text.calls.append(KnownCall(id, title, turn_number=turn, position=self._size, status=status, run=self._run_id))
 
 
 def fold_letters(text: str) -> str:

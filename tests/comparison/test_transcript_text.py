@@ -65,7 +65,7 @@ def test_messages_begin_where_the_kind_or_the_id_changes() -> None:
         prompt_entry("x"), updated(agent("ab", messageId="1")), updated(agent("c", messageId="1")),
         updated(agent("de", messageId="2")), updated(thought("hm")), updated(agent("f", messageId="2")),
     )  # fmt: skip
-    assert past.messages == [0, 3, 5]
+    assert past.message_positions == [0, 3, 5]
     assert [past.begins_message(at) for at in range(6)] == [True, False, False, True, False, True]
     assert [past.ends_message(at) for at in range(7)] == [True, False, False, True, False, True, True]
 
@@ -180,7 +180,7 @@ def test_updates_of_a_call_are_one_call_and_its_id_in_another_turn_is_another() 
         "> a", call("1", "look", "pending"), call("1", status="completed", kind="tool_call_update"),
         "> b", call("1", "mend", "pending"),
     )  # fmt: skip
-    assert [(each.title, each.turn, each.status) for each in past.calls] == [
+    assert [(each.title, each.turn_number, each.status) for each in past.calls] == [
         ("look", 1, "completed"), ("mend", 2, "pending"),
     ]  # fmt: skip
     assert past.calls_by_id == {"1": [0, 1]}
@@ -191,7 +191,7 @@ def test_an_update_in_a_later_turn_belongs_to_the_call_with_its_id() -> None:
     past = transcript(
         "> a", call("1", "look", "pending"), "> b", call("1", status="completed", kind="tool_call_update")
     )
-    assert [(each.turn, each.status) for each in past.calls] == [(1, "completed")]
+    assert [(each.turn_number, each.status) for each in past.calls] == [(1, "completed")]
 
 
 def test_an_image_from_the_agent_counts_as_a_finished_call() -> None:

@@ -194,7 +194,7 @@ def _send_the_record_with_commands(patch: Patch) -> None:
 
 def _give_calls_to_the_prompts_that_waited(patch: Patch) -> None:
     patch.setattr(TranscriptText, "find_latest_calls", TranscriptText.find_calls)
-    patch.setattr(User, "find_turn_call", lambda self, next_call: self.call)
+    patch.setattr(User, "find_turn_call", lambda self, next_call: self.call_index)
 
 
 def _believe_the_transcript(patch: Patch) -> None:
