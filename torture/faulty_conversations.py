@@ -569,7 +569,7 @@ def _shorten_pauses() -> None:
     """What acp-proxy waits for: seconds would make hours of thousands of conversations."""
     # Longer than a busy machine takes from a session's beginning to its first entry: that entry is what is missing.
     recorded_sessions._RETRY_SECONDS = 0.1
-    store_index._PAUSE_SECONDS = _PAUSE
+    store_index._RETRY_PAUSE_SECONDS = _PAUSE
     for module in (changed_sessions, worker):
         module.__dict__["DELAY_SECONDS"] = 0.005
     index._BUSY_MS = index._ERASE_BUSY_MS = 20

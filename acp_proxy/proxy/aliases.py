@@ -17,42 +17,68 @@ LIMIT = 16 * 1024 * 1024
 _ENTRY_OVERHEAD = 256
 
 
-class Aliases:
-    """The client's and the agent's ids of sessions for which they differ. False if there are none."""
+class IdPairs:
+    """Sessions with two ids: one that is kept, and one that may be replaced. What is sent to the side that uses the
+    second one has the latest; lines that come with an earlier one are still understood. False if there are none."""
 
     def __init__(self) -> None:
         self._size = 0
-        self._agent_ids: dict[str, str] = {}
-        self._client_ids: OrderedDict[str, str] = OrderedDict()
+        self._latest_ids: dict[str, str] = {}
+        """By the kept id."""
+        self._kept_ids: OrderedDict[str, str] = OrderedDict()
+        """By each id of the other side, the oldest first."""
 
     def __bool__(self) -> bool:
-        return bool(self._agent_ids)
+        return bool(self._latest_ids)
+
+    def _add_pair(self, kept_id: str, latest_id: str) -> None:
+        """From now on, the other side's id of ``kept_id`` is ``latest_id``. Beyond the limit, the oldest pair is
+        forgotten."""
+        self._forget(latest_id)
+        self._latest_ids[kept_id] = latest_id
+        self._kept_ids[latest_id] = kept_id
+        self._size += _measure_pair(kept_id, latest_id)
+        while self._size > LIMIT and len(self._kept_ids) > 1:
+            self._forget(next(iter(self._kept_ids)))
+
+    def _forget(self, other_id: str) -> None:
+        kept_id = self._kept_ids.pop(other_id, None)
+        if kept_id is not None:
+            self._size -= _measure_pair(kept_id, other_id)
+            if self._latest_ids.get(kept_id) == other_id:
+                del self._latest_ids[kept_id]
+
+    def _put_latest(self, line: bytes, message: Message) -> bytes:
+        """The line with the other side's latest id in place of the kept one. ``message``: the same line, parsed."""
+        return _rewrite_session_id(line, message, self._latest_ids) if self._latest_ids else line
+
+    def _put_kept(self, line: bytes, message: Message) -> bytes:
+        """The line with the kept id in place of any that the other side uses. ``message``: the same line, parsed."""
+        return _rewrite_session_id(line, message, self._kept_ids) if self._kept_ids else line
+
+
+class Aliases(IdPairs):
+    """The client's and the agent's ids of sessions for which they differ. The client's is kept."""
 
     def add(self, client_id: str, agent_id: str) -> None:
         """From now on, the client's id ``client_id`` is ``agent_id`` to the agent.
 
-        Lines from the agent with an earlier id are still rewritten, since a turn may be under way there. Beyond the
-        limit, the oldest pair is forgotten.
+        Lines from the agent with an earlier id are still rewritten, since a turn may be under way there.
         """
-        self._forget(agent_id)
-        self._agent_ids[client_id] = agent_id
-        self._client_ids[agent_id] = client_id
-        self._size += _measure_pair(client_id, agent_id)
-        while self._size > LIMIT and len(self._client_ids) > 1:
-            self._forget(next(iter(self._client_ids)))
+        self._add_pair(client_id, agent_id)
 
     def watch(self, session_id: str) -> None:
         """From now on, the session counts as one whose ids differ, although they may be the same: its lines are
         parsed."""
-        self.add(session_id, self._agent_ids.get(session_id, session_id))
+        self.add(session_id, self._latest_ids.get(session_id, session_id))
 
     def get_client_id(self, agent_id: str) -> str | None:
         """The client's id of the agent's session, or None if they are the same."""
-        return self._client_ids.get(agent_id)
+        return self._kept_ids.get(agent_id)
 
     def get_agent_id(self, client_id: str) -> str | None:
         """The agent's id of the client's session, or None if they are the same."""
-        return self._agent_ids.get(client_id)
+        return self._latest_ids.get(client_id)
 
     def is_renamed(self, line: bytes) -> bool:
         """Whether a line from the agent names a session whose id must be rewritten."""
@@ -60,40 +86,43 @@ class Aliases:
 
     def rewrite_for_agent(self, line: bytes, message: Message) -> bytes:
         """A line from the client as the agent must get it. ``message``: the same line, parsed."""
-        return _rewrite_session_id(line, message, self._agent_ids) if self._agent_ids else line
+        return self._put_latest(line, message)
 
     def rewrite_for_client(self, line: bytes, message: Message) -> bytes:
         """A line from the agent as the client must get it. ``message``: the same line, parsed."""
-        return _rewrite_session_id(line, message, self._client_ids) if self._client_ids else line
-
-    def _forget(self, agent_id: str) -> None:
-        client_id = self._client_ids.pop(agent_id, None)
-        if client_id is not None:
-            self._size -= _measure_pair(client_id, agent_id)
-            if self._agent_ids.get(client_id) == agent_id:
-                del self._agent_ids[client_id]
+        return self._put_kept(line, message)
 
 
-class CopyIds(Aliases):
+class CopyIds(IdPairs):
     """The ids by which the client knows sessions that it opened by the agent's id, where a session of ours continues.
+    Our id is kept; what is sent to the client has the id that it used last."""
 
-    Of each pair, our id is in the place of the client's in ``Aliases``, and the id that the client uses in that of the
-    agent's. What is sent to the client has the id that it used last.
-    """
+    def add(self, our_id: str, client_id: str) -> None:
+        """From now on, the client knows our session ``our_id`` as ``client_id``."""
+        self._add_pair(our_id, client_id)
+
+    def has_client_id(self, client_id: str) -> bool:
+        """Whether the client has used this id for a session of ours."""
+        return client_id in self._kept_ids
 
     def rewrite_from_client(self, line: bytes, message: Message) -> bytes:
         """A line from the client with our ids."""
         session_id = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
-        if session_id is not None and (client_id := self.get_client_id(session_id)) is not None:
-            self.add(client_id, session_id)
+        if session_id is not None and (our_id := self._kept_ids.get(session_id)) is not None:
+            self.add(our_id, session_id)
         elif session_id is not None and self.find_client_id(session_id) is not None:
+            # The client uses our id now, and gets it in answers from here on. The pair stays for its earlier id.
             self.add(session_id, session_id)
-        return self.rewrite_for_client(line, message)
+        return self._put_kept(line, message)
 
-    def find_client_id(self, session_id: str) -> str | None:
+    def restore_client_id(self, line: bytes, message: Message) -> bytes:
+        """A line with the client's id in place of ours. ``message``: the same line, parsed."""
+        return self._put_latest(line, message)
+
+    def find_client_id(self, our_id: str) -> str | None:
         """The id by which the client knows our session now, if that is another one."""
-        client_id = self._agent_ids.get(session_id)
-        return client_id if client_id != session_id else None
+        client_id = self._latest_ids.get(our_id)
+        return client_id if client_id != our_id else None
 
     def rename_effects(self, effects: list[Effect]) -> list[Effect]:
         """The effects, with the client's ids in what is sent to it."""
@@ -102,7 +131,7 @@ class CopyIds(Aliases):
     @property
     def our_ids(self) -> dict[str, str]:
         """Our ids of the sessions that the client knows by another id, by that id."""
-        return {client_id: session_id for session_id, client_id in self._agent_ids.items() if client_id != session_id}
+        return {client_id: our_id for our_id, client_id in self._latest_ids.items() if client_id != our_id}
 
     def _rename_effect(self, effect: Effect) -> Effect:
         match effect:
@@ -113,11 +142,11 @@ class CopyIds(Aliases):
         return effect
 
     def _rename_lines(self, data: bytes) -> bytes:
-        return b"".join(self.rewrite_for_agent(line, jsonrpc.read_message(line)) for line in framing.cut(data))
+        return b"".join(self.restore_client_id(line, jsonrpc.read_message(line)) for line in framing.cut(data))
 
 
-def _measure_pair(client_id: str, agent_id: str) -> int:
-    return _ENTRY_OVERHEAD + len(client_id) + len(agent_id)
+def _measure_pair(kept_id: str, other_id: str) -> int:
+    return _ENTRY_OVERHEAD + len(kept_id) + len(other_id)
 
 
 def _rewrite_session_id(line: bytes, message: Message, ids: Mapping[str, str]) -> bytes:

@@ -140,7 +140,7 @@ class Connection:
             case AgentEnded(reason):
                 effects = self._end(reason)
         if not self._held_entries.is_named:
-            effects = self._held_entries.let_pass(effects)
+            effects = self._held_entries.hold_or_pass(effects)
         effects = self._copy_ids.rename_effects(
             self._lookups.uncopied.hold_or_release(self._unstable_methods.amend_titles(effects))
         )
@@ -161,7 +161,7 @@ class Connection:
         ]
         session_id = acp.find_session_id(beginning)
         if session_id is not None and self._session_log.records:
-            effects += self._held_entries.let_pass([RecordGap(session_id, GapReason.LINE_TOO_LONG)])
+            effects += self._held_entries.hold_or_pass([RecordGap(session_id, GapReason.LINE_TOO_LONG)])
         return effects
 
     # --- from the client
@@ -174,7 +174,7 @@ class Connection:
                 line, message = self._negotiation.read_client_line(self._copy_ids.rewrite_from_client(line, message))
             if comparison := self._compare_first(message):
                 return [*effects, *comparison, DecideLater(Peer.CLIENT, lines[next_index - 1 :])]
-            effects += self._held_entries.let_pass(self._decide_client_message(line, message))
+            effects += self._held_entries.hold_or_pass(self._decide_client_message(line, message))
             if isinstance(effects[-1], FindSession) and next_index < len(lines):
                 return [*effects, DecideLater(Peer.CLIENT, lines[next_index:])]
         return effects
@@ -276,7 +276,7 @@ class Connection:
                 continue
             if self._aliases:
                 line = self._aliases.rewrite_for_client(line, jsonrpc.read_message(line))
-            effects += self._held_entries.let_pass(self._handle_agent_line(line, jsonrpc.read_message(line)))
+            effects += self._held_entries.hold_or_pass(self._handle_agent_line(line, jsonrpc.read_message(line)))
             self.pass_through.forget()
             if effects and isinstance(later := effects[-1], DecideLater):
                 return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[next_index:]])]

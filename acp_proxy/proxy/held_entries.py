@@ -34,38 +34,40 @@ class HeldEntries:
         """Whether the folder is known, so that nothing waits any more."""
         self._unrecorded: list[TranscriptEffect] = []
         self._size = 0
+        """The bytes in ``_unrecorded``."""
 
     def release(self, identification: IdentifyAgent) -> list[TranscriptEffect]:
         """The agent is named: returns the effect that names it, then everything that waited. From here on nothing
         waits."""
         self.is_named = True
-        held_effects, self._unrecorded = self._unrecorded, []
+        held_effects = self._unrecorded
+        self._unrecorded, self._size = [], 0
         return [identification, *held_effects]
 
     def drop(self) -> None:
         """Discard what waits."""
-        self._unrecorded.clear()
+        self._unrecorded, self._size = [], 0
 
-    def let_pass(self, effects: list[Effect]) -> list[Effect]:
+    def hold_or_pass(self, effects: list[Effect]) -> list[Effect]:
         """Returns those of one line's effects that need not wait, and holds the others. Call it for each line, since a
         read may bring lines that must wait and the agent's name after them."""
-        return effects if self.is_named else self._let_pass_unnamed(effects)
+        return effects if self.is_named else self._hold_unnamed(effects)
 
-    def _let_pass_unnamed(self, effects: list[Effect]) -> list[Effect]:
-        """As ``let_pass``, until a prompt or too many bytes end the waiting without a name."""
+    def _hold_unnamed(self, effects: list[Effect]) -> list[Effect]:
+        """As ``hold_or_pass``, until a prompt or too many bytes end the waiting without a name."""
         passing: list[Effect] = []
         for effect in effects:
             if self.is_named or not isinstance(effect, TranscriptEffectBase):
                 passing.append(effect)
                 continue
             self._unrecorded.append(effect)
-            self._size += _size(effect)
+            self._size += _measure(effect)
             if isinstance(effect, BeginTurn) or self._size > UNRECORDED_LIMIT:
                 passing += self.release(IdentifyAgent(None, None))
         return passing
 
 
-def _size(effect: TranscriptEffect) -> int:
+def _measure(effect: TranscriptEffect) -> int:
     match effect:
         case RecordLine(raw=raw):
             return len(raw)

@@ -138,7 +138,9 @@ class CommandStore(StoreBase):
                 for agent_folder, archived_names in names.items()
                 if len(archived_names) <= _MOST_LOOKED_UP
             }
-        list_filter = queries.ListFilter(agent_folders, cwd, since, until, includes_below, branch, names)
+        list_filter = queries.ListFilter(
+            agent_folders, cwd, since, until, includes_below=includes_below, branch=branch, names=names
+        )
         rows = queries.complete_rows(
             self.layout,
             queries.list_newest(self.store_index.catch_up_and_query, self.store_index.query_as_is, list_filter),
@@ -151,12 +153,12 @@ class CommandStore(StoreBase):
 
         The id of a deleted session is never taken as the start of another id. Raises Unreadable, OSError.
         """
-        list_filter = queries.ListFilter(self.list_agents(agent_words), None, "")
+        list_filter = queries.ListFilter(self.list_agents(agent_words))
         deleted_ids = {
-            session_id for agent_folder in list_filter.agents for session_id in self.read_deleted(agent_folder)
+            session_id for agent_folder in list_filter.agent_folders for session_id in self.read_deleted(agent_folder)
         }
         rows = self.store_index.catch_up_and_query(
-            lambda index: queries.find_named(index, list_filter, selector, deleted_ids), *list_filter.agents
+            lambda index: queries.find_named(index, list_filter, selector, deleted_ids), *list_filter.agent_folders
         )
         return list(queries.complete_rows(self.layout, rows))
 
@@ -250,7 +252,7 @@ class CommandStore(StoreBase):
 
         Raises OSError; Unreadable if the session is deleted but the index learns of it only with the next list.
         """
-        delete.delete_transcript(
+        delete.delete_by_name(
             self.layout, listed.agent_folder, listed.session_id, listed.name, soft=soft, only_on_this_machine=False
         )
         self.layout.get_journal(listed.agent_folder).fsync()

@@ -17,8 +17,8 @@ permanent delete does this, in this order:
 5. The transcript's backups; what was soft-deleted under its name; turns of other machines that wait for it; the
    transcript in every form; the search tables with its words (``Layout.remove_transcript``).
 6. The mark again, because a list in between may have removed the first.
-7. The caller writes the journal through to the disk (``Journal.fsync``), and removes the row, also from SQLite's log,
-   the search tables once more, and then the mark (``StoreIndex.remove``).
+7. The caller writes the journal through to the disk (``Journal.fsync``), and removes the row, the search tables once
+   more, the row's bytes from SQLite's file and log, and then the mark (``StoreIndex.remove``).
 
 What stays are the session's events without its titles: of the delete the id, the time and the transcript's uid; and
 when it was archived, pinned or given another id of the agent (``journal.ALIAS``).
@@ -67,7 +67,7 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _DAY_SECONDS = 24 * 60 * 60.0
 
 
-def delete(
+def delete_by_id(
     layout: Layout,
     agent_folder: str,
     session_id: str,
@@ -76,7 +76,7 @@ def delete(
     is_unused: bool = False,
     only_on_this_machine: bool,
 ) -> None:
-    """Delete a session; it stays known as deleted. Raises OSError.
+    """Delete the session that has this id now; the id stays known as deleted. Raises OSError.
 
     ``soft``: its transcript can be restored, for the layout's ``bin_days``.
     ``is_unused``: the caller holds ``lock_unused``, so no other process has the transcript open.
@@ -131,7 +131,7 @@ def apply_delete(layout: Layout, agent_folder: str, session_id: str) -> None:
     name, agent_journal = file_name(session_id), layout.get_journal(agent_folder)
     soft_deleted_name = agent_journal.read_state().deleted[session_id]
     if soft_deleted_name is None:
-        _remove(layout, agent_folder, name)
+        _remove_and_mark(layout, agent_folder, name)
     else:
         agent_journal.copy_title(session_id, name, soft_deleted_name)
         layout.erase_titles(agent_folder, name)
@@ -195,7 +195,7 @@ def lift_delete(layout: Layout, agent_folder: str, session_id: str) -> None:
             agent_journal.append(Event(journal.LIFTED, session_id))
 
 
-def delete_transcript(
+def delete_by_name(
     layout: Layout,
     agent_folder: str,
     session_id: str,
@@ -205,13 +205,14 @@ def delete_transcript(
     is_unused: bool = False,
     only_on_this_machine: bool,
 ) -> None:
-    """Delete one transcript. If its id belongs to a newer session now, that one is left alone. Raises OSError.
+    """Delete the transcript with this name. If its id belongs to a newer session now, that one is left alone. Raises
+    OSError.
 
     ``soft``: it can be restored, for the layout's ``bin_days``. ``is_unused``: the caller holds ``lock_unused``, so no
     other process has it open. ``only_on_this_machine``: other machines with the same history keep it.
     """
     if name == file_name(session_id):
-        delete(
+        delete_by_id(
             layout, agent_folder, session_id, soft=soft, is_unused=is_unused, only_on_this_machine=only_on_this_machine
         )
     else:
@@ -221,7 +222,7 @@ def delete_transcript(
 def _delete_set_aside(
     layout: Layout, agent_folder: str, session_id: str, name: str, *, soft: bool, only_on_this_machine: bool
 ) -> None:
-    """Delete a transcript whose id a newer session has. Parameters as for ``delete_transcript``. Raises OSError."""
+    """Delete a transcript whose id a newer session has. Parameters as for ``delete_by_name``. Raises OSError."""
     with suppress(OSError):  # the next query reads the journal anyway
         layout.mark(agent_folder, name)
     with lock_completed_journal(layout, agent_folder, ignores_full_disk=True):
@@ -372,13 +373,13 @@ def _apply_to_files(layout: Layout, agent_folder: str, event: Event) -> _Applied
         layout.move_backups(agent_folder, name, new_name)
         layout.get_journal(agent_folder).copy_title(event.session_id, name, new_name)
         layout.erase_titles(agent_folder, name)
-    elif not _remove(layout, agent_folder, name) and is_soft_deleted_name(name):
+    elif not _remove_and_mark(layout, agent_folder, name) and is_soft_deleted_name(name):
         # It is done again, for the mark. That removes nothing else: a name in ``deleted/`` is used only once.
         return _Applied(new_name, is_done=False)
     return _Applied(new_name, is_done=True)
 
 
-def _remove(layout: Layout, agent_folder: str, name: str) -> bool:
+def _remove_and_mark(layout: Layout, agent_folder: str, name: str) -> bool:
     """Remove a transcript, soft-deleted or not, with all that is of it, and mark it for the index. Raises OSError.
 
     Returns False if it is removed, but cannot be marked.

@@ -26,6 +26,104 @@ from acp_proxy.transcript.file_names import digest
 from acp_proxy.transcript.reader import AlikeLines, Reading
 from acp_proxy.transcript.summary import Summary
 
+SCHEMA = 11
+"""Raise it when the tables change, or what is read from a transcript into a row: every index is then made anew."""
+PAGE_ROWS = 500  # large, because several clients read only the first page
+COLUMNS = "agent, name, session, updated, info, open, created"
+"""The columns of a row that ``decode_row`` reads."""
+_BUSY_MS = 5000
+"""How long a query or a change waits for another process's transaction. While the index is filled, one takes a tenth of
+a second (``store_index._TRANSACTION_SECONDS``); only erasing removed rows from a large index takes longer."""
+_JOURNAL_MODE_PAUSE_SECONDS = 0.01
+"""Between two tries to switch to WAL mode."""
+_ERASE_BUSY_MS = 250  # longer than a list's query; if others take longer, the next list tries again
+
+_TABLES = """
+CREATE TABLE transcripts(
+  agent TEXT NOT NULL,      -- its folder
+  name TEXT NOT NULL,       -- the transcript's, without extension
+  session BLOB NOT NULL,    -- the id, by encode_id
+  listed INTEGER NOT NULL,  -- 1: session/list may show it: it has a prompt, a directory, and its id is no newer one's
+  updated TEXT NOT NULL,    -- last activity, or the agent's own time of change
+  place BLOB,               -- the directory by resolve_directory, by encode_id
+  spelled BLOB,             -- the directory by normalize_directory, by encode_id: finds it even if a link has changed
+  info TEXT NOT NULL,       -- JSON: what else a list shows of it at the end of the file
+  open TEXT NOT NULL,       -- JSON: the runs with an unanswered turn
+  usage TEXT NOT NULL,      -- JSON: SessionUsage.dump_state, at size
+  inode INTEGER NOT NULL,   -- the file's: with another one, the transcript is read from its start
+  created TEXT NOT NULL,    -- the time in the header
+  size INTEGER NOT NULL,    -- bytes read so far, uncompressed: the next reading begins there
+  lines INTEGER NOT NULL,   -- lines read so far
+  state TEXT NOT NULL,      -- JSON: Summary.dump_state, at size
+  PRIMARY KEY(agent, name)) WITHOUT ROWID;
+CREATE INDEX listing ON transcripts(agent, listed, updated, session);
+CREATE INDEX by_place ON transcripts(agent, place, listed, updated, session);
+CREATE INDEX by_spelling ON transcripts(agent, spelled, place);
+CREATE TABLE folders(
+  agent TEXT PRIMARY KEY,
+  seen TEXT NOT NULL,        -- the folder's state when all in it had been brought in (folder_changes)
+  removals INTEGER NOT NULL  -- how often rows were removed
+  ) WITHOUT ROWID;
+"""
+
+
+class ListedSession(Struct, frozen=True):
+    """A session as a list shows it."""
+
+    agent_folder: str
+    name: str
+    """Its transcript's."""
+    session_id: str
+    cwd: str | None
+    title: str | None
+    updated: str
+    """When it was last active."""
+    prompt_count: int
+    """The user's turns, including those that the agent reported when it first loaded the session here."""
+    reply_count: int
+    """The turns with an answer."""
+    has_failed: bool
+    """A turn failed, or another run left one unanswered."""
+    is_running: bool
+    """Another run's turn has no answer yet, and a process has the transcript open."""
+    directories: list[str]
+    meta: dict[str, object]
+    size: int
+    """Its transcript's, in bytes."""
+    created: str
+    """When its transcript began; empty if unknown."""
+    is_archived: bool = False
+    """Set by ``queries.complete_rows``, not by the index; so is ``is_pinned``."""
+    is_pinned: bool = False
+    machine: str = ""
+    """The name of the one where it was begun; empty: here."""
+    git: GitHead = GitHead()
+    """What the directory's work tree was at when it began."""
+
+    @property
+    def selector(self) -> str:
+        """What selects it on a command line: its id, with a number if a newer session has that id now; or a copy's
+        short id."""
+        return file_names.make_selector(self.agent_folder, self.name, self.session_id)
+
+    @property
+    def full_selector(self) -> str:
+        """As ``selector``, but never short."""
+        return self.session_id + file_names.find_aside_suffix(self.name)
+
+    @property
+    def copy_of(self) -> str | None:
+        """The folder of the agent whose session it was copied from; None if it is no copy."""
+        return (proxy_ids.parse_id(self.session_id) or (None,))[0]
+
+
+class Page(Struct, frozen=True):
+    """One page of a list. ``next``: the cursor for the next page, or None."""
+
+    rows: list[ListedSession]
+    next: str | None
+
+
 # --- Cursors: where a page of a list ends, as text that is opaque to clients. Those of another list are refused.
 
 
@@ -59,97 +157,7 @@ def decode_cursor(cursor: str, binding: str) -> tuple[str, bytes]:
         raise InvalidCursor from problem
 
 
-SCHEMA = 11
-"""Raise it when the tables change, or what is read from a transcript into a row: every index is then made anew."""
-PAGE_ROWS = 500  # large, because several clients read only the first page
-COLUMNS = "agent, name, session, updated, info, open, created"
-"""The columns of a row that ``decode_row`` reads."""
-_BUSY_MS = 5000
-_PAUSE_SECONDS = 0.01
-_ERASE_BUSY_MS = 250  # longer than a list's query; if others take longer, the next list tries again
-
-_TABLES = """
-CREATE TABLE transcripts(
-  agent TEXT NOT NULL,      -- its folder
-  name TEXT NOT NULL,       -- the transcript's, without extension
-  session BLOB NOT NULL,    -- the id, by encode_id
-  listed INTEGER NOT NULL,  -- 1: session/list may show it: it has a prompt, a directory, and its id is no newer one's
-  updated TEXT NOT NULL,    -- last activity, or the agent's own time of change
-  place BLOB,               -- the directory by resolve_directory, by encode_id
-  spelled BLOB,             -- the directory by normalize_directory, by encode_id: finds it even if a link has changed
-  info TEXT NOT NULL,       -- JSON: what else a list shows of it at the end of the file
-  open TEXT NOT NULL,       -- JSON: the runs with an unanswered turn
-  usage TEXT NOT NULL,      -- JSON: SessionUsage.dump_state, at size
-  inode INTEGER NOT NULL,   -- the file's: with another one, the transcript is read from its start
-  created TEXT NOT NULL,    -- the time in the header
-  size INTEGER NOT NULL,    -- bytes read so far, uncompressed: the next reading begins there
-  lines INTEGER NOT NULL,   -- lines read so far
-  state TEXT NOT NULL,      -- JSON: Summary.dump_state, at size
-  PRIMARY KEY(agent, name)) WITHOUT ROWID;
-CREATE INDEX listing ON transcripts(agent, listed, updated, session);
-CREATE INDEX by_place ON transcripts(agent, place, listed, updated, session);
-CREATE INDEX by_spelling ON transcripts(agent, spelled, place);
-CREATE TABLE folders(
-  agent TEXT PRIMARY KEY,
-  seen TEXT NOT NULL,        -- the folder's state when all in it had been brought in (folder_changes)
-  removals INTEGER NOT NULL  -- how often rows were removed
-  ) WITHOUT ROWID;
-"""
-
-
-class ListedSession(Struct, frozen=True):
-    """A session as a list shows it.
-
-    ``name``: its transcript's. ``updated``: when it was last active. ``size``: its transcript's, in bytes.
-    ``prompt_count``: the user's turns, including those that the agent reported when it first loaded the session here.
-    ``reply_count``: the turns with an answer. ``has_failed``: a turn failed, or another run left one unanswered.
-    ``is_running``: another run's turn has no answer yet, and a process has the transcript open. ``created``: when its
-    transcript began; empty if unknown. ``is_archived``, ``is_pinned``: set by ``queries.complete_rows``, not by the
-    index. ``machine``: the name of the one where it was begun; empty: here. ``git``: what the directory's work tree was
-    at when it began.
-    """
-
-    agent_folder: str
-    name: str
-    session_id: str
-    cwd: str | None
-    title: str | None
-    updated: str
-    prompt_count: int
-    reply_count: int
-    has_failed: bool
-    is_running: bool
-    directories: list[str]
-    meta: dict[str, object]
-    size: int
-    created: str
-    is_archived: bool = False
-    is_pinned: bool = False
-    machine: str = ""
-    git: GitHead = GitHead()
-
-    @property
-    def selector(self) -> str:
-        """What selects it on a command line: its id, with a number if a newer session has that id now; or a copy's
-        short id."""
-        return file_names.make_selector(self.agent_folder, self.name, self.session_id)
-
-    @property
-    def full_selector(self) -> str:
-        """As ``selector``, but never short."""
-        return self.session_id + file_names.find_aside_suffix(self.name)
-
-    @property
-    def copy_of(self) -> str | None:
-        """The folder of the agent whose session it was copied from; None if it is no copy."""
-        return (proxy_ids.parse_id(self.session_id) or (None,))[0]
-
-
-class Page(Struct, frozen=True):
-    """One page of a list. ``next``: the cursor for the next page, or None."""
-
-    rows: list[ListedSession]
-    next: str | None
+# --- The rows.
 
 
 class Index:
@@ -190,16 +198,16 @@ class Index:
             header = reading.header or reading.rebuild_header()
             if header is None:
                 return True
-            summary, size, lines = Summary.begin(header), 0, 0
+            summary, size, line_count = Summary.begin(header), 0, 0
             if row is not None and row[:2] == (reading.inode, header.created_at) and row[2] <= reading.size:
                 with check_values():
                     summary = Summary.from_state(parse_json(row[4]) | {"usage": parse_json(row[5])})
                     size = row[2]
-                    lines = row[3]
+                    line_count = row[3]
                 if size == reading.size:
                     return not summary.open
             end_summary, is_whole = summary, True
-            for line in reading.read_alike(size, lines, shortens=True):
+            for line in reading.read_alike(size, line_count, shortens=True):
                 if isinstance(line, AlikeLines):
                     summary.add_chunks(line.chunks)
                 elif line.is_whole:
@@ -211,8 +219,17 @@ class Index:
                     if line.entry is not None:
                         end_summary.add(line.entry)
                     continue
-                size, lines = line.end, line.number + 1
-            self._write_row(agent_folder, name, header, summary, end_summary, reading, size if lines else 0, lines)
+                size, line_count = line.end, line.number + 1
+            self._write_row(
+                agent_folder,
+                name,
+                header,
+                summary,
+                end_summary,
+                reading,
+                read_size=size,
+                line_count=line_count,
+            )
             return not end_summary.open and is_whole
 
     def remove_rows(self, agent_folder: str, *names: str) -> bool:
@@ -236,7 +253,7 @@ class Index:
         return bool(rows)
 
     def list_folders(self) -> list[str]:
-        """The agents whose folders are remembered."""
+        """The agents' folders that are remembered."""
         return [agent_folder for (agent_folder,) in self._database.execute("SELECT agent FROM folders")]
 
     def read_folder(self, agent_folder: str) -> tuple[str, int]:
@@ -326,7 +343,7 @@ class Index:
         query.append("ORDER BY updated DESC, session DESC LIMIT ?")
         values.append(size + 1)
         raw_rows = self._database.execute(" ".join(query), values).fetchall()
-        rows = [decode_row(row, run) for row in raw_rows[:size]]
+        rows = [decode_row(row, own_run=run) for row in raw_rows[:size]]
         has_more = len(raw_rows) > size
         return Page(rows, encode_cursor(binding, raw_rows[size - 1][3], raw_rows[size - 1][2]) if has_more else None)
 
@@ -390,7 +407,7 @@ class Index:
             except sqlite3.OperationalError as problem:
                 if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                     raise
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(_JOURNAL_MODE_PAUSE_SECONDS)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -420,11 +437,21 @@ class Index:
         summary: Summary,
         end_summary: Summary,
         reading: Reading,
-        size: int,
-        lines: int,
+        *,
+        read_size: int,
+        line_count: int,
     ) -> None:
         cwd = end_summary.cwd
-        row = encode_row(name, header, summary, end_summary, reading.inode, reading.size, size, lines) | {
+        row = encode_row(
+            name,
+            header,
+            summary,
+            end_summary,
+            inode=reading.inode,
+            file_size=reading.size,
+            read_size=read_size,
+            line_count=line_count,
+        ) | {
             "agent": agent_folder,
             "name": name,
             "place": encode_id(same_directory.resolve_directory(cwd)) if cwd is not None else None,
@@ -445,12 +472,20 @@ class Index:
 
 
 def encode_row(
-    name: str, header: Header, summary: Summary, end_summary: Summary, inode: int, file_size: int, size: int, lines: int
+    name: str,
+    header: Header,
+    summary: Summary,
+    end_summary: Summary,
+    *,
+    inode: int,
+    file_size: int,
+    read_size: int,
+    line_count: int,
 ) -> dict[str, object]:
     """A transcript's row, without its directory, because that depends on where links lead now.
 
-    ``summary``: the state at ``size``, to continue from. ``end_summary``: the state at the end of the file, which has
-    ``file_size`` bytes.
+    ``summary``: the state after ``read_size`` bytes, which are ``line_count`` lines, to continue from.
+    ``end_summary``: the state at the end of the file, which has ``file_size`` bytes.
     """
     info = {
         "cwd": end_summary.cwd,
@@ -477,8 +512,8 @@ def encode_row(
         "usage": _encode_json(state.pop("usage")),
         "inode": inode,
         "created": header.created_at,
-        "size": size,
-        "lines": lines,
+        "size": read_size,
+        "lines": line_count,
         "state": _encode_json(state),
     }
 
@@ -493,8 +528,8 @@ def check_values() -> Iterator[None]:
 
 
 @check_values()
-def decode_row(row: tuple[str, str, bytes, str, str, str, str], run: str) -> ListedSession:
-    """A row of the index, with the ``COLUMNS``. ``run``: its unanswered prompts do not count.
+def decode_row(row: tuple[str, str, bytes, str, str, str, str], *, own_run: str = "") -> ListedSession:
+    """A row of the index, with the ``COLUMNS``. ``own_run``: its unanswered prompts do not count.
 
     Another run's unanswered prompt counts as running if that run wrote last: if it had ended, whoever continued the
     session would have written since. ``queries.complete_rows`` finds out whether a process still has
@@ -502,7 +537,7 @@ def decode_row(row: tuple[str, str, bytes, str, str, str, str], run: str) -> Lis
     """
     agent_folder, name, session_id, updated, info, open_runs, created = row
     members = parse_json(info)
-    other_runs, last_run = set(parse_json(open_runs)) - {run}, members["lastRun"]
+    other_runs, last_run = set(parse_json(open_runs)) - {own_run}, members["lastRun"]
     return ListedSession(
         agent_folder=agent_folder,
         name=name,

@@ -40,32 +40,32 @@ _TITLED_BYTES = b'"titled"'
 
 
 class Event(Struct, frozen=True):
-    """One line.
+    """One line. In the file, some members have other names: ``_encode_event``.
 
     A ``titled`` line is one of several things, which only its members tell apart: a title (``make_title``), a rename
     (``make_rename``), a removal (``make_removal``), or that one of the two is complete (``make_completion``).
-
-    ``transcript``: of a title, or an archived or pinned session: its transcript's name, if that is not the session's
-    own (``make_for_transcript``); of a soft delete: the new name; of a restore: the name while deleted. ``title``: None
-    removes the user's title. ``new_name``: the transcript is being renamed to this; empty: removed. This is complete at
-    the old name's next title, even if that is None. ``only_on_this_machine``: a delete that other machines with the
-    same history do not follow. ``uid``: the transcript's, for other machines; an id may be another session's by now.
-    ``by_agent``: the agent has given the title, or archived the session, itself. ``alias``: the agent's id of the
-    session. ``until``: of a soft delete: when the transcript is removed; None: never by itself.
-
-    In the file, some members have other names: ``_encode_event``.
     """
 
     kind: str
     session_id: str
     transcript: str | None = None
+    """Of a title, or an archived or pinned session: its transcript's name, if that is not the session's own
+    (``make_for_transcript``). Of a soft delete: the new name. Of a restore: the name while deleted."""
     title: str | None = None
+    """None removes the user's title."""
     new_name: str | None = None
+    """The transcript is being renamed to this; empty: removed. That is complete at the old name's next title, even if
+    that is None."""
     only_on_this_machine: bool = False
+    """A delete that other machines with the same history do not follow."""
     uid: str | None = None
+    """The transcript's, for other machines; an id may be another session's by now."""
     by_agent: bool = False
+    """The agent has given the title, or archived the session, itself."""
     alias: str | None = None
+    """The agent's id of the session."""
     until: str | None = None
+    """Of a soft delete: when the transcript is removed; None: never by itself."""
 
     @property
     def name(self) -> str:

@@ -179,7 +179,7 @@ def _select_own(
         " ORDER BY updated DESC, session DESC LIMIT ?"
     )
     parameters = [agent_folder, *values, json.dumps(list(names)), with_copies, *COPY_ID_RANGE, PAGE_ROWS]
-    return [decode_row(row, run) for row in index.select(query, parameters)]
+    return [decode_row(row, own_run=run) for row in index.select(query, parameters)]
 
 
 def _select_copy_ids(index: Index, agent_folder: str) -> set[str]:
@@ -216,7 +216,7 @@ def _select_others(
     names = [json.dumps(list(some_names)) for some_names in (hidden_names, only_names) if some_names is not None]
     parameters = [agent_folder, *values, *names, *COPY_ID_RANGE, CONTINUED_RUN]
     position_values = [position[0], proxy_ids.make_id(agent_folder, ""), *position] if position is not None else []
-    return [decode_row(row, "") for row in index.select(" ".join(query), [*parameters, *position_values, size])]
+    return [decode_row(row) for row in index.select(" ".join(query), [*parameters, *position_values, size])]
 
 
 def _get_position(row: ListedSession) -> _Position:

@@ -38,7 +38,7 @@ __all__ += ["CompressionOptions", "Transcript", "find_default_root", "import_laz
 lock_file = lock
 _SYNC_FOLDER = "sync"
 """The directory that a store has if it is part of a history that several machines share."""
-_HOLD_TRIES, _PAUSE_SECONDS = 100, 0.001  # longer than sync replaces a file
+_HOLD_TRIES, _HOLD_PAUSE_SECONDS = 100, 0.001  # longer than sync replaces a file
 _COPY_NAME_START = file_name(PREFIX).rpartition("-")[0] + "-"
 """The beginning of the names of copies' transcripts."""
 ALL = "all"
@@ -131,7 +131,7 @@ class ProxyStore(StoreBase):
         """
         if soft:  # of an unfinished fork there would be nothing to restore; a listed session has been finished
             old_forks.complete_old_fork(self.layout, agent_folder, file_name(session_id))
-        delete.delete(self.layout, agent_folder, session_id, soft=soft, only_on_this_machine=False)
+        delete.delete_by_id(self.layout, agent_folder, session_id, soft=soft, only_on_this_machine=False)
 
     def fsync_journal(self, agent_folder: str) -> None:
         """Return once an agent's deletes, titles and archived sessions are on disk, so that they survive a power loss.
@@ -232,7 +232,7 @@ class ProxyStore(StoreBase):
             if (reading := self.read(agent_folder, session_id)).hold():
                 return reading
             reading.close()
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(_HOLD_PAUSE_SECONDS)
         return self.read(agent_folder, session_id)
 
     def append_waiting_turns(self, agent_folder: str, session_id: str) -> bool:

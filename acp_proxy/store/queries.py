@@ -46,7 +46,7 @@ T = TypeVar("T")
 class CatchUpAndQuery(Protocol):
     """``StoreIndex.catch_up_and_query``. Raises Unreadable."""
 
-    def __call__(self, question: Callable[[Index], T], *agents: str) -> T: ...
+    def __call__(self, question: Callable[[Index], T], *agent_folders: str) -> T: ...
 
 
 class QueryAsIs(Protocol):
@@ -56,10 +56,10 @@ class QueryAsIs(Protocol):
 
 
 class ListFilter(Struct, frozen=True):
-    """A filter: these agents; the directory ``cwd``, if given, and with ``includes_below`` those below it; last active
-    from ``since`` to before ``until``, if given, in transcript format."""
+    """A filter: the agents with these folders; the directory ``cwd``, if given, and with ``includes_below`` those below
+    it; last active from ``since`` to before ``until``, if given, in transcript format."""
 
-    agents: Sequence[str]
+    agent_folders: Sequence[str]
     cwd: str | None = None
     since: str = ""
     until: str = ""
@@ -67,7 +67,8 @@ class ListFilter(Struct, frozen=True):
     branch: str = ""
     """The Git branch on which it began, if given."""
     names: Mapping[str, Collection[str]] = MappingProxyType({})
-    """By agent: only these transcripts; of other agents, all. They are few: each page looks all of them up."""
+    """By the agent's folder: only these transcripts; of other agents, all. They are few: each page looks all of them
+    up."""
 
 
 class _Stream(Struct, frozen=True):
@@ -84,9 +85,10 @@ def list_newest(
 
     Only the first pages catch up: a list does not change while a user looks at it.
     """
-    streams = [_Stream(agent_folder, is_listed) for agent_folder in scope.agents for is_listed in (True, False)]
+    streams = [_Stream(agent_folder, is_listed) for agent_folder in scope.agent_folders for is_listed in (True, False)]
     first_pages = catch_up_and_query(
-        lambda index: [_select_page(index, stream, scope, None, _FIRST_PAGE_ROWS) for stream in streams], *scope.agents
+        lambda index: [_select_page(index, stream, scope, None, _FIRST_PAGE_ROWS) for stream in streams],
+        *scope.agent_folders,
     )
     streamed_rows = (
         _iterate_stream(query_as_is, stream, scope, page) for stream, page in zip(streams, first_pages, strict=True)
@@ -126,7 +128,7 @@ def find_named(index: Index, scope: ListFilter, selector: str, deleted: Collecti
 def find_copies_of(index: Index, agent_folder: str, listed: ListedSession) -> list[ListedSession]:
     """An agent's copies of another agent's session, newest first."""
     first_id = proxy_ids.make_id(listed.agent_folder, listed.session_id)
-    scope = ListFilter([agent_folder], None, "")
+    scope = ListFilter([agent_folder])
     end = encode_id(first_id) + b"/"  # what follows the dot before a number
     rows = _select_prompted(index, scope, "session >= ? AND session < ?", [encode_id(first_id), end])
     return [row for row in rows if re.fullmatch(re.escape(first_id) + r"(\.\d+)?", row.session_id)]
@@ -152,35 +154,38 @@ def find_copies_by_short_id(index: Index, scope: ListFilter, selector: str) -> l
     """
     if not selector.startswith(COPY):
         return []
-    test = f"session >= ? AND session < ? AND agent IN ({_format_placeholders(scope.agents)})"
+    test = f"session >= ? AND session < ? AND agent IN ({_format_placeholders(scope.agent_folders)})"
     query = f"SELECT agent, name, session FROM transcripts WHERE {test}"
-    candidates = index.select(query, [*COPY_ID_RANGE, *scope.agents])
+    candidates = index.select(query, [*COPY_ID_RANGE, *scope.agent_folders])
     copies = [
-        (agent_folder, file)
-        for agent_folder, file, id in candidates
-        if (make_copy_id(agent_folder, file, decode_id(id)) or "").startswith(selector)
+        (agent_folder, name)
+        for agent_folder, name, id in candidates
+        if (make_copy_id(agent_folder, name, decode_id(id)) or "").startswith(selector)
     ]
-    names = json.dumps([file for _, file in copies])
-    rows = _select_prompted(index, scope, "name IN (SELECT value FROM json_each(?))", [names])
+    names_json = json.dumps([name for _, name in copies])
+    rows = _select_prompted(index, scope, "name IN (SELECT value FROM json_each(?))", [names_json])
     return [row for row in rows if (row.agent_folder, row.name) in copies]
 
 
 def _select_prompted(index: Index, scope: ListFilter, test: str, values: Sequence[object]) -> list[ListedSession]:
     """The rows that pass a condition and have a turn, newest first. ``values``: the condition's."""
+    folders = _format_placeholders(scope.agent_folders)
     raw_rows = index.select(
         f"SELECT {COLUMNS} FROM transcripts WHERE (agent, name) IN (SELECT agent, name FROM transcripts"
-        f" WHERE {test} AND agent IN ({_format_placeholders(scope.agents)}) ORDER BY updated DESC LIMIT {_MOST_NAMED})"
+        f" WHERE {test} AND agent IN ({folders}) ORDER BY updated DESC LIMIT {_MOST_NAMED})"
         " ORDER BY listed DESC",
-        [*values, *scope.agents],
+        [*values, *scope.agent_folders],
     )
-    rows = [row for row in (decode_row(raw_row, "") for raw_row in raw_rows) if row.prompt_count]
+    rows = [row for row in (decode_row(raw_row) for raw_row in raw_rows) if row.prompt_count]
     return sorted(rows, key=_sort_key, reverse=True)
 
 
 def _has_id(index: Index, scope: ListFilter, session_id: str) -> bool:
     """Whether this is a whole id, even of a session without a prompt or one that was set aside."""
-    test = f"session = ? AND agent IN ({_format_placeholders(scope.agents)})"
-    return bool(index.select(f"SELECT 1 FROM transcripts WHERE {test} LIMIT 1", [encode_id(session_id), *scope.agents]))
+    test = f"session = ? AND agent IN ({_format_placeholders(scope.agent_folders)})"
+    return bool(
+        index.select(f"SELECT 1 FROM transcripts WHERE {test} LIMIT 1", [encode_id(session_id), *scope.agent_folders])
+    )
 
 
 def find_titled(sessions: Iterable[tuple[T, str | None]], title_part: str) -> list[T]:
@@ -239,7 +244,7 @@ def list_including_unprompted(index: Index) -> list[ListedSession]:
     """Every session, even without a prompt, with the time when something was last said in it; newest first."""
     columns = COLUMNS.replace("updated", LAST_USED_SQL)
     rows = index.select(f"SELECT {columns} FROM transcripts ORDER BY {LAST_USED_SQL} DESC, session DESC", ())
-    return [decode_row(row, "") for row in rows]
+    return [decode_row(row) for row in rows]
 
 
 def complete_rows(layout: Layout, rows: Iterable[ListedSession]) -> Iterator[ListedSession]:
@@ -287,7 +292,7 @@ def _iterate_stream(
         yield from page
         if len(page) != size:
             return
-        last_key, size = _encode_cursor(page[-1]), PAGE_ROWS
+        last_key, size = _get_page_key(page[-1]), PAGE_ROWS
         page = query_as_is(lambda index, last_key=last_key: _select_page(index, stream, scope, last_key, PAGE_ROWS))  # type: ignore[misc]
 
 
@@ -300,14 +305,14 @@ def _select_page(
     """
     names = scope.names.get(stream.agent_folder)
     # SQLite uses no index for a column with a plus: else it would read every row in the order of time.
-    plus = "+" if names is not None else ""
-    query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND {plus}listed = ? AND {plus}updated >= ?"]
+    unindexed = "+" if names is not None else ""
+    query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND {unindexed}listed = ? AND {unindexed}updated >= ?"]
     values: list[object] = [stream.agent_folder, int(stream.is_listed), scope.since]
     if names is not None:
         query.append("AND name IN (SELECT value FROM json_each(?))")
         values.append(json.dumps(list(names)))
     if scope.until:
-        query.append(f"AND {plus}updated < ?")
+        query.append(f"AND {unindexed}updated < ?")
         values.append(scope.until)
     if scope.cwd is not None:
         test, test_values = match_directory(index, stream.agent_folder, scope.cwd, includes_below=scope.includes_below)
@@ -320,7 +325,7 @@ def _select_page(
         query.append("AND (updated, session, name) < (?, ?, ?)")
         values += last_key
     query.append(f"ORDER BY updated DESC, session DESC, name DESC LIMIT {size if index.is_on_disk else -1}")
-    return [decode_row(row, "") for row in index.select(" ".join(query), values)]
+    return [decode_row(row) for row in index.select(" ".join(query), values)]
 
 
 def _sort_key(row: ListedSession) -> tuple[str, bool, bytes]:
@@ -328,7 +333,8 @@ def _sort_key(row: ListedSession) -> tuple[str, bool, bytes]:
     return row.updated, row.copy_of is None, encode_id(row.session_id)
 
 
-def _encode_cursor(row: ListedSession) -> tuple[str, bytes, str]:
+def _get_page_key(row: ListedSession) -> tuple[str, bytes, str]:
+    """What the next page follows: SQLite's values for the order of a stream."""
     return row.updated, encode_id(row.session_id), row.name
 
 

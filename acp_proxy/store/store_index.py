@@ -48,7 +48,7 @@ _UNFINISHED_SECONDS = 24 * 60 * 60
 """Within this time, another process may still answer an unanswered turn, so its mark stays."""
 _REPLAY_SECONDS = 60
 """An agent may pause for so long while it replays an imported session; nothing signals the end of that replay."""
-_PAUSE_SECONDS = 5.0
+_RETRY_PAUSE_SECONDS = 5.0
 """After a failed write, the index is not tried again for so long, as each try may take seconds. Marks remain."""
 _SLOW_SECONDS = 1.0
 """A query that waited longer than this for an index in vain leaves it alone, too."""
@@ -127,7 +127,7 @@ class StoreIndex:
                 self._close()
                 is_busy = _find_error_code(problem) in _BUSY_CODES
                 is_slow = time.monotonic() - start > _SLOW_SECONDS
-                self._query_again_at = time.monotonic() + (_PAUSE_SECONDS if is_slow else 0.0)
+                self._query_again_at = time.monotonic() + (_RETRY_PAUSE_SECONDS if is_slow else 0.0)
         try:
             if self._in_memory is None:
                 self._in_memory = Index(None)
@@ -150,7 +150,7 @@ class StoreIndex:
             self._run_on_disk(change, ())
         except (sqlite3.Error, OSError) as problem:
             self._close()
-            self._write_again_at = time.monotonic() + _PAUSE_SECONDS
+            self._write_again_at = time.monotonic() + _RETRY_PAUSE_SECONDS
             raise Unreadable(errno_name(problem)) from problem
 
     def bring_in(self, index: Index, agent_folder: str, names: Iterable[str]) -> None:

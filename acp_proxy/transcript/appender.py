@@ -20,7 +20,7 @@ from acp_proxy.transcript.private_files import append_parts, lock, open_private,
 from acp_proxy.transcript.reader import read_header
 
 _IDENTITY_SIZE = 4096  # bytes of a header: enough for its id and its time
-_LOCK_TRIES, _PAUSE_SECONDS = 500, 0.001  # half a second for another process to finish a header or to compress
+_LOCK_TRIES, _LOCK_PAUSE_SECONDS = 500, 0.001  # half a second for another process to finish a header or to compress
 _TORN_END_CHECKS = 20  # checks of a torn end, one per pause: a write takes less time than that
 
 _SURELY_UNUSED_SECONDS = 24 * 60 * 60.0
@@ -150,14 +150,14 @@ class Transcript:
             try:
                 lock(self._fd, shared=True)
             except BlockingIOError:  # another process is writing the header or compresses the file
-                time.sleep(_PAUSE_SECONDS)
+                time.sleep(_LOCK_PAUSE_SECONDS)
                 continue
             if self.is_begun:  # do not read the end: the disk may allow writes but not reads
                 return
             if os.fstat(self._fd).st_size or header is None:
                 self._is_torn = self._check_torn_end()
                 return
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(_LOCK_PAUSE_SECONDS)
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(self.path))
 
     def _check_torn_end(self) -> bool:
@@ -169,7 +169,7 @@ class Transcript:
             size = os.fstat(self._fd).st_size
             if not size or read_at(self._fd, 1, size - 1) == b"\n":
                 return False
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(_LOCK_PAUSE_SECONDS)
         return True
 
     def _begin(self, header: Header) -> None:

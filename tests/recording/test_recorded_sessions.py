@@ -220,7 +220,7 @@ def test_a_session_set_aside_and_then_deleted_by_another_process_gets_nothing_mo
     folder, other = recording.recorder.agent_folder, ProxyStore(recording.store.root)
     other.open_to_append(folder, header("s"), is_new=True).close()  # an agent gives the id to a session elsewhere
     aside = f"{file_name('s')}~1"
-    delete.delete_transcript(other.layout, folder, "s", aside, soft=True, only_on_this_machine=False)
+    delete.delete_by_name(other.layout, folder, "s", aside, soft=True, only_on_this_machine=False)
     [deleted_path] = recording.store.root.glob("deleted/*/*.jsonl")
     before = deleted_path.read_bytes()
     recording.write(chunk_to_record("2"))

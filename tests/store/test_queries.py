@@ -64,8 +64,8 @@ def test_a_few_archived_sessions_are_found_without_reading_the_others(
 ) -> None:
     seen: list[ListedSession] = []
 
-    def decode_row(row: tuple[Any, ...], prefix: str) -> ListedSession:
-        seen.append(index_module.decode_row(row, prefix))
+    def decode_row(row: tuple[Any, ...]) -> ListedSession:
+        seen.append(index_module.decode_row(row))
         return seen[-1]
 
     monkeypatch.setattr(newest_module, "decode_row", decode_row)

@@ -162,7 +162,7 @@ def test_a_session_deleted_during_indexing_has_no_row(
     def overtaken(index: Index, agent: str, name: str, reading: Reading) -> bool:
         if name == older.name:
             monkeypatch.undo()
-            delete.delete_transcript(Layout(root), AGENT, "s", name, soft=soft, only_on_this_machine=False)
+            delete.delete_by_name(Layout(root), AGENT, "s", name, soft=soft, only_on_this_machine=False)
             (root / "unindexed" / AGENT / name).unlink()
         return Index.put_row(index, agent, name, reading)
 

@@ -255,7 +255,7 @@ LAST = [transcript_lines.prompt_line("größer"), transcript_lines.agent_chunk("
 
 
 def test_a_file_cut_in_its_last_lines_is_read_up_to_the_cut(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(appender, "_PAUSE_SECONDS", 0)  # nobody else writes
+    monkeypatch.setattr(appender, "_LOCK_PAUSE_SECONDS", 0)  # nobody else writes
     start = HEADER + transcript_lines.agent_chunk("one") + transcript_lines.agent_chunk("two")
     data = start + b"".join(LAST)
     ends = [len(start) + len(LAST[0]), len(data)]

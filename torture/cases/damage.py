@@ -151,7 +151,7 @@ def mutated(scale: Scale, fault: str, accidents: Accidents, texts: dict[str, byt
                 store = WholeStore(scale.place / f"store-{next(_stores)}")
             try:
                 # Nobody else writes here: for the rest of a torn line, an appender need not wait.
-                with patch.object(appender, "_PAUSE_SECONDS", 0):
+                with patch.object(appender, "_LOCK_PAUSE_SECONDS", 0):
                     examine(store, f"a{next(number)}", damaged.leave_out_quotable(accident), count)
             except Exception as problem:  # noqa: BLE001 - whatever it is, it must not happen
                 count.trouble.append(f"{name}: {accident.how}: {type(problem).__name__}: {problem}")

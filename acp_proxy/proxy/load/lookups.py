@@ -134,7 +134,7 @@ class Lookups:
             return []
         request, line = self._pending.pop(session.request_id)
         session_id = acp.session_id(request.params) or ""
-        if session.continued_session_id is not None and self._copy_ids.get_client_id(session_id) is None:
+        if session.continued_session_id is not None and not self._copy_ids.has_client_id(session_id):
             self._copy_ids.add(session.continued_session_id, session_id)
             return [DecideLater(Peer.CLIENT, [line])]
         if request.method == acp.DELETE:
@@ -214,7 +214,7 @@ class Lookups:
             return [CloseTranscript(request.id), SetArchived(request.id, session_id, True, False)]
         self._looked_up.add(request.id)
         # As the client sent it, so that its id stays the client's.
-        line = self._copy_ids.rewrite_for_agent(line, request)
+        line = self._copy_ids.restore_client_id(line, request)
         return [CloseTranscript(request.id), *self._use_alias(session_id, session), DecideLater(Peer.CLIENT, [line])]
 
     def _ask_to_delete(self, line: bytes, request: Request, session_id: str, session: SessionFound) -> list[Effect]:

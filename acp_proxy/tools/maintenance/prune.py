@@ -232,7 +232,7 @@ def _delete(layout: Layout, candidate: Candidate, *, soft: bool, only_on_this_ma
                     layout, agent_folder, session_id, name, only_on_this_machine=only_on_this_machine
                 )
             else:
-                delete.delete_transcript(
+                delete.delete_by_name(
                     layout,
                     agent_folder,
                     session_id,

@@ -51,16 +51,25 @@ def matches_index(index: Index, agent_folder: str, name: str, reading: Reading) 
         return header is None and stored_row is None
     with check_values():
         size = parse_json(stored_row[3])["size"]
-    summary, lines, read_size = Summary.begin(header), 0, stored_row[6]
+    summary, line_count, read_size = Summary.begin(header), 0, stored_row[6]
 
     def matches(end_summary: Summary) -> bool:
-        row = encode_row(name, header, summary, end_summary, reading.inode, size, read_size, lines)
+        row = encode_row(
+            name,
+            header,
+            summary,
+            end_summary,
+            inode=reading.inode,
+            file_size=size,
+            read_size=read_size,
+            line_count=line_count,
+        )
         return tuple(row[key] for key in columns.split(", ")) == tuple(stored_row)
 
     first_unread, end_summary, is_equal, lacks_turn = 0, summary, False, False
     for line in reading.read_lines():
         if line.end <= read_size:
-            lines = line.number + 1
+            line_count = line.number + 1
             if line.entry is not None:
                 summary.add(line.entry)
             continue

@@ -81,17 +81,17 @@ def list_attempts(
 
 
 def find_alternatives(
-    attempts: Sequence[Attempt], run: Run, unfiltered_agents: Sequence[str] | None, *, only_as_asked: bool = False
+    attempts: Sequence[Attempt], run: Run, unfiltered_folders: Sequence[str] | None, *, only_as_asked: bool = False
 ) -> Alternatives:
     """What there is if the first attempt has found nothing. Raises as ``run``.
 
-    ``unfiltered_agents``: the agents to search without the options that choose the sessions; None if none of these was
+    ``unfiltered_folders``: the agents' folders to search without the options that choose the sessions; None if none was
     given. ``only_as_asked``: with fewer options, try only what was asked, not also what comes near.
     """
     near = next((found for attempt in attempts[1:] if (found := run(attempt)).result.hits), None)
     if near is not None:
         return Alternatives(near)
-    left_out = _find_left_out(attempts[:1] if only_as_asked else attempts, run, unfiltered_agents)
+    left_out = _find_left_out(attempts[:1] if only_as_asked else attempts, run, unfiltered_folders)
     asked = attempts[0]
     if left_out is not None or only_as_asked or asked.calls is None or not (name := os.path.basename(asked.calls.file)):
         return Alternatives(left_out=left_out)
@@ -99,14 +99,14 @@ def find_alternatives(
     return Alternatives(has_namesake=bool(run(namesake).result.hits))
 
 
-def _find_left_out(attempts: Sequence[Attempt], run: Run, unfiltered_agents: Sequence[str] | None) -> LeftOut | None:
+def _find_left_out(attempts: Sequence[Attempt], run: Run, unfiltered_folders: Sequence[str] | None) -> LeftOut | None:
     """The fewest options without which one of the attempts finds something."""
     request = attempts[0].request
-    has_filter, has_parts = unfiltered_agents is not None, bool(request.parts and request.fts_query)
+    has_filter, has_parts = unfiltered_folders is not None, bool(request.parts and request.fts_query)
     for is_filter, are_parts in ((True, False), (False, True), (True, True)):
         if is_filter > has_filter or are_parts > has_parts:
             continue
-        changes = {**_UNFILTERED, "agents": unfiltered_agents} if is_filter else {}
+        changes = {**_UNFILTERED, "agent_folders": unfiltered_folders} if is_filter else {}
         changes |= {"parts": ()} if are_parts else {}
         # One session is enough.
         wider = (replace(attempt, request=replace(attempt.request, limit=1, **changes)) for attempt in attempts)

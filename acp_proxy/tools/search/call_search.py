@@ -80,7 +80,7 @@ def search_calls(
     matches, has_words = query.make_test(), bool(request.fts_query)
     calls, hits = store.store_index.catch_up_and_query(
         lambda index: _search(store.layout, index, request, matches, progress, lists_hits=not has_words),
-        *request.agents,
+        *request.agent_folders,
     )
     if has_words:
         all_hits = search_store(store, replace(request, limit=None, excerpts_per_session=0), progress)
@@ -92,14 +92,14 @@ def search_calls(
 
 def find_calls(
     store: CommandStore,
-    agents: Sequence[str],
+    agent_folders: Sequence[str],
     matches: Callable[[CallSummary], bool],
     progress: Progress = lambda done, total: None,
 ) -> FoundCalls:
     """The calls that match in all transcripts of these agents. Raises as ``search_store``."""
-    request = SearchRequest("", agents)
+    request = SearchRequest("", agent_folders)
     calls, _ = store.store_index.catch_up_and_query(
-        lambda index: _search(store.layout, index, request, matches, progress, lists_hits=False), *agents
+        lambda index: _search(store.layout, index, request, matches, progress, lists_hits=False), *agent_folders
     )
     return calls
 
@@ -130,17 +130,17 @@ def _search(
     lists_hits: bool,
 ) -> tuple[FoundCalls, list[Hit]]:
     """Bring the tables of calls up to date. Returns the calls that match; and if ``lists_hits``, their sessions."""
-    if not request.agents:  # do not create tables
+    if not request.agent_folders:  # do not create tables
         return {}, []
     for _ in range(TRIES):
         with ExitStack() as stack, suppress(TableReplaced):
             try:
                 tables = _CallTables(layout, index, stack)
-                for _ in tables.update(request.agents, progress):
+                for _ in tables.update(request.agent_folders, progress):
                     pass
                 calls: FoundCalls = {}
                 for key, stored in tables.list_calls():
-                    if key[0] in request.agents and is_match(call := decode_call(stored.text)):
+                    if key[0] in request.agent_folders and is_match(call := decode_call(stored.text)):
                         calls.setdefault(key, {}).setdefault(stored.turn, (stored.turn_started_at, []))[1].append(call)
                 return calls, _list_hits(tables, calls, request) if lists_hits else []
             except OSError as problem:

@@ -151,8 +151,8 @@ def search(
             if found.result.hits:
                 alternatives = Alternatives()
             else:
-                unfiltered_agents = opened_store.list_agents() if row_filter.is_narrow else None
-                alternatives = find_alternatives(attempts, run, unfiltered_agents, only_as_asked=as_json)
+                unfiltered_folders = opened_store.list_agents() if row_filter.is_narrow else None
+                alternatives = find_alternatives(attempts, run, unfiltered_folders, only_as_asked=as_json)
         explanation = ""
         if alternatives.near is not None and not as_json:  # programs get what they asked for
             found = alternatives.near

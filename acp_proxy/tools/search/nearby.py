@@ -75,7 +75,7 @@ def correct_words(store: CommandStore, request: SearchRequest, words: Sequence[s
     """The words of a search without results, with those that are there in place of words that are not, if that finds
     something; None: nothing does. Raises as ``search_store``."""
     corrected = store.store_index.catch_up_and_query(
-        lambda index: [_correct_word(store.layout, index, request, word) for word in words], *request.agents
+        lambda index: [_correct_word(store.layout, index, request, word) for word in words], *request.agent_folders
     )
     if corrected == list(words):
         return None
@@ -90,10 +90,10 @@ def is_printed(store: CommandStore, request: SearchRequest) -> bool | None:
 
     def measure(index: Index) -> int:
         with ExitStack() as stack:
-            return PartTables(store.layout, index, stack).measure_outdated(request.agents)
+            return PartTables(store.layout, index, stack).measure_outdated(request.agent_folders)
 
     with suppress(TableReplaced):
-        if store.store_index.catch_up_and_query(measure, *request.agents) <= _READ_FOR_HINT:
+        if store.store_index.catch_up_and_query(measure, *request.agent_folders) <= _READ_FOR_HINT:
             return bool(search_store(store, replace(request, parts=(TurnPart.OUTPUT,), limit=1)).hits)
     return None
 

@@ -74,7 +74,7 @@ class SearchRequest:
     """
 
     fts_query: str
-    agents: Sequence[str]
+    agent_folders: Sequence[str]
     cwd: str | None = None
     since: str | None = None
     limit: int | None = 10
@@ -126,14 +126,14 @@ def search_store(
     progress: Progress = lambda done, total: None,
     report_hit: ReportHit = lambda hit: True,
 ) -> SearchResult:
-    """Bring the search tables up to date, then return the newest sessions of ``request.agents`` that match.
+    """Bring the search tables up to date, then return the newest sessions of ``request.agent_folders`` that match.
 
     ``progress`` is called with the number of transcripts read and the total. ``report_hit`` is called with each match,
     perhaps more than once, as soon as it is found; the search ends if it returns False. Raises Unreadable,
     NoFullText.
     """
     return store.store_index.catch_up_and_query(
-        lambda index: _search(store.layout, index, request, progress, report_hit), *request.agents
+        lambda index: _search(store.layout, index, request, progress, report_hit), *request.agent_folders
     )
 
 
@@ -144,14 +144,14 @@ def _search(
     index's."""
     if not index.select("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'", ()):
         raise NoFullText
-    if not request.agents:  # do not create tables
+    if not request.agent_folders:  # do not create tables
         return SearchResult([], is_all=True)
     for _ in range(TRIES):
         with ExitStack() as stack, suppress(TableReplaced):
             try:
                 tables, request = _open_tables(layout, index, stack, request)
                 running = RunningSearch(tables, request, report_hit)
-                for since in tables.update(request.agents, progress):
+                for since in tables.update(request.agent_folders, progress):
                     if not running.continue_search(since):
                         break
                 return SearchResult(running.hits, running.is_all)
@@ -185,12 +185,12 @@ class TranscriptTables(ABC, Generic[Row, Table]):
                     closing(table_class(find_or_create(layout, digit, table_class)))
                 )
 
-    def update(self, agents: Sequence[str], progress: Progress) -> Iterator[int]:
+    def update(self, agent_folders: Sequence[str], progress: Progress) -> Iterator[int]:
         """Add what changed in these agents' transcripts, the newest first. Raises TableReplaced, OSError, Unreadable.
 
         Yields after each batch: the second from which on there is nothing more to add; 0 at the end.
         """
-        outdated = self._list_outdated(agents)
+        outdated = self._list_outdated(agent_folders)
         done_count = 0
         for count in self._add_in_batches([key for _, key in outdated]):
             done_count += count
@@ -199,20 +199,20 @@ class TranscriptTables(ABC, Generic[Row, Table]):
                 yield count_seconds(outdated[done_count][0]) + 1
         yield 0
 
-    def measure_outdated(self, agents: Sequence[str]) -> int:
+    def measure_outdated(self, agent_folders: Sequence[str]) -> int:
         """The bytes of the transcripts that ``update`` would read. Raises TableReplaced, Unreadable."""
-        names = json.dumps([name for _, (_, name) in self._list_outdated(agents)])
+        names = json.dumps([name for _, (_, name) in self._list_outdated(agent_folders)])
         query = (
             "SELECT coalesce(sum(size), 0) FROM transcripts"
             " WHERE agent IN (SELECT value FROM json_each(?)) AND name IN (SELECT value FROM json_each(?))"
         )
-        [(size,)] = self._index.select(query, (json.dumps(agents), names))
+        [(size,)] = self._index.select(query, (json.dumps(agent_folders), names))
         return int(size)
 
     def find_row(self, key: Key) -> ListedSession | None:
         """The session of a transcript, as a list shows it."""
         query = f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND name = ?"
-        rows = (decode_row(row, "") for row in self._index.select(query, key))
+        rows = (decode_row(row) for row in self._index.select(query, key))
         return next(complete_rows(self._layout, rows), None)
 
     def find_keys_in_scope(self, request: "SearchRequest") -> set[Key] | None:
@@ -220,7 +220,7 @@ class TranscriptTables(ABC, Generic[Row, Table]):
         if request.cwd is None and not request.branch:
             return None
         keys: set[Key] = set()
-        for agent_folder in request.agents:
+        for agent_folder in request.agent_folders:
             tests, values = ["agent = ?"], list[object]((agent_folder,))
             if request.cwd is not None:
                 test, places = match_directory(
@@ -234,7 +234,7 @@ class TranscriptTables(ABC, Generic[Row, Table]):
             keys.update(self._index.select(f"SELECT agent, name FROM transcripts WHERE {' AND '.join(tests)}", values))
         return keys
 
-    def _list_outdated(self, agents: Sequence[str]) -> list[tuple[str, Key]]:
+    def _list_outdated(self, agent_folders: Sequence[str]) -> list[tuple[str, Key]]:
         """The transcripts whose data in a table differs from the index's, with the times of last use; newest first."""
         in_tables: set[Extent] = set()
         for digit, table in self._by_digit.items():
@@ -250,7 +250,7 @@ class TranscriptTables(ABC, Generic[Row, Table]):
                 self._layout.remove_search_tables(name)  # removed by hand: remove every table with its words
                 raise TableReplaced
         outdated_keys = {
-            (agent_folder, name) for agent_folder, name, *_ in in_index - in_tables if agent_folder in agents
+            (agent_folder, name) for agent_folder, name, *_ in in_index - in_tables if agent_folder in agent_folders
         }
         if not outdated_keys:
             return []
@@ -261,7 +261,7 @@ class TranscriptTables(ABC, Generic[Row, Table]):
         names = json.dumps([name for _, name in outdated_keys])
         dated_keys = (
             (last_used, (agent_folder, name))
-            for last_used, agent_folder, name in self._index.select(query, (json.dumps(agents), names))
+            for last_used, agent_folder, name in self._index.select(query, (json.dumps(agent_folders), names))
         )
         return sorted((dated_key for dated_key in dated_keys if dated_key[1] in outdated_keys), reverse=True)
 
@@ -446,7 +446,7 @@ class RunningSearch:
                 yield heapq.heappop(row_heap)[3:]
             for _, digit, transcript in docs_of_second:
                 key = self._tables.find_key(digit, transcript)
-                if key in self._seen_keys or key[0] not in self._request.agents:
+                if key in self._seen_keys or key[0] not in self._request.agent_folders:
                     continue
                 row = self._tables.find_row(key) if self._keys_in_scope is None or key in self._keys_in_scope else None
                 if row is not None and row.prompt_count:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # importing rich takes as long as everything else
     from acp_proxy.tools.show.live import LiveText
     from acp_proxy.views.streaming import StreamedText
 
-_PAUSE_SECONDS = 0.1  # soon for a reader, and cheap: an fstat each time
+_POLL_SECONDS = 0.1  # soon for a reader, and cheap: an fstat each time
 
 
 class Follower:
@@ -60,7 +60,7 @@ class Follower:
             self._show_new_lines()
             if not is_open:
                 break
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(_POLL_SECONDS)
         self._write(self._streaming.end())
         self._draw()
         if self._summary.open:

@@ -72,6 +72,11 @@ CREATE TABLE records (machine TEXT, number INTEGER, tree TEXT, segment TEXT,
 CREATE INDEX records_of_tree ON records (tree);
 CREATE TABLE unsettled (tree TEXT PRIMARY KEY) WITHOUT ROWID;
 """
+_SESSION_COLUMNS = (
+    "uid, tree, tip, agent, name, stamp, title, is_archived, is_soft_deleted, is_pruned, has_news, trouble"
+)
+"""In the order of the fields of ``LocalSession``. ``stamp`` has its ``file_version``: the column's name is older, and
+would cost another ``_SCHEMA``."""
 _SHOWN_ID_LETTERS = 8
 """Letters of a machine's id, for people."""
 
@@ -327,25 +332,25 @@ class SyncState:
     def list_local_sessions(self, tree: str = "") -> list[LocalSession]:
         """The sessions here, or those of one tree."""
         where, parameters = ("WHERE tree = ?", (tree,)) if tree else ("", ())
-        rows = self.database.execute(f"SELECT * FROM local_sessions {where} ORDER BY uid", parameters)
+        rows = self.database.execute(f"SELECT {_SESSION_COLUMNS} FROM local_sessions {where} ORDER BY uid", parameters)
         return [_decode_session(row) for row in rows]
 
     def find_local_session(self, uid: str) -> LocalSession | None:
         """The session here whose file has this uid."""
-        row = self.database.execute("SELECT * FROM local_sessions WHERE uid = ?", (uid,)).fetchone()
+        row = self.database.execute(f"SELECT {_SESSION_COLUMNS} FROM local_sessions WHERE uid = ?", (uid,)).fetchone()
         return _decode_session(row) if row is not None else None
 
     def find_named(self, agent_folder: str, name: str) -> LocalSession | None:
         """The session here with this transcript name."""
         row = self.database.execute(
-            "SELECT * FROM local_sessions WHERE agent = ? AND name = ?", (agent_folder, name)
+            f"SELECT {_SESSION_COLUMNS} FROM local_sessions WHERE agent = ? AND name = ?", (agent_folder, name)
         ).fetchone()
         return _decode_session(row) if row is not None else None
 
     def find_named_or_aside(self, agent_folder: str, name: str) -> list[LocalSession]:
         """The session with this name, and those with this name and something after a ``~``."""
         rows = self.database.execute(
-            "SELECT * FROM local_sessions WHERE agent = ? AND (name = ? OR (name > ? AND name < ?))",
+            f"SELECT {_SESSION_COLUMNS} FROM local_sessions WHERE agent = ? AND (name = ? OR (name > ? AND name < ?))",
             (agent_folder, name, f"{name}~", f"{name}~~"),
         )
         return [_decode_session(row) for row in rows]
@@ -353,7 +358,9 @@ class SyncState:
     def put_local_session(self, local_session: LocalSession) -> LocalSession:
         """Keep a session here, in place of what was known of it. Returns it."""
         values = astuple(local_session)
-        self.database.execute(f"REPLACE INTO local_sessions VALUES ({', '.join('?' * len(values))})", values)
+        self.database.execute(
+            f"REPLACE INTO local_sessions ({_SESSION_COLUMNS}) VALUES ({', '.join('?' * len(values))})", values
+        )
         return local_session
 
     def mark_changed(self, tree: str) -> None:
@@ -411,8 +418,19 @@ class SyncState:
 
 
 def _decode_session(row: tuple[Any, ...]) -> LocalSession:
-    uid, tree, tip, agent_folder, name, stamp, title, *flags, trouble = row
+    uid, tree, tip, agent_folder, name, file_version, title, *flags, trouble = row
     is_archived, is_soft_deleted, is_pruned, has_news = map(bool, flags)
     return LocalSession(
-        uid, tree, tip, agent_folder, name, stamp, title, is_archived, is_soft_deleted, is_pruned, has_news, trouble
+        uid=uid,
+        tree=tree,
+        tip=tip,
+        agent_folder=agent_folder,
+        name=name,
+        file_version=file_version,
+        title=title,
+        is_archived=is_archived,
+        is_soft_deleted=is_soft_deleted,
+        is_pruned=is_pruned,
+        has_news=has_news,
+        trouble=trouble,
     )

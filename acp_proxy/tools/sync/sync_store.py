@@ -182,7 +182,7 @@ class SyncStore(StoreBase):
             if file_names.is_soft_deleted_name(name):
                 delete.delete_soft_deleted(self.layout, agent_folder, session_id, name, only_on_this_machine=False)
             else:
-                delete.delete_transcript(
+                delete.delete_by_name(
                     self.layout, agent_folder, session_id, name, soft=False, only_on_this_machine=False
                 )
             self.layout.get_journal(agent_folder).fsync()
@@ -197,7 +197,7 @@ class SyncStore(StoreBase):
         uid, session_id = known_header.uid, known_header.header.session_id
         if not is_soft_deleted:
             return delete.restore(self.layout, agent_folder, session_id, name)
-        delete.delete_transcript(self.layout, agent_folder, session_id, name, soft=True, only_on_this_machine=False)
+        delete.delete_by_name(self.layout, agent_folder, session_id, name, soft=True, only_on_this_machine=False)
         with suppress(Unreadable):
             self.store_index.remove(agent_folder, [name])
         names = (

@@ -284,7 +284,9 @@ class _Site:
             )
             result, unread, about = _search_nearby(store, search_request, words)
             if not result.hits and not unread:
-                everywhere = replace(search_request, agents=store.list_agents(), cwd=None, since=None, until=None)
+                everywhere = replace(
+                    search_request, agent_folders=store.list_agents(), cwd=None, since=None, until=None
+                )
                 is_elsewhere = everywhere != search_request and _search_nearby(store, everywhere, words)[0].hits
                 hint = structs.replace(_find_hint(store, search_request, words), is_elsewhere=bool(is_elsewhere))
         next_most = min(2 * most_hits, _MOST_HITS)

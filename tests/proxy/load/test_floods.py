@@ -249,7 +249,7 @@ def test_the_oldest_aliases_are_forgotten() -> None:
     assert names.rewrite_for_agent(said, read_message(said)) == line(chunk(f"agent {many[-1]}", "a"))
     old = line(chunk(f"client {many[0]}", "a"))
     assert names.rewrite_for_agent(old, read_message(old)) == old
-    assert sum(map(len, names._client_ids)) <= aliases.LIMIT
+    assert sum(map(len, names._kept_ids)) <= aliases.LIMIT
 
 
 def test_a_replay_survives_answers_that_nobody_asked_for() -> None:
