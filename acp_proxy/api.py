@@ -65,7 +65,7 @@ class Session:
             yield from map(_make_turn, conversation.read_turns(reading, self.id))
 
     def entries(self) -> Iterator[dict[str, object]]:
-        """The transcript's lines behind its header, as docs/transcript-format.md has them. Raises OSError.
+        """The transcript's lines after its header, as docs/transcript-format.md has them. Raises OSError.
 
         A line that is no JSON object, since it is damaged or just being written, is left out.
         """

@@ -19,7 +19,7 @@ executable = ""
 commands: "Collection[str]" = ()
 """The names of our commands. The command line fills them in."""
 words: "Sequence[str]" = ()
-"""What the user wrote behind ``acp-proxy``, aliases written out. The command line fills it in."""
+"""What the user wrote after ``acp-proxy``, aliases written out. The command line fills it in."""
 
 NAME = r"acp[-_]proxy(-(linux|macos|windows)-\w+)?( ?\(\d+\))?(\.exe|\.cmd|\.pyz)?"
 """A pattern for the file names by which acp-proxy is known in a command line, in any case: a release's files carry

@@ -286,7 +286,7 @@ def forked_at(client: Client, bench: Bench, session: str, id: str) -> str:
 
 
 def rewind(bench: Bench) -> Findings:
-    """Rewind behind the first turn, in each way that is drafted: what follows it is not shown any more."""
+    """Rewind after the first turn, in each way that is drafted: what follows it is not shown any more."""
     with bench.client() as client:
         initialize(client)
         session = str(client.request("session/new", bench.place(), PATIENCE)["sessionId"])

@@ -35,7 +35,7 @@ SESSION_CONTEXT = "<session_context> today </session_context> "
 RESPONSE = "[Function Response: tool] "
 """What gemini makes of a tool's output: a user message, too."""
 EXPANSION = "[contents-of-a-file] "
-_BEHIND_CALLS = (("responses", RESPONSE), ("calls", CONTEXT))
+_AFTER_CALLS = (("responses", RESPONSE), ("calls", CONTEXT))
 REWORDED = "~"
 """Begins each word of a message that is replayed in other words."""
 REFUSALS: dict[str, tuple[int, str]] = {
@@ -80,7 +80,7 @@ class Habits:
     injects: bool = False
     """A replay begins with a user message that nobody typed."""
     adds: tuple[str, ...] = ()
-    """Where a replay has more of these, of: before (each user message), behind (each), calls (behind each tool call),
+    """Where a replay has more of these, of: before (each user message), after (each), calls (after each tool call),
     responses (there, in gemini's form)."""
     echoes: str = "never"
     """Of: never, plain, expanded, chunks, id."""
@@ -511,10 +511,10 @@ class Agent:
             if is_user and "before" in adds:
                 yield _words(USER, context)
             yield update
-            if is_user and "behind" in adds:
+            if is_user and "after" in adds:
                 yield _words(USER, context)
             if update["sessionUpdate"] == "tool_call":
-                yield from (_words(USER, text) for name, text in _BEHIND_CALLS if name in adds)
+                yield from (_words(USER, text) for name, text in _AFTER_CALLS if name in adds)
 
     def _retold(self, items: Sequence[Item]) -> Iterator[Update]:
         habits = self.habits

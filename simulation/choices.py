@@ -16,7 +16,7 @@ _OF_OPEN_CALLS = 16
 """In one of so many plans, no tool call ends in its turn."""
 _WINDOWS = 2
 _SESSIONS = 3
-_ADDS = ("before", "behind", "calls", "responses")
+_ADDS = ("before", "after", "calls", "responses")
 _WHEN = ("before", "after", "split", "never")
 _STATUS = "status: everything-is-fine nothing-to-report"
 THEMES = (
@@ -144,8 +144,8 @@ def possible(habits: Habits) -> Habits:
         habits = replace(habits, warns="after")
     if habits.renames:  # a replay under an id that nobody knows yet passes
         habits = replace(habits, tells_resumed="never", warns="never")
-    if habits.greets:  # behind the answer to a cancelled load, it may be the beginning of the next one's replay
-        # and behind a replay that leaves turns out, it waits: it may be one of their answers in other words
+    if habits.greets:  # after the answer to a cancelled load, it may be the beginning of the next one's replay
+        # and after a replay that leaves turns out, it waits: it may be one of their answers in other words
         habits = replace(habits, answers_cancelled=False, leaves_out=())
         if habits.is_late:  # a prompt without an answer would go with the greeting
             habits = replace(habits, tells="before", tells_resumed="never")
@@ -155,7 +155,7 @@ def possible(habits: Habits) -> Habits:
         habits = replace(habits, offers=tuple(sorted(offers)), ids="same", echoes="id", never_answers=never)
         habits = replace(habits, tells_resumed="never", renames=False)
     if habits.refuses_prompt and (habits.greets or habits.warns != "never") and habits.echoes == "expanded":
-        habits = replace(habits, echoes="plain")  # behind the greeting of a new session, it may be a message of its own
+        habits = replace(habits, echoes="plain")  # after the greeting of a new session, it may be a message of its own
     if habits.injects or habits.adds:  # user messages are counted, not read
         habits = replace(habits, leaves_out=())
     if habits.pieces == "joined" and "users" in habits.leaves_out:  # answers of two turns would be one message

@@ -111,7 +111,7 @@ class Truth:
         """Sessions in which a step could be done in one of the two runs only."""
         self.skipped: set[int] = set()
         """Sessions with a turn made elsewhere that was not recorded before a prompt, since they were only resumed. A
-        replay behind the answer to a load shows it when the transcript, which goes on from there, has been shown: an
+        replay after the answer to a load shows it when the transcript, which goes on from there, has been shown: an
         agent that replays later, and one that replays nothing, look the same when the answer comes."""
         self.raced: set[int] = set()
         """Sessions in which a prompt was sent while a late replay was still coming: nothing proves what is past."""
@@ -121,7 +121,7 @@ class Truth:
         before the first prompt: no user message before it proves a replay, and it may say the same again."""
         self.remarks_of_resumes: dict[int, set[Word]] = defaultdict(set)
         """By session: what the agent said outside turns in a resumed session, before anything showed a turn made
-        elsewhere. A later load shows and records that turn behind it."""
+        elsewhere. A later load shows and records that turn after it."""
         self.outputs: set[Word] = set()
         """The outputs that became known in the last step. A load in the same step came before them."""
         self.shown: dict[int, Shown] = {}
@@ -165,15 +165,15 @@ class Truth:
         )
 
     def find_mistaken(self, session: int) -> tuple[set[Word], set[Word]]:
-        """What is behind a message without an answer that was made elsewhere: remarks, which look like that answer, and
-        then another such message. The agent does not replay the remarks, so what it sends behind that may be it."""
+        """What follows a message without an answer that was made elsewhere: remarks, which look like that answer, and
+        then another such message. The agent does not replay the remarks, so what it sends after that may be it."""
         remarks, messages = set[Word](), set[Word]()
         said = [each for each in self.of(session) if not each.is_gone]
         for at, each in enumerate(said):
-            behind = list(itertools.takewhile(lambda other: other.how == "remarked", said[at + 1 :]))
-            following = said[at + 1 + len(behind) : at + 3 + len(behind)]
-            if each.how == "found" and each.kind == USER and behind:
-                remarks |= {word for other in behind for word in other.words()}
+            later = list(itertools.takewhile(lambda other: other.how == "remarked", said[at + 1 :]))
+            following = said[at + 1 + len(later) : at + 3 + len(later)]
+            if each.how == "found" and each.kind == USER and later:
+                remarks |= {word for other in later for word in other.words()}
                 is_message = [(other.how, other.kind) for other in following][:1] == [("found", USER)]
                 if is_message and all(other.turn != following[0].turn for other in following[1:]):
                     messages |= {*following[0].words()}
@@ -367,8 +367,8 @@ def _explains_gap(truth: Truth, session: int, behind: Outcome, habits: Habits) -
     """Whether what the agent leaves out looks as if it was taken back. Then the agent's replay is shown.
 
     It replays a turn made elsewhere, and nothing of the turn before it, as if that had been taken back there; or a
-    fork, and nothing of the last turns that were copied, or only behind its answer, as if it had been made before them.
-    Or it replays a turn made elsewhere behind a message whose answer it has lost, as if that were the answer.
+    fork, and nothing of the last turns that were copied, or only after its answer, as if it had been made before them.
+    Or it replays a turn made elsewhere after a message whose answer it has lost, as if that were the answer.
     """
     view, said = _replay_of(behind), truth.of(session)
     replayed = {*plain(view.words())} if view is not None else set()
@@ -452,12 +452,12 @@ def check_view(
         mistaken |= {*said[-1].words()}  # the turns before it may still come
     last = next((each for each in reversed(said) if each.how != "remarked"), None)
     if habits.warns == "last" and last is not None and (last.how, last.kind) == ("found", USER):
-        mistaken |= {*last.words()}  # a warning behind it that the transcript has once says that it is old
+        mistaken |= {*last.words()}  # a warning after it that the transcript has once says that it is old
     if session in truth.handed_over and habits.greets:
         mistaken |= {word for each in said if each.how == "remarked" for word in each.words()}
-    if session in truth.skipped and (lacks_words or habits.is_late):  # behind known messages, agents add their own
-        sizes, behind_known = Counter(each.turn for each in said), said if lacks_words else said[1:]
-        lonely = (each for each in behind_known if (each.how, each.kind) == ("found", USER) and sizes[each.turn] == 1)
+    if session in truth.skipped and (lacks_words or habits.is_late):  # after known messages, agents add their own
+        sizes, after_known = Counter(each.turn for each in said), said if lacks_words else said[1:]
+        lonely = (each for each in after_known if (each.how, each.kind) == ("found", USER) and sizes[each.turn] == 1)
         mistaken |= {word for each in lonely for word in each.words()}
     excused = echoed | mistaken
     # Before the first prompt to the new session of a handover, a remark in other words looks like a new warning.
@@ -534,8 +534,8 @@ def _check_whole(truth: Truth, session: int, has: Counter[Word], where: str, *, 
 
 
 def _find_mistaken_turns(said: Sequence[Said], replayed: Counter[Word]) -> set[Word]:
-    """The words of turns made elsewhere directly behind a message whose answer the agent has lost: they look like that
-    answer, in other words, so they are not recorded, and in a late replay they come behind the transcript."""
+    """The words of turns made elsewhere directly after a message whose answer the agent has lost: they look like that
+    answer, in other words, so they are not recorded, and in a late replay they come after the transcript."""
     turns = [list(turn) for _, turn in itertools.groupby(said, lambda each: each.turn)]
     return {
         word
@@ -548,7 +548,7 @@ def _find_mistaken_turns(said: Sequence[Said], replayed: Counter[Word]) -> set[W
 
 
 def _lacks_remarks(said: Sequence[Said]) -> bool:
-    """Whether the agent has said anything outside turns, behind a prompt: its replay lacks that."""
+    """Whether the agent has said anything outside turns, after a prompt: its replay lacks that."""
     return any(each.how == "remarked" for each in itertools.dropwhile(lambda other: other.how != "typed", said))
 
 
@@ -594,7 +594,7 @@ def check_same_again(truth: Truth, step: Step, proxied: World, behind: Outcome) 
         return []
     if last.window != window.name and last.asked != asked:
         return []
-    # A rewind leaves out what was typed behind its point, too, although the agent has not begun with it.
+    # A rewind leaves out what was typed after its point, too, although the agent has not begun with it.
     not_begun = {word for each in said if each.how == "typed" and not each.is_begun for word in each.words()}
     loose = truth.remarks(session) | not_begun
     if [word for word in last.words if word not in loose] == [word for word in now.words if word not in loose]:

@@ -1,4 +1,4 @@
-"""The files that this process has open. A test looks only below its own folder: other tests may leave files open."""
+"""The files that this process has open. A test looks only inside its own folder: other tests may leave files open."""
 
 import os
 from contextlib import suppress

@@ -409,7 +409,7 @@ def advise_on_several(store: CommandStore, matches: Sequence[ListedSession | Del
 
 
 def _begins_with(deleted: DeletedSession, word: str) -> bool:
-    """Whether ``word`` is the beginning of the id; with the whole number behind it, if the session has one."""
+    """Whether ``word`` is the beginning of the id; with the whole number after it, if the session has one."""
     number = deleted.selector.removeprefix(deleted.session_id)
     beginning = word.removesuffix(number) or word
     return deleted.selector.startswith(word) or deleted.session_id.startswith((word, beginning))
@@ -456,8 +456,8 @@ def format_table(
     *,
     with_size: bool = False,
 ) -> list[str]:
-    """A table as that of ``list``, without colours, as wide as a terminal; behind ``indent`` columns. Titles may be the
-    same, or cut: agents, directories and times go before them. ``ids``: the displayed forms, by selector.
+    """A table like that of ``list``, without colours, as wide as a terminal, indented by ``indent`` columns. Titles may
+    be the same, or cut: agents, directories and times go before them. ``ids``: the displayed forms, by selector.
     ``with_size``: with the sizes, too."""
     from acp_proxy.views import session_table  # imported late, as list does
 

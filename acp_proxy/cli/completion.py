@@ -122,7 +122,7 @@ def _complete_transcript(beginning: str) -> list[str]:
 
 
 def complete_file(beginning: str) -> list[str]:
-    """Files, and directories with a slash behind them."""
+    """Files, and directories with a slash after them."""
     folder, name = os.path.split(beginning)
     if not _PLAIN_FOLDER.fullmatch(folder):
         return []

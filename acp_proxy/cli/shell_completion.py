@@ -87,7 +87,7 @@ def show(context: typer.Context, parameter: Any, value: Any) -> Any:
 
 
 def _find_named_shell() -> str | None:
-    """The shell that the user names behind the option, which is a flag for typer: it would find the one it runs in."""
+    """The shell that the user names after the option, which is a flag for typer: it would find the one it runs in."""
     words = sys.argv[1:]
     names = [word for option, word in pairwise(words) if option in ("--install-completion", "--show-completion")]
     return names[0] if names and names[0] in _SHELLS else None

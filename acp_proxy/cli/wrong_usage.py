@@ -45,7 +45,7 @@ _OPTIONS_WITH_VALUE = ("--agent", "--store", "-a")
 """Those of ``_SHARED_OPTIONS`` that have a value."""
 _COMMANDS_WITHOUT_OPTIONS = ("help", "sessions", "version")
 _COMMANDS_WITH_WORDS = ("list", "search")
-"""The commands with words of any kind behind them, which may begin with a hyphen."""
+"""The commands with words of any kind after them, which may begin with a hyphen."""
 _SYNONYMS = {
     "archive": "hide",
     "blame": "annotate who",
@@ -113,7 +113,7 @@ def _explain(problem: Any) -> str:
             text = f"there is no option {word}."
             if problem.ctx is not None and problem.ctx.parent is None and problem.option_name in _SHARED_OPTIONS:
                 return (
-                    f"{text} It goes behind the command: acp-proxy {_find_command(problem.option_name)} "
+                    f"{text} It goes after the command: acp-proxy {_find_command(problem.option_name)} "
                     f"{problem.option_name} …"
                 )
             if replacement := INSTEAD_OF_OPTION.get((command, problem.option_name)):
@@ -130,7 +130,7 @@ def _explain(problem: Any) -> str:
                 text = f"{hint}: {text}"
             return text if text.endswith((".", "?")) else f"{text}."
         case "BadOptionUsage":
-            return f"{problem.option_name} needs a value behind it."
+            return f"{problem.option_name} needs a value after it."
     text = str(problem.message)
     if match := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text, re.DOTALL):
         text = f"{command} does not take: {match[1]}."
@@ -161,9 +161,9 @@ def _find_word(option: str) -> str:
 def _find_command(option: str) -> str:
     """The command before which this option was given; ``list`` if there is none."""
     words = list(own_command.words)
-    words_behind = words[2 if words[:1] == [option] and option in _OPTIONS_WITH_VALUE else 1 :]
+    words_after = words[2 if words[:1] == [option] and option in _OPTIONS_WITH_VALUE else 1 :]
     return next(
-        (word for word in words_behind if word in own_command.commands and word not in _COMMANDS_WITHOUT_OPTIONS),
+        (word for word in words_after if word in own_command.commands and word not in _COMMANDS_WITHOUT_OPTIONS),
         "list",
     )
 

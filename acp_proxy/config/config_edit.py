@@ -58,7 +58,7 @@ def _parse(text: str) -> dict[str, object]:
 
 
 def _find_comment(line: str) -> str:
-    """The comment behind the value of a line, with the space before it."""
+    """The comment after the value of a line, with the space before it."""
     for match in re.finditer(r"\s*#", line):
         try:
             tomllib.loads(line[: match.start()])

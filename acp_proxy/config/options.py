@@ -215,7 +215,7 @@ def parse(
     if index == len(words):
         raise UsageError("run needs the agent's command: acp-proxy run AGENT [ARGS…]")
     if not words[index].strip():
-        raise UsageError("the agent's command is empty. Put its program there; in an editor's settings, behind run.")
+        raise UsageError("the agent's command is empty. Put its program there; in an editor's settings, after run.")
     return values, words[index:]
 
 

@@ -127,7 +127,7 @@ _ABSOLUTE = r"/|[A-Za-z]:[\\/]|\\\\"
 
 
 def is_absolute(path: str) -> bool:
-    """Whether a path is absolute on any system, since a peer may run on another one (for example behind ssh)."""
+    """Whether a path is absolute on any system, since a peer may run on another one (for example over ssh)."""
     return re.match(_ABSOLUTE, path) is not None
 
 

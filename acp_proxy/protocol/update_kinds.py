@@ -89,7 +89,7 @@ class Form(enum.Enum):
     LAST_OF_TURN = enum.auto()
     """Only the last one of a turn, in version 2 of each id, since each replaces the one before."""
     LAST = enum.auto()
-    """Only the last one of all, behind the answer. (Modes and options are in the answer itself.)"""
+    """Only the last one of all, after the answer. (Modes and options are in the answer itself.)"""
     NEVER = enum.auto()
 
 

@@ -98,7 +98,7 @@ class PassThrough:
         # Lines whose ids the other side knows by another name are rewritten, so they are parsed.
         if self._aliases or self._copy_ids:
             return False
-        # What the agent sends while a session is opened may have to wait behind that.
+        # What the agent sends while a session is opened may have to wait for that.
         if peer is Peer.AGENT and self._machine.open_loads:
             return False
         if len(lines) > _READ_TWICE_LIMIT or lines.rfind(_SESSION_METHOD) >= 0:

@@ -57,7 +57,7 @@ class RepeatedRecord:
         return self._take_rest(progress, text) if progress is not None and progress.end is not None else text
 
     def is_attached(self, block: object) -> bool:
-        """Whether the content of a user chunk repeats what was attached to the record, behind that. Each is repeated
+        """Whether the content of a user chunk repeats what was attached to the record, after that. Each is repeated
         once."""
         if self._next_attached and acp.text(block, "type") != "text":
             self._next_attached -= 1

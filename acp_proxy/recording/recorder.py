@@ -3,7 +3,7 @@
 ``add`` is called under the lock on deciding and fixes the order. The writer passes what was added to the kernel, with
 one write for each run of lines of one session. What is forwarded before it is recorded is written a moment later
 (``flush_soon``); everything else waits until it is (``flush``). What a user asks of the store runs on the same thread,
-behind the entries added before (``run_on_writer``).
+after the entries added before (``run_on_writer``).
 
 A failing store suspends the recording of a session (``RecordedSessions``). Nothing waits long for a store that hangs:
 entries wait in memory, which is bounded.
@@ -266,7 +266,7 @@ class Recorder:
         """Flush a last time: try everything again, however recently it failed, and report the turns that ended."""
         self._sessions.allow_retry_now()
         self.flush()
-        self.jobs.wait(self.jobs.submit(_do_nothing))  # turns are reported behind the flush that they end with
+        self.jobs.wait(self.jobs.submit(_do_nothing))  # turns are reported after the flush that they end with
 
     # --- the writer
 

@@ -212,13 +212,13 @@ RULES: tuple[SecretRule, ...] = (
         literals=("AKIA", "ASIA", "ABIA", "ACCA", "A3T"),
     ),
     make_named_rule(
-        "AWS secret access key, behind its name",
+        "AWS secret access key, after its name",
         rf"(?i:secret_?access_?key|aws_?secret_?key){_ASSIGNMENT}([A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+=])",
         ("secret_access_key", "secretaccess", "secret_accesskey", "aws_secret_key", "awssecretkey"),
         ignores_case=True,
     ),
     make_named_rule(
-        "AWS session token, behind its name",
+        "AWS session token, after its name",
         rf"(?i:session_?token){_ASSIGNMENT}([A-Za-z0-9/+=]{{100,4096}}+)",
         ("session_token", "sessiontoken"),
         ignores_case=True,
@@ -371,7 +371,7 @@ RULES: tuple[SecretRule, ...] = (
         mask_start=CUT_OFF,
     ),
     SecretRule(
-        "key, token or secret behind a name that says so",
+        "key, token or secret after a name that says so",
         _CREDENTIALS,
         re.compile(_ANY_ASSIGNMENT + _SECRET_VALUE),
         1,

@@ -215,7 +215,7 @@ class OpenedTranscript:
                 pass  # step by step, so that a long transcript does not count as a hang
             return self._recorder.run_when_written(deciding_lock, measure, lambda: action(is_complete))
         except OSError:
-            self._recorder.jobs.submit(self.reading.close)  # behind what may still use it there
+            self._recorder.jobs.submit(self.reading.close)  # after what may still use it there
             raise
 
 

@@ -66,7 +66,7 @@ class Transcript:
 
         Raises OSError. What was written by then stays, and the next append closes the torn line with a newline.
         """
-        # The kernel puts a write with O_APPEND behind whatever other processes have written, so entries need no lock.
+        # The kernel puts a write with O_APPEND after whatever other processes have written, so entries need no lock.
         # Only a write that ends early (full disk, kill) leaves a torn line. A newline before the next entry keeps that
         # one whole; the torn one is read as damage, since nobody can know whether the rest was ever written.
         if self._is_torn:

@@ -55,7 +55,7 @@ def find_fork_end(reading: Reading, point: Point) -> int | None:
 
 
 def _read_blocks(reading: Reading) -> Iterator[bytes]:
-    """The transcript behind its header, in whole lines, many at a time."""
+    """The transcript after its header, in whole lines, many at a time."""
     parts: list[bytes] = []
     for data in reading.read_bytes(reading.header_size):
         if end := data.rfind(b"\n") + 1:

@@ -461,7 +461,7 @@ class Reading:
         return False
 
     def _read_long_line(self, offset: int) -> bytes:
-        """The long line at an offset, and whole ones behind it. Of one that was recorded in pieces, only the beginning:
+        """The long line at an offset, and whole ones after it. Of one that was recorded in pieces, only the beginning:
         it is a message, so it contains no note."""
         size = file_format.IN_PIECES_SIZE
         while True:

@@ -47,7 +47,7 @@ class ExactRecord(Struct, frozen=True):
     end: int | None = None
 
     def read(self, text: str) -> "ExactRecord | None":
-        """This and the text behind it; None if together they are neither the record nor its beginning."""
+        """This and the text after it; None if together they are neither the record nor its beginning."""
         if text.startswith(self.remaining):
             return ExactRecord("", len(self.remaining))
         return ExactRecord(self.remaining[len(text) :]) if self.remaining.startswith(text) else None
@@ -63,7 +63,7 @@ class FormRecord(Struct, frozen=True):
     end: int | None = None
 
     def read(self, text: str) -> "FormRecord | None":
-        """This and the text behind it; None if together they do not have the form of a record or of its beginning."""
+        """This and the text after it; None if together they do not have the form of a record or of its beginning."""
         line, is_begun, attached, offset = self.line, self.is_begun, self.attached, 0
         while True:
             newline = text.find("\n", offset)

@@ -39,13 +39,13 @@ _LAST_STAYING_MEMBERS = ("toMessageId", "lastMessageId", "messageId")
 """Members of ``history_truncated`` that may name the last message that stays. The draft has not settled it."""
 _UNANSWERED = sys.maxsize
 _WHOLE_TURNS = frozenset({"codex-acp"})
-"""Agents that fork behind the turn of the message, rather than behind the message itself."""
+"""Agents that fork after the turn of the message, rather than after the message itself."""
 
 
 class Point(Struct, frozen=True):
     """A place in a conversation.
 
-    ``message``: an id. ``stays``: the place is behind this message, else before it. ``is_whole_turn``: it is behind the
+    ``message``: an id. ``stays``: the place is after this message, else before it. ``is_whole_turn``: it is after the
     turn of the message.
     """
 
@@ -141,7 +141,7 @@ class _Message:
         self.start, self.end, self.turn = start, end, turn
         self.line_end = end
         self.answer_end = 0
-        """Of a prompt: the offset behind its answer, or ``_UNANSWERED``."""
+        """Of a prompt: the offset after its answer, or ``_UNANSWERED``."""
 
 
 class Messages:
@@ -188,7 +188,7 @@ class Messages:
         return (message.turn.end if point.is_whole_turn else message.end) if point.stays else message.start
 
     def may_move(self, point: Point) -> bool:
-        """Whether the place of a known point may still move behind the next entries."""
+        """Whether the place of a known point may still move past the next entries."""
         message = self._find(point)
         return message is not None and (
             message is self._last_message or (point.is_whole_turn and message.turn is self._turn)

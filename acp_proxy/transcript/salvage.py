@@ -40,7 +40,7 @@ def find_pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes
     while match is not None and read_size < _READ_FACTOR * len(line):
         start = match.start()
         end = _find_end(text, start)
-        # A message may quote an entry. With a colon, a comma or a bracket before it, and a comma or a bracket behind,
+        # A message may quote an entry. With a colon, a comma or a bracket before it, and a comma or a bracket after,
         # this is a part of such a message, whose own beginning or end may be lost. With only the former it may be that,
         # or the entry that follows a torn one, which ended there: ``read`` decides.
         is_value = _is_value(line, start)
@@ -48,7 +48,7 @@ def find_pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes
         value = read(line[start:end], is_value) if not is_member else None
         read_size += end - start
         if value is None:
-            end = start + 1  # not behind the piece: a torn entry reaches over the intact one that follows it
+            end = start + 1  # not past the piece: a torn entry reaches over the intact one that follows it
         else:
             pieces.append(Intact(start, end, value))
         match = beginning.search(line, end)

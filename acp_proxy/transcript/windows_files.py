@@ -1,7 +1,7 @@
 """Opens, locks and names files on Windows as POSIX systems do.
 
 ``open_shared``: others may remove or rename a file while it is open, and an append goes to the file's end whoever
-else appends. ``lock``: shared and exclusive locks between processes. They are on one byte far behind any file's end,
+else appends. ``lock``: shared and exclusive locks between processes. They are on one byte far past any file's end,
 because Windows lets nobody write, or nobody else read, what is locked. ``make_reachable``: paths of any length. Used on
 Windows only.
 """

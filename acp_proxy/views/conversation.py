@@ -188,7 +188,7 @@ def read_parts(
 
 
 def _find_handovers(reading: Reading) -> dict[int, str]:
-    """By turn: the agent's id of the new session that got a record with its prompt. A transcript notes it behind the
+    """By turn: the agent's id of the new session that got a record with its prompt. A transcript notes it after the
     answer, since a prompt that failed carries no record."""
     while reading.search():
         pass

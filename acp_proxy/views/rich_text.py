@@ -176,7 +176,7 @@ def _is_too_wide(table: "Table", console: Console, options: ConsoleOptions) -> b
 
 
 def _render_rows(table: "Table") -> Iterator[Text]:
-    """Each cell on its own lines, behind the heading of its column."""
+    """Each cell on its own lines, after the heading of its column."""
     for number, cells in enumerate(zip(*([*column.cells] for column in table.columns), strict=True)):
         if number:
             yield Text()

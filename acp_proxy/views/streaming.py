@@ -164,7 +164,7 @@ class StreamPrinter:
                 yield from self._print_line(f"    {line}", QUIET, ("reason",))
 
     def _fit(self, text: str, reserved_columns: int = 0) -> str:
-        """The text, cut so that ``reserved_columns`` fit behind it. The last column of a line stays free: terminals
+        """The text, cut so that ``reserved_columns`` fit after it. The last column of a line stays free: terminals
         differ after it."""
         if self._width is None or cell_len(text) + reserved_columns < self._width:
             return text

@@ -81,7 +81,7 @@ def recorded(effort: Effort, batches: int, lines: int) -> Numbers:
         began = time.perf_counter()
         for _ in range(batches):
             recorder.add(RecordUpdates("one", data))
-            recorder.flush_soon()  # as the relay does behind updates
+            recorder.flush_soon()  # as the relay does after updates
         recorder.flush()
         spent = time.perf_counter() - began
         recorder.end(1.0)

@@ -55,7 +55,7 @@ def run(data: bytes) -> None:
     assert [end for end, _ in ends.values()] == sorted({end for end, _ in ends.values()})
     assert all(whole for _, whole in list(ends.values())[:-1])
     retold(lines, reading.header)
-    is_found_behind(data)
+    is_found_after(data)
     is_one_entry(data)
 
 
@@ -122,7 +122,7 @@ def is_an_update(said: bytes, session: str) -> None:
     assert isinstance(message["params"]["update"]["sessionUpdate"], str)
 
 
-def is_found_behind(data: bytes) -> None:
+def is_found_after(data: bytes) -> None:
     """An entry appended after damage begins a new line, as the recorder ensures, and is found."""
     fresh = data if not data or data.endswith(b"\n") else data + b"\n"
     reading = opened((fresh or b"\n") + INTACT)

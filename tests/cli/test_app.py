@@ -274,16 +274,16 @@ def test_editor_names_the_adapter_of_a_program_that_does_not_speak_the_protocol(
         (["list", "-agent", "codex"], "there is no option -agent. Did you mean --agent?"),
         (["setup", "-undo"], "there is no option -undo. Did you mean --undo?"),
         (["search", "-agent=codex", "x"], "there is no option -agent=codex. Did you mean --agent=codex?"),
-        (["list", "--limit"], "--limit needs a value behind it."),
+        (["list", "--limit"], "--limit needs a value after it."),
         (
             ["--store", "x", "list"],
-            "there is no option --store. It goes behind the command: acp-proxy list --store …",
+            "there is no option --store. It goes after the command: acp-proxy list --store …",
         ),
         (
             ["--store", "list", "-a", "x", "import", "f"],
-            "there is no option --store. It goes behind the command: acp-proxy import --store …",
+            "there is no option --store. It goes after the command: acp-proxy import --store …",
         ),
-        (["-H"], "there is no option -H. It goes behind the command: acp-proxy list -H …"),
+        (["-H"], "there is no option -H. It goes after the command: acp-proxy list -H …"),
     ],
 )
 def test_an_unknown_option_is_told_with_those_that_are_near(words: list[str], told: str) -> None:
@@ -292,7 +292,7 @@ def test_an_unknown_option_is_told_with_those_that_are_near(words: list[str], to
     assert result.stderr == f"acp-proxy: {told}\n"
 
 
-def test_a_word_like_an_option_is_a_word_behind_two_dashes(tmp_path: Path) -> None:
+def test_a_word_like_an_option_is_a_word_after_two_dashes(tmp_path: Path) -> None:
     store_session(ProxyStore(tmp_path), "s", ("Why -agent fails", []))
     assert invoke("list", "--store", str(tmp_path), "--", "-agent").exit_code == 0
 
@@ -335,7 +335,7 @@ def test_the_help_of_a_command_fits_a_screen_and_begins_with_an_example() -> Non
 def test_a_help_breaks_no_name_at_its_hyphen_and_has_no_ranges(columns: int) -> None:
     for name in RootGroup.commands_by_name:
         stdout = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "80"}, terminal_width=columns).stdout
-        _, _, text = stdout.partition("\n\n")  # behind the usage
+        _, _, text = stdout.partition("\n\n")  # after the usage
         assert re.findall(r".*\w-\n|.*\bx>=.*|.*<=x.*|.*\u2011.*", text) == [], name
     assert "  [default: 10]\n" in CliRunner().invoke(app, ["search", "--help"], terminal_width=100).stdout
 

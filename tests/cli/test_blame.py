@@ -220,7 +220,7 @@ def test_a_directory_and_a_missing_file_are_explained(store: ProxyStore, file: P
     assert run(store, str(file)).exit_code == 1
 
 
-def test_a_line_behind_the_end_is_refused_with_the_number_of_lines(store: ProxyStore, file: Path) -> None:
+def test_a_line_past_the_end_is_refused_with_the_number_of_lines(store: ProxyStore, file: Path) -> None:
     file.write_text("1\n")
     assert "the file has 1 line. Give" in run(store, f"{file}:99").stderr
 

@@ -1,4 +1,4 @@
-"""Which session a word means: an id, its beginning, a number behind it, `last`, a title or a part of one."""
+"""Which session a word means: an id, its beginning, a number after it, `last`, a title or a part of one."""
 
 import os
 import re

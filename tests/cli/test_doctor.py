@@ -292,8 +292,8 @@ def test_a_missing_agent_is_explained(root: Path) -> None:
 
 def test_a_missing_agent_of_an_editor_is_explained_with_acp_proxy_or_without(root: Path, home: Path) -> None:
     missing = {"command": "no-such-agent", "args": [SECRET]}
-    behind = {**PROXIED, "args": ["-m", "acp_proxy", "run", "no-such-agent", SECRET]}
-    configure(home / ".config/zed/settings.json", plain=missing, kept=behind)
+    proxied = {**PROXIED, "args": ["-m", "acp_proxy", "run", "no-such-agent", SECRET]}
+    configure(home / ".config/zed/settings.json", plain=missing, kept=proxied)
     cause = "no-such-agent is not in PATH, so it would not start. Install it, or give its absolute path."
     assert todo(doctor(root)) == [f'{cause} Used by: "plain" in Zed, "kept" in Zed.']
 

@@ -121,7 +121,7 @@ def test_a_file_with_agents_gets_the_entry_or_everything_on_demand(home: Path) -
     (home / ".jetbrains/acp.json").write_text('{"agent_servers": {}}')
     result = editor("jetbrains", "agent")
     assert json.loads(f"{{{result.stdout}}}") == json.loads(whole)["agent_servers"]
-    assert 'right behind the { of its "agent_servers":\n' in result.stderr
+    assert 'right after the { of its "agent_servers":\n' in result.stderr
     assert editor("--whole", "jetbrains", "agent").stdout == editor("jetbrains", "--whole", "agent").stdout == whole
 
 
@@ -311,7 +311,7 @@ def test_a_missing_agent_is_refused_with_the_users_editor() -> None:
     assert "acp-proxy editor jetbrains NAME=VALUE AGENT" in editor("jetbrains", "KEY=v").stderr
 
 
-def test_help_is_shown_behind_the_editors_name_too() -> None:
+def test_help_is_shown_after_the_editors_name_too() -> None:
     result = editor("jetbrains", "--help")
     assert (result.exit_code, result.stdout) == (0, editor("--help").stdout)
 

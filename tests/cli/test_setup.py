@@ -486,7 +486,7 @@ def test_undo_names_what_goes_through_acp_proxy_though_setup_did_nothing(home: H
 
 
 BEGINNING = "it does not begin with acp-proxy and run"
-BEHIND_RUN = "behind run there is no agent's command alone"
+NOT_JUST_AN_AGENT = "what follows run is not just an agent's command"
 NOT_AS_SETUP_WRITES = {
     "firejail --net=none PROXY run one acp": BEGINNING,
     "env KEY=v PROXY run one acp": BEGINNING,
@@ -500,8 +500,8 @@ NOT_AS_SETUP_WRITES = {
     "one acp-proxy run": BEGINNING,
     "PROXY": BEGINNING,
     "PROXY one": BEGINNING,
-    "PROXY run --redact keys PROXY run one acp": BEHIND_RUN,
-    "PROXY run -- -x": BEHIND_RUN,
+    "PROXY run --redact keys PROXY run one acp": NOT_JUST_AN_AGENT,
+    "PROXY run -- -x": NOT_JUST_AN_AGENT,
     "PROXY run --nonsense one acp": "run has no option --nonsense",
     "PROXY run --agent-id": "--agent-id needs a value",
     "PROXY run": "run needs the agent's command",
@@ -577,7 +577,7 @@ def test_undo_leaves_an_agent_of_zeds_registry_that_has_arguments_of_the_user(ho
 
 @pytest.mark.parametrize("args", ["[{}]", "[{},]", "[{}/*a*/,/*b*/]", "[\n {},\n ]", "[/*a*/{}\n, // b\n]"])
 def test_undo_never_leaves_a_comma_alone(home: Home, args: str) -> None:
-    """A formatter writes one behind the last argument, and comments may be around it."""
+    """A formatter writes one after the last argument, and comments may be around it."""
     home.write(home.zed, '{"agent_servers": {"A": {"command": "one", "args": []}}}')
     setup("--yes")
     text = home.zed.read_text()

@@ -247,7 +247,7 @@ def test_n_jumps_to_the_next_turn_in_less(store: ProxyStore) -> None:
         shown = screen.until(f"Prompt {number}\n", gone=f"Turn {number - 1} ·")
         if number == 1:
             shown = screen.until("Turn 1 ·", gone="long  ")
-        if "...skipping..." in shown:  # less writes this first, and the rest of the screen behind it
+        if "...skipping..." in shown:  # less writes this first, then the rest of the screen
             shown = screen.until(f"Turn {number} ·", gone="...skipping...")
         assert shown.startswith(f"Turn {number} ·")
     screen.press("N")

@@ -26,8 +26,11 @@ def arguments_seen(*words: str) -> Any:
 
 @pytest.mark.parametrize("before", [[], ["--no-record", "--grace", "1", "--"]])
 def test_words_after_the_options_belong_to_the_agents_command(tmp_path: Path, before: list[str]) -> None:
-    store, behind = ["--store", str(tmp_path / "store")], ["--no-record", "--store", "x", "--unknown", "--", "-x", ""]
-    assert arguments_seen(*store, *before, sys.executable, "-c", TELLS_ITS_ARGUMENTS, *behind) == behind
+    store, agent_words = (
+        ["--store", str(tmp_path / "store")],
+        ["--no-record", "--store", "x", "--unknown", "--", "-x", ""],
+    )
+    assert arguments_seen(*store, *before, sys.executable, "-c", TELLS_ITS_ARGUMENTS, *agent_words) == agent_words
 
 
 @pytest.mark.parametrize(("options", "environment"), [(["--unknown"], {}), ([], {"ACP_PROXY_NO_RECORD": "perhaps"})])

@@ -159,11 +159,11 @@ def test_no_line_of_facts_ends_or_begins_with_a_mark(
         return {
             lines: new Set(facts.map(one => one.offsetTop)).size, facts: facts.length,
             marks: marks.filter(left => left - all.offsetLeft >= shown).length,
-            behind: facts.filter(one => getComputedStyle(one, '::after').content !== 'none').length,
+            after: facts.filter(one => getComputedStyle(one, '::after').content !== 'none').length,
         };
     }"""
     found = render_page.evaluate(count)
-    assert (found["marks"], found["behind"]) == (found["facts"] - found["lines"], 0)
+    assert (found["marks"], found["after"]) == (found["facts"] - found["lines"], 0)
     assert (found["lines"] > 1) == (width < 700)
 
 

@@ -71,7 +71,7 @@ def test_an_agents_own_replay_of_the_fork_lacks_nothing(proxied: Proxied) -> Non
 
 
 @pytest.mark.parametrize(("agent", "messages"), [((), 1), (CODEX, 2)])
-def test_codex_forks_behind_the_whole_turn_of_the_message(
+def test_codex_forks_after_the_whole_turn_of_the_message(
     proxied: Proxied, agent: tuple[str, ...], messages: int
 ) -> None:
     session = record_fork(proxied, air("a2"), agent=agent)

@@ -52,10 +52,10 @@ def test_a_turn_known_only_to_a_resuming_agent_is_shown_and_recorded_once(proxie
             loaded = editor.load(session)
             shown.append(list_said(loaded.updates))
             editor.sessions()
-            behind = editor.list_updates(session)[len(loaded.told) :]
-            assert conversation(behind) == []
+            later = editor.list_updates(session)[len(loaded.told) :]
+            assert conversation(later) == []
             commands = [
-                update["availableCommands"][0]["name"] for update in behind if update["sessionUpdate"] == COMMANDS
+                update["availableCommands"][0]["name"] for update in later if update["sessionUpdate"] == COMMANDS
             ]
             assert commands[-1] == "review"  # the live value wins over the stored one
             assert editor.end() == 0

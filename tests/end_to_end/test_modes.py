@@ -98,9 +98,9 @@ def test_load_store_swallows_the_replay_of_an_agent_that_can_only_load(proxied: 
     assert list_items(loaded.updates) == [ShownItem("user", "mend it"), *list_items(live)]
     assert loaded.answer["result"] == {"x": 1.0}
     editor.sessions()
-    behind = editor.list_updates(session)[len(loaded.told) :]
-    assert conversation(behind) == []
-    assert COMMANDS in behind
+    later = editor.list_updates(session)[len(loaded.told) :]
+    assert conversation(later) == []
+    assert COMMANDS in later
     assert editor.end() == 0
     assert f"heard load of {session} in {proxied.project}" in editor.read_stderr()
     after = proxied.transcript(session).read_bytes()

@@ -69,8 +69,8 @@ def test_every_load_of_a_session_has_the_same_bytes(proxied: Proxied, options: l
     assert raw(load_anew(proxied, session, *options)) == first
     with proxied.start(options=options) as editor:
         assert raw(editor.load(session)) == first
-        behind = editor.load(session)  # in the same process: the state after the first load comes in between
-        assert [line.raw for line in behind.told if conversation([line.message["params"]["update"]])] == first
+        again = editor.load(session)  # in the same process: the state after the first load comes in between
+        assert [line.raw for line in again.told if conversation([line.message["params"]["update"]])] == first
         assert editor.end() == 0
     assert raw(load_anew(proxied, session, *options)) == first
 

@@ -111,7 +111,7 @@ def test_a_prompt_to_a_session_deleted_by_the_other_begins_a_partial_transcript(
 
 def test_a_turn_whose_session_the_other_deletes_continues_live_and_leaves_no_file(proxied: Proxied) -> None:
     permission = Permission()
-    talking = {"turns": [[say("before the delete"), ASK, say("behind the delete")], [say("a new beginning")]]}
+    talking = {"turns": [[say("before the delete"), ASK, say("after the delete")], [say("a new beginning")]]}
     one, other = proxied.start(talking, on_request=permission), proxied.start(talking)
     session = one.new_session()
     turn = one.start_prompt(session, "go")
@@ -120,7 +120,7 @@ def test_a_turn_whose_session_the_other_deletes_continues_live_and_leaves_no_fil
     assert other.request("session/delete", {"sessionId": session}) == {}
     permission.grant()
     assert one.wait_for_result(turn) == {"stopReason": "end_turn"}
-    assert texts(one.list_updates(session)) == ["before the delete", "behind the delete"]
+    assert texts(one.list_updates(session)) == ["before the delete", "after the delete"]
     assert one.sessions() == other.sessions() == []
     assert proxied.transcripts() == []
     assert one.load(session).answer["error"]["code"] == NOT_FOUND

@@ -600,7 +600,7 @@ def test_a_session_is_handed_over_again_if_the_agent_knows_neither_of_its_ids() 
     assert talk.agent.say(prompt_answer(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
 
 
-def test_the_load_behind_a_cancelled_one_is_asked_for_by_the_earlier_id_too() -> None:
+def test_the_load_after_a_cancelled_one_is_asked_for_by_the_earlier_id_too() -> None:
     talk = asked_by_another_windows_id(load(1, "s"), cancel(1), load(2, "s"))
     assert talk.agent.say(error(1, -32002, "session not found")).to_agent == b""
     assert talk.agent.say(error(2, -32002, "session not found")).to_agent == line(load(2, "s"))
@@ -830,14 +830,14 @@ def test_in_the_turn_after_a_load_the_record_of_an_earlier_process_is_neither_sh
 
 
 @pytest.mark.parametrize(("named", "left"), [("", 2), (f"{ATTACHED}image 1.\n\n", 1)])
-def test_only_what_an_earlier_record_names_is_left_out_directly_behind_it(named: str, left: int) -> None:
+def test_only_what_an_earlier_record_names_is_left_out_directly_after_it(named: str, left: int) -> None:
     talk = reopened(RESUMES)
     images = [update("new", "user_message_chunk", content=IMAGE)] * 2
     step = talk.agent.say(user_chunk("new", OLD_RECORD.format(attached=named)), *images, result(2, {}))
     assert step.to_client.count(b"aGk=") == left
 
 
-def test_an_image_behind_words_of_the_users_is_theirs() -> None:
+def test_an_image_after_words_of_the_users_is_theirs() -> None:
     talk = reopened(RESUMES)
     said = user_chunk("new", OLD_RECORD.format(attached=f"{ATTACHED}image 1.\n\n")), user_chunk("new", "look")
     step = talk.agent.say(*said, update("new", "user_message_chunk", content=IMAGE), result(2, {}))

@@ -312,7 +312,7 @@ def test_with_load_store_the_agent_replays_in_vain() -> None:
     assert shown.endswith(line(state("idle"), result(1, {})))
 
 
-def test_a_load_that_the_client_cancels_gets_the_state_behind_its_answer() -> None:
+def test_a_load_that_the_client_cancels_gets_the_state_after_its_answer() -> None:
     second = opened_again()
     second.client.say(resume(1, "s", replayFrom=START))
     second.agent.say(state("idle"))

@@ -221,7 +221,7 @@ def test_the_agents_direction_continues_after_an_update_that_cannot_be_recorded(
     assert len(talk.warnings) == 1
 
 
-def test_a_delete_behind_a_hanging_write_is_refused_and_the_conversation_continues(
+def test_a_delete_after_a_hanging_write_is_refused_and_the_conversation_continues(
     talk: RelayConversation, hanging: HangingStore
 ) -> None:
     talk.open()

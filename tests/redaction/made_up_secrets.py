@@ -118,8 +118,8 @@ _SHAPES: dict[str, Callable[[random.Random], Planted]] = {
     "ReadMe API token": _token("rdme_", LOWER + DIGITS, 70),
     "Sourcegraph token": _token("sgp_", HEX, 40),
     "AWS access key id": _token("AKIA", UPPER + DIGITS, 16),
-    "AWS secret access key, behind its name": _token("", BASE64, 40, before="AWS_SECRET_ACCESS_KEY="),
-    "AWS session token, behind its name": _token("", BASE64, 300, before='"SessionToken": "', after='"'),
+    "AWS secret access key, after its name": _token("", BASE64, 40, before="AWS_SECRET_ACCESS_KEY="),
+    "AWS session token, after its name": _token("", BASE64, 300, before='"SessionToken": "', after='"'),
     "Amazon Bedrock API key": _token("ABSK", BASE64, 128),
     "Alibaba Cloud access key id": _token("LTAI", WORD, 20),
     "Cloudflare origin CA key": lambda chance: Planted(f"v1.0-{draw(chance, HEX, 24)}-{draw(chance, HEX, 146)}"),
@@ -193,7 +193,7 @@ _SHAPES: dict[str, Callable[[random.Random], Planted]] = {
     "age secret key": _token("AGE-SECRET-KEY-1", UPPER + DIGITS, 58),
     "private key (PEM, OpenSSH, PGP)": _private_key,
     "private key, cut off": _cut_off,
-    "key, token or secret behind a name that says so": lambda chance: Planted(
+    "key, token or secret after a name that says so": lambda chance: Planted(
         f"7{draw(chance, WORD, 38)}", 'datadog_api_key = "', '"'
     ),
     "password in a curl command": _token("", WORD, 12, before="curl -s -u admin:", after=" https://example.com"),

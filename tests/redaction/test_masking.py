@@ -140,7 +140,7 @@ def test_protected_members_are_kept_except_within_free_form_values(key: str) -> 
 
 
 def test_keys_are_kept_and_help_to_find_secret_values() -> None:
-    secret = plant("AWS secret access key, behind its name", random.Random(0)).secret
+    secret = plant("AWS secret access key, after its name", random.Random(0)).secret
     value = {TOKEN: 1, "env": {"AWS_SECRET_ACCESS_KEY": secret, "OTHER": secret}}
     assert mask_value(value) == {TOKEN: 1, "env": {"AWS_SECRET_ACCESS_KEY": "[redacted]" + "*" * 30, "OTHER": secret}}
 

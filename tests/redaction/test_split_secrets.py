@@ -148,8 +148,8 @@ def test_messages_of_two_sessions_or_kinds_or_ids_are_not_joined() -> None:
 
 
 def test_a_secret_that_fills_its_chunk_ends_with_it() -> None:
-    lines = [chunk_line(f"a {TOKEN}"), chunk_line(" behind it"), chunk_line(f"{TOKEN}"), chunk_line(". So")]
-    assert read_chunk_texts(redacted(lines))[1::2] == [" behind it", ". So"]
+    lines = [chunk_line(f"a {TOKEN}"), chunk_line(" after it"), chunk_line(f"{TOKEN}"), chunk_line(". So")]
+    assert read_chunk_texts(redacted(lines))[1::2] == [" after it", ". So"]
 
 
 def test_a_key_whose_beginning_was_masked_live_is_masked_to_its_end() -> None:

@@ -73,7 +73,7 @@ TALKS: dict[str, list[Entry | None]] = {
     ],
     "of a thought": [prompt_entry("q"), *[chunk(str(at), THOUGHT) for at in range(9)], chunk("x"), chunk("y")],
     "around calls": [chunk("a"), chunk("b"), call("t"), chunk("c"), chunk("d"), changed("t", status="failed")],
-    "behind a terminal": [
+    "after a terminal": [
         prompt_entry("q"),
         call("t", content=TERMINAL),
         *[chunk(str(at)) for at in range(9)],

@@ -191,7 +191,7 @@ def test_a_cancelled_prompt_that_is_never_answered_does_not_separate_the_next_fr
 
 
 @MODES
-def test_behind_a_cancelled_prompt_without_an_echo_only_the_words_of_a_prompt_are_its_echo(mode: Mode) -> None:
+def test_after_a_cancelled_prompt_without_an_echo_only_the_words_of_a_prompt_are_its_echo(mode: Mode) -> None:
     cancel = message_entry(
         {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": SESSION}}, Peer.CLIENT
     )
@@ -203,7 +203,7 @@ def test_behind_a_cancelled_prompt_without_an_echo_only_the_words_of_a_prompt_ar
 
 
 @MODES
-def test_the_echo_of_a_prompt_comes_behind_the_late_end_of_a_cancelled_one(mode: Mode) -> None:
+def test_the_echo_of_a_prompt_comes_after_the_late_end_of_a_cancelled_one(mode: Mode) -> None:
     cancel = message_entry(
         {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": SESSION}}, Peer.CLIENT
     )
@@ -406,15 +406,15 @@ pieces = st.lists(st.sampled_from(["a", "b", " ", "\n", "ab", ""]), max_size=6)
 @MODES
 @given(pieces, pieces, st.booleans())
 def test_any_prompt_is_replayed_once_and_before_any_chunks(
-    mode: Mode, words: list[str], behind: list[str], later: bool
+    mode: Mode, words: list[str], chunks: list[str], later: bool
 ) -> None:
     parted = [chunk("-")] if later else []
-    told = tell(prompt_entry(*words), *parted, *map(user_chunk, behind), chunk("."), mode=mode)
+    told = tell(prompt_entry(*words), *parted, *map(user_chunk, chunks), chunk("."), mode=mode)
     ours = [(word, "own 1") for word in words]
-    spoken, said = "".join("".join(words).split()), ["".join(piece.split()) for piece in behind]
+    spoken, said = "".join("".join(words).split()), ["".join(piece.split()) for piece in chunks]
     ends = [n for n in range(1, len(said) + 1) if spoken and "".join(said[:n]) == spoken]
     echo = max(ends, default=0 if later else len(said))
-    rest = behind[echo:]
+    rest = chunks[echo:]
     assert users(told) == [
         *ours,
         *((piece, None) for piece in (rest if mode == "full" or not rest else ["".join(rest)])),

@@ -366,8 +366,8 @@ def test_full_mode_waits_from_the_first_terminal_on_and_changes_nothing_else() -
     odd = b'{"method":"session/update", "params":{"update":{"toolCallId":"t","content":['
     odd += b'{"terminalId":"1","type":"terminal"}],'
     odd += b'"n":1.0,"sessionUpdate":"tool_call","title":"T","status":"completed"},"sessionId":"s"}}'
-    behind = chunk("b")
-    assert [len(telling.add(1, one)) for one in (chunk("a"), message_entry(odd), behind, terminal("1", "ok"))] == [
+    second = chunk("b")
+    assert [len(telling.add(1, one)) for one in (chunk("a"), message_entry(odd), second, terminal("1", "ok"))] == [
         1,
         0,
         0,
@@ -376,7 +376,7 @@ def test_full_mode_waits_from_the_first_terminal_on_and_changes_nothing_else() -
     shown = json.dumps(content("```\nok\n```"), separators=(",", ":")).encode()
     assert telling.end() == [
         odd.replace(b'{"terminalId":"1","type":"terminal"}', shown) + b"\n",
-        (behind.raw or b"") + b"\n",
+        (second.raw or b"") + b"\n",
     ]
 
 

@@ -324,7 +324,7 @@ CANCELLED = [
     Step(chunk_entry("user_message_chunk", "c, with a file"), "other", 1),
     Step(chunk_entry("agent_message_chunk", "d")),
 ]
-"""A prompt behind one whose turn was cancelled, and which the agent never answers."""
+"""A prompt after one whose turn was cancelled, and which the agent never answers."""
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

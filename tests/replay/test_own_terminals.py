@@ -80,8 +80,8 @@ def test_a_call_continues_unchanged_in_a_later_turn(mode: Mode) -> None:
     told = tell(
         prompt_entry("a"), *RUNNING[:2], prompt_entry("b", id=2), changed("t", title="T"), *RUNNING[2:], mode=mode
     )
-    behind = [update for update in told[4:] if update["sessionUpdate"] != USER]
-    assert behind == [
+    others = [update for update in told[4:] if update["sessionUpdate"] != USER]
+    assert others == [
         updated("t", title="T"),
         updated("t", _meta=output("b\n")),
         json.loads(RUNNING[3].raw or b"")["params"]["update"],

@@ -93,7 +93,7 @@ class Endless(Unread):
 
 
 def load_with_a_replay(talk: RelayConversation) -> None:
-    """Load the session by request 1, which the agent answers behind a replay."""
+    """Load the session by request 1, which the agent answers after a replay."""
     place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
     talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": place})
     talk.agent.hear(id=1, method="session/resume")

@@ -157,7 +157,7 @@ def _pass_titles_of_records(patch: Patch) -> None:
         patch.setattr(module, "is_of_record", lambda title: False)
 
 
-def _swallow_what_comes_behind_a_load(patch: Patch) -> None:
+def _swallow_what_comes_after_a_load(patch: Patch) -> None:
     patch.setattr(LateUpdates, "add", lambda self, line, update: [])
 
 
@@ -225,7 +225,7 @@ def _explain_nothing_by_later_commands(patch: Patch) -> None:
         (_list_the_sessions_of_handovers, {"handover"}, {"list"}),
         (_hand_over_without_a_record, {"handover"}, {"record"}),
         (_send_the_record_with_commands, {"handover", "commands"}, {"record"}),
-        (_swallow_what_comes_behind_a_load, {"remarks"}, {"swallowed"}),
+        (_swallow_what_comes_after_a_load, {"remarks"}, {"swallowed"}),
         (_swallow_short_known_words, {"equal"}, {"swallowed"}),
         (_take_no_message_for_a_replay_in_a_turn, {"steering"}, {"recorded twice"}),
         (_compare_nothing_from_outside_turns, {"remarks", "crash"}, {"recorded twice", "twice"}),
@@ -293,23 +293,23 @@ _PROMPTED: list[Step] = [
 @pytest.mark.parametrize(
     ("put_back", "change", "kinds"),
     [
-        (_swallow_what_comes_behind_a_load, lambda steps: [*steps[:4], *steps[3:]], {"swallowed", "worse"}),
+        (_swallow_what_comes_after_a_load, lambda steps: [*steps[:4], *steps[3:]], {"swallowed", "worse"}),
         (_hide_an_unanswered_message_at_the_end, lambda steps: [*steps[:2], *_PROMPTED, *steps[4:]], {"worse"}),
         (_believe_the_transcript, lambda steps: [*steps[:6], {**steps[6], "turn": ["answer-7"]}, steps[7]], {"worse"}),
     ],
-    ids=["the remark is swallowed", "the remark is behind a prompt", "the last message has an answer"],
+    ids=["the remark is swallowed", "the remark is after a prompt", "the last message has an answer"],
 )
 def test_a_defect_beside_a_remark_that_looks_like_an_answer_is_found(
     put_back: Callable[[Patch], None], change: Callable[[list[Step]], list[Step]], kinds: set[str], monkeypatch: Patch
 ) -> None:
-    plan = read_file(KEPT / "remark-behind-a-message-made-elsewhere.json")
+    plan = read_file(KEPT / "remark-after-a-message-made-elsewhere.json")
     plan = plan.with_steps(change([*plan.steps]))
     assert not run(plan).broken
     put_back(monkeypatch)
     assert run(plan).kinds == kinds
 
 
-_WAITS = "unanswered-message-elsewhere-shown-behind-the-next-prompt"
+_WAITS = "unanswered-message-elsewhere-shown-after-the-next-prompt"
 _SPLIT = "unanswered-message-elsewhere-before-a-resume-in-a-split-replay"
 _COMPACTED = "compaction-before-a-handover-in-another-window"
 
@@ -351,7 +351,7 @@ def _record_what_is_new_backwards(patch: Patch) -> None:
             {"worse"},
         ),
         (
-            _swallow_what_comes_behind_a_load,
+            _swallow_what_comes_after_a_load,
             "unanswered-message-elsewhere-in-a-late-replay-without-a-command",
             lambda steps: [*steps[:5], {**steps[5], "turn": ["answer-41"]}, steps[6]],
             {"worse"},
@@ -374,23 +374,23 @@ def _record_what_is_new_backwards(patch: Patch) -> None:
             lambda steps: [*steps[:4], {**steps[4], "turn": ["answer-41"]}, *steps[5:]],
             {"worse"},
         ),
-        (_believe_the_transcript, "turn-made-elsewhere-behind-a-lost-answer", list, {"worse"}),
-        (_swallow_what_comes_behind_a_load, _WAITS, list, {"worse"}),
+        (_believe_the_transcript, "turn-made-elsewhere-after-a-lost-answer", list, {"worse"}),
+        (_swallow_what_comes_after_a_load, _WAITS, list, {"worse"}),
         (_hide_an_unanswered_message_at_the_end, _WAITS, list, {"worse"}),
         (
-            _swallow_what_comes_behind_a_load,
+            _swallow_what_comes_after_a_load,
             _WAITS,
             lambda steps: [*steps[:6], {**steps[6], "turn": ["answer-41"]}, *steps[7:9]],
             {"worse"},
         ),
         (
-            _swallow_what_comes_behind_a_load,
+            _swallow_what_comes_after_a_load,
             _SPLIT,
             lambda steps: [*steps[:4], {**steps[4], "turn": ["answer-41"]}, *steps[5:]],
             {"worse"},
         ),
         (
-            _swallow_what_comes_behind_a_load,
+            _swallow_what_comes_after_a_load,
             _SPLIT,
             lambda steps: [*steps[:5], {**steps[5], "do": "load"}, *steps[6:]],
             {"worse"},
@@ -403,8 +403,8 @@ def _record_what_is_new_backwards(patch: Patch) -> None:
         ),
         (_believe_the_transcript, _COMPACTED, lambda steps: [*steps[:4], steps[6]], {"taken back"}),
         (_ignore_rewinds, "rewind-beside-a-session-that-was-handed-over", _rewind_before_the_handover, {"taken back"}),
-        (_swallow_what_comes_behind_a_load, "remembered-remark-behind-a-greeting-of-a-handover", list, {"swallowed"}),
-        (_swallow_what_comes_behind_a_load, "load-in-a-turn-that-tells-a-remark-late", list, {"worse"}),
+        (_swallow_what_comes_after_a_load, "remembered-remark-after-a-greeting-of-a-handover", list, {"swallowed"}),
+        (_swallow_what_comes_after_a_load, "load-in-a-turn-that-tells-a-remark-late", list, {"worse"}),
         (_hide_an_unanswered_message_at_the_end, "message-from-before-a-resume", list, {"worse"}),
         (_take_no_message_for_a_replay_in_a_turn, "late-replay-in-a-turn-with-new-call-ids", list, {"recorded twice"}),
         (_let_a_turn_made_elsewhere_explain_any_gap, "turn-made-elsewhere-in-a-turn-after-a-load", list, {"worse"}),
@@ -425,7 +425,7 @@ def test_a_defect_beside_what_cannot_be_told_is_found(
 
 
 def _spoil(patch: Patch, how: str, word: str, load: int) -> None:
-    """What comes with this word is lost, repeated, or behind the next update, from the load with this number on until
+    """What comes with this word is lost, repeated, or after the next update, from the load with this number on until
     the next one. Loads are counted from 1, over all windows."""
     send, receive, count = links.Proxied.send, links.Proxied.receive, [0]
 
@@ -474,7 +474,7 @@ _LATE_COMMAND = _LATE.with_steps(
     [*_LATE.steps[:4], {**_LATE.steps[3], "text": "/undo", "turn": []}, _LATE.steps[4], *_LATE.steps[6:]]
 )
 _TWO_WINDOWS = "command-taken-back-in-two-windows-of-which-one-was-handed-over"
-_LOST_ANSWER = "turn-elsewhere-behind-a-lost-answer-in-two-late-replays"
+_LOST_ANSWER = "turn-elsewhere-after-a-lost-answer-in-two-late-replays"
 _RACED = "prompt-while-a-remark-that-was-not-recorded-is-replayed"
 _REMARK = "remark-in-other-words-before-the-first-prompt-of-a-handover"
 
@@ -494,28 +494,28 @@ def _begin_with_a_turn(plan: Plan) -> Plan:
     [
         (_LATE, 3, "answer-2", "lost", {"worse"}),
         (_LATE, 3, "answer-2", "repeated", {"twice"}),
-        (_LATE, 3, "answer-2", "behind the next", {"order"}),
+        (_LATE, 3, "answer-2", "after the next", {"order"}),
         (_LATE_COMMAND, 3, "answer-2", "lost", {"worse"}),
         (_LATE_COMMAND, 3, "answer-2", "repeated", {"twice"}),
-        (_LATE_COMMAND, 3, "answer-2", "behind the next", {"order"}),
+        (_LATE_COMMAND, 3, "answer-2", "after the next", {"order"}),
         (_load_again(read_file(KEPT / f"{_TWO_WINDOWS}.json")), 2, "answer-2", "lost", {"lost", "not again"}),
         (_load_again(read_file(KEPT / f"{_TWO_WINDOWS}.json")), 2, "answer-2", "repeated", {"twice", "not again"}),
-        (_load_again(read_file(KEPT / f"{_TWO_WINDOWS}.json")), 2, "ask-1", "behind the next", {"not again"}),
+        (_load_again(read_file(KEPT / f"{_TWO_WINDOWS}.json")), 2, "ask-1", "after the next", {"not again"}),
         (read_file(KEPT / f"{_REMARK}.json"), 3, "answer-17", "lost", {"worse"}),
         (read_file(KEPT / f"{_REMARK}.json"), 3, "answer-17", "repeated", {"twice"}),
         (read_file(KEPT / f"{_REMARK}.json"), 3, "remark-12", "repeated", {"twice"}),
         (read_file(KEPT / f"{_LOST_ANSWER}.json"), 2, "answer-11", "lost", {"worse"}),
         (read_file(KEPT / f"{_LOST_ANSWER}.json"), 2, "answer-11", "repeated", {"twice"}),
-        (_begin_with_a_turn(read_file(KEPT / f"{_LOST_ANSWER}.json")), 2, "ask-1", "behind the next", {"order"}),
+        (_begin_with_a_turn(read_file(KEPT / f"{_LOST_ANSWER}.json")), 2, "ask-1", "after the next", {"order"}),
         (read_file(KEPT / f"{_RACED}.json"), 3, "remark-4", "lost", {"worse"}),
         (read_file(KEPT / f"{_RACED}.json"), 3, "ask-1", "lost", {"worse"}),
-        (read_file(KEPT / f"{_RACED}.json"), 3, "ask-1", "behind the next", {"order"}),
+        (read_file(KEPT / f"{_RACED}.json"), 3, "ask-1", "after the next", {"order"}),
         (read_file(KEPT / f"{_COMPACTED}.json"), 2, "ask-1", "repeated", {"taken back"}),
         (read_file(KEPT / f"{_SPLIT}.json"), 1, "ask-1", "lost", {"worse"}),
         (read_file(KEPT / f"{_SPLIT}.json"), 1, "answer-7", "lost", {"worse"}),
         (read_file(KEPT / f"{_SPLIT}.json"), 1, "answer-7", "repeated", {"twice"}),
         (read_file(KEPT / f"{_COMPACTED}.json"), 2, "ask-4", "repeated", {"twice"}),
-        (read_file(KEPT / f"{_COMPACTED}.json"), 2, "ask-1", "behind the next", {"order"}),
+        (read_file(KEPT / f"{_COMPACTED}.json"), 2, "ask-1", "after the next", {"order"}),
     ],
 )
 def test_what_is_lost_repeated_or_in_another_order_is_found_beside_what_is_not_compared(
@@ -546,7 +546,7 @@ def test_an_order_is_checked_unless_a_prompt_was_sent_while_a_turn_made_elsewher
 ) -> None:
     receive, swapped = links.Proxied.receive, list[Message]()
 
-    def sends_a_message_behind_its_answer(self: links.Proxied) -> Message:
+    def sends_a_message_after_its_answer(self: links.Proxied) -> Message:
         message = receive(self)
         if "ask-6" not in str(message) or not self._heard or any(message is each for each in swapped):
             return message
@@ -555,14 +555,14 @@ def test_an_order_is_checked_unless_a_prompt_was_sent_while_a_turn_made_elsewher
         self._heard.appendleft(message)
         return following
 
-    monkeypatch.setattr(links.Proxied, "receive", sends_a_message_behind_its_answer)
+    monkeypatch.setattr(links.Proxied, "receive", sends_a_message_after_its_answer)
     plan = read_file(KEPT / "prompt-while-a-turn-made-elsewhere-is-replayed.json")
     load = {key: value for key, value in plan.steps[2].items() if key not in ("then", "come")}
     assert not run(plan).broken
     assert run(plan.with_steps([*plan.steps[:2], load, *plan.steps[3:]])).kinds == {"order"}
 
 
-def _show_a_message_behind_the_next(patch: Patch, words: bytes) -> None:
+def _show_a_message_after_the_next(patch: Patch, words: bytes) -> None:
     flush = ReplayThread._flush_locked
 
     def swaps(self: ReplayThread) -> None:
@@ -585,7 +585,7 @@ def _show_a_message_behind_the_next(patch: Patch, words: bytes) -> None:
 def test_the_order_of_all_else_is_checked(name: str, words: bytes, monkeypatch: Patch) -> None:
     plan = read_file(KEPT / f"{name}.json")
     assert not run(plan).broken
-    _show_a_message_behind_the_next(monkeypatch, words)
+    _show_a_message_after_the_next(monkeypatch, words)
     assert run(plan).kinds == {"order"}
 
 

@@ -82,8 +82,8 @@ def test_similar_lines_in_a_row_are_one_stream_whatever_their_text(kind: str, mo
     words += [chunk_line("x").decode(), chunk_line("x").decode() + "\n"]
     times = [f"2026-11-20T09:15:02.{number:03}Z" for number in range(len(words))]
     lines = [chunk_line(word, at=time, kind=kind, **more) for word, time in zip(words, times, strict=True)]
-    more_behind = "_meta" not in more  # the last "text" of the line is another one there
-    assert [stream.count for stream in streams_in(lines)] == ([len(words) - 1] if more_behind else [])
+    has_later_text = "_meta" not in more  # the last "text" of the line is another one there
+    assert [stream.count for stream in streams_in(lines)] == ([len(words) - 1] if has_later_text else [])
 
 
 def test_a_stream_of_any_length_is_read_in_few_steps() -> None:
@@ -117,11 +117,11 @@ def test_a_stream_of_any_length_is_read_in_few_steps() -> None:
     ],
 )
 def test_other_lines_are_read_as_usual(other: bytes) -> None:
-    before, behind = (
+    before, after = (
         [chunk_line("a"), chunk_line("b"), chunk_line("c")],
         [chunk_line("d"), chunk_line("e"), chunk_line("f")],
     )
-    assert [stream.text for stream in streams_in([*before, other, *behind])] in (["bc", "ef"], ["def"], ["ef"])
+    assert [stream.text for stream in streams_in([*before, other, *after])] in (["bc", "ef"], ["def"], ["ef"])
     assert streams_in([*before, other]) or streams_in(before)
 
 

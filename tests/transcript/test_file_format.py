@@ -96,7 +96,7 @@ def test_a_note_whose_type_is_no_text_is_none_of_these() -> None:
     assert list(file_format.find_notes(line, {NoteType.ALIAS})) == []
 
 
-def test_a_note_behind_a_torn_entry_is_found() -> None:
+def test_a_note_after_a_torn_entry_is_found() -> None:
     for torn in (encode(UPDATE)[:-9], other_note()[:-9], b"\0" * 512):
         found = list(file_format.find_notes(encode(UPDATE) + torn + NOTE, {NoteType.ALIAS}))
         assert [at for at, _ in found] == [len(encode(UPDATE) + torn)]
@@ -109,7 +109,7 @@ def other_note() -> bytes:
 @pytest.mark.parametrize("spaces", [b"", b" ", b"\t "])
 @pytest.mark.parametrize("cut", [0, 1, 2, 3, 4])
 def test_a_note_within_a_message_is_none_of_ours(spaces: bytes, cut: int) -> None:
-    """Neither in a whole line nor in one that was cut off behind it."""
+    """Neither in a whole line nor in one that was cut off after it."""
     forged = NOTE[:-1].replace(RUN.encode(), b"forged")
     for raw in (
         b'{"method":"session/update","params":{"_meta":%b%b}}',
@@ -297,10 +297,10 @@ def entries_in(line: bytes) -> list[Entry]:
 
 @pytest.mark.parametrize("torn", LAST_TWO, ids=["message", "line"])
 def test_an_entry_after_a_truncated_one_is_found_wherever_that_was_cut(torn: bytes) -> None:
-    behind = encode(PROMPT, peer=Peer.CLIENT)
+    intact = encode(PROMPT, peer=Peer.CLIENT)
     for at in range(len(torn) - 1):
-        assert entries_in(torn[:at] + behind) == [decode(behind)]
-    assert entries_in(torn[:-1] + behind) == [decode(torn), decode(behind)]
+        assert entries_in(torn[:at] + intact) == [decode(intact)]
+    assert entries_in(torn[:-1] + intact) == [decode(torn), decode(intact)]
 
 
 def test_entries_beside_nul_bytes_are_found_with_their_places() -> None:
@@ -386,8 +386,8 @@ def test_a_header_counts_even_if_something_is_attached_to_it() -> None:
     header = Header("s", "/project", file_format.RECORDED, "2026-11-20T09:15:02.123Z")
     line = file_format.encode_header(header)
     assert file_format.decode_header_of(line) == (header, len(line) - 1)
-    for behind in (encode(PROMPT), b"\0\n", b"{", b""):
-        assert file_format.decode_header_of(line[:-1] + behind) == (header, len(line) - 1)
+    for rest in (encode(PROMPT), b"\0\n", b"{", b""):
+        assert file_format.decode_header_of(line[:-1] + rest) == (header, len(line) - 1)
     for other in (b"", b"\n", b"{", line[:-2], encode(PROMPT), b'{"acp-transcript":1}{"acp-transcript":1}'):
         assert file_format.decode_header_of(other) == (None, 0)
 
@@ -488,10 +488,10 @@ def assert_read(line: bytes) -> None:
         assert header.version == 1
 
 
-@pytest.mark.parametrize("behind", [b',"from":"client"', b',"message":{"a":1}', b',"at":7', b',"note":{},"of":"x"'])
-def test_text_after_a_message_changes_nothing_in_its_entry(behind: bytes) -> None:
+@pytest.mark.parametrize("rest", [b',"from":"client"', b',"message":{"a":1}', b',"at":7', b',"note":{},"of":"x"'])
+def test_text_after_a_message_changes_nothing_in_its_entry(rest: bytes) -> None:
     update = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}'
-    hostile = update + behind + b',"z":{"y":1}'  # as a line of its own it is not JSON
+    hostile = update + rest + b',"z":{"y":1}'  # as a line of its own it is not JSON
 
     entry = decode(file_format.encode_updates("2026-11-20T09:15:02.123Z", "k3f9a1", hostile + b"\n"))
 

@@ -124,10 +124,10 @@ def test_memory_is_bounded_for_any_line() -> None:
     ],
     ids=["images", "words", "said", "dense", "info", "error"],
 )
-@pytest.mark.parametrize("behind", [(), (agent_chunk("more", at=6), answer(at=7))], ids=["last", "in the middle"])
-def test_a_shortened_line_gives_the_same_summary(tmp_path: Path, line: bytes, behind: tuple[bytes, ...]) -> None:
+@pytest.mark.parametrize("later", [(), (agent_chunk("more", at=6), answer(at=7))], ids=["last", "in the middle"])
+def test_a_shortened_line_gives_the_same_summary(tmp_path: Path, line: bytes, later: tuple[bytes, ...]) -> None:
     path = tmp_path / "s.jsonl"
-    lines = (prompt_line("/one"), agent_chunk("a"), agent_chunk("b"), line, *behind)
+    lines = (prompt_line("/one"), agent_chunk("a"), agent_chunk("b"), line, *later)
     path.write_bytes(transcript_file.HEADER + b"".join(lines))
     whole, folded = Summary.begin(transcript_lines.header()), Summary.begin(transcript_lines.header())
     for each in lines:

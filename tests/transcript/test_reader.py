@@ -338,7 +338,7 @@ def test_a_header_with_another_id_than_the_file_name_is_broken(tmp_path: Path) -
         assert opened.other_ids == {transcript_lines.SESSION, "parent"}
 
 
-def test_a_header_behind_a_foreign_line_is_found(path: Path) -> None:
+def test_a_header_after_a_foreign_line_is_found(path: Path) -> None:
     path.write_bytes(b"npm WARN deprecated\n" + HEADER + transcript_lines.agent_chunk("one"))
     with open_to_read(path) as opened:
         assert opened.header is None
@@ -399,7 +399,7 @@ def test_what_a_message_contains_is_no_note(
         assert (opened.agents.alias, opened.agents.is_missing, opened.agents.was_handed_over) == (None, False, False)
 
 
-def test_a_note_behind_a_long_line_is_found(path: Path) -> None:
+def test_a_note_after_a_long_line_is_found(path: Path) -> None:
     for long in (
         transcript_lines.agent_chunk("x" * 70_000),
         transcript_lines.agent_chunk("x" * 3_000_000),

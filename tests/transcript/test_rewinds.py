@@ -74,7 +74,7 @@ def standing(*entries: Entry) -> list[int]:
 # --- where a message ends
 
 
-def test_a_message_ends_behind_its_last_chunk() -> None:
+def test_a_message_ends_after_its_last_chunk() -> None:
     assert lay_out(prompt_entry(), agent_chunk("m"), agent_chunk("m"), agent_chunk("n")).find_offset(Point("m")) == 30
 
 
@@ -327,6 +327,6 @@ def test_a_forks_point(params: object, point: Point | None) -> None:
     assert parse_fork_point(params) == point
 
 
-def test_codex_forks_behind_the_turn() -> None:
+def test_codex_forks_after_the_turn() -> None:
     assert read_fork_point(Point("m"), "@agentclientprotocol/codex-acp") == Point("m", is_whole_turn=True)
     assert read_fork_point(Point("m"), None) == read_fork_point(Point("m"), "codex") == Point("m")

@@ -21,7 +21,7 @@ def numbers(line: bytes) -> list[tuple[int, int, object]]:
 
 def test_every_whole_object_is_found_with_its_place() -> None:
     assert numbers(b'{"n":1}') == [(0, 7, 1)]
-    assert numbers(b'torn {"n"{"n":1}\0\0{"n":2}{"n":3} behind\r\n') == [(9, 16, 1), (18, 25, 2), (25, 32, 3)]
+    assert numbers(b'torn {"n"{"n":1}\0\0{"n":2}{"n":3} after\r\n') == [(9, 16, 1), (18, 25, 2), (25, 32, 3)]
     assert numbers(b"") == numbers(b"\n") == numbers(b'{"m":1}') == []
 
 
@@ -56,6 +56,6 @@ def test_a_line_of_beginnings_takes_a_limited_number_of_reads() -> None:
 
 
 @given(st.binary(max_size=30), st.binary(max_size=30))
-def test_searching_in_any_surroundings_never_raises(before: bytes, behind: bytes) -> None:
-    find_pieces(before + b'{"n":1}' + behind, START, lambda data, _: data)
-    assert (before + behind).startswith(cut_first_value(before + behind))
+def test_searching_in_any_surroundings_never_raises(before: bytes, after: bytes) -> None:
+    find_pieces(before + b'{"n":1}' + after, START, lambda data, _: data)
+    assert (before + after).startswith(cut_first_value(before + after))

@@ -119,7 +119,7 @@ SAMPLES = {
     "torn-character": Expected([*ONE_TURN, DAMAGE]),
     "no-newline-at-end": Expected([*ONE_TURN, "agent agent_message_chunk torn ä€ here"]),
     "torn-then-fresh-line": Expected([*ONE_TURN, DAMAGE, *ANOTHER_TURN]),
-    "glued-behind-torn": Expected([*ONE_TURN, *ANOTHER_TURN]),
+    "glued-after-torn": Expected([*ONE_TURN, *ANOTHER_TURN]),
     "nul-block": Expected([*ONE_TURN, *ANOTHER_TURN]),
     "nul-end": Expected([*ONE_TURN, DAMAGE]),
     "garbage-line": Expected([*ONE_TURN[:2], DAMAGE, *ONE_TURN[2:]]),

@@ -230,7 +230,7 @@ def examine(store: WholeStore, agent: str, one: Damaged, count: Count) -> None:
         check(not reading.is_complete or not to_mend, "said to be complete")
         reading.close()
     store.delete(agent, SESSION, soft=False)
-    check(not list(store.root.glob(f"backups/{agent}/*.jsonl")), "a backup is left behind a delete")
+    check(not list(store.root.glob(f"backups/{agent}/*.jsonl")), "a backup is left after a delete")
 
 
 def is_kept(line: bytes, stretches: list[DamagedStretch], at: int) -> bool:
@@ -527,7 +527,7 @@ def main() -> None:
     for number in range(lines):
         if chance.random() < 0.1:
             with path.open("ab", buffering=0) as torn:
-                # At least 5: behind a line cut off at its colon, nobody can tell the other writer's entry from a part
+                # At least 5: after a line cut off at its colon, nobody can tell the other writer's entry from a part
                 # of this one (file_format.find_entries), so it is rightly not served.
                 torn.write(encode_note(_NOW, run, {"type": "torn", "text": "x" * chance.randrange(5, 300)})[:-9])
             if chance.random() < 0.3:

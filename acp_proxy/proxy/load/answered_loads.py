@@ -1,4 +1,4 @@
-"""Handles what the agent sends about a session behind its answer to a load, until the turn after that has ended.
+"""Handles what the agent sends about a session after its answer to a load, until the turn after that has ended.
 
 Until the next prompt it may be the past: it is compared with the transcript, and what is new in it is recorded when
 the load is settled. In the turn, it is sent and recorded at once, unless it proves to be a replay.
@@ -28,18 +28,18 @@ class AnsweredLoads:
         session_log: SessionLog,
         open_loads: OpenLoads,
         waiting_lines: WaitingLines,
-        send_behind: Callable[[Load, bytes], list[Effect]],
+        send_or_hold: Callable[[Load, bytes], list[Effect]],
     ) -> None:
-        """``send_behind``: sends a load's line, or holds it behind the answer to another load of the session."""
+        """``send_or_hold``: sends a load's line, or holds it until after the answer to another load of the session."""
         self._session_log = session_log
         self._open_loads = open_loads
         self._waiting_lines = waiting_lines
-        self._send_behind = send_behind
+        self._send_or_hold = send_or_hold
 
     # --- between the answer and the next prompt
 
     def handle_update(self, load: Load, line: bytes, update: object) -> list[Effect]:
-        """An update of the conversation behind the client's answer, before the next prompt."""
+        """An update of the conversation after the client's answer, before the next prompt."""
         if load.compared is not None:
             return [Forward(Peer.CLIENT, late_line) for late_line in load.compared.sort_late(line, update)]
         if load.client_has_transcript and load.has_transcript and not load.opens_anew:  # shown without comparing
@@ -129,7 +129,7 @@ class AnsweredLoads:
         effects: list[Effect] = []
         for sorted_line in lines:
             effects += self._record(load, sorted_line.line) if sorted_line.is_recorded else []
-            effects += self._send_behind(load, sorted_line.line) if sorted_line.is_sent else []
+            effects += self._send_or_hold(load, sorted_line.line) if sorted_line.is_sent else []
         return effects
 
     def _record(self, load: Load, line: bytes) -> list[Effect]:

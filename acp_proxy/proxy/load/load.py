@@ -33,7 +33,7 @@ class LineBuffer(Generic[Tag]):
         return [line for line, _ in self.items]
 
     def add(self, line: bytes, tag: Tag) -> None:
-        """Add a line behind the others."""
+        """Add a line after the others."""
         self.items.append((line, tag))
         self.size += len(line)
 
@@ -94,8 +94,8 @@ class Load:
         self.state_updates: LineBuffer[None] = LineBuffer()
         """State updates from before the agent's answer, without newlines, which are recorded if the agent agrees."""
         self.before_response: LineBuffer[object] = LineBuffer()
-        self.behind_response: LineBuffer[object] = LineBuffer()
-        """Lines that wait for the answer to the client and must leave before or behind it, each with its update if that
+        self.after_response: LineBuffer[object] = LineBuffer()
+        """Lines that wait for the answer to the client and must leave before or after it, each with its update if that
         must be compared first."""
         self.earlier_replay = b""
         """How the replay before this one began, whose rest the agent may send before its answer to this."""
@@ -142,7 +142,7 @@ class Load:
     @property
     def size(self) -> int:
         """The bytes that wait."""
-        return self.uncompared.size + self.before_response.size + self.behind_response.size
+        return self.uncompared.size + self.before_response.size + self.after_response.size
 
     @property
     def client_has_transcript(self) -> bool:

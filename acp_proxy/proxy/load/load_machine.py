@@ -67,7 +67,7 @@ class LoadMachine:
         """The connection's version of the protocol."""
         self.open_loads = OpenLoads()
         self.waiting_lines = WaitingLines(self.open_loads)
-        self.answered_loads = AnsweredLoads(session_log, self.open_loads, self.waiting_lines, self._send_behind)
+        self.answered_loads = AnsweredLoads(session_log, self.open_loads, self.waiting_lines, self._send_or_hold)
         self._session_log = session_log
         self._handovers = handovers
         self._agent_sessions = agent_sessions
@@ -97,9 +97,9 @@ class LoadMachine:
                 return [ReserveOutput(load.request.id)]
             case Action.BEGIN_PASSING:
                 load.decision = choose_replay(None, already_sent=True)
-                return self._send_behind_earlier(load, load.uncompared.lines if load.plan.shows_replay else [])
+                return self._send_after_earlier(load, load.uncompared.lines if load.plan.shows_replay else [])
             case Action.SEND_UNCOMPARED:
-                return self._send_behind_earlier(load, [line for line, _ in load.uncompared.drain()])
+                return self._send_after_earlier(load, [line for line, _ in load.uncompared.drain()])
             case Action.DROP_UNCOMPARED:
                 load.uncompared.drain()
                 return []
@@ -118,7 +118,7 @@ class LoadMachine:
                 load.decision = choose_replay(None, cancelled=True)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_ANEW:
-                load.behind_response.drain()
+                load.after_response.drain()
                 load.state_updates.drain()
                 return self._open_anew(load)
             case Action.BECOME_ANSWERED:
@@ -225,12 +225,12 @@ class LoadMachine:
             rest_lines = load.uncompared.lines[:rest_count]
             load.uncompared.replace(order_replay(load.uncompared.items, load.earlier_replay))
         elif not load.earlier_replay and self.open_loads.follows(load):
-            rest_lines = load.uncompared.lines  # all of the earlier replay: this one comes behind its answer
+            rest_lines = load.uncompared.lines  # all of the earlier replay: this one comes after its answer
         load.rest_of_replay = RestOfReplay(rest_lines) if rest_lines else None
         if not load.plan.passes_at_once:
             load.response = _replace_null_result(load.response, message)
         if self.dialect.states_first:
-            load.before_response.replace(load.before_response.drain() + load.behind_response.drain())
+            load.before_response.replace(load.before_response.drain() + load.after_response.drain())
         return effects + self._move(load, LoadEvent.AGREED, message)
 
     def _take_replay(self, load: Load) -> None:
@@ -514,7 +514,7 @@ class LoadMachine:
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._handle_state_update(load, line, message)
         if self._session_log.sessions.is_in_turn(load.session_id) or load.plan.sends is None:
-            load.rest_of_replay = None  # behind a prompt, what is alike may be new
+            load.rest_of_replay = None  # after a prompt, what is alike may be new
             return self.answered_loads.handle_update_in_turn(load, line, update)
         if load.rest_of_replay is not None and load.rest_of_replay.take(line):
             return []  # the client has it
@@ -524,14 +524,14 @@ class LoadMachine:
                 return self._release_if_flooded(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
                 self.waiting_lines.remember(load, line, is_late=self.open_loads.follows(load))
-                return self._send_behind(load, line)
+                return self._send_or_hold(load, line)
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
                 self.waiting_lines.remember(load, line, is_late=self.open_loads.follows(load))
                 return []
             case LoadState.QUEUED | LoadState.REPLAYING | LoadState.STOPPING:
-                # Behind the last load that holds lines, as all of the session: loads may be answered in another order.
+                # After the last load that holds lines, like all of the session: loads may be answered in another order.
                 holder = self.waiting_lines.find_holder(load.session_id) or load
-                holder.behind_response.add(line, update)
+                holder.after_response.add(line, update)
                 return []
             case LoadState.ANSWERED | LoadState.TURN:
                 return self.answered_loads.handle_update(load, line, update)
@@ -557,7 +557,7 @@ class LoadMachine:
         """A line that does not belong to a replay. It waits where its session's updates wait, to keep its place."""
         holder = self.waiting_lines.find_holder(session_id)
         if holder is not None:
-            holder.behind_response.add(line, None)
+            holder.after_response.add(line, None)
             return self._release_if_flooded(holder)
         return [*self.answered_loads.send_late(session_id), Forward(Peer.CLIENT, line)]
 
@@ -572,14 +572,14 @@ class LoadMachine:
         for other in self.open_loads.find_by_session(load.session_id):
             if other.state is LoadState.ASKED and other.uncompared and other.plan.shows_replay:
                 effects += self._move(other, LoadEvent.FLOODED)
-        return [*effects, *self._send_all_waiting(load), *self._send_behind_earlier(load, [line])]
+        return [*effects, *self._send_all_waiting(load), *self._send_after_earlier(load, [line])]
 
-    def _send_behind(self, load: Load, line: bytes) -> list[Effect]:
-        """Send an update, or hold it behind the answer to another load of its session."""
+    def _send_or_hold(self, load: Load, line: bytes) -> list[Effect]:
+        """Send an update, or hold it until after the answer to another load of its session."""
         holder = self.waiting_lines.find_holder(load.session_id)
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
-        holder.behind_response.add(line, None)
+        holder.after_response.add(line, None)
         return self._release_if_flooded(holder)
 
     def _release_if_flooded(self, load: Load) -> list[Effect]:
@@ -589,16 +589,16 @@ class LoadMachine:
         return self._move(load, LoadEvent.FLOODED)
 
     def _send_waiting(self, load: Load) -> list[Effect]:
-        """Send what a load held, or let it wait behind an earlier request for the session."""
-        return [] if self.waiting_lines.move_behind_earlier(load) else self._send_all_waiting(load)
+        """Send what a load held, or let it wait for an earlier request for the session."""
+        return [] if self.waiting_lines.move_to_earlier(load) else self._send_all_waiting(load)
 
-    def _send_behind_earlier(self, load: Load, lines: list[bytes]) -> list[Effect]:
+    def _send_after_earlier(self, load: Load, lines: list[bytes]) -> list[Effect]:
         """Send lines of a load, or let them wait for an earlier request of the session whose replay is not over."""
         replay = self.waiting_lines.find_earlier_replay(load)
         if replay is None:
             return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
         for line in lines:
-            replay.behind_response.add(line, None)
+            replay.after_response.add(line, None)
         return []
 
     def _send_all_waiting(self, load: Load) -> list[Effect]:
@@ -613,7 +613,7 @@ class LoadMachine:
             else:
                 self.waiting_lines.remember(load, line, is_late=True)
                 lines.append(line)
-        return self._send_behind_earlier(load, lines)
+        return self._send_after_earlier(load, lines)
 
 
 def _add_unechoed(load: Load, prompt: Request | None) -> None:

@@ -17,9 +17,9 @@ comes for a cancelled request must not be taken for the next one.
 
 **Agreed.** The agent has answered with a result. ``run`` compares what it sent with the transcript, on a thread of its
 own, and replays the transcript if that is to be shown. One replay of a session runs at a time. What the agent sends
-meanwhile is held, and leaves behind the answer.
+meanwhile is held, and leaves after the answer.
 
-**Answered.** The client has its answer. Agents replay the rest of the past behind it, so everything is compared until
+**Answered.** The client has its answer. Agents replay the rest of the past after it, so everything is compared until
 the next prompt. What is new then is recorded. In the turn that follows, everything is new except a replay that still
 runs.
 
@@ -148,7 +148,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
             # What the agent sends in a turn must not wait, and nobody could tell it from the replay.
             LoadEvent.PROMPTED: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_WAITING, Action.DROP_IMPORT)),
             # The client's thread decides this, while the agent's may be sending lines that were decided on before.
-            # So the answer waits until the output is free, and nothing older can come behind it.
+            # So the answer waits until the output is free, and nothing older can come after it.
             LoadEvent.CANCELLED: (LoadState.CANCELLING, (Action.CLOSE_TRANSCRIPT, Action.RESERVE_OUTPUT)),
             LoadEvent.ENDED: (
                 LoadState.OVER,
@@ -211,7 +211,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
         holds_lines=True,
         moves={
             LoadEvent.REPLAYED: (LoadState.ANSWERED, (Action.ANSWER_REPLAYED, Action.SEND_WAITING, *_OPEN_ACTIONS)),
-            # ``run`` may be within a write; behind the reserved output it sends nothing more.
+            # ``run`` may be within a write; once the output is reserved, it sends nothing more.
             LoadEvent.CANCELLED: (LoadState.STOPPING, (Action.STOP, Action.RESERVE_OUTPUT)),
         },
     ),

@@ -1,6 +1,6 @@
 """Which lines wait for the answers to loads, and how many may.
 
-While a load holds lines, everything about its session waits behind the answer that the client gets, so that nothing
+While a load holds lines, everything about its session waits for the answer that the client gets, so that nothing
 overtakes the replay. The lines are in the buffers of each ``Load``.
 """
 
@@ -27,19 +27,19 @@ class WaitingLines:
     # --- what waits for which load
 
     def find_holder(self, session_id: str | None) -> Load | None:
-        """The load behind whose answer the session's lines wait: the latest one that holds lines, so that nothing
+        """The load for whose answer the session's lines wait: the latest one that holds lines, so that nothing
         overtakes a replay."""
         loads = self._open_loads.find_by_session(session_id) if session_id is not None else []
         return next((load for load in reversed(loads) if load.holds_lines), None)
 
-    def move_behind_earlier(self, load: Load) -> bool:
+    def move_to_earlier(self, load: Load) -> bool:
         """Let what waits for a load wait for an earlier one of its session that holds lines; returns whether there is
         one."""
         earlier = (other for other in reversed(self._open_loads.find_earlier(load)) if other.holds_lines)
         holder = next(earlier, None)
         if holder is not None:
-            for line, update in load.before_response.drain() + load.behind_response.drain():
-                holder.behind_response.add(line, update)
+            for line, update in load.before_response.drain() + load.after_response.drain():
+                holder.after_response.add(line, update)
         return holder is not None
 
     def find_earlier_replay(self, load: Load) -> Load | None:
@@ -48,12 +48,12 @@ class WaitingLines:
         return next((other for other in earlier if other.holds_lines and not other.awaits_agent), None)
 
     def take(self, load: Load) -> list[tuple[bytes, object]]:
-        """Remove and return what waits for this load's answer, and for earlier ones of its session: what came behind
+        """Remove and return what waits for this load's answer, and for earlier ones of its session: what came after
         the last replay of the session that is not over."""
         earlier_loads, replay = self._open_loads.find_earlier(load), self.find_earlier_replay(load)
         loads = earlier_loads[earlier_loads.index(replay) + 1 :] if replay is not None else earlier_loads
         return [
-            item for other in [*loads, load] for item in other.before_response.drain() + other.behind_response.drain()
+            item for other in [*loads, load] for item in other.before_response.drain() + other.after_response.drain()
         ]
 
     def remember(self, load: Load, line: bytes, *, is_late: bool) -> None:
@@ -65,19 +65,19 @@ class WaitingLines:
         if self._is_over_limit(load):  # too much to hold, so nothing of it is compared
             load.uncompared.close()
 
-    def has_updates_behind_replay(self, id: RequestId) -> bool:
-        """Whether conversation updates wait behind a replay that may belong to the agent's."""
+    def has_waiting_updates_of_replay(self, id: RequestId) -> bool:
+        """Whether conversation updates that wait for a load's answer may belong to the agent's replay."""
         load = self._open_loads.get(id)
         if load is None or not load.expects_replay:
             return False
         session_loads = self._open_loads.find_by_session(load.session_id)
-        return any(update is not None for other in session_loads for _, update in other.behind_response.items)
+        return any(update is not None for other in session_loads for _, update in other.after_response.items)
 
     def find_held_request(self, params: object) -> str | None:
         """The session whose waiting lines contain the request that the agent cancels with these parameters, or None."""
         cancelled_id = jsonrpc.dump(acp.member(params, "requestId")).decode()
         for load in self._open_loads.list_open():
-            for line in load.before_response.lines + load.behind_response.lines:
+            for line in load.before_response.lines + load.after_response.lines:
                 message = jsonrpc.read_message(line)
                 if isinstance(message, Request) and message.id == cancelled_id:
                     return load.session_id

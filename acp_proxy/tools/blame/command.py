@@ -43,7 +43,7 @@ _LEAST_PROMPT = 30
 """Columns of a prompt beside its turn: with fewer, it has a line of its own."""
 _MOST_COMMANDS = 3
 _COMMAND_WORD = re.compile(r"[^\s'\"`<>|;&()=]+")
-"""A word of a command line, also one behind ``>`` without a space."""
+"""A word of a command line, also one after ``>`` without a space."""
 _GIT_SECONDS = 20
 _GIT_BLAME_LINE = re.compile(r"([0-9a-f]{40,64}) \d+ (\d+)(?: \d+)?")
 _MOST_TURNS = 1_000_000

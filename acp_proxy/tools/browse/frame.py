@@ -153,7 +153,7 @@ def _mark_words(line: str, words: Sequence[str]) -> str:
 
 
 def _explain_keys(look: FrameLook) -> list[str]:
-    """A line for each key; in a window with too few lines, one behind the other."""
+    """A line for each key; in a window with too few lines, one after the other."""
     room = max(look.height - 1, 0)
     if len(_HELP) <= room:
         return [f"{_BOLD}{name:9}{_END}{_cut_end(text, max(look.width - 9, 0))}" for name, text in _HELP]

@@ -116,7 +116,7 @@ def print_summary(session_changes: SessionChanges) -> None:
 
 
 def print_patch(session_changes: SessionChanges, target: Screen) -> None:
-    """Print the patch, and behind it what is not in it, for a user who then goes back to something else."""
+    """Print the patch, and after it what is not in it, for a user who then goes back to something else."""
     with open_pager(target, keeps_short_text=True) as write:
         for text in _format_diffs([change for change in session_changes.changes if change.trouble is None], target):
             write(text)

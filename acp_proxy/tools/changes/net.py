@@ -1,7 +1,7 @@
 """The net change of each file, from a session's edits in order. Pure: whoever calls it reads the files as they are now.
 
 Each edit gives the text of a file before and after it. A whole text says both. Where an agent sent only the changed
-part, both follow from the text that is known from another edit of the file, in front of it or behind it, or else from
+part, both follow from the text that is known from another edit of the file, before it or after it, or else from
 the file as it is now: if the part is there exactly once. If it is not, the change is named and not shown.
 """
 
@@ -188,7 +188,7 @@ def _find_chain(steps: list[TracedEdit]) -> list[TracedEdit]:
 
 
 def _trace_forward(steps: list[TracedEdit]) -> None:
-    """Take what is known of a file to the edits behind it."""
+    """Take what is known of a file to the edits after it."""
     known_texts: dict[str, FileText] = {}
     for step in steps:
         edit, before = step.edit, known_texts.get(step.path)
@@ -223,7 +223,7 @@ def _trace_forward(steps: list[TracedEdit]) -> None:
 def _trace_back(steps: list[TracedEdit], find_current_text: FindCurrentText) -> None:
     """Take what is known of a file to the edits in front of it, from the file as it is now on."""
     known_texts: dict[str, tuple[FileText | None, bool]] = {}
-    """The text behind the step, and whether it is the file's now."""
+    """The text after the step, and whether it is the file's now."""
     for step in reversed(steps):
         edit = step.edit
         if step.after is None:
@@ -357,7 +357,7 @@ def mark_parts(edits: Sequence[Edit], find_current_text: FindCurrentText) -> lis
     """The edits, with those marked as parts that claim to be whole and are not.
 
     The protocol wants the whole file, but some agents send the changed lines and the ones around them, and do not say
-    so. It shows in the file as it is now, if the text is there once, with more in front of it and behind it, and the
+    so. It shows in the file as it is now, if the text is there once, with more before it and after it, and the
     next edit does not go on from it. An agent that does this once does it with every file.
     """
     by_path: dict[str, list[Edit]] = {}

@@ -16,7 +16,7 @@ from acp_proxy.views.diffs import DiffRow
 
 _NO_NEWLINE = "\\ No newline at end of file"
 _ESCAPE_LETTERS = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
-"""The bytes that git writes as a letter behind a backslash; ``quote_path`` of its quote.c."""
+"""The bytes that git writes as a letter after a backslash; ``quote_path`` of its quote.c."""
 
 
 class FileDiff(Struct, frozen=True):

@@ -196,7 +196,7 @@ def check(condition: bool, failure: str) -> None:
 
 
 def shorten(text: str) -> str:
-    """A text as one line that fits the terminal: wrapped, it would break behind its own ellipsis."""
+    """A text as one line that fits the terminal: wrapped, it would break after its own ellipsis."""
     line, room = (
         " ".join(text.split()),
         max(min(SHOWN_TEXT_LENGTH, shutil.get_terminal_size().columns - _LABEL_WIDTH), 1),

@@ -162,9 +162,9 @@ def split_run_command(words: list[str], environment: dict[str, str]) -> tuple[di
     words = command_line.split_line(words)
     if command_line.lacks_run(words):
         raise UsageError(command_line.MISSING_RUN)
-    words_behind_run = command_line.find_words_behind_run(words)
+    words_after_run = command_line.find_words_after_run(words)
     file, _ = config_file.read_user_file()
-    return options.parse(["--", *words] if words_behind_run is None else words_behind_run, environment, file)
+    return options.parse(["--", *words] if words_after_run is None else words_after_run, environment, file)
 
 
 def _advise_on_editors(configurations: list[Configuration], root: Path) -> list[Advice]:

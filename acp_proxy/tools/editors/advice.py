@@ -62,7 +62,7 @@ def _place_in_settings(snippet: Snippet, kind: SettingsFiles, path: Path, conten
     for depth, member in enumerate(kind.members):
         if member not in agents:
             return PlacedSnippet(
-                f"{instruction}, right behind {brace}", snippet.make_text(depth) + ("," if agents else "")
+                f"{instruction}, right after {brace}", snippet.make_text(depth) + ("," if agents else "")
             )
         agents = agents[member]
         name = f'"{".".join(kind.members[: depth + 1])}"'
@@ -74,7 +74,7 @@ def _place_in_settings(snippet: Snippet, kind: SettingsFiles, path: Path, conten
             f'{instruction}, in place of "{snippet.title}" in its {name}', snippet.make_text(len(kind.members))
         )
     return PlacedSnippet(
-        f"{instruction}, right behind {brace}", snippet.make_text(len(kind.members)) + ("," if agents else "")
+        f"{instruction}, right after {brace}", snippet.make_text(len(kind.members)) + ("," if agents else "")
     )
 
 
@@ -104,7 +104,7 @@ def _place_in_program(editor: Editor, snippet: Snippet, instruction: str, code: 
 
 
 def _count_existing(members: tuple[str, ...], existing: str) -> int:
-    """How many of the members exist, each behind the previous one."""
+    """How many of the members exist, each after the previous one."""
     offset = 0
     for depth, member in enumerate(members):
         match = re.compile(rf"\b{member}\b[\"']?\]?\s*=\s*\{{").search(existing, offset)

@@ -19,7 +19,7 @@ from acp_proxy.tools.registry.agents import (
     explain_missing,
     is_id,
 )
-from acp_proxy.tools.registry.resolve import list_words_behind, may_download, names_an_id
+from acp_proxy.tools.registry.resolve import list_words_after, may_download, names_an_id
 
 _ADAPTER_COMMANDS = {"claude": "npx -y @agentclientprotocol/claude-agent-acp"}
 """What to give instead of a program that does not speak the protocol itself, by the program's name."""
@@ -57,11 +57,11 @@ class NamedAgent:
 
         Arguments count if the user gives some. A program given by its path is no other one of the same name.
         """
-        if (words_behind_run := command_line.find_words_behind_run([*words])) is not None:
+        if (words_after_run := command_line.find_words_after_run([*words])) is not None:
             try:
-                _, words = options.parse(words_behind_run, {})
+                _, words = options.parse(words_after_run, {})
             except UsageError:
-                words = words_behind_run
+                words = words_after_run
         if list(words) in (self.command, self.given_command):
             return True
         given_arguments = _find_arguments(self.given_command)
@@ -104,7 +104,7 @@ def identify_agent(command: list[str], registry: Registry) -> NamedAgent:
         )
     name_by_command = registered.id if registered.archive is not None else name_command(started_words)
     title = name_by_command if name_by_command in KNOWN_AGENTS else registered.name
-    return NamedAgent(title, [f"{PREFIX}{registered.id}", *list_words_behind(started_words, command)], command, names)
+    return NamedAgent(title, [f"{PREFIX}{registered.id}", *list_words_after(started_words, command)], command, names)
 
 
 def open_registry(option: str, options_of_run: Sequence[str], print_line: Callable[[str], None]) -> Registry:
@@ -146,7 +146,7 @@ def _list_names(command: Sequence[str]) -> frozenset[str]:
 
 
 def _find_arguments(command: Sequence[str]) -> list[str]:
-    """The words behind the one that names the agent."""
+    """The words after the one that names the agent."""
     name = name_command([*command])
     count = next(
         count_to_try for count_to_try in range(1, len(command) + 1) if name_command([*command[:count_to_try]]) == name

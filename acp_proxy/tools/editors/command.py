@@ -23,7 +23,7 @@ _WHOLE = "--whole"
 _OPTIONS_WITH_PATH = ("--store", "--registry", "--redact")
 """Options of ``run`` whose value may be a path."""
 _PROGRAMS = {Name.AGENTIC: "neovim", Name.AGENT_SHELL: "emacs"}
-"""The program that a plugin is for, behind its last plugin: users may not know the plugin by name."""
+"""The program that a plugin is for, after its last plugin: users may not know the plugin by name."""
 NAMES = [word for name in Name for word in (str(name), _PROGRAMS.get(name)) if word is not None]
 """What to give for an editor."""
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
@@ -227,17 +227,17 @@ def _split_command(words_before: list[str], words: list[str]) -> tuple[list[str]
     command = command_line.split_line(command)
     if command_line.lacks_run(command):
         raise UsageError(command_line.MISSING_RUN)
-    if (words_behind_run := command_line.find_words_behind_run(command)) is None:
+    if (words_after_run := command_line.find_words_after_run(command)) is None:
         return run_options, variables, command
-    for word in command[: len(command) - len(words_behind_run)]:
-        if match := _VARIABLE.fullmatch(word):  # variables behind env
+    for word in command[: len(command) - len(words_after_run)]:
+        if match := _VARIABLE.fullmatch(word):  # variables after env
             variables[match[1]] = match[2]
-    inner_options, inner_variables, command = _split_command(words_before, words_behind_run)
+    inner_options, inner_variables, command = _split_command(words_before, words_after_run)
     return [*_drop_dashes(run_options), *inner_options], variables | inner_variables, command
 
 
 def _split_options(words: list[str]) -> tuple[list[str], list[str], bool]:
-    """The options of ``run``, the words behind them, and whether ``--whole``, now removed, was among them. Raises
+    """The options of ``run``, the words after them, and whether ``--whole``, now removed, was among them. Raises
     UsageError.
     """
     has_whole = False

@@ -21,7 +21,7 @@ _OWN_WORDS = re.compile(
     rf"|(?:uvx|pipx\nrun)\n{_PROXY.pattern})\n",
     re.IGNORECASE,
 )
-"""The forms of ``own_command.make_settings_command``, each word with a newline behind it."""
+"""The forms of ``own_command.make_settings_command``, each word with a newline after it."""
 _RUN_IN_LINE = re.compile(rf"(?<![\w-]){own_command.NAME}((@|==)\S*)?[\"']?\s+run(?!\S)", re.IGNORECASE)
 _SAMPLE_BYTES = 4096
 _OWN_AGENT = "mock-agent"
@@ -42,8 +42,8 @@ def split_line(words: list[str]) -> list[str]:
         raise UsageError(f"this is not a valid command line ({problem}): {line}") from problem
 
 
-def find_words_behind_run(words: list[str]) -> list[str] | None:
-    """The words behind ``run``, if this command starts an agent through acp-proxy."""
+def find_words_after_run(words: list[str]) -> list[str] | None:
+    """The words after ``run``, if this command starts an agent through acp-proxy."""
     for index, (word, next_word) in enumerate(pairwise(words)):
         if next_word == "run" and _is_proxy(word):
             return words[index + 2 :]
@@ -51,7 +51,7 @@ def find_words_behind_run(words: list[str]) -> list[str] | None:
 
 
 def mentions_proxy(words: list[str]) -> bool:
-    """Whether these words start acp-proxy in any way: behind other programs too, or in one line for a shell."""
+    """Whether these words start acp-proxy in any way: after other programs too, or in one line for a shell."""
     return bool(words) and (lacks_run(words) or _RUN_IN_LINE.search(" ".join(words)) is not None)
 
 
@@ -70,7 +70,7 @@ def count_own_words(words: list[str]) -> int | None:
 
 def starts_proxy(words: list[str]) -> bool:
     """Whether the command starts acp-proxy, with ``run`` or without, so that ``setup`` puts no other one in front."""
-    return find_words_behind_run(words) is not None or lacks_run(words)
+    return find_words_after_run(words) is not None or lacks_run(words)
 
 
 def lacks_run(words: list[str]) -> bool:
@@ -80,7 +80,7 @@ def lacks_run(words: list[str]) -> bool:
 
 
 def find_own_program(words: list[str]) -> str:
-    """The file that these words need to start acp-proxy: the program, or a zipapp behind it that is gone."""
+    """The file that these words need to start acp-proxy: the program, or a zipapp after it that is gone."""
     zipapps = [word for word in words[1:] if word.lower().endswith(".pyz") and _is_proxy(word)]
     return next((word for word in zipapps if not os.path.isfile(word)), words[0])
 
@@ -99,7 +99,7 @@ def may_exist(program: str, path: str | None) -> bool:
 
 
 def _find_proxy(words: list[str]) -> int | None:
-    """The position of acp-proxy as the program. Behind a runner, a path may be a directory, and a word behind an option
+    """The position of acp-proxy as the program. After a runner, a path may be a directory, and a word after an option
     may be its value.
     """
     if _is_proxy(words[0]):

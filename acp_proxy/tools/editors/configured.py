@@ -184,11 +184,11 @@ def _read_agent(name: str, value: object) -> ConfiguredAgent:
         return agent
     command = list(entry.words)
     if entry.is_proxied:
-        if entry.words_behind_run is None:  # a line for a shell
+        if entry.words_after_run is None:  # a line for a shell
             return agent
         try:
             file, _ = config_file.read_user_file({**os.environ, **entry.environment})
-            values, command = options.parse(list(entry.words_behind_run), entry.environment, file)
+            values, command = options.parse(list(entry.words_after_run), entry.environment, file)
         except UsageError as problem:
             return replace(agent, way=Way.REFUSED, problem=str(problem))
         agent = replace(agent, store=values["store"] or None, is_recorded=not values["no-record"])

@@ -24,8 +24,8 @@ class Kind(enum.Enum):
     """Without acp-proxy."""
     PROXIED = enum.auto()
     """By acp-proxy's own words, which stand first, and ``run``."""
-    PROXIED_BEHIND = enum.auto()
-    """By acp-proxy behind other words, or in a line for a shell, which are the user's."""
+    PROXIED_AFTER_WORDS = enum.auto()
+    """By acp-proxy after other words, or in a line for a shell, which are the user's."""
     NO_RUN = enum.auto()
     """By acp-proxy without ``run``."""
 
@@ -34,7 +34,7 @@ class Kind(enum.Enum):
 class Entry:
     """The entry of one agent. ``words``: its command; of an agent of the editor's own registry, its id there.
 
-    ``own_count``: how many words start acp-proxy, in front of ``run``. ``words_behind_run``: None: there are none that
+    ``own_count``: how many words start acp-proxy, in front of ``run``. ``words_after_run``: None: there are none that
     can be told. ``fault``: what is wrong with the entry, whatever it starts.
     """
 
@@ -43,12 +43,12 @@ class Entry:
     words: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     own_count: int | None = None
-    words_behind_run: tuple[str, ...] | None = None
+    words_after_run: tuple[str, ...] | None = None
     fault: str | None = None
 
     @property
     def is_proxied(self) -> bool:
-        return self.kind in (Kind.PROXIED, Kind.PROXIED_BEHIND)
+        return self.kind in (Kind.PROXIED, Kind.PROXIED_AFTER_WORDS)
 
     @property
     def mentions_proxy(self) -> bool:
@@ -106,20 +106,20 @@ def read_entry(name: str, value: object, setup_words: Sequence[str] = ()) -> Ent
     if not all(map(_may_pass, words)):
         fault = "its command has a character that no program can get"
         return Entry(name, Kind.UNREADABLE, tuple(words), environment, fault=fault)
-    own_count, behind_run = command_line.count_own_words(words), command_line.find_words_behind_run(words)
+    own_count, after_run = command_line.count_own_words(words), command_line.find_words_after_run(words)
     if setup_words and words[: len(setup_words)] == list(setup_words):
         own_count = len(setup_words) - 1
     kind = Kind.DIRECT
     if own_count is not None and words[own_count : own_count + 1] == ["run"]:
-        kind, behind_run = Kind.PROXIED, words[own_count + 1 :]
-    elif behind_run is not None:
-        kind = Kind.PROXIED_BEHIND
+        kind, after_run = Kind.PROXIED, words[own_count + 1 :]
+    elif after_run is not None:
+        kind = Kind.PROXIED_AFTER_WORDS
     elif command_line.lacks_run(words):
         kind = Kind.NO_RUN
     elif command_line.mentions_proxy(words):
-        kind = Kind.PROXIED_BEHIND
-    words_behind_run = None if behind_run is None else tuple(behind_run)
-    return Entry(name, kind, tuple(words), environment, own_count, words_behind_run, fault)
+        kind = Kind.PROXIED_AFTER_WORDS
+    words_after_run = None if after_run is None else tuple(after_run)
+    return Entry(name, kind, tuple(words), environment, own_count, words_after_run, fault)
 
 
 def _find_fault(environment: Mapping[str, str]) -> str | None:

@@ -6,7 +6,7 @@ import re
 _COMMENTS = re.compile(r'("(?:[^"\\]|\\.)*+")|//[^\n]*+|/\*.*?\*/', re.DOTALL)
 _NOT_BREAKS = re.compile(r"[^\n]")
 _LAST_COMMAS = re.compile(r'("(?:[^"\\]|\\.)*+"|[\[{,]\s*+,)|,(?=\s*+[\]}])', re.DOTALL)
-"""Behind a value. A comma alone, as in ``[,]``, stays: no editor takes it."""
+"""After a value. A comma alone, as in ``[,]``, stays: no editor takes it."""
 
 _MISTAKES = {
     "Expecting ',' delimiter": "a comma or a closing bracket is missing",
@@ -15,7 +15,7 @@ _MISTAKES = {
     "Expecting property name enclosed in double quotes": "a name in double quotes or a closing bracket is missing",
     "Unterminated string starting at": "a string has no closing quote",
     "Invalid \\escape": "a string has a single \\ in it; write \\\\",
-    "Extra data": "there is text behind the end",
+    "Extra data": "there is text after the end",
 }
 
 

@@ -37,7 +37,7 @@ _NOT_BEFORE_PATH = r"(?:(?<![\w.~%+/\\)\]}>-])|(?<=[\s\"'=]-[A-Z]))"
 """What precedes a path: nothing that makes it part of a longer path or address, but perhaps an option such as -I."""
 _DATA = re.compile(r"[A-Za-z0-9+/]{1000,}={0,2}")
 """Base64, such as an image, which would take seconds."""
-_NOT_BEHIND_HOME = r"(?![\w-]|\.\w)"
+_NOT_AFTER_HOME = r"(?![\w-]|\.\w)"
 
 
 class HomeHider:
@@ -47,9 +47,9 @@ class HomeHider:
         homes = sorted({session_home[0] if session_home else "", own_home.rstrip("/\\")} - {""}, key=len, reverse=True)
         long_homes = [_spell(home) for home in homes if len(_split_path(home)) > 1]
         short_homes = [_spell(home) for home in homes if len(_split_path(home)) == 1]
-        bounded_homes = "|".join([*(f"{home}{_NOT_BEHIND_HOME}" for home in short_homes), _USUAL_HOME])
-        anywhere = "".join(f"(?<!/){home}{_NOT_BEHIND_HOME}|" for home in long_homes)
-        all_homes = "|".join([*(f"{home}{_NOT_BEHIND_HOME}" for home in long_homes), bounded_homes])
+        bounded_homes = "|".join([*(f"{home}{_NOT_AFTER_HOME}" for home in short_homes), _USUAL_HOME])
+        anywhere = "".join(f"(?<!/){home}{_NOT_AFTER_HOME}|" for home in long_homes)
+        all_homes = "|".join([*(f"{home}{_NOT_AFTER_HOME}" for home in long_homes), bounded_homes])
         self._words = ["home", "sers", "SERS", *(_split_path(home)[-1] for home in homes)]
         self._pattern = re.compile(
             rf"(file://[\w.-]{{0,255}})(?:{all_homes})|{anywhere}{_NOT_BEFORE_PATH}(?:{bounded_homes})"

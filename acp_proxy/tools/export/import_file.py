@@ -248,7 +248,7 @@ def _write(
 @contextmanager
 def store_on_disk(target: Path, source: Source, last_line: bytes = b"") -> Iterator[Path]:
     """Yields a new file with the source's content, which can get the name ``target``; else it is removed afterwards.
-    ``last_line``: a line to write behind it.
+    ``last_line``: a line to write after it.
 
     Call it only while holding the lock on its folder. Raises NotImported, OSError.
     """

@@ -40,7 +40,7 @@ class DamagedStretch:
     """Damaged bytes, without the final newline.
 
     The names are those in the JSON of ``verify``. ``line``: where it begins, counted from 1. ``offset``, ``length``: in
-    bytes. ``kinds``: of damage, in order. ``behind``: it is behind an intact entry on the same line. ``before``: it is
+    bytes. ``kinds``: of damage, in order. ``behind``: it follows an intact entry on the same line. ``before``: it is
     before one on the same line. ``begins``: the file begins with it, where the header should be. ``ends``: the file
     ends with it, without a newline.
     """

@@ -70,7 +70,7 @@ def select_exceeding(limits: Limits, candidates: Sequence[Candidate]) -> list[Ca
     """Those of the candidates, given newest first, that exceed the limits; in the same order.
 
     The session of a subagent is a part of the one that it worked for: it stays and goes with that, whatever its own
-    age. Its place is behind that one. What is pinned stays, and does not count.
+    age. Its place is after that one. What is pinned stays, and does not count.
     """
     count = size = 0
     exceeding = []
@@ -189,7 +189,7 @@ def prune_sessions(
 ) -> Iterator[tuple[Candidate, str | None]]:
     """Delete sessions one by one. Yields each with the reason it was not deleted, or None.
 
-    Those of subagents come behind their sessions, and stay if those do.
+    Those of subagents come after their sessions, and stay if those do.
 
     ``soft``: they can be restored, for the layout's ``bin_days``; those that are soft-deleted already are deleted
     permanently all the same. ``only_on_this_machine``: other machines with the same history keep them. The index is

@@ -122,8 +122,8 @@ def _print_finding(store: CommandStore, finding: "Finding") -> None:
         kinds = ", ".join(stretch.kinds)
         typer.echo(f"  line {stretch.line}, byte {stretch.offset}, {stretch.length} bytes: {kinds}")
         before = _format_neighbour(stretch.last, "the beginning")
-        behind = _format_neighbour(stretch.next, "the end")
-        typer.echo(sanitize.make_line(f"  between {before} and {behind}"))
+        after = _format_neighbour(stretch.next, "the end")
+        typer.echo(sanitize.make_line(f"  between {before} and {after}"))
 
 
 def _format_neighbour(entry: "Neighbour | None", edge: str) -> str:

@@ -107,7 +107,7 @@ class MockAgent:
             if request.method == acp.DELETE:
                 self._cancel(lambda playing: playing.session.id == acp.session_id(request.params))
             await self._connection.write(
-                b"".join([*reply.lines_before, jsonrpc.encode_result(request.id, reply.result), *reply.lines_behind])
+                b"".join([*reply.lines_before, jsonrpc.encode_result(request.id, reply.result), *reply.lines_after])
             )
 
     def _start_turn(self, request: Request, tasks: TaskGroup) -> None:

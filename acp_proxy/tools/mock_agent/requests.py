@@ -44,7 +44,7 @@ class Reply:
 
     result: dict[str, object]
     lines_before: list[bytes] = field(default_factory=list)
-    lines_behind: list[bytes] = field(default_factory=list)
+    lines_after: list[bytes] = field(default_factory=list)
 
 
 class RequestHandlers:
@@ -116,12 +116,12 @@ class RequestHandlers:
 
     def _answer_new(self, params: object) -> Reply:
         session = self._sessions.begin(_read_directory(params), acp.strings(params, "additionalDirectories"))
-        turn_lines, behind = TurnLines(session.id), []
+        turn_lines, lines_after = TurnLines(session.id), []
         for entry in self._sessions.first_updates:
             if (line := turn_lines.encode_entry(entry)) is not None and not (self.speaks_v2 and _is_mode(entry)):
-                behind.append(line)
+                lines_after.append(line)
                 session.take(replace_line(entry, line))
-        return Reply({"sessionId": session.id} | self._describe_state(session), lines_behind=behind)
+        return Reply({"sessionId": session.id} | self._describe_state(session), lines_after=lines_after)
 
     def _list(self, params: object) -> Reply:
         cwd = acp.optional_text(params, "cwd")
@@ -133,14 +133,14 @@ class RequestHandlers:
 
     def _load(self, params: object) -> Reply:
         session = self._open(params)
-        before, behind = session.make_replay_v2() if self.speaks_v2 else session.make_replay(self._kinds)
-        return Reply(self._describe_state(session), before, behind)
+        before, after = session.make_replay_v2() if self.speaks_v2 else session.make_replay(self._kinds)
+        return Reply(self._describe_state(session), before, after)
 
     def _resume(self, params: object) -> Reply:
         session = self._open(params)
         idle = versions.V2.encode_state(session.id, is_busy=False) if self.speaks_v2 else None
-        behind = session.make_replay_v2()[1] if self.speaks_v2 else session.make_replay()[1]
-        return Reply(self._describe_state(session), [idle] if idle is not None else [], behind)
+        after = session.make_replay_v2()[1] if self.speaks_v2 else session.make_replay()[1]
+        return Reply(self._describe_state(session), [idle] if idle is not None else [], after)
 
     def _close(self, params: object) -> Reply:
         self._find_open(params).is_open = False

@@ -37,7 +37,7 @@ def may_download(command: Sequence[str]) -> bool:
 def resolve(
     command: Sequence[str], registry: Registry, print_line: Callable[[str], None], *, may_wait: bool
 ) -> ResolvedAgent:
-    """What to start for a command; words behind an id follow the agent's own, if these do not end with them.
+    """What to start for a command; words after an id follow the agent's own, if these do not end with them.
 
     A word without the prefix that the registry does not know is a program, which is not there: see ``problem``. For a
     word with arguments, which is more often a program that is missing, nothing is downloaded.
@@ -49,14 +49,14 @@ def resolve(
         downloads = may_download(command)
         agent = registry.find(command[0].removeprefix(PREFIX), may_wait=may_wait, may_download=downloads)
         words = install(agent, registry.programs, print_line)
-        return ResolvedAgent([*words, *list_words_behind(words, command)], dict(agent.variables))
+        return ResolvedAgent([*words, *list_words_after(words, command)], dict(agent.variables))
     except RegistryError as problem:
         if command[0].startswith(PREFIX):
             raise
         return ResolvedAgent([*command], {}, explain_missing(command[0], problem))
 
 
-def list_words_behind(agent_words: Sequence[str], command: Sequence[str]) -> list[str]:
+def list_words_after(agent_words: Sequence[str], command: Sequence[str]) -> list[str]:
     """The words of a command that follow the agent's own: none for ``opencode acp``, if the id stands for that."""
-    words_behind = [*command[1:]]
-    return [] if words_behind and [*agent_words[-len(words_behind) :]] == words_behind else words_behind
+    words_after = [*command[1:]]
+    return [] if words_after and [*agent_words[-len(words_after) :]] == words_after else words_after

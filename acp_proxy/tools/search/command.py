@@ -248,10 +248,10 @@ class _Asked:
     parts: list[TurnPart]
     as_json: bool
 
-    def format_other(self, *words_behind: str, without: Collection[str] = ()) -> str:
+    def format_other(self, *words_after: str, without: Collection[str] = ()) -> str:
         """Another search for the same words, for the user to copy. ``without``: the parameters to leave out."""
         options = repeat_options(self.context, *(name for name in _REPEATED_OPTIONS if name not in without))
-        return sanitize.make_line(format_command("search", self.words, *words_behind, *options))
+        return sanitize.make_line(format_command("search", self.words, *words_after, *options))
 
 
 def _explain_nothing(

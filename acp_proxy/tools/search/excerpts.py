@@ -150,7 +150,7 @@ def _strip_inline(text: str) -> str:
 
 
 def _has_open_mark(text: str) -> bool:
-    """Whether the last match goes on behind the text."""
+    """Whether the last match goes on past the end of the text."""
     return text.count(BEGIN) > text.count(END)
 
 

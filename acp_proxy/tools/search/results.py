@@ -142,8 +142,8 @@ def split_excerpt(excerpt: Excerpt, cwd: str | None) -> Iterator[tuple[str, bool
     text = "".join([*pieces, line[position:]])
     cwd_prefix = (cwd or "").rstrip("/")
     for piece in (text.replace(f"{cwd_prefix}/", "") if cwd_prefix else text).split(_BEGIN):
-        word, is_marked, text_behind = piece.partition(_END)
-        yield from ((word, bool(is_marked)), (text_behind, False))
+        word, is_marked, text_after = piece.partition(_END)
+        yield from ((word, bool(is_marked)), (text_after, False))
 
 
 def _format_excerpt(excerpt: Excerpt, cwd: str | None) -> "Text":

@@ -18,7 +18,7 @@ _BLANK_LINES = re.compile(r"\r?\n[ \t]*(?=\r?\n)")
 _LINE_END = re.compile(r"[ \t]*,?[ \t]*\r?\n")
 
 Span = tuple[int, int]
-"""Where a value stands: the offset of its first character, and of the one behind its last."""
+"""Where a value stands: the offset of its first character, and of the one after its last."""
 
 
 @dataclass(frozen=True, slots=True)

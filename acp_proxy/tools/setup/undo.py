@@ -204,14 +204,14 @@ def _find_agent(entry: Entry) -> list[str]:
     """
     if entry.kind is Kind.UNREADABLE:
         raise NotOurs(str(entry.fault))
-    if entry.kind is not Kind.PROXIED or entry.words_behind_run is None:
+    if entry.kind is not Kind.PROXIED or entry.words_after_run is None:
         raise NotOurs("it does not begin with acp-proxy and run, as setup writes it")
     try:
-        _, agent = options.parse([*entry.words_behind_run], {})  # options of run that the user has added go too
+        _, agent = options.parse([*entry.words_after_run], {})  # options of run that the user has added go too
     except UsageError as problem:
         raise NotOurs(str(problem).rstrip(".")) from problem
     if agent[0].startswith("-") or command_line.starts_proxy(agent):
-        raise NotOurs("behind run there is no agent's command alone")
+        raise NotOurs("what follows run is not just an agent's command")
     return agent
 
 

@@ -94,7 +94,7 @@ def place_segments(context: SyncContext, uid: str) -> Tree:
 
 
 def _place_segment(context: SyncContext, tree: Tree, segment: Segment) -> None:
-    """Put a segment into the tree behind its parent, or deeper.
+    """Put a segment into the tree below its parent, or deeper.
 
     Copies of one machine may publish the same turns, cut in different places, so that of two segments with one parent,
     the data of one begins with that of the other. Then the longer one follows the shorter one, and skips the bytes that
@@ -200,7 +200,7 @@ def _exchange_masks(
 
 
 def _match_and_complete(context: SyncContext, tree: Tree, local_session: LocalSession) -> bool:
-    """Move the tip behind the segments that the file has already, and append the rest of one of which it has a part.
+    """Move the tip past the segments that the file has already, and append the rest of one of which it has a part.
     Returns whether such a rest waits for the file to be closed."""
     while True:
         offset = _find_offset(tree, local_session.tip)

@@ -270,7 +270,7 @@ def test_the_second_replay_is_in_order_if_the_rest_of_the_first_comes_before_its
 
 
 def test_a_second_replay_with_new_lines_comes_once() -> None:
-    """gemini's second replay has lines that its first one lacks. Behind a prompt, nothing is left out for that."""
+    """gemini's second replay has lines that its first one lacks. After a prompt, nothing is left out for that."""
     talk = about_to_load(SimulatedSession(says=PAST), LOADS)
     talk.client.say(load(1, "s"), load(2, "s"))
     first, *others = (*TURN_ONE, *TURN_TWO)
@@ -298,7 +298,7 @@ CALLING = (
 )
 
 
-@pytest.mark.parametrize("comes", [False, True], ids=["the rest never comes", "the rest comes behind it"])
+@pytest.mark.parametrize("comes", [False, True], ids=["the rest never comes", "the rest comes later"])
 @pytest.mark.parametrize(
     "new",
     [
@@ -390,7 +390,7 @@ def test_a_chunk_that_comes_twice_in_a_message_is_in_each_of_two_mixed_replays(s
 
 @pytest.mark.parametrize("answer", ["All the tests have passed.", "Done."])
 @pytest.mark.parametrize("sent", ["0 1 0 2 1 3 A1 2 3 A2", "0 1 0 2 1 3 A2 2 3 A1", "0 1 2 3 0 A1 1 2 3 A2"])
-def test_a_turn_made_elsewhere_comes_behind_two_mixed_replays(sent: str, answer: str) -> None:
+def test_a_turn_made_elsewhere_comes_after_two_mixed_replays(sent: str, answer: str) -> None:
     """``sent``: as above, with the ids of the loads that are answered. The rest of each replay has come."""
     said = (*TURN_ONE, TURN_TWO[0], chunk("s", answer))
     past = with_ids(*said)
@@ -506,7 +506,7 @@ def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> Non
 
 
 @pytest.mark.parametrize("others", [[load(2, "s")], [load(2, "s"), load(3, "s")], [load(2, "s"), resume(3, "s")]])
-def test_what_waits_for_a_replay_stays_behind_it_if_the_agent_asks_before_it_answers_another_load(
+def test_what_waits_for_a_replay_stays_after_it_if_the_agent_asks_before_it_answers_another_load(
     others: list[Said],
 ) -> None:
     talk = replaying()

@@ -162,7 +162,7 @@ def test_abandoned_loads_were_cancelled_and_hold_nothing() -> None:
         assert before <= CANCELLED_STATES
 
 
-BUFFERS = ("uncompared", "before_response", "behind_response")
+BUFFERS = ("uncompared", "before_response", "after_response")
 MAY_CHANGE = {"waiting_lines.py": {*BUFFERS}, "answered_loads.py": {"compared", "unechoed_prompts"}}
 """What of a load others than ``LoadMachine`` change, without assigning it."""
 CHANGES = {"add", "append", "clear", "close", "drain", "extend", "insert", "pop", "remove", "replace"} | {

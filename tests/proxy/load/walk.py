@@ -355,7 +355,7 @@ def _come_to_an_end(walk: Walk) -> Iterator[Step]:
 
 
 def walk_all(kind: str) -> list[str]:
-    """The descriptions of all walks of a kind: a line for each event, then each different end behind its mark, then
+    """The descriptions of all walks of a kind: a line for each event, then each different end after its mark, then
     the moves of the table of transitions that they made."""
     walks: list[str] = []
     ends: dict[str, str] = {}

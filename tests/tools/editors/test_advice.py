@@ -36,9 +36,9 @@ def follow_advice(there: str, told: PlacedSnippet, member: str) -> Any:
     """The settings after following the advice, which must be strict JSON."""
     if told.instruction.endswith("which is empty"):
         return json.loads(told.text)
-    if told.instruction.endswith("right behind its outermost {"):
+    if told.instruction.endswith("right after its outermost {"):
         at = there.index("{") + 1
-    elif told.instruction.endswith(f'right behind the {{ of its "{member}"'):
+    elif told.instruction.endswith(f'right after the {{ of its "{member}"'):
         at = there.index("{", there.index(f'"{member}"')) + 1
     else:
         assert "in place of" in told.instruction
@@ -85,7 +85,7 @@ def test_settings_with_only_comments_get_everything(editor: Name) -> None:
 
 def test_comments_in_empty_settings_stay() -> None:
     told = place(Name.ZED, "{ // mine\n}")
-    assert told.instruction.endswith(", right behind its outermost {")
+    assert told.instruction.endswith(", right after its outermost {")
     assert jsonc.decode("{" + told.text + "// mine\n}") == json.loads(make_entry(Name.ZED).whole)
 
 
@@ -118,9 +118,9 @@ def test_a_client_to_which_the_user_gives_the_command_has_no_file(editor: Name) 
 
 def test_the_place_is_named_however_much_of_it_is_there() -> None:
     """Paseo's agents are two members deep."""
-    assert place(Name.PASEO, '{"version": 1}').instruction == f"Put this into {PATH}, right behind its outermost {{"
+    assert place(Name.PASEO, '{"version": 1}').instruction == f"Put this into {PATH}, right after its outermost {{"
     inner = place(Name.PASEO, '{"agents": {"x": 1}}')
-    assert inner.instruction == f'Put this into {PATH}, right behind the {{ of its "agents"'
+    assert inner.instruction == f'Put this into {PATH}, right after the {{ of its "agents"'
     assert inner.text.startswith('"providers": {')
     assert place(Name.PASEO, '{"agents": {"providers": 3}}').instruction.endswith('in place of its "agents.providers"')
     last = place(Name.PASEO, '{"agents": {"providers": {"opencode-kept": {}}}}')

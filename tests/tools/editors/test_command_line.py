@@ -9,7 +9,7 @@ import pytest
 from acp_proxy.errors import UsageError
 from acp_proxy.tools.editors.command_line import (
     count_own_words,
-    find_words_behind_run,
+    find_words_after_run,
     lacks_run,
     may_exist,
     mentions_proxy,
@@ -18,7 +18,7 @@ from acp_proxy.tools.editors.command_line import (
 
 
 @pytest.mark.parametrize(
-    ("line", "behind"),
+    ("line", "agent_words"),
     [
         ("acp-proxy run npx x", "npx x"),
         ("/opt/bin/acp-proxy run --load store x", "--load store x"),
@@ -30,8 +30,8 @@ from acp_proxy.tools.editors.command_line import (
         ("cmd /c acp-proxy.cmd run x", "x"),
     ],
 )
-def test_the_words_after_run_are_found(line: str, behind: str) -> None:
-    assert find_words_behind_run(line.split()) == behind.split()
+def test_the_words_after_run_are_found(line: str, agent_words: str) -> None:
+    assert find_words_after_run(line.split()) == agent_words.split()
     assert not lacks_run(line.split())
 
 
@@ -49,7 +49,7 @@ def test_the_words_after_run_are_found(line: str, behind: str) -> None:
     ],
 )
 def test_a_missing_run_is_found(line: str) -> None:
-    assert find_words_behind_run(line.split()) is None
+    assert find_words_after_run(line.split()) is None
     assert lacks_run(line.split())
 
 
@@ -68,7 +68,7 @@ def test_a_missing_run_is_found(line: str) -> None:
     ],
 )
 def test_other_commands_lack_nothing(line: str) -> None:
-    assert find_words_behind_run(line.split()) is None
+    assert find_words_after_run(line.split()) is None
     assert not lacks_run(line.split())
 
 

@@ -78,7 +78,7 @@ ENTRIES: dict[str, tuple[dict[str, object], ConfiguredAgent]] = {
         {"args": ["serve"]},
         ConfiguredAgent("x", Way.REFUSED, "acp-proxy", command_line.MISSING_RUN),
     ),
-    "run forgotten, behind another program": (
+    "run forgotten, after another program": (
         {"command": "env", "args": ["KEY=v", "acp-proxy", "foo"]},
         ConfiguredAgent("x", Way.REFUSED, "env", command_line.MISSING_RUN),
     ),

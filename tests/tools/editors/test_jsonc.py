@@ -60,7 +60,7 @@ def test_invalid_json_is_refused(text: str) -> None:
         ('\ufeff{"a" 1}', "line 1, column 6: a colon"),
         ('{"a": }', "line 1, column 7: a value"),
         ("{'a': 1}", "line 1, column 2: a name in double quotes"),
-        ("{} {}", "line 1, column 4: there is text behind the end"),
+        ("{} {}", "line 1, column 4: there is text after the end"),
         ('{"a": "b', "line 1, column 7: a string has no closing quote"),
         (r'{"a": "C:\p"}', r"line 1, column 10: a string has a single \ in it; write \\"),
     ],

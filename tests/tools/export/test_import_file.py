@@ -293,7 +293,7 @@ def test_a_transcript_of_a_later_version_is_refused(store: WholeStore) -> None:
 
 
 @pytest.mark.parametrize(
-    "sample", ["torn-end", "nul-block", "garbage-line", "two-headers", "glued-behind-torn", "torn-character"]
+    "sample", ["torn-end", "nul-block", "garbage-line", "two-headers", "glued-after-torn", "torn-character"]
 )
 def test_a_damaged_transcript_is_imported_only_on_request(store: WholeStore, sample: str) -> None:
     path = SAMPLES / f"{sample}.jsonl"

@@ -66,9 +66,9 @@ def test_adjacent_damaged_lines_are_one_stretch(path: Path) -> None:
 
 
 def test_damage_on_a_line_with_entries_says_on_which_side_they_are(path: Path) -> None:
-    between, behind = stretches(path, HEADER + ONE[:-1] + b"\0" + TWO[:-1] + b"xy\n" + THREE)
+    between, last = stretches(path, HEADER + ONE[:-1] + b"\0" + TWO[:-1] + b"xy\n" + THREE)
     assert (between.length, between.behind, between.before) == (1, True, True)
-    assert (behind.length, behind.behind, behind.before) == (2, True, False)
+    assert (last.length, last.behind, last.before) == (2, True, False)
     [after_header] = stretches(path, HEADER[:-1] + b"*" + ONE)
     assert (after_header.offset, after_header.begins, after_header.behind) == (len(HEADER) - 1, False, True)
 

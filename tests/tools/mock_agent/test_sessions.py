@@ -126,9 +126,9 @@ def test_a_replay_ends_with_the_latest_state() -> None:
         transcript_lines.agent_chunk("ok"),
         transcript_lines.answer(),
     ).make_replay()
-    before, behind = ([json.loads(line)["params"]["update"] for line in lines] for lines in replay)
+    before, after = ([json.loads(line)["params"]["update"] for line in lines] for lines in replay)
     assert [update["sessionUpdate"] for update in before] == [update_kinds.USER_CHUNK, update_kinds.AGENT_CHUNK]
-    assert behind == [
+    assert after == [
         {"sessionUpdate": update_kinds.USAGE, "used": 1, "size": 2},
         {"sessionUpdate": update_kinds.SESSION_INFO, "title": "go"},
     ]

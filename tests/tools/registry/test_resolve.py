@@ -28,7 +28,7 @@ def words(registry: Registry, *command: str) -> list[str]:
     return resolve(command, registry, lambda text: None, may_wait=True).words
 
 
-def test_an_id_becomes_the_agents_command_with_the_users_words_behind_it(registry: Registry) -> None:
+def test_an_id_becomes_the_agents_command_with_the_users_words_after_it(registry: Registry) -> None:
     found = resolve(["claude-acp", "--debug"], registry, lambda text: None, may_wait=True)
     assert found == ResolvedAgent(["npx", "-y", "@x/claude-acp@1.2.3", "--acp", "--debug"], {"MODE": "acp"})
 

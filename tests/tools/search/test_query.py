@@ -116,7 +116,7 @@ def test_every_text_is_a_valid_query(database: sqlite3.Connection, words: list[s
 
 @given(st.text(st.sampled_from("abz19 éüÜß.,-_/()'—日本語を한국어กข")).filter(lambda text: any(map(str.isalnum, text))))
 def test_any_text_finds_itself(database: sqlite3.Connection, text: str) -> None:
-    assert finds(database, f"before {text} behind", text)
+    assert finds(database, f"before {text} after", text)
 
 
 def test_a_query_can_have_very_many_words(database: sqlite3.Connection) -> None:

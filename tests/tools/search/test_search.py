@@ -226,8 +226,8 @@ def test_an_excerpt_separates_messages(store: WholeStore) -> None:
 
 
 def test_an_excerpt_is_one_line_around_the_match(store: WholeStore) -> None:
-    before, behind = "a\tb\n" * 500, "\n日本語 c" * 500
-    store_turns(store, "s", f"{before} the needle {behind}")
+    before, after = "a\tb\n" * 500, "\n日本語 c" * 500
+    store_turns(store, "s", f"{before} the needle {after}")
     [excerpt] = search(store, "needle").hits[0].excerpts
     assert "the needle 日本語 c" in excerpt.text
     assert len(excerpt.text) < 200

@@ -157,12 +157,12 @@ def test_what_an_editor_has_sorted_says_the_same_as_before_setup(shape: str, tmp
 def test_a_comment_stays_wherever_the_user_has_put_it(shape: str, comment: str, tmp_path: Path) -> None:
     for number in range(60):  # as many tokens as the longest of them has
 
-        def comment_behind_token(text: str, number: int = number) -> str:
+        def comment_after_token(text: str, number: int = number) -> str:
             tokens = list(re.finditer(r'"[^"]*"|[\[\]{},:]', text))
             token = tokens[number % len(tokens)]
             return text[: token.end()] + comment + text[token.end() :]
 
-        undone = write_and_read(tmp_path / "settings.json", SHAPES[shape], comment_behind_token)
+        undone = write_and_read(tmp_path / "settings.json", SHAPES[shape], comment_after_token)
         assert jsonc.decode(undone) == jsonc.decode(SHAPES[shape])
         assert undone.count(comment.strip()) == 1, number
 
