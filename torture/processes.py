@@ -72,7 +72,7 @@ def end(mark: str) -> None:
 
 @contextmanager
 def hear_signals() -> Iterator[None]:
-    """Processes started meanwhile react to the signals that background processes often ignore."""
+    """Processes started within this react to the signals that background processes often ignore."""
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in numbers}
     for number in numbers:

@@ -18,8 +18,8 @@ from acp_proxy.cli.session_rows import show_sessions_or_advice
 def pin(sessions: NamedSessionsArgument, store: StoreOption = "", agent: AgentOption = "") -> None:
     """Keep sessions from being pruned; list --pinned shows them.
 
-    Lists here mark them; editors do not see it. You can still delete a pinned session by hand; if you restore it, it is
-    pinned again.
+    Lists here mark them; editors do not see it. You can still delete a pinned session yourself; if you restore it, it
+    is pinned again.
 
     Example: acp-proxy pin last
     """

@@ -62,7 +62,7 @@ class ChangedSessions:
     def _fsync_and_index(self) -> None:
         """Force to the disk and index what still waits. fsync comes first, since the index may be locked for
         seconds."""
-        self._is_index_queued = False  # before the rest, so that what comes meanwhile is not forgotten
+        self._is_index_queued = False  # before the rest, so that what comes during it is not forgotten
         self._fsync_and_exchange()
         for session in _take_all(self._not_indexed):
             with contextlib.suppress(OSError, Unreadable, ImportError):  # then the next list does it: the mark stays

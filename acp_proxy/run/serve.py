@@ -27,8 +27,8 @@ from acp_proxy.store.proxy_store import ALL, PRIVATE_UMASK, ProxyStore, find_def
 
 STDIN, STDOUT = 0, 1
 _OPENING_SECONDS = 10.0
-"""How long a store may take to open. Nothing passes meanwhile, but else nothing would be recorded until the next start.
-"""
+"""How long a store may take to open. Nothing passes until then, but otherwise nothing would be recorded until the next
+start."""
 _SWITCH_SECONDS = 0.0005
 """A replay keeps Python busy. With the default interval, it would delay a message by up to 5 ms."""
 _LONGEST_WARNING = 2000  # characters: a warning may quote a session's id, which may be megabytes

@@ -42,7 +42,7 @@ def start_exchange(root: Path, warn: Callable[[str], None]) -> None:
 
 
 def _exchanges_by_itself(folder: Path) -> bool:
-    """Whether the store is synchronized, and not by hand only."""
+    """Whether the store is synchronized, and not only when the user says so."""
     try:
         return orjson.loads((folder / SETTINGS).read_bytes()).get("manual") is not True
     except (OSError, ValueError, AttributeError):

@@ -244,7 +244,7 @@ class StoreIndex:
         self.write(set_inode)
         if has_row:
             path = self._layout.transcript_path(agent_folder, name)
-            # The mark stays if the session continues meanwhile: then its file is plain again.
+            # The mark stays if the session continues in the meantime: then its file is plain again.
             self._layout.unmark(agent_folder, name, lambda: os.path.lexists(path))
 
     def rebuild(self) -> None:
@@ -276,7 +276,7 @@ class StoreIndex:
         ``deadline``: bring in nothing more after this time.
         """
         # Each of the two misses what the other catches. A process that records leaves a mark: its file grows, and that
-        # does not change the folder's times. To copy, restore or remove a file by hand leaves no mark, but changes
+        # does not change the folder's times. Copying, restoring or removing a file by hand leaves no mark, but changes
         # the times: then the names and sizes of all files in the folder are compared with the rows. A file that another
         # program lengthens in place is noticed with the next mark or scan.
         if index.is_on_disk:

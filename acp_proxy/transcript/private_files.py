@@ -221,7 +221,7 @@ def open_private(path: Path | str, flags: int) -> int:
 def check_database(path: Path) -> None:
     """Check that a file is a regular file that can be read and written, without opening it. Raises OSError.
 
-    A file that is removed meanwhile raises FileNotFoundError. Opening and closing it would drop the locks that SQLite
+    A file that has just been removed raises FileNotFoundError. Opening and closing it would drop the locks that SQLite
     holds on it in this process; another process could then remove SQLite's log while this one writes.
     """
     mode = os.lstat(path).st_mode

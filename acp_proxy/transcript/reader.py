@@ -508,7 +508,7 @@ def cut(read: Callable[[int, int], bytes], start: int, size: int) -> Iterator[tu
 def open_to_read(path: Path) -> "tuple[int, CompressedTranscript | None]":
     """Open a transcript for reading: the descriptor, and the decompressor if only the compressed file exists.
 
-    Either form may turn into the other meanwhile. Raises OSError, TooLarge.
+    Either form may turn into the other in the meantime. Raises OSError, TooLarge.
     """
     for _ in range(_OPEN_TRIES):
         with contextlib.suppress(FileNotFoundError):

@@ -82,7 +82,7 @@ class Choices:
 
 
 def select_turns(turns: Iterable[ConversationTurn], choices: Choices) -> Iterator[ConversationTurn]:
-    """The turns that the reader has chosen, without the items that he has not."""
+    """The turns that the reader has chosen, without the items that were not chosen."""
     for turn in turns:
         if choices.last is not None and turn.number > choices.last:
             return

@@ -208,7 +208,7 @@ def examine(store: WholeStore, agent: str, one: Damaged, count: Count) -> None:
         over = [at for at, line in one.lines if is_entry(line) and at < stretch.end and stretch.offset < at + len(line)]
         check(not over, f"said to be damaged: {stretch}, and intact at {over[:3]}")
 
-    before, held = os.stat(path), Transcript(path)  # a proxy that has it open meanwhile
+    before, held = os.stat(path), Transcript(path)  # a proxy that has it open all the while
     to_mend = [finding for finding in findings if finding.remedy == REPAIR]
     if to_mend:
         check(to_mend[0].path == path, f"{to_mend[0].kind}: {to_mend[0].text}")
@@ -541,7 +541,7 @@ _NOW = "2026-11-20T10:00:00.000Z"
 
 
 def under_a_running_proxy(scale: Scale) -> Outcome:
-    """A proxy continues a session whose transcript is damaged, and repaired from the command line meanwhile."""
+    """A proxy continues a session whose transcript is damaged and is repaired by a command while it is open."""
     count = Count()
     for number in range(scale.of(10, 1)):
         (scale.place / f"proxied-{number}").mkdir()

@@ -143,7 +143,7 @@ class LoadMachine:
         return self._open_anew(load) if load.plan.sends == acp.NEW else []
 
     def show_transcript(self, load: Load) -> list[Effect]:
-        """Answer a load, of which the agent is not asked, with the transcript. What the session's agent sends meanwhile
+        """Answer a load for which the agent is not asked with the transcript. What the session's agent sends meanwhile
         is new, and follows it."""
         self.open_loads.add(load)
         self.open_loads.note_agents_answer(load)

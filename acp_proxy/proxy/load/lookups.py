@@ -130,7 +130,7 @@ class Lookups:
         """The session was looked up: refuse the request, or ask the agent."""
         if session.request_id in self._refused_prompts:
             return self._ask_for_new_session_of(session)
-        if session.request_id not in self._pending:  # the store hung, and the request was answered meanwhile
+        if session.request_id not in self._pending:  # the store hung, and the request was answered in the meantime
             return []
         request, line = self._pending.pop(session.request_id)
         session_id = acp.session_id(request.params) or ""

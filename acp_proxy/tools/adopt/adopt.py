@@ -129,7 +129,7 @@ class Adoption:
         try:
             with self._store.open_to_read(self.folder, session_id) as reading:
                 old_transcript = b"".join(reading.read_bytes(0))
-        except FileNotFoundError:  # it was deleted meanwhile, as the store will say
+        except FileNotFoundError:  # it has been deleted in the meantime, as the store will say
             return True
         return continues(read_conversation(old_transcript), read_conversation(transcript))
 

@@ -100,7 +100,7 @@ def _replace(target: Path, unfinished: Path) -> None:
         if not is_unused:
             raise NotImported("an editor has it open now")
         if _read_adopted_note(target) is None:
-            raise NotImported("something was recorded in it meanwhile")
+            raise NotImported("something was recorded in it in the meantime")
         if sys.platform == "win32":  # it replaces no open file; the agent still has the session
             remove_file(target)
         unfinished.replace(target)

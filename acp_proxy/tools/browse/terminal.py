@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # imported late: see above
 _WHOLE_SCREEN, _AT_THE_TOP, _NO_CURSOR = "\x1b[?1049h", "\x1b[H", "\x1b[?25l"
 _RESTORE_SCREEN = "\x1b[?1049l\x1b[?25h"
 _REFRESH_SECONDS = 2.0
-"""How often the list is read again, for what is recorded meanwhile."""
+"""How often the list is read again, for what has been recorded since."""
 _REFRESH_SHARE = 20
 """Of the time between, reading a long list takes at most one in so many parts."""
 _ESCAPE_SECONDS = 0.05

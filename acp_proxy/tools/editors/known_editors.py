@@ -64,7 +64,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class TypedByUser:
-    """A client to which the user gives the command by hand. ``instruction``: in which way."""
+    """A client to which users give the command themselves. ``instruction``: how."""
 
     instruction: str
 

@@ -15,7 +15,7 @@ class NotOurs(ValueError):
 
 
 class LeftByHand(NotOurs):
-    """A file that is the user's to change, by hand: a link may lead to what other machines share, for example."""
+    """A file that only the user should change: a link may lead to what other machines share, for example."""
 
 
 def read_own_file(path: Path) -> bytes | None:

@@ -124,7 +124,7 @@ class PromptPlayer:
             await self._connection.pause(seconds)
 
     async def _flush(self) -> None:
-        """Write complete lines, even if the turn is cancelled meanwhile. They become part of the session."""
+        """Write complete lines, even if the turn is cancelled before the last. They become part of the session."""
         await anyio.lowlevel.checkpoint()
         sent, self._unsent = self._unsent, []
         for _, entry in sent:

@@ -147,7 +147,7 @@ class _Redaction:
                     self._store, path, self._masking, dry_run=dry_run, backup=originals
                 )
             except FileNotFoundError:
-                continue  # deleted meanwhile
+                continue  # deleted in the meantime
             except (OSError, NewerFormat) as problem:
                 reason = problem.strerror if isinstance(problem, OSError) else str(problem).removesuffix(".")
                 self.failures.append(f"{path.relative_to(self._store.root)}: {reason}")

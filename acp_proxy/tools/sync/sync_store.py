@@ -98,7 +98,7 @@ class SyncStore(StoreBase):
             data = read_at(fd, size - offset, offset) if size >= offset else b""
         finally:
             private_files.close(fd)
-        if size < offset:  # it was repaired: what was deleted meanwhile is not known
+        if size < offset:  # it was repaired: what was deleted in the meantime is not known
             return [], size
         complete_length = data.rfind(b"\n") + 1
         moves = []

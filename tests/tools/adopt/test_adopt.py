@@ -58,7 +58,7 @@ def test_a_session_that_is_deleted_or_appears_meanwhile_is_not_adopted(
         outcomes = [*adoption.load(choice)]
     assert [(outcome.offered.session_id, outcome.result, outcome.reason) for outcome in outcomes] == [
         ("gone", Result.FAILED, "it was deleted here"),
-        ("come", Result.FAILED, "something was recorded in it meanwhile"),
+        ("come", Result.FAILED, "something was recorded in it in the meantime"),
     ]
 
 
