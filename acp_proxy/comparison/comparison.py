@@ -11,6 +11,7 @@ Never raises on what an agent sends. Texts are compared without white space. doc
 
 from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
 from itertools import accumulate, takewhile
 
 from msgspec import Struct
@@ -83,9 +84,11 @@ class Comparison:
         self.context = ContextMessages(text)
         self._tail = Tail()
         self._tail.is_rest_of_turn = self.place.is_cut_at(0)
-        self._tail_before_restart: Tail | None = None
-        """The tail before the first user message came once more, if the transcript has nothing but that, and if nothing
-        has come since."""
+        self._before_restart: tuple[Tail, list[ComparedUpdate]] | None = None
+        """The tail before the first user message came once more, and that message, if the transcript has nothing else
+        and nothing of the agent has come since."""
+        self._has_other_user = False
+        """The last user message of the tail is nowhere in the transcript."""
         self._is_in_thoughts = False
         """Thoughts came after the last known user message."""
         self._current_message: SentMessage | None = None
@@ -456,6 +459,7 @@ class Comparison:
         """Empty the tail, since something known follows: nothing in it is new."""
         self.user_count += self._tail.user_count
         self._tail.clear()
+        self._has_other_user = False
         self.context.end_tail()
         self.place.is_in_answer = False
         self._tail.is_rest_of_turn = self.place.is_cut_at(self.place.position)
@@ -483,10 +487,10 @@ class Comparison:
     def _add_new(self, *updates: ComparedUpdate, is_repetition: bool = False) -> None:
         """``is_repetition``: the transcript has the whole message earlier. Agents warn in the same words in each load;
         nobody gives one answer in the words of another."""
-        earlier_tail, self._tail_before_restart = self._tail_before_restart, None
-        if earlier_tail is not None and not earlier_tail.has_line(updates[0].line):
-            # The user has said the same again.
-            earlier_tail.user_count += 1
+        before_restart, self._before_restart = self._before_restart, None
+        if before_restart is not None and not before_restart[0].begins_like(updates[0]):
+            earlier_tail, user_updates = before_restart  # no restart: the user has said the same again
+            earlier_tail.go_on(user_updates, self._tail)
             self._tail, self.has_repetition, self.place.users.has_restarted = earlier_tail, False, False
         if self.place.is_in_answer and not is_repetition:  # in other words; a user message before it is context
             self.has_new_before_tail = True
@@ -508,14 +512,14 @@ class Comparison:
         if user_index is None:
             user_index = self.place.users.find_restart(message.text)
             if user_index is not None and message.message_id is None and self.text.has_only_first_user:
-                self._tail_before_restart = self._tail.copy()
-                self._tail_before_restart.add(*message.updates)
+                self._before_restart = copy(self._tail), message.updates
         self._tail.user_count += 1
         if user_index is None:
             if self._tail.follows_rewording and self.place.is_at_end:
                 # That has come, in other words, and no turn follows it in the transcript.
                 self.place.is_in_answer = False
             self.context.suspect(message.text)
+            self._has_other_user = self.text.find_user(message.text, 0) is None
             self._keep_user(*message.updates)
             return False
         if not self.place.users.has_begun:
@@ -632,7 +636,7 @@ class Comparison:
         if id is None:
             return None
         may_begin = sent_update.kind != update_kinds.TOOL_CALL_UPDATE
-        is_new_turn = bool(self._tail.user_count) and self.place.is_at_end and not self.place.is_in_answer
+        is_new_turn = self._has_other_user and self.place.is_at_end and not self.place.is_in_answer
         call_index = self.place.calls.find_index(
             id, title, self.place.users.next_index, may_begin=may_begin, is_new_turn=may_begin and is_new_turn
         )

@@ -5,15 +5,15 @@ from itertools import takewhile
 
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.context_messages import has_form
+from acp_proxy.comparison.sent_messages import read_update, read_without_ids
 from acp_proxy.comparison.transcript_text import SHORT, TextBuilder, block_letters, digest
-from acp_proxy.protocol import acp, update_kinds, v2_updates
+from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import Compared, Role
 
 _USER_MESSAGE = b'"user_message'
 """How the kinds of a user's messages begin, chunks or whole, as JSON."""
 _CONTEXT_MARKS = (b"_context", b"Response")
 """What context of one of these forms has, as JSON."""
-_IDS = frozenset({"messageId", "toolCallId"})
 _SEARCHED_LINES = 16
 """The first user message of a replay is among so many lines."""
 _MOST_REPLAYS = 8
@@ -36,7 +36,7 @@ def _drop_context(lines: list[bytes]) -> list[bytes]:
         return lines
     kept_lines: list[bytes] = []
     follows_call = False
-    updates = [*map(_read_update, lines)]
+    updates = [*map(read_update, lines)]
     ids = [None, *(acp.text(update, "messageId") for update in updates), None]
     for line, update, previous_id, id, next_id in zip(lines, updates, ids, ids[1:], ids[2:], strict=False):
         kind = update_kinds.find(acp.update_kind(update))
@@ -63,12 +63,17 @@ def drop_repetition(lines: list[bytes]) -> list[bytes]:
     )
     if repeat_index == len(lines):
         return lines
+    bare_lines = [read_without_ids(line) for line in lines]
+    starts = [index for index, letters in enumerate(users) if letters == first]
+    for size in (start - starts[0] for start in starts[1:]):
+        if len(lines) % size == 0 and bare_lines == bare_lines[:size] * (len(lines) // size):
+            return lines[:size]
     builder = TextBuilder()
     for line in lines[:repeat_index]:
-        builder.add_update(_read_update(line))
+        builder.add_update(read_update(line))
     comparison = Comparison(builder.finish())
     for line in lines[repeat_index:]:
-        comparison.add(line, _read_update(line), is_late=False)
+        comparison.add(line, read_update(line), is_late=False)
     new_lines = comparison.find_new()
     if comparison.has_new_before_tail:  # the user has said the same again
         return lines
@@ -83,7 +88,7 @@ def find_last_replay(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]
     say the same again; else with the last one. ``lines``: updates of the conversation, each with whether it came after
     the agent's answer.
     """
-    bare_lines = [_read_without_ids(line) for line, _ in lines]
+    bare_lines = [read_without_ids(line) for line, _ in lines]
     marks: list[object] = [_find_user_letters(line) for line, _ in lines]
     if not any(marks):
         marks = [*bare_lines]
@@ -114,9 +119,9 @@ def separate_replays(lines: list[tuple[bytes, bool]], count: int) -> list[list[t
     c`` are ``a b c`` and ``a``. ``lines``: as for ``find_last_replay``.
     """
     first_user = next((line for line, _ in lines if _find_user_letters(line)), b"")
-    if acp.member(_read_update(first_user), "messageId") is None or count > _MOST_REPLAYS:
+    if acp.member(read_update(first_user), "messageId") is None or count > _MOST_REPLAYS:
         return []
-    bare_lines, size = [_read_without_ids(line) for line, _ in lines], len(lines) // count
+    bare_lines, size = [read_without_ids(line) for line, _ in lines], len(lines) // count
     begun_count = sum(line == first_user for line, _ in lines)
     if begun_count == count and bare_lines == bare_lines[:size] * count:  # one after the other: other ids may differ
         return [lines[start : start + size] for start in range(0, len(lines), size)]
@@ -170,7 +175,7 @@ def count_rest(lines: list[tuple[bytes, bool]], earlier_first: bytes) -> int:
 
 def are_alike(line: bytes, other_line: bytes) -> bool:
     """Whether two updates say the same. Some agents give messages and calls other ids in each replay."""
-    return _read_without_ids(line) == _read_without_ids(other_line)
+    return read_without_ids(line) == read_without_ids(other_line)
 
 
 class RestOfReplay:
@@ -188,9 +193,9 @@ class RestOfReplay:
         self._call_ids: list[str | None] = []
         """By place: the id of the update's call, or None."""
         for index, line in enumerate(lines):
-            self._indexes.setdefault(digest(_read_without_ids(line)), deque()).append(index)
-            self._kinds.append(acp.update_kind(_read_update(line)))
-            self._call_ids.append(acp.text(_read_update(line), "toolCallId"))
+            self._indexes.setdefault(digest(read_without_ids(line)), deque()).append(index)
+            self._kinds.append(acp.update_kind(read_update(line)))
+            self._call_ids.append(acp.text(read_update(line), "toolCallId"))
         self._next_index = 0
         self._replaced_count = 0
         """How many updates from there on had new ones of the same kind in their place."""
@@ -201,7 +206,7 @@ class RestOfReplay:
 
     def take(self, line: bytes) -> bool:
         """Take the next update that says the same as this one, with those before it. Returns whether there is one."""
-        update = _read_update(line)
+        update = read_update(line)
         kind = acp.update_kind(update)
         role = update_kinds.find(kind).role
         message = (role, acp.member(update, "messageId")) if role in _TEXT_ROLES else None
@@ -227,7 +232,7 @@ class RestOfReplay:
 
     def _find_index(self, line: bytes) -> int | None:
         """The place of the next update that says the same."""
-        indexes = self._indexes.get(digest(_read_without_ids(line)), deque())
+        indexes = self._indexes.get(digest(read_without_ids(line)), deque())
         while indexes and indexes[0] < self._next_index:
             indexes.popleft()
         return indexes[0] if indexes else None
@@ -243,25 +248,16 @@ def _has_more(lines: list[bytes], other_lines: list[bytes]) -> bool:
     """Whether the one has words, calls or other updates that the other lacks. True if that takes too long to find."""
     builder = TextBuilder()
     for line in other_lines:
-        builder.add_update(_read_update(line))
+        builder.add_update(read_update(line))
     comparison = Comparison(builder.finish())
     for line in lines:
-        comparison.add(line, _read_update(line), is_late=False)
+        comparison.add(line, read_update(line), is_late=False)
     has_tail = any(comparison.split_tail())
     has_more = comparison.has_new_before_tail or comparison.has_unknown_kind or comparison.continues_last
     return has_tail or has_more or comparison.is_undecided
 
 
-def _read_without_ids(line: bytes) -> dict[str, object]:
-    update = _read_update(line)
-    return {key: update[key] for key in update if key not in _IDS} if isinstance(update, dict) else {}
-
-
 def _find_user_letters(line: bytes) -> str:
-    update = _read_update(line)
+    update = read_update(line)
     is_user = update_kinds.find(acp.update_kind(update)).role is Role.USER
     return block_letters(acp.member(update, "content")) if is_user else ""
-
-
-def _read_update(line: bytes) -> object:
-    return v2_updates.as_v1(acp.read_update(line))

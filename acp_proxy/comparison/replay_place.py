@@ -323,7 +323,7 @@ class ReplayedCalls:
         a user message that the transcript lacks: an id that was sent is another call's there, and a title proves
         nothing."""
         index = self._by_id.get(id)
-        if is_new_turn and (index is not None or id not in self._text.calls_by_id):
+        if is_new_turn and index is not None:
             self._by_id[id] = None
             return None
         # Some agents number their calls anew in each turn.

@@ -6,8 +6,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from acp_proxy.comparison.letter_search import Span
-from acp_proxy.protocol import acp, update_kinds
+from acp_proxy.protocol import acp, update_kinds, v2_updates
 from acp_proxy.protocol.update_kinds import Role
+
+_IDS = frozenset({"messageId", "toolCallId"})
 
 
 class ComparedUpdate(Struct):
@@ -117,3 +119,14 @@ def cut_text_after(text: str, size: int) -> str:
             return text[position:]
         size -= not character.isspace()
     return ""
+
+
+def read_update(line: bytes) -> object:
+    """The update of a line, in the form of version 1."""
+    return v2_updates.as_v1(acp.read_update(line))
+
+
+def read_without_ids(line: bytes) -> dict[str, object]:
+    """What an update says, whatever its ids are: some agents give others in each replay."""
+    update = read_update(line)
+    return {key: update[key] for key in update if key not in _IDS} if isinstance(update, dict) else {}

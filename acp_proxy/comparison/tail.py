@@ -3,17 +3,16 @@ known follows. Says which lines of it to record.
 """
 
 from contextlib import suppress
-from copy import copy
 from itertools import takewhile
 
 from msgspec.structs import replace
 
-from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
+from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage, read_without_ids
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import Role
 
-TAIL_LIMIT = 64 * 1024 * 1024
-"""The most bytes of a tail that can be shown and recorded: as many as wait for the answer to a load."""
+TAIL_LIMIT = 8 * 1024 * 1024
+"""The most bytes of a tail that can be shown and recorded."""
 
 
 class Tail:
@@ -63,14 +62,15 @@ class Tail:
         """The agent begins its replay once more."""
         self._call_ends, self._call_ends_size = [], 0
 
-    def copy(self) -> "Tail":
-        """A tail with the same updates, to which others are added."""
-        tail = copy(self)
-        tail._updates, tail._call_ends = [*self._updates], [*self._call_ends]
-        return tail
+    def begins_like(self, update: ComparedUpdate) -> bool:
+        """Whether the first that the agent says or does in it is this, perhaps with another id."""
+        first = next((kept for kept in self._updates if kept.kind not in update_kinds.NEUTRAL), None)
+        return first is not None and read_without_ids(first.line) == read_without_ids(update.line)
 
-    def has_line(self, line: bytes) -> bool:
-        return any(update.line == line for update in self._updates)
+    def go_on(self, user_updates: list[ComparedUpdate], later_tail: "Tail") -> None:
+        """Take a user message and what has come since that."""
+        self.user_count += 1 + later_tail.user_count
+        self.add(*user_updates, *later_tail._updates)
 
     def keep_greeting(self) -> None:
         """The first known user message follows: what comes before the first user message may still be new."""
@@ -134,8 +134,9 @@ class Tail:
             update for update in tail[:turn_start] if update.is_late and update.kind not in update_kinds.NEUTRAL
         ]
         turn_lines = [update.line for update in tail[turn_start:]]
+        sent_in_turn = set(turn_lines)
         loose_lines = [
-            update.line for update in loose_updates if not (update.is_somewhere or update.line in turn_lines)
+            update.line for update in loose_updates if not (update.is_somewhere or update.line in sent_in_turn)
         ]
         return end_lines + loose_lines + (turn_lines if not may_replay_again else [])
 

@@ -230,8 +230,9 @@ def test_some_agents_repeat_call_ids_in_each_turn() -> None:
     assert choose_replay(compare_replay(transcript(*said), *said)).rule is Rule.SAME
 
 
-@pytest.mark.parametrize("title", ["look", "mend"])
-@pytest.mark.parametrize("id", ["1", "2"], ids=["numbered anew in each turn", "its own"])
+@pytest.mark.parametrize(
+    ("id", "title"), [("1", "look"), ("1", "mend"), ("2", "mend")], ids=["number and title", "number", "neither"]
+)
 def test_a_call_in_a_turn_made_elsewhere_is_none_of_an_earlier_turn(id: str, title: str) -> None:
     past: list[str | Update] = ["> a", call("1", "look"), "Done with it.", "> b", call("1", "look"), "That too."]
     elsewhere: list[str | Update] = ["> c", call(id, title), "And that, as you wished."]

@@ -151,7 +151,7 @@ class Counted:
 
 
 def test_each_line_is_compared_a_few_times_however_often_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acp_proxy.comparison.repeated_replays._read_without_ids", Counted)
+    monkeypatch.setattr("acp_proxy.comparison.repeated_replays.read_without_ids", Counted)
     many = [(line, False) for line in lines(replay_of("again") * 2_000 + replay_of("and the end"))]
     assert len(find_last_replay(many)) == 2
     assert Counted.comparisons < 4 * len(many)
@@ -177,6 +177,7 @@ def test_a_transcript_begins_without_context(times: int) -> None:
 def test_a_transcript_begins_with_what_the_user_said_again() -> None:
     again = [*FIRST, *replay_of("Mend the login", "Now the second part is done."), *MORE]
     assert find_conversation(lines(again)) == lines(again)
+    assert find_conversation(lines(again * 2)) == lines(again)
 
 
 def test_a_message_that_begins_a_transcript_keeps_a_chunk_in_the_words_of_context() -> None:

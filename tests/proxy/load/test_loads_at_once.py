@@ -429,6 +429,19 @@ def test_a_transcript_that_two_mixed_replays_begin_has_each_line_once(sent: str)
     assert recorded == [*(agent_kept("s", each) for each in past), client_kept("s", prompt(9, "s"))]
 
 
+def test_the_rest_of_a_replay_with_a_call_is_recorded_once_if_it_comes_twice() -> None:
+    """The agent answers after its first message, as gemini does, and sends the rest for each of two loads."""
+    run = update("s", "tool_call", toolCallId="c", title="Run", status="completed")
+    first, *rest = (*TURN_ONE, TURN_TWO[0], run, TURN_TWO[1])
+    talk = about_to_load(SimulatedSession(says=(*PAST[:4], run, *PAST[4:])), LOADS)
+    talk.client.say(load(1, "s"), load(2, "s"))
+    for id in (1, 2):
+        talk.agent.say(first, result(id, {}))
+        talk.end_replay(id)
+    talk.agent.say(*rest, *rest)
+    assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
+
+
 def test_new_words_are_whole_where_some_of_them_are_in_the_rest_of_a_replay() -> None:
     talk = about_to_load(SimulatedSession(says=PAST), LOADS)
     talk.client.say(load(1, "s"), load(2, "s"))

@@ -498,7 +498,8 @@ def test_a_replay_begins_a_transcript_wherever_the_answer_comes(capabilities: An
 
 @pytest.mark.parametrize("early", [0, 1, 6])
 def test_a_transcript_begins_with_what_the_user_said_again_wherever_the_answer_comes(early: int) -> None:
-    told = [*TURN_ONE, TURN_ONE[0], chunk("s", "Now the second part is done."), *TURN_TWO]
+    thought = chunk("s", "Now for the other part.", "agent_thought_chunk")
+    told = [*TURN_ONE, TURN_ONE[0], thought, chunk("s", "Now the second part is done."), *TURN_TWO]
     talk = importing()
     talk.agent.say(*told[:early], result(1, {}))
     said = tuple(json.loads(record.raw) for record in kept_lines(talk.all))
