@@ -48,8 +48,10 @@ OUR_TITLE = re.compile(
 )
 
 
-def unchanged(passed: Passed, from_client: bytes, from_agent: bytes, before: tuple[bytes, bytes] = (b"", b"")) -> None:
-    """Everything arrived unchanged. ``before``: what had passed already, to the agent and to the client."""
+def check_unchanged(
+    passed: Passed, from_client: bytes, from_agent: bytes, before: tuple[bytes, bytes] = (b"", b"")
+) -> None:
+    """Check that everything arrived unchanged. ``before``: what had passed already, to the agent and to the client."""
     to_client = b"".join(line for line in lines(from_agent) if is_for_the_client(line))
     to_stderr = b"".join(line for line in lines(from_agent) if not is_for_the_client(line))
     assert passed.to_agent == before[0] + from_client
@@ -102,7 +104,7 @@ every_chunking = pytest.mark.parametrize("chunking", [whole, byte_by_byte, in_ra
 def test_every_fixture_passes_both_ways_without_recording(file: Path, chunking: Chunking) -> None:
     data = file.read_bytes()
     with Passage(packets=chunking is not whole) as passage:
-        unchanged(passage.end(chunking(data), chunking(data)), data, data)
+        check_unchanged(passage.end(chunking(data), chunking(data)), data, data)
 
 
 @every_chunking
@@ -110,7 +112,7 @@ def test_every_fixture_passes_both_ways_without_recording(file: Path, chunking: 
 def test_every_message_fixture_passes_both_ways_while_recording(file: Path, chunking: Chunking, tmp_path: Path) -> None:
     data = file.read_bytes()
     with Passage(tmp_path / "store", serves=False, packets=chunking is not whole) as passage:
-        unchanged(passage.end(chunking(data), chunking(data)), data, data)
+        check_unchanged(passage.end(chunking(data), chunking(data)), data, data)
 
 
 @every_chunking
@@ -121,7 +123,7 @@ def test_every_message_fixture_passes_both_ways_while_list_load_and_delete_are_s
     data = file.read_bytes()
     with Passage(tmp_path / "store", packets=chunking is not whole) as passage:
         before = initialize(passage)
-        unchanged(passage.end(chunking(data), chunking(data)), data, data, before)
+        check_unchanged(passage.end(chunking(data), chunking(data)), data, data, before)
 
 
 def test_stray_lines_of_the_agent_go_to_stderr_in_order() -> None:
@@ -222,7 +224,7 @@ def shaped(draw: st.DrawFn, line: st.SearchStrategy[str]) -> Sent:
 @settings(max_examples=40)
 def test_any_bytes_pass_without_recording(sent: Sent) -> None:
     with Passage(packets=True) as passage:
-        unchanged(passage.end(*sent), b"".join(sent[0]), b"".join(sent[1]))
+        check_unchanged(passage.end(*sent), b"".join(sent[0]), b"".join(sent[1]))
 
 
 def needs_no_newline(line: str) -> bool:
@@ -234,7 +236,7 @@ def needs_no_newline(line: str) -> bool:
 @settings(max_examples=40)
 def test_any_bytes_pass_while_recording(sent: Sent, tmp_path_factory: pytest.TempPathFactory) -> None:
     with Passage(tmp_path_factory.mktemp("store"), serves=False, packets=True) as passage:
-        unchanged(passage.end(*sent), b"".join(sent[0]), b"".join(sent[1]))
+        check_unchanged(passage.end(*sent), b"".join(sent[0]), b"".join(sent[1]))
 
 
 def passes(line: str) -> bool:
@@ -249,7 +251,7 @@ def test_any_lines_that_we_do_not_serve_pass_while_list_load_and_delete_are_serv
 ) -> None:
     with Passage(tmp_path_factory.mktemp("store"), packets=True) as passage:
         before = initialize(passage)
-        unchanged(passage.end(*sent), b"".join(sent[0]), b"".join(sent[1]), before)
+        check_unchanged(passage.end(*sent), b"".join(sent[0]), b"".join(sent[1]), before)
 
 
 # --- lines that are too long to be read: with these limits, short ones too
@@ -294,7 +296,7 @@ def test_a_line_of_any_length_passes_each_way_at_once(size: int, recorded: bool,
 def test_a_long_line_may_arrive_in_pieces_of_any_size() -> None:
     line = b'{"jsonrpc":"2.0","method":"_long","params":["' + b"\xc3\xa9" * 281_500 + b'"]}\n'
     with Passage(packets=True) as passage:
-        unchanged(passage.end(in_random_pieces(line), in_random_pieces(line)), line, line)
+        check_unchanged(passage.end(in_random_pieces(line), in_random_pieces(line)), line, line)
 
 
 # --- answers find their requests

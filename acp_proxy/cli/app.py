@@ -30,14 +30,15 @@ class LazyCommand:
     """Where to import a command's function, or a group's app, from: an ``attribute`` of a ``module``.
 
     ``brief``: what it does, for the list of all commands, which imports none. ``takes_agent_command``: an agent's
-    command follows it. ``takes_any_words``: what begins with a hyphen and is no option of it is a word, such as -1.
+    command follows it. ``takes_unknown_options``: what begins with a hyphen and is no option of it counts as a
+    word, such as -1.
     """
 
     module: str
     attribute: str
     brief: str = ""
     takes_agent_command: bool = False
-    takes_any_words: bool = False
+    takes_unknown_options: bool = False
 
 
 @contextmanager
@@ -132,7 +133,7 @@ def _import_command(name: str, lazy_command: LazyCommand) -> TyperCommand | Type
     else:
         from acp_proxy.cli.command_help import Command
 
-        settings = {"ignore_unknown_options": lazy_command.takes_any_words}
+        settings = {"ignore_unknown_options": lazy_command.takes_unknown_options}
         single_app.command(name, cls=Command, context_settings=settings)(command)
     return cast(TyperCommand, get_command(single_app))
 
@@ -196,7 +197,7 @@ COMMAND_GROUPS: Mapping[str, Mapping[str, LazyCommand]] = {
             "tools.editors.command", "editor", "print what to paste", takes_agent_command=True
         ),
         "doctor": _make_lazy_command("tools.doctor.command", "doctor", "check the setup", takes_agent_command=True),
-        "config": _make_lazy_command("cli.config", "config", "options in force", takes_any_words=True),
+        "config": _make_lazy_command("cli.config", "config", "options in force", takes_unknown_options=True),
         "demo": _make_lazy_command("tools.demo.command", "demo", "see it in a minute"),
     },
     "For developers": {

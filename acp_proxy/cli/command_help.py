@@ -61,9 +61,9 @@ class Command(TyperCommand):
     def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for param in self.get_params(ctx):
-            if record := make_record(param, ctx):
-                sections["Arguments" if param.param_type_name == "argument" else "Options"].append(record)
-        for name in [name for name, records in sections.items() if records]:
+            if row := make_help_row(param, ctx):
+                sections["Arguments" if param.param_type_name == "argument" else "Options"].append(row)
+        for name in [name for name, rows in sections.items() if rows]:
             with formatter.section(name):
                 formatter.write_dl(sections[name])
 
@@ -74,13 +74,13 @@ class Command(TyperCommand):
         )
 
 
-def make_record(param: Any, ctx: typer.Context) -> tuple[str, str] | None:
+def make_help_row(param: Any, ctx: typer.Context) -> tuple[str, str] | None:
     """The words of an option or argument, and its help without a range such as ``[x>=1]``: its own words say that, and
     the message for a number outside of it."""
-    record = param.get_help_record(ctx)
-    if record is None:
+    row = param.get_help_record(ctx)
+    if row is None:
         return None
-    names, text = record
+    names, text = row
     return names, _strip_range(text).replace("-", _HYPHEN)
 
 

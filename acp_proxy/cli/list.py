@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from textwrap import indent
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from msgspec import structs
@@ -37,9 +37,6 @@ from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.store.command_store import CommandStore, ListedSession, TokensAndCost
 from acp_proxy.views import formatting, sanitize
 from acp_proxy.views.session_lines import encode_row, has_words
-
-if TYPE_CHECKING:
-    pass
 
 _OPTIONS_OF_CORRECTED = ("store", *FILTER_PARAMETERS, "archived", "pinned")
 """The options that a list with corrected words repeats."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from acp_proxy.cli import completion
-from acp_proxy.cli.command_help import Command, make_record
+from acp_proxy.cli.command_help import Command, make_help_row
 from acp_proxy.config import options
 
 # --- Commands that stand in front of an agent's command: their completion, and their help.
@@ -25,11 +25,11 @@ class CommandInFront(Command):
     def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         sections: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
-            if record := make_record(param, ctx):
+            if row := make_help_row(param, ctx):
                 panel = getattr(param, "rich_help_panel", None)
                 default = "Arguments" if param.param_type_name == "argument" else "Options"
                 if panel is None or _SHOW_ALL_KEY in ctx.meta:
-                    sections.setdefault(panel or default, []).append(record)
+                    sections.setdefault(panel or default, []).append(row)
         first_names = [name for name in ("Arguments", "Options") if name in sections]
         for name in [*first_names, *(name for name in sections if name not in first_names)]:
             with formatter.section(name):

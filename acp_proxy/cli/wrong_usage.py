@@ -44,8 +44,8 @@ _SHARED_OPTIONS = ("--agent", "--here", "--json", "--store", "-a", "-H")
 _OPTIONS_WITH_VALUE = ("--agent", "--store", "-a")
 """Those of ``_SHARED_OPTIONS`` that have a value."""
 _COMMANDS_WITHOUT_OPTIONS = ("help", "sessions", "version")
-_COMMANDS_WITH_WORDS = ("list", "search")
-"""The commands with words of any kind after them, which may begin with a hyphen."""
+_COMMANDS_WITH_FREE_WORDS = ("list", "search")
+"""The commands for whose words ``--`` is advised: words to look for may begin with a hyphen, too."""
 _SYNONYMS = {
     "archive": "hide",
     "blame": "annotate who",
@@ -120,7 +120,7 @@ def _explain(problem: Any) -> str:
                 return f"{text} Instead: {replacement}"
             if similar_options := _find_similar_options(problem.option_name, problem.possibilities or []):
                 return f"{text} Did you mean {' or '.join(similar_options)}?"
-            if command in _COMMANDS_WITH_WORDS:
+            if command in _COMMANDS_WITH_FREE_WORDS:
                 text += f" As a word: {shell_quote.join(['acp-proxy', command, '--', word])}."
             return f"{text} {_advise_help(problem.ctx)}"
         case "BadParameter":

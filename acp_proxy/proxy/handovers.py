@@ -7,6 +7,7 @@ its first prompt because it does not know the session, that prompt is sent again
 
 import contextlib
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId
@@ -57,6 +58,13 @@ class UnnamedUpdates:
         return [line for line, is_with_client in lines if not is_with_client or aliases.is_renamed(line)]
 
 
+class CarriedRecord(NamedTuple):
+    """A record that a session's next prompt carries. ``attached``: the blocks that follow it."""
+
+    text: str
+    attached: Sequence[bytes] = ()
+
+
 class Handovers:
     """The handovers of one process. Sessions are known by the client's id unless said otherwise."""
 
@@ -64,8 +72,8 @@ class Handovers:
         self.unnamed = UnnamedUpdates()
         self.unwanted: set[str] = set()
         """The agent's ids of sessions that it opened for cancelled loads. The client never sees them."""
-        self._records: dict[str, tuple[str, Sequence[bytes]]] = {}
-        """By session: the record that its next prompt carries, and the blocks attached to it."""
+        self._records: dict[str, CarriedRecord] = {}
+        """By session."""
         self._carriers: dict[RequestId, str] = {}
         """By prompt: the session whose record it carries. Only unanswered prompts."""
         self._cancelled_carriers: set[RequestId] = set()
@@ -140,18 +148,19 @@ class Handovers:
         ``attached``: blocks that follow it. If too many bytes of them wait, those of the oldest record are dropped.
         """
         self._records.pop(session_id, None)
-        self._records[session_id] = record, attached
-        sizes = {owner: sum(map(len, blocks)) for owner, (_, blocks) in self._records.items() if blocks}
+        self._records[session_id] = CarriedRecord(record, attached)
+        sizes = {owner: sum(map(len, other.attached)) for owner, other in self._records.items() if other.attached}
         waiting_size = sum(sizes.values())
         for owner, size in sizes.items():
             if waiting_size <= ATTACHED_LIMIT:
                 break
-            self._records[owner] = self._records[owner][0], ()
+            self._records[owner] = CarriedRecord(self._records[owner].text)
             waiting_size -= size
 
     def has_record(self, session_id: str) -> bool:
         """Whether a record that says something waits for the session's next prompt."""
-        return bool(self._records.get(session_id, ("", ()))[0])
+        record = self._records.get(session_id)
+        return record is not None and bool(record.text)
 
     def forget_session(self, session_id: str) -> None:
         """Forget a session, since it was deleted."""
@@ -163,19 +172,19 @@ class Handovers:
     def add_record(self, line: bytes, prompt: Request, session_id: str) -> bytes:
         """A prompt's line with the record before the user's blocks; unchanged for a slash command, or if no record
         waits. ``prompt``: the same line, parsed."""
-        record, attached = self._records.get(session_id, (None, ()))
+        record = self._records.get(session_id)
         carriers = {id for id, session in self._carriers.items() if session == session_id}
         if record is None or carriers - self._cancelled_carriers:
             return line
-        if not record:
+        if not record.text:
             self._carriers[prompt.id] = session_id
             return line
         if handover_lines.is_command(acp.member(prompt.params, "prompt")):
             return line
         with contextlib.suppress(ValueError, KeyError):  # not a valid prompt: the agent will refuse it
-            line = handover_lines.with_record(line, record, attached)
+            line = handover_lines.with_record(line, record.text, record.attached)
             self._carriers[prompt.id] = session_id
-            self._repeated_records[session_id] = RepeatedRecord(record, attached)
+            self._repeated_records[session_id] = RepeatedRecord(record.text, record.attached)
             self._have_record.add(session_id)
         return line
 

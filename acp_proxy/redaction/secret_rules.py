@@ -87,7 +87,8 @@ _SERVICES = (
     r"new[_-]?relic|nytimes|okta|plaid|private[_-]?ai|rapidapi|sendbird|sentry|snyk|softlayer|sonar|"
     r"squarespace|sumo|telegr|travis|twitch|twitter|typeform|vault|yandex|zendesk"
 )
-"""Services whose keys have no form of their own."""
+"""Services by whose name before it a secret is known, such as ``CODECOV_TOKEN=…``. Some have a row in ``RULES``, too,
+for keys with a form of their own. A service stays here when it gets one, since it may have other keys."""
 _CREDENTIALS = ("key", "token", "secret", "passw", "auth", "cred")
 """What names of credentials contain."""
 _ANY_ASSIGNMENT = r"""(?:(?:=>|:{1,3}=|\?=|\.=|\|\||[=:>])[\s"'`=\\]{0,8}+|,\s{0,2}["'])"""

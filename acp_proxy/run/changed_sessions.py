@@ -38,13 +38,13 @@ class ChangedSessions:
         self._not_fsynced.append(session)
         self._not_indexed.append(session)
         if time.monotonic() >= self._fsynced_at + DELAY_SECONDS:
-            self._worker.put(self._fsync_and_exchange)
+            self._worker.put(self._fsync_and_start_round)
         if not self._is_index_queued:
             self._is_index_queued = True
             self._worker.put_delayed(self._fsync_and_index)
 
-    def _fsync_and_exchange(self) -> None:
-        """Force the transcripts to the disk, and exchange them with other machines."""
+    def _fsync_and_start_round(self) -> None:
+        """Force the transcripts to the disk, and start a round of sync."""
         if not self._not_fsynced:
             return
         self._fsynced_at = time.monotonic()
@@ -57,26 +57,26 @@ class ChangedSessions:
                 continue
             except OSError as problem:
                 self._recorder.report_loss(session[1], problem)
-        self._start_exchange()
+        self._start_round_now()
 
     def _fsync_and_index(self) -> None:
         """Force to the disk and index what still waits. fsync comes first, since the index may be locked for
         seconds."""
         self._is_index_queued = False  # before the rest, so that what comes during it is not forgotten
-        self._fsync_and_exchange()
+        self._fsync_and_start_round()
         for session in _take_all(self._not_indexed):
             with contextlib.suppress(OSError, Unreadable, ImportError):  # then the next list does it: the mark stays
                 self._recorder.store.index_session(*session)
 
-    def exchange(self) -> None:
-        """Exchange sessions with other machines, in a process of its own, if the user has set up sync."""
-        self._worker.put(self._start_exchange)
+    def start_round(self) -> None:
+        """Start a round of sync soon, in a process of its own, if the user has set that up."""
+        self._worker.put(self._start_round_now)
 
-    def _start_exchange(self) -> None:
+    def _start_round_now(self) -> None:
         try:
-            from acp_proxy.run.start_sync import start_exchange
+            from acp_proxy.run.start_sync import start_round
 
-            start_exchange(self._recorder.store.root, self._warn)
+            start_round(self._recorder.store.root, self._warn)
         except ImportError:  # an upgrade has replaced it: the next proxy will do this
             return
 

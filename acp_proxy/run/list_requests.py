@@ -37,7 +37,7 @@ class ListRequests:
 
     def list_sessions(self, effect: ListSessions) -> None:
         """Answer ``session/list`` from the store."""
-        self._changed_sessions.exchange()  # for the next list, and for loads
+        self._changed_sessions.start_round()  # for the next list, and for loads
         late_answer = own_messages.refuse_for_store(effect.request, "ETIMEDOUT").data
         self._answers.answer(partial(self._make_list, effect), late_answer)
 
@@ -72,7 +72,7 @@ class ListRequests:
         those without a title get the index's, if that answers in time. If nothing is left of a page that must not be
         empty, returns an event instead.
         """
-        self._changed_sessions.exchange()
+        self._changed_sessions.start_round()
         recorder, raw = self._recorder, page.raw
         try:
             state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.agent_folder))

@@ -133,10 +133,10 @@ class Relay:
         if self._idle_work is not None:
             self._idle_work.start()
 
-    def synchronize(self) -> None:
-        """Exchange sessions with other machines, if the user has set up sync."""
+    def start_round(self) -> None:
+        """Start a round of sync, if the user has set that up."""
         if self._store_requests is not None:
-            self._store_requests.changed_sessions.exchange()
+            self._store_requests.changed_sessions.start_round()
 
     @property
     def client_is_gone(self) -> bool:

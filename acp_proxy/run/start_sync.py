@@ -1,4 +1,4 @@
-"""What a running proxy does for sync: starts the process that exchanges sessions (``background``), and tells what went
+"""What a running proxy does for sync: starts the process that does a round (``background``), and tells what went
 wrong in it.
 
 Loads nothing of sync and waits for nothing. If the store is not synchronized, this costs one look for a file.
@@ -26,10 +26,10 @@ _NEW_TROUBLE, _REPORTED_TROUBLE = "trouble", "trouble-told"
 """What went wrong last; the second name, if a proxy has told the user since the last success."""
 
 
-def start_exchange(root: Path, warn: Callable[[str], None]) -> None:
+def start_round(root: Path, warn: Callable[[str], None]) -> None:
     """Start the process for the store at ``root``, unless one is waiting already: that will see what is there now."""
     folder = root / FOLDER
-    if not _exchanges_by_itself(folder):  # the usual case
+    if not _does_rounds_by_itself(folder):  # the usual case
         return
     text = _take_unreported(folder)
     if text is not None:
@@ -41,7 +41,7 @@ def start_exchange(root: Path, warn: Callable[[str], None]) -> None:
         write_trouble(folder, f"no process could be started: {problem.strerror}")
 
 
-def _exchanges_by_itself(folder: Path) -> bool:
+def _does_rounds_by_itself(folder: Path) -> bool:
     """Whether the store is synchronized, and not only when the user says so."""
     try:
         return orjson.loads((folder / SETTINGS).read_bytes()).get("manual") is not True

@@ -28,7 +28,7 @@ from acp_proxy.transcript.file_names import file_name, unfinished_path
 from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.rebuild_header import find_session_id
 
-_MERGE_LIMIT_BYTES = 64 * 1024 * 1024
+_APPEND_LIMIT_BYTES = 64 * 1024 * 1024
 """A load waits while a transcript is written anew: not for one with more bytes."""
 
 
@@ -106,7 +106,7 @@ def append_waiting_turns(layout: Layout, agent_folder: str, name: str) -> bool:
     uid, expected_size, remote_parts = head["uid"], head["size"], head["elsewhere"]
     with closing(Reading(layout.transcript_path(agent_folder, name))) as reading:
         # The name may belong to another session by now.
-        if reading.uid != uid or reading.size + len(data) > _MERGE_LIMIT_BYTES:
+        if reading.uid != uid or reading.size + len(data) > _APPEND_LIMIT_BYTES:
             return False
     if not append_turns(layout, agent_folder, name, expected_size, data, uid, remote_parts, wait=False):
         return False

@@ -51,7 +51,7 @@ class Machine:
         """One round, in this process."""
         logs = SealedLogs(self.place.as_uri(), HistoryKey.read(self.key))
         began = time.perf_counter()
-        SyncMembership(self.root).synchronize(logs)
+        SyncMembership(self.root).do_round(logs)
         return {"seconds": time.perf_counter() - began, "requests": logs.requests}
 
     def rested(self, minutes: float) -> None:

@@ -1,4 +1,4 @@
-"""``sessions adopt`` takes over what an agent has from before, and says what it did."""
+"""``adopt`` takes over what an agent has from before, and says what it did."""
 
 import json
 import os

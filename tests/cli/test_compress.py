@@ -1,4 +1,4 @@
-"""``sessions compress`` compresses old, large transcripts and reports what it saved."""
+"""``compress`` compresses old, large transcripts and reports what it saved."""
 
 import json
 from pathlib import Path

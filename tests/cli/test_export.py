@@ -1,4 +1,4 @@
-"""``sessions export`` writes the requested format, and replaces no file unasked."""
+"""``export`` writes the requested format, and replaces no file unasked."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""``sessions show --follow`` shows what another process records, until its turn or that process ends."""
+"""``show --follow`` shows what another process records, until its turn or that process ends."""
 
 import os
 import signal

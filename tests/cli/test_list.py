@@ -1,4 +1,4 @@
-"""``sessions list``, for people and for programs."""
+"""``list``, for people and for programs."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""``sessions path`` prints paths for other programs."""
+"""``path`` prints paths for other programs."""
 
 from pathlib import Path
 

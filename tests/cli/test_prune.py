@@ -1,4 +1,4 @@
-"""``sessions prune`` shows what it would delete, asks, and skips sessions in use."""
+"""``prune`` shows what it would delete, asks, and skips sessions in use."""
 
 import re
 import time

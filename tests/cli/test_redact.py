@@ -1,4 +1,4 @@
-"""``sessions redact`` masks recorded transcripts and reports it without showing the secrets."""
+"""``redact`` masks recorded transcripts and reports it without showing the secrets."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""``sessions restore``: what it lists, brings back, and says, and the command for it that a delete names."""
+"""``restore``: what it lists, brings back, and says, and the command for it that a delete names."""
 
 import os
 import shlex

@@ -140,9 +140,9 @@ def test_the_shown_command_opens_the_session(store: WholeStore) -> None:
     assert len(told) == 3
     for line in told:
         words = shlex.split(line)[1:]
-        at = words.index("--turn")
-        assert words[at : at + 2] == ["--turn", "1"]
-        result = invoke(*words[:at] + words[at + 2 :])
+        index = words.index("--turn")
+        assert words[index : index + 2] == ["--turn", "1"]
+        result = invoke(*words[:index] + words[index + 2 :])
         assert result.exit_code == 0, (line, result.stderr)
         assert "the word of" in result.stdout
 

@@ -1,4 +1,4 @@
-"""``sessions show``: a conversation for people and for programs."""
+"""``show``: a conversation for people and for programs."""
 
 import base64
 import json
@@ -37,7 +37,7 @@ command = Command("show")
 run, get_stdout = command.run, command.get_stdout
 
 
-def numbered(store: ProxyStore, count: int) -> None:
+def store_questions(store: ProxyStore, count: int) -> None:
     store_session(store, "s", *((f"question {number}", [chunk("ok")]) for number in range(1, count + 1)))
 
 
@@ -141,23 +141,23 @@ def test_raw_cannot_control_the_terminal(store: ProxyStore) -> None:
     [("1", [1]), ("3", [3]), ("2-4", [2, 3, 4]), ("4-", [4, 5]), ("4-99", [4, 5]), ("-1", [5]), ("-5", [1])],
 )
 def test_only_some_turns_are_shown(store: ProxyStore, wanted: str, turns: list[int]) -> None:
-    numbered(store, 5)
+    store_questions(store, 5)
     assert list_shown_questions(store, "--turn", wanted) == turns
     assert list_shown_questions(store) == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(("wanted", "turns"), [("2-3", [2, 3]), ("4-", [4, 5]), ("-1", [5]), ("1-", [1, 2, 3, 4, 5])])
 def test_json_may_have_only_some_turns(store: ProxyStore, wanted: str, turns: list[int]) -> None:
-    numbered(store, 5)
+    store_questions(store, 5)
     messages = [json.loads(line) for line in get_stdout(store, "s", "--json", "--turn", wanted).splitlines()]
-    assert [message["id"] for message in messages if "id" in message] == [turn for turn in turns for _ in "qa"]
+    assert [message["id"] for message in messages if "id" in message] == sorted([*turns, *turns])  # prompt and answer
     assert len(messages) == 3 * len(turns)
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
 @pytest.mark.parametrize("wanted", ["6", "-6", "9-"])
 def test_an_unknown_turn_is_an_error(store: ProxyStore, wanted: str, options: tuple[str, ...]) -> None:
-    numbered(store, 5)
+    store_questions(store, 5)
     result = run(store, "s", "--turn", wanted, *options)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "5" in result.stderr
@@ -167,7 +167,7 @@ def test_an_unknown_turn_is_an_error(store: ProxyStore, wanted: str, options: tu
     "words", [("--turn", "0"), ("--turn", "x"), ("--turn", "-2-"), ("--turn", "1-2-3"), ("--turn", "4-2")]
 )
 def test_a_wrong_turn_is_wrong_usage(store: ProxyStore, words: tuple[str, ...]) -> None:
-    numbered(store, 1)
+    store_questions(store, 1)
     assert run(store, "s", *words).exit_code == 2
 
 
@@ -175,7 +175,7 @@ def test_a_wrong_turn_is_wrong_usage(store: ProxyStore, words: tuple[str, ...]) 
     "words", [("--raw", "--json"), ("--raw", "--turn", "1"), ("--json", "--full"), ("--raw", "--extract", "x")]
 )
 def test_contradictory_options_are_wrong_usage(store: ProxyStore, words: tuple[str, ...]) -> None:
-    numbered(store, 1)
+    store_questions(store, 1)
     assert run(store, "s", *words).exit_code == 2
 
 

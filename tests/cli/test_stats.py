@@ -1,4 +1,4 @@
-"""``sessions stats``: a table with bars on a terminal, lines in a pipe, or JSON."""
+"""``stats``: a table with bars on a terminal, lines in a pipe, or JSON."""
 
 import os
 import re

@@ -239,7 +239,7 @@ def test_a_process_with_the_old_key_does_nothing_after_a_rekey(laptop: User, url
     old = open_logs(url, read_key(store.read_settings().key_file))
     assert laptop.sync("rekey", "--yes").exit_code == 0
     with pytest.raises(Busy):
-        store.synchronize(old)
+        store.do_round(old)
 
 
 def test_the_key_of_another_history_is_refused(laptop: User, desktop: User, url: str, tmp_path: Path) -> None:
@@ -308,11 +308,11 @@ def test_nothing_is_written_to_a_drive_that_is_not_mounted(laptop: User, tmp_pat
 def aws(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Sets where the S3 server is."""
 
-    def at(endpoint: str) -> None:
+    def set_endpoint(endpoint: str) -> None:
         for name, value in environment(endpoint).items():
             monkeypatch.setenv(name, value)
 
-    return at
+    return set_endpoint
 
 
 def test_a_server_that_does_not_answer_is_reported_soon(laptop: User, aws: Callable[[str], None]) -> None:
@@ -376,9 +376,9 @@ def test_help_needs_none_of_the_packages(tmp_path: Path, package: str, words: tu
 
 def test_without_the_packages_a_synchronized_store_is_told_and_left(laptop: User, tmp_path: Path) -> None:
     laptop.begin("init", (tmp_path / "place").as_uri(), "--yes")
-    at = ("--store", str(laptop.store.root))
-    assert "3 sent" in without("obstore", tmp_path, "sync", "status", *at).stdout
-    assert without("obstore", tmp_path, "sync", "leave", "--yes", *at).returncode == 0
+    store_option = ("--store", str(laptop.store.root))
+    assert "3 sent" in without("obstore", tmp_path, "sync", "status", *store_option).stdout
+    assert without("obstore", tmp_path, "sync", "leave", "--yes", *store_option).returncode == 0
 
 
 def without(package: str, folder: Path, *words: str, place: str = "") -> "subprocess.CompletedProcess[str]":

@@ -1,4 +1,4 @@
-"""``sessions verify`` and ``repair`` report damage to people and programs, and repair it."""
+"""``verify`` and ``repair`` report damage to people and programs, and repair it."""
 
 import json
 import os

@@ -174,11 +174,11 @@ def test_a_secret_is_in_no_file_whatever_way_it_takes(proxied: Proxied) -> None:
         editor.prompt(fork, f"and {TOKEN}")
         editor.request("session/delete", {"sessionId": fork})
         assert editor.end() == 0
-    told = [printed(proxied, *words) for words in COMMANDS]
-    told.append(printed(proxied, "continue", session, "--", *proxied.bare_agent(agent=("--name", "beta"))))
-    told.append(printed(proxied, "restore", fork))
-    told.append(printed(proxied, "rename", fork, f"Ours {TOKEN}", ACP_PROXY_REDACT="keys"))
-    told.append(printed(proxied, "search", "redacted"))
+    told = [get_output(proxied, *words) for words in COMMANDS]
+    told.append(get_output(proxied, "continue", session, "--", *proxied.bare_agent(agent=("--name", "beta"))))
+    told.append(get_output(proxied, "restore", fork))
+    told.append(get_output(proxied, "rename", fork, f"Ours {TOKEN}", ACP_PROXY_REDACT="keys"))
+    told.append(get_output(proxied, "search", "redacted"))
     assert "Ours [redacted]" in told[-2]
     assert [holders(proxied.store, secret) for secret in (TOKEN, KEY)] == [[], []]
     assert not [text for text in told if TOKEN in text]
@@ -195,7 +195,7 @@ COMMANDS = [
 ]
 
 
-def printed(proxied: Proxied, *words: str, **environment: str) -> str:
+def get_output(proxied: Proxied, *words: str, **environment: str) -> str:
     """What a command prints about the store, on both of its outputs."""
     given = dict(os.environ) | environment | {"ACP_PROXY_STORE": str(proxied.store)}
     result = forked.run([*PROXY, *words], env=given, text=True)

@@ -188,7 +188,7 @@ def test_intact_entries_of_a_damaged_transcript_are_replayed(proxied: Proxied) -
     before = list_items(load_anew(proxied, session).updates)
     path = proxied.transcript(session)
     header, *lines = path.read_bytes().splitlines(keepends=True)
-    at, run = "2026-11-20T09:15:02.123Z", "damage"
+    stamp, run = "2026-11-20T09:15:02.123Z", "damage"
     odd: list[Any] = [
         {"method": "session/update", "params": {"sessionId": session, "update": 7}},
         {"method": "session/update", "params": {"sessionId": session, "update": {"sessionUpdate": "tool_call_update"}}},
@@ -197,10 +197,10 @@ def test_intact_entries_of_a_damaged_transcript_are_replayed(proxied: Proxied) -
         7,
     ]
     entries = [
-        json.dumps({"at": at, "run": run, "from": "agent", "message": one}, separators=(",", ":")) for one in odd
+        json.dumps({"at": stamp, "run": run, "from": "agent", "message": one}, separators=(",", ":")) for one in odd
     ]
     bad = [*(f"{entry}\n".encode() for entry in entries), b"garbage\n", b"\0" * 100 + b"\n", b'{"at":"x","torn\n']
-    bad.append(f'{{"at":"{at}","run":"{run}","from":"nobody","whatever":1}}\n'.encode())
+    bad.append(f'{{"at":"{stamp}","run":"{run}","from":"nobody","whatever":1}}\n'.encode())
     path.write_bytes(b"".join([header, *bad, *lines[:4], *bad, *lines[4:], *bad]))
     assert list_items(load_anew(proxied, session).updates) == before
 

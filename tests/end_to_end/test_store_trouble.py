@@ -46,15 +46,15 @@ def is_complete(proxied: Proxied, session: str) -> bool:
         reading.close()
 
 
-def unprivileged(proxied: Proxied, script: str = "echo") -> Editor:
+def start_unprivileged(proxied: Proxied, script: str = "echo") -> Editor:
     """An editor whose proxy must obey file modes, even if the tests run as root."""
     editor = Editor([*UNPRIVILEGED, *proxied.command(script)])
     editor.project = proxied.project
     return editor
 
 
-def recorded_session(proxied: Proxied, *prompts: str, script: str = "echo") -> str:
-    """Record a session with a proxy that then ends. The session's id."""
+def record_session(proxied: Proxied, *prompts: str, script: str = "echo") -> str:
+    """Record a session with a proxy that then ends. Returns the session's id."""
     with proxied.editor(script) as editor:
         session = editor.open()
         for text in prompts or ("one",):
@@ -63,7 +63,7 @@ def recorded_session(proxied: Proxied, *prompts: str, script: str = "echo") -> s
     return session
 
 
-def initialized(proxied: Proxied, script: str = "echo") -> Editor:
+def start_initialized(proxied: Proxied, script: str = "echo") -> Editor:
     editor = proxied.editor(script)
     editor.initialize()
     return editor
@@ -143,15 +143,15 @@ def test_a_store_refused_for_its_modes_or_links_gives_one_warning_and_nothing_is
 
 @LINUX_ONLY
 def test_a_read_only_store_gives_one_warning_and_nothing_is_added(proxied: Proxied) -> None:
-    recorded_session(proxied)
+    record_session(proxied)
     proxied.store.chmod(READ_ONLY)
-    assert "chmod 700" in check_passes_without_recording(proxied, unprivileged(proxied))
+    assert "chmod 700" in check_passes_without_recording(proxied, start_unprivileged(proxied))
     proxied.store.chmod(USUAL)
 
 
 @LINUX_ONLY
 def test_the_warning_names_a_read_only_file_system(proxied: Proxied) -> None:
-    recorded_session(proxied)
+    record_session(proxied)
     editor = Editor([*without_writing(proxied.store), *proxied.command("echo")])
     editor.project = proxied.project
     warning = check_passes_without_recording(proxied, editor)
@@ -181,8 +181,8 @@ def check_passes_without_recording(proxied: Proxied, editor: Editor) -> str:
 
 def test_a_missing_store_is_created(proxied: Proxied) -> None:
     proxied.store = proxied.base / "not" / "yet" / "there"
-    session = recorded_session(proxied)
-    with initialized(proxied) as editor:
+    session = record_session(proxied)
+    with start_initialized(proxied) as editor:
         assert editor.list_ids() == [session]
     if sys.platform != "win32":
         assert (proxied.base / "not").stat().st_mode & 0o777 == USUAL
@@ -291,7 +291,7 @@ def test_a_full_disk_does_not_stop_the_conversation_and_leaves_a_gap(proxied: Pr
         assert "_meta" not in listing(editor)
         assert editor.end() == 0
     assert len(warnings(editor)) == 1
-    with initialized(proxied) as later:
+    with start_initialized(proxied) as later:
         told = texts(later.load(session).updates)
         assert told[0] == "I heard: one"
         assert not {"I heard: two", "I heard: three"} & set(told)
@@ -300,8 +300,8 @@ def test_a_full_disk_does_not_stop_the_conversation_and_leaves_a_gap(proxied: Pr
 
 @LINUX_ONLY
 def test_a_delete_that_cannot_be_recorded_is_refused(proxied: Proxied) -> None:
-    session = recorded_session(proxied)
-    with initialized(proxied) as editor:
+    session = record_session(proxied)
+    with start_initialized(proxied) as editor:
         with full_disk(editor):
             with pytest.raises(RequestFailed) as refusal:
                 editor.request("session/delete", {"sessionId": session})
@@ -315,8 +315,8 @@ def test_a_delete_that_cannot_be_recorded_is_refused(proxied: Proxied) -> None:
 
 @LINUX_ONLY
 def test_a_store_that_becomes_read_only_gives_one_warning_and_a_gap(proxied: Proxied) -> None:
-    first = recorded_session(proxied)
-    with unprivileged(proxied) as editor:
+    first = record_session(proxied)
+    with start_unprivileged(proxied) as editor:
         editor.initialize()
         [directory] = proxied.store.glob("transcripts/*")
         directory.chmod(READ_ONLY)
@@ -370,7 +370,7 @@ def test_a_lost_index_is_rebuilt_by_a_running_proxy_and_deleted_sessions_stay_de
         assert editor.end() == 0
     assert warnings(editor) == []
     # A connection with everything in memory and in the log may continue with a broken file; the next one repairs it.
-    with initialized(proxied) as later:
+    with start_initialized(proxied) as later:
         assert later.list_ids() == [new, remaining]
         assert later.end() == 0
     database = sqlite3.connect(proxied.store / "index.sqlite3")
@@ -407,12 +407,12 @@ def with_garbage_in_the_middle(data: bytes) -> bytes:
 def test_a_damaged_transcript_is_replayed_as_far_as_intact_and_continued(
     proxied: Proxied, damage: Callable[[bytes], bytes], told: list[str]
 ) -> None:
-    session = recorded_session(proxied, "one", "two 🦦", script="echo")
+    session = record_session(proxied, "one", "two 🦦", script="echo")
     path = proxied.transcript(session)
     whole = path.read_bytes()
     path.write_bytes(damage(without_the_last_answer(whole)))
     for _ in range(2):
-        with initialized(proxied) as editor:
+        with start_initialized(proxied) as editor:
             assert editor.list_ids() == [session]
             assert texts(editor.load(session).updates) == told
             assert texts(editor.prompt(session, "more")) == ["I heard: more"]
@@ -429,10 +429,10 @@ def without_the_last_answer(data: bytes) -> bytes:
 
 
 def test_an_empty_transcript_hides_no_other_session_and_is_begun_again(proxied: Proxied) -> None:
-    remaining, emptied = recorded_session(proxied, "kept"), recorded_session(proxied, "emptied")
+    remaining, emptied = record_session(proxied, "kept"), record_session(proxied, "emptied")
     proxied.transcript(emptied).write_bytes(b"")
     (proxied.store / "index.sqlite3").unlink()
-    with initialized(proxied) as editor:
+    with start_initialized(proxied) as editor:
         assert editor.list_ids() == [remaining]
         assert editor.load(emptied).answer["result"] == {}
         editor.prompt(emptied, "more")
@@ -490,7 +490,7 @@ def test_an_unreadable_transcript_is_reported_and_other_sessions_are_served(prox
     paths = {name: proxied.transcript(session) for name, session in sessions.items()}
     for name, spoil in UNREADABLE.items():
         spoil(paths[name])
-    with unprivileged(proxied) as editor:
+    with start_unprivileged(proxied) as editor:
         editor.initialize()
         for name, session in sessions.items():
             assert refusal_of(editor.load(session)) == {

@@ -72,7 +72,7 @@ def test_the_rest_is_returned_once_and_belongs_to_no_later_line() -> None:
     assert framer.feed(b"next\n") == [b"next\n"]
 
 
-def allocated(length: int) -> int:
+def measure_allocated(length: int) -> int:
     """Bytes allocated to feed a line of this length byte by byte, summed over all reads."""
     framer, total = LineFramer(), 0
     tracemalloc.start()
@@ -88,7 +88,7 @@ def allocated(length: int) -> int:
 
 
 def test_a_long_line_that_comes_byte_by_byte_is_not_copied_repeatedly() -> None:
-    short, long = allocated(4_000), allocated(16_000)
+    short, long = measure_allocated(4_000), measure_allocated(16_000)
     assert long < 6 * short  # four times as much, and the growth of a list; copying would take sixteen times as much
 
 

@@ -4,7 +4,6 @@ import pytest
 
 from acp_proxy.protocol import update_kinds
 from acp_proxy.protocol.update_kinds import KINDS, UNKNOWN, Compared, Form, Role, UpdateKind
-from tests.conversation import STATES
 
 
 def test_each_kind_has_one_row() -> None:
@@ -37,18 +36,6 @@ def test_a_whole_message_is_treated_as_its_chunks(kind: UpdateKind) -> None:
         chunk = update_kinds.find(kind.chunk)
         assert (kind.role, kind.compared, kind.v2) == (chunk.role, chunk.compared, chunk.v2)
         assert chunk.name in update_kinds.CHUNKS
-
-
-@pytest.mark.parametrize(
-    "kind", ["user_message_chunk", "agent_thought_chunk", "tool_call", "plan", "compaction_update", "unknown", "", None]
-)
-def test_every_update_that_is_not_a_state_is_conversation(kind: str | None) -> None:
-    assert update_kinds.is_conversation(kind)
-
-
-@pytest.mark.parametrize("kind", STATES)
-def test_state_updates_are_not_conversation(kind: str) -> None:
-    assert not update_kinds.is_conversation(kind)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import sys
 from acp_proxy.run import process_tree, serve
 
 class Relay:
-    def synchronize(self):
+    def start_round(self):
         pass
 
 process_tree.import_psutil()

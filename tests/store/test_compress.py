@@ -31,23 +31,25 @@ from tests.waiting import SECONDS
 
 
 def list_suffixes(store: WholeStore) -> list[str]:
-    return sorted(at.name.removeprefix(file_name(transcript_lines.SESSION)) for at in find_path(store).parent.iterdir())
+    return sorted(
+        path.name.removeprefix(file_name(transcript_lines.SESSION)) for path in find_path(store).parent.iterdir()
+    )
 
 
 def test_a_compressed_transcript_has_the_same_content_and_index_row(store: WholeStore) -> None:
-    at = store_compressible(store)
-    before, rows, modified = at.read_bytes(), store.list_all(), at.stat().st_mtime_ns
+    path = store_compressible(store)
+    before, rows, modified = path.read_bytes(), store.list_all(), path.stat().st_mtime_ns
     made = compress(store)
     assert made is not None
     assert made.size == len(before) > 20 * made.compressed_size
     assert list_suffixes(store) == [COMPRESSED_SUFFIX, "state.jsonl"]
-    assert compressed_path(at).stat().st_mtime_ns == modified
-    assert compressed_path(at).stat().st_mode & 0o777 == 0o600
-    assert read_content(at) == before
+    assert compressed_path(path).stat().st_mtime_ns == modified
+    assert compressed_path(path).stat().st_mode & 0o777 == 0o600
+    assert read_content(path) == before
     assert not list(store.root.glob("unindexed/*/*"))
     assert list(verify_store(store)) == []
     assert store.list_all() == rows
-    assert list(verify_store(store, (AGENT, at.stem))) == []
+    assert list(verify_store(store, (AGENT, path.stem))) == []
 
 
 def test_a_rebuilt_index_has_compressed_transcripts(store: WholeStore) -> None:
@@ -61,9 +63,9 @@ def test_a_rebuilt_index_has_compressed_transcripts(store: WholeStore) -> None:
 
 @pytest.mark.parametrize("options", [CompressionOptions(older_than=0.0), CompressionOptions(min_size=1)])
 def test_small_and_recent_transcripts_are_not_compressed(store: WholeStore, options: CompressionOptions) -> None:
-    at = store_compressible(store, chunks=10)
+    path = store_compressible(store, chunks=10)
     assert compress(store, options=options) is None
-    age(at, 8)
+    age(path, 8)
     assert (compress(store, options=options) is None) == (options.min_size > 1)
 
 
@@ -91,8 +93,8 @@ def test_a_turn_begun_during_the_compression_stops_it(store: WholeStore) -> None
 
 
 def test_an_open_transcript_is_not_compressed(store: WholeStore) -> None:
-    at = store_compressible(store)
-    transcript = Transcript(at)
+    path = store_compressible(store)
+    transcript = Transcript(path)
     assert compress(store) is None
     assert list_suffixes(store) == [".jsonl"]
     transcript.close()
@@ -100,7 +102,7 @@ def test_an_open_transcript_is_not_compressed(store: WholeStore) -> None:
 
 
 def test_a_dry_run_reports_what_would_be_saved(store: WholeStore) -> None:
-    at = store_compressible(store)
+    path = store_compressible(store)
     would = compress(store, options=CompressionOptions(min_size=1, older_than=0.0, dry_run=True))
     assert list_suffixes(store) == [".jsonl"]
     assert would is not None
@@ -109,13 +111,13 @@ def test_a_dry_run_reports_what_would_be_saved(store: WholeStore) -> None:
     assert (
         (would.size, would.compressed_size)
         == (made.size, made.compressed_size)
-        == (made.size, compressed_path(at).stat().st_size)
+        == (made.size, compressed_path(path).stat().st_size)
     )
 
 
 def test_a_compression_can_be_stopped(store: WholeStore) -> None:
-    at = store_compressible(store, chunks=20_000)
-    calls = at.stat().st_size // 2**20
+    path = store_compressible(store, chunks=20_000)
+    calls = path.stat().st_size // 2**20
     for number in range(2 * calls):
         asked: list[None] = []
 
@@ -128,38 +130,38 @@ def test_a_compression_can_be_stopped(store: WholeStore) -> None:
 
 
 def test_continuing_a_session_decompresses_its_transcript(store: WholeStore) -> None:
-    at = store_compressible(store)
-    before, header = at.read_bytes(), transcript_lines.header()
+    path = store_compressible(store)
+    before, header = path.read_bytes(), transcript_lines.header()
     compress_now(store)
     transcript = store.open_to_append(AGENT, header, is_new=False)
     assert not transcript.is_begun
     transcript.append(transcript_lines.agent_chunk("more"))
     transcript.close()
-    assert at.read_bytes() == before + transcript_lines.agent_chunk("more")
+    assert path.read_bytes() == before + transcript_lines.agent_chunk("more")
     assert list_suffixes(store) == [".jsonl", "state.jsonl"]
     assert len(store.list_all()) == 1
     assert list(verify_store(store)) == []
 
 
 def test_a_transcript_compressed_in_the_meantime_can_be_reopened(store: WholeStore) -> None:
-    at = store_compressible(store)
-    transcript = Transcript(at)
+    path = store_compressible(store)
+    transcript = Transcript(path)
     identity = transcript.identity
     transcript.close()
     compress_now(store)
     transcript = store.reopen(AGENT, transcript_lines.SESSION, identity)
     transcript.append(transcript_lines.agent_chunk("late"))
     transcript.close()
-    assert read_content(at).endswith(transcript_lines.agent_chunk("late"))
+    assert read_content(path).endswith(transcript_lines.agent_chunk("late"))
 
 
 def test_a_new_session_of_the_same_id_sets_a_compressed_one_aside(store: WholeStore) -> None:
-    at = store_compressible(store)
-    before = at.read_bytes()
+    path = store_compressible(store)
+    before = path.read_bytes()
     compress_now(store)
     transcript_lines.store_lines(store, AGENT, transcript_lines.SESSION)
     assert list_suffixes(store) == [".jsonl", "state.jsonl", f"~1{COMPRESSED_SUFFIX}"]
-    assert read_content(at.with_stem(f"{at.stem}~1")) == before
+    assert read_content(path.with_stem(f"{path.stem}~1")) == before
     assert len(store.list_all()) == 2
     for row in store.list_all():
         store.delete_listed(row, soft=False)
@@ -177,10 +179,10 @@ def test_a_compressed_session_can_be_forked(store: WholeStore) -> None:
 
 
 def test_a_delete_removes_compressed_and_unfinished_files(store: WholeStore) -> None:
-    at = store_compressible(store)
+    path = store_compressible(store)
     compress_now(store)
-    for left in (at, unfinished_path(at), unfinished_path(compressed_path(at))):
-        left.write_bytes(compressed_path(at).read_bytes())
+    for left in (path, unfinished_path(path), unfinished_path(compressed_path(path))):
+        left.write_bytes(compressed_path(path).read_bytes())
     store.delete(AGENT, transcript_lines.SESSION, soft=False)
     assert list_suffixes(store) == ["state.jsonl"]
     assert store.list_all() == []
@@ -189,34 +191,35 @@ def test_a_delete_removes_compressed_and_unfinished_files(store: WholeStore) -> 
 
 
 def test_an_interrupted_delete_is_finished(store: WholeStore) -> None:
-    at = store_compressible(store)
+    path = store_compressible(store)
     compress_now(store)
-    data = compressed_path(at).read_bytes()
+    data = compressed_path(path).read_bytes()
     store.delete(AGENT, transcript_lines.SESSION, soft=False)
-    compressed_path(at).write_bytes(data)
+    compressed_path(path).write_bytes(data)
     assert WholeStore(store.root).list_all() == []
     assert list_suffixes(store) == ["state.jsonl"]
 
 
 def test_a_delete_during_the_compression_wins(store: WholeStore) -> None:
     store_compressible(store)
-    chunks: list[None] = []
+    has_deleted = False
 
-    def go_on() -> bool:
-        if not chunks:
+    def delete_once() -> bool:
+        nonlocal has_deleted
+        if not has_deleted:
             WholeStore(store.root).delete(AGENT, transcript_lines.SESSION, soft=False)
-        chunks.append(None)
+        has_deleted = True
         return True
 
-    assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, may_continue=go_on)) is None
-    assert chunks
+    assert compress(store, options=CompressionOptions(min_size=1, older_than=0.0, may_continue=delete_once)) is None
+    assert has_deleted
     assert list_suffixes(store) == ["state.jsonl"]
 
 
 @pytest.mark.parametrize("stays_open", [False, True])
 def test_a_prompt_during_the_compression_wins_without_waiting(store: WholeStore, stays_open: bool) -> None:
-    at, opened = store_compressible(store), list[Transcript]()
-    before = at.read_bytes()
+    path, opened = store_compressible(store), list[Transcript]()
+    before = path.read_bytes()
 
     def go_on() -> bool:
         if not opened:
@@ -230,12 +233,12 @@ def test_a_prompt_during_the_compression_wins_without_waiting(store: WholeStore,
     if stays_open:
         opened[0].append(transcript_lines.agent_chunk("more"))
         opened[0].close()
-    assert at.read_bytes() == before + transcript_lines.agent_chunk("more")
+    assert path.read_bytes() == before + transcript_lines.agent_chunk("more")
     assert list_suffixes(store) == [".jsonl", "state.jsonl"]
 
 
 def test_concurrent_writes_compressions_and_reads_lose_nothing(store: WholeStore) -> None:
-    at, ended = store_compressible(store, chunks=50), threading.Event()
+    path, ended = store_compressible(store, chunks=50), threading.Event()
     said: dict[str, list[bytes]] = {"a": [], "b": []}
 
     compressions: list[CompressionResult] = []
@@ -259,8 +262,8 @@ def test_concurrent_writes_compressions_and_reads_lose_nothing(store: WholeStore
         own = WholeStore(store.root)
         while not ended.wait(0.002):
             with contextlib.suppress(FileNotFoundError):  # a mark would prevent the compression
-                (store.root / "unindexed" / AGENT / at.stem).unlink()
-            if (made := own.compress(AGENT, at.stem, AT_ONCE)) is not None:
+                (store.root / "unindexed" / AGENT / path.stem).unlink()
+            if (made := own.compress(AGENT, path.stem, AT_ONCE)) is not None:
                 with more:
                     compressions.append(made)
                     more.notify_all()
@@ -271,19 +274,19 @@ def test_concurrent_writes_compressions_and_reads_lose_nothing(store: WholeStore
         thread.start()
     for thread in writers:
         while thread.is_alive():
-            assert read_content(at).count(b" word") == 50
+            assert read_content(path).count(b" word") == 50
             thread.join(0.001)
     ended.set()
     compressor.join(SECONDS)
-    lines = read_content(at).splitlines(keepends=True)
+    lines = read_content(path).splitlines(keepends=True)
     for each in said.values():
         assert [line for line in lines if line in set(each)] == each
     assert len(compressions) >= 3
 
 
 def test_a_damaged_compression_is_reported_and_repaired_as_far_as_possible(store: WholeStore) -> None:
-    at = store_compressible(store, chunks=20_000)
-    before, frame = at.read_bytes(), compress_now(store)
+    path = store_compressible(store, chunks=20_000)
+    before, frame = path.read_bytes(), compress_now(store)
     damaged = bytearray(frame.read_bytes())
     intact = decode_before(bytes(damaged), len(damaged) // 2)
     damaged[len(damaged) // 2 :] = bytes(len(damaged) - len(damaged) // 2)
@@ -294,7 +297,7 @@ def test_a_damaged_compression_is_reported_and_repaired_as_far_as_possible(store
     assert list_suffixes(store) == [".jsonl", "state.jsonl"]
     assert len(intact) >= 100_000
     assert before.startswith(intact)
-    assert at.read_bytes().startswith(intact[: intact.rindex(b"\n") + 1])
+    assert path.read_bytes().startswith(intact[: intact.rindex(b"\n") + 1])
     assert not store.read(AGENT, transcript_lines.SESSION).is_complete
     assert [one for one in verify_store(store) if one.is_damage] == []
     [backup] = (store.root / "backups" / AGENT).glob(f"*{COMPRESSED_SUFFIX}")
@@ -304,20 +307,20 @@ def test_a_damaged_compression_is_reported_and_repaired_as_far_as_possible(store
 
 
 def test_continuing_a_damaged_compression_adds_a_gap(store: WholeStore) -> None:
-    at = store_compressible(store, chunks=20_000)
+    path = store_compressible(store, chunks=20_000)
     frame = compress_now(store)
     intact = decode_before(frame.read_bytes(), frame.stat().st_size // 2)
     os.truncate(frame, frame.stat().st_size // 2)
     transcript = store.open_to_append(AGENT, transcript_lines.header(), is_new=False)
     transcript.append(transcript_lines.agent_chunk("more"))
     transcript.close()
-    assert at.read_bytes().startswith(intact)
+    assert path.read_bytes().startswith(intact)
     reading = store.read(AGENT, transcript_lines.SESSION)
     *_, gap, last = reading.read_lines()
     assert gap.entry is not None
     assert gap.entry.note == {"type": "gap", "reason": "repair"}
     assert last.is_whole
-    assert at.read_bytes().endswith(transcript_lines.agent_chunk("more"))
+    assert path.read_bytes().endswith(transcript_lines.agent_chunk("more"))
     reading.close()
 
 
@@ -331,7 +334,7 @@ def test_an_unreadable_compression_is_left_to_the_user(store: WholeStore) -> Non
 
 def test_compressed_transcripts_are_redacted_and_without_a_secret_stay_compressed(store: WholeStore) -> None:
     secret = "INTERN-4711"
-    at, other = store_compressible(store, chunks=100, text=secret), store_compressible(store, "other")
+    path, other = store_compressible(store, chunks=100, text=secret), store_compressible(store, "other")
     compress_now(store)
     compress_now(store, "other")
     masking = Masking(["INTERN-[0-9]{4}"])
@@ -339,27 +342,27 @@ def test_compressed_transcripts_are_redacted_and_without_a_secret_stay_compresse
         sum(sum(redact_stored(store, path, masking, dry_run=True).values()) for path in store.find_redactable(None))
         == 100
     )
-    assert compressed_path(at).exists()
+    assert compressed_path(path).exists()
     assert (
         sum(sum(redact_stored(store, path, masking, dry_run=False).values()) for path in store.find_redactable(None))
         == 100
     )
     store.reindex(None)
-    assert not compressed_path(at).exists()
-    assert secret.encode() not in at.read_bytes()
+    assert not compressed_path(path).exists()
+    assert secret.encode() not in path.read_bytes()
     assert compressed_path(other).exists()
     assert not other.exists()
 
 
 def test_leftovers_of_a_crash_are_removed(store: WholeStore) -> None:
-    at = store_compressible(store)
-    before = at.read_bytes()
-    for left in (compressed_path(at), unfinished_path(compressed_path(at)), unfinished_path(at)):
+    path = store_compressible(store)
+    before = path.read_bytes()
+    for left in (compressed_path(path), unfinished_path(compressed_path(path)), unfinished_path(path)):
         left.write_bytes(b"left")
     assert {finding.kind for finding in verify_store(store)} == {"leftover"}
-    assert store.prepare_to_compress() == [(AGENT, at.stem)]
+    assert store.prepare_to_compress() == [(AGENT, path.stem)]
     assert list_suffixes(store) == [".jsonl", "state.jsonl"]
-    assert at.read_bytes() == before
+    assert path.read_bytes() == before
 
 
 def test_one_process_compresses_once_a_day(store: WholeStore) -> None:

@@ -49,8 +49,8 @@ def test_a_line_has_a_number_and_an_end_to_continue_from(path: Path) -> None:
     ends = [len(HEADER + b"".join(raws[:count])) for count in (1, 3, 4, 6)]
     assert [line.end for line in lines] == ends
     with open_to_read(path) as opened:
-        for at, line in enumerate(lines):
-            assert list(opened.read_lines(line.end, line.number + 1)) == lines[at + 1 :]
+        for index, line in enumerate(lines):
+            assert list(opened.read_lines(line.end, line.number + 1)) == lines[index + 1 :]
 
 
 def test_lines_longer_than_one_read_are_whole(path: Path) -> None:
@@ -136,9 +136,9 @@ def test_only_a_transcript_recorded_from_the_beginning_is_complete(path: Path, s
 @pytest.mark.parametrize("before", [0, 1, 65_000, 65_530, 65_536, 70_000, 131_060])
 def test_a_gap_note_is_found_anywhere(path: Path, before: int) -> None:
     gap = transcript_lines.note(NoteType.GAP, since=transcript_lines.time(0), reason="ENOSPC")
-    at = before - len(HEADER) - len(transcript_lines.agent_chunk(""))
+    text_size = before - len(HEADER) - len(transcript_lines.agent_chunk(""))
     path.write_bytes(
-        HEADER + transcript_lines.agent_chunk("x" * max(0, at)) + gap + transcript_lines.agent_chunk("after")
+        HEADER + transcript_lines.agent_chunk("x" * max(0, text_size)) + gap + transcript_lines.agent_chunk("after")
     )
     with open_to_read(path) as opened:
         assert not opened.is_complete
@@ -175,8 +175,8 @@ def test_what_may_be_a_rewind_is_found_across_two_reads(path: Path, mark: bytes,
     path.write_bytes(HEADER + lines)
     with open_to_read(path) as opened:
         assert not opened.may_be_rewound
-    for at in range(border - len(mark), border + 1):
-        path.write_bytes(HEADER + lines[:at] + mark + lines[at + len(mark) :])
+    for offset in range(border - len(mark), border + 1):
+        path.write_bytes(HEADER + lines[:offset] + mark + lines[offset + len(mark) :])
         with open_to_read(path) as opened:
             assert opened.may_be_rewound
 
@@ -218,11 +218,11 @@ def test_streams_give_the_same_lines(path: Path, header: bytes, end: bytes) -> N
             if isinstance(found, Line):
                 known[found.number, found.end] = [*known.get((found.number, found.end), []), found]
                 continue
-            number, at = found.number - found.chunks.count, found.end - found.chunks.size
+            number, offset = found.number - found.chunks.count, found.end - found.chunks.size
             for entry, line in zip(found.chunks.decode_entries(), found.chunks.lines, strict=True):
-                number, at = number + 1, at + len(line)
-                known[number, at] = [Line(number, at, True, entry)]
-            assert (number, at) == (found.number, found.end)
+                number, offset = number + 1, offset + len(line)
+                known[number, offset] = [Line(number, offset, True, entry)]
+            assert (number, offset) == (found.number, found.end)
     assert [line for each in known.values() for line in each] == lines
     assert len(lines) > 2_000
     with open_to_read(path) as opened:
@@ -298,8 +298,8 @@ def test_no_damage_makes_reading_raise(tmp_path: Path, said: list[object], data:
     lines = [transcript_lines.message(value, Peer.AGENT) for value in said]
     whole = bytearray(HEADER + b"".join(lines) + transcript_lines.note(NoteType.GAP))
     for _ in range(data.draw(st.integers(1, 5))):
-        at = data.draw(st.integers(0, len(whole) - 1))
-        whole[at : at + data.draw(st.sampled_from([0, 1, 1, 40]))] = data.draw(st.binary(max_size=3))
+        offset = data.draw(st.integers(0, len(whole) - 1))
+        whole[offset : offset + data.draw(st.sampled_from([0, 1, 1, 40]))] = data.draw(st.binary(max_size=3))
     path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
     try:
         opened = Reading(path)

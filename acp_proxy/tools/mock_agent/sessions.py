@@ -13,7 +13,7 @@ from acp_proxy.replay.v2_client import V2ClientReplayer, count_handovers
 from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.store.command_store import Summary
 from acp_proxy.tools.mock_agent.state import PlayedState
-from acp_proxy.tools.mock_agent.steps import RecordedTurn, cut
+from acp_proxy.tools.mock_agent.steps import RecordedTurn, cut_into_turns
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, Header
 from acp_proxy.transcript.v2_entries import V2AsV1
@@ -97,7 +97,9 @@ class PlayedSessions:
         self._by_id = {session.id: session for session in recorded}
         self._recorded = frozenset(self._by_id)
         self._new_count = 0
-        self.turns: list[RecordedTurn] = [turn for session in recorded for turn in cut(session.id, session.entries)]
+        self.turns: list[RecordedTurn] = [
+            turn for session in recorded for turn in cut_into_turns(session.id, session.entries)
+        ]
         self.first_updates: list[Entry] = [*_select_announced(recorded[0].entries)] if recorded else []
         """The first updates of a new session, such as commands: those of the first transcript."""
         self._state = next(
@@ -108,7 +110,9 @@ class PlayedSessions:
         """Play what was recorded in version 2 as it came, since the client speaks that."""
         for session in self._by_id.values():
             session.entries = list(session.recorded_entries)
-        self.turns[:] = [turn for session in self._by_id.values() for turn in cut(session.id, session.entries)]
+        self.turns[:] = [
+            turn for session in self._by_id.values() for turn in cut_into_turns(session.id, session.entries)
+        ]
 
     def begin(self, cwd: str, directories: list[str]) -> PlayedSession:
         """Begin a session, with the modes and options of the first recorded session that had any."""

@@ -13,7 +13,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, NoteType
 
-_OWN = frozenset({update_kinds.STATE, update_kinds.USER_CHUNK, update_kinds.USER_MESSAGE})
+_AGENTS_OWN_KINDS = frozenset({update_kinds.STATE, update_kinds.USER_CHUNK, update_kinds.USER_MESSAGE})
 """Kinds of version 2 that the mock agent sends by itself: its state, and the repeated prompt."""
 NO_END = "The recording of this turn has no end."
 
@@ -79,7 +79,7 @@ class RecordedTurn:
     steps: tuple[Step, ...]
 
 
-def cut(session_id: str, entries: Iterable[Entry]) -> list[RecordedTurn]:
+def cut_into_turns(session_id: str, entries: Iterable[Entry]) -> list[RecordedTurn]:
     """The turns of a session's transcript."""
     turns: list[_OpenTurn] = []
     open_turns: dict[tuple[str, bytes], _OpenTurn] = {}
@@ -91,7 +91,7 @@ def cut(session_id: str, entries: Iterable[Entry]) -> list[RecordedTurn]:
             if not _only_accepts(entry) and (turn := open_turns.pop(entry.request_key, None)) is not None:
                 turn.end(entry)
         elif _is_idle(entry):
-            for key in [key for key in open_turns if key[0] == entry.run]:
+            for key in [key for key, turn in open_turns.items() if turn.prompt.run == entry.run]:
                 open_turns.pop(key).end(entry)
         elif turns:
             turns[-1].add(entry)
@@ -106,8 +106,8 @@ def _only_accepts(entry: Entry) -> bool:
 def _is_idle(entry: Entry) -> bool:
     """Whether the agent says that nothing is under way, which ends a turn of version 2."""
     update = acp.member(acp.member(entry.value, "params"), "update")
-    is_second = entry.peer is Peer.AGENT and entry.protocol == versions.V2.version
-    return is_second and versions.V2.read_state(update) in (versions.IDLE, versions.FAILED)
+    is_agents_v2 = entry.peer is Peer.AGENT and entry.protocol == versions.V2.version
+    return is_agents_v2 and versions.V2.read_state(update) in (versions.IDLE, versions.FAILED)
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ class _OpenTurn:
             return
         elif entry.peer is Peer.AGENT and method == acp.UPDATE:
             update = acp.member(acp.member(value, "params"), "update")
-            if entry.protocol == versions.V2.version and acp.update_kind(update) in _OWN:
+            if entry.protocol == versions.V2.version and acp.update_kind(update) in _AGENTS_OWN_KINDS:
                 return
             self.steps.append(Send(self._measure_pause(entry), entry, acp.text(update, "toolCallId")))
         elif entry.peer is Peer.AGENT and method == acp.REQUEST_PERMISSION:

@@ -70,7 +70,8 @@ def _apply_tree_once(context: SyncContext, uid: str) -> bool:
         # Again, as long as this publishes something: a redaction that is new in one file concerns its forks, too.
         if len(context.state.list_outbox()) == outbox_length:
             break
-    _set_labels(context, tree)  # before: a session that was restored elsewhere may get its turns
+    # Twice: before, since a session that was restored elsewhere may get turns; after, for the files made meanwhile.
+    _set_labels(context, tree)
     if not waits:
         waits = _write_branches(context, tree)
         _remove_repeated_forks(context, tree)

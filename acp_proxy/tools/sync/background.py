@@ -1,4 +1,4 @@
-"""The process that exchanges sessions while nobody looks: ``python -m acp_proxy.tools.sync.background STORE``.
+"""The process that does rounds while nobody looks: ``python -m acp_proxy.tools.sync.background STORE``.
 
 ``run`` starts it at its own start, after turns and after lists. Of one store's processes, one does a round and one
 waits, until a minute has passed since the last round began: so the last turn before an editor is closed is sent, too.
@@ -33,10 +33,10 @@ def main(root: Path) -> None:
     os.closerange(3, _DESCRIPTORS)
     os.umask(PRIVATE_UMASK)
     os.chdir(root.anchor)  # on Windows, a directory in which a process runs can be neither removed nor renamed
-    exchange_until_idle(root, time.sleep)
+    do_rounds_until_idle(root, time.sleep)
 
 
-def exchange_until_idle(root: Path, sleep: Callable[[float], None]) -> None:
+def do_rounds_until_idle(root: Path, sleep: Callable[[float], None]) -> None:
     """Wait until a round may begin and do it, again as long as it fails; end at once if another process waits.
     ``sleep``: as ``time.sleep``."""
     folder = root / FOLDER
@@ -92,7 +92,7 @@ def _is_over(root: Path, on_begin: Callable[[], None]) -> bool:
         settings = membership.read_settings()
         if not settings.manual:
             logs = open_logs(settings.url, read_key(settings.key_file))
-            membership.synchronize(logs, patience=None, on_begin=on_begin)
+            membership.do_round(logs, patience=None, on_begin=on_begin)
     except NotJoined:  # since it was started
         return True
     except (Unavailable, OSError) as problem:

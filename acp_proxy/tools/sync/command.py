@@ -168,7 +168,7 @@ def print_round(
     membership: SyncMembership, logs: "SealedLogs", *, confirms_deletes: bool = False, forgets: str = ""
 ) -> None:
     """Do one round, and say what it did. Raises AcpProxyError, OSError."""
-    counts = membership.synchronize(logs, confirms_deletes=confirms_deletes, forgets=forgets)
+    counts = membership.do_round(logs, confirms_deletes=confirms_deletes, forgets=forgets)
     typer.echo(f"{format_count(counts.received, 'record')} received, {counts.sent} sent.")
     for line in _list_advice(membership.read_status()):
         typer.echo(sanitize.make_line(line), err=True)
@@ -241,7 +241,7 @@ def rekey(
         open_logs(new_url, key).check(secrets.token_hex(8))
         if not yes:
             ask_to_confirm(f"Share all sessions anew at {new_url}, with a new key?")
-        exchange_last(membership, old_settings)
+        do_last_round(membership, old_settings)
         key.write(path)
         move_history(membership, replace(old_settings, url=new_url, key_file=str(path)), key)
         if empty:
@@ -262,17 +262,17 @@ def forget_machine(name: MachineArgument, store: StoreOption = "") -> None:
         membership = SyncMembership(open_store(store, for_writing=True).root)
         settings = membership.read_settings()
         logs = open_logs(settings.url, read_key(settings.key_file))
-        membership.synchronize(logs)  # to read its log to the end, and to know its name
+        membership.do_round(logs)  # to read its log to the end, and to know its name
         print_round(membership, logs, forgets=membership.find_machine(name))
     typer.echo(
         sanitize.make_line(f"{name} is forgotten, on the other machines with their next sync. Its sessions stay.")
     )
 
 
-def exchange_last(membership: SyncMembership, old_settings: SyncSettings) -> None:
-    """Exchange what is new with a place that is left; it may be out of reach already."""
+def do_last_round(membership: SyncMembership, old_settings: SyncSettings) -> None:
+    """Do a last round with a place that is left; it may be out of reach already."""
     try:
-        membership.synchronize(open_logs(old_settings.url, read_key(old_settings.key_file)))
+        membership.do_round(open_logs(old_settings.url, read_key(old_settings.key_file)))
     except (AcpProxyError, OSError) as problem:
         explanation = (
             f"The old place is out of reach, and what others have sent there since the last sync comes later: {problem}"
@@ -431,7 +431,7 @@ def _move(membership: SyncMembership, url: str, path: Path, key: "HistoryKey", *
         raise UsageError(_IS_JOINED)
     if not yes:
         ask_to_confirm(f"Leave {old_settings.url}, and share all sessions at {url}?")
-    exchange_last(membership, old_settings)
+    do_last_round(membership, old_settings)
     move_history(membership, replace(old_settings, url=url, key_file=str(path)), key)
 
 

@@ -1,4 +1,4 @@
-"""What every part of the merge uses: the logs, this machine's sessions, and what it remembers."""
+"""What every part of a round uses: the logs, this machine's sessions, and what it remembers."""
 
 import hashlib
 from collections.abc import Callable
@@ -83,11 +83,11 @@ class SyncContext:
                 raise Unavailable("a part of a session is not in the shared place any more")
             data = record.data
             self.fetched.put(segment.machine, segment.number, data)
-        return records.apply_masks(data, self.state.read_masks(segment.id))[max(segment.skip, 0) :]
+        return records.apply_masks(data, self.state.read_masks(segment.id))[segment.known_skip :]
 
     def compute_digest(self, segment: Segment, data: bytes) -> str:
         """The digest that the segment should have in a file. ``data``: all of it."""
-        return hash_data(records.apply_masks(data, self.state.read_masks(segment.id))[max(segment.skip, 0) :])
+        return hash_data(records.apply_masks(data, self.state.read_masks(segment.id))[segment.known_skip :])
 
     # --- what the user did here
 
@@ -113,7 +113,7 @@ class SyncContext:
         anchor = tree.find_anchor(local_session.tip, other_tips)
         pending_record = self.state.get_pending() if self.state.get_text(PENDING_SESSION) == local_session.uid else None
         if pending_record is not None and anchor is None:  # what is just being published is its alone
-            anchor = records.decode(pending_record)[2]
+            anchor = records.decode(pending_record).id
         if anchor is not None and (tree.segments or tree.unplaced or pending_record is not None):
             survivors = (
                 tuple(tip for tip in other_tips if tip != local_session.tree) if anchor != local_session.tree else ()
@@ -145,6 +145,6 @@ def _decode_or_none(encoded_record: bytes | None) -> records.Record | None:
     if encoded_record is None:
         return None
     try:
-        return records.decode(encoded_record)[0]
+        return records.decode(encoded_record).record
     except records.InvalidRecord:
         return None

@@ -1,4 +1,4 @@
-"""What the merge works with: the logs of all machines, and the sessions of this one. Tests have both in memory."""
+"""What a round works with: the logs of all machines, and the sessions of this one. Tests have both in memory."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol
@@ -81,8 +81,9 @@ class SyncSessions(Protocol):
     def append_turns(
         self, agent_folder: str, name: str, expected_size: int, data: bytes, remote_parts: list[RemotePart]
     ) -> bool:
-        """Append entries to a session of ``expected_size``. If it is open or has changed, return False; the next load
-        tries again. ``remote_parts``: which of the entries other machines recorded."""
+        """Append entries to a session of ``expected_size``. Returns False if it is open or has changed, so that the
+        next load tries again, or if it is gone: then only the next round does. ``remote_parts``: which of the entries
+        other machines recorded."""
 
     def remove_waiting_turns(self) -> None:
         """Forget what ``append_turns`` left to the next load of each session."""

@@ -21,7 +21,7 @@ from acp_proxy.tools.sync.context import Counts, SyncContext
 from acp_proxy.tools.sync.interfaces import Logs, Unavailable
 from acp_proxy.tools.sync.push import count_waiting_deletes
 from acp_proxy.tools.sync.rejoin import begin_at_new_place
-from acp_proxy.tools.sync.rounds import forget, synchronize
+from acp_proxy.tools.sync.rounds import do_round, forget
 from acp_proxy.tools.sync.segment_cut import LARGEST_BYTES, has_prompt
 from acp_proxy.tools.sync.state_db import (
     HISTORY,
@@ -151,7 +151,7 @@ class SyncMembership:
                 (self._folder / name).unlink(missing_ok=True)
             forget_trouble(self._folder)
 
-    def synchronize(
+    def do_round(
         self,
         logs: Logs,
         *,
@@ -184,7 +184,7 @@ class SyncMembership:
             context.localize = lambda header, home: localize_header(header, home, settings)
             context.may_share = lambda agent_folder, header: is_shared(agent_folder, header, settings)
             try:
-                return self._do_round(context, forgets, confirms_deletes=confirms_deletes)
+                return self._do_and_count(context, forgets, confirms_deletes=confirms_deletes)
             except (AcpProxyError, OSError) as problem:
                 write_trouble(self._folder, str(problem))
                 raise
@@ -206,9 +206,9 @@ class SyncMembership:
         known_names = ", ".join(machine.shown_name for machine in remote_machines) or "none"
         raise UsageError(f"no other machine is called {name}. Known are: {known_names}")
 
-    def _do_round(self, context: SyncContext, forgets: str, *, confirms_deletes: bool) -> Counts:
+    def _do_and_count(self, context: SyncContext, forgets: str, *, confirms_deletes: bool) -> Counts:
         try:
-            counts = forget(context, forgets) if forgets else synchronize(context, confirms_deletes=confirms_deletes)
+            counts = forget(context, forgets) if forgets else do_round(context, confirms_deletes=confirms_deletes)
         except sqlite3.Error as problem:
             raise Unavailable(f"{self._folder / _STATE} cannot be used: {problem}") from problem
         received = context.state.get_number(RECEIVED) + counts.received

@@ -88,11 +88,12 @@ def _publish_ends(context: SyncContext) -> None:
 
 
 def _take_record(context: SyncContext, machine: str, number: int, data: bytes) -> None:
-    record, name, id = records.decode(data)
+    decoded = records.decode(data)
+    record = decoded.record
     state = context.state
     match record:
         case SegmentRecord():
-            _take_segment(context, machine, number, record, id, records.read_home(data))
+            _take_segment(context, machine, number, record, decoded.id, records.read_home(data))
         case BlankRecord():
             if record.id and not state.has_segment(record.id):
                 state.put_segment(
@@ -111,7 +112,7 @@ def _take_record(context: SyncContext, machine: str, number: int, data: bytes) -
             state.put_end(record.machine, record.number)
     if record.tree:
         state.mark_unapplied(record.tree)
-    state.note_read(machine, number, name)
+    state.note_read(machine, number, decoded.machine_name)
 
 
 def _take_segment(context: SyncContext, machine: str, number: int, record: SegmentRecord, id: str, home: str) -> None:

@@ -161,7 +161,8 @@ def confirm_written(context: SyncContext) -> None:
     state = context.state
     data = state.get_pending()
     assert data is not None
-    record, _, id = records.decode(data)
+    decoded = records.decode(data)
+    record, id = decoded.record, decoded.id
     machine, number = context.machine, state.get_number(SENT) + 1
     if isinstance(record, SegmentRecord):
         tree = state.read_tree(record.tree)
@@ -196,8 +197,7 @@ def take_new_id(context: SyncContext, *, is_copied: bool = True) -> None:
     last_sent = state.get_number(SENT)
     data = state.get_pending()
     if data is not None and not state.get_text(PENDING_SESSION):  # a segment is made anew from the file
-        record = records.decode(data)[0]
-        state.add_to_outbox(record, data)
+        state.add_to_outbox(records.decode(data).record, data)
     state.note_read(old_machine, last_sent, state.get_text(MACHINE_NAME))
     must_read = f"{old_machine} {last_sent + 1}" if is_copied else None
     state.set_facts({MACHINE: context.make_id(), SENT: 0, PENDING: None, PENDING_SESSION: None, MUST_READ: must_read})
@@ -210,18 +210,19 @@ def _rewrite_records(context: SyncContext) -> None:
     What only this machine knows to be deleted stays: that delete waits for a confirmation.
     """
     state = context.state
-    unpublished = {records.decode(data)[0].tree for _, is_death, data in state.list_outbox() if is_death}
+    unpublished = {records.decode(data).record.tree for _, is_death, data in state.list_outbox() if is_death}
     for machine, number in state.list_rewrites():
         try:
             data = context.logs.get(machine, number)
-            record, name, id = records.decode(data) if data is not None else (None, "", "")
+            decoded = records.decode(data) if data is not None else None
         except (BadRecord, InvalidRecord):  # nobody can read it, so nothing in it is to be hidden
-            record, name, id, data = None, "", "", None
-        if record is not None and record.tree in unpublished:
+            decoded, data = None, None
+        if decoded is not None and decoded.record.tree in unpublished:
             continue
-        if record is not None:
+        if data is not None and decoded is not None:
+            record, id = decoded.record, decoded.id
             tree = state.read_tree(record.tree)
-            new_record: records.Record = record
+            new_record = record
             if isinstance(record, SegmentRecord):
                 new_record = replace(record, data=records.apply_masks(record.data, state.read_masks(id)))
                 if tree.is_dead(id if id in tree.segments else tree.uid):
@@ -230,7 +231,7 @@ def _rewrite_records(context: SyncContext) -> None:
                 new_record = BlankRecord(record.tree, "", "")
             if new_record != record:
                 context.logs.replace(
-                    machine, number, records.encode(new_record, name, id, home=records.read_home(data or b""))
+                    machine, number, records.encode(new_record, decoded.machine_name, id, home=records.read_home(data))
                 )
         state.remove_rewrite(machine, number)
         state.commit()

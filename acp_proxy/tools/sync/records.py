@@ -116,6 +116,16 @@ class BlankRecord:
 Record = SegmentRecord | Label | Death | Mask | BlankRecord | LogEnd
 
 
+@dataclass(frozen=True, slots=True)
+class DecodedRecord:
+    """``machine_name``: of the machine that wrote it. ``id``: a segment's, or that of what is left of
+    one; empty for other records."""
+
+    record: Record
+    machine_name: str
+    id: str
+
+
 def encode(record: Record, machine: str, id: str = "", *, home: str = "") -> bytes:
     """The bytes of a record. ``machine``: the name of the machine that writes it. ``id``: of a segment whose data was
     masked since. ``home``: its user's home directory."""
@@ -144,8 +154,8 @@ def encode(record: Record, machine: str, id: str = "", *, home: str = "") -> byt
     return jsonrpc.dump(head) + b"\n" + data
 
 
-def decode(data: bytes) -> tuple[Record, str, str]:
-    """The record, the name of its machine, and the segment's id. Raises InvalidRecord."""
+def decode(data: bytes) -> DecodedRecord:
+    """The record in these bytes. Raises InvalidRecord."""
     line, newline, body = data.partition(b"\n")
     try:
         head = jsonrpc.parse(line)
@@ -186,7 +196,7 @@ def decode(data: bytes) -> tuple[Record, str, str]:
         record = LogEnd(_get_text(head, "log"), _get_number(head, "number"))
     else:
         raise InvalidRecord
-    return record, machine, id
+    return DecodedRecord(record, machine, id)
 
 
 def read_home(data: bytes) -> str:

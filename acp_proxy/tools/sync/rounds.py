@@ -1,4 +1,4 @@
-"""One round of the merge: see what the user did here, read the logs, change the sessions, write what is new.
+"""One round: see what the user did here, read the logs, change the sessions, write what is new.
 
 Every step can be repeated, so a round that ends in the middle is made good by the next one.
 """
@@ -22,16 +22,16 @@ def forget(context: SyncContext, machine: str) -> Counts:
     and nothing that was said on it is lost. Raises Unavailable, OSError."""
     context.publish_end(machine, context.state.read_logs()[machine])
     context.state.commit()
-    return synchronize(context)
+    return do_round(context)
 
 
-def synchronize(context: SyncContext, *, confirms_deletes: bool = False) -> Counts:
+def do_round(context: SyncContext, *, confirms_deletes: bool = False) -> Counts:
     """Do a whole round. ``confirms_deletes``: publish even many deletes. Raises Unavailable, OSError."""
     with closing(context.fetched):
-        return _do_round(context, confirms_deletes=confirms_deletes)
+        return _do_steps(context, confirms_deletes=confirms_deletes)
 
 
-def _do_round(context: SyncContext, *, confirms_deletes: bool) -> Counts:
+def _do_steps(context: SyncContext, *, confirms_deletes: bool) -> Counts:
     note_local_changes(context)
     context.state.commit()
     for _ in range(_MOST_ATTEMPTS):

@@ -42,6 +42,11 @@ class Segment:
         return self.skip != UNPLACED
 
     @property
+    def known_skip(self) -> int:
+        """``skip``, as far as that is known: of a segment without a place, all data count."""
+        return self.skip if self.is_placed else 0
+
+    @property
     def length(self) -> int:
         """The bytes that it adds to its parent's."""
         return self.size - self.skip

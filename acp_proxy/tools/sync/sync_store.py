@@ -147,8 +147,9 @@ class SyncStore(StoreBase):
     def append_turns(
         self, agent_folder: str, name: str, expected_size: int, data: bytes, remote_parts: list[RemotePart]
     ) -> bool:
-        """Append entries to a session of ``expected_size``. If it is open or has changed, return False; the next load
-        tries again. ``remote_parts``: which of the entries other machines recorded."""
+        """Append entries to a session of ``expected_size``. Returns False if it is open or has changed, so that the
+        next load tries again, or if it is gone: then only the next round does. ``remote_parts``: which of the entries
+        other machines recorded."""
         known_header = self.read_header(agent_folder, name)
         if known_header is None:
             return False

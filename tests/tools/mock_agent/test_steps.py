@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.tools.mock_agent.steps import NO_END, Answer, Ask, Await, Keep, RecordedTurn, Send, Step, cut
+from acp_proxy.tools.mock_agent.steps import NO_END, Answer, Ask, Await, Keep, RecordedTurn, Send, Step, cut_into_turns
 from acp_proxy.transcript.file_format import Entry
 from tests.store import transcript_lines
 from tests.strategies import any_entries
@@ -13,7 +13,7 @@ from tests.tools.mock_agent.recording import SELECTED, call_line, entries, permi
 
 
 def turns(*lines: bytes) -> list[RecordedTurn]:
-    return cut(transcript_lines.SESSION, entries(lines))
+    return cut_into_turns(transcript_lines.SESSION, entries(lines))
 
 
 def shape(turn: RecordedTurn) -> list[tuple[type[Step], float | None]]:
@@ -124,7 +124,7 @@ def test_terminal_notes_are_kept_and_messages_of_the_client_are_not_played() -> 
 
 @given(st.lists(any_entries, max_size=12))
 def test_every_turn_of_any_transcript_ends_once(found: list[Entry | None]) -> None:
-    for turn in cut("s", [entry for entry in found if entry is not None]):
+    for turn in cut_into_turns("s", [entry for entry in found if entry is not None]):
         assert sum(isinstance(step, Answer) for step in turn.steps) == 1
         asks = {step.number for step in turn.steps if isinstance(step, Ask)}
         assert asks == {step.number for step in turn.steps if isinstance(step, Await)}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.protocol.jsonrpc import RequestId
-from acp_proxy.tools.mock_agent.steps import Answer, Ask, Await, Send, cut
+from acp_proxy.tools.mock_agent.steps import Answer, Ask, Await, Send, cut_into_turns
 from acp_proxy.tools.mock_agent.turn_player import TurnLines, Verdict
 from tests.store import transcript_lines
 from tests.tools.mock_agent.recording import (
@@ -31,7 +31,7 @@ def steps(recorded: Any = SELECTED) -> tuple[Send, Ask, Await, Send, Send, Answe
         call_line("completed"),
         transcript_lines.agent_chunk("Done"),
     ]
-    [turn] = cut(transcript_lines.SESSION, entries([*lines, transcript_lines.answer()]))
+    [turn] = cut_into_turns(transcript_lines.SESSION, entries([*lines, transcript_lines.answer()]))
     return turn.steps  # type: ignore[return-value]
 
 

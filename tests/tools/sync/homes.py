@@ -27,7 +27,7 @@ class Home:
         self.logs = SealedLogs(url, key)
 
     def sync(self) -> None:
-        self.joined.synchronize(self.logs)
+        self.joined.do_round(self.logs)
 
     def say(self, title: str, text: str) -> None:
         """One more turn of the session with this title."""

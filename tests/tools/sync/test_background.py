@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.run.start_sync import LOCK, SETTINGS, WAITING, read_trouble, start_exchange
+from acp_proxy.run.start_sync import LOCK, SETTINGS, WAITING, read_trouble, start_round
 from acp_proxy.tools.sync import open_place
-from acp_proxy.tools.sync.background import exchange_until_idle
+from acp_proxy.tools.sync.background import do_rounds_until_idle
 from acp_proxy.tools.sync.encryption import HistoryKey
 from acp_proxy.tools.sync.membership import SyncMembership, SyncSettings
 from acp_proxy.tools.sync.sync_store import lock, open_private
@@ -24,13 +24,13 @@ from tests.waiting import wait_until
 STARTS = """
 import ctypes, sys, time
 from pathlib import Path
-from acp_proxy.run.start_sync import start_exchange
+from acp_proxy.run.start_sync import start_round
 
 if sys.platform == "win32":
     from acp_proxy.run.windows_agent import tie_to_us
 
     tie_to_us(ctypes.c_void_p(-1), ctypes.windll.kernel32)  # this process and what it starts
-start_exchange(Path(sys.argv[1]), print)
+start_round(Path(sys.argv[1]), print)
 sys.stdout.buffer.write(b"started\\n")
 sys.stdout.flush()
 time.sleep(300)
@@ -50,12 +50,12 @@ class Laptop:
         self.joined = SyncMembership(self.root)
         self.joined.join(SyncSettings(self.place.as_uri(), str(self.key)), "laptop")
 
-    def exchange(self, when_asleep: Callable[[], object] = lambda: None) -> None:
+    def do_rounds(self, when_asleep: Callable[[], object] = lambda: None) -> None:
         def sleep(seconds: float) -> None:
             self.pauses.append(seconds)
             when_asleep()
 
-        exchange_until_idle(self.root, sleep)
+        do_rounds_until_idle(self.root, sleep)
 
     def lock_file(self, name: str) -> int:
         fd = open_private(self.folder / name, os.O_RDWR | os.O_CREAT)
@@ -66,7 +66,7 @@ class Laptop:
         """What a proxy says after a turn, while a process is waiting already."""
         fd = self.lock_file(WAITING)
         told: list[str] = []
-        start_exchange(self.root, told.append)
+        start_round(self.root, told.append)
         os.close(fd)
         return told
 
@@ -77,30 +77,30 @@ def laptop(tmp_path: Path) -> Laptop:
 
 
 def test_it_does_a_round_at_once_if_there_was_none_and_then_one_in_a_minute(laptop: Laptop) -> None:
-    laptop.exchange()
-    laptop.exchange()
+    laptop.do_rounds()
+    laptop.do_rounds()
     assert laptop.joined.read_status().sent == 1
     assert laptop.pauses[0] == 0
     assert 0 < laptop.pauses[1] <= 60
 
 
 def test_a_round_in_the_future_of_a_wrong_clock_delays_it_by_a_minute_at_most(laptop: Laptop) -> None:
-    laptop.exchange()
+    laptop.do_rounds()
     os.utime(laptop.folder / LOCK, (4e9, 4e9))
-    laptop.exchange()
+    laptop.do_rounds()
     assert laptop.pauses[1] == 60
 
 
 def test_while_one_waits_others_end_at_once(laptop: Laptop) -> None:
     fd = laptop.lock_file(WAITING)
-    laptop.exchange()
+    laptop.do_rounds()
     os.close(fd)
     assert (laptop.pauses, laptop.joined.read_status().sent) == ([], 0)
 
 
 def test_without_the_packages_the_user_is_told(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_place, "find_spec", lambda name: None)
-    laptop.exchange()
+    laptop.do_rounds()
     [told] = laptop.run()
     assert told.startswith("sync failed: sync needs more packages (nacl, obstore). To install them, too: ")
 
@@ -108,7 +108,7 @@ def test_without_the_packages_the_user_is_told(laptop: Laptop, monkeypatch: pyte
 def test_it_waits_for_the_round_of_another_process(laptop: Laptop) -> None:
     fd = laptop.lock_file(LOCK)
     asleep = threading.Event()
-    waiting = threading.Thread(target=laptop.exchange, args=(asleep.set,))
+    waiting = threading.Thread(target=laptop.do_rounds, args=(asleep.set,))
     waiting.start()
     assert asleep.wait(TIMEOUT)
     assert laptop.joined.read_status().sent == 0  # which can be asked at any time
@@ -124,7 +124,7 @@ def test_a_place_that_does_not_answer_is_tried_again_and_again(laptop: Laptop) -
         if len(laptop.pauses) == 4:
             laptop.place.mkdir()
 
-    laptop.exchange(comes_back)
+    laptop.do_rounds(comes_back)
     assert laptop.pauses == [0, 60, 120, 300]
     assert (laptop.joined.read_status().sent, laptop.joined.read_status().trouble) == (1, "")
 
@@ -132,19 +132,19 @@ def test_a_place_that_does_not_answer_is_tried_again_and_again(laptop: Laptop) -
 def test_what_went_wrong_is_told_once_until_the_next_success(laptop: Laptop) -> None:
     laptop.key.rename(laptop.key.with_suffix(".away"))
     for _ in range(2):
-        laptop.exchange()
+        laptop.do_rounds()
         assert str(laptop.key) in laptop.joined.read_status().trouble
     [told] = laptop.run()
     assert told.startswith("sync failed: ")
     assert "acp-proxy sync status" in told
-    laptop.exchange()
+    laptop.do_rounds()
     assert laptop.run() == []
     assert str(laptop.key) in laptop.joined.read_status().trouble
     laptop.key.with_suffix(".away").rename(laptop.key)
-    laptop.exchange()
+    laptop.do_rounds()
     assert read_trouble(laptop.folder) == ""
     laptop.key.unlink()
-    laptop.exchange()
+    laptop.do_rounds()
     assert len(laptop.run()) == 1
 
 
@@ -152,11 +152,11 @@ def test_a_store_that_is_synchronized_by_hand_is_left_alone(laptop: Laptop) -> N
     settings = laptop.folder / SETTINGS
     settings.write_text(settings.read_text().replace('"manual": false', '"manual": true'))
     laptop.key.unlink()
-    laptop.exchange()
+    laptop.do_rounds()
     assert laptop.joined.read_status().trouble == ""
     assert laptop.joined.read_status().sent == 0
     (laptop.folder / WAITING).unlink()
-    start_exchange(laptop.root, pytest.fail)
+    start_round(laptop.root, pytest.fail)
     assert not (laptop.folder / WAITING).exists()  # it did not even look whether a process waits
 
 
@@ -170,6 +170,6 @@ def test_it_goes_on_when_an_editor_ends_all_that_it_started(laptop: Laptop) -> N
 
 
 def test_a_store_that_is_not_synchronized_is_left_as_it_is(tmp_path: Path) -> None:
-    exchange_until_idle(tmp_path, pytest.fail)  # type: ignore[arg-type]
-    start_exchange(tmp_path, pytest.fail)
+    do_rounds_until_idle(tmp_path, pytest.fail)  # type: ignore[arg-type]
+    start_round(tmp_path, pytest.fail)
     assert list(tmp_path.iterdir()) == []

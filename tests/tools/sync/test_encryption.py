@@ -42,8 +42,8 @@ SAID = [
 
 @pytest.mark.parametrize("said", SAID, ids=lambda said: type(said).__name__)
 def test_a_record_is_read_as_it_was_written(said: records.Record) -> None:
-    read, machine, _ = records.decode(KEY.open("m", 1, KEY.seal("m", 1, records.encode(said, "laptop"))))
-    assert (read, machine) == (said, "laptop")
+    decoded = records.decode(KEY.open("m", 1, KEY.seal("m", 1, records.encode(said, "laptop"))))
+    assert (decoded.record, decoded.machine_name) == (said, "laptop")
 
 
 def test_a_record_cannot_be_moved_changed_or_read_with_another_key() -> None:

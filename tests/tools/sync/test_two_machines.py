@@ -170,7 +170,7 @@ def test_many_deletes_leave_the_words_where_they_are_until_confirmed(
     assert one.joined.read_status().waiting_deletes == 2
     two.sync()
     assert two.prompts() == {"A": ["A"], "B": ["B"]}
-    one.joined.synchronize(one.logs, confirms_deletes=True)
+    one.joined.do_round(one.logs, confirms_deletes=True)
     two.sync()
     assert two.prompts() == {}
     assert b'"method":"session/prompt"' not in _read_place(one)

@@ -11,7 +11,7 @@ from acp_proxy.store.remote_turns import complete_header
 from acp_proxy.tools.sync.context import Counts, SyncContext
 from acp_proxy.tools.sync.interfaces import KnownHeader, Move, RemotePart, SeenFile, Unavailable
 from acp_proxy.tools.sync.rejoin import begin_at_new_place
-from acp_proxy.tools.sync.rounds import forget, synchronize
+from acp_proxy.tools.sync.rounds import do_round, forget
 from acp_proxy.tools.sync.state_db import MACHINE, MACHINE_NAME, SyncState
 from acp_proxy.transcript.file_format import Header
 from tests.store import transcript_lines
@@ -287,7 +287,7 @@ class Machine:
         logs = MemoryLogs(self.place, self.sessions.faults, own, self.is_apart, self.seen)
         context = SyncContext(logs, self.sessions, self.state, lambda: self.clock() + self.skew, self.random)
         try:
-            return forget(context, forgets) if forgets else synchronize(context)
+            return forget(context, forgets) if forgets else do_round(context)
         except (Crash, Unavailable, OSError):
             self.state.database.execute("ROLLBACK")
             self.state.database.execute("BEGIN IMMEDIATE")
