@@ -219,8 +219,8 @@ def _print_error(problem: AcpProxyError) -> None:
 
 
 def print_on_stderr(text: str) -> None:
-    """Print a message, on a terminal with lines that end between words."""
-    typer.echo(fit_to_stream(text, sys.stderr), err=True)
+    """Print a message, in which there may be foreign words, on a terminal with lines that end between words."""
+    typer.echo(fit_to_stream(sanitize.make_printable(text), sys.stderr), err=True)
 
 
 def ask_to_confirm(question: str, *, enter_means_yes: bool = False, declined: str = "Nothing was changed.") -> None:

@@ -41,7 +41,9 @@ def find_path(environment: "Mapping[str, str]" = os.environ, platform: str = sys
     elif platform == "darwin":
         folder = os.path.join(home, "Library", "Application Support")
     else:
-        folder = environment.get("XDG_CONFIG_HOME", "").strip() or os.path.join(home, ".config")
+        folder = environment.get("XDG_CONFIG_HOME", "").strip()
+        if not os.path.isabs(folder):  # the specification of these directories says so
+            folder = os.path.join(home, ".config")
     return os.path.join(folder, "acp-proxy", NAME)
 
 

@@ -96,7 +96,10 @@ class Layout:
             ) from problem
         except OSError as problem:
             path, reason = problem.filename or self.root, problem.strerror or type(problem).__name__
-            text = f"{path} cannot be used: {reason}. Fix that, or choose another place with --store."
+            advice = "Fix that"
+            if isinstance(problem, PermissionError):
+                advice = "Check its permissions and those of the directories above it"
+            text = f"{path} cannot be used: {reason}. {advice}, or choose another place with --store."
             raise StoreRefused(text, is_temporary=private_files.is_temporary(problem)) from problem
 
     def _make_missing(self) -> None:

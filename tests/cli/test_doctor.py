@@ -261,6 +261,17 @@ def test_an_entry_that_cannot_work_is_reported_with_the_reason(root: Path, home:
     assert "No editor on this machine starts an agent through acp-proxy" not in result.stdout
 
 
+def test_of_an_acp_proxy_that_is_gone_nothing_else_is_said(root: Path, home: Path) -> None:
+    configure(home / ".config/zed/settings.json", gone={"command": "/no/such/acp-proxy", "args": ["serve"]})
+    assert todo(doctor(root)) == ['Zed starts "gone" with /no/such/acp-proxy, which does not exist. Correct the entry.']
+
+
+def test_a_command_with_its_arguments_in_it_is_explained(root: Path, home: Path) -> None:
+    configure(home / ".config/zed/settings.json", both={"command": f"{sys.executable} --acp"}, kept=PROXIED)
+    [text] = [text for text in todo(doctor(root)) if "both" in text and "no program" in text]
+    assert text.endswith(f"If the program is {sys.executable}, put the words after it into args, each on its own.")
+
+
 def test_an_entry_with_another_store_or_without_recording_is_reported(root: Path, home: Path) -> None:
     def entry(*words: str) -> dict[str, object]:
         return {"command": sys.executable, "args": ["-m", "acp_proxy", "run", *words, sys.executable]}

@@ -370,3 +370,8 @@ def test_paths_in_options_of_run_are_absolute(tmp_path: Path, monkeypatch: pytes
         ("--load store --list agent", "--load store --list agent"),
     ):
         assert get_entry(*given.split(), "some-agent", "acp")["args"] == ["run", *written.split(), "some-agent", "acp"]
+
+
+def test_the_complete_content_needs_an_agent_too() -> None:
+    done = invoke("editor", "zed", "--whole")
+    assert (done.exit_code, "acp-proxy editor zed --whole AGENT" in done.stderr) == (2, True)

@@ -242,6 +242,7 @@ def test_undo_keeps_the_copy_of_a_file_that_is_missing_and_says_how_it_comes_bac
         done = setup(*words)
         said = " ".join(done.stderr.split())
         assert f"{home.zed} is missing. To bring back what it was before setup: mv {copy} {home.zed}" in said
+        assert f"If you do not need it: rm {copy}" in said
         assert (done.exit_code, copy.read_text()) == (0, ZED)
     (home.path / "saved").rename(home.zed)
     assert home.files() == before
@@ -424,6 +425,126 @@ def test_undo_names_a_copy_that_its_record_does_not_know(home: Home, monkeypatch
     assert (done.exit_code, copy.exists()) == (1, True)
 
 
+def test_undo_names_a_copy_and_leftovers_though_nothing_goes_through_acp_proxy(home: Home) -> None:
+    write_servers(home, A="one")
+    copy = home.jetbrains.with_name("acp.json.before-acp-proxy")
+    leftover = home.jetbrains.with_name(".acp.json.acp-proxy-new")
+    home.write(copy, "{}")
+    home.write(leftover, "{")
+    done = setup("--undo", "--yes")
+    said = " ".join(done.stderr.split())
+    assert f"{copy} is the copy of another setup" in said
+    assert f"If you do not need it: rm {copy}" in said
+    assert f"A setup that was killed has left {leftover}. To remove it: rm {leftover}" in said
+    assert "Nothing left to undo" not in said
+    assert (done.exit_code, copy.exists(), leftover.exists()) == (0, True, True)
+
+
+def test_undo_says_that_the_file_is_written_where_its_record_cannot_be(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(record: Record) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(record.path))
+
+    home.write(home.zed, ZED)
+    setup("--yes")
+    copy, record_path = home.zed.with_name("settings.json.before-acp-proxy"), home.path / ".config/acp-proxy/setup.json"
+    reason = f"because {record_path} cannot be written (Permission denied). Check its permissions and the disk."
+    with monkeypatch.context() as patch:
+        patch.setattr(Record, "save", fail)
+        first, second = setup("--undo", "--yes"), setup("--undo", "--yes")
+    assert f"{home.zed} is written; the record and the copy stay, {reason}" in " ".join(first.stderr.split())
+    assert f"The record and its copy, {copy}, stay, {reason}" in " ".join(second.stderr.split())
+    assert (first.exit_code, second.exit_code, home.zed.read_text()) == (1, 1, ZED)
+    assert setup("--undo", "--yes").exit_code == 0
+    assert not copy.exists()
+
+
+@pytest.mark.parametrize("before", ["// mine", "// mine\r\n// more", "/* mine */"])
+def test_an_agent_is_added_to_a_file_with_only_a_comment(home: Home, before: str) -> None:
+    home.write(home.zed, before)
+    assert setup("--agent", "some-agent --acp", "--editor", "zed", "--yes", "--force").exit_code == 0
+    assert home.zed.read_bytes().decode().startswith(before)
+    assert "some-agent" in str(read_entry(home.zed, "agent_servers"))
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.zed.read_bytes() == before.encode()
+
+
+def test_words_of_the_settings_cannot_control_the_terminal(home: Home) -> None:
+    write_servers(home, **{"A\x1b]0;pwn\x07": "good\x1b]0;pwn\x07"})
+    for words in (["--dry-run"], ["--yes"], ["--yes"], ["--undo", "--dry-run"]):
+        done = setup(*words)
+        assert "\x1b" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["env", "X=1", "/gone/acp-proxy", "run", sys.executable],
+        ["sh", "-c", f"/gone/acp-proxy run {sys.executable}"],
+        ["sh", "-c", f"X=1 exec '/gone/acp-proxy' run {sys.executable}"],
+    ],
+)
+def test_an_acp_proxy_that_is_gone_after_other_words_is_named(home: Home, words: list[str]) -> None:
+    value = {"command": words[0], "args": words[1:]}
+    home.write(home.jetbrains, json.dumps({"agent_servers": {"A": value}}))
+    for option in ([], ["--agent", "A"]):
+        said = " ".join(setup("--yes", *option).stderr.split())
+        assert '"A" in' in said
+        assert "setup cannot repair it. To see why: acp-proxy doctor" in said
+        assert "already goes through" not in said
+    done = invoke("doctor")
+    assert 'starts "A" with /gone/acp-proxy, which does not exist. Correct the entry.' in " ".join(done.stdout.split())
+    assert done.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ssh", "host", "acp-proxy", "run", "no-such-agent", "acp"],
+        ["ssh", "host", "/gone/acp-proxy run no-such-agent"],
+        ["env", "X=1", "docker", "exec", "-i", "box", "/gone/acp-proxy", "run", "no-such-agent"],
+        ["sh", "-c", "ssh host /gone/acp-proxy run no-such-agent"],
+    ],
+)
+def test_what_runs_on_another_machine_is_not_checked(
+    home: Home, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    for name in ("ssh", "docker"):
+        home.write(home.path / "bin" / name, "#!/bin/sh\n")
+        (home.path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(home.path / "bin"), prepend=os.pathsep)
+    home.write(home.jetbrains, json.dumps({"agent_servers": {"A": {"command": words[0], "args": words[1:]}}}))
+    assert "cannot repair" not in setup("--yes").stderr
+    done = invoke("doctor")
+    said = " ".join(done.stdout.split())
+    assert '"A": through acp-proxy on another machine or in a container, which was not checked' in said
+    assert (done.exit_code, "no-such-agent" in said, "/gone" in said) == (0, False, False)
+
+
+def test_a_directory_called_as_such_a_program_is_none(home: Home) -> None:
+    lines = ["uv --directory /srv/docker run acp-proxy run", "env X=/bin/ssh acp-proxy run", "sh -c"]
+    values = [[*line.split(), "no-such-agent", "ssh"] for line in lines]
+    values[2][2:] = ["/gone/acp-proxy run no-such-agent docker exec"]
+    agents = {words[0]: {"command": words[0], "args": words[1:]} for words in values}
+    home.write(home.jetbrains, json.dumps({"agent_servers": agents}))
+    assert "on another machine" not in invoke("doctor").stdout
+
+
+def test_editor_shows_a_name_in_the_settings_without_control_characters(home: Home) -> None:
+    write_servers(home, **{"Mine\x1b]0;pwn\x07": "good --acp"})
+    done = invoke("editor", "zed", "mine")
+    assert (done.exit_code, "is taken as" in done.stderr, "\x1b" in done.stdout + done.stderr) == (0, True, False)
+
+
+def test_settings_that_cannot_be_read_are_not_called_read_only(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.write(home.zed, ZED)
+    home.zed.chmod(0o200)
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may read all
+    said = " ".join(setup("--yes").stderr.split())
+    assert f"it cannot be read. To allow it: chmod u+rw {home.zed}" in said
+
+
 def test_undo_needs_no_copy(home: Home) -> None:
     home.write(home.zed, ZED)
     setup("--yes")
@@ -471,7 +592,8 @@ def test_undo_leaves_and_names_an_entry_that_went_through_acp_proxy_before(home:
     write_servers(home, A=f"{COMMAND} run one", **{name: f"{sys.executable} -m acp_proxy run two"})
     done = setup("--undo", "--yes")
     assert servers(home.jetbrains) == {"A": ["one"], name: [sys.executable, "-m", "acp_proxy", "run", "two"]}
-    assert f'"{name}" in {home.jetbrains} goes through acp-proxy without setup' in " ".join(done.stderr.split())
+    said = f'"{name}" in {home.jetbrains} goes through acp-proxy, but setup did not write it there'
+    assert said in " ".join(done.stderr.split())
     assert done.exit_code == 0
 
 
@@ -479,8 +601,8 @@ def test_undo_names_what_goes_through_acp_proxy_though_setup_did_nothing(home: H
     write_servers(home, A=f"{COMMAND} run one", B="two")
     home.write(home.path / ".emacs", "(require 'agent-shell) ; acp-proxy\n(acp-proxy)")
     said = " ".join(setup("--undo").stderr.split())
-    assert said.startswith("Nothing left to undo")
-    assert f'"A" in {home.jetbrains} goes through acp-proxy without setup' in said
+    assert "Nothing left to undo" not in said
+    assert f'"A" in {home.jetbrains} goes through acp-proxy, but setup did not write it there' in said
     assert f"{home.path / '.emacs'} mentions acp-proxy." in said
     assert '"B"' not in said
 
@@ -524,7 +646,7 @@ def test_undo_leaves_and_names_an_entry_that_is_not_as_setup_writes_it(home: Hom
         assert done.exit_code == 1
         assert servers(home.jetbrains) == {name: words, "Other": ["two"]}
         assert f'"{name}" in {home.jetbrains} stays as it is: {NOT_AS_SETUP_WRITES[line]}' in said
-        assert "without setup" not in said
+        assert "setup did not write it there" not in said
         assert home.jetbrains.with_name("acp.json.before-acp-proxy").read_bytes() == copy
     write_servers(home, A="one", Other="two")  # as before setup, by hand
     assert setup("--undo", "--yes").exit_code == 0

@@ -47,6 +47,7 @@ def test_each_system_has_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
     assert config_file.find_path({}, "linux") == "/home/ada/.config/acp-proxy/config.toml"
     assert config_file.find_path({}, "darwin") == "/home/ada/Library/Application Support/acp-proxy/config.toml"
+    assert config_file.find_path({"XDG_CONFIG_HOME": "x"}, "linux") == "/home/ada/.config/acp-proxy/config.toml"
     assert config_file.find_path({"APPDATA": "/appdata"}, "win32") == "/appdata/acp-proxy/config.toml"
     assert config_file.find_path({config_file.VARIABLE: "/other.toml"}, "linux") == "/other.toml"
 

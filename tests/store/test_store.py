@@ -85,6 +85,15 @@ def test_a_file_in_place_of_a_directory_is_refused(root: Path, name: str) -> Non
         WholeStore(root)
 
 
+def test_a_store_without_access_is_refused_with_what_to_check(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("acp_proxy.transcript.private_files.check_inside", fail)
+    with pytest.raises(StoreRefused, match="Check its permissions and those of the directories above"):
+        WholeStore(root)
+
+
 def test_a_directory_that_cannot_be_looked_at_for_now_is_neither_removed_nor_something_else(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

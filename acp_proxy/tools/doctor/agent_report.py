@@ -233,6 +233,12 @@ def explain_failed_start(program: str, problem: OSError) -> tuple[str, str]:
 def explain_missing_program(program: str) -> tuple[str, str]:
     """What happens because a program does not exist, and what to do about it."""
     consequence = "so it would not start"
+    first_word, *more_words = program.split() or [program]
+    if more_words and shutil.which(first_word) is not None:
+        return (
+            f'"{program}" is no program, {consequence}',
+            f"If the program is {first_word}, put the words after it into args, each on its own.",
+        )
     if os.path.dirname(program):
         return f"{program} does not exist, {consequence}", "Correct the path."
     return f"{program} is not in PATH, {consequence}", "Install it, or give its absolute path."

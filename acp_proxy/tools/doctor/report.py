@@ -208,6 +208,8 @@ def _advise_on_entry(title: str, agent: ConfiguredAgent, editor: Name, root: Pat
         if agent.is_mended_by_setup:
             mend = f"To write the present path there: acp-proxy setup --editor {editor}"
         yield Advice(f"{text} {mend}", found_in=found_in)
+        if agent.problem is not None:  # what is gone refuses nothing
+            return
     if agent.fault is not None:
         yield Advice(f"The entry {found_in} is wrong: {agent.fault}. Correct it.", found_in=found_in)
     if agent.missing_program is not None:

@@ -117,6 +117,8 @@ def editor(
         name = next((plugin for plugin in given_editor.names if plugin in configured_names), name)
     with report_wrong_usage(), report_errors():
         begin = ["acp-proxy", "editor", name, *([_WHOLE] if whole else [])]
+        if not agent:
+            raise UsageError(f"the agent is missing. Write: {shell_quote.join(begin)} AGENT")
         run_options, variables, command = read_agent(begin, agent)
         is_word = shutil.which(command[0]) is None and not command[0].startswith(PREFIX)
         in_settings = find_in_settings(" ".join(command)) if is_word else None  # as for doctor and continue

@@ -23,6 +23,15 @@ _OWN_WORDS = re.compile(
 )
 """The forms of ``own_command.make_settings_command``, each word with a newline after it."""
 _RUN_IN_LINE = re.compile(rf"(?<![\w-]){own_command.NAME}((@|==)\S*)?[\"']?\s+run(?!\S)", re.IGNORECASE)
+_PATH_IN_LINE = re.compile(
+    rf"""(?<!\S)(?P<quote>["']?)(?P<path>/[^\s"']*/{own_command.NAME})(?P=quote)\s+run(?!\S)""", re.IGNORECASE
+)
+_ELSEWHERE = re.compile(
+    r"(?:(?!-)[^=]*[/\\])?(?:ssh|mosh|docker|podman|nerdctl|kubectl|lxc|devcontainer|distrobox|toolbox|chroot|nsenter"
+    r"|flatpak-spawn|wsl)(?:\.exe)?",
+    re.IGNORECASE,
+)
+"""Programs that start another one on another machine, or in a container."""
 _SAMPLE_BYTES = 4096
 _OWN_AGENT = "mock-agent"
 OTHER_COMMANDS = ("chain", "mcp")
@@ -80,9 +89,31 @@ def lacks_run(words: list[str]) -> bool:
 
 
 def find_own_program(words: list[str]) -> str:
-    """The file that these words need to start acp-proxy: the program, or a zipapp after it that is gone."""
-    zipapps = [word for word in words[1:] if word.lower().endswith(".pyz") and _is_proxy(word)]
-    return next((word for word in zipapps if not os.path.isfile(word)), words[0])
+    """The file that these words need to start acp-proxy: the program, or what is gone of a zipapp after it, and of an
+    acp-proxy after other words, or in a line for a shell."""
+    if runs_elsewhere(words):
+        return words[0]
+    needed = [word for word in words[1:] if word.lower().endswith(".pyz") and _is_proxy(word)]
+    if (after_run := find_words_after_run(words)) is not None:
+        needed.append(words[len(words) - len(after_run) - 2])
+    elif (match := _PATH_IN_LINE.search(" ".join(words))) is not None:
+        needed.append(match["path"])
+    return next((word for word in needed if os.path.isabs(word) and not os.path.exists(word)), words[0])
+
+
+def runs_elsewhere(words: list[str]) -> bool:
+    """Whether acp-proxy is started on another machine, or in a container, of which nothing can be said here."""
+    after_run = find_words_after_run(words)
+    if after_run is not None:
+        words_before = words[: len(words) - len(after_run) - 2]
+    elif (match := _RUN_IN_LINE.search(line := " ".join(words))) is not None:
+        words_before = line[: match.start()].split()
+    else:
+        return False
+    return any(  # after a long option, it is a value, such as a directory
+        _ELSEWHERE.fullmatch(word) is not None and not previous_word.startswith("--")
+        for previous_word, word in pairwise(["", *words_before])
+    )
 
 
 def may_exist(program: str, path: str | None) -> bool:

@@ -47,6 +47,7 @@ class Way(enum.Enum):
     NOT = "not at all: it has no command"
     UNKNOWN = "in a way that cannot be read"
     PROXIED = "through acp-proxy"
+    ELSEWHERE = "through acp-proxy on another machine or in a container, which was not checked"
     REFUSED = "by acp-proxy, with arguments that it refuses"
     DIRECT = "directly"
     REGISTRY = "from the editor's registry; to record it: acp-proxy setup"
@@ -183,6 +184,8 @@ def _read_agent(name: str, value: object) -> ConfiguredAgent:
     if entry.fault is not None:
         return agent
     command = list(entry.words)
+    if entry.runs_elsewhere:
+        return replace(agent, way=Way.ELSEWHERE)
     if entry.is_proxied:
         if entry.words_after_run is None:  # a line for a shell
             return agent

@@ -45,6 +45,8 @@ def find_hindrance(path: Path) -> NotOurs | None:
         return NotOurs("it is not a file. Move it away")
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
         return NotOurs("it belongs to another user. Make it yours, or run acp-proxy setup as that user")
+    if not status.st_mode & stat.S_IRUSR and not os.access(path, os.R_OK):
+        return LeftByHand(f"it cannot be read. To allow it: chmod u+rw {shell_quote.quote(str(path))}")
     if not status.st_mode & stat.S_IWUSR:
         command = "chmod u+w" if os.name == "posix" else "attrib -R"
         return LeftByHand(f"it is read-only. To allow it: {command} {shell_quote.quote(str(path))}")
@@ -87,6 +89,12 @@ def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
     except OSError as problem:
         problem.filename = str(path)
         raise
+
+
+def explain_no_write(problem: OSError, path: Path | None = None) -> str:
+    """Why a file cannot be written, and what to do. ``path``: of the file that the reader has just read of."""
+    place = "it" if problem.filename in (None, str(path)) else problem.filename
+    return f"{place} cannot be written ({problem.strerror}). Check its permissions and the disk"
 
 
 def find_temporary(path: Path) -> Path:

@@ -39,11 +39,11 @@ from acp_proxy.tools.editors.known_editors import (
     find_near_editors,
 )
 from acp_proxy.tools.editors.launch_commands import StartedAgent, find_started
-from acp_proxy.tools.editors.own_files import NotOurs
+from acp_proxy.tools.editors.own_files import NotOurs, explain_no_write, find_temporary
 from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.registry.agents import NotAsked, Registry, RegistryError
 from acp_proxy.tools.setup import setup as steps
-from acp_proxy.tools.setup.record import Record, explain_copy, list_copies, open_record
+from acp_proxy.tools.setup.record import COPY_SUFFIX, Record, RecordStays, explain_copy, list_copies, open_record
 from acp_proxy.tools.setup.setup import FileChange, FoundEntry, WantedAgent
 from acp_proxy.tools.setup.undo import plan_undo, write_undo
 from acp_proxy.views import sanitize
@@ -237,8 +237,7 @@ def _undo(
     setup had to stay."""
     plans = [plan_undo(Path(path), file_record) for path, file_record in record.files.items()]
     plans = [plan for plan in plans if not editors or plan.editor in editors]
-    if not plans:
-        _print_on_stderr("Nothing left to undo: no settings here have anything of setup.")
+    has_plans, failures = bool(plans), list[str]()
     for plan in plans:
         if plan.is_copy_changed:
             _print_on_stderr(
@@ -252,13 +251,14 @@ def _undo(
         if not plan.entries and not plan.kept and plan.problem is None:
             _print_on_stderr(_explain_nothing_left(plan, record))
             if plan.is_settled and not dry_run:
-                with _report_failure(plan.path, []):
-                    write_undo(plan, record)
+                _settle(plan, record, failures)
     question = "Take this back?", command_line_again
     _, is_every_file_right = _carry_out(
         plans, lambda plan: write_undo(plan, record), question, dry_run=dry_run, yes=yes
     )
-    is_all_found = _explain_remaining(machine, editors, plans, record)
+    is_all_found, is_any_named = _explain_remaining(machine, editors, plans, record)
+    if not has_plans and not is_any_named:
+        _print_on_stderr("Nothing left to undo: no settings here have anything of setup.")
     for plan in plans:
         copy_path = record.find_copy(plan.path) if plan.entries or plan.kept else None
         if copy_path is None or plan.is_settled or plan.is_copy_changed:
@@ -268,7 +268,19 @@ def _undo(
             names = ", ".join(f'"{name}"' for name in plan.gone)
             removal = shell_quote.join(["rm", str(copy_path)])
             _print_on_stderr(f"Not in {plan.path} any more: {names}. If you do not need the copy: {removal}")
-    return is_every_file_right and is_all_found and not any(plan.kept for plan in plans)
+    return not failures and is_every_file_right and is_all_found and not any(plan.kept for plan in plans)
+
+
+def _settle(plan: FileChange, record: Record, failures: list[str]) -> None:
+    """Remove the copy and the record of a file in which nothing of setup is. ``failures``: gets what cannot be done."""
+    copy_path = record.find_copy(plan.path)
+    with _report_failure(plan.path, failures):
+        try:
+            write_undo(plan, record)
+        except RecordStays as problem:
+            copy_text = f" and its copy, {copy_path}, stay" if copy_path is not None else " stays"
+            failures.append(f"The record{copy_text}, because {problem}.")
+            _print_on_stderr(failures[-1])
 
 
 def _explain_nothing_left(plan: FileChange, record: Record) -> str:
@@ -276,7 +288,8 @@ def _explain_nothing_left(plan: FileChange, record: Record) -> str:
     copy_path = record.find_copy(plan.path)
     if plan.old_content is None:
         if copy_path is not None:
-            return f"{plan.path} is missing. {explain_copy(plan.path, copy_path)}"
+            removal = shell_quote.join(["rm", str(copy_path)])
+            return f"{plan.path} is missing. {explain_copy(plan.path, copy_path)}. If you do not need it: {removal}"
         command = _make_typed_line("setup", "--undo")
         return f"{plan.path} is missing, and setup has no copy of it. If it comes back: {command}"
     text = f"{plan.path} has nothing of setup any more."
@@ -431,9 +444,15 @@ def _carry_out(
             )
         for change in right_changes:
             with _report_failure(change.path, failures):
-                write(change)
                 is_removed = change.old_content is not None and change.new_content is None
-                _print_on_stderr(f"{change.path} is {'removed' if is_removed else 'written'}.")
+                result = f"{change.path} is {'removed' if is_removed else 'written'}"
+                try:
+                    write(change)
+                except RecordStays as problem:
+                    failures.append(f"{result}; the record and the copy stay, because {problem}.")
+                    _print_on_stderr(failures[-1])
+                else:
+                    _print_on_stderr(f"{result}.")
                 written.append(change)
     return written, not failures
 
@@ -446,8 +465,7 @@ def _report_failure(path: Path, failures: list[str]) -> Iterator[None]:
     except (NotOurs, OSError) as problem:
         reason = str(problem)
         if isinstance(problem, OSError):
-            place = "it" if problem.filename in (None, str(path)) else problem.filename
-            reason = f"{place} cannot be written ({problem.strerror}). Check its permissions and the disk"
+            reason = explain_no_write(problem, path)
         failures.append(f"{path} stays as it is: {reason}.")
         _print_on_stderr(failures[-1])
 
@@ -622,7 +640,7 @@ def _explain_no_change(
     the user has named. ``agent``: the name."""
     for plan in changes:
         _point_to_doctor(plan, {entry.name for _, entry in chosen} or None)
-    for name in dict.fromkeys(entry.name for _, entry in chosen if entry.is_proxied):
+    for name in dict.fromkeys(entry.name for _, entry in chosen if entry.is_proxied and not entry.has_gone_path):
         _print_on_stderr(f'Nothing to change: "{name}" already goes through acp-proxy.')
     if chosen:
         return True
@@ -672,9 +690,11 @@ def _point_to_doctor(plan: FileChange, only_names: Collection[str] | None) -> No
             )
 
 
-def _explain_remaining(machine: Machine, editors: Sequence[Name], undone: Sequence[FileChange], record: Record) -> bool:
-    """Name what still starts acp-proxy, though not by the setup in this record: undo leaves that to the user. Returns
-    whether no other setup can have done it."""
+def _explain_remaining(
+    machine: Machine, editors: Sequence[Name], undone: Sequence[FileChange], record: Record
+) -> tuple[bool, bool]:
+    """Name what still starts acp-proxy, though not by the setup in this record, and the copies that this does not know:
+    undo leaves them to the user. Returns whether no other setup can have done it, and whether anything was named."""
     plans = {plan.path: plan for plan in undone}
     entries = [
         found
@@ -688,22 +708,32 @@ def _explain_remaining(machine: Machine, editors: Sequence[Name], undone: Sequen
     ]
     for path, entry in remaining:
         _print_on_stderr(
-            f'"{entry.name}" in {path} goes through acp-proxy without setup, and stays so. '
+            f'"{entry.name}" in {path} goes through acp-proxy, but setup did not write it there, so it stays. '
             "To take acp-proxy out: write the agent's own command there."
         )
-    is_all_found = True
-    for path in dict.fromkeys(path for path, _ in remaining if path not in plans):
+    is_all_found, is_any_named = True, bool(remaining)
+    remaining_paths = {path for path, _ in remaining}
+    for _, path in steps.find_settings(machine, editors):
+        if path in plans:
+            continue
         for copy_path in list_copies(path):
-            is_all_found = False
+            is_all_found, is_any_named = is_all_found and path not in remaining_paths, True
+            removal = shell_quote.join(["rm", str(copy_path)])
             _print_on_stderr(
                 f"{copy_path} is the copy of another setup, which {record.path} does not know. Its record may be where "
-                f"XDG_CONFIG_HOME was then. {explain_copy(path, copy_path)}"
+                f"XDG_CONFIG_HOME was then. {explain_copy(path, copy_path)}. If you do not need it: {removal}"
             )
+        for leftover in (find_temporary(each) for each in (path, path.with_name(path.name + COPY_SUFFIX))):
+            if os.path.lexists(leftover):
+                is_any_named = True
+                removal = shell_quote.join(["rm", str(leftover)])
+                _print_on_stderr(f"A setup that was killed has left {leftover}. To remove it: {removal}")
     for configuration in find_configurations(machine):
         if configuration.mentions_proxy and (not editors or configuration.editor.name in editors):
             _print_on_stderr(f"{configuration.path} mentions acp-proxy. It is a program, which stays as it is.")
-    return is_all_found
+    return is_all_found, is_any_named
 
 
 def _print_on_stderr(text: str, indent_columns: int = 0) -> None:
-    typer.echo(fit_to_stream(text, sys.stderr, indent_columns), err=True)
+    """Print a message, in which there may be words of the settings."""
+    typer.echo(fit_to_stream(sanitize.make_printable(text), sys.stderr, indent_columns), err=True)

@@ -67,6 +67,10 @@ class FileRecord:
         return self.copied in ("", digest(data))
 
 
+class RecordStays(Exception):
+    """Undo has done its work on a file, and could not note it: the record stays, and the copy. The text says why."""
+
+
 class Record:
     """The record of one user, in memory and on the disk. A file below the home directory is found after this moves."""
 

@@ -256,7 +256,9 @@ def add_entry(settings: Settings, members: Sequence[str], entry: str, whole_text
     """
     if settings.is_empty:
         end = len(settings.text)
-        return [Edit(end, end, whole_text.replace("\n", settings.newline) + settings.newline)]
+        is_in_line = settings.has_comment(0, end) and not settings.text.endswith("\n")  # a comment that ends the text
+        beginning = settings.newline if is_in_line else ""
+        return [Edit(end, end, beginning + whole_text.replace("\n", settings.newline) + settings.newline)]
     existing_count = max(count for count in range(len(members) + 1) if settings.find(*members[:count]) is not None)
     span = settings.find(*members[:existing_count]) or (0, 0)
     if not isinstance(settings.read(span), dict):

@@ -16,7 +16,7 @@ from acp_proxy.tools.editors import command_line
 from acp_proxy.tools.editors.config_dirs import find_machine
 from acp_proxy.tools.editors.entries import Entry, Kind, read_entry
 from acp_proxy.tools.editors.known_editors import EDITORS, Editor, Name, SettingsFiles
-from acp_proxy.tools.editors.own_files import LeftByHand, NotOurs, read_own_file, replace_file
+from acp_proxy.tools.editors.own_files import LeftByHand, NotOurs, explain_no_write, read_own_file, replace_file
 from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.setup import settings_text
 from acp_proxy.tools.setup.record import (
@@ -27,6 +27,7 @@ from acp_proxy.tools.setup.record import (
     EntryChange,
     FileRecord,
     Record,
+    RecordStays,
     digest,
     digest_entry,
     read_copy,
@@ -217,7 +218,7 @@ def _find_agent(entry: Entry) -> list[str]:
 
 def write_undo(change: FileChange, record: Record) -> None:
     """Write what ``plan_undo`` found. If nothing of setup is left, remove the copy, the record, and the directories
-    that it made. Raises OSError, NotOurs, AcpProxyError."""
+    that it made. Raises OSError, NotOurs, AcpProxyError; RecordStays if the file is written, and the record is not."""
     with record.lock():
         file_record = record.files.get(str(change.path))
         if file_record is None or read_own_file(change.path) != change.old_content:
@@ -226,14 +227,23 @@ def write_undo(change: FileChange, record: Record) -> None:
             change.path.unlink()
         elif change.new_content != change.old_content:
             replace_file(change.path, change.new_content)
-        if change.is_settled:
-            record.forget(change.path)
-            remove_directories(change.path, file_record.made_directories if change.new_content is None else 0)
-            return
-        names_left = {*change.gone, *(name for name, _ in change.kept)}
-        record.files[str(change.path)] = replace(
-            file_record,
-            entries=[entry for entry in file_record.entries if entry.name in names_left],
-            written="",  # the copy is not what comes back any more
-        )
-        record.save()
+        try:
+            _record_undo(change, record, file_record)
+        except OSError as problem:
+            record.files[str(change.path)] = file_record
+            raise RecordStays(explain_no_write(problem)) from problem
+
+
+def _record_undo(change: FileChange, record: Record, file_record: FileRecord) -> None:
+    """Note what undo did to a file. Raises OSError."""
+    if change.is_settled:
+        record.forget(change.path)
+        remove_directories(change.path, file_record.made_directories if change.new_content is None else 0)
+        return
+    names_left = {*change.gone, *(name for name, _ in change.kept)}
+    record.files[str(change.path)] = replace(
+        file_record,
+        entries=[entry for entry in file_record.entries if entry.name in names_left],
+        written="",  # the copy is not what comes back any more
+    )
+    record.save()
