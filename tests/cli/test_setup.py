@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial, partialmethod
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -102,7 +103,7 @@ class Home:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     monkeypatch.setattr("sys.argv", [COMMAND])
     monkeypatch.setattr("acp_proxy.own_command.make_typed_command", lambda: ["acp-proxy"])
-    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr("acp_proxy.tools.editors.config_dirs.sys", SimpleNamespace(platform="linux"))
     monkeypatch.setattr("acp_proxy.tools.setup.command.try_agents", _say_tried)
     monkeypatch.setattr("acp_proxy.tools.setup.command.report_written", _say_written)
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "NVIM_APPNAME"):
@@ -207,8 +208,24 @@ def test_a_second_setup_has_nothing_to_do(home: Home) -> None:
     home.write(home.zed, ZED)
     setup("--yes")
     before = home.files()
-    assert "Nothing to change" in setup("--yes").stderr
+    again = setup("--yes")
+    assert (again.exit_code, again.stderr.count('The entry "gemini" stays as it is')) == (0, 1)
+    assert "Nothing to change" not in again.stderr
     assert home.files() == before
+
+
+def test_an_entry_of_a_registry_that_cannot_be_read_is_all_that_is_said(home: Home) -> None:
+    home.write(home.zed, '{"agent_servers": {"gemini": {"type": "registry"}}}')
+    for words in (["--yes"], ["--agent", "gemini", "--yes"]):
+        done = setup(*words)
+        assert (done.exit_code, done.stderr.count('The entry "gemini" stays as it is')) == (1, 1)
+        assert "Nothing to change" not in done.stderr
+
+
+def test_an_editor_without_settings_is_named_with_what_writes_them(home: Home) -> None:
+    home.write(home.zed, ZED)
+    said = " ".join(setup("--editor", "vscode", "--yes").stderr.split())
+    assert "VS Code: no settings of agents here. To write them: acp-proxy setup --editor vscode --agent COMMAND" in said
 
 
 def test_undo_takes_back_only_what_setup_did_after_the_user_edited_the_file(home: Home) -> None:

@@ -153,7 +153,8 @@ def setup(
             if len(unread_settings) < len(settings):  # else there is nothing to write, and the plans say why
                 _check_program(agent_to_add, [entry.name for _, entry in entries], unread_settings, registry_read)
         own_words = _make_own_words()
-        tried_agents, has_id = TriedAgents(), cache(partial(_has_id, registry_read))
+        unknown_ids: list[str] = []
+        tried_agents, has_id = TriedAgents(), cache(partial(_has_id, registry_read, unknown_ids))
 
         def plan_files(left_out_entries: Collection[tuple[Path, str]] = ()) -> list[FileChange]:
             plans = [
@@ -200,6 +201,11 @@ def setup(
             for name, reason in plan.kept:
                 _print_on_stderr(f'"{name}" in {plan.path} stays as it is: {reason}.')
         is_idle = not any(plan.entries or plan.problem for plan in plans)
+        is_done_before = not agent and any(  # by an earlier setup, which left out the same agents
+            entry.is_proxied for settings_path in settings for _, entry in steps.find_entries(*settings_path)
+        )
+        if is_idle and unknown_ids:  # it is said why these stay
+            raise typer.Exit(0 if is_done_before else 1)
         if is_idle and not _explain_no_change(plans, editor or [], chosen, agent):
             raise typer.Exit(1)
         question = "Write this?", command_line_again
@@ -211,9 +217,6 @@ def setup(
             _explain_dry_run(plans)
         written_entries = {(change.path, entry.name) for change in written_changes for entry in change.entries}
         is_all_left_out = bool(tried_agents.silent and not written_changes)
-        is_done_before = not agent and any(  # by an earlier setup, which left out the same agents
-            entry.is_proxied for settings_path in settings for _, entry in steps.find_entries(*settings_path)
-        )
         if (is_all_left_out and not is_done_before) or not (
             # who has read which agent does not answer, and says yes, has decided it, as with --force
             is_every_file_right
@@ -386,11 +389,13 @@ def _find_similar(word: str, names: Sequence[str]) -> list[str]:
     return [names_by_casefold[match] for match in get_close_matches(word.casefold(), names_by_casefold)]
 
 
-def _has_id(registry: Registry, id: str) -> bool:
-    """Whether the registry has an agent; if it cannot be read, the user learns why an entry stays as it is."""
+def _has_id(registry: Registry, unknown_ids: list[str], id: str) -> bool:
+    """Whether the registry has an agent; if it cannot be read, the user learns why an entry stays as it is, and
+    ``unknown_ids`` gets the id."""
     try:
         return id in registry.list_ids()
     except RegistryError as problem:
+        unknown_ids.append(id)
         advice = _make_typed_line("setup", "--agent", "COMMAND")
         _print_on_stderr(f'The entry "{id}" stays as it is: {problem} To add it by its command: {advice}')
         return False
@@ -668,10 +673,14 @@ def _explain_no_change(
         )
         _print_on_stderr(f"For Neovim, Emacs and others: {_make_typed_line('editor', 'EDITOR', agent or 'COMMAND')}")
         return not editors
-    command_to_add = _make_typed_line("setup", "--agent", agent or "COMMAND")
-    _print_on_stderr(
-        f"Nothing to change: no settings here start an agent without acp-proxy. To add an agent: {command_to_add}"
-    )
+    editor_options = [word for name in editors for word in ("--editor", str(name))]
+    command_to_add = _make_typed_line("setup", *editor_options, "--agent", agent or "COMMAND")
+    missing = [EDITORS[plan.editor].title for plan in changes if plan.old_content is None]
+    if len(missing) == len(changes):
+        reason = f"{', '.join(dict.fromkeys(missing))}: no settings of agents here. To write them"
+    else:
+        reason = "Nothing to change: no settings here start an agent without acp-proxy. To add an agent"
+    _print_on_stderr(f"{reason}: {command_to_add}")
     return not programs
 
 
