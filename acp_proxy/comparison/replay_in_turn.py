@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import UNDECIDED_LIMIT
-from acp_proxy.comparison.transcript_text import block_letters, digest, find_shown_call
+from acp_proxy.comparison.transcript_text import UNFINISHED, block_letters, digest, find_shown_call
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import Compared, Role
 
@@ -65,6 +65,8 @@ class ReplayInTurn:
         """Whether the last that came before this message is a tool call, while a replay may go on."""
         self._new_call_ids: set[str] = set()
         """The ids that replays have given to calls of the transcript."""
+        self._ended_calls: set[int] = set()
+        """The indexes of the calls of which the replay has sent the end."""
 
     @property
     def may_be_replay(self) -> bool:
@@ -150,6 +152,7 @@ class ReplayInTurn:
             user = self._text.users[user_index]
             self._position, self._next_user = user.find_turn_start(self._position), user_index + 1
             self._thought_position, self._next_call = 0, user.find_turn_call(self._next_call)
+            self._ended_calls.clear()
             return sorted_lines + self._wait(line)
         if begins_past:
             return sorted_lines + self._wait(line)  # the message may become such a proof with its next chunk
@@ -219,16 +222,9 @@ class ReplayInTurn:
     def _add_call(self, line: bytes, fields: object) -> list[SortedLine]:
         id, title = acp.text(fields, "toolCallId") or "", acp.text(fields, "title")
         calls = self._text.find_latest_calls(self._next_user)
-        # Some agents number their calls anew in each turn: with another title, it is none that the replay has passed.
-        first = self._next_call if acp.update_kind(fields) == update_kinds.TOOL_CALL else 0
-        call_index = next(
-            (
-                index
-                for index in self._text.calls_by_id.get(id, ())
-                if index in calls and (index >= first or self._text.calls[index].title == title)
-            ),
-            None,
-        )
+        call_index = next((index for index in self._text.calls_by_id.get(id, ()) if index in calls), None)
+        if call_index in self._ended_calls and acp.update_kind(fields) == update_kinds.TOOL_CALL:
+            call_index = None  # another call: some agents number theirs anew in each turn
         is_past = self._expects_replay or self._next_user < self._begun_count
         if call_index is None and is_past and self._is_proven and self._next_call in calls:
             # Some agents give calls new ids in each replay. Titles prove less: the running turn may call a tool again.
@@ -236,6 +232,8 @@ class ReplayInTurn:
             self._new_call_ids |= {id} if call_index is not None else set()
         if call_index is None and id not in self._new_call_ids:
             return self._end_replay(line)
+        if call_index is not None and acp.text(fields, "status") not in UNFINISHED:
+            self._ended_calls.add(call_index)
         self._next_call = max(self._next_call, call_index + 1 if call_index is not None else 0)
         sorted_lines = self._wait(line)
         return sorted_lines + (self._decide(is_new=False) if self._is_proven else [])

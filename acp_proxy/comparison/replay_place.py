@@ -320,8 +320,7 @@ class ReplayedCalls:
     ) -> int | None:
         """The index of a call; None if the transcript lacks it. ``turn``: the number of the turn to which the replay
         has come. ``may_begin``: an update of this kind may begin a call. ``is_new_turn``: this one begins a call after
-        a user message that the transcript lacks: an id that was sent is another call's there, and a title proves
-        nothing."""
+        a user message that the transcript lacks: an id that was sent is another call's there."""
         index = self._by_id.get(id)
         if is_new_turn and index is not None:
             self._by_id[id] = None

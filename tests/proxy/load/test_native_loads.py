@@ -509,7 +509,8 @@ def test_a_transcript_begins_with_what_the_user_said_again_wherever_the_answer_c
     assert kept_lines(talk.all) == [*(agent_kept("s", said) for said in told), client_kept("s", prompt(2, "s"))]
 
 
-def test_a_call_of_the_turn_is_not_one_of_a_late_replay_that_has_its_number() -> None:
+@pytest.mark.parametrize("title", ["Deploy", "Run tests"])
+def test_a_call_of_the_turn_is_not_one_of_a_late_replay_that_has_its_number(title: str) -> None:
     """The agent numbers its calls anew in each turn. Its replay, which it begins before the turn, ends in it."""
     run = update("s", "tool_call", toolCallId="call_0", title="Run tests", status="in_progress")
     end = update("s", "tool_call_update", toolCallId="call_0", status="completed")
@@ -519,7 +520,7 @@ def test_a_call_of_the_turn_is_not_one_of_a_late_replay_that_has_its_number() ->
     talk.end_replay(1)
     talk.client.say(prompt(2, "s", "deploy it"))
     talk.agent.say(TURN_ONE[1], TURN_TWO[0], run, end, TURN_TWO[1])
-    other = update("s", "tool_call", toolCallId="call_0", title="Deploy", status="in_progress")
+    other = update("s", "tool_call", toolCallId="call_0", title=title, status="in_progress")
     assert talk.agent.say(other, end).to_client == line(other, end)
 
 
