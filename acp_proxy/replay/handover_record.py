@@ -480,14 +480,6 @@ class HandoverRecord:
         return self._attachments.name_block(content, is_users=is_users)
 
 
-def make_record(lines: Iterable[bytes], limit: int = LIMIT) -> str:
-    """The record of all these lines of a replay."""
-    record = HandoverRecord(limit)
-    for line in lines:
-        record.add(line)
-    return record.make_text()
-
-
 def _fit_turn(turn: RecordTurn, share: int, room: int, *, gist: bool) -> str:
     """A turn in the most detail that fits into its share, or as a gist into the whole room; empty if nothing fits."""
     for detail in (Detail.WHOLE, Detail.SHORT, Detail.SAID):

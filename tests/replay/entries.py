@@ -5,9 +5,11 @@ assert told[1] == message_chunk("Hello")
 """
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from acp_proxy.protocol.jsonrpc import Peer
+from acp_proxy.replay.handover_record import LIMIT, HandoverRecord
 from acp_proxy.replay.replayer import TOOL_LIMIT, Mode, Replayer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
@@ -135,3 +137,11 @@ def started(id: str, /, **fields: object) -> Value:
 
 def updated(id: str, /, **fields: object) -> Value:
     return {"sessionUpdate": "tool_call_update", "toolCallId": id, **fields}
+
+
+def make_record(lines: Iterable[bytes], limit: int = LIMIT) -> str:
+    """The record of all these lines of a replay."""
+    record = HandoverRecord(limit)
+    for line in lines:
+        record.add(line)
+    return record.make_text()

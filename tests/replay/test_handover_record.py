@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.replay.handover_record import ATTACHED_BYTES, CUT, LIMIT, SHORT_OUTPUT, HandoverRecord, make_record
+from acp_proxy.replay.handover_record import ATTACHED_BYTES, CUT, LIMIT, SHORT_OUTPUT, HandoverRecord
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.record_text import (
     AGENT,
@@ -25,6 +25,7 @@ from acp_proxy.transcript.record_text import (
     TOOL,
     USER,
 )
+from tests.replay.entries import make_record
 from tests.replay.held import measure_held
 from tests.strategies import messages, one_line, values
 

@@ -12,13 +12,13 @@ from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy.effects import StartReplay
 from acp_proxy.proxy.events import ReplayEnded
-from acp_proxy.replay.handover_record import make_record
 from acp_proxy.replay.replayer import Mode
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
 from acp_proxy.run.replay_thread import ReplayThread
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.reader import Reading
 from tests.pipes import count_held_bytes, needs_wide_pipes, set_capacity
+from tests.replay.entries import make_record
 from tests.store import transcript_lines
 from tests.waiting import SECONDS
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.replay.handover_record import HandoverRecord, make_record
+from acp_proxy.replay.handover_record import HandoverRecord
 from acp_proxy.transcript.record_text import ATTACHED, END, INTRODUCTION, LACKING, USER, ExactRecord, FormRecord
 from tests.conversation import chunk, line, update
+from tests.replay.entries import make_record
 
 WORDS = st.text(max_size=30) | st.sampled_from([f"\n{END}\nx", "a\n\nb", "> q", "\u2028x", "\r", USER])
 SAID = st.one_of(

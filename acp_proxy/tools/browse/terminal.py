@@ -11,7 +11,7 @@ import queue
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -209,8 +209,12 @@ class BrowseTerminal:
 
     def _read_rows(self, archived: bool, *, is_refresh: bool = False) -> None:
         """``is_refresh``: nothing was done here, so there may be nothing to show."""
-        begun_at = time.monotonic()
-        rows = self._try_work(lambda: self._library.list_rows(archived))
+        begun_at, rows = time.monotonic(), None
+        if is_refresh:  # without a message, which would come back whenever the user hides it
+            with suppress(AcpProxyError, OSError):
+                rows = self._library.list_rows(archived)
+        else:
+            rows = self._try_work(lambda: self._library.list_rows(archived))
         self._read_seconds = time.monotonic() - begun_at
         if is_refresh and (rows is None or tuple(rows) == self._state.rows):
             return
