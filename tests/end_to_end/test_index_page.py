@@ -4,6 +4,7 @@ Chromium is driven by Playwright; where there is none, the tests are skipped.
 """
 
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from playwright.sync_api import Page
@@ -37,7 +38,8 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def search(page: Page, words: str) -> list[str]:
     """The titles that the page shows then, newest project first."""
     page.get_by_role("searchbox").fill(words)
-    page.wait_for_function("words => location.hash === (words && '#search=' + encodeURIComponent(words))", arg=words)
+    fragment = f"search={words}" if words else ""
+    page.wait_for_url(lambda url: unquote(urlsplit(url).fragment) == fragment)
     return list(page.evaluate(SHOWN))
 
 

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Dialog, Page, Request, Response
+from playwright.sync_api import Browser, Dialog, Page, Request, Response, expect
 
 from acp_proxy.protocol import timestamps
 from acp_proxy.protocol.jsonrpc import Peer
@@ -183,10 +183,8 @@ def test_whoever_comes_back_finds_the_place(seen: Seen, served: ServedPages) -> 
     page.get_by_text("Title 3", exact=True).click()
     page.wait_for_url("**/session/**")
     page.go_back()
-    page.wait_for_function("scrollY > 1000")
-    box = page.get_by_text("Title 3", exact=True).bounding_box()
-    assert box is not None
-    assert 0 <= box["y"] < 720
+    expect(page.get_by_text("Title 3", exact=True)).to_be_in_viewport()
+    assert page.evaluate("scrollY") > 1000
     titles = page.locator(".sessions li > a").all_inner_texts()
     assert len(titles) == len(set(titles)) == 123
     assert seen.wrong == []
