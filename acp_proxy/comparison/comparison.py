@@ -22,7 +22,7 @@ from acp_proxy.comparison.replay_place import ReplayPlace
 from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage
 from acp_proxy.comparison.tail import Tail
 from acp_proxy.comparison.transcript_text import (
-    SHORT,
+    SHORT_TEXT,
     UNFINISHED,
     TranscriptText,
     block_letters,
@@ -329,7 +329,7 @@ class Comparison:
             self.end_message()
             message = self._begin_message(sent_update, message_id)
         letters = block_letters(acp.member(update, "content"))
-        may_be_whole = message.chunks and message.role is Role.AGENT and len(letters) >= SHORT
+        may_be_whole = message.chunks and message.role is Role.AGENT and len(letters) >= SHORT_TEXT
         if may_be_whole and (self.text.has_message(letters, self.place.position) or self._is_known_warning(letters)):
             self.end_message()  # a whole message of its own, whatever came before it
             message = self._begin_message(sent_update, message_id)
@@ -389,7 +389,7 @@ class Comparison:
             self.has_repetition = True
             return True
         repeated_count = sum(
-            1 for _ in takewhile(lambda chunk: len(chunk) >= SHORT and self._repeats_last(chunk), message.chunks)
+            1 for _ in takewhile(lambda chunk: len(chunk) >= SHORT_TEXT and self._repeats_last(chunk), message.chunks)
         )
         if repeated_count:
             self.has_repetition = True

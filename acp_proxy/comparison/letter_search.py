@@ -8,7 +8,7 @@ however they were cut, so one search finds them. Nothing else is ignored: other 
 from bisect import bisect_right
 from operator import itemgetter
 
-from acp_proxy.comparison.transcript_text import SHORT, TranscriptText
+from acp_proxy.comparison.transcript_text import SHORT_TEXT, TranscriptText
 
 Span = tuple[int, int]
 """A range of letters: the position of the first one, and of the one after the last."""
@@ -42,7 +42,7 @@ class Search:
             self._budget -= (start if start >= 0 else len(words)) - position + len(letters) + _SEARCH_COST
             if start < 0:
                 return None
-            if len(letters) >= SHORT or self._text.begins_message(start):
+            if len(letters) >= SHORT_TEXT or self._text.begins_message(start):
                 return start, start + len(letters)
             position = start + 1
         self.is_exhausted = True

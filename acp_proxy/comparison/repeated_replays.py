@@ -6,7 +6,7 @@ from itertools import takewhile
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.context_messages import has_form
 from acp_proxy.comparison.sent_messages import read_update, read_without_ids
-from acp_proxy.comparison.transcript_text import SHORT, TextBuilder, block_letters, digest
+from acp_proxy.comparison.transcript_text import SHORT_TEXT, TextBuilder, block_letters, digest
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import Compared, Role
 
@@ -211,7 +211,7 @@ class RestOfReplay:
         role = update_kinds.find(kind).role
         message = (role, acp.member(update, "messageId")) if role in _TEXT_ROLES else None
         call_id = acp.text(update, "toolCallId")
-        is_long = role in _REPLY_ROLES and len(block_letters(acp.member(update, "content"))) >= SHORT
+        is_long = role in _REPLY_ROLES and len(block_letters(acp.member(update, "content"))) >= SHORT_TEXT
         index = self._find_index(line)
         is_new = (
             index is None

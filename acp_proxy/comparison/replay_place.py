@@ -5,9 +5,9 @@ from itertools import accumulate
 
 from acp_proxy.comparison.letter_search import Search, SentSpans, Span
 from acp_proxy.comparison.sent_messages import SentMessage
-from acp_proxy.comparison.transcript_text import SHORT, TranscriptText
+from acp_proxy.comparison.transcript_text import SHORT_TEXT, TranscriptText
 
-_HALF_SHORT = SHORT // 2
+_HALF_SHORT = SHORT_TEXT // 2
 """Words at the end of the transcript, and a user message as the start of a longer one, count only from so many letters
 on."""
 
@@ -211,7 +211,7 @@ class ReplayedUsers:
         # on, the likelier it is that the words are there by chance.
         for index in range(self.next_index, min(self.next_index + 2, len(users))):
             for form in users[index].forms:
-                if len(form) >= SHORT and form in letters:
+                if len(form) >= SHORT_TEXT and form in letters:
                     return index
                 following = letters.removeprefix(form)
                 if following != letters and (len(form) >= _HALF_SHORT or self._follow_at_once(index, following)):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # loaded where a transcript is read
 
 LETTERS_LIMIT = 32 * 1024 * 1024
 """The most letters that are laid out, far more than any session has. A longer transcript is not compared."""
-SHORT = 16
+SHORT_TEXT = 16
 """A text with fewer letters may be found anywhere by chance, so it counts only at the beginning of a message."""
 _ABANDONED_LIMIT = 64
 """The most prompts without an answer, from before the session was last opened again, after which others may wait."""
@@ -72,6 +72,11 @@ class User(Struct):
     """Nothing says that its turn has begun."""
     has_failed: bool = False
     """The agent ended before it answered this prompt."""
+
+    @property
+    def run(self) -> str | None:
+        """The run whose client sent it; None if none did."""
+        return self.key[0] if self.key is not None else None
 
     def find_turn_start(self, position: int) -> int:
         """The position of its turn's first letter in a replay that has come to this position."""
@@ -429,7 +434,7 @@ class TextBuilder:
         live_prompts = [
             user for user in (*self._earlier_abandoned_prompts, *self._abandoned_prompts) if not user.is_cancelled
         ] + self._open_prompts
-        for run in {user.key[0] for user in live_prompts if user.key is not None}:
+        for run in {user.run for user in live_prompts} - {None}:
             self._move_waiting(self._select_run(live_prompts, run)[1:])
         self._note_waiting()
         unanswered = [
@@ -438,7 +443,7 @@ class TextBuilder:
         ]  # a window that was left earlier has probably ended
         for user in (user for user in unanswered if not user.has_failed):
             for call in text.calls[user.latest_call_index :]:
-                call.is_over = call.is_over and user.key is not None and call.run != user.key[0]
+                call.is_over = call.is_over and user.run not in (None, call.run)
         unanswered += self._steering_messages if unanswered else []
         text.is_unfinished = bool(text.users) and any(user is text.users[-1] for user in unanswered)
         text.queued = self._find_queued()
@@ -475,7 +480,7 @@ class TextBuilder:
         """Begin an agent message. ``chunk``: the letters of one that continues another; outside turns, such chunks are
         messages of their own. A turn made elsewhere may also have come in short chunks, in which answers are alike."""
         is_elsewhere = bool(self._text.users) and self._text.users[-1].is_elsewhere
-        if chunk is not None and is_elsewhere and max(len(chunk), self._chunk_size) < SHORT:
+        if chunk is not None and is_elsewhere and max(len(chunk), self._chunk_size) < SHORT_TEXT:
             return
         self._text.message_positions.append(self._size)
         if self._text.users and not self._open_prompts_of_run and not is_elsewhere:
@@ -520,8 +525,8 @@ class TextBuilder:
         else of others, since another window does not wait for it."""
         prompts: dict[str, list[User]] = {}
         for user in self._all_unanswered:
-            if user.key is not None:
-                prompts.setdefault(user.key[0], []).append(user)
+            if user.run is not None:
+                prompts.setdefault(user.run, []).append(user)
         for run, unanswered in prompts.items():
             for user in unanswered[1:] if (run == self._run_id) is is_own else ():
                 user.overtaken_by = len(self._text.users) - 1
@@ -532,7 +537,7 @@ class TextBuilder:
         prompts, self._open_prompts = self._open_prompts, []
         abandoned: list[User] = []
         for user in prompts:
-            is_ours = user.key is not None and user.key[0] == note.run
+            is_ours = user.run == note.run
             (self._open_prompts if is_ours and not user.is_cancelled and method != acp.FORK else abandoned).append(user)
         if abandoned:
             self._earlier_abandoned_prompts = [*self._earlier_abandoned_prompts, *self._abandoned_prompts][
@@ -578,18 +583,17 @@ class TextBuilder:
             self._quiet_runs.add(key[0])
 
     @staticmethod
-    def _select_run(users: list[User], run: str) -> list[User]:
+    def _select_run(users: list[User], run: str | None) -> list[User]:
         """The prompts of one run: those of another do not wait for its turns."""
-        return [user for user in users if user.key is not None and user.key[0] == run]
+        return [user for user in users if user.run == run]
 
     def _note_waiting(self) -> None:
         """In each process, the first prompt without an answer has begun a turn, and the others may wait for its end."""
         busy = set()
         for user in self._all_unanswered:
-            run = user.key[0] if user.key is not None else ""
             if not user.is_cancelled:
-                user.waits = run in busy
-                busy.add(run)
+                user.waits = user.run in busy
+                busy.add(user.run)
 
     def _move_waiting(self, users: list[User]) -> None:
         """The turns of these prompts have not begun yet."""

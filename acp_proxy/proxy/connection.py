@@ -68,7 +68,7 @@ class Connection:
         self._agent_sessions = AgentSessions(self._session_log, self._aliases, self._handovers)
         self._machine = LoadMachine(self._session_log, self._handovers, self._agent_sessions)
         self._answered_loads = self._machine.answered_loads
-        self._message_log = MessageLog(self._open_requests, self._session_log, self._machine.open_loads.is_in_question)
+        self._message_log = MessageLog(self._open_requests, self._session_log, self._machine.open_loads.may_be_replay)
         self._lookups = Lookups(
             self._service,
             self._open_requests,
@@ -172,20 +172,20 @@ class Connection:
             line, message = self._negotiation.read_client_line(line)
             if self._copy_ids:
                 line, message = self._negotiation.read_client_line(self._copy_ids.rewrite_from_client(line, message))
-            if comparison := self._compare_first(message):
+            if comparison := self._finish_comparison(message):
                 return [*effects, *comparison, DecideLater(Peer.CLIENT, lines[next_index - 1 :])]
             effects += self._held_entries.hold_or_pass(self._decide_client_message(line, message))
             if isinstance(effects[-1], FindSession) and next_index < len(lines):
                 return [*effects, DecideLater(Peer.CLIENT, lines[next_index:])]
         return effects
 
-    def _compare_first(self, message: Message) -> list[Effect]:
+    def _finish_comparison(self, message: Message) -> list[Effect]:
         """The comparison that a request must wait for, if what the agent sent about its session may be new."""
         if not isinstance(message, Request):
             return []
         if message.method not in _SETTLING_METHODS and not self._unstable_methods.is_settling(message.method):
             return []
-        return self._answered_loads.compare_first(acp.session_id(message.params))
+        return self._answered_loads.finish_comparison(acp.session_id(message.params))
 
     def _decide_client_message(self, line: bytes, message: Message) -> list[Effect]:
         if isinstance(message, Request) and (own_effects := self._answer_here(line, message)) is not None:
@@ -418,7 +418,7 @@ class Connection:
         The client does not know that id, so it must not see the updates before that."""
         if not self._handovers.is_asking:
             return False
-        return session_id not in self._session_log.sessions and not self._machine.open_loads.is_in_question(session_id)
+        return session_id not in self._session_log.sessions and not self._machine.open_loads.may_be_replay(session_id)
 
     def _release_unnamed(self) -> list[Effect]:
         """Decide on the updates that waited for the id of a session opened for acp-proxy."""

@@ -173,18 +173,20 @@ class KnownSessions(OrderedDict[str, SessionState]):
         self._unopened += not self.is_crowded
         return not self.is_crowded
 
-    def find_or_add(self, session_id: str, texts: int | None = None) -> tuple[SessionState, dict[str, SessionState]]:
+    def find_or_add(
+        self, session_id: str, text_bytes: int | None = None
+    ) -> tuple[SessionState, dict[str, SessionState]]:
         """The session, which is remembered from here on, and those that are forgotten for that.
 
-        ``texts``: the size of its new texts in bytes, if they change.
+        ``text_bytes``: the size of its new texts in bytes, if they change.
         """
         state = self.get(session_id)
-        if state is not None and texts is None:
+        if state is not None and text_bytes is None:
             return state, {}
         if state is None:
             state = self[session_id] = SessionState()
         self._size -= state.size
-        state.size = _SESSION_OVERHEAD + len(session_id) + (texts or 0)
+        state.size = _SESSION_OVERHEAD + len(session_id) + (text_bytes or 0)
         self._size += state.size
         forgotten: dict[str, SessionState] = {}
         while self._size > KNOWN_LIMIT and len(self) > 1:

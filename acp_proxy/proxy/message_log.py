@@ -13,12 +13,12 @@ class MessageLog:
     """Records messages, and pairs answers with their requests."""
 
     def __init__(
-        self, open_requests: OpenRequests, session_log: SessionLog, is_in_question: Callable[[str], bool]
+        self, open_requests: OpenRequests, session_log: SessionLog, may_be_replay: Callable[[str], bool]
     ) -> None:
-        """``is_in_question``: whether a session's updates may be its past. Then its load records them."""
+        """``may_be_replay``: whether a session's updates may be its past. Then its load records them."""
         self._open_requests = open_requests
         self._session_log = session_log
-        self._is_in_question = is_in_question
+        self._may_be_replay = may_be_replay
 
     def record(self, sender: Peer, message: Message) -> list[TranscriptEffect]:
         """The recording effects of a message or a batch. Enters requests as open, and closes answered ones."""
@@ -90,4 +90,4 @@ class MessageLog:
 
     def _is_past(self, session_id: str, update: object) -> bool:
         """Whether an update may belong to a replay. In a batch it passes, and is not recorded."""
-        return self._is_in_question(session_id) and update_kinds.is_conversation(acp.update_kind(update))
+        return self._may_be_replay(session_id) and update_kinds.is_conversation(acp.update_kind(update))

@@ -149,7 +149,7 @@ class PassThrough:
         self._parsed_if_contains = (update_kinds.SESSION_INFO_BYTES,)
         if machine.dialect.state_bytes is not None:  # version 2: may begin or end a turn
             self._parsed_if_contains += (machine.dialect.state_bytes,)
-        if machine.open_loads.is_in_question(session_id):  # in the turn after a load, it may begin a replay
+        if machine.open_loads.may_be_replay(session_id):  # in the turn after a load, it may begin a replay
             self._parsed_if_contains += (_USER_MESSAGE,)
         return self._is_allowed
 

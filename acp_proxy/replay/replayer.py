@@ -61,7 +61,7 @@ class Replayer:
         ``at_once``: the next prompt ends the wait for echoes of earlier ones.
         """
         self._session_id = session_id
-        self._ids = other_ids | {session_id}
+        self._session_ids = other_ids | {session_id}
         self._run_id = run_id
         self._mode = mode
         self._limit = tool_limit if mode == "compact" else 0
@@ -69,7 +69,7 @@ class Replayer:
         self._terminals = ReplayedTerminals(self._limit)
         self._left_out_kinds = update_kinds.OPTIONAL - kinds
         self._at_once = at_once
-        self._ids_of_users = ids or {}
+        self._message_ids = ids or {}
         self._unfinished = UnfinishedCalls()
         self._segment = self._begin_segment()
         self._echoes = Echoes()
@@ -101,7 +101,7 @@ class Replayer:
         lines = self._end_prompt(entry) if entry.of == acp.PROMPT else []
         if method == acp.REQUEST_PERMISSION:
             return lines + self._add_permission(entry)
-        update = updates.read(entry, self._session_id, self._ids) if method == acp.UPDATE else None
+        update = updates.read(entry, self._session_id, self._session_ids) if method == acp.UPDATE else None
         if update is None:
             return lines
         self._may_go_on = (
@@ -188,7 +188,7 @@ class Replayer:
         return self._begin_turn(number, entry) if method == acp.PROMPT else []
 
     def _make_prompt(self, number: int, entry: Entry) -> Prompt:
-        return Prompt(self._session_id, number, entry, self._ids_of_users.get(entry.request_key))
+        return Prompt(self._session_id, number, entry, self._message_ids.get(entry.request_key))
 
     def _add_steering(self, number: int, entry: Entry) -> list[bytes]:
         """The user's words into a running turn: a user message in their place, since agents do not repeat them."""
@@ -242,7 +242,7 @@ class Replayer:
         return lines if update.kind in self._left_out_kinds else lines + self._segment.add(update)
 
     def _add_permission(self, entry: Entry) -> list[bytes]:
-        raw = updates.find_line(entry, self._session_id, self._ids)
+        raw = updates.find_line(entry, self._session_id, self._session_ids)
         if raw is None:
             return []
         return self._add_call(tool_calls.read_permission(raw, acp.member(entry.value, "params"), entry.run))

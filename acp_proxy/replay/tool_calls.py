@@ -89,7 +89,8 @@ def read_update(update: Update) -> ReplayedCall | None:
         return None
     is_start = update.kind == TOOL_CALL
     is_whole = not is_start or isinstance(update.value.get("title"), str)
-    return _make_call(update.value, members, params_members, update.run, is_start, update.line if is_whole else None)
+    line = update.line if is_whole else None
+    return _make_call(update.value, members, params_members, update.run, is_start=is_start, line=line)
 
 
 def read_permission(raw: bytes, params: object, run: str) -> ReplayedCall | None:
@@ -99,7 +100,7 @@ def read_permission(raw: bytes, params: object, run: str) -> ReplayedCall | None
         members = update_lines.read_asked_call(raw)
     except (ValueError, KeyError):
         return None
-    asked_call = _make_call(value, members, {}, run, False, None)
+    asked_call = _make_call(value, members, {}, run, is_start=False, line=None)
     return replace(asked_call, is_asked=True) if asked_call is not None else None
 
 
@@ -127,7 +128,7 @@ def encode_update(session_id: str, id: str, fields: Mapping[str, bytes], params_
 
 
 def _make_call(
-    value: object, members: Members, params_members: Members, run: str, is_start: bool, line: bytes | None
+    value: object, members: Members, params_members: Members, run: str, *, is_start: bool, line: bytes | None
 ) -> ReplayedCall | None:
     id = acp.text(value, "toolCallId")
     if id is None or not isinstance(value, Mapping):

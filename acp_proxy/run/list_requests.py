@@ -221,8 +221,8 @@ class ListRequests:
 def _make_title_lookup(
     state: "JournalState", renamed: frozenset[str], our_ids: Mapping[str, str] = MappingProxyType({})
 ) -> Callable[[str], str | None] | None:
-    """Returns a function that gives the title to show in place of the agent's for a session id, or None; None instead
-    if there are no titles. ``our_ids``: our ids of sessions by the others that they are asked for with."""
+    """A function from a session's id to the title to show in place of the agent's, if there is one; None if no session
+    has such a title. ``our_ids``: our ids of sessions, by the other ids that they may be asked for with."""
     if not state.titles:
         return None
 

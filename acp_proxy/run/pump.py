@@ -66,7 +66,7 @@ class Pump:
         """Start the thread."""
         self._thread.start()
 
-    def is_thread(self, ident: int) -> bool:
+    def runs_in(self, ident: int) -> bool:
         """Whether this pump's thread has this id."""
         return self._thread.ident == ident
 

@@ -340,9 +340,9 @@ class Relay:
         The pump that reads from its receiver must not wait for it: the receiver may read nothing until it has written.
         """
         output = self._get_output(effect.to)
-        if effect.to is Peer.AGENT and self.agent.is_thread(threading.get_ident()):
+        if effect.to is Peer.AGENT and self.agent.runs_in(threading.get_ident()):
             output.post(effect.data, math.inf)  # one per load under way, and their number is limited
-        elif effect.to is Peer.CLIENT and self.client.is_thread(threading.get_ident()):
+        elif effect.to is Peer.CLIENT and self.client.runs_in(threading.get_ident()):
             output.post(effect.data)
         else:
             output.write(effect.data, is_own=True)

@@ -90,10 +90,11 @@ class ProxyStore(StoreBase):
     def find_fork_end(
         self, agent_folder: str, session_id: str, point: Point | None, forked_at: str | None = None
     ) -> int | None:
-        """How many bytes of a session's transcript, uncompressed, a fork begins with. Raises OSError, NewerFormat.
+        """How many bytes of a session's transcript, uncompressed, a fork begins with; None if it lacks the point.
+        Raises OSError, NewerFormat.
 
-        ``point``: where it is forked; None: at the end, which it had at the time ``forked_at``; None: now. None is
-        returned if the transcript does not have the point.
+        ``point``: where it is forked; without one, at the end that the transcript had at the time ``forked_at``, or has
+        now.
         """
         return fork.find_end(self.layout, agent_folder, file_name(session_id), point, forked_at)
 

@@ -224,10 +224,10 @@ class Summary(Struct):
             meta = update["_meta"]
             if meta is None:
                 self.meta, self.meta_room, self.meta_is_measured = {}, _META_LIMIT, False
-            elif isinstance(meta, Mapping) and _is_shallow(meta, _META_LEVELS) and self._has_room(meta):
+            elif isinstance(meta, Mapping) and _is_shallow(meta, _META_LEVELS) and self._has_room_for(meta):
                 merge(self.meta, meta)
 
-    def _has_room(self, meta: Mapping[object, object]) -> bool:
+    def _has_room_for(self, meta: Mapping[object, object]) -> bool:
         size = len(jsonrpc.dump(meta))
         if size > self.meta_room and not self.meta_is_measured:
             self.meta_room, self.meta_is_measured = _META_LIMIT - len(jsonrpc.dump(self.meta)), True

@@ -67,16 +67,16 @@ class AgentSessions:
 
     def can_open_anew(self, load: Load, message: Response) -> bool:
         """Whether the session continues in a new one, since the agent refuses it like this."""
-        hands_over = load.plan.hands_over
+        handover_mode = load.plan.handover_mode
         if (
-            hands_over == "never"
+            handover_mode == "never"
             or load.state is not LoadState.ASKED
             or self._session_log.sessions.is_in_turn(load.session_id)
         ):
             return False
         if handover_lines.wants_login(message.error):
             return False
-        return hands_over == "always" or handover_lines.says_unknown(message.error)
+        return handover_mode == "always" or handover_lines.says_unknown(message.error)
 
     def ask_for_new(self, load: Load) -> Effect | bytes:
         """The request for a new session, or, if that cannot be made, the line that refuses the load."""
@@ -88,7 +88,7 @@ class AgentSessions:
         except (ValueError, KeyError) as problem:
             return jsonrpc.encode_error(id, jsonrpc.INVALID_PARAMS, f"params: {problem}")
 
-    def take_new(self, load: Load, line: bytes, message: Response) -> NewSession:
+    def continue_in_new(self, load: Load, line: bytes, message: Response) -> NewSession:
         """The agent's answer to the request for a new session. ``message``: the same line, parsed."""
         id, opened_id = load.request.id, acp.session_id(message.result)
         if load.state in _UNWANTED_STATES:

@@ -47,9 +47,9 @@ class AnsweredLoads:
         self._waiting_lines.remember(load, line, is_late=True)
         return [Forward(Peer.CLIENT, line, before_recording=True)]
 
-    def compare_first(self, session_id: str | None) -> list[Effect]:
+    def finish_comparison(self, session_id: str | None) -> list[Effect]:
         """The ``ReadPast`` that a prompt, a close or another request for this session must wait for, if any."""
-        load = self._open_loads.find_in_question(session_id)
+        load = self._open_loads.find_unsettled(session_id)
         if load is None or load.state is not LoadState.ANSWERED:
             return []
         if load.uncompared:
@@ -108,14 +108,14 @@ class AnsweredLoads:
 
     def send_late(self, session_id: str | None) -> list[Effect]:
         """Send and record what waits after an answered load, before something that must not overtake it."""
-        load = self._open_loads.find_in_question(session_id)
+        load = self._open_loads.find_unsettled(session_id)
         if load is None:
             return []
         return self.end_turn(load) if load.replay_in_turn is not None else self._release(load)
 
     def send_late_in_turn(self, session_id: str) -> list[Effect]:
         """The agent has answered a prompt, or another is sent: send and record what waits in the turn before that."""
-        load = self._open_loads.find_in_question(session_id)
+        load = self._open_loads.find_unsettled(session_id)
         return self.end_turn(load) if load is not None else []
 
     def _release(self, load: Load) -> list[Effect]:

@@ -163,7 +163,7 @@ class LoadMachine:
         the parent's past or new."""
         load = Load(request, session_id, _FORK, has_transcript=True, is_answered=True)
         load.uncompared.replace([(line + b"\n", False) for line in early_lines])
-        self.open_loads.put_in_question(load)
+        self.open_loads.add_unsettled(load)
         self.open_loads.note_agents_answer(load)
 
     def cancel(self, message: Notification) -> list[Effect]:
@@ -300,7 +300,7 @@ class LoadMachine:
 
     def handle_new_session(self, load: Load, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer to acp-proxy's own ``session/new``. ``message``: the same line, parsed."""
-        new_session = self._agent_sessions.take_new(load, line, message)
+        new_session = self._agent_sessions.continue_in_new(load, line, message)
         load.response = new_session.response if new_session.response is not None else load.response
         idle = self.dialect.encode_state(load.session_id, is_busy=False)
         if new_session.event is LoadEvent.AGREED and idle is not None:
@@ -350,7 +350,7 @@ class LoadMachine:
         """``run`` has compared and replayed."""
         load = self.open_loads.get(replay_end.request_id)
         if load is None or load.state not in REPLAYING_STATES:  # cancelled, or the id came again
-            for cancelled in self.open_loads.list_in_question():
+            for cancelled in self.open_loads.list_unsettled():
                 if cancelled.request.id == replay_end.request_id:
                     self._agent_sessions.keep_record(cancelled, replay_end)
             return []
@@ -383,7 +383,7 @@ class LoadMachine:
 
     def handle_past_read(self, read: PastRead) -> list[Effect]:
         """``run`` has compared what the agent sent about a session."""
-        for load in [*self.open_loads.list_in_question(), *self.open_loads.list_open()]:
+        for load in [*self.open_loads.list_unsettled(), *self.open_loads.list_open()]:
             if (load.request.id, load.session_id) == (read.request_id, read.session_id):
                 load.uncompared.drain()
                 if load.compared is not None:
@@ -417,15 +417,13 @@ class LoadMachine:
     # --- an open session
 
     def _become_answered(self, load: Load) -> list[Effect]:
-        """The client has its answer: what the agent sends about the session is in question until the next prompt."""
+        """The client has its answer: the load is unsettled until the next prompt: what the agent sends may be past."""
         self.open_loads.note_clients_answer(load)
         if load.plan.sends is None:
             return self._move(load, LoadEvent.CLOSED)
         effects: list[Effect] = []
         oldest = (
-            self.open_loads.put_in_question(load)
-            if not self._session_log.sessions.is_deleted(load.session_id)
-            else None
+            self.open_loads.add_unsettled(load) if not self._session_log.sessions.is_deleted(load.session_id) else None
         )
         if oldest is not None:
             oldest.uncompared.drain()
@@ -439,17 +437,17 @@ class LoadMachine:
             other for other in self.open_loads.find_by_session(load.session_id) if other.state not in ABANDONED_STATES
         ]
         is_last_word = self._has_agent_ended or bool(other_loads)
-        is_open = load.state is LoadState.ANSWERED and self.open_loads.find_in_question(load.session_id) is load
+        is_open = load.state is LoadState.ANSWERED and self.open_loads.find_unsettled(load.session_id) is load
         if not is_open or not (is_in_turn or is_last_word):
             return []
-        if first := self.answered_loads.compare_first(load.session_id):
+        if first := self.answered_loads.finish_comparison(load.session_id):
             return first
         effects = self._move(load, LoadEvent.PROMPTED) if is_in_turn else []
         return effects + (self._move(load, LoadEvent.ENDED) if is_last_word else [])
 
     def close(self, session_id: str | None) -> list[Effect]:
         """The session is closed or opened again: settle what the agent sent about it until now."""
-        load = self.open_loads.find_in_question(session_id)
+        load = self.open_loads.find_unsettled(session_id)
         return self._move(load, LoadEvent.CLOSED) if load is not None else []
 
     def handle_prompt(self, session_id: str, prompt: Request | None) -> list[Effect]:
@@ -459,20 +457,20 @@ class LoadMachine:
             _add_unechoed(load, prompt)
             if load.uncompared or load.state is not LoadState.ASKED:
                 effects += self._move(load, LoadEvent.PROMPTED)
-        load_in_question = self.open_loads.find_in_question(session_id)
-        if load_in_question is not None:
+        unsettled_load = self.open_loads.find_unsettled(session_id)
+        if unsettled_load is not None:
             effects += self.answered_loads.send_late_in_turn(session_id)
-            _add_unechoed(load_in_question, prompt)
-            if prompt is not None and load_in_question.state is LoadState.ANSWERED:
-                self._handovers.keep_first_prompt(load_in_question, prompt)
-            effects += self._move(load_in_question, LoadEvent.PROMPTED)
+            _add_unechoed(unsettled_load, prompt)
+            if prompt is not None and unsettled_load.state is LoadState.ANSWERED:
+                self._handovers.keep_first_prompt(unsettled_load, prompt)
+            effects += self._move(unsettled_load, LoadEvent.PROMPTED)
         return effects
 
     def end_turn(self, session_id: str) -> list[Effect]:
         """A prompt is answered. Settles the session's load if no other prompt is open."""
         if self._session_log.sessions.is_in_turn(session_id):
             return []
-        load = self.open_loads.find_in_question(session_id)
+        load = self.open_loads.find_unsettled(session_id)
         loads = [*self.open_loads.find_by_session(session_id), *([load] if load is not None else [])]
         self._handovers.end_replay(session_id)
         return [effect for each in loads for effect in self._move(each, LoadEvent.TURN_ENDED)]
@@ -480,7 +478,7 @@ class LoadMachine:
     def forget_session(self, session_id: str) -> list[Effect]:
         """The session was deleted: stop its replays and forget its load."""
         self._handovers.forget_session(session_id)
-        load = self.open_loads.find_in_question(session_id)
+        load = self.open_loads.find_unsettled(session_id)
         effects = self._move(load, LoadEvent.DELETED) if load is not None else []
         return [*effects, *(StopReplay(load.request.id) for load in self.open_loads.find_by_session(session_id))]
 
@@ -492,7 +490,7 @@ class LoadMachine:
             if load.awaits_agent:
                 load.response = jsonrpc.encode_error(load.request.id, jsonrpc.INTERNAL_ERROR, reason)
                 effects += self._move(load, LoadEvent.ENDED)
-        for load in self.open_loads.list_in_question():
+        for load in self.open_loads.list_unsettled():
             effects += self._apply_earlier_events(load) or self._move(load, LoadEvent.ENDED)
         self._handovers.forget_asked()
         return effects

@@ -37,7 +37,7 @@ class LoadPlan(Struct, frozen=True):
     """What the agent sends begins a transcript."""
     renames: bool = True
     """If the agent answers with another session id, the client keeps its own."""
-    hands_over: str = NEVER
+    handover_mode: str = NEVER
     """Whether the session continues in a new one if the agent refuses: ``auto`` (if the agent does not know it),
     ``always`` (unless the agent wants a login) or ``never``."""
     catches_up: bool = False
@@ -52,10 +52,12 @@ def plan_load(
     ``method``: ``session/load``, ``session/resume`` or ``session/fork``. ``served_by_agent``: what the agent serves
     itself. ``is_in_turn``: a turn of the session is under way.
     """
-    hands_over = modes.handover if session.has_transcript else NEVER
+    handover_mode = modes.handover if session.has_transcript else NEVER
     fixed_rule = Rule.HANDED_OVER if session.agent_has_only_part else None
     if session.is_copy and not is_in_turn and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
-        new_session_plan = LoadPlan(acp.NEW, fixed_rule=fixed_rule, shows_replay=method == acp.LOAD, hands_over=ALWAYS)
+        new_session_plan = LoadPlan(
+            acp.NEW, fixed_rule=fixed_rule, shows_replay=method == acp.LOAD, handover_mode=ALWAYS
+        )
         return new_session_plan if modes.handover != NEVER else Refusal.NO_HANDOVER
     can_load, can_resume = LOAD in served_by_agent, RESUME in served_by_agent
     is_behind = session.is_behind and not is_in_turn and modes.handover != NEVER
@@ -82,14 +84,14 @@ def plan_load(
             )
         if modes.load == STORE and session.is_complete:
             sends = acp.RESUME if can_resume else acp.LOAD
-            return LoadPlan(sends, fixed_rule=Rule.ASKED_FOR, hands_over=hands_over, catches_up=is_behind)
-        return LoadPlan(acp.LOAD, fixed_rule=fixed_rule, hands_over=hands_over, catches_up=is_behind)
+            return LoadPlan(sends, fixed_rule=Rule.ASKED_FOR, handover_mode=handover_mode, catches_up=is_behind)
+        return LoadPlan(acp.LOAD, fixed_rule=fixed_rule, handover_mode=handover_mode, catches_up=is_behind)
     if can_resume:
-        return LoadPlan(acp.RESUME, fixed_rule=fixed_rule, hands_over=hands_over, catches_up=is_behind)
+        return LoadPlan(acp.RESUME, fixed_rule=fixed_rule, handover_mode=handover_mode, catches_up=is_behind)
     if modes.handover == NEVER:
         return None
     return (
-        LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER, hands_over=ALWAYS)
+        LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER, handover_mode=ALWAYS)
         if session.has_transcript
         else Refusal.NOT_FOUND
     )

@@ -10,7 +10,7 @@ from acp_proxy.proxy.load.states import ABANDONED_STATES, CANCELLED_STATES
 
 HOLDING_LIMIT = 128
 """The most requests that hold lines back. Each may have a file open, and a thread."""
-IN_QUESTION_LIMIT = 32
+UNSETTLED_LIMIT = 32
 """The most sessions that were opened and not prompted yet. The conversation of each may be in memory."""
 UNANSWERED_LIMIT = 10_000
 """The most requests without an answer that are remembered although they hold no lines back."""
@@ -20,7 +20,7 @@ class OpenLoads:
     """All loads that are not settled. ``in`` asks for an open request by its id; False if there are no loads."""
 
     def __init__(self) -> None:
-        self._in_question: dict[str, Load] = {}
+        self._unsettled: dict[str, Load] = {}
         """By session: the last load that was answered, until everything that the agent sent is settled."""
         self._unanswered: dict[RequestId, Load] = {}
         """The loads whose answer the client does not have, in the order in which they were sent."""
@@ -35,7 +35,7 @@ class OpenLoads:
         return id in self._unanswered
 
     def __bool__(self) -> bool:
-        return bool(self._unanswered or self._in_question)
+        return bool(self._unanswered or self._unsettled)
 
     # --- what is there
 
@@ -82,15 +82,15 @@ class OpenLoads:
             None,
         )
 
-    def find_in_question(self, session_id: str | None) -> Load | None:
+    def find_unsettled(self, session_id: str | None) -> Load | None:
         """The session's load that was answered and is not settled."""
-        return self._in_question.get(session_id) if session_id is not None and self._in_question else None
+        return self._unsettled.get(session_id) if session_id is not None and self._unsettled else None
 
-    def list_in_question(self) -> list[Load]:
+    def list_unsettled(self) -> list[Load]:
         """The answered loads that are not settled, of which the oldest comes first."""
-        return list(self._in_question.values())
+        return list(self._unsettled.values())
 
-    def is_in_question(self, session_id: str) -> bool:
+    def may_be_replay(self, session_id: str) -> bool:
         """Whether the session's updates belong to a load, and may not be new."""
         return bool(self) and self.find_current(session_id) is not None
 
@@ -112,7 +112,7 @@ class OpenLoads:
         return sum(load.holds_lines for load in self._unanswered.values()) >= HOLDING_LIMIT
 
     def _is_known(self, load: Load) -> bool:
-        return self._in_question.get(load.session_id) is load or self._unanswered.get(load.request.id) is load
+        return self._unsettled.get(load.session_id) is load or self._unanswered.get(load.request.id) is load
 
     # --- what becomes of them
 
@@ -135,17 +135,17 @@ class OpenLoads:
         self._remove_unanswered(load)
         self._following |= {other.request.id for other in self.find_by_session(load.session_id)}
 
-    def put_in_question(self, load: Load) -> Load | None:
+    def add_unsettled(self, load: Load) -> Load | None:
         """The load was answered: until it is settled, what the agent sends about its session is compared. Returns the
         oldest such load if there are too many, which must be settled now."""
-        self._in_question[load.session_id] = load
-        return next(iter(self._in_question.values())) if len(self._in_question) > IN_QUESTION_LIMIT else None
+        self._unsettled[load.session_id] = load
+        return next(iter(self._unsettled.values())) if len(self._unsettled) > UNSETTLED_LIMIT else None
 
     def forget(self, load: Load) -> None:
         """Everything is settled."""
         self._remove_unanswered(load)
-        if self._in_question.get(load.session_id) is load:
-            del self._in_question[load.session_id]
+        if self._unsettled.get(load.session_id) is load:
+            del self._unsettled[load.session_id]
 
     def _remove_unanswered(self, load: Load) -> None:
         if self._unanswered.get(load.request.id) is load:

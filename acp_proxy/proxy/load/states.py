@@ -87,7 +87,7 @@ class Action(enum.Enum):
     ANSWER_REPLAYED = "send the client the end of the replay: the tail, the answer and the states"
     ANSWER_CANCELLED = "answer the client that its request was cancelled"
     OPEN_ANEW = "ask the agent for a new session instead"
-    BECOME_ANSWERED = "the session is in question from now on; go on with what happened before the client's answer"
+    BECOME_ANSWERED = "the load is unsettled from now on; go on with what happened before the client's answer"
     SETTLE = "record what is new, and send what waits unless the client has it"
     END_TURN = "send what waits unless the client has it"
     FORGET = "the load is over"

@@ -111,5 +111,5 @@ class WaitingLines:
     @property
     def _is_full(self) -> bool:
         """Whether too much waits for all loads together."""
-        loads = [*self._open_loads.list_open(), *self._open_loads.list_in_question()]
+        loads = [*self._open_loads.list_open(), *self._open_loads.list_unsettled()]
         return sum(load.size for load in loads) > ALL_HELD_LIMIT

@@ -99,7 +99,7 @@ def _find_agent(
     store: CommandStore, other_name: str, own_folder: str, umask: int, registry: str
 ) -> tuple[str, dict[str, object]]:
     """The folder, name and version of the agent that the user means. Raises AcpProxyError."""
-    from acp_proxy.tools.editors.launch_commands import find_in_settings
+    from acp_proxy.tools.editors.launch_commands import NamedAgent, find_in_settings
 
     folders = store.list_agents(other_name)
     if len(folders) > 1 and own_folder in folders:
@@ -109,12 +109,12 @@ def _find_agent(
         raise UsageError(f"--with {other_name!r} matches several agents: {names}. Give one of these.")
     if folders:
         return folders[0], {"name": None, "version": None}
-    _, words, environment = find_in_settings(other_name) or (other_name, [other_name], {})
-    os.environ.update(environment)
+    agent = find_in_settings(other_name) or NamedAgent(other_name, [other_name], {})
+    os.environ.update(agent.environment)
     try:
-        return _ask_agent(store, words, umask, registry)
+        return _ask_agent(store, agent.words, umask, registry)
     except AcpProxyError as problem:
-        if words != [other_name]:
+        if agent.words != [other_name]:
             raise
         raise AcpProxyError(
             f"no agent called {other_name!r} is known here: none with a session, none in an editor's settings.",

@@ -76,8 +76,8 @@ def _find_command_by_name(words: list[str]) -> tuple[list[str], dict[str, str]]:
 
     if not words or shutil.which(words[0]) is not None:
         return words, {}
-    in_settings = find_in_settings(" ".join(words))
-    return in_settings[1:] if in_settings is not None else (words, {})
+    agent = find_in_settings(" ".join(words))
+    return (agent.words, agent.environment) if agent is not None else (words, {})
 
 
 def _print_progress(text: str) -> None:

@@ -123,10 +123,10 @@ def editor(
         is_word = shutil.which(command[0]) is None and not command[0].startswith(PREFIX)
         in_settings = find_in_settings(" ".join(command)) if is_word else None  # as for doctor and continue
         if in_settings is not None:
-            settings_options, _, command = read_agent(begin, in_settings[1])
+            settings_options, _, command = read_agent(begin, in_settings.words)
             run_options = [*settings_options, *run_options]  # the later ones win
         named_agent = identify_agent(command, open_registry(registry, run_options, print_on_stderr))
-        command, title = named_agent.command, in_settings[0] if in_settings is not None else named_agent.title
+        command, title = named_agent.command, in_settings.name if in_settings is not None else named_agent.title
         is_missing = shutil.which(command[0]) is None and not command[0].startswith(PREFIX)
         may_be_id = len(command) == 1 and not advise_adapter(command)  # then only the registry knows the whole command
         if is_missing and named_agent.problem is not None and may_be_id:
@@ -160,7 +160,7 @@ def editor(
     for text in advise_adapter(command):
         print_on_stderr(text)
     if in_settings is not None:
-        print_on_stderr(f'Note: {" ".join(agent)} is taken as "{in_settings[0]}" in the settings of an editor here.')
+        print_on_stderr(f'Note: {" ".join(agent)} is taken as "{in_settings.name}" in the settings of an editor here.')
         if missing := [
             variable for variable in in_settings[2] if variable not in variables
         ]:  # their values may be secrets

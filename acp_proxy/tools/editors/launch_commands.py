@@ -5,6 +5,7 @@ Unlike ``configured``, this keeps what may be secret: it is only for starting th
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from acp_proxy.errors import UsageError
 from acp_proxy.tools.editors.agent_names import find_beginning, find_name
@@ -38,10 +39,16 @@ def find_started_agents(machine: Machine) -> list[StartedAgent]:
     ]
 
 
-def find_in_settings(name: str) -> tuple[str, list[str], dict[str, str]] | None:
-    """The name, the command and the environment of the agent that an editor's settings call so, or whose name begins
-    so. Raises UsageError if several do.
-    """
+class NamedAgent(NamedTuple):
+    """An agent of an editor's settings. ``words``: its command."""
+
+    name: str
+    words: list[str]
+    environment: dict[str, str]
+
+
+def find_in_settings(name: str) -> NamedAgent | None:
+    """The agent that an editor's settings call so, or whose name begins so. Raises UsageError if several do."""
     agents = {agent.name: agent for agent in reversed(find_started_agents(find_machine())) if agent.words is not None}
     names = find_name(agents, name) or find_beginning(agents, name)
     if len(names) > 1:
@@ -49,7 +56,8 @@ def find_in_settings(name: str) -> tuple[str, list[str], dict[str, str]] | None:
     for found_name in names:
         if (fault := agents[found_name].fault) is not None:
             raise UsageError(f'"{found_name}" in {agents[found_name].editor} cannot be started: {fault}. Correct it.')
-        return found_name, list(agents[found_name].words or ()), dict(agents[found_name].environment)
+        found_agent = agents[found_name]
+        return NamedAgent(found_name, list(found_agent.words or ()), dict(found_agent.environment))
     return None
 
 

@@ -48,17 +48,18 @@ def _encode_output(piece: StreamedText) -> str:
 
 def _hide_homes(entries: Iterable[Entry], hider: HomeHider) -> Iterator[Entry]:
     """The entries without home directories. A path across chunks of a message is hidden as in one text."""
-    for kind, adjacent in groupby(entries, _find_chunk):
-        if kind is None:
+    for chunk_key, adjacent in groupby(entries, _find_chunk):
+        if chunk_key is None:
             for entry in adjacent:
                 note = entry.note if entry.note is None else hider.hide_in_members(entry.note)
                 yield _replace_value(entry, hider.hide_in_value(entry.value), note)
             continue
+        kind, message_id = chunk_key
         chunks = list(adjacent)
         texts = hider.hide_in_adjacent([_read_words(entry) for entry in chunks])
         for entry, text in zip(chunks, texts, strict=True):
             update = acp.member(acp.member(entry.value, "params"), "update")
-            hidden = {"sessionUpdate": kind[0], "messageId": kind[1], "content": {"type": "text", "text": text}}
+            hidden = {"sessionUpdate": kind, "messageId": message_id, "content": {"type": "text", "text": text}}
             if acp.text(acp.member(update, "content"), "type") == "text":
                 yield _replace_value(entry, {"method": acp.UPDATE, "params": {"update": hidden}}, None)
             else:

@@ -204,7 +204,7 @@ class SyncStore(StoreBase):
         names = (
             deleted_name
             for deleted_name in self.layout.list_soft_deleted_of(agent_folder, name)
-            if (known_header := self.read_header(agent_folder, deleted_name)) is not None and known_header.uid == uid
+            if (deleted := self.read_header(agent_folder, deleted_name)) is not None and deleted.uid == uid
         )
         return next(names, name)
 

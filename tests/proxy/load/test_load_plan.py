@@ -19,10 +19,10 @@ NOTHING: tuple[str, ...] = ()
 LOADS, RESUMES, BOTH = (LOAD,), (RESUME,), (LOAD, RESUME)
 EVERY_OFFER = [NOTHING, LOADS, RESUMES, BOTH]
 
-NEW = LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER, hands_over="always")
-COMPARED, HISTORY = LoadPlan(acp.LOAD, hands_over="auto"), LoadPlan(acp.RESUME, hands_over="auto")
+NEW = LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER, handover_mode="always")
+COMPARED, HISTORY = LoadPlan(acp.LOAD, handover_mode="auto"), LoadPlan(acp.RESUME, handover_mode="auto")
 PASSED, IMPORTED = LoadPlan(acp.LOAD, passes_at_once=True), LoadPlan(acp.LOAD, passes_at_once=True, imports=True)
-OURS = LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, hands_over="auto")
+OURS = LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, handover_mode="auto")
 
 
 def make_plan(
@@ -119,7 +119,7 @@ def test_the_handover_mode_applies_to_refused_loads_of_recorded_sessions(
     for found, expected in ((COMPLETE, handover), (LOSSY, handover), (UNKNOWN, "never"), (UNREADABLE, "never")):
         plan = make_plan(native, found, Modes(handover=handover))
         assert isinstance(plan, LoadPlan)
-        assert plan.hands_over == expected
+        assert plan.handover_mode == expected
 
 
 def test_without_a_handover_there_is_no_plan_for_an_agent_that_cannot_restore() -> None:
@@ -171,9 +171,9 @@ BEHIND = replace(COMPLETE, agent_has_only_part=True, is_behind=True)
 
 @pytest.mark.parametrize(("native", "sends"), [(LOADS, acp.LOAD), (BOTH, acp.LOAD), (RESUMES, acp.RESUME)])
 def test_an_agent_that_is_behind_catches_up_with_a_load(native: tuple[str, ...], sends: str) -> None:
-    shown = LoadPlan(sends, fixed_rule=Rule.HANDED_OVER, hands_over="auto", catches_up=True)
+    shown = LoadPlan(sends, fixed_rule=Rule.HANDED_OVER, handover_mode="auto", catches_up=True)
     assert make_plan(native, BEHIND) == shown
-    assert make_plan(native, BEHIND, Modes(handover="never")) == replace(shown, hands_over="never", catches_up=False)
+    assert make_plan(native, BEHIND, Modes(handover="never")) == replace(shown, handover_mode="never", catches_up=False)
     assert make_plan(NOTHING, BEHIND) == NEW
 
 

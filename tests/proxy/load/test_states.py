@@ -121,7 +121,7 @@ def test_every_path_replays_or_closes_the_transcript_once(first: LoadState) -> N
 
 
 @pytest.mark.parametrize("state", [LoadState.ANSWERED, LoadState.TURN])
-def test_what_is_in_question_is_settled_at_the_end_unless_the_session_was_deleted(state: LoadState) -> None:
+def test_an_unsettled_load_is_settled_at_the_end_unless_the_session_was_deleted(state: LoadState) -> None:
     for event, (following, does) in TRANSITIONS[state].moves.items():
         if following is LoadState.OVER:
             assert ({Action.SETTLE, Action.END_TURN}.isdisjoint(does)) == (event is LoadEvent.DELETED)
@@ -147,7 +147,7 @@ def test_leaving_a_holding_state_releases_what_it_held(state: LoadState) -> None
 
 
 @pytest.mark.parametrize("state", LoadState)
-def test_a_load_enters_the_sessions_in_question_once_and_leaves_them_at_the_end(state: LoadState) -> None:
+def test_a_load_enters_the_unsettled_ones_once_and_leaves_them_at_the_end(state: LoadState) -> None:
     for following, does in TRANSITIONS[state].moves.values():
         assert does.count(Action.BECOME_ANSWERED) == (following is LoadState.ANSWERED)
         assert does.count(Action.FORGET) == (following is LoadState.OVER)
