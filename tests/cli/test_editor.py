@@ -241,6 +241,7 @@ def test_an_unknown_editor_gets_the_general_recipe(monkeypatch: pytest.MonkeyPat
     said = " ".join(result.stderr.split())
     assert said.endswith("In any other editor, use the agent's command with this in front of it: /opt/acp-proxy run.")
     assert "In any other editor" not in editor("neovm", "opencode", "acp").stderr
+    assert "Did you mean" not in editor("claude", "zed").stderr
 
 
 def test_a_start_as_a_module_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:

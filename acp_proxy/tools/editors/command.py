@@ -162,7 +162,7 @@ def editor(
     if in_settings is not None:
         print_on_stderr(f'Note: {" ".join(agent)} is taken as "{in_settings.name}" in the settings of an editor here.')
         if missing := [
-            variable for variable in in_settings[2] if variable not in variables
+            variable for variable in in_settings.environment if variable not in variables
         ]:  # their values may be secrets
             print_on_stderr(f"Copy its variables from there, too: {', '.join(missing)}.")
     if is_missing:

@@ -206,7 +206,7 @@ def find_editors(word: str) -> list[Name]:
 
 def find_near_editors(word: str) -> list[str]:
     """The names of editors that are written nearly so, the nearest first."""
-    near_names = get_close_matches(word.lower(), [*Name, *_OTHER_NAMES], n=2)
+    near_names = get_close_matches(word.lower(), [*Name, *_OTHER_NAMES], n=2, cutoff=0.7)  # "claude" is not "code"
     return [
         str(name)
         for name in dict.fromkeys(editor_name for near_name in near_names for editor_name in find_editors(near_name))
