@@ -1640,9 +1640,10 @@ def test_undo_says_what_to_do_with_a_file_that_it_cannot_read(home: Home) -> Non
 
 @pytest.mark.usefixtures("trying")
 def test_a_slow_agent_is_answered_with_an_option_that_setup_has(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acp_proxy.tools.setup.command._ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr("acp_proxy.tools.setup.command._ANSWER_SECONDS", 1.0)
     write_servers(home, Slow=f"{sys.executable} -c __import__('time').sleep(60)")
     said = " ".join(setup("--yes").stderr.split())
+    assert "; up to 1 s an answer …" in said
     assert "If it is only slow, write it all the same: --force" in said
     assert "--timeout" not in said
 

@@ -535,7 +535,8 @@ def try_agents(changes: Sequence[FileChange], tried_agents: TriedAgents) -> bool
             _print_on_stderr(sanitize.make_line(f'"{agent.name}" does not answer: {agent.fault}. Correct its entry.'))
             continue
         download = ", which may download it first" if _may_download(agent.words) else ""
-        _print_on_stderr(f'Starting "{agent.name}" once, as {agent.editor} will{download} …')
+        patience = f"up to {_ANSWER_SECONDS:.0f} s an answer"
+        _print_on_stderr(f'Starting "{agent.name}" once, as {agent.editor} will{download}; {patience} …')
         with _use_environment(dict(agent.environment)):
             report, advice_list = diagnose_agent(
                 root, list(agent.words), _ANSWER_SECONDS, umask, lambda _: None, _SLOW_ADVICE
