@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -16,6 +15,7 @@ import pytest
 import typer
 from typer.testing import Result
 
+from acp_proxy import shell_quote
 from acp_proxy.tools.editors import jsonc, own_files
 from acp_proxy.tools.editors.config_dirs import Machine
 from acp_proxy.tools.editors.entries import read_words
@@ -26,7 +26,10 @@ from acp_proxy.tools.setup.record import Record
 from acp_proxy.tools.setup.setup import FileChange
 from tests.cli.commands import invoke
 
-COMMAND = "/home/user/.local/bin/acp-proxy"
+COMMAND = os.path.abspath("/home/user/.local/bin/acp-proxy")  # on Windows, with a drive
+ON_WINDOWS = sys.platform == "win32"
+MOVE, REMOVE, MAKE_WRITABLE = ("copy", "del", "attrib -R") if ON_WINDOWS else ("mv", "rm", "chmod u+w")
+"""Commands that a user is told to type, with a file."""
 ZED = """\
 // Zed settings
 {
@@ -81,36 +84,63 @@ def _say_written(machine: Machine, done: Sequence[FileChange], tried: TriedAgent
 
 
 class Home:
-    """The home of a user who has installed acp-proxy."""
+    """The home of a user who has installed acp-proxy, and where this system's editors keep their settings there."""
 
     def __init__(self, path: Path) -> None:
+        config = path / ".config"
+        roaming, local = path / "AppData/Roaming", path / "AppData/Local"
         self.path = path
-        self.zed = path / ".config/zed/settings.json"
+        self.zed = (roaming / "Zed" if ON_WINDOWS else config / "zed") / "settings.json"
         self.jetbrains = path / ".jetbrains/acp.json"
-        self.vscode = path / ".config/Code/User/settings.json"
+        self.vscode = (roaming if ON_WINDOWS else config) / "Code/User/settings.json"
         self.paseo = path / ".paseo/config.json"
+        self.neovim = (local if ON_WINDOWS else config) / "nvim/init.lua"
+        self.emacs = (roaming if ON_WINDOWS else path) / ".emacs"
+        self.record = (roaming if ON_WINDOWS else config) / "acp-proxy/setup.json"
+        homes = dict.fromkeys(("HOME", "USERPROFILE"), path)  # the second one is Windows'
+        self.variables = {**homes, "APPDATA": roaming, "LOCALAPPDATA": local}
 
-    def files(self) -> dict[str, bytes]:
+    def files(self) -> dict[Path, bytes]:
         found = [path for path in self.path.rglob("*") if path.is_file() or path.is_symlink()]
-        return {str(each.relative_to(self.path)): each.read_bytes() for each in found}
+        return {path: path.read_bytes() for path in found}
 
-    def write(self, path: Path, text: str) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode())
+
+def read(path: Path) -> str:
+    """A file's text, with its line ends as they are."""
+    return path.read_bytes().decode()
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode())
+
+
+def write_program(path: Path, text: str = "#!/bin/sh\n") -> str:
+    """A program's path, with the suffix by which Windows knows it."""
+    path = path.with_name(f"{path.name}.exe") if ON_WINDOWS else path
+    write(path, text)
+    path.chmod(0o755)
+    return str(path)
+
+
+def use_home(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, place in home.variables.items():
+        monkeypatch.setenv(name, str(place))
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     monkeypatch.setattr("sys.argv", [COMMAND])
     monkeypatch.setattr("acp_proxy.own_command.make_typed_command", lambda: ["acp-proxy"])
-    monkeypatch.setattr("acp_proxy.tools.editors.config_dirs.sys", SimpleNamespace(platform="linux"))
+    platform = sys.platform if ON_WINDOWS else "linux"
+    monkeypatch.setattr("acp_proxy.tools.editors.config_dirs.sys", SimpleNamespace(platform=platform))
     monkeypatch.setattr("acp_proxy.tools.setup.command.try_agents", _say_tried)
     monkeypatch.setattr("acp_proxy.tools.setup.command.report_written", _say_written)
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "NVIM_APPNAME"):
         monkeypatch.delenv(name, raising=False)
-    for name in ("HOME", "USERPROFILE"):  # the second one is Windows'
-        monkeypatch.setenv(name, str(tmp_path))
-    return Home(tmp_path)
+    home = Home(tmp_path)
+    use_home(home, monkeypatch)
+    return home
 
 
 def setup(*words: str, answer: str | None = None) -> Result:
@@ -126,9 +156,9 @@ def read_entry(path: Path, *names: str) -> object:
 
 
 def test_every_agent_gets_acp_proxy_in_front_and_undo_gives_every_byte_back(home: Home) -> None:
-    home.write(home.zed, ZED)
-    home.write(home.jetbrains, JETBRAINS)
-    home.write(home.vscode, VSCODE)
+    write(home.zed, ZED)
+    write(home.jetbrains, JETBRAINS)
+    write(home.vscode, VSCODE)
     before = home.files()
     done = setup(answer="\n")
     assert done.exit_code == 0
@@ -139,15 +169,15 @@ def test_every_agent_gets_acp_proxy_in_front_and_undo_gives_every_byte_back(home
         "env": {"ANTHROPIC_API_KEY": "sk-secret"},
     }
     assert read_entry(home.jetbrains, "agent_servers", "G") == {"command": COMMAND, "args": ["run", "gemini"]}
-    assert home.zed.with_name("settings.json.before-acp-proxy").read_text() == ZED
-    assert home.vscode.read_text() == VSCODE
+    assert read(home.zed.with_name("settings.json.before-acp-proxy")) == ZED
+    assert read(home.vscode) == VSCODE
     assert setup("--undo", "--yes").exit_code == 0
     assert home.files() == before
 
 
 def test_a_command_that_contains_its_arguments_gets_acp_proxy_in_front(home: Home) -> None:
     """Only of agents of the protocol: Paseo starts others in ways of its own."""
-    home.write(home.paseo, PASEO)
+    write(home.paseo, PASEO)
     assert setup("--yes").exit_code == 0
     assert read_entry(home.paseo, "agents", "providers") == {
         "claude": {"command": ["/opt/claude", "--x"]},
@@ -156,38 +186,37 @@ def test_a_command_that_contains_its_arguments_gets_acp_proxy_in_front(home: Hom
     }
     assert "Nothing to change" in setup("--yes").stderr
     assert setup("--undo", "--yes").exit_code == 0
-    assert home.paseo.read_text() == PASEO
+    assert read(home.paseo) == PASEO
 
 
 def test_undo_takes_acp_proxy_out_of_such_a_command_after_an_edit(home: Home) -> None:
-    home.write(home.paseo, PASEO)
+    write(home.paseo, PASEO)
     setup("--yes")
-    home.write(home.paseo, home.paseo.read_text().replace("Kimi", "Kimi K2"))
+    write(home.paseo, read(home.paseo).replace("Kimi", "Kimi K2"))
     assert setup("--undo", "--yes").exit_code == 0
-    assert home.paseo.read_text() == PASEO.replace("Kimi", "Kimi K2")
+    assert read(home.paseo) == PASEO.replace("Kimi", "Kimi K2")
 
 
 def test_such_a_command_that_is_gone_is_replaced(home: Home) -> None:
-    home.write(
-        home.paseo, PASEO.replace('"gemini", "--acp"', '"/old/python", "-P", "-m", "acp_proxy", "run", "gemini"')
-    )
+    old_python = json.dumps(os.path.abspath("/old/python"))
+    write(home.paseo, PASEO.replace('"gemini", "--acp"', f'{old_python}, "-P", "-m", "acp_proxy", "run", "gemini"'))
     setup("--editor", "paseo", "--yes")
     assert read_entry(home.paseo, "agents", "providers", "gemini", "command") == [COMMAND, "run", "gemini"]
 
 
 @pytest.mark.parametrize("before", ["", '{"version": 1}', '{"agents": {}}', PASEO])
 def test_an_agent_is_added_where_it_belongs_however_much_is_there(home: Home, before: str) -> None:
-    home.write(home.paseo, before)
+    write(home.paseo, before)
     assert setup("--agent", "some-agent --acp", "--yes", "--force").exit_code == 0
     added = read_entry(home.paseo, "agents", "providers", "some-agent-kept")
     assert isinstance(added, dict)
     assert added["command"] == [COMMAND, "run", "some-agent", "--acp"]
     assert setup("--undo", "--yes").exit_code == 0
-    assert home.paseo.read_text() == before
+    assert read(home.paseo) == before
 
 
 def test_a_dry_run_shows_the_change_and_writes_nothing(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     before = home.files()
     shown = setup("--dry-run")
     assert "Nothing was written." in shown.stderr
@@ -196,7 +225,7 @@ def test_a_dry_run_shows_the_change_and_writes_nothing(home: Home) -> None:
 
 
 def test_no_means_no(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     before = home.files()
     declined = setup("--editor", "zed", answer="n\n")
     assert declined.exit_code == 1
@@ -205,7 +234,7 @@ def test_no_means_no(home: Home) -> None:
 
 
 def test_a_second_setup_has_nothing_to_do(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     setup("--yes")
     before = home.files()
     again = setup("--yes")
@@ -215,7 +244,7 @@ def test_a_second_setup_has_nothing_to_do(home: Home) -> None:
 
 
 def test_an_entry_of_a_registry_that_cannot_be_read_is_all_that_is_said(home: Home) -> None:
-    home.write(home.zed, '{"agent_servers": {"gemini": {"type": "registry"}}}')
+    write(home.zed, '{"agent_servers": {"gemini": {"type": "registry"}}}')
     for words in (["--yes"], ["--agent", "gemini", "--yes"]):
         done = setup(*words)
         assert (done.exit_code, done.stderr.count('The entry "gemini" stays as it is')) == (1, 1)
@@ -223,34 +252,34 @@ def test_an_entry_of_a_registry_that_cannot_be_read_is_all_that_is_said(home: Ho
 
 
 def test_an_editor_without_settings_is_named_with_what_writes_them(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     said = " ".join(setup("--editor", "vscode", "--yes").stderr.split())
     assert "VS Code: no settings of agents here. To write them: acp-proxy setup --editor vscode --agent COMMAND" in said
 
 
 def test_undo_takes_back_only_what_setup_did_after_the_user_edited_the_file(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     setup("--yes")
-    edited = home.zed.read_text().replace("One Dark", "Ayu").replace('"-y"', '"-y", "--debug"')
-    home.zed.write_text(edited)
+    edited = read(home.zed).replace("One Dark", "Ayu").replace('"-y"', '"-y", "--debug"')
+    write(home.zed, edited)
     assert setup("--undo", "--yes").exit_code == 0
-    assert home.zed.read_text() == ZED.replace("One Dark", "Ayu").replace('"-y"', '"-y", "--debug"')
-    assert "Claude" in home.zed.read_text()
+    assert read(home.zed) == ZED.replace("One Dark", "Ayu").replace('"-y"', '"-y", "--debug"')
+    assert "Claude" in read(home.zed)
     assert not home.zed.with_name("settings.json.before-acp-proxy").exists()
 
 
 def test_an_edit_between_two_setups_survives_undo(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     setup("--yes")
-    home.zed.write_text(home.zed.read_text().replace("One Dark", "Ayu"))
+    write(home.zed, read(home.zed).replace("One Dark", "Ayu"))
     setup("--yes", "--force", "--editor", "zed", "--agent", "goose acp")
     assert read_entry(home.zed, "agent_servers", "Goose (recorded)", "args") == ["run", "goose", "acp"]
     setup("--undo", "--yes")
-    assert home.zed.read_text() == ZED.replace("One Dark", "Ayu")
+    assert read(home.zed) == ZED.replace("One Dark", "Ayu")
 
 
 def test_undo_keeps_the_copy_of_a_file_that_is_missing_and_says_how_it_comes_back(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     setup("--yes")
     before = home.files()
     home.zed.rename(home.path / "saved")
@@ -258,29 +287,29 @@ def test_undo_keeps_the_copy_of_a_file_that_is_missing_and_says_how_it_comes_bac
     for words in (["--undo", "--dry-run"], ["--undo", "--yes"], ["--undo", "--yes"]):
         done = setup(*words)
         said = " ".join(done.stderr.split())
-        assert f"{home.zed} is missing. To bring back what it was before setup: mv {copy} {home.zed}" in said
-        assert f"If you do not need it: rm {copy}" in said
-        assert (done.exit_code, copy.read_text()) == (0, ZED)
+        assert f"{home.zed} is missing. To bring back what it was before setup: {MOVE} {copy} {home.zed}" in said
+        assert f"If you do not need it: {REMOVE} {copy}" in said
+        assert (done.exit_code, read(copy)) == (0, ZED)
     (home.path / "saved").rename(home.zed)
     assert home.files() == before
     assert setup("--undo", "--yes").exit_code == 0
-    assert home.files() == {".config/zed/settings.json": ZED.encode()}
+    assert home.files() == {home.zed: ZED.encode()}
 
 
 def test_setup_writes_no_missing_file_anew_while_its_copy_is_there(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     setup("--yes")
     home.zed.unlink()
     before = home.files()
     done = setup("--yes", "--force", "--agent", "someagent acp")
     copy = home.zed.with_name("settings.json.before-acp-proxy")
     said = " ".join(done.stderr.split())
-    assert f"it is missing. To bring back what it was before setup: mv {copy} {home.zed}." in said
+    assert f"it is missing. To bring back what it was before setup: {MOVE} {copy} {home.zed}." in said
     assert (done.exit_code, home.files()) == (1, before)
     copy.rename(home.path / "elsewhere")
     assert setup("--yes", "--force", "--agent", "someagent acp").exit_code == 0
     assert setup("--undo", "--yes").exit_code == 0
-    assert home.files() == {"elsewhere": ZED.encode()}
+    assert home.files() == {home.path / "elsewhere": ZED.encode()}
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"theme": "One"}'])
@@ -290,49 +319,48 @@ def test_setup_writes_no_missing_file_anew_while_its_copy_is_there(home: Home) -
 def test_undo_keeps_the_copy_of_a_file_that_was_emptied_until_the_user_removes_it(
     home: Home, text: str, before: str, words: list[str], is_set_up_again: bool
 ) -> None:
-    home.write(home.zed, before)
+    write(home.zed, before)
     setup("--yes", "--force", *(words or ["--agent", "two acp"] if before != ZED else words))
-    home.zed.write_text(text)
+    write(home.zed, text)
     if is_set_up_again:
         setup("--yes", "--force", "--agent", "someagent acp")
     copy = home.zed.with_name("settings.json.before-acp-proxy")
     for _ in range(2):
         said = " ".join(setup("--undo", "--yes").stderr.split())
-        assert f": rm {copy}" in said
-        assert copy.read_text() == before
-        assert "someagent" not in home.zed.read_text()
+        assert f": {REMOVE} {copy}" in said
+        assert read(copy) == before
+        assert "someagent" not in read(home.zed)
     copy.unlink()
     assert "has nothing of setup any more." in setup("--undo", "--yes").stderr.replace("\n", " ")
-    assert list(home.files()) == [".config/zed/settings.json"]
+    assert list(home.files()) == [home.zed]
 
 
 def test_undo_finds_its_files_after_the_home_directory_has_moved(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    home.write(home.path / "one/.config/zed/settings.json", ZED)
-    for name in ("one", "two"):
-        for variable in ("HOME", "USERPROFILE"):
-            monkeypatch.setenv(variable, str(home.path / name))
-        if name == "one":
-            setup("--yes")
-            (home.path / "one").rename(home.path / "two")
+    old, new = Home(home.path / "one"), Home(home.path / "two")
+    write(old.zed, ZED)
+    use_home(old, monkeypatch)
+    setup("--yes")
+    old.path.rename(new.path)
+    use_home(new, monkeypatch)
     assert setup("--undo", "--yes").exit_code == 0
-    assert home.files() == {"two/.config/zed/settings.json": ZED.encode()}
+    assert home.files() == {new.zed: ZED.encode()}
 
 
 def test_undo_removes_the_copy_of_a_file_that_the_user_gave_back(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     setup("--yes")
-    home.zed.write_text(ZED)
+    write(home.zed, ZED)
     assert setup("--undo", "--yes").exit_code == 0
-    assert home.files() == {".config/zed/settings.json": ZED.encode()}
+    assert home.files() == {home.zed: ZED.encode()}
 
 
 def test_of_two_setups_at_once_the_second_finds_that_the_file_has_changed(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It waits until the first has written the file and the record, and loses nothing of either."""
-    home.write(home.zed, ZED)
-    home.write(home.jetbrains, JETBRAINS)
-    record, other_record = (Record(home.path / ".config/acp-proxy/setup.json") for _ in range(2))
+    write(home.zed, ZED)
+    write(home.jetbrains, JETBRAINS)
+    record, other_record = (Record(home.record) for _ in range(2))
     own_words, results = [COMMAND, "run"], list[str]()
     changes = [
         setup_steps.plan_file(EDITORS[Name.ZED], home.zed, own_words),
@@ -362,26 +390,26 @@ def test_of_two_setups_at_once_the_second_finds_that_the_file_has_changed(
     assert results[0].startswith("it changed in the meantime")
     assert results[1:] == ["written"]
     assert setup("--undo", "--yes").exit_code == 0
-    assert sorted(home.files()) == [".config/zed/settings.json", ".jetbrains/acp.json"]
+    assert home.files().keys() == {home.zed, home.jetbrains}
 
 
 def test_undo_leaves_an_entry_that_setup_added_and_the_user_has_edited(home: Home) -> None:
-    home.write(home.zed, "{}")
+    write(home.zed, "{}")
     setup("--yes", "--force", "--agent", "nosuchagent acp")
-    home.zed.write_text(home.zed.read_text().replace('"env": {}', '"env": {"KEY": "sk-1234"}, // my key'))
-    edited = home.zed.read_text()
+    write(home.zed, read(home.zed).replace('"env": {}', '"env": {"KEY": "sk-1234"}, // my key'))
+    edited = read(home.zed)
     assert "sk-1234" in edited
     done = setup("--undo", "--yes")
-    assert (done.exit_code, home.zed.read_text()) == (1, edited)
+    assert (done.exit_code, read(home.zed)) == (1, edited)
     assert "stays as it is: setup added it, but it may have been edited since" in " ".join(done.stderr.split())
 
 
 def test_undo_leaves_no_blank_lines_around_a_comment_in_an_entry_that_setup_added(home: Home) -> None:
-    home.write(home.zed, '{\n  "theme": "One"\n}\n')
+    write(home.zed, '{\n  "theme": "One"\n}\n')
     setup("--yes", "--force", "--agent", "nosuchagent acp")
-    home.zed.write_text(home.zed.read_text().replace('"env": {}', '"env": {} // my key'))
+    write(home.zed, read(home.zed).replace('"env": {}', '"env": {} // my key'))
     assert setup("--undo", "--yes").exit_code == 0
-    text = home.zed.read_text()
+    text = read(home.zed)
     assert "// my key" in text
     assert [line for line in text.split("\n")[:-1] if not line.strip()] == []
     assert jsonc.decode(text) == {"theme": "One", "agent_servers": {}}
@@ -391,7 +419,7 @@ def test_undo_leaves_no_blank_lines_around_a_comment_in_an_entry_that_setup_adde
 def test_a_setup_that_fails_leaves_all_as_it_was_and_names_the_file(
     home: Home, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     before = home.files()
     replace = os.replace
 
@@ -409,21 +437,21 @@ def test_a_setup_that_fails_leaves_all_as_it_was_and_names_the_file(
 
 
 def test_what_a_setup_that_was_killed_has_left_is_used_and_removed(home: Home) -> None:
-    home.write(home.zed, ZED)
-    home.write(home.zed.with_name(".settings.json.acp-proxy-new"), "{")
-    home.write(home.zed.with_name(".settings.json.before-acp-proxy.acp-proxy-new"), "{")
-    home.write(home.zed.with_name("settings.json.before-acp-proxy"), ZED)
+    write(home.zed, ZED)
+    write(home.zed.with_name(".settings.json.acp-proxy-new"), "{")
+    write(home.zed.with_name(".settings.json.before-acp-proxy.acp-proxy-new"), "{")
+    write(home.zed.with_name("settings.json.before-acp-proxy"), ZED)
     setup("--yes")
-    assert len([name for name in home.files() if "zed" in name]) == 3
+    assert len([path for path in home.files() if path.parent == home.zed.parent]) == 3
     assert setup("--undo", "--yes").exit_code == 0
-    assert home.files() == {".config/zed/settings.json": ZED.encode()}
+    assert home.files() == {home.zed: ZED.encode()}
 
 
 def test_directories_that_setup_made_go_with_its_file(home: Home) -> None:
     setup("--yes", "--force", "--editor", "vscode", "--agent", "someagent acp")
     assert home.vscode.exists()
     setup("--undo", "--yes")
-    assert not (home.path / ".config/Code").exists()
+    assert not home.vscode.parents[1].exists()
     home.zed.parent.mkdir(parents=True)
     setup("--yes", "--force", "--agent", "someagent acp")
     setup("--undo", "--yes")
@@ -433,12 +461,13 @@ def test_directories_that_setup_made_go_with_its_file(home: Home) -> None:
 def test_undo_names_a_copy_that_its_record_does_not_know(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     write_servers(home, A="one")
     setup("--yes")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(home.path / "other"))
+    variable = "APPDATA" if ON_WINDOWS else "XDG_CONFIG_HOME"
+    monkeypatch.setenv(variable, str(home.path / "other"))
     done = setup("--undo", "--yes")
     copy = home.jetbrains.with_name("acp.json.before-acp-proxy")
     said = " ".join(done.stderr.split())
     assert f"{copy} is the copy of another setup" in said
-    assert f"XDG_CONFIG_HOME was then. To bring back what it was before setup: mv {copy} {home.jetbrains}" in said
+    assert f"{variable} was then. To bring back what it was before setup: {MOVE} {copy} {home.jetbrains}" in said
     assert (done.exit_code, copy.exists()) == (1, True)
 
 
@@ -446,13 +475,13 @@ def test_undo_names_a_copy_and_leftovers_though_nothing_goes_through_acp_proxy(h
     write_servers(home, A="one")
     copy = home.jetbrains.with_name("acp.json.before-acp-proxy")
     leftover = home.jetbrains.with_name(".acp.json.acp-proxy-new")
-    home.write(copy, "{}")
-    home.write(leftover, "{")
+    write(copy, "{}")
+    write(leftover, "{")
     done = setup("--undo", "--yes")
     said = " ".join(done.stderr.split())
     assert f"{copy} is the copy of another setup" in said
-    assert f"If you do not need it: rm {copy}" in said
-    assert f"A setup that was killed has left {leftover}. To remove it: rm {leftover}" in said
+    assert f"If you do not need it: {REMOVE} {copy}" in said
+    assert f"A setup that was killed has left {leftover}. To remove it: {REMOVE} {leftover}" in said
     assert "Nothing left to undo" not in said
     assert (done.exit_code, copy.exists(), leftover.exists()) == (0, True, True)
 
@@ -463,23 +492,23 @@ def test_undo_says_that_the_file_is_written_where_its_record_cannot_be(
     def fail(record: Record) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(record.path))
 
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     setup("--yes")
-    copy, record_path = home.zed.with_name("settings.json.before-acp-proxy"), home.path / ".config/acp-proxy/setup.json"
+    copy, record_path = home.zed.with_name("settings.json.before-acp-proxy"), home.record
     reason = f"because {record_path} cannot be written (Permission denied). Check its permissions and the disk."
     with monkeypatch.context() as patch:
         patch.setattr(Record, "save", fail)
         first, second = setup("--undo", "--yes"), setup("--undo", "--yes")
     assert f"{home.zed} is written; the record and the copy stay, {reason}" in " ".join(first.stderr.split())
     assert f"The record and its copy, {copy}, stay, {reason}" in " ".join(second.stderr.split())
-    assert (first.exit_code, second.exit_code, home.zed.read_text()) == (1, 1, ZED)
+    assert (first.exit_code, second.exit_code, read(home.zed)) == (1, 1, ZED)
     assert setup("--undo", "--yes").exit_code == 0
     assert not copy.exists()
 
 
 @pytest.mark.parametrize("before", ["// mine", "// mine\r\n// more", "/* mine */"])
 def test_an_agent_is_added_to_a_file_with_only_a_comment(home: Home, before: str) -> None:
-    home.write(home.zed, before)
+    write(home.zed, before)
     assert setup("--agent", "some-agent --acp", "--editor", "zed", "--yes", "--force").exit_code == 0
     assert home.zed.read_bytes().decode().startswith(before)
     assert "some-agent" in str(read_entry(home.zed, "agent_servers"))
@@ -494,24 +523,27 @@ def test_words_of_the_settings_cannot_control_the_terminal(home: Home) -> None:
         assert "\x1b" not in done.stdout + done.stderr
 
 
+GONE_PROXY = os.path.abspath("/gone/acp-proxy")
+
+
 @pytest.mark.parametrize(
     "words",
     [
-        ["env", "X=1", "/gone/acp-proxy", "run", sys.executable],
-        ["sh", "-c", f"/gone/acp-proxy run {sys.executable}"],
-        ["sh", "-c", f"X=1 exec '/gone/acp-proxy' run {sys.executable}"],
+        ["env", "X=1", GONE_PROXY, "run", sys.executable],
+        ["sh", "-c", f"{GONE_PROXY} run {sys.executable}"],
+        ["sh", "-c", f"X=1 exec '{GONE_PROXY}' run {sys.executable}"],
     ],
 )
 def test_an_acp_proxy_that_is_gone_after_other_words_is_named(home: Home, words: list[str]) -> None:
     value = {"command": words[0], "args": words[1:]}
-    home.write(home.jetbrains, json.dumps({"agent_servers": {"A": value}}))
+    write(home.jetbrains, json.dumps({"agent_servers": {"A": value}}))
     for option in ([], ["--agent", "A"]):
         said = " ".join(setup("--yes", *option).stderr.split())
         assert '"A" in' in said
         assert "setup cannot repair it. To see why: acp-proxy doctor" in said
         assert "already goes through" not in said
     done = invoke("doctor")
-    assert 'starts "A" with /gone/acp-proxy, which does not exist. Correct the entry.' in " ".join(done.stdout.split())
+    assert f'starts "A" with {GONE_PROXY}, which does not exist. Correct the entry.' in " ".join(done.stdout.split())
     assert done.exit_code == 1
 
 
@@ -519,32 +551,31 @@ def test_an_acp_proxy_that_is_gone_after_other_words_is_named(home: Home, words:
     "words",
     [
         ["ssh", "host", "acp-proxy", "run", "no-such-agent", "acp"],
-        ["ssh", "host", "/gone/acp-proxy run no-such-agent"],
-        ["env", "X=1", "docker", "exec", "-i", "box", "/gone/acp-proxy", "run", "no-such-agent"],
-        ["sh", "-c", "ssh host /gone/acp-proxy run no-such-agent"],
+        ["ssh", "host", f"{GONE_PROXY} run no-such-agent"],
+        ["env", "X=1", "docker", "exec", "-i", "box", GONE_PROXY, "run", "no-such-agent"],
+        ["sh", "-c", f"ssh host {GONE_PROXY} run no-such-agent"],
     ],
 )
 def test_what_runs_on_another_machine_is_not_checked(
     home: Home, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
-    for name in ("ssh", "docker"):
-        home.write(home.path / "bin" / name, "#!/bin/sh\n")
-        (home.path / "bin" / name).chmod(0o755)
+    for name in ("ssh", "docker", "env", "sh"):
+        write_program(home.path / "bin" / name)
     monkeypatch.setenv("PATH", str(home.path / "bin"), prepend=os.pathsep)
-    home.write(home.jetbrains, json.dumps({"agent_servers": {"A": {"command": words[0], "args": words[1:]}}}))
+    write(home.jetbrains, json.dumps({"agent_servers": {"A": {"command": words[0], "args": words[1:]}}}))
     assert "cannot repair" not in setup("--yes").stderr
     done = invoke("doctor")
     said = " ".join(done.stdout.split())
     assert '"A": through acp-proxy on another machine or in a container, which was not checked' in said
-    assert (done.exit_code, "no-such-agent" in said, "/gone" in said) == (0, False, False)
+    assert (done.exit_code, "no-such-agent" in said, GONE_PROXY in said) == (0, False, False)
 
 
 def test_a_directory_called_as_such_a_program_is_none(home: Home) -> None:
     lines = ["uv --directory /srv/docker run acp-proxy run", "env X=/bin/ssh acp-proxy run", "sh -c"]
     values = [[*line.split(), "no-such-agent", "ssh"] for line in lines]
-    values[2][2:] = ["/gone/acp-proxy run no-such-agent docker exec"]
+    values[2][2:] = [f"{GONE_PROXY} run no-such-agent docker exec"]
     agents = {words[0]: {"command": words[0], "args": words[1:]} for words in values}
-    home.write(home.jetbrains, json.dumps({"agent_servers": agents}))
+    write(home.jetbrains, json.dumps({"agent_servers": agents}))
     assert "on another machine" not in invoke("doctor").stdout
 
 
@@ -555,7 +586,7 @@ def test_editor_shows_a_name_in_the_settings_without_control_characters(home: Ho
 
 
 def test_settings_that_cannot_be_read_are_not_called_read_only(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     home.zed.chmod(0o200)
     monkeypatch.setattr("os.access", lambda *_: False)  # root may read all
     said = " ".join(setup("--yes").stderr.split())
@@ -563,35 +594,35 @@ def test_settings_that_cannot_be_read_are_not_called_read_only(home: Home, monke
 
 
 def test_undo_needs_no_copy(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     setup("--yes")
     home.zed.with_name("settings.json.before-acp-proxy").unlink()
     assert setup("--undo", "--yes").exit_code == 0
-    assert home.zed.read_text() == ZED
+    assert read(home.zed) == ZED
 
 
 def test_undo_leaves_a_file_alone_from_which_the_user_took_acp_proxy_out(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     setup("--yes")
-    home.zed.write_text("{}")
+    write(home.zed, "{}")
     done = setup("--undo", "--yes")
     assert "has nothing of setup any more" in done.stderr.replace("\n", " ")
     copy = home.zed.with_name("settings.json.before-acp-proxy")
-    assert (home.zed.read_text(), copy.read_text(), done.exit_code) == ("{}", ZED, 0)
+    assert (read(home.zed), read(copy), done.exit_code) == ("{}", ZED, 0)
 
 
 @pytest.mark.parametrize(
     "agent", ['"command": "gemini"', '"command": "gemini", "args": []', '"command": "x", "args": ["y"]']
 )
 def test_undo_takes_acp_proxy_out_of_an_entry_that_the_user_has_renamed(home: Home, agent: str) -> None:
-    home.write(home.zed, f'{{"agent_servers": {{"A": {{ {agent} }}}}}}')
-    before = home.zed.read_text()
+    write(home.zed, f'{{"agent_servers": {{"A": {{ {agent} }}}}}}')
+    before = read(home.zed)
     setup("--yes")
-    home.zed.write_text(home.zed.read_text().replace('"A"', '"B"'))
+    write(home.zed, read(home.zed).replace('"A"', '"B"'))
     shown = setup("--undo", "--dry-run")
     assert "nothing of setup" not in shown.stderr
     assert setup("--undo", "--yes").exit_code == 0
-    assert home.files() == {".config/zed/settings.json": before.replace('"A"', '"B"').encode()}
+    assert home.files() == {home.zed: before.replace('"A"', '"B"').encode()}
 
 
 def test_undo_takes_acp_proxy_out_of_a_copy_of_an_entry(home: Home) -> None:
@@ -616,11 +647,11 @@ def test_undo_leaves_and_names_an_entry_that_went_through_acp_proxy_before(home:
 
 def test_undo_names_what_goes_through_acp_proxy_though_setup_did_nothing(home: Home) -> None:
     write_servers(home, A=f"{COMMAND} run one", B="two")
-    home.write(home.path / ".emacs", "(require 'agent-shell) ; acp-proxy\n(acp-proxy)")
+    write(home.emacs, "(require 'agent-shell) ; acp-proxy\n(acp-proxy)")
     said = " ".join(setup("--undo").stderr.split())
     assert "Nothing left to undo" not in said
     assert f'"A" in {home.jetbrains} goes through acp-proxy, but setup did not write it there' in said
-    assert f"{home.path / '.emacs'} mentions acp-proxy." in said
+    assert f"{home.emacs} mentions acp-proxy." in said
     assert '"B"' not in said
 
 
@@ -667,15 +698,15 @@ def test_undo_leaves_and_names_an_entry_that_is_not_as_setup_writes_it(home: Hom
         assert home.jetbrains.with_name("acp.json.before-acp-proxy").read_bytes() == copy
     write_servers(home, A="one", Other="two")  # as before setup, by hand
     assert setup("--undo", "--yes").exit_code == 0
-    assert list(home.files()) == [".jetbrains/acp.json"]
+    assert list(home.files()) == [home.jetbrains]
 
 
 def test_undo_leaves_an_entry_with_arguments_that_are_no_texts(home: Home) -> None:
     write_servers(home, A="one")
     setup("--yes")
     text = json.dumps({"agent_servers": {"A": {"command": COMMAND, "args": ["run", "one", 3]}}})
-    home.write(home.jetbrains, text)
-    assert (setup("--undo", "--yes").exit_code, home.jetbrains.read_text()) == (1, text)
+    write(home.jetbrains, text)
+    assert (setup("--undo", "--yes").exit_code, read(home.jetbrains)) == (1, text)
 
 
 def test_undo_leaves_and_names_a_line_for_a_shell_that_starts_acp_proxy(home: Home) -> None:
@@ -683,17 +714,17 @@ def test_undo_leaves_and_names_a_line_for_a_shell_that_starts_acp_proxy(home: Ho
     setup("--yes")
     for words in (["sh", "-c", f"{COMMAND} run one"], ["sh", "-c", 'exec "$@"', "x", COMMAND, "run", "one"]):
         text = json.dumps({"agent_servers": {"A": {"command": words[0], "args": words[1:]}}})
-        home.write(home.jetbrains, text)
+        write(home.jetbrains, text)
         done = setup("--undo", "--yes")
-        assert (done.exit_code, home.jetbrains.read_text()) == (1, text)
+        assert (done.exit_code, read(home.jetbrains)) == (1, text)
         assert '"A" in ' in done.stderr
 
 
 @pytest.mark.usefixtures("registry")
 def test_undo_leaves_and_names_a_renamed_agent_of_zeds_registry_and_undoes_the_others(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     setup("--yes")
-    home.zed.write_text(home.zed.read_text().replace('"gemini"', '"mine"'))
+    write(home.zed, read(home.zed).replace('"gemini"', '"mine"'))
     done = setup("--undo", "--yes")
     said = " ".join(done.stderr.split())
     assert done.exit_code == 1
@@ -701,14 +732,14 @@ def test_undo_leaves_and_names_a_renamed_agent_of_zeds_registry_and_undoes_the_o
     assert f"The copy from before setup stays, too: {home.zed}.before-acp-proxy" in said
     assert read_entry(home.zed, "agent_servers", "Claude", "command") == "npx"
     assert read_entry(home.zed, "agent_servers", "mine", "command") == COMMAND
-    assert home.zed.with_name("settings.json.before-acp-proxy").read_text() == ZED
+    assert read(home.zed.with_name("settings.json.before-acp-proxy")) == ZED
 
 
 @pytest.mark.usefixtures("registry")
 def test_undo_leaves_an_agent_of_zeds_registry_that_has_arguments_of_the_user(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     setup("--yes")
-    home.zed.write_text(home.zed.read_text().replace('"registry:gemini"', '"registry:gemini", "--model", "x"'))
+    write(home.zed, read(home.zed).replace('"registry:gemini"', '"registry:gemini", "--model", "x"'))
     assert setup("--undo", "--yes").exit_code == 1
     args = ["run", "registry:gemini", "--model", "x"]
     assert read_entry(home.zed, "agent_servers", "gemini") == {"type": "custom", "command": COMMAND, "args": args}
@@ -717,17 +748,17 @@ def test_undo_leaves_an_agent_of_zeds_registry_that_has_arguments_of_the_user(ho
 @pytest.mark.parametrize("args", ["[{}]", "[{},]", "[{}/*a*/,/*b*/]", "[\n {},\n ]", "[/*a*/{}\n, // b\n]"])
 def test_undo_never_leaves_a_comma_alone(home: Home, args: str) -> None:
     """A formatter writes one after the last argument, and comments may be around it."""
-    home.write(home.zed, '{"agent_servers": {"A": {"command": "one", "args": []}}}')
+    write(home.zed, '{"agent_servers": {"A": {"command": "one", "args": []}}}')
     setup("--yes")
-    text = home.zed.read_text()
-    home.zed.write_text(text.replace(text[text.index("[") : text.index("]") + 1], args.replace("{}", '"run","one"')))
+    text = read(home.zed)
+    write(home.zed, text.replace(text[text.index("[") : text.index("]") + 1], args.replace("{}", '"run","one"')))
     assert setup("--undo", "--yes").exit_code == 0
     args_undone = args.replace("{}", "").replace(",", "") if "a" in args else "[]"
-    assert home.zed.read_text() == text[: text.index("[")].replace(COMMAND, "one") + args_undone + "}}}"
+    assert read(home.zed) == text[: text.index("[")].replace(json.dumps(COMMAND), '"one"') + args_undone + "}}}"
 
 
 def test_a_comma_alone_is_no_json(home: Home) -> None:
-    home.write(home.zed, '{"agent_servers": {"A": {"command": "one", "args": [,]}}}')
+    write(home.zed, '{"agent_servers": {"A": {"command": "one", "args": [,]}}}')
     before = home.files()
     done = setup("--yes")
     assert "it is not valid JSON at line 1, column 53: a value is missing" in " ".join(done.stderr.split())
@@ -735,22 +766,19 @@ def test_a_comma_alone_is_no_json(home: Home) -> None:
 
 
 def test_another_program_of_the_name_is_an_agent_like_any_other(home: Home) -> None:
-    program = home.path / "other/acp-proxy"
-    home.write(program, "#!/bin/sh\n")
-    program.chmod(0o755)
+    program = write_program(home.path / "other/acp-proxy")
     write_servers(home, Mine=f"{program} serve", A="one")
-    before = home.jetbrains.read_text()
+    before = read(home.jetbrains)
     setup("--yes")
-    assert servers(home.jetbrains)["Mine"] == [COMMAND, "run", str(program), "serve"]
-    home.jetbrains.write_text(home.jetbrains.read_text() + "\n")
+    assert servers(home.jetbrains)["Mine"] == [COMMAND, "run", program, "serve"]
+    write(home.jetbrains, read(home.jetbrains) + "\n")
     assert setup("--undo", "--yes").exit_code == 0
-    assert home.jetbrains.read_text() == before + "\n"
+    assert read(home.jetbrains) == before + "\n"
 
 
 def test_an_acp_proxy_that_is_here_is_known_by_what_it_imports(home: Home) -> None:
-    program = home.path / "other/acp-proxy"
-    home.write(program, "#!/usr/bin/python3\nfrom acp_proxy.__main__ import main\n")
-    program.chmod(0o755)
+    text = "#!/usr/bin/python3\nfrom acp_proxy.__main__ import main\n"
+    program = write_program(home.path / "other/acp-proxy", text)
     write_servers(home, Mine=f"{program} {sys.executable}")
     setup("--yes")
     assert servers(home.jetbrains) == {"Mine": [COMMAND, "run", sys.executable]}
@@ -761,15 +789,15 @@ def test_undo_gives_back_the_words_that_a_repair_has_replaced(home: Home, monkey
     lines = {
         "Name": "acp-proxy run --redact keys one",
         "No run": f"uvx acp-proxy {sys.executable} x",
-        "Gone": "/gone/python3 -P -m acp_proxy run one",
+        "Gone": f"{os.path.abspath('/gone/python3')} -P -m acp_proxy run one",
     }
     write_servers(home, **lines)
-    before = home.jetbrains.read_text()
+    before = read(home.jetbrains)
     setup("--yes")
     assert {words[0] for words in servers(home.jetbrains).values()} == {COMMAND}
-    home.jetbrains.write_text(home.jetbrains.read_text() + "\n")
+    write(home.jetbrains, read(home.jetbrains) + "\n")
     assert setup("--undo", "--yes").exit_code == 0
-    assert home.jetbrains.read_text() == before + "\n"
+    assert read(home.jetbrains) == before + "\n"
 
 
 def test_undo_gives_back_what_stood_there_before_the_first_of_two_repairs(
@@ -777,14 +805,14 @@ def test_undo_gives_back_what_stood_there_before_the_first_of_two_repairs(
 ) -> None:
     monkeypatch.setenv("PATH", "")
     write_servers(home, Mine="acp-proxy run one", A="two")
-    before = home.jetbrains.read_text()
+    before = read(home.jetbrains)
     setup("--yes")
-    monkeypatch.setattr("sys.argv", ["/opt/bin/acp-proxy"])
+    monkeypatch.setattr("sys.argv", [other := os.path.abspath("/opt/bin/acp-proxy")])
     setup("--yes")
-    assert {words[0] for words in servers(home.jetbrains).values()} == {"/opt/bin/acp-proxy"}
-    home.jetbrains.write_text(home.jetbrains.read_text() + "\n")
+    assert {words[0] for words in servers(home.jetbrains).values()} == {other}
+    write(home.jetbrains, read(home.jetbrains) + "\n")
     assert setup("--undo", "--yes").exit_code == 0
-    assert home.jetbrains.read_text() == before + "\n"
+    assert read(home.jetbrains) == before + "\n"
 
 
 def test_undo_leaves_an_entry_that_may_be_a_renamed_repair(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -802,61 +830,61 @@ def test_without_its_copy_undo_leaves_entries_of_which_nobody_knows_whether_they
     write_servers(home, A="one", Mine=f"{COMMAND} run two")
     setup("--yes")
     home.jetbrains.with_name("acp.json.before-acp-proxy").unlink()
-    home.jetbrains.write_text(home.jetbrains.read_text() + "\n")
+    write(home.jetbrains, read(home.jetbrains) + "\n")
     done = setup("--undo", "--yes")
     assert (done.exit_code, servers(home.jetbrains)) == (1, {"A": ["one"], "Mine": [COMMAND, "run", "two"]})
     assert '"Mine" in' in done.stderr
 
 
 def test_undo_reads_a_record_that_an_earlier_setup_wrote(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     setup("--yes")
-    path = home.path / ".config/acp-proxy/setup.json"
+    path = home.record
     record = json.loads(path.read_bytes())
     for file in record["files"].values():
         del file["copied"]
         for change in file["entries"]:
             del change["old_words"], change["new_words"]
-    path.write_text(json.dumps(record))
+    write(path, json.dumps(record))
     assert setup("--undo", "--yes").exit_code == 0
-    assert home.files() == {".config/zed/settings.json": ZED.encode()}
+    assert home.files() == {home.zed: ZED.encode()}
 
 
 def test_undo_knows_its_own_words_where_the_program_has_another_name(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.own_command.executable", "/opt/bin/recorder")
+    monkeypatch.setattr("acp_proxy.own_command.executable", program := os.path.abspath("/opt/bin/recorder"))
     write_servers(home, A="one", B="two x")
-    before = home.jetbrains.read_text()
+    before = read(home.jetbrains)
     setup("--yes")
-    assert servers(home.jetbrains)["A"] == ["/opt/bin/recorder", "run", "one"]
-    home.jetbrains.write_text(home.jetbrains.read_text() + "\n")
+    assert servers(home.jetbrains)["A"] == [program, "run", "one"]
+    write(home.jetbrains, read(home.jetbrains) + "\n")
     assert setup("--undo", "--yes").exit_code == 0
-    assert home.jetbrains.read_text() == before + "\n"
+    assert read(home.jetbrains) == before + "\n"
 
 
 def test_undo_gives_back_no_copy_that_somebody_has_changed(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     setup("--yes")
     copy = home.zed.with_name("settings.json.before-acp-proxy")
-    copy.write_text('{"x": 1}')
+    write(copy, '{"x": 1}')
     done = setup("--undo", "--yes")
     assert f"The copy of {home.zed} has changed since setup made it" in " ".join(done.stderr.split())
-    assert (done.exit_code, home.zed.read_text(), copy.read_text()) == (0, ZED, '{"x": 1}')
+    assert (done.exit_code, read(home.zed), read(copy)) == (0, ZED, '{"x": 1}')
 
 
 @pytest.mark.parametrize("text", ["{}", '{"a": 1}', '{"agent_servers": { "A": {"command": "acp-proxy"} /* mine */ }}'])
 def test_an_entry_that_setup_has_added_goes_with_all_that_was_added_for_it(home: Home, text: str) -> None:
-    home.write(home.zed, text)
+    write(home.zed, text)
     setup("--yes", "--force", "--agent", "nosuchagent acp")
-    home.zed.write_text(home.zed.read_text() + "\n")
+    write(home.zed, read(home.zed) + "\n")
     assert setup("--undo", "--yes").exit_code == 0
-    assert home.zed.read_text() == text + "\n"
+    assert read(home.zed) == text + "\n"
 
 
 def test_an_entry_that_setup_has_added_and_the_user_renamed_keeps_no_empty_list(home: Home) -> None:
     setup("--yes", "--force", "--editor", "zed", "--agent", "nosuchagent")
-    home.zed.write_text(home.zed.read_text().replace("(recorded)", "mine"))
+    write(home.zed, read(home.zed).replace("(recorded)", "mine"))
     assert setup("--undo", "--yes").exit_code == 0
     agent = read_entry(home.zed, "agent_servers", "nosuchagent mine")
     assert agent == {"type": "custom", "command": "nosuchagent", "env": {}}
@@ -869,7 +897,7 @@ def test_undo_names_acp_proxy_without_arguments_too(home: Home) -> None:
 
 @pytest.mark.parametrize("agent", ["", " "])
 def test_an_empty_agent_is_refused(home: Home, agent: str) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     before = home.files()
     done = setup("--agent", agent, "--yes")
     assert (done.exit_code, home.files()) == (2, before)
@@ -881,16 +909,16 @@ def test_undo_finds_the_agents_of_a_file_where_its_editor_does_not_look_any_more
 ) -> None:
     monkeypatch.setenv("PASEO_HOME", str(home.path / "elsewhere"))
     path = home.path / "elsewhere/config.json"
-    home.write(path, PASEO)
+    write(path, PASEO)
     setup("--yes")
-    home.write(path, path.read_text().replace("Kimi", "Kimi K2"))
+    write(path, read(path).replace("Kimi", "Kimi K2"))
     monkeypatch.delenv("PASEO_HOME")
     assert setup("--undo", "--yes").exit_code == 0
-    assert path.read_text() == PASEO.replace("Kimi", "Kimi K2")
+    assert read(path) == PASEO.replace("Kimi", "Kimi K2")
 
 
 def test_a_dry_run_of_undo_changes_nothing(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     setup("--yes")
     home.zed.unlink()
     before = home.files()
@@ -924,16 +952,16 @@ def test_an_editor_that_the_user_names_need_not_be_there(home: Home) -> None:
 
 
 def test_with_an_agent_only_that_agent_changes(home: Home) -> None:
-    home.write(home.zed, ZED)
-    home.write(home.jetbrains, JETBRAINS)
+    write(home.zed, ZED)
+    write(home.jetbrains, JETBRAINS)
     setup("--yes", "--editor", "zed", "--agent", "npx -y @agentclientprotocol/claude-agent-acp")
     assert read_entry(home.zed, "agent_servers", "Claude", "command") == COMMAND
-    assert "(recorded)" not in home.zed.read_text()
+    assert "(recorded)" not in read(home.zed)
     assert home.jetbrains.read_bytes() == JETBRAINS.encode()
 
 
 def test_an_agent_is_named_as_the_settings_name_it(home: Home) -> None:
-    home.write(home.jetbrains, '{"agent_servers": {"My Agent": {"command": "one"}, "Other": {"command": "two"}}}')
+    write(home.jetbrains, '{"agent_servers": {"My Agent": {"command": "one"}, "Other": {"command": "two"}}}')
     assert setup("--agent", "My Agent", "--yes").exit_code == 0
     servers = read_entry(home.jetbrains, "agent_servers")
     assert isinstance(servers, dict)
@@ -952,7 +980,7 @@ def servers(path: Path) -> dict[str, list[str]]:
 
 def write_servers(home: Home, **commands: str) -> None:
     entries = {name: {"command": line.split()[0], "args": line.split()[1:]} for name, line in commands.items()}
-    home.write(home.jetbrains, json.dumps({"agent_servers": entries}))
+    write(home.jetbrains, json.dumps({"agent_servers": entries}))
 
 
 @pytest.mark.parametrize("word", ["GOOGLE", "Goog", "google's other"])
@@ -980,7 +1008,7 @@ def test_an_entry_that_starts_the_agent_is_recognised_whatever_its_name(home: Ho
     assert '"Mine" already goes through acp-proxy.' in " ".join(setup("--agent", word).stderr.split())
 
 
-@pytest.mark.parametrize("word", ["gemini --acp --model pro", "/mine/gemini --acp"])
+@pytest.mark.parametrize("word", ["gemini --acp --model pro", f"{os.path.abspath('/mine/gemini')} --acp"])
 def test_a_command_with_other_arguments_or_another_path_is_another_agent(home: Home, word: str) -> None:
     write_servers(home, Gemini="gemini --acp")
     setup("--agent", word, "--yes", "--force")
@@ -990,17 +1018,17 @@ def test_a_command_with_other_arguments_or_another_path_is_another_agent(home: H
 
 def test_an_agent_that_one_editor_has_is_added_to_no_other(home: Home) -> None:
     write_servers(home, Gemini="gemini --acp")
-    home.write(home.zed, "{}")
+    write(home.zed, "{}")
     setup("--agent", "gemini", "--yes")
     assert servers(home.jetbrains) == {"Gemini": [COMMAND, "run", "gemini", "--acp"]}
-    assert home.zed.read_text() == "{}"
+    assert read(home.zed) == "{}"
 
 
 @pytest.mark.usefixtures("registry")
 def test_a_program_that_is_added_gets_the_arguments_that_the_registry_has_for_it(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shutil.which", lambda name, path=None: f"/bin/{name}")
+    monkeypatch.setattr("shutil.which", lambda name, path=None: os.path.abspath(f"/bin/{name}"))
     setup("--agent", "kimi", "--yes", "--editor", "jetbrains")
     assert servers(home.jetbrains) == {"Kimi (recorded)": [COMMAND, "run", "kimi", "--acp"]}
 
@@ -1029,11 +1057,11 @@ def test_neovim_is_left_to_the_command_that_prints(home: Home, word: str) -> Non
         ("clawde", "Did you mean: Claude?"),
         ("nosuchagent", "Give its command, or one of the ids: gemini, kimi"),
         ("nosuchagent --acp", "nosuchagent is not in PATH. Install it, or give its absolute path."),
-        ("/nowhere/agent", "agent does not exist. Correct the path."),
+        (os.path.abspath("/nowhere/agent"), "agent does not exist. Correct the path."),
     ],
 )
 def test_an_agent_that_is_not_here_is_refused_unless_forced(home: Home, word: str, advice: str) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     before = home.files()
     result = setup("--agent", word, "--yes")
     said = " ".join(result.stderr.split())
@@ -1041,26 +1069,29 @@ def test_an_agent_that_is_not_here_is_refused_unless_forced(home: Home, word: st
     assert advice in said
     assert said.endswith("for a program that you install later: --force")
     assert setup("--agent", word, "--yes", "--force").exit_code == 0
-    assert "(recorded)" in home.zed.read_text()
+    assert "(recorded)" in read(home.zed)
 
 
 @pytest.mark.usefixtures("registry")
 @pytest.mark.parametrize("is_other_read", [True, False])
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [('{ "theme": ', "not valid JSON at line 1, column 1"), (ZED, "it is a link, to ")],
-)
-def test_settings_that_cannot_be_read_are_named_where_an_agent_is_not_found(
-    home: Home, text: str, reason: str, is_other_read: bool
-) -> None:
-    home.write(home.path / "dotfiles/zed.json", text)
+def test_settings_that_cannot_be_read_are_named_where_an_agent_is_not_found(home: Home, is_other_read: bool) -> None:
+    write(home.zed, '{ "theme": ')
+    check_naming(home, "not valid JSON at line 1, column 1", is_other_read)
+
+
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize("is_other_read", [True, False])
+def test_settings_that_are_a_link_are_named_where_an_agent_is_not_found(home: Home, is_other_read: bool) -> None:
+    write(home.path / "dotfiles/zed.json", ZED)
     home.zed.parent.mkdir(parents=True)
-    if text == ZED:
-        home.zed.symlink_to(home.path / "dotfiles/zed.json")
-    else:
-        home.write(home.zed, text)
+    home.zed.symlink_to(home.path / "dotfiles/zed.json")
+    check_naming(home, "it is a link, to ", is_other_read)
+
+
+def check_naming(home: Home, reason: str, is_other_read: bool) -> None:
+    """``setup`` names Zed's settings with the reason, and the agent only if it has read other settings."""
     if is_other_read:
-        home.write(home.jetbrains, JETBRAINS)
+        write(home.jetbrains, JETBRAINS)
     result = setup("--agent", "Claude", "--yes")
     said = " ".join(result.stderr.split())
     assert said.startswith(f"{home.zed} stays as it is: ")
@@ -1090,12 +1121,12 @@ GONE = '{"agent_servers": {"Gone": {"command": "nosuchprogram"}}}'
 def test_an_agent_that_does_not_start_is_named_before_the_question_which_enter_declines(
     home: Home, answer: str
 ) -> None:
-    home.write(home.jetbrains, GONE)
+    write(home.jetbrains, GONE)
     result = setup(answer=answer)
     said = " ".join(result.stderr.split())
     assert '"Gone" does not answer: nosuchprogram is not in PATH, so it would not start. Install it, or give ' in said
     assert said.index("Install it") < said.index("Write this all the same? [y/N]")
-    assert (home.jetbrains.read_text() != GONE) is (answer == "y\n")
+    assert (read(home.jetbrains) != GONE) is (answer == "y\n")
     assert result.exit_code == (0 if answer == "y\n" else 1)  # a yes is a decision, as --force is
 
 
@@ -1104,7 +1135,7 @@ def test_one_agent_that_does_not_answer_is_left_out_and_enter_means_yes(home: Ho
     memory = str(home.path / "memory")
     agent = {"command": sys.executable, "args": ["-m", "acp_proxy.tools.demo.agent", "--memory", memory]}
     gone = {"command": "nosuchprogram"}
-    home.write(home.jetbrains, json.dumps({"agent_servers": {"Demo": agent, "Gone": gone}}))
+    write(home.jetbrains, json.dumps({"agent_servers": {"Demo": agent, "Gone": gone}}))
     result = setup(answer="\n")
     said = " ".join(result.stderr.split())
     assert '"Demo" answers.' in said
@@ -1120,7 +1151,7 @@ def test_one_agent_that_does_not_answer_is_left_out_and_enter_means_yes(home: Ho
 @pytest.mark.parametrize("words", [[], ["--agent", "Gone"]])
 def test_an_agent_that_was_left_out_is_not_written_by_a_second_setup(home: Home, words: list[str]) -> None:
     entries_there = {"Mine": {"command": COMMAND, "args": ["run", "mine"]}, "Gone": {"command": "nosuchprogram"}}
-    home.write(home.jetbrains, json.dumps({"agent_servers": entries_there}))
+    write(home.jetbrains, json.dumps({"agent_servers": entries_there}))
     before = home.files()
     result = setup("--yes", *words)
     said = " ".join(result.stderr.split())
@@ -1133,7 +1164,7 @@ def test_an_agent_that_was_left_out_is_not_written_by_a_second_setup(home: Home,
 
 @pytest.mark.usefixtures("trying")
 @pytest.mark.parametrize(
-    "text", ["{}", GONE, f'{{"agent_servers": {{"Mine": {{"command": "{COMMAND}", "args": ["run", "x"]}}}}}}']
+    "text", ["{}", GONE, f'{{"agent_servers": {{"Mine": {{"command": {json.dumps(COMMAND)}, "args": ["run", "x"]}}}}}}']
 )
 @pytest.mark.parametrize("is_named", [True, False])
 def test_an_agent_that_does_not_answer_is_written_only_after_a_yes_or_with_force(
@@ -1143,7 +1174,7 @@ def test_an_agent_that_does_not_answer_is_written_only_after_a_yes_or_with_force
     content = json.loads(text)
     if not is_named:
         content.setdefault("agent_servers", {})["Exits"] = agent_that_exits
-    home.write(home.jetbrains, json.dumps(content))
+    write(home.jetbrains, json.dumps(content))
     before = home.files()
     words = ["--agent", f"{sys.executable} -c pass"] if is_named else []
     result = setup("--yes", *words)
@@ -1163,14 +1194,14 @@ def test_an_agent_that_does_not_answer_is_written_only_after_a_yes_or_with_force
 def test_an_entry_without_run_gets_it_whether_the_agent_answers_or_not(home: Home) -> None:
     exits = f"{sys.executable} -c pass"
     write_servers(home, Plain=f"acp-proxy {exits}", Runner=f"uvx acp-proxy --redact keys {exits}")
-    before = home.jetbrains.read_text()
+    before = read(home.jetbrains)
     assert setup("--yes").exit_code == 1  # the entry started nothing before, and nobody was asked
     assert servers(home.jetbrains) == {
         "Plain": [COMMAND, "run", *exits.split()],
         "Runner": [COMMAND, "run", "--redact", "keys", *exits.split()],
     }
     setup("--undo", "--yes")
-    assert home.jetbrains.read_text() == before
+    assert read(home.jetbrains) == before
     for words in ("acp-proxy", "acp-proxy chain x"):  # no agent of a user
         write_servers(home, Other=words)
         assert "Nothing to change" in setup("--yes").stderr
@@ -1189,11 +1220,11 @@ def test_a_wrong_editor_is_answered_with_those_that_setup_writes(home: Home) -> 
 
 
 def test_the_end_of_the_input_is_not_a_yes(home: Home) -> None:
-    home.write(home.jetbrains, GONE)
+    write(home.jetbrains, GONE)
     setup("--yes")
-    written = home.jetbrains.read_text()
+    written = read(home.jetbrains)
     result = setup("--undo", answer="")
-    assert (result.exit_code, home.jetbrains.read_text()) == (1, written)
+    assert (result.exit_code, read(home.jetbrains)) == (1, written)
     assert "Nothing was changed. To see it again: acp-proxy setup --undo\n" in result.stderr
     assert result.stderr.endswith("To skip the question: --yes\n")
 
@@ -1203,15 +1234,15 @@ def test_ctrl_c_while_an_agent_is_silent_changes_nothing(home: Home, monkeypatch
         raise KeyboardInterrupt
 
     monkeypatch.setattr("acp_proxy.tools.setup.command.try_agents", wait)
-    home.write(home.jetbrains, GONE)
+    write(home.jetbrains, GONE)
     result = setup()
     assert (result.exit_code, result.stderr) == (130, "Nothing was changed.\n")
-    assert home.jetbrains.read_text() == GONE
+    assert read(home.jetbrains) == GONE
 
 
 @pytest.mark.usefixtures("trying")
 def test_a_dry_run_starts_no_agent(home: Home) -> None:
-    home.write(home.jetbrains, GONE)
+    write(home.jetbrains, GONE)
     stderr = setup("--dry-run").stderr
     assert "Starting" not in stderr
     said = " ".join(stderr.split())
@@ -1225,7 +1256,7 @@ def test_what_doctor_finds_afterwards_is_said_once_and_without_the_agents_that_w
 ) -> None:
     monkeypatch.setattr("acp_proxy.tools.setup.command.try_agents", try_agents)
     monkeypatch.setattr("acp_proxy.tools.setup.command.report_written", report_written)
-    home.write(home.jetbrains, GONE)
+    write(home.jetbrains, GONE)
     result = setup("--yes", "--force")
     said = " ".join(result.stderr.split())
     assert result.exit_code == 1
@@ -1239,9 +1270,7 @@ def test_what_doctor_finds_about_something_else_is_shown_and_no_failure(
 ) -> None:
     monkeypatch.setattr("acp_proxy.tools.setup.command.report_written", report_written)
     monkeypatch.setenv("ACP_PROXY_CONFIG", str(home.path / "nowhere"))
-    home.write(program := home.path / "acp-proxy", "#!/bin/sh\n")
-    program.chmod(0o755)
-    monkeypatch.setattr("sys.argv", [str(program)])
+    monkeypatch.setattr("sys.argv", [write_program(home.path / "acp-proxy")])
     write_servers(home, New=f"{sys.executable} agent")
     result = setup("--yes")
     assert "What to do: 1. ACP_PROXY_CONFIG names" in " ".join(result.stderr.split())
@@ -1254,17 +1283,17 @@ def test_settings_that_their_editor_writes_again_are_named(home: Home, monkeypat
 
     def write_and_lose(change: FileChange, record: Record) -> None:
         written(change, record)
-        change.path.write_text(GONE)
+        write(change.path, GONE)
 
     monkeypatch.setattr(setup_steps, "write_file", write_and_lose)
-    home.write(home.jetbrains, GONE)
+    write(home.jetbrains, GONE)
     result = setup("--yes")
     assert f"{home.jetbrains} was written again, and not by setup." in " ".join(result.stderr.split())
     assert result.exit_code == 1
 
 
 def test_a_configuration_that_is_a_program_is_left_to_the_command_that_prints(home: Home) -> None:
-    home.write(home.zed, "{}")
+    write(home.zed, "{}")
     result = setup("--editor", "codecompanion", "--yes")
     said = " ".join(result.stderr.split())
     assert result.exit_code == 1
@@ -1273,21 +1302,21 @@ def test_a_configuration_that_is_a_program_is_left_to_the_command_that_prints(ho
 
 
 def test_a_command_that_is_gone_is_replaced_by_the_present_one(home: Home) -> None:
-    gone = {"command": "/old/env/bin/python", "args": ["-P", "-m", "acp_proxy", "run", "agent"]}
-    home.write(home.zed, json.dumps({"agent_servers": {"A": gone}}))
+    gone = {"command": os.path.abspath("/old/env/bin/python"), "args": ["-P", "-m", "acp_proxy", "run", "agent"]}
+    write(home.zed, json.dumps({"agent_servers": {"A": gone}}))
     setup("--yes")
     assert read_entry(home.zed, "agent_servers", "A") == {"command": COMMAND, "args": ["run", "agent"]}
 
 
 def test_a_zipapp_that_is_gone_is_replaced_though_its_python_is_there(home: Home) -> None:
-    gone = {"command": sys.executable, "args": ["/old/acp-proxy-linux-x86_64.pyz", "run", "agent"]}
-    home.write(home.zed, json.dumps({"agent_servers": {"A": gone}}))
+    gone = {"command": sys.executable, "args": [os.path.abspath("/old/acp-proxy-linux-x86_64.pyz"), "run", "agent"]}
+    write(home.zed, json.dumps({"agent_servers": {"A": gone}}))
     assert setup("--yes").exit_code == 0
     assert read_entry(home.zed, "agent_servers", "A") == {"command": COMMAND, "args": ["run", "agent"]}
 
 
 def test_a_name_that_only_a_terminal_finds_becomes_a_path(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.which", lambda name, path=None: f"/bin/{name}")
+    monkeypatch.setattr("shutil.which", lambda name, path=None: os.path.abspath(f"/bin/{name}"))
     write_servers(home, Mine="acp-proxy run --store /s gemini --acp", Other="uvx acp-proxy run gemini --acp")
     setup("--yes")
     assert servers(home.jetbrains) == {
@@ -1299,7 +1328,7 @@ def test_a_name_that_only_a_terminal_finds_becomes_a_path(home: Home, monkeypatc
 
 def test_a_command_that_is_there_stays(home: Home) -> None:
     other = {"command": sys.executable, "args": ["-m", "acp_proxy", "run", "agent"]}
-    home.write(home.zed, json.dumps({"agent_servers": {"A": other}}))
+    write(home.zed, json.dumps({"agent_servers": {"A": other}}))
     assert "Nothing to change" in setup("--yes").stderr
 
 
@@ -1315,7 +1344,7 @@ def test_a_command_that_is_there_stays(home: Home) -> None:
 def test_a_file_that_cannot_be_read_is_named_and_stays(home: Home, text: str, reason: str) -> None:
     home.zed.parent.mkdir(parents=True)
     home.zed.write_bytes(text.encode("utf-8", "surrogateescape"))
-    home.write(home.jetbrains, JETBRAINS)
+    write(home.jetbrains, JETBRAINS)
     done = setup("--yes")
     assert f"{home.zed} stays as it is: " in done.stderr.replace("\n", " ")
     assert reason in done.stderr.replace("\n", " ")
@@ -1326,7 +1355,7 @@ def test_a_file_that_cannot_be_read_is_named_and_stays(home: Home, text: str, re
 
 
 def test_a_link_stays_a_link(home: Home) -> None:
-    home.write(home.path / "dotfiles/zed.json", ZED)
+    write(home.path / "dotfiles/zed.json", ZED)
     home.zed.parent.mkdir(parents=True)
     home.zed.symlink_to(home.path / "dotfiles/zed.json")
     done = setup("--yes")
@@ -1334,31 +1363,31 @@ def test_a_link_stays_a_link(home: Home) -> None:
     assert f"it is a link, to {home.path / 'dotfiles/zed.json'}. To print what to put there by hand: " in said
     assert said.endswith("acp-proxy editor zed AGENT.")
     assert home.zed.is_symlink()
-    assert (home.path / "dotfiles/zed.json").read_text() == ZED
+    assert read(home.path / "dotfiles/zed.json") == ZED
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")
 def test_the_file_of_another_user_stays(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     os.chown(home.zed, 12345, 12345)
     assert "it belongs to another user" in setup("--yes").stderr
-    assert home.zed.read_text() == ZED
+    assert read(home.zed) == ZED
 
 
 def test_a_file_that_changes_while_the_user_thinks_stays(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
 
     def answer(question: str, *, enter_means_yes: bool, declined: str) -> None:
-        home.zed.write_text("{}")
+        write(home.zed, "{}")
 
     monkeypatch.setattr("acp_proxy.tools.setup.command.ask_to_confirm", answer)
     done = setup()
     assert "it changed in the meantime" in done.stderr
-    assert (done.exit_code, home.zed.read_text()) == (1, "{}")
+    assert (done.exit_code, read(home.zed)) == (1, "{}")
 
 
 def test_permissions_stay(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     home.zed.chmod(0o640)
     setup("--yes")
     copy = home.zed.with_name("settings.json.before-acp-proxy")
@@ -1366,7 +1395,7 @@ def test_permissions_stay(home: Home) -> None:
 
 
 def test_programs_are_named_and_stay(home: Home) -> None:
-    home.write(home.path / ".config/nvim/init.lua", 'require("codecompanion").setup({})')
+    write(home.neovim, 'require("codecompanion").setup({})')
     before = home.files()
     said = setup("--yes").stderr.replace("\n", " ")
     assert "acp-proxy editor codecompanion AGENT" in said
@@ -1374,9 +1403,9 @@ def test_programs_are_named_and_stay(home: Home) -> None:
 
 
 def test_the_record_has_no_words_of_the_agents_command(home: Home) -> None:
-    home.write(home.zed, ZED.replace('"-y"', '"--key", "sk-hidden"'))
+    write(home.zed, ZED.replace('"-y"', '"--key", "sk-hidden"'))
     setup("--yes")
-    assert "sk-" not in (home.path / ".config/acp-proxy/setup.json").read_text()
+    assert "sk-" not in read(home.record)
 
 
 def test_a_machine_without_editors_gets_advice(home: Home) -> None:
@@ -1385,7 +1414,9 @@ def test_a_machine_without_editors_gets_advice(home: Home) -> None:
     assert "setup --editor zed --agent COMMAND (or jetbrains, vscode, paseo) For Neovim" in said
     assert "acp-proxy editor EDITOR COMMAND" in said
     assert (done.exit_code, setup("--editor", "emacs").exit_code) == (0, 1)
-    assert "acp-proxy setup --editor zed --agent 'npx me'" in " ".join(setup("--agent", "npx me").stderr.split())
+    assert f"acp-proxy setup --editor zed --agent {shell_quote.quote('npx me')}" in " ".join(
+        setup("--agent", "npx me").stderr.split()
+    )
 
 
 @pytest.mark.parametrize(
@@ -1402,20 +1433,20 @@ def test_a_machine_without_editors_gets_advice(home: Home) -> None:
 )
 @pytest.mark.parametrize("words", [[], ["--undo"]])
 def test_a_damaged_record_is_named_with_what_to_do(home: Home, text: str, words: list[str]) -> None:
-    path = home.path / ".config/acp-proxy/setup.json"
-    home.write(path, text)
-    home.write(home.zed, "{}")
-    home.write(copy := home.zed.with_name("settings.json.before-acp-proxy"), ZED)
+    path = home.record
+    write(path, text)
+    write(home.zed, "{}")
+    write(copy := home.zed.with_name("settings.json.before-acp-proxy"), ZED)
     done = setup(*words)
     said = " ".join(done.stderr.split())
     assert said.startswith(f"acp-proxy: {path}, in which setup notes what it changed, is damaged. What to do: 1. Where")
-    assert f"which ends with .before-acp-proxy: mv {copy} {home.zed} 2. " in said
-    assert said.endswith(f"2. Remove the record: rm {path}")
-    assert (done.exit_code, path.read_text()) == (1, text)
+    assert f"which ends with .before-acp-proxy: {MOVE} {copy} {home.zed} 2. " in said
+    assert said.endswith(f"2. Remove the record: {REMOVE} {path}")
+    assert (done.exit_code, read(path)) == (1, text)
 
 
 def test_the_record_of_a_newer_version_is_named(home: Home) -> None:
-    home.write(home.path / ".config/acp-proxy/setup.json", '{"version": 99, "files": 3}')
+    write(home.record, '{"version": 99, "files": 3}')
     assert "was made by a newer acp-proxy. Upgrade acp-proxy." in " ".join(setup("--yes").stderr.split())
 
 
@@ -1430,7 +1461,7 @@ def registry_of(*agents: tuple[str, str, str]) -> str:
 
 @pytest.fixture
 def registry(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    home.write(home.path / "registry.json", registry_of(*AGENTS))
+    write(home.path / "registry.json", registry_of(*AGENTS))
     monkeypatch.setenv("ACP_PROXY_REGISTRY", str(home.path / "registry.json"))
     monkeypatch.setenv("PATH", "")
 
@@ -1440,7 +1471,7 @@ AGENTS = [("gemini", "Gemini CLI", "@google/gemini-cli@0.61.0"), ("kimi", "Kimi 
 
 @pytest.mark.usefixtures("registry")
 def test_an_agent_of_zeds_registry_is_started_by_its_id(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     setup("--yes")
     assert read_entry(home.zed, "agent_servers", "gemini") == {
         "type": "custom",
@@ -1448,9 +1479,9 @@ def test_an_agent_of_zeds_registry_is_started_by_its_id(home: Home) -> None:
         "args": ["run", "registry:gemini"],
     }
     assert "Nothing to change" in setup("--yes").stderr
-    home.zed.write_text(home.zed.read_text().replace("One Dark", "Ayu"))
+    write(home.zed, read(home.zed).replace("One Dark", "Ayu"))
     setup("--undo", "--yes")
-    assert home.zed.read_text() == ZED.replace("One Dark", "Ayu")
+    assert read(home.zed) == ZED.replace("One Dark", "Ayu")
 
 
 @pytest.mark.usefixtures("registry")
@@ -1467,8 +1498,8 @@ def test_an_agent_is_added_by_its_id(home: Home) -> None:
 
 
 def test_an_entry_that_needs_another_registry_names_it(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    home.write(home.path / "other.json", registry_of(("gemini", "Gemini CLI", "gemini"), ("kimi", "Kimi CLI", "kimi")))
-    home.write(home.zed, '{"agent_servers": {"gemini": {"type": "registry"}, "Mine": {"command": "mine"}}}')
+    write(home.path / "other.json", registry_of(("gemini", "Gemini CLI", "gemini"), ("kimi", "Kimi CLI", "kimi")))
+    write(home.zed, '{"agent_servers": {"gemini": {"type": "registry"}, "Mine": {"command": "mine"}}}')
     monkeypatch.setenv("PATH", "")
     monkeypatch.chdir(home.path)
     setup("--registry", "other.json", "--yes")
@@ -1484,13 +1515,11 @@ def test_an_entry_that_needs_another_registry_names_it(home: Home, monkeypatch: 
 def test_an_entry_that_setup_left_as_it_is_is_a_note(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another agent that does not start is no reason to fail for the one that was asked for."""
     monkeypatch.setattr("acp_proxy.tools.setup.command.report_written", report_written)
-    program = home.path / "acp-proxy"
-    home.write(program, "#!/bin/sh\n")
-    program.chmod(0o755)
-    monkeypatch.setattr("sys.argv", [str(program)])
-    lost = {"command": str(program), "args": ["run", "no-such-agent"]}
+    program = write_program(home.path / "acp-proxy")
+    monkeypatch.setattr("sys.argv", [program])
+    lost = {"command": program, "args": ["run", "no-such-agent"]}
     entries = {"Lost": lost, "New": {"command": sys.executable, "args": ["agent"]}}
-    home.write(home.jetbrains, json.dumps({"agent_servers": entries}))
+    write(home.jetbrains, json.dumps({"agent_servers": entries}))
     done = setup("--yes", "--agent", "New")
     said = " ".join(done.stderr.split())
     assert (done.exit_code, "What to do" in said) == (0, False)
@@ -1502,11 +1531,15 @@ ODD_ENTRIES: dict[str, tuple[dict[str, object], str]] = {
     "a variable without a name": ({"env": {"": "y"}}, 'does not answer: its variable "" is no name'),
     "a zero in a variable": ({"env": {"N": "\0"}}, 'its variable "N" has a character that no program can get'),
     "a zero in the command": ({"command": "x\0y"}, "stays as it is: its command has a character that no program"),
-    "half a character": ({"args": ["\ud800"]}, "stays as it is: its command has a character that no program can get"),
     "a text for args": ({"args": "x"}, "stays as it is: its args are not a list of texts. Correct it"),
     "null for args": ({"args": None}, "stays as it is: its args are not a list of texts"),
     "a number in args": ({"args": ["x", 3]}, "stays as it is: its args are not a list of texts"),
 }
+if not ON_WINDOWS:  # there, a program can get it
+    ODD_ENTRIES["half a character"] = (
+        {"args": ["\ud800"]},
+        "stays as it is: its command has a character that no program can get",
+    )
 
 
 @pytest.mark.usefixtures("trying")
@@ -1515,7 +1548,7 @@ def test_an_odd_entry_is_named_by_setup_and_doctor_and_all_others_are_written(ho
     members, reason = ODD_ENTRIES[name]
     agent = {"command": sys.executable, "args": ["-m", "acp_proxy.tools.demo.agent", "--memory", str(home.path / "m")]}
     odd = {"command": sys.executable, **members}
-    home.write(home.jetbrains, json.dumps({"agent_servers": {"Odd": odd, "Good": agent}}))
+    write(home.jetbrains, json.dumps({"agent_servers": {"Odd": odd, "Good": agent}}))
     done = setup("--yes")
     said = " ".join(done.stderr.split())
     assert '"Odd"' in said
@@ -1529,7 +1562,7 @@ def test_an_odd_entry_is_named_by_setup_and_doctor_and_all_others_are_written(ho
 
 
 def test_doctor_refuses_the_name_of_an_entry_that_nobody_can_start(home: Home) -> None:
-    home.write(home.jetbrains, json.dumps({"agent_servers": {"Odd": {"command": "x", "env": {"A=B": "y"}}}}))
+    write(home.jetbrains, json.dumps({"agent_servers": {"Odd": {"command": "x", "env": {"A=B": "y"}}}}))
     done = invoke("doctor", "Odd")
     assert (done.exit_code, '"Odd" in JetBrains cannot be started: its variable "A=B" is no name' in done.stderr) == (
         2,
@@ -1545,7 +1578,7 @@ def test_settings_at_a_path_that_cannot_be_looked_at_stop_no_other(home: Home, m
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return read(path)
 
-    home.write(home.jetbrains, JETBRAINS)
+    write(home.jetbrains, JETBRAINS)
     home.zed.parent.mkdir(parents=True)
     monkeypatch.setattr(Path, "lstat", partialmethod(partial(fail, lstat)))
     monkeypatch.setattr(Path, "stat", partialmethod(partial(fail, status)))
@@ -1562,21 +1595,21 @@ def test_settings_at_a_path_that_cannot_be_looked_at_stop_no_other(home: Home, m
 @pytest.mark.parametrize(
     "line",
     [
-        "/opt/gone/acp-proxy",
-        "/opt/gone/acp-proxy --listen 8080",
-        "/opt/gone/acp-proxy serve",
+        GONE_PROXY,
+        f"{GONE_PROXY} --listen 8080",
+        f"{GONE_PROXY} serve",
         "acp-proxy chain",
         f"{sys.executable} -m acp_proxy run --redcat keys one",
     ],
 )
 def test_setup_and_doctor_agree_on_what_setup_cannot_repair(home: Home, line: str) -> None:
     write_servers(home, Broken=line)
-    before = home.jetbrains.read_text()
+    before = read(home.jetbrains)
     for words in ([], ["--agent", "Broken"]):
         said = " ".join(setup("--yes", *words).stderr.split())
         assert '"Broken" in' in said
         assert "setup cannot repair it. To see why: acp-proxy doctor" in said
-    assert home.jetbrains.read_text() == before
+    assert read(home.jetbrains) == before
     done = invoke("doctor")
     assert (done.exit_code, "acp-proxy setup --editor" in done.stdout) == (1, False)
 
@@ -1584,9 +1617,9 @@ def test_setup_and_doctor_agree_on_what_setup_cannot_repair(home: Home, line: st
 @pytest.mark.parametrize("line", ["exec acp-proxy run goodagent", "KEY=v '/opt/acp-proxy' run goodagent"])
 def test_a_line_for_a_shell_that_starts_acp_proxy_gets_no_second_one(home: Home, line: str) -> None:
     text = json.dumps({"agent_servers": {"A": {"command": "sh", "args": ["-c", line]}}})
-    home.write(home.jetbrains, text)
+    write(home.jetbrains, text)
     assert "Nothing to change" in setup("--yes").stderr
-    assert home.jetbrains.read_text() == text
+    assert read(home.jetbrains) == text
     assert '"A": through acp-proxy' in invoke("doctor").stdout
     assert '"A" in' in setup("--undo").stderr
 
@@ -1594,44 +1627,72 @@ def test_a_line_for_a_shell_that_starts_acp_proxy_gets_no_second_one(home: Home,
 @pytest.mark.parametrize(("editor", "value"), [("zed", None), ("zed", "x"), ("zed", []), ("zed", {}), ("paseo", {})])
 def test_doctor_does_not_advise_setup_for_an_entry_without_a_command(home: Home, editor: str, value: object) -> None:
     if editor == "zed":
-        home.write(home.zed, json.dumps({"agent_servers": {"Odd": value}}))
+        write(home.zed, json.dumps({"agent_servers": {"Odd": value}}))
     else:
-        home.write(home.paseo, json.dumps({"agents": {"providers": {"Odd": {"extends": "acp"}}}}))
+        write(home.paseo, json.dumps({"agents": {"providers": {"Odd": {"extends": "acp"}}}}))
     assert '"Odd": not at all: it has no command' in invoke("doctor").stdout
     assert "Nothing to change" in setup("--yes").stderr
 
 
-@pytest.mark.skipif(os.name != "posix", reason="Windows has neither")
+def make_read_only(path: Path) -> None:
+    path.chmod(0o444)
+
+
+def add_name(path: Path) -> None:
+    path.with_name("other.json").hardlink_to(path)
+
+
+def replace_by_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def replace_by_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 @pytest.mark.parametrize(
-    ("command", "reason"),
+    ("make_odd", "reason"),
     [
-        ("chmod a-w {}", "it is read-only. To allow it: chmod u+w {}"),
-        ("ln {} {}2", "it has several names (hard links), and only one of them would change"),
-        ("rm {}; mkfifo {}", "it is not a file"),
-        ("rm {}; mkdir {}", "it is not a file"),
+        (make_read_only, f"it is read-only. To allow it: {MAKE_WRITABLE} {{}}"),
+        (add_name, "it has several names (hard links), and only one of them would change"),
+        (replace_by_directory, "it is not a file"),
+        pytest.param(
+            replace_by_pipe,
+            "it is not a file",
+            marks=pytest.mark.skipif(ON_WINDOWS, reason="Windows has no such files"),
+        ),
     ],
 )
-def test_what_setup_would_change_without_a_word_stays_and_is_named(home: Home, command: str, reason: str) -> None:
-    home.write(home.zed, ZED)
-    home.write(home.jetbrains, JETBRAINS)
+def test_what_setup_would_change_without_a_word_stays_and_is_named(
+    home: Home, make_odd: Callable[[Path], None], reason: str
+) -> None:
+    write(home.zed, ZED)
+    write(home.jetbrains, JETBRAINS)
     assert setup("--yes").exit_code == 0
-    subprocess.run(command.replace("{}", str(home.zed)), shell=True, check=True)  # noqa: S602
+    make_odd(home.zed)
     before = home.zed.lstat()
     for words in (["--force"], ["--undo"]):
         done = setup("--yes", *words)
         assert f"{home.zed} stays as it is: {reason.replace('{}', str(home.zed))}" in " ".join(done.stderr.split())
         assert (done.exit_code, home.zed.lstat()[:6]) == (1, before[:6])
     assert home.jetbrains.read_bytes() == JETBRAINS.encode()
-    assert ("cannot be read: it is not a file" in invoke("doctor").stdout) is ("mkfifo" in command)
+    assert ("cannot be read: it is not a file" in invoke("doctor").stdout) is (make_odd is replace_by_pipe)
     assert invoke("editor", "zed", sys.executable).exit_code == 0
 
 
 def test_undo_says_what_to_do_with_a_file_that_it_cannot_read(home: Home) -> None:
-    home.write(home.zed, ZED)
+    write(home.zed, ZED)
     setup("--yes")
-    home.zed.write_text("{")
+    write(home.zed, "{")
     said = " ".join(setup("--undo", "--yes").stderr.split())
     assert "bracket is missing. Correct it, then run acp-proxy setup --undo again." in said
+
+
+def test_undo_says_what_to_do_with_a_link(home: Home) -> None:
+    write(home.zed, ZED)
+    setup("--yes")
     home.zed.rename(home.path / "settings.json")
     home.zed.symlink_to(home.path / "settings.json")
     said = " ".join(setup("--undo", "--yes").stderr.split())
@@ -1656,7 +1717,7 @@ def test_a_slow_agent_is_answered_with_an_option_that_setup_has(home: Home, monk
         (["undo"], "--undo"),
         (["-undo"], "--undo"),
         (["goodagent"], "--agent goodagent"),
-        (["goodagent", "acp"], "--agent 'goodagent acp'"),
+        (["goodagent", "acp"], f"--agent {shell_quote.quote('goodagent acp')}"),
     ],
 )
 def test_a_word_without_its_option_is_answered_with_the_option(home: Home, words: list[str], option: str) -> None:

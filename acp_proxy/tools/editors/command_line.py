@@ -24,7 +24,9 @@ _OWN_WORDS = re.compile(
 """The forms of ``own_command.make_settings_command``, each word with a newline after it."""
 _RUN_IN_LINE = re.compile(rf"(?<![\w-]){own_command.NAME}((@|==)\S*)?[\"']?\s+run(?!\S)", re.IGNORECASE)
 _PATH_IN_LINE = re.compile(
-    rf"""(?<!\S)(?P<quote>["']?)(?P<path>/[^\s"']*/{own_command.NAME})(?P=quote)\s+run(?!\S)""", re.IGNORECASE
+    r"""(?<!\S)(?P<quote>["']?)(?P<path>(?:[a-z]:)?[/\\][^\s"']*[/\\]"""
+    rf"""{own_command.NAME})(?P=quote)\s+run(?!\S)""",
+    re.IGNORECASE,
 )
 _ELSEWHERE = re.compile(
     r"(?:(?!-)[^=]*[/\\])?(?:ssh|mosh|docker|podman|nerdctl|kubectl|lxc|devcontainer|distrobox|toolbox|chroot|nsenter"

@@ -103,5 +103,13 @@ def find_temporary(path: Path) -> Path:
 
 
 def make_move(source: Path, target: Path) -> str:
-    """The command that moves a file."""
-    return shell_quote.join(["mv", str(source), str(target)])
+    """The command that puts one file in the place of another, whether this is there or not.
+
+    On Windows it copies: PowerShell's ``move`` refuses a name that is taken, and cmd.exe has no ``mv``.
+    """
+    return shell_quote.join(["copy" if shell_quote.ON_WINDOWS else "mv", str(source), str(target)])
+
+
+def make_removal(path: Path) -> str:
+    """The command that removes a file; on Windows, one that both cmd.exe and PowerShell know."""
+    return shell_quote.join(["del" if shell_quote.ON_WINDOWS else "rm", str(path)])

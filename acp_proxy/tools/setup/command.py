@@ -39,7 +39,7 @@ from acp_proxy.tools.editors.known_editors import (
     find_near_editors,
 )
 from acp_proxy.tools.editors.launch_commands import StartedAgent, find_started
-from acp_proxy.tools.editors.own_files import NotOurs, explain_no_write, find_temporary
+from acp_proxy.tools.editors.own_files import NotOurs, explain_no_write, find_temporary, make_removal
 from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.registry.agents import NotAsked, Registry, RegistryError
 from acp_proxy.tools.setup import setup as steps
@@ -269,7 +269,7 @@ def _undo(
         _print_on_stderr(f"The copy from before setup stays, too: {copy_path}")
         if plan.gone:
             names = ", ".join(f'"{name}"' for name in plan.gone)
-            removal = shell_quote.join(["rm", str(copy_path)])
+            removal = make_removal(copy_path)
             _print_on_stderr(f"Not in {plan.path} any more: {names}. If you do not need the copy: {removal}")
     return not failures and is_every_file_right and is_all_found and not any(plan.kept for plan in plans)
 
@@ -291,14 +291,14 @@ def _explain_nothing_left(plan: FileChange, record: Record) -> str:
     copy_path = record.find_copy(plan.path)
     if plan.old_content is None:
         if copy_path is not None:
-            removal = shell_quote.join(["rm", str(copy_path)])
+            removal = make_removal(copy_path)
             return f"{plan.path} is missing. {explain_copy(plan.path, copy_path)}. If you do not need it: {removal}"
         command = _make_typed_line("setup", "--undo")
         return f"{plan.path} is missing, and setup has no copy of it. If it comes back: {command}"
     text = f"{plan.path} has nothing of setup any more."
     if plan.is_settled or copy_path is None:
         return text
-    removal = shell_quote.join(["rm", str(copy_path)])
+    removal = make_removal(copy_path)
     return f"{text} {explain_copy(plan.path, copy_path)}. If you do not need it: {removal}"
 
 
@@ -722,21 +722,22 @@ def _explain_remaining(
             "To take acp-proxy out: write the agent's own command there."
         )
     is_all_found, is_any_named = True, bool(remaining)
+    variable = {"win32": "APPDATA", "darwin": "HOME"}.get(machine.platform, "XDG_CONFIG_HOME")
     remaining_paths = {path for path, _ in remaining}
     for _, path in steps.find_settings(machine, editors):
         if path in plans:
             continue
         for copy_path in list_copies(path):
             is_all_found, is_any_named = is_all_found and path not in remaining_paths, True
-            removal = shell_quote.join(["rm", str(copy_path)])
+            removal = make_removal(copy_path)
             _print_on_stderr(
                 f"{copy_path} is the copy of another setup, which {record.path} does not know. Its record may be where "
-                f"XDG_CONFIG_HOME was then. {explain_copy(path, copy_path)}. If you do not need it: {removal}"
+                f"{variable} was then. {explain_copy(path, copy_path)}. If you do not need it: {removal}"
             )
         for leftover in (find_temporary(each) for each in (path, path.with_name(path.name + COPY_SUFFIX))):
             if os.path.lexists(leftover):
                 is_any_named = True
-                removal = shell_quote.join(["rm", str(leftover)])
+                removal = make_removal(leftover)
                 _print_on_stderr(f"A setup that was killed has left {leftover}. To remove it: {removal}")
     for configuration in find_configurations(machine):
         if configuration.mentions_proxy and (not editors or configuration.editor.name in editors):

@@ -16,12 +16,11 @@ from pathlib import Path
 
 import msgspec
 
-from acp_proxy import shell_quote
 from acp_proxy.config import config_file
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.tools.editors.config_dirs import find_machine
 from acp_proxy.tools.editors.known_editors import EDITORS, SettingsFiles
-from acp_proxy.tools.editors.own_files import NotOurs, find_temporary, make_move, replace_file
+from acp_proxy.tools.editors.own_files import NotOurs, find_temporary, make_move, make_removal, replace_file
 from acp_proxy.transcript import private_files
 
 COPY_SUFFIX = ".before-acp-proxy"
@@ -99,7 +98,7 @@ class Record:
                 f"{named}, is damaged. What to do:",
                 f"  1. Where you want the settings as they were, bring back the copy, which ends with {COPY_SUFFIX}:",
                 *(f"     {make_move(copy_path, path)}" for path, copy_path in _list_all_copies()),
-                f"  2. Remove the record: {shell_quote.join(['rm', str(self.path)])}",
+                f"  2. Remove the record: {make_removal(self.path)}",
             ) from problem
 
     @contextmanager

@@ -187,7 +187,7 @@ def test_large_settings_are_not_taken_for_invalid_ones(home: Path) -> None:
 
 def test_the_program_is_the_zipapp_if_that_is_gone(home: Path) -> None:
     """A zipapp that is there need not be executable: its Python is the program."""
-    there, gone = write(home / "acp-proxy.pyz", ""), "/gone/acp-proxy-linux-x86_64.pyz"
+    there, gone = write(home / "acp-proxy.pyz", ""), os.path.abspath("/gone/acp-proxy-linux-x86_64.pyz")
     commands = {
         name: [sys.executable, zipapp, "run", "agent"] for name, zipapp in (("there", str(there)), ("gone", gone))
     }
