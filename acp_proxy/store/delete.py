@@ -172,7 +172,7 @@ def _list_interrupted(layout: Layout, agent_folder: str) -> list[str]:
             return True
         if soft_deleted_name is None and name in names_before_delete:  # what was soft-deleted under this name goes, too
             return True
-        return layout.has_transcript(agent_folder, name)
+        return layout.has_transcript(agent_folder, name) or layout.has_removed_transcript(agent_folder, name)
 
     return [
         session_id

@@ -305,6 +305,13 @@ class Layout:
         # Its own name twice: a fork may get it between the checks.
         return any(map(os.path.lexists, (path, compressed_path(path), fork_path(path), path)))
 
+    def has_removed_transcript(self, agent_folder: str, name: str) -> bool:
+        """Whether a crash has kept the removal of this transcript from its end, under another name (Windows)."""
+        if sys.platform == "win32":
+            path = self.transcript_path(agent_folder, name)
+            return any(os.path.lexists(_removed_path(form)) for form in (path, compressed_path(path)))
+        return False
+
     def list_same_id(self, path: Path) -> Iterator[Path]:
         """A transcript's path, then the paths of those with the same id that were set aside.
 
@@ -486,18 +493,32 @@ def remove_file(path: Path) -> None:
     """Remove a file if it exists, so that its name is free at once. Raises OSError.
 
     On Windows, an open file may keep its name until it is closed, so it is renamed before. Should a crash prevent the
-    rest, the new name is that of an unfinished file.
+    rest, the next removal of the same file finds it (``_removed_path``).
     """
     if sys.platform == "win32":
-        name, _, suffix = path.name.partition(".")
-        number = int.from_bytes(os.urandom(4), "little")
-        with suppress(OSError):
-            path = path.rename(
-                path.with_name(
-                    f"{name}{file_names.ASIDE}{number}.{suffix.removesuffix(file_names.UNFINISHED)}{file_names.UNFINISHED}"
-                )
-            )
+        with suppress(OSError):  # somebody may still have open what was removed before
+            _removed_path(path).unlink(missing_ok=True)
+        path = _rename_to_remove(path)
     path.unlink(missing_ok=True)
+
+
+def _removed_path(path: Path, number: int = 0) -> Path:
+    """Windows' name of a file that is being removed: that of an unfinished file, which no transcript set aside has."""
+    name, _, suffix = path.name.partition(".")
+    suffix = f"{suffix.removesuffix(file_names.UNFINISHED)}{file_names.UNFINISHED}"
+    return path.with_name(f"{name}{file_names.ASIDE}{number}.{suffix}")
+
+
+def _rename_to_remove(path: Path) -> Path:
+    """The new path of a file that is to be removed; its own, if it cannot be renamed."""
+    for number in (0, int.from_bytes(os.urandom(4), "little")):
+        try:
+            return path.rename(_removed_path(path, number))
+        except FileExistsError:
+            continue
+        except OSError:
+            break
+    return path
 
 
 def _list_files(folder: Path, pattern: str) -> Iterator[Path]:
@@ -539,8 +560,15 @@ def _rename(source: Path, target: Path) -> bool:
 def link_or_rename(source: Path, target: Path) -> bool:
     """Give a file another name, unless that is taken: then this returns False. The old name may remain. Raises OSError.
 
-    A rename would replace a file that another process creates at the same moment; a link never does.
+    A rename would replace a file that another process creates at the same moment; a link never does. Windows' rename
+    does not either, and leaves no second name after a crash.
     """
+    if sys.platform == "win32":
+        try:
+            source.rename(target)
+        except FileExistsError:
+            return False
+        return True
     try:
         os.link(source, target)
     except FileExistsError:

@@ -3,7 +3,6 @@
 for root in kill_while_deleting(folder, "soft"): ...    # each a store of its own; in the last one, the process finished
 """
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 from acp_proxy.store.layout import Layout
 from tests.store import transcript_lines
 from tests.store.concurrent_writers import AGENT, ROOT
-from tests.store.killed_forks import kill_before
+from tests.store.killed_forks import kill_before, run_to_end
 from tests.stored import WholeStore
 from tests.waiting import SECONDS
 
@@ -83,6 +82,12 @@ def _make_store(root: Path, *steps: _Step) -> None:
         step(store)
 
 
+def _run(root: Path, number: int, last: _Step) -> None:
+    store = WholeStore(root)
+    kill_before(number)
+    last(store)
+
+
 def main() -> None:
     folder, (first, second, last) = Path(sys.argv[1]), CASES[sys.argv[2]]
     number, is_complete = 0, False
@@ -90,13 +95,7 @@ def main() -> None:
         number += 1
         root = folder / str(number)
         _make_store(root, first, second)
-        process = os.fork()
-        if not process:
-            store = WholeStore(root)
-            kill_before(number)
-            last(store)
-            os._exit(0)
-        is_complete = os.waitpid(process, 0)[1] == 0
+        is_complete = run_to_end(_run, root, number, last)
         print(root, flush=True)
 
 

@@ -3,7 +3,9 @@
 for killed in forking(folder): ...    # each with a store of its own
 """
 
+import importlib
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -21,6 +23,7 @@ from tests.store.transcript_lines import answer, prompt_line
 from tests.waiting import SECONDS
 
 _CHANGING = ("write", "pwrite", "copy_file_range", "truncate", "link", "unlink", "rename", "replace", "fsync", "mkdir")
+_PROCESSES: Any = multiprocessing.get_context("spawn" if sys.platform == "win32" else "fork")
 PARENTS = [f"parent {number} " + "x" * 300 for number in range(60)]
 OWN = ["own 1", "own 2"]
 
@@ -58,33 +61,50 @@ def fork(store: ProxyStore, tell: Callable[[str], None]) -> None:
 
 def kill_before(number: int) -> None:
     """Kill this process before the call with this number, counted from 1, that changes a file."""
-    left = number
+    left, end = number, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL  # Windows' SIGTERM is one
 
     def killing(call: Callable[..., Any], changes: Callable[..., bool]) -> Callable[..., Any]:
         def counted(*args: Any, **named: Any) -> Any:
             nonlocal left
             left -= changes(*args)
             if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), end)
             return call(*args, **named)
 
         return counted
 
-    os.open = killing(os.open, lambda path, flags, *_: bool(flags & os.O_CREAT))
+    where: Any = os
+    if sys.platform == "win32":
+        where = importlib.import_module("acp_proxy.transcript.windows_files")
+    opening = "open_shared" if sys.platform == "win32" else "open"
+    setattr(where, opening, killing(getattr(where, opening), lambda path, flags, *_: bool(flags & os.O_CREAT)))
     for name in _CHANGING:
-        setattr(os, name, killing(getattr(os, name), lambda *_: True))
+        if hasattr(os, name):
+            setattr(os, name, killing(getattr(os, name), lambda *_: True))
 
 
-def _run(root: Path, said: int, number: int) -> None:
-    """Run in a new process; the file descriptor ``said`` gets what was written."""
-    store, tell = ProxyStore(root), os.write
+def run_to_end(act: Callable[..., None], *given: Any) -> bool:
+    """Do something in a process of its own, which is perhaps killed; whether it came to its end."""
+    process = _PROCESSES.Process(target=_act_and_exit, args=(act, *given))
+    process.start()
+    process.join()
+    return bool(process.exitcode == 0)
+
+
+def _act_and_exit(act: Callable[..., None], *given: Any) -> None:
+    act(*given)
+    os._exit(0)  # what Python does at its end is not to be killed
+
+
+def _fork_and_tell(root: Path, told: Path, number: int) -> None:
+    """``told``: gets what was written."""
+    store, tell, said = ProxyStore(root), os.write, os.open(told, os.O_WRONLY | os.O_CREAT)
     kill_before(number)
 
-    def written(words: str) -> None:
+    def tell_written(words: str) -> None:
         tell(said, words.encode() + b"\n")
 
-    fork(store, written)
-    os._exit(0)
+    fork(store, tell_written)
 
 
 def main() -> None:
@@ -96,14 +116,9 @@ def main() -> None:
         transcript_lines.store_lines(
             ProxyStore(root), AGENT, "p", *(prompt_line(words, session="p") for words in PARENTS)
         )
-        heard, said = os.pipe()
-        process = os.fork()
-        if not process:
-            _run(root, said, number)
-        os.close(said)
-        with os.fdopen(heard) as file:
-            written = file.read().splitlines()
-        got_through = os.waitpid(process, 0)[1] == 0
+        told = folder / f"told {number}"
+        got_through = run_to_end(_fork_and_tell, root, told, number)
+        written = told.read_text().splitlines()
         print(json.dumps([str(root), written, got_through]))
 
 

@@ -372,7 +372,6 @@ def test_a_link_in_place_of_the_soft_deleted_sessions_is_refused(store: WholeSto
 # --- crashes
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 @pytest.mark.parametrize("case", killed_deletes.CASES)
 def test_a_crash_at_any_moment_leaves_the_session_before_or_after(tmp_path: Path, case: str) -> None:
     """A listed or restorable session has its title and backup; a deleted one leaves none of its words."""

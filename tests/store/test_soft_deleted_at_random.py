@@ -1,5 +1,6 @@
 """Soft-deleted sessions at random: deletes, restores, removals, kills, and an older version on the same store."""
 
+import gc
 import os
 import shutil
 import tempfile
@@ -75,6 +76,8 @@ class SoftDeletes(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.patches.close()
+        del self.store
+        gc.collect()  # closes its index: Windows removes no open file
         shutil.rmtree(self.root)
 
     def _stamp(self) -> str:

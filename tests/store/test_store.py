@@ -101,7 +101,7 @@ def test_a_directory_that_cannot_be_looked_at_for_now_is_neither_removed_nor_som
     look = os.stat
 
     def fail(path: Any, **how: Any) -> os.stat_result:
-        if Path(path) in (root, root / "transcripts"):
+        if Path(path) in (store.root, store.root / "transcripts"):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
         return look(path, **how)
 
