@@ -99,37 +99,39 @@ def test_beyond_the_limit_only_starts_of_sessions_and_turns_are_kept_and_losses_
 
 
 class Moving(Progress):
-    """The writer has begun something else whenever somebody looks."""
+    """The writer has begun something else whenever somebody looks, and even when he looks at the clock soon after."""
 
     looks = 0
 
     @property
     def moved_at(self) -> float:
         self.looks += 1
-        return time.monotonic()
+        return time.monotonic() + 0.1
 
     @moved_at.setter
     def moved_at(self, at: float) -> None:
         pass
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_slow_store_is_waited_for_while_it_moves(recording: RecorderHarness, hanging: HangingStore) -> None:
+def test_a_slow_store_is_waited_for_while_it_moves(
+    recording: RecorderHarness, hanging: HangingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_jobs, "STALL_SECONDS", 0.01)
     recording.recorder._progress = recording.recorder.jobs._progress = moving = Moving()
     hanging.hangs.set()
     recording.recorder.add(chunk_to_record("1"))
     waiting = threading.Thread(target=recording.recorder.flush)
     waiting.start()
-    wait_until(lambda: moving.looks >= 10 or not waiting.is_alive())
+    wait_until(lambda: moving.looks >= 3 or not waiting.is_alive())
     assert waiting.is_alive()
+    monkeypatch.setattr(writer_jobs, "STALL_SECONDS", SECONDS)  # what follows is about what was waited for
     hanging.release()
     waiting.join(SECONDS)
     assert recording.read_texts_and_notes() == ["1"]
     assert recording.warnings == []
 
 
-@pytest.mark.usefixtures("impatient")
-def test_slow_masking_does_not_count_as_a_hanging_store(tmp_path: Path) -> None:
+def test_slow_masking_does_not_count_as_a_hanging_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, goes_on = threading.Event(), threading.Event()
 
     def mask(data: bytes) -> bytes:
@@ -140,11 +142,14 @@ def test_slow_masking_does_not_count_as_a_hanging_store(tmp_path: Path) -> None:
     recording = RecorderHarness(ProxyStore(tmp_path / "store"), mask=mask)
     recording.begin()
     recording.recorder.add(chunk_to_record("1"))
-    waiting = threading.Thread(target=recording.recorder.flush)
-    waiting.start()
+    recording.recorder.wake()
     assert begun.wait(SECONDS)
-    waiting.join(0.05)
-    assert waiting.is_alive()
+    with monkeypatch.context() as impatient:
+        impatient.setattr(writer_jobs, "STALL_SECONDS", 0.01)
+        waiting = threading.Thread(target=recording.recorder.flush)
+        waiting.start()
+        waiting.join(0.05)
+        assert waiting.is_alive()
     goes_on.set()
     waiting.join(SECONDS)
     assert recording.read_texts_and_notes() == ["1"]

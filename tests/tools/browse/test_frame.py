@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 from rich.cells import cell_len
 
+from acp_proxy import shell_quote
 from acp_proxy.cli.stdio import find_ascii_forms
 from acp_proxy.store.command_store import ListedSession
 from acp_proxy.tools.browse.frame import FrameLook, draw_frame
@@ -109,7 +110,8 @@ def test_it_says_what_is_going_on(state: BrowseState, hits: str) -> None:
 def test_the_advice_after_a_filter_without_matches_is_never_cut(width: int) -> None:
     typed = "x y&z"
     lines = draw_lines(BrowseState(is_complete=True, typed=typed, searched=typed), replace(LOOK, width=width))
-    assert "In what tools printed: acp-proxy search x 'y&z' --in output" in " ".join(map(str.strip, lines[1:5]))
+    command = f"acp-proxy search x {shell_quote.quote('y&z')} --in output"
+    assert f"In what tools printed: {command}" in " ".join(map(str.strip, lines[1:5]))
 
 
 def test_marks_have_ascii_forms() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from acp_proxy import shell_quote
 from acp_proxy.cli.session_filter import make_filter
 from acp_proxy.errors import Unreadable
 from acp_proxy.store.command_store import CommandStore
@@ -15,7 +16,7 @@ def test_the_commands_to_copy_name_the_agent_of_an_id_that_several_have(store: W
         store_session(store, "mock-session-64", ("Mend it", []), agent=agent)
     library = BrowseStore(store.root, make_filter())
     row = next(row for row in library.list_rows(archived=False) if row.agent_folder.startswith("codex"))
-    options = f"--agent codex --store {store.root}"
+    options = f"--agent codex --store {shell_quote.quote(str(store.root))}"
     assert library.do(Action("continue", row)).endswith(f" --with AGENT {options}")
     deleted = library.do(Action("delete", row, is_soft=True))
     assert deleted.endswith(f"within 30 days: acp-proxy restore mock-session-64 {options}")

@@ -313,7 +313,7 @@ def test_a_damaged_table_is_reported_and_made_anew(store: WholeStore, root: Path
     store_output(store, "needle")
     assert find_turns(store, "needle", parts=OUTPUT)
     assert list(verify_store(store)) == []
-    paths = sorted(root.glob("search/*.parts.sqlite3"))
+    paths = sorted(store.root.glob("search/*.parts.sqlite3"))
     assert len(paths) == len(list_tables(root)) == 16
     for path in paths:
         path.write_bytes(b"no database" * 100)

@@ -4,7 +4,7 @@ import itertools
 import os
 import re
 from datetime import datetime
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote
@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
+from acp_proxy import shell_quote
 from acp_proxy.errors import StoreRefused
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.web import site
@@ -136,7 +137,7 @@ def test_a_conversation_is_shown_as_the_export_shows_it(store: WholeStore, brows
     assert page.count('<section class="turn"') == 2
     assert "Call 1." in page
     assert 'id="turn-2"' in page
-    place = f"--store {store.root}"
+    place = escape(shell_quote.join(["--store", str(store.root)]))
     for command in (f"acp-proxy show s {place}", f"acp-proxy continue s --with AGENT {place}"):
         assert f"<code>{command}</code> <button" in page
 
@@ -144,7 +145,10 @@ def test_a_conversation_is_shown_as_the_export_shows_it(store: WholeStore, brows
 def test_the_commands_of_a_page_name_the_agent_of_an_id_that_several_have(store: WholeStore, browser: Browser) -> None:
     store_session(store, "s", ("Mend it", [chunk("Done")]), agent="codex")
     store_session(store, "s", ("Another", [chunk("Done")]), agent="gemini")
-    page, options = browser.read(browser.find_session("Mend it")), f"--agent codex --store {store.root}"
+    page, options = (
+        browser.read(browser.find_session("Mend it")),
+        escape(shell_quote.join(["--agent", "codex", "--store", str(store.root)])),
+    )
     for command in (f"acp-proxy show s {options}", f"acp-proxy continue s --with AGENT {options}"):
         assert f"<code>{command}</code> <button" in page
 
