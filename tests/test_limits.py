@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy.comparison import tail
 from acp_proxy.config.options import OPTIONS
 from acp_proxy.proxy import aliases, handovers, known_sessions, open_requests, terminal_notes
 from acp_proxy.proxy.load import open_loads, waiting_lines
@@ -36,6 +37,7 @@ LIMITS = {
     "transcripts of sessions that were not opened or prompted": f"{known_sessions.UNOPENED_LIMIT:,} a process",
     "a turn that a load folds": size(replayer.FOLDED_PAGE),
     "loads at once": f"{open_loads.HOLDING_LIMIT:,}",
+    "new in a load, until the next prompt": f"{size(tail.TAIL_LIMIT)} each, {size(open_loads.ALL_TAILS_LIMIT)} in all",
     "waiting for loads": f"{size(waiting_lines.HELD_LIMIT)} each, {size(waiting_lines.ALL_HELD_LIMIT)} in all",
     "lists and deletes waiting for the store": f"{worker.QUESTION_LIMIT:,}",
     "answers that an editor does not read": size(output.POSTED_LIMIT),

@@ -205,6 +205,11 @@ class Comparison:
         return is_at_end and not (is_cut or self.place.is_in_answer or self._tail.user_count or is_user)
 
     @property
+    def tail_size(self) -> int:
+        """The bytes of what may be new."""
+        return self._tail.size
+
+    @property
     def completes_turn(self) -> bool:
         """Whether the tail completes a turn that the transcript has begun."""
         return self._tail.completes_turn

@@ -314,21 +314,24 @@ class ReplayedCalls:
         """The index of the last one of the current replay; -1 if none was sent."""
         self._by_id: dict[str, int | None] = {}
         """By ``toolCallId`` in the replay: the index in ``text.calls``; None: the transcript lacks the call."""
+        self._keeps_ids = False
+        """The agent has sent a call with the id that the transcript has."""
 
     def find_index(
         self, id: str, title: str | None, turn: int, *, may_begin: bool, is_new_turn: bool = False
     ) -> int | None:
         """The index of a call; None if the transcript lacks it. ``turn``: the number of the turn to which the replay
         has come. ``may_begin``: an update of this kind may begin a call. ``is_new_turn``: this one begins a call after
-        a user message that the transcript lacks: an id that was sent is another call's there."""
+        a user message that the transcript lacks: an id that was sent is another call's there, and the title of a call
+        from before that message proves nothing, since agents use few titles."""
         index = self._by_id.get(id)
-        if is_new_turn and index is not None:
+        if is_new_turn and (index is not None or (self._keeps_ids and id not in self._text.calls_by_id)):
             self._by_id[id] = None
             return None
         # Some agents number their calls anew in each turn.
         is_of_earlier_turn = index is not None and self._text.calls[index].turn_number < turn
         if id not in self._by_id or (may_begin and is_of_earlier_turn):
-            self._by_id[id] = index = self._find(id, title)
+            self._by_id[id] = index = self._find(id, title, turn if is_new_turn else 0)
         return index
 
     def add(self, index: int) -> None:
@@ -340,12 +343,14 @@ class ReplayedCalls:
         """The agent begins its replay once more."""
         self.last_index = -1
 
-    def _find(self, id: str, title: str | None) -> int | None:
+    def _find(self, id: str, title: str | None, first_turn: int) -> int | None:
         if (indexes := self._text.calls_by_id.get(id)) is not None:
+            self._keeps_ids = True
             following = bisect_left(indexes, self.last_index + 1)
             return indexes[following] if following < len(indexes) else indexes[-1]
         if title is None:
             return None
         indexes = self._text.calls_by_title.get(title, [])
         following = bisect_left(indexes, self.last_index + 1)
-        return indexes[following] if following < len(indexes) else None
+        index = indexes[following] if following < len(indexes) else None
+        return index if index is not None and self._text.calls[index].turn_number >= first_turn else None

@@ -3,7 +3,7 @@ known follows. Says which lines of it to record.
 """
 
 from contextlib import suppress
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 
 from msgspec.structs import replace
 
@@ -11,8 +11,9 @@ from acp_proxy.comparison.sent_messages import ComparedUpdate, SentMessage, read
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import Role
 
-TAIL_LIMIT = 8 * 1024 * 1024
-"""The most bytes of a tail that can be shown and recorded."""
+TAIL_LIMIT = 64 * 1024 * 1024
+"""The most bytes of a tail that can be shown and recorded: as many as may wait before it is decided whose replay is
+shown."""
 
 
 class Tail:
@@ -36,6 +37,11 @@ class Tail:
         self._call_ends: list[ComparedUpdate] = []  # of calls, from before what is known now
         self._call_ends_size = 0
         self._greeting: list[ComparedUpdate] = []  # what came before the first known message, such as a greeting
+
+    @property
+    def size(self) -> int:
+        """The bytes that it holds."""
+        return min(self._size, TAIL_LIMIT) + self._call_ends_size
 
     def add(self, *updates: ComparedUpdate) -> None:
         """Add updates; those beyond the limit are not recorded."""
@@ -63,9 +69,16 @@ class Tail:
         self._call_ends, self._call_ends_size = [], 0
 
     def begins_like(self, update: ComparedUpdate) -> bool:
-        """Whether the first that the agent says or does in it is this, perhaps with another id."""
-        first = next((kept for kept in self._updates if kept.kind not in update_kinds.NEUTRAL), None)
-        return first is not None and read_without_ids(first.line) == read_without_ids(update.line)
+        """Whether the first that the agent says or does in it is this, perhaps with another id; or the first after a
+        user message, since a warning may come before all."""
+        from_user = dropwhile(lambda kept: kept.role is not Role.USER, self._updates)
+        firsts = [
+            next((kept for kept in updates if kept.role in (Role.AGENT, Role.CALL)), None)
+            for updates in (self._updates, from_user)
+        ]
+        return any(
+            first is not None and read_without_ids(first.line) == read_without_ids(update.line) for first in firsts
+        )
 
     def go_on(self, user_updates: list[ComparedUpdate], later_tail: "Tail") -> None:
         """Take a user message and what has come since that."""

@@ -241,6 +241,22 @@ def test_a_call_in_a_turn_made_elsewhere_is_none_of_an_earlier_turn(id: str, tit
         assert list_new(comparison) == [*map(expand, elsewhere)]
 
 
+@pytest.mark.parametrize("calls", [("t1", "t2"), ("t1",)])
+def test_a_title_proves_no_call_of_a_turn_made_elsewhere(calls: tuple[str, ...]) -> None:
+    """The agent gives all calls one title, keeps their ids, and has lost the last one, such as a cancelled one."""
+    past: list[str | Update] = [
+        "> a",
+        *(call(id, "Bash") for id in calls),
+        "It could not be read.",
+        "> b",
+        "All is fine.",
+    ]
+    lost = len(calls)
+    elsewhere: list[str | Update] = ["> run the tests please", call("t9", "Bash"), "They all pass."]
+    comparison = compare_replay(transcript(*past), *past[:lost], *past[lost + 1 :], *elsewhere)
+    assert list_new(comparison) == tail(comparison) == [*map(expand, elsewhere)]
+
+
 def test_a_call_that_the_transcript_lacks_is_unknown() -> None:
     past = transcript("> a", call("1", "look"), "Done with it.")
     comparison = compare_replay(past, "> a", call("1", "look"), call("2", "look"), "Done with it.")

@@ -12,6 +12,8 @@ HOLDING_LIMIT = 128
 """The most requests that hold lines back. Each may have a file open, and a thread."""
 UNSETTLED_LIMIT = 32
 """The most sessions that were opened and not prompted yet. The conversation of each may be in memory."""
+ALL_TAILS_LIMIT = 256 * 1024 * 1024
+"""The most bytes that may be new in these sessions together."""
 UNANSWERED_LIMIT = 10_000
 """The most requests without an answer that are remembered although they hold no lines back."""
 
@@ -137,9 +139,11 @@ class OpenLoads:
 
     def add_unsettled(self, load: Load) -> Load | None:
         """The load was answered: until it is settled, what the agent sends about its session is compared. Returns the
-        oldest such load if there are too many, which must be settled now."""
+        oldest such load if there are too many, or they hold too much: it must be settled now."""
         self._unsettled[load.session_id] = load
-        return next(iter(self._unsettled.values())) if len(self._unsettled) > UNSETTLED_LIMIT else None
+        tails_size = sum(each.compared.comparison.tail_size for each in self._unsettled.values() if each.compared)
+        are_too_many = len(self._unsettled) > UNSETTLED_LIMIT or tails_size > ALL_TAILS_LIMIT
+        return next(iter(self._unsettled.values())) if are_too_many else None
 
     def forget(self, load: Load) -> None:
         """Everything is settled."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from acp_proxy.comparison.tail import TAIL_LIMIT
 from acp_proxy.protocol.jsonrpc import read_message
 from acp_proxy.proxy import aliases, known_sessions, terminal_notes
 from acp_proxy.proxy.aliases import Aliases
@@ -15,7 +16,7 @@ from acp_proxy.proxy.effects import (
     StartReplay,
 )
 from acp_proxy.proxy.handovers import HANDOVER_LIMIT as HANDOVERS
-from acp_proxy.proxy.load import waiting_lines
+from acp_proxy.proxy.load import open_loads, waiting_lines
 from acp_proxy.proxy.load.open_loads import HOLDING_LIMIT
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
 from acp_proxy.transcript import file_format
@@ -156,6 +157,28 @@ def test_terminal_outputs_beyond_the_limit_are_not_kept() -> None:
     [note] = talk.client.say(result("b", {"output": "x" * (terminal_notes.OUTPUT_LIMIT // 4)})).kept
     assert isinstance(note, RecordNote)
     assert note.note["output"] is not None, "output that was noted no longer counts"
+
+
+def test_what_may_wait_for_a_decision_may_be_shown_after_it() -> None:
+    assert TAIL_LIMIT == HELD_LIMIT
+
+
+def test_too_much_that_is_new_in_loads_is_recorded_from_the_oldest_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_loads, "ALL_TAILS_LIMIT", 7 * LONG // 2)
+    talk = CoreConversation().initialize(LOADS)
+    for number, session in enumerate("abcd", start=1):
+        talk.stored[session] = SimulatedSession(
+            says=(prompt(90, session, "mend it"), chunk(session, "It is mended now."))
+        )
+        elsewhere = [chunk(session, "and that", "user_message_chunk"), chunk(session, "x" * LONG)]
+        talk.client.say(load(number, session))
+        talk.agent.say(chunk(session, "mend it", "user_message_chunk"), chunk(session, "It is mended now."), *elsewhere)
+        talk.agent.say(result(number, {}))
+        talk.end_replay(number)
+    recorded = [record for record in talk.all.kept if isinstance(record, RecordLine)]
+    assert recorded == [
+        agent_kept("a", said) for said in (chunk("a", "and that", "user_message_chunk"), chunk("a", "x" * LONG))
+    ]
 
 
 def test_too_many_loads_at_once_are_refused_until_one_ends() -> None:

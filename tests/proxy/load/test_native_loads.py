@@ -524,6 +524,43 @@ def test_a_call_of_the_turn_is_not_one_of_a_late_replay_that_has_its_number(titl
     assert talk.agent.say(other, end).to_client == line(other, end)
 
 
+def test_a_call_of_the_turn_is_new_where_a_late_replay_sends_no_end_of_that_number() -> None:
+    run = update("s", "tool_call", toolCallId="call_0", title="Run tests", status="in_progress")
+    talk = about_to_load(SimulatedSession(says=(*PAST[:4], run, *PAST[4:])), LOADS)
+    talk.client.say(load(1, "s"))
+    talk.agent.say(TURN_ONE[0], result(1, {}))
+    talk.end_replay(1)
+    talk.client.say(prompt(2, "s", "deploy it"))
+    talk.agent.say(TURN_ONE[1], TURN_TWO[0], run, TURN_TWO[1])
+    other = update("s", "tool_call", toolCallId="call_0", title="Deploy", status="in_progress")
+    step = talk.agent.say(other)
+    assert (step.to_client, step.kept) == (line(other), [agent_kept("s", other)])
+
+
+def test_a_call_that_comes_twice_in_a_late_replay_is_not_recorded_again() -> None:
+    run = update("s", "tool_call", toolCallId="call_0", title="Run tests", status="completed")
+    talk = about_to_load(SimulatedSession(says=(*PAST[:4], run, run, *PAST[4:])), LOADS)
+    talk.client.say(load(1, "s"))
+    talk.agent.say(TURN_ONE[0], result(1, {}))
+    talk.end_replay(1)
+    talk.client.say(prompt(2, "s", "deploy it"))
+    step = talk.agent.say(TURN_ONE[1], TURN_TWO[0], run, run, TURN_TWO[1])
+    assert step.to_client == line(TURN_ONE[1])
+    answer = chunk("s", "Deployed it.")
+    talk.agent.say(answer)
+    assert kept_lines(talk.all) == [client_kept("s", prompt(2, "s", "deploy it")), agent_kept("s", answer)]
+
+
+def test_a_history_that_begins_with_a_compaction_begins_a_transcript_once() -> None:
+    told = [TURN_ONE[0], update("s", "compaction_update", status="completed"), TURN_ONE[1], *TURN_TWO]
+    talk = importing()
+    talk.agent.say(told[0], result(1, {}))
+    talk.stored["s"] = SimulatedSession(complete=False, says=(told[0],))
+    talk.agent.say(*told[1:], *told)
+    talk.client.say(prompt(2, "s"))
+    assert kept_lines(talk.all) == [*(agent_kept("s", said) for said in told), client_kept("s", prompt(2, "s"))]
+
+
 @pytest.mark.parametrize("early", range(6))
 def test_context_begins_no_transcript_wherever_the_answer_comes(early: int) -> None:
     context = chunk("s", "<session_context>\nMonday\n</session_context>", "user_message_chunk")
