@@ -643,7 +643,12 @@ class Comparison:
         may_begin = sent_update.kind != update_kinds.TOOL_CALL_UPDATE
         is_new_turn = self._has_other_user and self.place.is_at_end and not self.place.is_in_answer
         call_index = self.place.calls.find_index(
-            id, title, self.place.users.next_index, may_begin=may_begin, is_new_turn=may_begin and is_new_turn
+            id,
+            title,
+            self.place.users.next_index,
+            position=self.place.position,
+            may_begin=may_begin,
+            is_new_turn=may_begin and is_new_turn,
         )
         if call_index is None:
             sent_update.is_somewhere = id in self.text.calls_by_id

@@ -318,12 +318,12 @@ class ReplayedCalls:
         """The agent has sent a call with the id that the transcript has."""
 
     def find_index(
-        self, id: str, title: str | None, turn: int, *, may_begin: bool, is_new_turn: bool = False
+        self, id: str, title: str | None, turn: int, *, position: int, may_begin: bool, is_new_turn: bool
     ) -> int | None:
-        """The index of a call; None if the transcript lacks it. ``turn``: the number of the turn to which the replay
-        has come. ``may_begin``: an update of this kind may begin a call. ``is_new_turn``: this one begins a call after
-        a user message that the transcript lacks: an id that was sent is another call's there, and the title of a call
-        from before that message proves nothing, since agents use few titles."""
+        """The index of a call; None if the transcript lacks it. ``turn``, ``position``: the number of the turn and the
+        position to which the replay has come. ``may_begin``: an update of this kind may begin a call. ``is_new_turn``:
+        this one begins a call after a user message that the transcript lacks: an id that was sent is another call's
+        there, and a title that the replay has passed proves nothing, since agents use few titles."""
         index = self._by_id.get(id)
         if is_new_turn and (index is not None or (self._keeps_ids and id not in self._text.calls_by_id)):
             self._by_id[id] = None
@@ -331,7 +331,7 @@ class ReplayedCalls:
         # Some agents number their calls anew in each turn.
         is_of_earlier_turn = index is not None and self._text.calls[index].turn_number < turn
         if id not in self._by_id or (may_begin and is_of_earlier_turn):
-            self._by_id[id] = index = self._find(id, title, turn if is_new_turn else 0)
+            self._by_id[id] = index = self._find(id, title, position if is_new_turn else 0)
         return index
 
     def add(self, index: int) -> None:
@@ -343,7 +343,7 @@ class ReplayedCalls:
         """The agent begins its replay once more."""
         self.last_index = -1
 
-    def _find(self, id: str, title: str | None, first_turn: int) -> int | None:
+    def _find(self, id: str, title: str | None, first_position: int) -> int | None:
         if (indexes := self._text.calls_by_id.get(id)) is not None:
             self._keeps_ids = True
             following = bisect_left(indexes, self.last_index + 1)
@@ -353,4 +353,4 @@ class ReplayedCalls:
         indexes = self._text.calls_by_title.get(title, [])
         following = bisect_left(indexes, self.last_index + 1)
         index = indexes[following] if following < len(indexes) else None
-        return index if index is not None and self._text.calls[index].turn_number >= first_turn else None
+        return index if index is not None and self._text.calls[index].position >= first_position else None

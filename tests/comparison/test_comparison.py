@@ -241,19 +241,19 @@ def test_a_call_in_a_turn_made_elsewhere_is_none_of_an_earlier_turn(id: str, tit
         assert list_new(comparison) == [*map(expand, elsewhere)]
 
 
-@pytest.mark.parametrize("calls", [("t1", "t2"), ("t1",)])
-def test_a_title_proves_no_call_of_a_turn_made_elsewhere(calls: tuple[str, ...]) -> None:
-    """The agent gives all calls one title, keeps their ids, and has lost the last one, such as a cancelled one."""
-    past: list[str | Update] = [
-        "> a",
-        *(call(id, "Bash") for id in calls),
-        "It could not be read.",
-        "> b",
-        "All is fine.",
-    ]
-    lost = len(calls)
+@pytest.mark.parametrize(
+    ("recorded_calls", "sent_calls"),
+    [(("t1", "t2", "t3"), ("t1",)), (("t1", "t2", "t3"), ("t3",)), (("t1", "t2", "t3"), ()), (("t3",), ())],
+)
+def test_a_title_proves_no_call_of_a_turn_made_elsewhere(
+    recorded_calls: tuple[str, ...], sent_calls: tuple[str, ...]
+) -> None:
+    """The agent gives all calls one title, and has lost some, such as cancelled ones."""
+    *first_turn, last = [call(id, "Bash") for id in recorded_calls]
+    past: list[str | Update] = ["> a", "I will see.", *first_turn, "It is read.", "> b", last, "All is fine."]
     elsewhere: list[str | Update] = ["> run the tests please", call("t9", "Bash"), "They all pass."]
-    comparison = compare_replay(transcript(*past), *past[:lost], *past[lost + 1 :], *elsewhere)
+    kept = [said for said in past if isinstance(said, str) or said["toolCallId"] in sent_calls]
+    comparison = compare_replay(transcript(*past), *kept, *elsewhere)
     assert list_new(comparison) == tail(comparison) == [*map(expand, elsewhere)]
 
 
