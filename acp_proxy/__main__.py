@@ -73,8 +73,13 @@ def _find_agent(command: list[str], source: str) -> list[str]:
     except RegistryError as problem:
         say(str(problem))
         os._exit(127)
-    if agent.problem is not None:
-        say(agent.problem)
+    reason = agent.problem
+    if len(word.split()) > 1:  # a whole line in quotes
+        from acp_proxy.tools.doctor.agent_report import explain_missing_program
+
+        reason = ". ".join(explain_missing_program(word))
+    if reason is not None:
+        say(reason)
         os._exit(127)
     for name, value in agent.variables.items():
         os.environ.setdefault(name, value)

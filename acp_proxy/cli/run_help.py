@@ -1,6 +1,7 @@
 """The help of ``acp-proxy run``. The command itself starts before any of this is imported (see ``__main__``)."""
 
 import inspect
+from itertools import dropwhile, takewhile
 from typing import Annotated, Any
 
 import typer
@@ -8,6 +9,7 @@ import typer
 from acp_proxy.cli import completion
 from acp_proxy.cli.command_help import Command, make_help_row
 from acp_proxy.config import options
+from acp_proxy.errors import UsageError
 
 # --- Commands that stand in front of an agent's command: their completion, and their help.
 #
@@ -18,6 +20,19 @@ _SHOW_ALL_KEY = "acp_proxy.help_all"
 
 
 class CommandInFront(Command):
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Refuse an option of the command after the agent, which would get it silently; not after ``--``."""
+        words = [*args]
+        rest = super().parse_args(ctx, args)
+        agent = ctx.params.get("agent") or []
+        if "--" not in words[: len(words) - len(agent)] and not ctx.resilient_parsing:
+            names = {name for param in self.get_params(ctx) for name in param.opts if name.startswith("--")}
+            for word in _list_arguments([*agent]):
+                if (name := word.partition("=")[0]) in names:
+                    before = f"{name} is an option of {ctx.command_path}: write it before the agent."
+                    ctx.fail(f"{before} After -- it goes to the agent.")
+        return rest
+
     def shell_complete(self, ctx: typer.Context, incomplete: str) -> list[Any]:  # type: ignore[override]
         """Nothing after the agent's first word, so that the shell offers files there."""
         return [] if ctx.params.get("agent") else super().shell_complete(ctx, incomplete)
@@ -34,6 +49,17 @@ class CommandInFront(Command):
         for name in [*first_names, *(name for name in sections if name not in first_names)]:
             with formatter.section(name):
                 formatter.write_dl(sections[name])
+
+
+def _list_arguments(agent: list[str]) -> list[str]:
+    """What follows the agent's program, up to ``--``. In front of it, there may be options of ``run`` and variables."""
+    words_after_run = agent[agent.index("run") + 1 :] if "run" in agent else agent
+    try:
+        _, command = options.parse([*takewhile(lambda word: word != "--", words_after_run)], {})
+        _, command = options.parse([*dropwhile(lambda word: "=" in word, command)], {})
+    except UsageError:  # the command says it, or they are another program's
+        return []
+    return command[1:]
 
 
 def show_all(context: typer.Context, is_given: bool) -> None:

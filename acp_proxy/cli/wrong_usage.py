@@ -37,6 +37,8 @@ INSTEAD_OF_OPTION = {
     ("show", "--last"): "acp-proxy show last",
     ("show", "--format"): "--json or --raw; for a document: acp-proxy export",
     ("export", "--last"): "acp-proxy export last",
+    ("setup", "--remove"): "--undo",
+    ("setup", "--uninstall"): "--undo",
 }
 """What to write instead of a frequent wrong option, by command and option."""
 _SHARED_OPTIONS = ("--agent", "--here", "--json", "--store", "-a", "-H")
@@ -120,6 +122,8 @@ def _explain(problem: Any) -> str:
                 return f"{text} Instead: {replacement}"
             if similar_options := _find_similar_options(problem.option_name, problem.possibilities or []):
                 return f"{text} Did you mean {' or '.join(similar_options)}?"
+            if quoted_agent := _quote_agent(problem.ctx):
+                return f"{text} {quoted_agent}"
             if command in _COMMANDS_WITH_FREE_WORDS:
                 text += f" As a word: {shell_quote.join(['acp-proxy', command, '--', word])}."
             return f"{text} {_advise_help(problem.ctx)}"
@@ -134,6 +138,8 @@ def _explain(problem: Any) -> str:
     text = str(problem.message)
     if match := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text, re.DOTALL):
         text = f"{command} does not take: {match[1]}."
+        if quoted_agent := _quote_agent(problem.ctx):
+            return f"{text} {quoted_agent}"
         if option := _find_option_for(match[1], problem.ctx):
             return f"{text} Did you mean {option}?"
         takes_words = any(param.param_type_name == "argument" for param in problem.ctx.command.params)
@@ -148,6 +154,19 @@ def _find_option_for(words: str, context: typer.Context) -> str | None:
     if context.command.name != "setup":
         return None
     return shell_quote.join(["--editor" if words.lower() in _EDITORS_OF_SETUP else "--agent", words])
+
+
+def _quote_agent(context: typer.Context | None) -> str | None:
+    """What to write where the words of an agent's command follow ``--agent`` without quotes."""
+    if context is None or context.command.name != "setup":
+        return None
+    words = [part for word in own_command.words for part in re.split("(?<=^--agent)=", word, maxsplit=1)]
+    after = words[words.index("--agent") + 1 :] if "--agent" in words else []
+    names = {name for param in context.command.params for name in param.opts if name.startswith("--")}
+    agent = shell_quote.join(takewhile(lambda word: word.partition("=")[0] not in names, after)).removesuffix(" -y")
+    if len(agent.split()) < 2:
+        return None
+    return f"Put the agent's command in quotes: {shell_quote.join(['--agent', agent])}"
 
 
 def _find_word(option: str) -> str:

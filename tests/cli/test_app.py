@@ -9,7 +9,7 @@ import pytest
 from typer.main import get_group
 from typer.testing import CliRunner
 
-from acp_proxy import __version__
+from acp_proxy import __version__, shell_quote
 from acp_proxy.cli.app import COMMAND_GROUPS, SESSION_COMMANDS, RootGroup, app
 from acp_proxy.cli.wrong_usage import COMMAND_BY_SYNONYM, INSTEAD_OF_OPTION
 from acp_proxy.store.proxy_store import ProxyStore
@@ -283,6 +283,9 @@ def test_editor_names_the_adapter_of_a_program_that_does_not_speak_the_protocol(
             ["--store", "list", "-a", "x", "import", "f"],
             "there is no option --store. It goes after the command: acp-proxy import --store …",
         ),
+        (["setup", "--remove"], "there is no option --remove. Instead: --undo"),
+        (["setup", "--uninstall", "--yes"], "there is no option --uninstall. Instead: --undo"),
+        (["setup", "--agent", "one", "--edtor", "zed"], "there is no option --edtor. Did you mean --editor?"),
         (["-H"], "there is no option -H. It goes after the command: acp-proxy list -H …"),
     ],
 )
@@ -290,6 +293,48 @@ def test_an_unknown_option_is_told_with_those_that_are_near(words: list[str], to
     result = invoke(*words)
     assert result.exit_code == 2
     assert result.stderr == f"acp-proxy: {told}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "agent"),
+    [
+        ("--agent opencode acp", "opencode acp"),
+        ("--agent=opencode acp --dry-run", "opencode acp"),
+        ("--yes --agent gemini --acp", "gemini --acp"),
+        ("--agent npx -y @x/y --editor zed", "npx -y @x/y"),
+        ("--agent opencode acp -y", "opencode acp"),
+    ],
+)
+def test_setup_wants_the_agents_words_in_quotes(words: str, agent: str) -> None:
+    result = invoke("setup", *words.split())
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f" Put the agent's command in quotes: {shell_quote.join(['--agent', agent])}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("adopt opencode acp --dry-run", "--dry-run"),
+        ("adopt acp-proxy run --store s opencode acp --yes", "--yes"),
+        ("editor jetbrains opencode --whole", "--whole"),
+        ("editor zed --recall KEY=v opencode --registry r", "--registry"),
+        ("doctor OpenCode --json", "--json"),
+        ("doctor run --store s chatty --timeout=3", "--timeout"),
+        ("doctor chatty --help -- --json", "--help"),
+    ],
+)
+def test_an_option_of_the_command_is_refused_after_the_agent(words: str, option: str) -> None:
+    result = invoke(*words.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    advice = "write it before the agent. After -- it goes to the agent."
+    assert result.stderr == f"acp-proxy: {option} is an option of acp-proxy {words.split()[0]}: {advice}\n"
+
+
+@pytest.mark.parametrize("words", ["-- one --whole", "one -- --whole", "--recall -- one --whole"])
+def test_after_two_dashes_every_option_goes_to_the_agent(words: str) -> None:
+    result = invoke("editor", "zed", *words.split())
+    assert result.exit_code == 0
+    assert '"--whole"' in result.stdout
 
 
 def test_a_word_like_an_option_is_a_word_after_two_dashes(tmp_path: Path) -> None:
