@@ -249,11 +249,18 @@ def test_only_a_command_that_takes_words_is_said_to_need_quotes() -> None:
     assert "Put a text of several words in quotes." in " ".join(said["show", "the", "login"].split())
 
 
-@pytest.mark.parametrize("agent", [["claude"], ["/opt/bin/claude", "--model", "opus"]])
-def test_editor_names_the_adapter_of_a_program_that_does_not_speak_the_protocol(agent: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("agent", "adapter"),
+    [
+        (["claude"], "claude-agent-acp"),
+        (["/opt/bin/claude", "--model", "opus"], "claude-agent-acp"),
+        (["codex"], "codex-acp"),
+    ],
+)
+def test_editor_names_the_adapter_of_a_program_that_does_not_speak_the_protocol(agent: list[str], adapter: str) -> None:
     result = invoke("editor", "zed", *agent)
     assert result.exit_code == 0
-    assert "@agentclientprotocol/claude-agent-acp" in result.stderr
+    assert f"@agentclientprotocol/{adapter}" in result.stderr
     assert "agent_servers" in result.stdout
 
 

@@ -219,11 +219,12 @@ def test_an_unknown_command_exits_with_127(proxied: Proxied) -> None:
 
 
 def test_a_line_in_one_argument_is_said_to_be_several_words(proxied: Proxied) -> None:
-    with start(proxied, ["sh -c agent"]) as editor:
+    program = "cmd" if sys.platform == "win32" else "sh"
+    with start(proxied, [f"{program} -c agent"]) as editor:
         assert editor.wait() == 127
         editor.wait_for_end()
     [line] = editor.read_stderr().splitlines()
-    assert line.endswith("If the program is sh, put the words after it into args, each on its own.")
+    assert line.endswith(f"If the program is {program}, put the words after it into args, each on its own.")
 
 
 # --- the editor ends

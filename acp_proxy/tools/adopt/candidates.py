@@ -8,10 +8,10 @@ from pathlib import Path
 from acp_proxy.errors import UsageError
 from acp_proxy.tools.doctor.report import split_run_command
 from acp_proxy.tools.editors.launch_commands import StartedAgent
-from acp_proxy.tools.registry.agents import RegistryError
+from acp_proxy.tools.registry.agents import RegistryError, is_id
 from acp_proxy.tools.registry.resolve import ResolvedAgent
 
-_GIVE_COMMAND = "To adopt its sessions, give its command: acp-proxy adopt -- AGENT"
+_ADVICE = "To adopt its sessions, give its command: acp-proxy adopt -- AGENT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,9 @@ def choose_agents(
         name = f"{agent.name} ({agent.editor})"
         if agent.words is None:
             reason = "the file is not valid JSON" if agent.is_damaged else "only the editor knows how to start it"
-            texts.append(f"{name}: {reason}. {_GIVE_COMMAND}")
+            is_known = agent.registered is not None and is_id(agent.registered)
+            advice = f"To adopt its sessions: acp-proxy adopt {agent.registered}" if is_known else _ADVICE
+            texts.append(f"{name}: {reason}. {advice}")
             continue
         if agent.fault is not None:
             texts.append(f"{name}: it cannot be started: {agent.fault}.")

@@ -6,7 +6,7 @@ This creates no session and sends no prompt. What acp-proxy adds to the offer is
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from acp_proxy.errors import AcpProxyError
@@ -22,6 +22,7 @@ from acp_proxy.tools.doctor.advice import Advice
 from acp_proxy.tools.doctor.capabilities import Ability, list_abilities
 from acp_proxy.tools.doctor.exit_reasons import ARGUMENTS, explain_exit
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
+from acp_proxy.tools.editors.agent_names import advise_arguments
 
 AUTHENTICATION_REQUIRED = -32000
 _MESSAGE_LENGTH = 300
@@ -126,6 +127,7 @@ def _ask(
     if answer.error is not None:
         text = f"the agent answered initialize with an error: {read_error(answer.error)}"
         advice = explain_exit(None, [acp.text(answer.error, "message") or ""]) or ARGUMENTS
+        advice = _name_arguments(advice, agent_start.command)
         return AgentReport(agent_start.command, text, seconds=seconds), [Advice(f"{_capitalize(text)}. {advice}")]
     offer = read_offer(answer.result)
     abilities = tuple(list_abilities(offer, agent_start.modes, agent_start.why_passive))
@@ -249,6 +251,16 @@ def advise_on_silence(
 ) -> str:
     """Why the agent may have given no answer, and what to do. ``status``: its exit status, if it has ended.
     ``shows_messages``: the user sees what it wrote to stderr."""
+    text = _explain_silence(probe, status, shows_messages=shows_messages, slow_advice=slow_advice)
+    return _name_arguments(text, probe.command)
+
+
+def _name_arguments(text: str, command: Sequence[str]) -> str:
+    """The text with what is known about this command, in place of what is true of many agents."""
+    return text.replace(ARGUMENTS, advise_arguments(command) or ARGUMENTS) if ARGUMENTS in text else text
+
+
+def _explain_silence(probe: Probe, status: int | None, *, shows_messages: bool, slow_advice: str) -> str:
     if cause := explain_exit(status, [*probe.stray_lines, *probe.stderr_lines]):
         return cause
     if probe.stderr_lines:

@@ -67,6 +67,7 @@ class Probe:
 
         Raises OSError where it cannot be started.
         """
+        self.command = command
         pipe = subprocess.PIPE
         program: str | None = None
         arguments: str | list[str] = command

@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from acp_proxy import shell_quote
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import UsageError
 from acp_proxy.store.command_names import name_command
@@ -21,7 +23,10 @@ from acp_proxy.tools.registry.agents import (
 )
 from acp_proxy.tools.registry.resolve import list_words_after, may_download, names_an_id
 
-_ADAPTER_COMMANDS = {"claude": "npx -y @agentclientprotocol/claude-agent-acp"}
+_ADAPTER_COMMANDS = {
+    "claude": "npx -y @agentclientprotocol/claude-agent-acp",
+    "codex": "npx -y @agentclientprotocol/codex-acp",
+}
 """What to give instead of a program that does not speak the protocol itself, by the program's name."""
 
 
@@ -73,19 +78,19 @@ class NamedAgent:
         )
 
 
-def identify_agent(command: list[str], registry: Registry) -> NamedAgent:
+def identify_agent(command: list[str], registry: Registry, *, downloads: bool = True) -> NamedAgent:
     """The agent of a command; of an id in the registry, with the prefix that says so.
 
     A word without the prefix that the registry does not know is a program, which may be installed later. A program
     that is here gets the arguments that the registry has for it, if the user gives none: many need one to speak the
-    protocol. Raises RegistryError.
+    protocol. ``downloads``: whether the registry may be downloaded for that. Raises RegistryError.
     """
     word = command[0]
     registered: RegisteredAgent | None = None
     problem_of_word: str | None = None
     if names_an_id(command) or (len(command) == 1 and is_id(word)):
         try:
-            registered = registry.find(word.removeprefix(PREFIX), may_download=may_download(command))
+            registered = registry.find(word.removeprefix(PREFIX), may_download=downloads and may_download(command))
         except RegistryError as problem:
             if word.startswith(PREFIX):
                 raise
@@ -124,14 +129,29 @@ def make_registry_option(option: str, command: Sequence[str]) -> list[str]:
 
 def advise_adapter(command: Sequence[str]) -> list[str]:
     """What to tell the user about a program that does not speak the protocol itself."""
-    adapter = _ADAPTER_COMMANDS.get(Path(command[0]).stem)
-    if adapter is None:
+    if (adapter := _find_adapter(command)) is None:
         return []
     unless = "unless it is a script of yours that does"
     return [
         f"Note: {command[0]} does not speak the Agent Client Protocol, {unless}.",
         f"Give its adapter instead: {adapter}",
     ]
+
+
+def advise_arguments(command: Sequence[str]) -> str | None:
+    """What to give instead of a command whose program starts, and does not answer; None if that is not known. Of the
+    registry, this uses what is here."""
+    if (adapter := _find_adapter(command)) is not None:
+        return f'{command[0]} does not speak the Agent Client Protocol itself. Give its adapter instead: "{adapter}".'
+    with suppress(RegistryError):
+        known_command = identify_agent([*command], Registry(), downloads=False).command
+        if known_command != [*command]:
+            return f'The registry of agents has arguments for it: "{shell_quote.join(known_command)}".'
+    return None
+
+
+def _find_adapter(command: Sequence[str]) -> str | None:
+    return _ADAPTER_COMMANDS.get(Path(command[0]).stem)
 
 
 def _list_names(command: Sequence[str]) -> frozenset[str]:

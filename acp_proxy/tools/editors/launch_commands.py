@@ -28,6 +28,8 @@ class StartedAgent:
     """The editor's settings are not JSON."""
     fault: str | None = None
     """Why nothing can be started so."""
+    registered: str | None = None
+    """Of an agent of the editor's own registry: its id, as for the registry of agents."""
 
 
 def find_started_agents(machine: Machine) -> list[StartedAgent]:
@@ -69,7 +71,9 @@ def find_started(editor: str, kind: SettingsFiles, text: str) -> list[StartedAge
 def _make_started(editor: str, name: str, value: object) -> StartedAgent:
     entry = read_entry(name, value)
     words = None if entry.kind in (Kind.NO_COMMAND, Kind.REGISTERED) else entry.words
-    return StartedAgent(editor, name, words, tuple(sorted(entry.environment.items())), fault=entry.fault)
+    registered = entry.words[0] if entry.kind is Kind.REGISTERED else None
+    environment = tuple(sorted(entry.environment.items()))
+    return StartedAgent(editor, name, words, environment, fault=entry.fault, registered=registered)
 
 
 def _find_in(editor: str, path: Path, kind: object) -> list[StartedAgent]:

@@ -64,6 +64,14 @@ def test_an_agent_of_two_editors_is_asked_once_unless_something_differs() -> Non
     ("agent", "text"),
     [
         (StartedAgent("Zed", "One", None), "One (Zed): only the editor knows how to start it. To adopt its sessions"),
+        (
+            StartedAgent("Zed", "kimi", None, registered="registry:kimi"),
+            "kimi (Zed): only the editor knows how to start it. To adopt its sessions: acp-proxy adopt registry:kimi",
+        ),
+        (
+            StartedAgent("Zed", "Kimi", None, registered="registry:Kimi"),  # no id can be so
+            "Kimi (Zed): only the editor knows how to start it. To adopt its sessions, give its command",
+        ),
         (zed("One", "acp-proxy", "npx"), "One (Zed): it cannot be started: run is missing. Write: acp-proxy run"),
         (zed("One", *RUN, "--bogus", "x"), "One (Zed): it cannot be started: run has no option --bogus"),
         (zed("One", *RUN, "--no-record", "x"), "One (Zed): not asked, because its sessions are not to be recorded"),

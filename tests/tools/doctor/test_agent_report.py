@@ -12,6 +12,7 @@ from acp_proxy.tools.doctor.advice import Advice
 from acp_proxy.tools.doctor.agent_report import AgentReport, AgentStart, examine
 from acp_proxy.tools.doctor.capabilities import BY_PROXY
 from acp_proxy.tools.doctor.replay_check import LastLoad, find_newest_session
+from acp_proxy.tools.editors import agent_names
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from tests.agents import answering_agent, offer_capabilities, python_command, read_requests
@@ -22,6 +23,7 @@ LOADS = {"initialize": offer_capabilities(loadSession=True), "session/load": {"r
 CALL = {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "the tool", "status": "completed"}
 SAID = "It is mended, and all of it was tested."
 ANSWER = [CALL, chunk("It is "), chunk("mended, and all of it was tested.")]
+REFUSES = """print('{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"not you"}}', flush=True)\ninput()"""
 USER = chunk("Mend it", "user_message_chunk")
 
 
@@ -252,8 +254,7 @@ def test_a_silent_agent_is_reported_with_its_stderr() -> None:
     assert (found.stray_lines, found.stderr) == (("Usage: agent",), ("no key",))
     assert found.problem == "at initialize, the agent exited with status 1"
     assert "does not answer" in problem(python_command("import time; time.sleep(1000)"), 0.3)
-    refuses = """print('{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"not you"}}', flush=True)\ninput()"""
-    assert "not you (-32600)" in problem(python_command(refuses))
+    assert "not you (-32600)" in problem(python_command(REFUSES))
 
 
 def advice(command: list[str], seconds: float = SECONDS) -> str:
@@ -269,6 +270,16 @@ def test_an_agent_that_ends_is_explained_by_its_last_messages() -> None:
     assert advice(python_command(source)).startswith(f"{expected}the program node was not found. Install it")
     assert "See its messages on stderr." in advice(python_command("import sys; sys.exit('something odd')"))
     assert "Check its arguments" in advice(python_command("print('Usage: agent')"))
+
+
+@pytest.mark.parametrize("source", ["raise SystemExit(1)", "print('Usage: agent')", "raise SystemExit('odd')", REFUSES])
+def test_the_adapter_of_a_program_is_named_and_no_arguments_in_general(
+    source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = python_command(source)
+    monkeypatch.setitem(agent_names._ADAPTER_COMMANDS, Path(command[0]).stem, "npx adapter")
+    assert advice(command).endswith('Give its adapter instead: "npx adapter".')
+    assert "Check its arguments" not in advice(command)
 
 
 def test_more_time_is_advised_only_for_an_agent_that_has_not_ended() -> None:

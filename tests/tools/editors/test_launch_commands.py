@@ -19,12 +19,14 @@ def machine(home: Path, **files: str) -> Machine:
 
 def test_a_command_comes_with_its_arguments_and_its_environment(tmp_path: Path) -> None:
     agents = {"One": {"command": "npx", "args": ["-y", "one"], "env": {"KEY": "secret", "N": 1}}, "Two": {"x": 1}}
+    agents |= {"kimi": {"type": "registry"}}
     started_agents = find_started_agents(
         machine(tmp_path, **{".config/zed/settings.json": json.dumps({"agent_servers": agents})})
     )
     assert started_agents == [
         StartedAgent("Zed", "One", ("npx", "-y", "one"), (("KEY", "secret"),)),
         StartedAgent("Zed", "Two", None),
+        StartedAgent("Zed", "kimi", None, registered="registry:kimi"),
     ]
 
 
