@@ -945,6 +945,18 @@ def test_an_agent_can_be_added_to_an_editor_without_settings(home: Home) -> None
     assert setup("--undo").stderr.startswith("Nothing left to undo")
 
 
+def test_undo_says_of_an_editor_that_it_has_nothing_though_another_has(home: Home) -> None:
+    write(home.zed, ZED)
+    assert setup("--yes").exit_code == 0
+    assert setup("--undo", "--editor", "jetbrains").stderr == "JetBrains has nothing of setup.\n"
+
+
+def test_an_agent_that_is_named_and_not_written_for_lack_of_an_editor_is_a_failure(home: Home) -> None:
+    result = setup("--agent", "gemini --acp", "--yes")
+    assert "has settings on this machine. To write them: acp-proxy setup" in " ".join(result.stderr.split())
+    assert (result.exit_code, home.files(), setup("--yes").exit_code) == (1, {}, 0)
+
+
 def test_an_editor_that_the_user_names_need_not_be_there(home: Home) -> None:
     assert setup("--yes", "--force", "--editor", "jetbrains", "--agent", "gemini --acp").exit_code == 0
     assert home.jetbrains.exists()
@@ -1145,6 +1157,23 @@ def test_one_agent_that_does_not_answer_is_left_out_and_enter_means_yes(home: Ho
     assert [words[0] for words in servers(home.jetbrains).values()] == [COMMAND, "nosuchprogram"]
     assert setup("--yes", "--force").exit_code == 0
     assert [words[:2] for words in servers(home.jetbrains).values()] == [[COMMAND, "run"]] * 2
+
+
+@pytest.mark.usefixtures("trying")
+def test_an_agent_of_several_editors_is_started_once_unless_its_variables_differ(home: Home) -> None:
+    starts = home.path / "starts"
+    agent = {"command": sys.executable, "args": ["-c", "import sys; open(sys.argv[1], 'a').write('x')", str(starts)]}
+    entries_there = {"Exits": agent, "Other": {**agent, "env": {"KEY": "1"}}}
+    write(home.jetbrains, json.dumps({"agent_servers": entries_there}))
+    write(home.zed, json.dumps({"agent_servers": {"Mine": agent, "Exits": agent}}))
+    result = setup("--yes")
+    said = " ".join(result.stderr.split())
+    assert 'Starting "Mine" (also "Exits") once, as Zed, JetBrains will; up to' in said
+    assert said.count('"Mine" (also "Exits") does not answer: at initialize') == 1
+    assert 'Left out, until it answers: "Mine", "Exits", "Other".' in said
+    assert (result.exit_code, starts.read_text()) == (1, "xx")
+    assert setup("--yes", "--force").exit_code == 0
+    assert [words[0] for path in (home.zed, home.jetbrains) for words in servers(path).values()] == [COMMAND] * 4
 
 
 @pytest.mark.usefixtures("trying")

@@ -261,7 +261,9 @@ def _undo(
     )
     is_all_found, is_any_named = _explain_remaining(machine, editors, plans, record)
     if not has_plans and not is_any_named:
-        _print_on_stderr("Nothing left to undo: no settings here have anything of setup.")
+        texts = [f"{EDITORS[name].title} has nothing of setup." for name in dict.fromkeys(editors)]
+        for text in texts or ["Nothing left to undo: no settings here have anything of setup."]:
+            _print_on_stderr(text)
     for plan in plans:
         copy_path = record.find_copy(plan.path) if plan.entries or plan.kept else None
         if copy_path is None or plan.is_settled or plan.is_copy_changed:
@@ -514,7 +516,8 @@ class TriedAgents:
 
 
 def try_agents(changes: Sequence[FileChange], tried_agents: TriedAgents) -> bool:
-    """Start each agent once, as its editor will after these changes, and say what is wrong.
+    """Start each agent once, as its editor will after these changes, and say what is wrong. One with the same command
+    and variables in several entries is started for all of them.
 
     Returns False if one does not answer. ``tried_agents``: gets the results.
     """
@@ -526,30 +529,37 @@ def try_agents(changes: Sequence[FileChange], tried_agents: TriedAgents) -> bool
     umask = read_umask()
     make_new_files_private()
     root = find_root(str(find_default_root()))
+    same_agents: dict[object, list[tuple[Path, StartedAgent]]] = {}
     for path, agent in ((change.path, agent) for change in changes for agent in _find_changed(change)):
+        same_agents.setdefault((agent.words, agent.environment), []).append((path, agent))
+    for same in same_agents.values():
+        agent, entries = same[0][1], [(path, agent.name) for path, agent in same]
         if agent.words is None:
             continue
+        quoted_name, *other_names = dict.fromkeys(f'"{name}"' for _, name in entries)
+        name = f"{quoted_name} (also {', '.join(other_names)})" if other_names else quoted_name
         if agent.fault is not None:
             tried_agents.problems.append(agent.fault)
-            tried_agents.silent.append((path, agent.name))
-            _print_on_stderr(sanitize.make_line(f'"{agent.name}" does not answer: {agent.fault}. Correct its entry.'))
+            tried_agents.silent += entries
+            _print_on_stderr(sanitize.make_line(f"{name} does not answer: {agent.fault}. Correct its entry."))
             continue
         download = ", which may download it first" if _may_download(agent.words) else ""
         patience = f"up to {_ANSWER_SECONDS:.0f} s an answer"
-        _print_on_stderr(f'Starting "{agent.name}" once, as {agent.editor} will{download}; {patience} …')
+        editors = ", ".join(dict.fromkeys(agent.editor for _, agent in same))
+        _print_on_stderr(f"Starting {name} once, as {editors} will{download}; {patience} …")
         with _use_environment(dict(agent.environment)):
             report, advice_list = diagnose_agent(
                 root, list(agent.words), _ANSWER_SECONDS, umask, lambda _: None, _SLOW_ADVICE
             )
         if report.problem is None:
             tried_agents.some_answer = True
-            _print_on_stderr(f'"{agent.name}" answers.')
+            _print_on_stderr(f"{name} answers.")
         else:
             tried_agents.problems.append(report.problem)
-            tried_agents.silent.append((path, agent.name))
+            tried_agents.silent += entries
             for line in report.stderr:
                 _print_on_stderr(f"  {sanitize.make_line(line)}")
-            _print_on_stderr(f'"{agent.name}" does not answer: {report.problem}.')
+            _print_on_stderr(f"{name} does not answer: {report.problem}.")
         for advice in (piece for piece in advice_list if piece.is_wrong):
             _print_on_stderr(f"  {_remove_problem(report.problem, advice.text)}", indent_columns=2)
     return not tried_agents.problems
@@ -673,7 +683,7 @@ def _explain_no_change(
             f"None of {titles} has settings on this machine. To write them: {command_to_make}{or_other_names}"
         )
         _print_on_stderr(f"For Neovim, Emacs and others: {_make_typed_line('editor', 'EDITOR', agent or 'COMMAND')}")
-        return not editors
+        return not (editors or agent)
     editor_options = [word for name in editors for word in ("--editor", str(name))]
     command_to_add = _make_typed_line("setup", *editor_options, "--agent", agent or "COMMAND")
     missing = [EDITORS[plan.editor].title for plan in changes if plan.old_content is None]
