@@ -566,9 +566,11 @@ def link_or_rename(source: Path, target: Path) -> bool:
     if sys.platform == "win32":
         try:
             source.rename(target)
+            return True
         except FileExistsError:
             return False
-        return True
+        except PermissionError:  # somebody has it open who lets nobody rename it
+            pass
     try:
         os.link(source, target)
     except FileExistsError:

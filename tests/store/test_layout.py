@@ -1,9 +1,12 @@
 """The places of all files, and which files are transcripts."""
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
-from acp_proxy.store.layout import Layout
+import pytest
+
+from acp_proxy.store.layout import Layout, link_or_rename
 from acp_proxy.transcript.file_names import file_name
 
 
@@ -100,3 +103,14 @@ def test_an_index_is_discarded_with_its_log_files(tmp_path: Path) -> None:
     for _ in range(2):
         layout.remove_index()
     assert [path.name for path in tmp_path.iterdir()] == ["index.sqlite3.bak"]
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_file_gets_a_free_name_only_even_if_somebody_has_it_open(tmp_path: Path, is_open: bool) -> None:
+    source, target, taken = (tmp_path / name for name in ("source", "target", "taken"))
+    source.write_text("words")
+    taken.write_text("others")
+    with source.open() if is_open else nullcontext():
+        assert not link_or_rename(source, taken)
+        assert link_or_rename(source, target)
+    assert (target.read_text(), taken.read_text()) == ("words", "others")
