@@ -128,6 +128,8 @@ def test_from_an_editors_settings_to_a_kept_session_and_back(
         monkeypatch.setenv(name, str(home))
     monkeypatch.setenv("LOCALAPPDATA", str(home / "AppData" / "Local"))
     monkeypatch.setenv("APPDATA", str(home / "AppData" / "Roaming"))
+    if sys.platform == "win32":  # whose user's store is not where variables say
+        monkeypatch.setenv("ACP_PROXY_STORE", str(home / "acp-proxy" / "store"))
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "PASEO_HOME"):
         monkeypatch.delenv(name, raising=False)
     agent = [*make_child_command("acp_proxy.tools.demo.agent"), "--memory", str(tmp_path / "memory")]

@@ -81,7 +81,7 @@ def test_a_program_that_is_missing_is_reported(tmp_path: Path) -> None:
         proxy(tmp_path / "store", ["no-such-agent"]), stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS
     )
     assert result.returncode == 127
-    assert result.stderr.startswith(b"acp-proxy: no-such-agent: not found.")
+    assert result.stderr.startswith(b"acp-proxy: no-such-agent is not in PATH. The registry")
 
 
 def test_an_agent_that_crashes_ends_us_with_its_status(tmp_path: Path) -> None:
