@@ -76,6 +76,8 @@ def make_typed_command() -> list[str]:
         return ["acp-proxy"]
     words, _ = make_settings_command()
     name = os.path.basename(words[0])
+    if os.name == "nt":  # whose users leave it out
+        name = name[:-4] if name.lower().endswith(".exe") else name
     return [name if which(name) == words[0] else words[0], *words[1:]]
 
 

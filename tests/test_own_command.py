@@ -1,6 +1,7 @@
 """One place knows how acp-proxy is started: an editor gets a path that stays valid, and our children start."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,13 @@ from acp_proxy import own_command
 from acp_proxy.cli.app import app
 from acp_proxy.own_command import make_child_command, make_settings_command
 from acp_proxy.tools.editors.command_line import count_own_words
+
+
+def make_program(path: Path) -> str:
+    """A program that is found in PATH by this name, and the path by which it is found."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    (path.with_name(f"{path.name}.exe") if sys.platform == "win32" else path).touch(mode=0o755)
+    return shutil.which(str(path)) or ""
 
 
 def make_command_of(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], str | None]:
@@ -26,10 +34,9 @@ def test_the_installed_command_is_named_by_its_absolute_path(tmp_path: Path, mon
 
 
 def test_a_bare_name_is_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = tmp_path / "acp-proxy"
-    command.touch(mode=0o755)
+    command = make_program(tmp_path / "acp-proxy")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert make_command_of("acp-proxy", monkeypatch)[0] == [str(command)]
+    assert make_command_of("acp-proxy", monkeypatch)[0] == [command]
 
 
 def test_a_link_to_the_command_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,10 +66,11 @@ def test_a_module_gets_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_runner_that_installs_into_a_cache_is_named_instead(
     path: str, runner: str, rest: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = tmp_path / runner
-    command.touch(mode=0o755)
+    command = make_program(tmp_path / runner)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert make_command_of(path, monkeypatch) == ([str(command), *rest], None)
+    words, advice = make_command_of(path, monkeypatch)
+    assert (words, advice) == ([command, *rest], None)
+    assert count_own_words([*words, "run", "agent"]) == len(words)
 
 
 @pytest.mark.parametrize(
@@ -77,17 +85,16 @@ def test_what_a_user_types_is_what_the_shell_finds(
     argv: str, on_path: list[str], typed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in on_path:
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).touch(mode=0o755)
+        make_program(tmp_path / name)
     monkeypatch.setenv("PATH", os.pathsep.join(str((tmp_path / name).parent) for name in on_path))
     monkeypatch.setattr(sys, "argv", [str(tmp_path / argv), "demo"])
-    assert own_command.make_typed_command() == [word.format(tmp_path) for word in typed]
+    assert own_command.make_typed_command() == [os.path.normpath(word.format(tmp_path)) for word in typed]
 
 
 def test_a_temporary_directory_gets_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     words, advice = make_command_of("/home/user/.cache/uv/archive-v0/x/bin/acp-proxy", monkeypatch)
-    assert words == ["/home/user/.cache/uv/archive-v0/x/bin/acp-proxy"]
+    assert words == [os.path.abspath("/home/user/.cache/uv/archive-v0/x/bin/acp-proxy")]
     assert advice is not None
 
 
@@ -155,7 +162,7 @@ def test_messages_name_the_commands_as_the_user_types_them(tmp_path: Path, monke
     text = "acp-proxy records it. See: acp-proxy list, or uvx acp-proxy show, or /bin/acp-proxy list"
     monkeypatch.setattr(sys, "argv", ["/home/user/.local/bin/acp-proxy"])
     assert own_command.write_as_typed(text) == text
-    (tmp_path / "uvx").touch(mode=0o755)
+    make_program(tmp_path / "uvx")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["/home/user/.cache/uv/archive-v0/x/bin/acp-proxy"])
     once = own_command.write_as_typed(text)

@@ -18,7 +18,7 @@ _PYTHON = r"(?:python|pypy)[\w.]*(?:\.exe)?"
 _OWN_WORDS = re.compile(
     r"(?:.*[/\\])?(?:"
     rf"{own_command.NAME}|{_PYTHON}\n(?:(?:-[PI]\n)?-m\nacp_proxy|(?P<zipapp>(?:.*[/\\])?{own_command.NAME}))"
-    rf"|(?:uvx|pipx\nrun)\n{_PROXY.pattern})\n",
+    rf"|(?:uvx(?:\.exe)?|pipx(?:\.exe)?\nrun)\n{_PROXY.pattern})\n",
     re.IGNORECASE,
 )
 """The forms of ``own_command.make_settings_command``, each word with a newline after it."""
