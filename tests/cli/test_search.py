@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shlex
 import sqlite3
 import sys
 from datetime import UTC, datetime
@@ -139,7 +138,7 @@ def test_the_shown_command_opens_the_session(store: WholeStore) -> None:
     told = [line.strip() for line in seen.replace("\x1b[36m", "").replace("\x1b[0m", "").split("\n") if "show" in line]
     assert len(told) == 3
     for line in told:
-        words = shlex.split(line)[1:]
+        words = shell_quote.split(line)[1:]
         index = words.index("--turn")
         assert words[index : index + 2] == ["--turn", "1"]
         result = invoke(*words[:index] + words[index + 2 :])
@@ -371,7 +370,7 @@ def test_no_match_because_of_a_filter_says_so(store: WholeStore, words: tuple[st
         f"Nothing matches with {names}. Without {them}, something does: acp-proxy search {words[0]}"
     )
     assert stderr.endswith(f"{rest} {again}\n")
-    assert run(store, *shlex.split(stderr.partition(" search ")[2])).exit_code == 0
+    assert run(store, *shell_quote.split(stderr.partition(" search ")[2])).exit_code == 0
 
 
 def test_no_match_because_of_words_blames_no_filter(store: WholeStore) -> None:
@@ -457,7 +456,7 @@ def test_no_match_in_a_part_says_what_is_found_without_it(store: WholeStore) -> 
     ):
         stderr = run(store, *words).stderr
         assert stderr.startswith(f"Nothing matches {without}, something does: acp-proxy search {rest} {again}"), words
-        assert run(store, *shlex.split(stderr.partition(" search ")[2])).exit_code == 0
+        assert run(store, *shell_quote.split(stderr.partition(" search ")[2])).exit_code == 0
     assert run(store, "zebra", "--in", "output").stderr == "Nothing matches, not even as the beginning of a word.\n"
     near = shell_quote.join(["acp-proxy", "search", "login", "--in", "user", "--store", str(store.root)])
     assert run(store, "logn", "--in", "user").stderr.endswith(f"\nDid you mean: {near}\n")
@@ -583,14 +582,19 @@ def test_on_a_terminal_paths_of_the_directory_are_short(store: WholeStore) -> No
 # --- tool calls
 
 
+ROOT = os.path.abspath(os.sep)
+ONE, LOGIN = os.path.abspath("/one"), os.path.abspath("/one/src/login.py")
+ANN = f"{ROOT}Users/ann" if os.name == "nt" else "/home/ann"
+
+
 def three_with_calls(store: WholeStore) -> None:
     made = edit_call("c1", "src/login.py", None, "new\n")
     ran = [
         started_call("c2", kind="execute", title="Run tests", rawInput={"command": "make TEST"}),
         ended_call("c2", "failed"),
     ]
-    read = [started_call("c3", kind="read", title="Read", name="view", locations=[{"path": "/home/ann/notes/a.md"}])]
-    store_session(store, "writes", ("Hello", []), ("Make the login", made), cwd="/one", at=EPOCH)
+    read = [started_call("c3", kind="read", title="Read", name="view", locations=[{"path": f"{ANN}/notes/a.md"}])]
+    store_session(store, "writes", ("Hello", []), ("Make the login", made), cwd=ONE, at=EPOCH)
     store_session(store, "runs", ("Test the login", ran), cwd="/two", at=EPOCH + DAY)
     store_session(
         store, "reads", ("What does it say?", [*read, ended_call("c3")]), cwd="/two/below", at=EPOCH + 2 * DAY
@@ -600,10 +604,10 @@ def three_with_calls(store: WholeStore) -> None:
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        (("--file", "/one/src/login.py"), ["writes"]),
-        (("--file", "/one"), ["writes"]),
-        (("--file", "/on"), []),
-        (("--file", "/home/ann/notes/"), ["reads"]),
+        (("--file", LOGIN), ["writes"]),
+        (("--file", ONE), ["writes"]),
+        (("--file", ONE[:-1]), []),
+        (("--file", f"{ANN}/notes/"), ["reads"]),
         (("--tool", "VIEW"), ["reads"]),
         (("--tool", "edit"), ["writes"]),
         (("--command", "make test"), ["runs"]),
@@ -611,9 +615,9 @@ def three_with_calls(store: WholeStore) -> None:
         (("--failed", "--tool", "edit"), []),
         (("login", "--tool", "edit"), ["writes"]),
         (("hello", "--tool", "edit"), []),
-        (("login", "--failed", "--cwd", "/one"), []),
+        (("login", "--failed", "--cwd", ONE), []),
         (("--failed", "--cwd", "/two"), ["runs"]),
-        (("--failed", "--cwd", "/one"), []),
+        (("--failed", "--cwd", ONE), []),
         (("--failed", "--agent", "other"), []),
         (("--file", "/", "--limit", "2"), ["reads", "writes"]),
     ],
@@ -635,9 +639,10 @@ def test_calls_are_found_in_turns_of_the_given_time(store: WholeStore) -> None:
 
 def test_a_file_below_the_home_is_found_below_another_home(store: WholeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     three_with_calls(store)
-    monkeypatch.setenv("HOME", "/Users/ann")
-    assert list_ids(store, "--file", "/Users/ann/notes") == ["reads"]
-    assert list_ids(store, "--file", "/Users/ann/other") == []
+    for name in ("HOME", "USERPROFILE"):  # the second one is Windows'
+        monkeypatch.setenv(name, f"{ROOT}Users/eve")
+    assert list_ids(store, "--file", f"{ROOT}Users/eve/notes") == ["reads"]
+    assert list_ids(store, "--file", f"{ROOT}Users/eve/other") == []
     assert list_ids(store, "--file", "/srv/ann/notes") == []
 
 
@@ -660,12 +665,12 @@ def test_json_has_the_calls_with_their_files_and_results(store: WholeStore) -> N
     [hit] = json.loads(get_stdout(store, "login", "--tool", "edit", "--json"))
     [found] = hit["found"]
     assert (found["turn"], len(found["marks"])) == (2, 1)
-    assert found["calls"][0]["files"] == [{"action": "create", "path": "/one/src/login.py"}]
+    assert found["calls"][0]["files"] == [{"action": "create", "path": LOGIN}]
 
 
 def test_a_pipe_gets_a_line_per_turn_with_the_files(store: WholeStore) -> None:
     three_with_calls(store)
-    assert get_stdout(store, "--file", "/one").split("\t")[-1] == "create /one/src/login.py\n"
+    assert get_stdout(store, "--file", ONE).split("\t")[-1] == f"create {LOGIN}\n"
 
 
 def test_a_file_that_no_call_names_is_told_with_its_path(store: WholeStore) -> None:
@@ -683,7 +688,7 @@ def test_a_file_that_no_call_names_is_told_with_its_path(store: WholeStore) -> N
         assert (result.exit_code, result.stdout, result.stderr.splitlines()[0]) == (1, "", said)
 
 
-@pytest.mark.parametrize(("name", "found"), [("login.py", "/one/src/login.py"), ("src/", "/one/src/login.py")])
+@pytest.mark.parametrize(("name", "found"), [("login.py", LOGIN), ("src/", LOGIN)])
 def test_a_name_without_a_directory_is_found_elsewhere(store: WholeStore, name: str, found: str) -> None:
     three_with_calls(store)
     result = run(store, "--file", name)
@@ -699,7 +704,8 @@ def test_a_name_without_a_directory_is_found_elsewhere(store: WholeStore, name: 
 def test_a_path_with_a_directory_leads_to_others_of_that_name(store: WholeStore) -> None:
     three_with_calls(store)
     path = os.path.abspath("lib/login.py")
-    advice = f"For others of that name, wherever they are: acp-proxy search --file login.py --store {store.root}"
+    command = shell_quote.join(["acp-proxy", "search", "--file", "login.py", "--store", str(store.root)])
+    advice = f"For others of that name, wherever they are: {command}"
     result = run(store, "--file", "lib/login.py")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.splitlines() == [f"No tool call on {path} matches.", advice]

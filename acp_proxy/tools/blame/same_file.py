@@ -79,6 +79,9 @@ def _find_in_work_trees(path: str) -> list[str]:
     top = next(iter(ask("rev-parse", "--show-toplevel")), None)
     if top is None:
         return []
-    path_in_tree = os.path.relpath(path, top)
+    try:
+        path_in_tree = os.path.relpath(path, top)
+    except ValueError:  # git names another drive of Windows, to which that of the path leads
+        return []
     trees = [line.removeprefix("worktree ") for line in ask("worktree", "list", "--porcelain")]
     return [os.path.join(tree, path_in_tree) for tree in trees if os.path.isabs(tree)]

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -208,8 +209,13 @@ def _describe(calls: Sequence[CallSummary]) -> str:
 def make_path_test(file: str) -> Callable[[str], bool]:
     """A function that says whether a path is ``file``, or below it, here or below another home (``CallQuery.file``)."""
     pattern = re.escape(file.rstrip("/\\")) if file else ""
-    relative = os.path.relpath(file, os.path.expanduser("~")) if file else ""
+    try:
+        relative = os.path.relpath(file, os.path.expanduser("~")) if file else ""
+    except ValueError:  # another drive of Windows
+        relative = ".."
     if file and not relative.startswith("..") and relative != ".":
         pattern = rf"(?:{pattern}|{_HOMES}[\\/]{re.escape(relative)})"
-    pattern_of_path = re.compile(rf"{pattern}(?:[\\/].*)?", re.DOTALL)
+    # Agents write the letter of a drive in either case.
+    flags = re.DOTALL | re.IGNORECASE if sys.platform == "win32" else re.DOTALL
+    pattern_of_path = re.compile(rf"{pattern}(?:[\\/].*)?", flags)
     return lambda path: pattern_of_path.fullmatch(path) is not None
