@@ -130,8 +130,8 @@ def _parse_time(option: str, text: str, *, is_end: bool) -> str:
             clock = time.fromisoformat(text.zfill(len("14:00")))
             return formatting.format_stamp(datetime.combine(_find_today(), clock).astimezone())
         return formatting.format_stamp(datetime.fromisoformat(text).astimezone())
-    except (ValueError, OverflowError) as problem:
-        if isinstance(problem, OverflowError) or _EDGE_YEAR.match(text):
+    except (ValueError, OverflowError, OSError) as problem:  # Windows knows no local time before 1970 or after 3000
+        if not isinstance(problem, ValueError) or _EDGE_YEAR.match(text):
             raise UsageError(f"{option} {text} is too far away. For no limit, leave out {option}.") from None
         raise UsageError(
             f"{option} takes a number and s, m, h, d or w, such as 7d; today, yesterday, tuesday or november; a date,"

@@ -84,7 +84,7 @@ def _parse_local(stamp: str) -> datetime | None:
     moment = _parse_time(stamp)
     try:
         return moment.astimezone() if moment is not None else None
-    except (ValueError, OverflowError):  # near the end of the year 9999
+    except (ValueError, OverflowError, OSError):  # near the end of the year 9999; on Windows, after 3000 or before 1970
         return None
 
 

@@ -131,7 +131,7 @@ def _choose_row(by: By, row: ListedSession, stamp: str, model: str) -> str:
 def _format_local(stamp: str, form: str) -> str:
     try:
         return datetime.fromisoformat(stamp).astimezone().strftime(form)
-    except (ValueError, OverflowError):  # a damaged transcript
+    except (ValueError, OverflowError, OSError):  # a damaged transcript
         return stamp[: len("2026-11-20" if form.endswith("%d") else "2026-11")]
 
 

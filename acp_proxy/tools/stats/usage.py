@@ -197,7 +197,7 @@ def _group_by_time(by: Literal["month", "day"]) -> Grouping:
     def format_local(quarter: str) -> str:
         try:
             return datetime.fromisoformat(f"{quarter}+00:00").astimezone().strftime(form)
-        except (ValueError, OverflowError):  # a damaged transcript
+        except (ValueError, OverflowError, OSError):  # a damaged transcript
             return quarter[: len("2026-11-20" if by == "day" else "2026-11")]
 
     return lambda session, quarter: format_local(quarter)
