@@ -36,7 +36,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"
     home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
+    for name in ("HOME", "USERPROFILE"):  # the second one is Windows'
+        monkeypatch.setenv(name, str(home))
+    monkeypatch.setenv("APPDATA", str(home / "AppData/Roaming"))
     return home
 
 
@@ -404,7 +406,7 @@ def test_ctrl_c_keeps_what_is_done(
 
 
 def configure(home: Path, **agents: Any) -> None:
-    path = home / ".config" / "zed" / "settings.json"
+    path = home / ("AppData/Roaming/Zed" if sys.platform == "win32" else ".config/zed") / "settings.json"
     path.parent.mkdir(parents=True)
     path.write_text("// mine\n" + json.dumps({"agent_servers": agents}))
 
@@ -448,10 +450,11 @@ def test_a_failing_agent_does_not_keep_the_others_from_being_asked(
     store: WholeStore, agent: ListingAgent, tmp_path: Path, home: Path
 ) -> None:
     agent.plan([listed("s1", tmp_path)], loads={"s1": HELLO})
-    configure(home, Gone={"command": "/no/such/agent"}, One=as_settings(agent.command))
+    configure(home, Gone={"command": os.path.abspath("/no/such/agent")}, One=as_settings(agent.command))
     result = adopt(store, "--yes")
     assert (result.exit_code, result.stdout) == (1, "scripted: 1 adopted\n")
-    assert "Gone (Zed): /no/such/agent does not exist, so it would not start. Correct the path." in result.stderr
+    gone = os.path.abspath("/no/such/agent")
+    assert f"Gone (Zed): {gone} does not exist, so it would not start. Correct the path." in result.stderr
 
 
 def test_without_an_agent_and_without_editors_the_error_says_what_to_give(store: WholeStore) -> None:

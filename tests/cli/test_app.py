@@ -138,7 +138,7 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
         (["sessions", "rm", "last"], "acp-proxy delete last"),
         (["history"], "acp-proxy list"),
         (["info"], "acp-proxy show"),
-        (["grep", "the login"], "acp-proxy search 'the login'"),
+        (["grep", "the login"], f"acp-proxy search {shell_quote.quote('the login')}"),
         (["sessions", "cat", "last"], "acp-proxy show last"),
         (["sync", "push"], "acp-proxy sync now"),
         (["tail", "last"], "acp-proxy show --follow last"),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy import shell_quote
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.cli.commands import get_error, get_json, get_stdout, list_ids, run
 from tests.stored import make_store_of_three, store_session
@@ -40,8 +41,9 @@ def test_last_is_the_newest_that_is_not_archived_and_for_unarchive_the_newest_th
 
 
 def test_archiving_and_unarchiving_twice_change_nothing_more(store: ProxyStore) -> None:
+    where = shell_quote.join(["--store", str(store.root)])
     for command, end in (
-        ("archive", f"Archived. To bring it back: acp-proxy unarchive two --store {store.root}\n"),
+        ("archive", f"Archived. To bring it back: acp-proxy unarchive two {where}\n"),
         ("archive", "Nothing changed: it was already archived.\n"),
         ("unarchive", "Unarchived.\n"),
         ("unarchive", "Nothing changed: it was not archived.\n"),
@@ -49,7 +51,7 @@ def test_archiving_and_unarchiving_twice_change_nothing_more(store: ProxyStore) 
         assert get_stdout(store, command, "two").endswith(end)
     get_stdout(store, "archive", "two")
     said = get_stdout(store, "archive", "two", "one").splitlines()[-1]
-    assert said == f"Archived. To bring it back: acp-proxy unarchive one --store {store.root}"
+    assert said == f"Archived. To bring it back: acp-proxy unarchive one {where}"
     get_stdout(store, "unarchive", "two", "one")
     assert list_ids(store) == ["three", "two", "one"]
     [journal] = store.root.rglob("state.jsonl")

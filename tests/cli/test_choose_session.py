@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 from pathlib import Path
 
 import pytest
@@ -108,10 +107,10 @@ def test_an_id_of_two_agents_is_answered_with_a_command_for_each(store: ProxySto
     assert [line.split()[:3] for line in lines[2:4]] == [["s", "second", "other"], ["s", "first", "one"]]
     assert lines[4:] == [
         "Choose the agent:",
-        f"  acp-proxy rename s --store {store.root} --agent other -- '-my title'",
-        f"  acp-proxy rename s --store {store.root} --agent one -- '-my title'",
+        f"  acp-proxy rename s {shell_quote.join(where)} --agent other -- {shell_quote.quote('-my title')}",
+        f"  acp-proxy rename s {shell_quote.join(where)} --agent one -- {shell_quote.quote('-my title')}",
     ]
-    assert invoke(*shlex.split(result.stderr.splitlines()[-1])[1:]).exit_code == 0
+    assert invoke(*shell_quote.split(result.stderr.splitlines()[-1])[1:]).exit_code == 0
     assert get_stdout(store, "show", "s", "--agent", "one").startswith("-my title")
 
 
@@ -201,7 +200,11 @@ def test_a_session_is_named_by_its_title_or_a_part_of_it(entitled: WholeStore, g
 
 @pytest.mark.parametrize(
     ("given", "more"),
-    [("", ""), ("0af3", ""), ("no such title", "\nTo search in them: acp-proxy search 'no such title'")],
+    [
+        ("", ""),
+        ("0af3", ""),
+        ("no such title", f"\nTo search in them: acp-proxy search {shell_quote.quote('no such title')}"),
+    ],
 )
 def test_a_word_that_is_in_no_title_is_refused(entitled: WholeStore, given: str, more: str) -> None:
     assert get_error(entitled, "show", given) == (

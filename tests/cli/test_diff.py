@@ -1,6 +1,7 @@
 """``acp-proxy diff``: what a session changed, for people, for git and for programs."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -385,7 +386,8 @@ def test_exports_end_with_the_changed_files(store: ProxyStore, tree: Path) -> No
         "<details><summary><code>a</code> modified, +1 -1</summary>\n\n```diff\n@@ -1,2 +1,2 @@\n 0\n-1\n+2\n```"
         in told
     )
-    assert f"* <code>{tree.parent / 'b'}</code> added: outside the session's directory" in told
+    place = str(tree.parent / "b").replace(os.path.expanduser("~"), "~")
+    assert f"* <code>{place}</code> added: outside the session's directory" in told
     assert "``````diff\n@@ -0,0 +1,2 @@\n+</code>`````\n" in told
     page = export.get_stdout(store, "s", "--format", "html").partition('id="files"')[2]
     assert '<span class="what" dir="auto">a modified</span>' in page

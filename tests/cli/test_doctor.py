@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from acp_proxy import shell_quote
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.agents import answering_agent, offer_capabilities, python_command, read_requests
 from tests.cli.commands import invoke
@@ -22,7 +23,7 @@ PROXIED = {
     "args": ["-m", "acp_proxy", "run", sys.executable, "x", SECRET],
     "env": {"KEY": SECRET},
 }
-GONE = {"command": "/no/such/acp-proxy", "args": ["run", sys.executable, "x"]}
+GONE = {"command": os.path.abspath("/no/such/acp-proxy"), "args": ["run", sys.executable, "x"]}
 BOGUS = ["run", "--bogus", "a"]
 DIRECT = {"command": sys.executable, "args": ["x", SECRET], "env": {"KEY": SECRET}}
 USER = chunk("Mend it", "user_message_chunk")
@@ -38,7 +39,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home.mkdir()
     for name in ("HOME", "USERPROFILE"):  # the second one is Windows'
         monkeypatch.setenv(name, str(home))
+    monkeypatch.setenv("APPDATA", str(home / "AppData/Roaming"))
+    monkeypatch.setenv("LOCALAPPDATA", str(home / "AppData/Local"))
     return home
+
+
+def zed_settings(home: Path) -> Path:
+    return home / ("AppData/Roaming/Zed" if sys.platform == "win32" else ".config/zed") / "settings.json"
 
 
 def doctor(root: Path, *words: str) -> Result:
@@ -99,7 +106,7 @@ versions
 
 def test_a_machine_in_order_gets_a_complete_report(root: Path, home: Path, tmp_path: Path) -> None:
     path = store_session(ProxyStore(root), "s", ("Mend it", [chunk("done")]), agent="scripted", cwd=str(tmp_path))
-    configure(home / ".config/zed/settings.json", kept=PROXIED, other=DIRECT, theirs={"type": "registry"})
+    configure(zed_settings(home), kept=PROXIED, other=DIRECT, theirs={"type": "registry"})
     offer = offer_capabilities(loadSession=True, sessionCapabilities={"list": {}, "close": {}})
     agent = answering_agent(tmp_path / "notes", {"initialize": offer, "session/load": {"result": {}}}, [USER])
     result, with_versions = doctor(root, *agent), doctor(root, "--versions").stdout
@@ -120,7 +127,7 @@ def test_for_settings_that_are_a_link_the_command_that_prints_is_advised(
     root: Path, home: Path, tmp_path: Path, is_another_proxied: bool
 ) -> None:
     configure(tmp_path / "dotfiles/zed.json", mine=DIRECT)
-    settings = home / ".config/zed/settings.json"
+    settings = zed_settings(home)
     settings.parent.mkdir(parents=True)
     settings.symlink_to(tmp_path / "dotfiles/zed.json")
     if is_another_proxied:
@@ -133,7 +140,7 @@ def test_for_settings_that_are_a_link_the_command_that_prints_is_advised(
 
 def test_an_agent_can_be_named_as_the_editor_names_it(root: Path, home: Path, tmp_path: Path) -> None:
     program, *arguments = answering_agent(tmp_path / "notes", {"initialize": offer_capabilities()}, [USER])
-    configure(home / ".config/zed/settings.json", **{"My Agent": {"command": program, "args": arguments}})
+    configure(zed_settings(home), **{"My Agent": {"command": program, "args": arguments}})
     assert get_json(root, "My Agent")["agent"]["problem"] is None
     assert "Nobody is not in PATH" in doctor(root, "Nobody").stdout
 
@@ -167,9 +174,10 @@ def test_json_has_the_same_report(root: Path, home: Path, tmp_path: Path) -> Non
 
 
 def test_only_names_of_a_configuration_are_reported(root: Path, home: Path) -> None:
-    configure(home / ".config/zed/settings.json", kept=PROXIED, other=DIRECT, gone=GONE)
-    (home / ".emacs.d").mkdir()
-    (home / ".emacs.d/init.el").write_text(f"(require 'agent-shell) (setq x '(\"{SECRET}\"))")
+    configure(zed_settings(home), kept=PROXIED, other=DIRECT, gone=GONE)
+    emacs = (home / "AppData/Roaming" if sys.platform == "win32" else home) / ".emacs.d/init.el"
+    emacs.parent.mkdir(parents=True)
+    emacs.write_text(f"(require 'agent-shell) (setq x '(\"{SECRET}\"))")
     for words in ((), ("--json",)):
         said = doctor(root, *words)
         assert "agent-shell" in said.stdout
@@ -222,7 +230,7 @@ def test_a_file_in_place_of_the_store_is_refused(root: Path) -> None:
 
 
 def test_an_editor_that_starts_a_missing_program_is_named(root: Path, home: Path) -> None:
-    configure(home / ".config/zed/settings.json", gone=GONE, kept=PROXIED)
+    configure(zed_settings(home), gone=GONE, kept=PROXIED)
     [text] = todo(doctor(root))
     assert '"gone"' in text
     assert "acp-proxy setup --editor zed" in text
@@ -230,7 +238,7 @@ def test_an_editor_that_starts_a_missing_program_is_named(root: Path, home: Path
 
 def test_an_editors_agent_that_does_not_exist_is_named_as_for_a_single_agent(root: Path, home: Path) -> None:
     command = [sys.executable, "-m", "acp_proxy", "run", "no-such-agent", SECRET]
-    configure(home / ".config/zed/settings.json", lost={"command": command[0], "args": command[1:]}, kept=PROXIED)
+    configure(zed_settings(home), lost={"command": command[0], "args": command[1:]}, kept=PROXIED)
     [text] = todo(doctor(root))
     cause = "no-such-agent is not in PATH, so it would not start. Install it, or give its absolute path."
     assert text == f'Zed starts "lost" through acp-proxy, but {cause}'
@@ -239,7 +247,7 @@ def test_an_editors_agent_that_does_not_exist_is_named_as_for_a_single_agent(roo
 
 
 def test_a_configuration_that_does_not_parse_is_a_problem_with_its_place(root: Path, home: Path) -> None:
-    path = home / ".config/zed/settings.json"
+    path = zed_settings(home)
     configure(path, kept=PROXIED)
     path.write_text('// mine\n{\n  "theme": "x"\n  "agent_servers": {}\n}\n')
     result = doctor(root)
@@ -252,7 +260,7 @@ def test_a_configuration_that_does_not_parse_is_a_problem_with_its_place(root: P
 
 def test_an_entry_that_cannot_work_is_reported_with_the_reason(root: Path, home: Path) -> None:
     forgotten, unknown = ({"command": sys.executable, "args": ["-m", "acp_proxy", *words]} for words in (["a"], BOGUS))
-    configure(home / ".config/zed/settings.json", forgotten=forgotten, unknown=unknown)
+    configure(zed_settings(home), forgotten=forgotten, unknown=unknown)
     result = doctor(root)
     first, second = todo(result)
     assert ('"forgotten"' in first, "run is missing" in first) == (True, True)
@@ -262,12 +270,14 @@ def test_an_entry_that_cannot_work_is_reported_with_the_reason(root: Path, home:
 
 
 def test_of_an_acp_proxy_that_is_gone_nothing_else_is_said(root: Path, home: Path) -> None:
-    configure(home / ".config/zed/settings.json", gone={"command": "/no/such/acp-proxy", "args": ["serve"]})
-    assert todo(doctor(root)) == ['Zed starts "gone" with /no/such/acp-proxy, which does not exist. Correct the entry.']
+    configure(zed_settings(home), gone={"command": os.path.abspath("/no/such/acp-proxy"), "args": ["serve"]})
+    assert todo(doctor(root)) == [
+        f'Zed starts "gone" with {os.path.abspath("/no/such/acp-proxy")}, which does not exist. Correct the entry.'
+    ]
 
 
 def test_a_command_with_its_arguments_in_it_is_explained(root: Path, home: Path) -> None:
-    configure(home / ".config/zed/settings.json", both={"command": f"{sys.executable} --acp"}, kept=PROXIED)
+    configure(zed_settings(home), both={"command": f"{sys.executable} --acp"}, kept=PROXIED)
     [text] = [text for text in todo(doctor(root)) if "both" in text and "no program" in text]
     assert text.endswith(f"If the program is {sys.executable}, put the words after it into args, each on its own.")
 
@@ -277,14 +287,14 @@ def test_an_entry_with_another_store_or_without_recording_is_reported(root: Path
         return {"command": sys.executable, "args": ["-m", "acp_proxy", "run", *words, sys.executable]}
 
     agents = {"same": entry("--store", str(root)), "own": entry("--store", "/my own"), "none": entry("--no-record")}
-    configure(home / ".config/zed/settings.json", **agents)
+    configure(zed_settings(home), **agents)
     result = doctor(root)
     assert (result.exit_code, "Nothing is wrong." in result.stdout) == (0, True)
     assert '"same": through acp-proxy\n' in result.stdout
     assert '"own": through acp-proxy, recorded in another store: /my own\n' in result.stdout
     assert '"none": through acp-proxy, but not recorded\n' in result.stdout
     own, none = result.stdout.partition("Advice:\n")[2].partition("\n\n")[0].splitlines()
-    assert ('"own"' in own, own.endswith("acp-proxy doctor --store '/my own'")) == (True, True)
+    assert ('"own"' in own, own.endswith(f"acp-proxy doctor --store {shell_quote.quote('/my own')}")) == (True, True)
     assert ('"none"' in none, "--no-record" in none) == (True, True)
     [editor] = get_json(root)["editors"]
     told_of = [(agent["started"], agent["store"], agent["isRecorded"], agent["problem"]) for agent in editor["agents"]]
@@ -304,14 +314,14 @@ def test_a_missing_agent_is_explained(root: Path) -> None:
 def test_a_missing_agent_of_an_editor_is_explained_with_acp_proxy_or_without(root: Path, home: Path) -> None:
     missing = {"command": "no-such-agent", "args": [SECRET]}
     proxied = {**PROXIED, "args": ["-m", "acp_proxy", "run", "no-such-agent", SECRET]}
-    configure(home / ".config/zed/settings.json", plain=missing, kept=proxied)
+    configure(zed_settings(home), plain=missing, kept=proxied)
     cause = "no-such-agent is not in PATH, so it would not start. Install it, or give its absolute path."
     assert todo(doctor(root)) == [f'{cause} Used by: "plain" in Zed, "kept" in Zed.']
 
 
 def test_each_problem_is_said_once_and_the_worst_first(root: Path, home: Path) -> None:
     root.write_text("")
-    configure(home / ".config/zed/settings.json", lost={"command": "no-such-agent"}, gone=GONE)
+    configure(zed_settings(home), lost={"command": "no-such-agent"}, gone=GONE)
     found = doctor(root, "no-such-agent")
     of_store, of_agent, of_entry = todo(found)
     assert (str(root) in of_store, of_agent[:13], "acp-proxy setup" in of_entry) == (True, "no-such-agent", True)

@@ -210,7 +210,10 @@ def test_an_agent_may_be_named_as_an_editors_settings_name_it(tmp_path: Path, mo
     path.write_text(json.dumps({"agent_servers": {"My Agent": mine}}))
     result = editor("--whole", "zed", "my agent")
     [(title, found)] = json.loads(result.stdout)["agent_servers"].items()
-    assert (title, found["args"][-4:]) == ("My Agent (recorded)", ["--redact", "keys", "/opt/mine", "--acp"])
+    assert (title, found["args"][-4:]) == (
+        "My Agent (recorded)",
+        ["--redact", "keys", os.path.abspath("/opt/mine"), "--acp"],
+    )
     said = " ".join(result.stderr.split())
     assert 'my agent is taken as "My Agent" in the settings of an editor here. Copy its variables from there' in said
     assert "sk-1" not in result.output
@@ -221,7 +224,7 @@ def test_a_word_that_may_be_an_id_of_a_registry_that_cannot_be_read_is_refused()
     refused, noted = editor("zed", *unread, "no-such-agent"), editor("zed", *unread, "no-such-agent", "acp")
     assert (refused.exit_code, refused.stdout, noted.exit_code) == (1, "", 0)
     for result in (refused, noted):
-        assert "the registry of agents cannot be read: /nowhere" in result.stderr.lower().replace("\n", " ")
+        assert f"the registry of agents cannot be read: {Path('/nowhere')}" in result.stderr.lower().replace("\n", " ")
         assert "nor in the registry" not in result.stderr
 
 
@@ -235,11 +238,11 @@ def test_an_id_of_a_registry_that_cannot_be_asked_has_a_next_step(
 
 
 def test_an_unknown_editor_gets_the_general_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["/opt/acp-proxy"])
+    monkeypatch.setattr("sys.argv", [program := os.path.abspath("/opt/acp-proxy")])
     result = editor("helix", "opencode", "acp")
     assert (result.exit_code, result.stdout) == (2, "")
     said = " ".join(result.stderr.split())
-    assert said.endswith("In any other editor, use the agent's command with this in front of it: /opt/acp-proxy run.")
+    assert said.endswith(f"In any other editor, use the agent's command with this in front of it: {program} run.")
     assert "In any other editor" not in editor("neovm", "opencode", "acp").stderr
     assert "Did you mean" not in editor("claude", "zed").stderr
 

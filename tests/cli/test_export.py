@@ -153,13 +153,13 @@ def test_several_sessions_go_to_a_directory_named_by_title(store: WholeStore, tm
     assert all(name.startswith("mend-the-login-") and name.endswith(".html") for name in names)
     assert sorted(Path(line).name for line in told.splitlines()) == [index, *names]
     again = run(store, "--all", "--format", "html", "--output", str(tmp_path / "deep" / "er"))
-    told = f"acp-proxy: not replaced: 3 files in {tmp_path}/deep/er. To replace what is there: --force\n"
+    told = f"acp-proxy: not replaced: 3 files in {tmp_path / 'deep' / 'er'}. To replace what is there: --force\n"
     assert (again.exit_code, again.stdout, again.stderr) == (1, "", told)
     forced = get_stdout(store, "one", "two", "--agent", "b", "--format", "html", "-o", f"{tmp_path}/deep/er", "--force")
     assert len(forced.splitlines()) == 3
     assert (tmp_path / "deep" / "er" / index).read_text(encoding="utf-8").count("<li data-number") == 2
     alone = run(store, "--all", "--agent", "a", "-o", f"{tmp_path}/only/")
-    assert (len(alone.stdout.splitlines()), alone.stderr) == (1, f"Exported 1 session to {tmp_path}/only\n")
+    assert (len(alone.stdout.splitlines()), alone.stderr) == (1, f"Exported 1 session to {tmp_path / 'only'}\n")
     assert len(get_stdout(store, "--agent", "b", "one", "two", "-o", f"{tmp_path}/both").splitlines()) == 2
 
 

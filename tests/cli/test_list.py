@@ -231,7 +231,8 @@ def test_an_empty_list_of_archived_sessions_blames_no_missing_prompt(store: Prox
 
 def test_a_directory_that_does_not_exist_is_named(store: ProxyStore) -> None:
     store_session(store, "s", ("Mend it", []), cwd="/gone")
-    assert run(store, "--cwd", "/nope").stderr.startswith("/nope does not exist. No session matches.")
+    nope = str(store.root.parent / "nope")
+    assert run(store, "--cwd", nope).stderr.startswith(f"{nope} does not exist. No session matches.")
     assert "does not exist" not in run(store, "--cwd", "/", "mend").stderr
     assert list_ids(store, "--cwd", "/gone") == ["s"]
 

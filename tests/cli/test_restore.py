@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from acp_proxy import shell_quote
 from acp_proxy.store.proxy_store import ProxyStore
 from tests import forked
 from tests.cli.commands import get_error, get_json, get_stdout, list_titles, run
@@ -53,13 +54,13 @@ def test_the_restore_command_has_whole_ids_which_later_deletes_do_not_make_ambig
     stdout = get_stdout(store, "delete", "mock-session-61", "--yes")
     assert "acp-proxy restore mock-session-61 " in stdout
     get_stdout(store, "delete", "mock-session-62", "--yes")
-    get_stdout(store, *shlex.split(stdout.partition("within 30 days: ")[2])[1:-2])
+    get_stdout(store, *shell_quote.split(stdout.partition("within 30 days: ")[2])[1:-2])
 
 
 def test_the_restore_command_names_the_agents_of_an_id_that_several_have(store: ProxyStore) -> None:
     for agent in ("codex", "gemini"):
         store_session(store, "same", (f"same of {agent}", []), agent=agent)
-    where = f"--store {store.root}"
+    where = shell_quote.join(["--store", str(store.root)])
     back = f"acp-proxy restore same --agent codex {where}"
     assert f"To bring it back within 30 days: {back}\n" in get_stdout(store, "delete", "same", "-a", "codex", "--yes")
     get_stdout(store, "delete", "same", "--yes")
@@ -73,7 +74,7 @@ def test_a_deleted_id_of_several_agents_is_answered_with_a_command_for_each(stor
     for agent in ("codex", "gemini"):
         store_session(store, "same", (f"same of {agent}", []), agent=agent)
         get_stdout(store, "delete", "same", "--agent", agent, "--yes")
-    where = f"--store {store.root}"
+    where = shell_quote.join(["--store", str(store.root)])
     assert get_error(store, "restore", "same")[1].splitlines()[-3:] == [
         "Choose the agent:",
         f"  acp-proxy restore same {where} --agent gemini",
@@ -157,7 +158,7 @@ def test_a_restored_session_may_share_its_id_with_a_newer_one(store: ProxyStore)
     assert "newer session" in result.stderr
     assert list_titles(store)[:2] == ["newer words", "the words of xyz"]
     for word in ("xyz", "xyz~1"):  # as list shows them
-        assert f"acp-proxy restore {shlex.quote(word)} " in get_stdout(store, "delete", word, "--yes")
+        assert f"acp-proxy restore {shell_quote.quote(word)} " in get_stdout(store, "delete", word, "--yes")
     assert get_stdout(store, "prune", "--deleted", "--dry-run").startswith("xyz~1\t")
     assert "Restored: the words of xyz" in run(store, "restore", "xyz~1").stderr
 
