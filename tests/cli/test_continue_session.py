@@ -198,6 +198,19 @@ def test_an_agent_without_sessions_is_found_by_its_name_in_an_editor(
     assert len(get_json(store, "list")) == 3
 
 
+def test_a_program_gets_the_arguments_that_the_registry_has(
+    store: WholeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "registry.json"
+    distribution = {"npx": {"package": "delta", "args": ["--acp"]}}
+    file.write_text(json.dumps({"agents": [{"id": "delta", "name": "Delta", "distribution": distribution}]}))
+    program = tmp_path / ("delta.exe" if os.name == "nt" else "delta")
+    program.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    _, said = get_error(store, "continue", "mine", "--with", "delta", "--registry", str(file))
+    assert "acp-proxy doctor delta --acp" in said
+
+
 def test_what_is_no_agent_by_any_name_is_answered_with_those_that_are(store: WholeStore) -> None:
     _, said = get_error(store, "continue", "mine", "--with", "nobody")
     assert "Agents with sessions here: alpha, beta." in said

@@ -138,10 +138,15 @@ def test_for_settings_that_are_a_link_the_command_that_prints_is_advised(
     assert "acp-proxy setup" not in said
 
 
-def test_an_agent_can_be_named_as_the_editor_names_it(root: Path, home: Path, tmp_path: Path) -> None:
+def test_an_agent_can_be_named_as_the_editor_names_it(
+    root: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program, *arguments = answering_agent(tmp_path / "notes", {"initialize": offer_capabilities()}, [USER])
     configure(zed_settings(home), **{"My Agent": {"command": program, "args": arguments}})
     assert get_json(root, "My Agent")["agent"]["problem"] is None
+    monkeypatch.setenv("A_KEY", "")
+    assert get_json(root, "A_KEY=x=1", "My Agent")["agent"]["problem"] is None
+    assert os.environ["A_KEY"] == "x=1"
     assert "Nobody is not in PATH" in doctor(root, "Nobody").stdout
 
 

@@ -99,7 +99,9 @@ def _find_agent(
     store: CommandStore, other_name: str, own_folder: str, umask: int, registry: str
 ) -> tuple[str, dict[str, object]]:
     """The folder, name and version of the agent that the user means. Raises AcpProxyError."""
-    from acp_proxy.tools.editors.launch_commands import NamedAgent, find_in_settings
+    from acp_proxy.tools.editors.agent_names import identify_agent
+    from acp_proxy.tools.editors.launch_commands import find_in_settings
+    from acp_proxy.tools.registry.agents import Registry
 
     folders = store.list_agents(other_name)
     if len(folders) > 1 and own_folder in folders:
@@ -109,13 +111,13 @@ def _find_agent(
         raise UsageError(f"--with {other_name!r} matches several agents: {names}. Give one of these.")
     if folders:
         return folders[0], {"name": None, "version": None}
-    agent = find_in_settings(other_name) or NamedAgent(other_name, [other_name], {})
-    os.environ.update(agent.environment)
-    try:
+    if (agent := find_in_settings(other_name)) is not None:
+        os.environ.update(agent.environment)
         return _ask_agent(store, agent.words, umask, registry)
+    try:
+        command = identify_agent([other_name], Registry(registry), downloads=False).command  # with its arguments
+        return _ask_agent(store, command, umask, registry)
     except AcpProxyError as problem:
-        if agent.words != [other_name]:
-            raise
         raise AcpProxyError(
             f"no agent called {other_name!r} is known here: none with a session, none in an editor's settings.",
             f"Nor as a command: {problem}",

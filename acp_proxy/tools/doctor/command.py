@@ -18,7 +18,10 @@ _SECONDS = 30.0
 def doctor(
     agent: Annotated[
         list[str] | None,
-        typer.Argument(metavar="AGENT", help="The agent's command, as for run, or its name in an editor's settings."),
+        typer.Argument(
+            metavar="AGENT",
+            help="The agent's command, as for run, or its name in an editor's settings. NAME=VALUE may precede it.",
+        ),
     ] = None,
     store: StoreOption = "",
     timeout: Annotated[
@@ -68,16 +71,21 @@ def doctor(
 
 
 def _find_command_by_name(words: list[str]) -> tuple[list[str], dict[str, str]]:
-    """The command and the environment of an agent that an editor's settings name so; else the words as they are.
+    """The command and the environment of an agent that an editor's settings name so; else the words as they are. The
+    variables before them are added to the environment.
 
     Raises UsageError if several names begin so.
     """
+    from acp_proxy.tools.editors.command import VARIABLE
     from acp_proxy.tools.editors.launch_commands import find_in_settings
 
+    variables: dict[str, str] = {}
+    while words and (match := VARIABLE.fullmatch(words[0])):
+        variables[match[1]], words = match[2], words[1:]
     if not words or shutil.which(words[0]) is not None:
-        return words, {}
+        return words, variables
     agent = find_in_settings(" ".join(words))
-    return (agent.words, agent.environment) if agent is not None else (words, {})
+    return (agent.words, agent.environment | variables) if agent is not None else (words, variables)
 
 
 def _print_progress(text: str) -> None:

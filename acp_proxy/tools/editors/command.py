@@ -26,7 +26,8 @@ _PROGRAMS = {Name.AGENTIC: "neovim", Name.AGENT_SHELL: "emacs"}
 """The program that a plugin is for, after its last plugin: users may not know the plugin by name."""
 NAMES = [word for name in Name for word in (str(name), _PROGRAMS.get(name)) if word is not None]
 """What to give for an editor."""
-_VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
+VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
+"""A variable for the agent, which stands before its command."""
 
 
 def read_name(word: str) -> Name:
@@ -210,7 +211,7 @@ def _split_command(words_before: list[str], words: list[str]) -> tuple[list[str]
 
     run_options, command, has_whole = _split_options(words)
     variables, late_options = {}, list[str]()
-    while command and (match := _VARIABLE.fullmatch(command[0])):
+    while command and (match := VARIABLE.fullmatch(command[0])):
         variables[match[1]] = match[2]
         command = command[1:]
     if not command or not command[0].strip():
@@ -232,7 +233,7 @@ def _split_command(words_before: list[str], words: list[str]) -> tuple[list[str]
     if (words_after_run := command_line.find_words_after_run(command)) is None:
         return run_options, variables, command
     for word in command[: len(command) - len(words_after_run)]:
-        if match := _VARIABLE.fullmatch(word):  # variables after env
+        if match := VARIABLE.fullmatch(word):  # variables after env
             variables[match[1]] = match[2]
     inner_options, inner_variables, command = _split_command(words_before, words_after_run)
     return [*_drop_dashes(run_options), *inner_options], variables | inner_variables, command

@@ -12,7 +12,7 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import URLError
@@ -26,6 +26,8 @@ from acp_proxy.tools.registry import PREFIX, download
 URL = "https://cdn.agentclientprotocol.com/registry/v1/latest/registry.json"
 VARIABLE = "ACP_PROXY_REGISTRY"
 """An environment variable with another URL or file."""
+_SHORTEST_PART = 3
+"""The fewest letters of an id that say which one is meant."""
 _ID = re.compile(r"[a-z][a-z0-9-]{0,99}", re.ASCII)
 _DAY_SECONDS = 24 * 60 * 60.0
 _LARGEST_REGISTRY_BYTES = 16 * 1024 * 1024
@@ -86,6 +88,17 @@ def explain_missing(word: str, problem: RegistryError) -> str:
     return f"{word} is not in PATH. {reason[:1].upper()}{reason[1:]}"
 
 
+def find_similar(word: str, names: Iterable[str]) -> list[str]:
+    """The names that a word may mean, whatever its case: those that contain it, else those that are most like it."""
+    from difflib import get_close_matches  # imported late: only an unknown name needs it
+
+    folded = word.casefold()
+    if len(folded) >= _SHORTEST_PART and (containing := sorted(name for name in names if folded in name.casefold())):
+        return containing
+    names_by_casefold = {name.casefold(): name for name in names}
+    return [names_by_casefold[match] for match in get_close_matches(folded, names_by_casefold)]
+
+
 def find_platform() -> str:
     """This machine, as the registry names it: ``linux-x86_64``."""
     machine = platform.machine().lower()
@@ -120,7 +133,9 @@ class Registry:
         if id not in agents and not may_wait and may_download:  # it may be new
             agents = self._load(may_wait=True)
         if id not in agents:
-            raise NotInRegistry(f"the registry has no agent {id!r}. It has: {', '.join(sorted(agents))}")
+            similar = find_similar(id, agents)
+            advice = f"Did you mean {' or '.join(similar)}?" if similar else f"It has: {', '.join(sorted(agents))}"
+            raise NotInRegistry(f"the registry has no agent {id!r}. {advice}")
         return read_agent(id, agents[id], machine or find_platform())
 
     def list_ids(self) -> list[str]:

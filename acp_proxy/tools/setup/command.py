@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated
@@ -41,7 +40,7 @@ from acp_proxy.tools.editors.known_editors import (
 from acp_proxy.tools.editors.launch_commands import StartedAgent, find_started
 from acp_proxy.tools.editors.own_files import NotOurs, explain_no_write, find_temporary, make_removal
 from acp_proxy.tools.registry import PREFIX
-from acp_proxy.tools.registry.agents import NotAsked, Registry, RegistryError
+from acp_proxy.tools.registry.agents import NotAsked, Registry, RegistryError, find_similar
 from acp_proxy.tools.setup import setup as steps
 from acp_proxy.tools.setup.record import COPY_SUFFIX, Record, RecordStays, explain_copy, list_copies, open_record
 from acp_proxy.tools.setup.setup import FileChange, FoundEntry, WantedAgent
@@ -377,18 +376,12 @@ def _check_program(
     except RegistryError as problem:
         reason = problem.short_reason if isinstance(problem, NotAsked) else str(problem)
         raise UsageError(f"{beginning}. {reason[:1].upper()}{reason[1:]}", force_advice) from problem
-    similar = _find_similar(program, [*names, *ids])
+    similar = find_similar(program, [*names, *ids])
     raise UsageError(
         f"{beginning}, and no id in the registry of agents.",
         f"Did you mean: {', '.join(similar)}?" if similar else f"Give its command, or one of the ids: {', '.join(ids)}",
         force_advice,
     )
-
-
-def _find_similar(word: str, names: Sequence[str]) -> list[str]:
-    """The names that a word may mean, whatever its case, the nearest first."""
-    names_by_casefold = {name.casefold(): name for name in names}
-    return [names_by_casefold[match] for match in get_close_matches(word.casefold(), names_by_casefold)]
 
 
 def _has_id(registry: Registry, unknown_ids: list[str], id: str) -> bool:

@@ -102,9 +102,18 @@ def test_a_file_is_a_registry_too(tmp_path: Path) -> None:
     assert Registry(str(file), tmp_path / "cache").list_ids() == ["claude-acp"]
 
 
-def test_an_unknown_id_is_answered_with_those_that_exist(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(RegistryError, match=r"no agent 'claude'\. It has: claude-acp, kimi"):
-        Registry(server.serve_agents(UVX, NPX), tmp_path).find("claude")
+@pytest.mark.parametrize(
+    ("id", "advice"),
+    [
+        ("nothing-like-it", r"It has: claude-acp, kimi"),
+        ("claude", r"Did you mean claude-acp\?"),
+        ("acp", r"Did you mean claude-acp\?"),
+        ("kmii", r"Did you mean kimi\?"),
+    ],
+)
+def test_an_unknown_id_is_answered_with_what_exists(id: str, advice: str, server: Server, tmp_path: Path) -> None:
+    with pytest.raises(RegistryError, match=rf"no agent '{id}'\. {advice}"):
+        Registry(server.serve_agents(UVX, NPX), tmp_path).find(id)
 
 
 @pytest.mark.parametrize(
