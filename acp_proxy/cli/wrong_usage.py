@@ -4,6 +4,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from itertools import takewhile
 from typing import Any
@@ -163,10 +164,19 @@ def _quote_agent(context: typer.Context | None) -> str | None:
     words = [part for word in own_command.words for part in re.split("(?<=^--agent)=", word, maxsplit=1)]
     after = words[words.index("--agent") + 1 :] if "--agent" in words else []
     names = {name for param in context.command.params for name in param.opts if name.startswith("--")}
-    agent = shell_quote.join(takewhile(lambda word: word.partition("=")[0] not in names, after)).removesuffix(" -y")
+    agent = _join_for_quotes([*takewhile(lambda word: word.partition("=")[0] not in names, after)]).removesuffix(" -y")
     if len(agent.split()) < 2:
         return None
     return f"Put the agent's command in quotes: {shell_quote.join(['--agent', agent])}"
+
+
+def _join_for_quotes(words: list[str]) -> str:
+    """A command that gets quotes around it: with few in it, since Windows' shells have none within others."""
+    line = " ".join(words)
+    with suppress(ValueError):  # there is half a pair of quotes
+        if shell_quote.split(line) == words:
+            return line
+    return shell_quote.join(words)
 
 
 def _find_word(option: str) -> str:
