@@ -189,6 +189,45 @@ def test_a_command_that_contains_its_arguments_gets_acp_proxy_in_front(home: Hom
     assert read(home.paseo) == PASEO
 
 
+@pytest.mark.parametrize("is_edited", [False, True])
+@pytest.mark.parametrize(
+    ("editor", "text"),
+    [
+        ("zed", '{"theme": "One", "agent_servers": {"A": {"command": "~/bin/agent", "args": ["~/x"]}}}'),
+        ("zed", '{"theme": "One", "agent_servers": {"A": {"command": "~/bin/agent"}}}'),
+        (
+            "paseo",
+            '{"theme": "One", "agents": {"providers": {"A": {"extends": "acp", "command": ["~/bin/agent", "~/x"]}}}}',
+        ),
+    ],
+)
+def test_the_home_directory_of_a_command_is_written_out_and_undone(
+    home: Home, editor: str, text: str, is_edited: bool
+) -> None:
+    """``run`` gets no ``~`` that nobody expands, as Zed does for the agents that it starts itself."""
+    settings: Path = getattr(home, editor)
+    write(settings, text)
+    assert setup("--yes").exit_code == 0
+    words = read_words(read_entry(settings, *EDITORS[Name(editor)].configured.members, "A"))  # type: ignore[union-attr]
+    assert words[:3] == [COMMAND, "run", str(home.path / "bin/agent")]
+    assert words[3:] == (["~/x"] if "~/x" in text else [])
+    if is_edited:
+        write(settings, read(settings).replace("One", "Ayu"))
+    assert setup("--undo", "--yes").exit_code == 0
+    assert read(settings) == (text.replace("One", "Ayu") if is_edited else text)
+
+
+@pytest.mark.usefixtures("registry")
+def test_an_agent_is_named_by_its_path_in_the_home_directory(home: Home) -> None:
+    program = write_program(home.path / "bin/agent")
+    name = Path(program).name
+    assert setup("--yes", "--editor", "jetbrains", "--agent", f"~/bin/{name} acp").exit_code == 0
+    assert [*servers(home.jetbrains).values()] == [[COMMAND, "run", program, "acp"]]
+    printed = invoke("editor", "jetbrains", f"~/bin/{name}", "acp")
+    assert json.dumps(program) in printed.stdout
+    assert "was not found" not in printed.stderr
+
+
 def test_undo_takes_acp_proxy_out_of_such_a_command_after_an_edit(home: Home) -> None:
     write(home.paseo, PASEO)
     setup("--yes")

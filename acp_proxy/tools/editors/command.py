@@ -177,8 +177,11 @@ def read_agent(words_before: list[str], words: list[str]) -> tuple[list[str], di
     """
     if any(not word.isprintable() for word in words):
         raise UsageError("a word of the command has a control character, or is not UTF-8. Correct it.")
+    from acp_proxy.tools.editors import command_line
+
     run_options, variables, command = _split_command(words_before, words)
     run_options = [*_make_absolute(run_options)]
+    command = command_line.expand_home(command)
     if os.path.dirname(command[0]):
         command = [os.path.abspath(command[0]), *command[1:]]  # the editor starts it in another directory
     return run_options, variables, command

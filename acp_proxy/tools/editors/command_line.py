@@ -53,6 +53,14 @@ def split_line(words: list[str]) -> list[str]:
         raise UsageError(f"this is not a valid command line ({problem}): {line}") from problem
 
 
+def expand_home(words: list[str]) -> list[str]:
+    """A command whose program does not begin with ``~``: a shell and Zed read it as the home directory, and what
+    starts a program elsewhere does not."""
+    if not words or not words[0].startswith(("~/", f"~{os.sep}")):
+        return words
+    return [os.path.normpath(os.path.expanduser(words[0])), *words[1:]]
+
+
 def find_words_after_run(words: list[str]) -> list[str] | None:
     """The words after ``run``, if this command starts an agent through acp-proxy."""
     for index, (word, next_word) in enumerate(pairwise(words)):

@@ -32,7 +32,8 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The entry of one agent. ``words``: its command; of an agent of the editor's own registry, its id there.
+    """The entry of one agent. ``words``: its command, as it is to be started; of an agent of the editor's own registry,
+    its id there.
 
     ``own_count``: how many words start acp-proxy, in front of ``run``. ``words_after_run``: None: there are none that
     can be told. ``fault``: what is wrong with the entry, whatever it starts.
@@ -129,6 +130,8 @@ def read_entry(name: str, value: object, setup_words: Sequence[str] = ()) -> Ent
         kind = Kind.NO_RUN
     elif command_line.mentions_proxy(words):
         kind = Kind.PROXIED_AFTER_WORDS
+    if kind is Kind.DIRECT:
+        words = command_line.expand_home(words)
     words_after_run = None if after_run is None else tuple(after_run)
     return Entry(name, kind, tuple(words), environment, own_count, words_after_run, fault)
 

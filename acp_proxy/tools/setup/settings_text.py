@@ -127,23 +127,19 @@ class Settings:
         return self.newline + margin if line_start and not margin.strip() else " "
 
 
-def put_in_front(settings: Settings, entry: Span, own_words: Sequence[str]) -> list[Edit]:
+def put_in_front(settings: Settings, entry: Span, own_words: Sequence[str], program: str | None = None) -> list[Edit]:
     """Put acp-proxy in front of the agent of an entry. ``own_words``: the words that start acp-proxy, ``run`` the last.
+    ``program``: the agent's; None: as it stands there.
 
     Raises ValueError if the entry's arguments are no list of texts.
     """
     members = settings.list_members(entry)
     command = members["command"].value
     if is_list(settings, command):
-        first_start = settings.list_elements(command)[0].start
-        return [
-            Edit(
-                first_start,
-                first_start,
-                "".join(f"{quote(word)},{settings.find_separator(first_start)}" for word in own_words),
-            )
-        ]
-    front_words = [*map(quote, own_words[1:]), settings.text[slice(*command)]]
+        span = settings.list_elements(command)[0].value
+        front = "".join(f"{quote(word)},{settings.find_separator(span[0])}" for word in own_words)
+        return [Edit(*span, front + _make_word(settings, span, program))]
+    front_words = [*map(quote, own_words[1:]), _make_word(settings, command, program)]
     edits = [Edit(*command, quote(own_words[0]))]
     if "args" not in members:
         separator = settings.find_separator(members["command"].start)
@@ -159,20 +155,21 @@ def put_in_front(settings: Settings, entry: Span, own_words: Sequence[str]) -> l
     return [*edits, Edit(first_start, first_start, "".join(f"{word},{separator}" for word in front_words))]
 
 
-def take_out(settings: Settings, entry: Span, count: int, *, had_args: bool) -> list[Edit]:
+def take_out(settings: Settings, entry: Span, count: int, *, had_args: bool, program: str | None = None) -> list[Edit]:
     """Take acp-proxy out of an entry: the reverse of ``put_in_front``.
 
     ``count``: how many of the arguments are acp-proxy's; the next one is the agent's program. ``had_args``: whether the
-    entry had arguments before.
+    entry had arguments before. ``program``: the agent's; None: as it stands there.
     """
     members = settings.list_members(entry)
     command = members["command"].value
     if is_list(settings, command):
         items = settings.list_elements(command)
-        return [settings.cut(items[0].start, items[count + 1].start)]
+        span = items[count + 1].value
+        return [settings.cut(items[0].start, span[0]), Edit(*span, _make_word(settings, span, program))]
     args = members["args"]
     items = settings.list_elements(args.value)
-    edits = [Edit(*command, settings.text[slice(*items[count].value)])]
+    edits = [Edit(*command, _make_word(settings, items[count].value, program))]
     if len(items) > count + 1:
         return [*edits, settings.cut(items[0].start, items[count + 1].start)]
     if not had_args:
@@ -224,6 +221,11 @@ def _make_front(settings: Settings, items: Sequence[Element], count: int, words:
     if len(items) > 1 and not settings.has_comment(between := items[0].value[1], items[1].start):
         separator = settings.text[between : items[1].start]
     return Edit(start, end, "".join(f"{quote(word)}{separator}" for word in words) + settings.cut(start, end).text)
+
+
+def _make_word(settings: Settings, span: Span, word: str | None) -> str:
+    """A word that is to stand in place of another one, which stays as it is written if it is the same."""
+    return settings.text[slice(*span)] if word in (None, settings.read(span)) else quote(str(word))
 
 
 def is_list(settings: Settings, command: Span) -> bool:

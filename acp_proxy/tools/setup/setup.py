@@ -201,7 +201,7 @@ def _plan_entry(
         return change, settings_text.name_command(settings, span, [*own_words, *extra_words, *entry.words])
     if entry.kind is Kind.DIRECT:
         change = EntryChange(entry.name, PUT_IN_FRONT, "args" in members, new_words=own_words)
-        return change, settings_text.put_in_front(settings, span, [*own_words, *options_of_run])
+        return change, settings_text.put_in_front(settings, span, [*own_words, *options_of_run], entry.words[0])
     count = entry.count_words_to_replace()
     if count is None or entry.words[:count] == tuple(own_words):
         return None

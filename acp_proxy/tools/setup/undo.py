@@ -14,7 +14,8 @@ from acp_proxy.errors import UsageError
 from acp_proxy.protocol import acp
 from acp_proxy.tools.editors import command_line
 from acp_proxy.tools.editors.config_dirs import find_machine
-from acp_proxy.tools.editors.entries import Entry, Kind, read_entry
+from acp_proxy.tools.editors.configured import find_agents
+from acp_proxy.tools.editors.entries import Entry, Kind, read_entry, read_words
 from acp_proxy.tools.editors.known_editors import EDITORS, Editor, Name, SettingsFiles
 from acp_proxy.tools.editors.own_files import LeftByHand, NotOurs, explain_no_write, read_own_file, replace_file
 from acp_proxy.tools.registry import PREFIX
@@ -64,10 +65,11 @@ def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
         text = data.decode("utf-8")
         kind = configured if isinstance(configured, SettingsFiles) else _guess_kind(Settings(text))
         old_text = (copy_content or b"").decode("utf-8") if is_copy_right or file_record.copy is None else None
+        old_values = find_agents(kind, old_text or "")
         undone, kept = list[EntryChange](), list[tuple[str, str]]()
         for change in [*file_record.entries, *_find_unrecorded(kind, path, data, file_record, old_text)]:
             try:
-                new_text = _undo_entry(Settings(text), kind.members, change)
+                new_text = _undo_entry(Settings(text), kind.members, change, old_values.get(change.name))
             except NotOurs as problem:
                 kept.append((change.name, str(problem)))
                 continue
@@ -147,8 +149,8 @@ def _find_unrecorded(
     ]
 
 
-def _undo_entry(settings: Settings, members: Sequence[str], change: EntryChange) -> str:
-    """The text without what setup did to an entry.
+def _undo_entry(settings: Settings, members: Sequence[str], change: EntryChange, old_value: object) -> str:
+    """The text without what setup did to an entry. ``old_value``: the entry of this name in the copy.
 
     Raises NotOurs, which says why, if the entry is not as setup writes it.
     """
@@ -180,7 +182,15 @@ def _undo_entry(settings: Settings, members: Sequence[str], change: EntryChange)
         return settings_text.apply(settings.text, edits)
     if agent[0].startswith(PREFIX):
         raise NotOurs(f"only acp-proxy can start {agent[0]}")
-    edits = settings_text.take_out(settings, span, len(words) - len(agent) - 1, had_args=change.had_args)
+    old_words = read_words(old_value)
+    is_same_program = command_line.expand_home(old_words)[:1] == agent[:1]
+    edits = settings_text.take_out(
+        settings,
+        span,
+        len(words) - len(agent) - 1,
+        had_args=change.had_args,
+        program=old_words[0] if is_same_program else None,
+    )
     return settings_text.apply(settings.text, edits)
 
 
