@@ -92,7 +92,7 @@ _AGENTS = ["codex-acp", "copilot", "gemini", "goose", "kimi", "npx", "opencode",
 """Programs that start an agent, which may be missing here."""
 _ACP_WORDS = frozenset({"acp", "--acp", "--experimental-acp"})
 """Arguments by which agents speak the protocol."""
-_EDITORS_OF_SETUP = ("cursor", "jetbrains", "paseo", "vscode", "zed")
+_EDITORS_OF_SETUP = ("code-insiders", "cursor", "jetbrains", "paseo", "vscode", "vscodium", "zed")
 """What users call those whose settings it writes."""
 _UPGRADE_WORDS = ("update", "upgrade")
 

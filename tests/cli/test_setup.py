@@ -93,6 +93,7 @@ class Home:
         self.zed = (roaming / "Zed" if ON_WINDOWS else config / "zed") / "settings.json"
         self.jetbrains = path / ".jetbrains/acp.json"
         self.vscode = (roaming if ON_WINDOWS else config) / "Code/User/settings.json"
+        self.cursor = (roaming if ON_WINDOWS else config) / "Cursor/User/settings.json"
         self.paseo = path / ".paseo/config.json"
         self.neovim = (local if ON_WINDOWS else config) / "nvim/init.lua"
         self.emacs = (roaming if ON_WINDOWS else path) / ".emacs"
@@ -1092,6 +1093,19 @@ def test_an_editor_is_known_by_its_program_in_any_case_and_by_a_beginning(home: 
     assert getattr(home, file).exists()
 
 
+@pytest.mark.parametrize(("word", "other"), [("cursor", "vscode"), ("vscode", "cursor")])
+def test_a_build_of_vs_code_is_an_editor_of_its_own(home: Home, word: str, other: str) -> None:
+    named: Path = getattr(home, word)
+    for path in (home.vscode, home.cursor):
+        write(path, '{"acp.agents": {"One": {"command": "one"}}}')
+    assert setup("--editor", word, "--yes").exit_code == 0
+    assert read_entry(named, "acp.agents", "One") == {"command": COMMAND, "args": ["run", "one"]}
+    assert read(getattr(home, other)) == '{"acp.agents": {"One": {"command": "one"}}}'
+    assert str(named) in invoke("editor", word, "some-agent", "acp").stderr
+    assert setup("--undo", "--editor", other, "--yes").exit_code == 0
+    assert "run" in read(named)
+
+
 @pytest.mark.parametrize("word", ["vim", "nvim", "neovim"])
 def test_neovim_is_left_to_the_command_that_prints(home: Home, word: str) -> None:
     result = setup("--editor", word)
@@ -1283,7 +1297,8 @@ def test_a_wrong_editor_is_answered_with_the_near_one(home: Home, word: str, nea
 
 def test_a_wrong_editor_is_answered_with_those_that_setup_writes(home: Home) -> None:
     said = " ".join(setup("--editor", "nope").stderr.split())
-    assert "'nope' is not one of 'zed', 'jetbrains', 'vscode', 'paseo'. For other editors" in said
+    names = "'zed', 'jetbrains', 'vscode', 'code-insiders', 'vscodium', 'cursor', 'paseo'"
+    assert f"'nope' is not one of {names}. For other editors" in said
     assert "acp-proxy editor EDITOR AGENT" in said
 
 
@@ -1479,7 +1494,10 @@ def test_the_record_has_no_words_of_the_agents_command(home: Home) -> None:
 def test_a_machine_without_editors_gets_advice(home: Home) -> None:
     done = setup("--yes")
     said = " ".join(done.stderr.split())
-    assert "setup --editor zed --agent COMMAND (or jetbrains, vscode, paseo) For Neovim" in said
+    assert (
+        "setup --editor zed --agent COMMAND (or jetbrains, vscode, code-insiders, vscodium, cursor, paseo) For Neovim"
+        in said
+    )
     assert "acp-proxy editor EDITOR COMMAND" in said
     assert (done.exit_code, setup("--editor", "emacs").exit_code) == (0, 1)
     assert f"acp-proxy setup --editor zed --agent {shell_quote.quote('npx me')}" in " ".join(

@@ -26,7 +26,6 @@ from acp_proxy.tools.editors.known_editors import (
     SettingsFiles,
     Sources,
     TypedByUser,
-    name_program,
 )
 from acp_proxy.tools.editors.own_files import NotOurs, find_hindrance, is_there
 
@@ -122,7 +121,7 @@ def _find_configurations_of(editor: Editor, machine: Machine) -> Iterator[Config
     if isinstance(kind, SettingsFiles):
         for path in kind.find_files(machine):
             if is_there(path):
-                yield _read_settings(replace(editor, title=name_program(editor, path)), kind, path)
+                yield _read_settings(editor, kind, path)
         return
     if isinstance(kind, TypedByUser):  # it keeps the command where we do not look
         return

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 from acp_proxy.tools.editors.config_dirs import Machine
@@ -22,6 +23,9 @@ class Name(StrEnum):
     AGENTIC = "agentic"
     AGENT_SHELL = "agent-shell"
     VSCODE = "vscode"
+    CODE_INSIDERS = "code-insiders"
+    VSCODIUM = "vscodium"
+    CURSOR = "cursor"
     PASEO = "paseo"
     TOAD = "toad"
     BB = "bb"
@@ -90,22 +94,22 @@ def _find_jetbrains_files(machine: Machine) -> list[Path]:
     return [machine.home / ".jetbrains" / "acp.json"]
 
 
-_VSCODE_BUILDS = {"Code": "VS Code", "Code - Insiders": "Code Insiders", "VSCodium": "VSCodium", "Cursor": "Cursor"}
-"""By the directory of its configuration: how people call a build of VS Code."""
+VSCODE_BUILDS = {
+    Name.VSCODE: ("VS Code", "Code"),
+    Name.CODE_INSIDERS: ("Code Insiders", "Code - Insiders"),
+    Name.VSCODIUM: ("VSCodium", "VSCodium"),
+    Name.CURSOR: ("Cursor", "Cursor"),
+}
+"""Of each build of VS Code: its title, and the directory of its configuration."""
 
 
-def name_program(editor: Editor, path: Path) -> str:
-    """The editor's title; that of a build of VS Code by the place of its settings."""
-    return _VSCODE_BUILDS.get(path.parent.parent.name, editor.title) if editor.name is Name.VSCODE else editor.title
-
-
-def _find_vscode_files(machine: Machine) -> list[Path]:
+def _find_vscode_files(directory: str, machine: Machine) -> list[Path]:
     base = machine.config
     if machine.is_windows:
         base = machine.roaming
     elif machine.is_mac:
         base = machine.home / "Library" / "Application Support"
-    return [base / build / "User" / "settings.json" for build in _VSCODE_BUILDS]
+    return [base / directory / "User" / "settings.json"]
 
 
 def _find_paseo_files(machine: Machine) -> list[Path]:
@@ -144,7 +148,10 @@ EDITORS = {
         # xenodium/agent-shell: agent-shell.el, agent-shell-anthropic.el and its neighbours
         Editor(Name.AGENT_SHELL, "agent-shell", Sources(_find_emacs_files, ".el", ";", r"agent-shell")),
         # formulahendry/vscode-acp: package.json
-        Editor(Name.VSCODE, "VS Code", SettingsFiles(_find_vscode_files, ("acp.agents",))),
+        *(
+            Editor(name, title, SettingsFiles(partial(_find_vscode_files, directory), ("acp.agents",)))
+            for name, (title, directory) in VSCODE_BUILDS.items()
+        ),
         # getpaseo/paseo: docs/custom-providers.md, packages/server/src/server/paseo-home.ts
         Editor(Name.PASEO, "Paseo", SettingsFiles(_find_paseo_files, ("agents", "providers"), ("extends", "acp"))),
         # batrachianai/toad: src/toad/cli.py; src/toad/agents.py reads no agents of the user
@@ -188,7 +195,9 @@ _JETBRAINS_IDES = (
 _OTHER_NAMES: dict[str, tuple[Name, ...]] = {
     **dict.fromkeys(("nvim", "neovim", "vim", "lazyvim"), NEOVIM_PLUGINS),
     **dict.fromkeys(_JETBRAINS_IDES.split(), (Name.JETBRAINS,)),
-    **dict.fromkeys(("code", "vs-code", "code-insiders", "vscodium", "codium", "cursor"), (Name.VSCODE,)),
+    **dict.fromkeys(("code", "vs-code"), (Name.VSCODE,)),
+    **dict.fromkeys(("insiders", "vscode-insiders", "vs-code-insiders"), (Name.CODE_INSIDERS,)),
+    "codium": (Name.VSCODIUM,),
     **dict.fromkeys(("emacs", "doom", "spacemacs", "agent_shell"), (Name.AGENT_SHELL,)),
     **dict.fromkeys(("jupyter", "jupyterlab", "jupyter_ai"), (Name.JUPYTER_AI,)),
     "zeditor": (Name.ZED,),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from textwrap import indent
 
 from acp_proxy import shell_quote
-from acp_proxy.tools.editors.known_editors import Name
+from acp_proxy.tools.editors.known_editors import VSCODE_BUILDS, Name
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +356,7 @@ _MAKERS = {
     Name.AVANTE: _make_avante,
     Name.AGENTIC: _make_agentic,
     Name.AGENT_SHELL: _make_agent_shell,
-    Name.VSCODE: _make_vscode,
+    **dict.fromkeys(VSCODE_BUILDS, _make_vscode),
     Name.PASEO: _make_paseo,
     Name.TOAD: _make_toad,
     Name.BB: _make_bb,

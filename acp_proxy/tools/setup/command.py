@@ -31,6 +31,7 @@ from acp_proxy.tools.editors.configured import find_configurations, read_agents
 from acp_proxy.tools.editors.known_editors import (
     EDITORS,
     NEOVIM_PLUGINS,
+    VSCODE_BUILDS,
     Name,
     SettingsFiles,
     Sources,
@@ -55,7 +56,10 @@ _SLOW_ADVICE = "If it is only slow, write it all the same: --force"
 NEXT_STEP = {
     Name.ZED: "In Zed: open the agent panel and begin a new thread with the agent.",
     Name.JETBRAINS: "In your JetBrains IDE: open AI Chat and choose the agent. If it runs already, restart the IDE.",
-    Name.VSCODE: 'In VS Code: run the command "Developer: Reload Window", then choose the agent in "ACP Client".',
+    **{
+        name: f'In {title}: run the command "Developer: Reload Window", then choose the agent in "ACP Client".'
+        for name, (title, _) in VSCODE_BUILDS.items()
+    },
     Name.PASEO: "In Paseo: restart its daemon (paseo daemon restart), and choose the agent.",
 }
 """What the user does next, by editor."""
