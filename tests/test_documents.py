@@ -142,7 +142,7 @@ def test_every_command_of_the_tutorial_works(tmp_path: Path) -> None:
         result = forked.run(command, cwd=tmp_path, env=environment, text=True, timeout=60)
         has_no_editor = words[1:3] == ["setup", "--agent"]  # there is none in this home
         assert result.returncode == int(has_no_editor), (words, result.stdout, result.stderr)
-        assert ("has settings on this machine" in " ".join(result.stderr.split())) is has_no_editor
+        assert ("has settings of agents on this machine" in " ".join(result.stderr.split())) is has_no_editor
         if pasted := re.search(r"(?:export ACP_PROXY_STORE=|--store )(\S+)", result.stdout):
             environment["ACP_PROXY_STORE"] = pasted[1]
 

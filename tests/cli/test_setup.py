@@ -993,7 +993,7 @@ def test_undo_says_of_an_editor_that_it_has_nothing_though_another_has(home: Hom
 
 def test_an_agent_that_is_named_and_not_written_for_lack_of_an_editor_is_a_failure(home: Home) -> None:
     result = setup("--agent", "gemini --acp", "--yes")
-    assert "has settings on this machine. To write them: acp-proxy setup" in " ".join(result.stderr.split())
+    assert "has settings of agents on this machine. To write them: acp-proxy setup" in " ".join(result.stderr.split())
     assert (result.exit_code, home.files(), setup("--yes").exit_code) == (1, {}, 0)
 
 
@@ -1104,6 +1104,25 @@ def test_a_build_of_vs_code_is_an_editor_of_its_own(home: Home, word: str, other
     assert str(named) in invoke("editor", word, "some-agent", "acp").stderr
     assert setup("--undo", "--editor", other, "--yes").exit_code == 0
     assert "run" in read(named)
+
+
+def test_no_agent_is_added_where_nothing_reads_it_unless_the_editor_is_named(home: Home) -> None:
+    for path in (home.zed, home.vscode, home.cursor):
+        write(path, "{}")
+    (home.path / ".cursor/extensions/formulahendry.acp-client-0.2.0").mkdir(parents=True)
+    words = ("--agent", "some-agent acp", "--yes", "--force")
+    said = " ".join(setup(*words).stderr.split())
+    assert "VS Code has no extension ACP Client: left out. To write its settings all the same: --editor vscode" in said
+    assert "Cursor has no extension" not in said
+    assert [read(path) == "{}" for path in (home.zed, home.vscode, home.cursor)] == [False, True, False]
+    assert setup(*words, "--editor", "vscode").exit_code == 0
+    assert "some-agent" in read(home.vscode)
+
+
+@pytest.mark.parametrize("text", ['{"acp.agents": {"One": {"command": "one"}}}', "{"])
+def test_settings_of_vs_code_with_agents_are_not_left_out_without_the_extension(home: Home, text: str) -> None:
+    write(home.vscode, text)
+    assert "left out" not in setup("--agent", "some-agent acp", "--yes", "--force").stderr
 
 
 @pytest.mark.parametrize("word", ["vim", "nvim", "neovim"])
@@ -1360,6 +1379,17 @@ def test_what_doctor_finds_about_something_else_is_shown_and_no_failure(
     assert result.exit_code == 0
 
 
+def test_the_next_step_is_for_the_build_of_vs_code_that_was_written(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.tools.setup.command.report_written", report_written)
+    write(home.cursor, '{"acp.agents": {"One": {"command": "one"}}}')
+    said = " ".join(setup("--yes").stderr.split())
+    assert 'In Cursor: run the command "Developer: Reload Window"' in said
+    assert "VS Code" not in said
+    assert f'Cursor starts "One" with {COMMAND}, which does not exist.' in said.partition("What to do:")[2]
+
+
 def test_settings_that_their_editor_writes_again_are_named(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("acp_proxy.tools.setup.command.report_written", report_written)
     written = setup_steps.write_file
@@ -1381,7 +1411,7 @@ def test_a_configuration_that_is_a_program_is_left_to_the_command_that_prints(ho
     said = " ".join(result.stderr.split())
     assert result.exit_code == 1
     assert "acp-proxy editor codecompanion AGENT" in said
-    assert "has settings on this machine" not in said
+    assert "has settings of agents on this machine" not in said
 
 
 def test_a_command_that_is_gone_is_replaced_by_the_present_one(home: Home) -> None:

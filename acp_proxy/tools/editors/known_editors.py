@@ -40,18 +40,24 @@ class SettingsFiles:
     """JSON files: their possible places, the usual one first, and the members that lead to the agents.
 
     ``agent_member``: a member and its value, which an entry has if it is an agent of this protocol; None: all are. Such
-    an entry's ``command`` is a list, with the arguments in it.
+    an entry's ``command`` is a list, with the arguments in it. ``extensions``: the directory of the editor's extensions
+    below the home directory, if it has the agents from one.
     """
 
     find_files: Callable[[Machine], list[Path]]
     members: tuple[str, ...]
     agent_member: tuple[str, str] | None = None
+    extensions: str | None = None
 
     def lists_agent(self, entry: object) -> bool:
         """Whether an entry is an agent of this protocol."""
         return self.agent_member is None or (
             isinstance(entry, dict) and entry.get(self.agent_member[0]) == self.agent_member[1]
         )
+
+    def lacks_extension(self, machine: Machine) -> bool:
+        """Whether nothing reads the agents, because the extension that does is not installed."""
+        return self.extensions is not None and not any(Path(machine.home, self.extensions).glob(f"{EXTENSION}-*"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +101,14 @@ def _find_jetbrains_files(machine: Machine) -> list[Path]:
 
 
 VSCODE_BUILDS = {
-    Name.VSCODE: ("VS Code", "Code"),
-    Name.CODE_INSIDERS: ("Code Insiders", "Code - Insiders"),
-    Name.VSCODIUM: ("VSCodium", "VSCodium"),
-    Name.CURSOR: ("Cursor", "Cursor"),
+    Name.VSCODE: ("VS Code", "Code", ".vscode"),
+    Name.CODE_INSIDERS: ("Code Insiders", "Code - Insiders", ".vscode-insiders"),
+    Name.VSCODIUM: ("VSCodium", "VSCodium", ".vscode-oss"),
+    Name.CURSOR: ("Cursor", "Cursor", ".cursor"),
 }
-"""Of each build of VS Code: its title, and the directory of its configuration."""
+"""Of each build of VS Code: its title, and the directories of its configuration and of its data."""
+EXTENSION, EXTENSION_TITLE = "formulahendry.acp-client", "ACP Client"
+"""The extension by which they have agents."""
 
 
 def _find_vscode_files(directory: str, machine: Machine) -> list[Path]:
@@ -149,8 +157,12 @@ EDITORS = {
         Editor(Name.AGENT_SHELL, "agent-shell", Sources(_find_emacs_files, ".el", ";", r"agent-shell")),
         # formulahendry/vscode-acp: package.json
         *(
-            Editor(name, title, SettingsFiles(partial(_find_vscode_files, directory), ("acp.agents",)))
-            for name, (title, directory) in VSCODE_BUILDS.items()
+            Editor(
+                name,
+                title,
+                SettingsFiles(partial(_find_vscode_files, directory), ("acp.agents",), extensions=f"{data}/extensions"),
+            )
+            for name, (title, directory, data) in VSCODE_BUILDS.items()
         ),
         # getpaseo/paseo: docs/custom-providers.md, packages/server/src/server/paseo-home.ts
         Editor(Name.PASEO, "Paseo", SettingsFiles(_find_paseo_files, ("agents", "providers"), ("extends", "acp"))),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from textwrap import indent
 
 from acp_proxy import shell_quote
-from acp_proxy.tools.editors.known_editors import VSCODE_BUILDS, Name
+from acp_proxy.tools.editors.known_editors import EXTENSION, EXTENSION_TITLE, VSCODE_BUILDS, Name
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _make_jetbrains(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snipp
 
 def _make_vscode(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
     title = f"{agent_names.title} (recorded)"
-    next_step = f'in the panel of the extension "ACP Client" (formulahendry.acp-client), choose "{title}".'
+    next_step = f'in the panel of the extension "{EXTENSION_TITLE}" ({EXTENSION}), choose "{title}".'
     return _make_json_snippet("acp.agents", title, {}, agent_entry, next_step)
 
 

@@ -30,8 +30,10 @@ from acp_proxy.tools.editors.config_dirs import Machine, find_machine
 from acp_proxy.tools.editors.configured import find_configurations, read_agents
 from acp_proxy.tools.editors.known_editors import (
     EDITORS,
+    EXTENSION_TITLE,
     NEOVIM_PLUGINS,
     VSCODE_BUILDS,
+    Editor,
     Name,
     SettingsFiles,
     Sources,
@@ -57,8 +59,8 @@ NEXT_STEP = {
     Name.ZED: "In Zed: open the agent panel and begin a new thread with the agent.",
     Name.JETBRAINS: "In your JetBrains IDE: open AI Chat and choose the agent. If it runs already, restart the IDE.",
     **{
-        name: f'In {title}: run the command "Developer: Reload Window", then choose the agent in "ACP Client".'
-        for name, (title, _) in VSCODE_BUILDS.items()
+        name: f'In {title}: run the command "Developer: Reload Window", then choose the agent in "{EXTENSION_TITLE}".'
+        for name, (title, _, _) in VSCODE_BUILDS.items()
     },
     Name.PASEO: "In Paseo: restart its daemon (paseo daemon restart), and choose the agent.",
 }
@@ -148,6 +150,8 @@ def setup(
             entries = [entry for settings_path in settings for entry in steps.find_entries(*settings_path)]
             chosen, named_agent = _choose(agent, entries, registry, registry_read)
         agent_to_add = named_agent if not chosen else None
+        if agent_to_add is not None and not editor:
+            settings = _leave_out_unread(settings, machine)
         if agent_to_add is not None and not force:
             plans_without_change = [
                 steps.plan_file(*settings_path, own_words=[], only_names=[]) for settings_path in settings
@@ -352,6 +356,22 @@ def _choose(
         )
         return [found for found in entries if found[1].name == longer_names[0]], None
     return [], wanted_agent
+
+
+def _leave_out_unread(settings: Sequence[tuple[Editor, Path]], machine: Machine) -> list[tuple[Editor, Path]]:
+    """The settings without those that have no agents, and that nothing would read for lack of an extension."""
+    used_paths = {found.path for found in find_configurations(machine) if found.agents or found.problem is not None}
+    read_settings = list[tuple[Editor, Path]]()
+    for editor, path in settings:
+        assert isinstance(editor.configured, SettingsFiles)
+        if path in used_paths or not editor.configured.lacks_extension(machine):
+            read_settings.append((editor, path))
+            continue
+        _print_on_stderr(
+            f"{editor.title} has no extension {EXTENSION_TITLE}: left out. "
+            f"To write its settings all the same: --editor {editor.name}"
+        )
+    return read_settings
 
 
 def _check_program(
@@ -677,7 +697,7 @@ def _explain_no_change(
         command_to_make = _make_typed_line("setup", *editor_options, "--agent", agent or "COMMAND")
         or_other_names = "" if editors else f" (or {other_names})"
         _print_on_stderr(
-            f"None of {titles} has settings on this machine. To write them: {command_to_make}{or_other_names}"
+            f"None of {titles} has settings of agents on this machine. To write them: {command_to_make}{or_other_names}"
         )
         _print_on_stderr(f"For Neovim, Emacs and others: {_make_typed_line('editor', 'EDITOR', agent or 'COMMAND')}")
         return not (editors or agent)
