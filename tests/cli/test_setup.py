@@ -1012,6 +1012,16 @@ def test_with_an_agent_only_that_agent_changes(home: Home) -> None:
     assert home.jetbrains.read_bytes() == JETBRAINS.encode()
 
 
+def test_a_variable_for_an_agent_that_is_there_is_said_not_to_be_written(home: Home) -> None:
+    entry = '"Key": {"command": "keyagent", "env": {"SAME": "1"}}'
+    write(home.jetbrains, f'{{"agent_servers": {{{entry}}}}}')
+    said = " ".join(setup("--yes", "--agent", "SAME=1 FOO_KEY=secret keyagent").stderr.split())
+    where = f'JetBrains has "Key" already. Add it to its "env" in {home.jetbrains}.'
+    assert said.count("is not written") == said.count(f"FOO_KEY is not written: {where}") == 1
+    assert "secret" not in said
+    assert servers(home.jetbrains) == {"Key": [COMMAND, "run", "keyagent"]}
+
+
 def test_an_agent_is_named_as_the_settings_name_it(home: Home) -> None:
     write(home.jetbrains, '{"agent_servers": {"My Agent": {"command": "one"}, "Other": {"command": "two"}}}')
     assert setup("--agent", "My Agent", "--yes").exit_code == 0

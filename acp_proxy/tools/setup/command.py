@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -204,6 +204,8 @@ def setup(
         for text in advise_adapter(agent_to_add.agent.command) if agent_to_add is not None else []:
             _print_on_stderr(text)
         _explain_programs(machine, editor or [])
+        if named_agent is not None:
+            _explain_variables(named_agent, chosen, {path: editor_found.title for editor_found, path in settings})
         for plan in plans:
             for name, reason in plan.kept:
                 _print_on_stderr(f'"{name}" in {plan.path} stays as it is: {reason}.')
@@ -356,6 +358,18 @@ def _choose(
         )
         return [found for found in entries if found[1].name == longer_names[0]], None
     return [], wanted_agent
+
+
+def _explain_variables(agent: WantedAgent, entries: Sequence[FoundEntry], titles: Mapping[Path, str]) -> None:
+    """Say which of the agent's variables its ``entries`` do not have: setup changes nothing there but the command.
+    ``titles``: the editors', by file."""
+    for path, entry in entries:
+        for variable, value in agent.variables.items():
+            if entry.environment.get(variable) != value:
+                _print_on_stderr(
+                    f'{variable} is not written: {titles[path]} has "{entry.name}" already. '
+                    f'Add it to its "env" in {path}.'
+                )
 
 
 def _leave_out_unread(settings: Sequence[tuple[Editor, Path]], machine: Machine) -> list[tuple[Editor, Path]]:
