@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from acp_proxy import shell_quote
 from acp_proxy.store.command_store import ListedSession
 from acp_proxy.tools.adopt import agent_loader
 from acp_proxy.transcript import file_format
@@ -375,6 +376,8 @@ def test_an_agent_that_dies_at_once_says_what_happened_and_what_to_do(
     result = adopt(store, "--yes", "--", sys.executable, "-c", program)
     assert (result.exit_code, result.stdout) == (1, "")
     assert said in " ".join(result.stderr.split())
+    more = shell_quote.join(["acp-proxy", "doctor", "--", sys.executable, "-c", program])
+    assert f"\nTo see more: {more}\n" in result.stderr
 
 
 def test_without_a_yes_nothing_is_started(store: WholeStore, agent: ListingAgent, tmp_path: Path) -> None:

@@ -138,6 +138,16 @@ def test_for_settings_that_are_a_link_the_command_that_prints_is_advised(
     assert "acp-proxy setup" not in said
 
 
+def test_settings_that_are_a_link_are_a_point_of_their_own(root: Path, home: Path, tmp_path: Path) -> None:
+    configure(tmp_path / "dotfiles/zed.json", mine=DIRECT)
+    settings = zed_settings(home)
+    settings.parent.mkdir(parents=True)
+    settings.symlink_to(tmp_path / "dotfiles/zed.json")
+    configure(home / ".jetbrains/acp.json", other=DIRECT)
+    said = " ".join(doctor(root).stdout.split())
+    assert f"To set them up: acp-proxy setup 2. Setup leaves {settings} to you" in said
+
+
 def test_an_agent_can_be_named_as_the_editor_names_it(
     root: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,10 @@ class CannotAdopt(AcpProxyError):
     """The agent's sessions cannot be adopted. The text says why, and what to do."""
 
 
+class WrongAnswer(CannotAdopt):
+    """The agent's answer is missing, or an error, of which ``doctor`` may say more."""
+
+
 class NotLoaded(Exception):
     """The agent did not load a session. The text says why, and goes on a sentence."""
 
@@ -152,14 +156,11 @@ class AgentLoader:
             answer = self._probe.ask(method, params, self._seconds)
         except NoAnswer as problem:
             advice = advise_on_silence(self._probe, problem.status, shows_messages=False)
-            raise CannotAdopt(
-                f"at {method}, the agent {problem}. {advice} To see more: acp-proxy doctor AGENT"
-            ) from problem
+            raise WrongAnswer(f"at {method}, the agent {problem}. {advice}") from problem
         if acp.member(answer.error, "code") == AUTHENTICATION_REQUIRED:
             raise CannotAdopt(_LOGIN)
         if answer.error is not None:
-            text = f"the agent answers {method} with an error: {read_error(answer.error)}"
-            raise CannotAdopt(f"{text}. To see more: acp-proxy doctor AGENT")
+            raise WrongAnswer(f"the agent answers {method} with an error: {read_error(answer.error)}.")
         return answer
 
 

@@ -16,9 +16,11 @@ _ADVICE = "To adopt its sessions, give its command: acp-proxy adopt -- AGENT"
 
 @dataclass(frozen=True, slots=True)
 class AskedAgent:
-    """An agent to ask. ``environment``: None: this process's. ``redact``: the value of ``--redact`` of ``run``."""
+    """An agent to ask. ``given_words``: how a user names it to a command. ``environment``: None: this process's.
+    ``redact``: the value of ``--redact`` of ``run``."""
 
     name: str
+    given_words: tuple[str, ...]
     command: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] | None
     agent_id: str | None
@@ -68,7 +70,7 @@ def choose_agents(
         else:
             whole_environment = tuple({**own_environment, **environment}.items()) if environment else None
             candidate = AskedAgent(
-                name, tuple(command), whole_environment, values["agent-id"] or None, values["redact"]
+                name, (agent.name,), tuple(command), whole_environment, values["agent-id"] or None, values["redact"]
             )
             asked.setdefault((candidate.command, agent.environment, candidate.agent_id), candidate)
     return list(asked.values()), texts

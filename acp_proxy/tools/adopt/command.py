@@ -16,6 +16,7 @@ from acp_proxy.cli.common import (
     YesOption,
     ask_to_confirm,
     choose_directory,
+    format_command,
     open_store,
     print_on_stderr,
     report_errors,
@@ -148,7 +149,7 @@ class _AdoptionRun:
     def adopt_from(self, candidate: "AskedAgent") -> None:
         from acp_proxy.redaction.masking import Masking
         from acp_proxy.tools.adopt.adopt import Adoption
-        from acp_proxy.tools.adopt.agent_loader import AgentStart
+        from acp_proxy.tools.adopt.agent_loader import AgentStart, WrongAnswer
 
         patterns = options.read_patterns(self._redact or candidate.redact)
         masking = Masking(patterns) if patterns is not None else None
@@ -166,6 +167,8 @@ class _AdoptionRun:
             except AcpProxyError as problem:
                 self.has_failed = True
                 _print_problem(f"{candidate.name}: {problem}")
+                if isinstance(problem, WrongAnswer):
+                    print_on_stderr(f"To see more: {format_command('doctor', candidate.given_words)}")
 
     def _show(self, name: str, choice: "Choice") -> None:
         for listed in choice.loads:
@@ -226,7 +229,7 @@ def _find_candidates(words: list[str], root: "os.PathLike[str]", registry: str) 
         raise AcpProxyError(agent.problem)
     environment = tuple({**agent.variables, **os.environ}.items()) if agent.variables else None
     name, agent_id = name_command(agent.words), values["agent-id"] or None
-    return [AskedAgent(name, tuple(agent.words), environment, agent_id, values["redact"])], []
+    return [AskedAgent(name, tuple(words), tuple(agent.words), environment, agent_id, values["redact"])], []
 
 
 def _make_directory_test(cwd: str | None) -> "Callable[[str], bool]":

@@ -191,7 +191,8 @@ def _advise_on_editors(configurations: list[Configuration], root: Path) -> list[
         ]
         if not left or len(left) < len(configurations):
             texts.append("To set them up: acp-proxy setup")
-        advice.append(Advice(" ".join(texts + [_explain_hindrance(*each) for each in left]), is_wrong=False))
+        advice.append(Advice(" ".join(texts), is_wrong=False))
+        advice += [Advice(_explain_hindrance(*each), is_wrong=False) for each in left]
     return advice
 
 
