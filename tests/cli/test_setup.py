@@ -1175,8 +1175,8 @@ def test_settings_that_cannot_be_read_are_named_where_an_agent_is_not_found(home
 
 @pytest.mark.usefixtures("registry")
 @pytest.mark.parametrize("is_other_read", [True, False])
-def test_settings_that_are_a_link_are_named_where_an_agent_is_not_found(home: Home, is_other_read: bool) -> None:
-    write(home.path / "dotfiles/zed.json", ZED)
+def test_a_link_to_damaged_settings_is_named_where_an_agent_is_not_found(home: Home, is_other_read: bool) -> None:
+    write(home.path / "dotfiles/zed.json", '{ "theme": ')
     home.zed.parent.mkdir(parents=True)
     home.zed.symlink_to(home.path / "dotfiles/zed.json")
     check_naming(home, "it is a link, to ", is_other_read)
@@ -1483,10 +1483,15 @@ def test_a_link_stays_a_link(home: Home) -> None:
     home.zed.symlink_to(home.path / "dotfiles/zed.json")
     done = setup("--yes")
     said = " ".join(done.stderr.split())
-    assert f"it is a link, to {home.path / 'dotfiles/zed.json'}. To print what to put there by hand: " in said
-    assert said.endswith("acp-proxy editor zed AGENT.")
+    target = home.path / "dotfiles/zed.json"
+    assert f"it is a link. Make this change in {target} by hand." in said
+    assert f"+++ {target}" in done.stdout
+    assert '+      "args": ["run", "npx", "-y", "@agentclientprotocol/claude-agent-acp"],' in done.stdout
     assert home.zed.is_symlink()
-    assert read(home.path / "dotfiles/zed.json") == ZED
+    assert (done.exit_code, read(target)) == (1, ZED)
+    assert setup("--agent", "Claude", "--dry-run").stdout == done.stdout
+    write(target, ZED.replace('"npx"', f'"{COMMAND}"').replace('"-y"', '"run", "npx", "-y"'))
+    assert '"Claude" already goes through acp-proxy' in setup("--agent", "Claude").stderr
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")

@@ -457,10 +457,13 @@ def _carry_out(
     """
     question, command_line_again = question_and_command
     right_changes = [change for change in changes if change.entries and change.problem is None]
-    failures = [_make_problem_text(change) for change in changes if change.problem is not None]
-    written: list[FileChange] = []
-    for text in failures:
-        _print_on_stderr(text)
+    failures, written = list[str](), list[FileChange]()
+    for change in changes:
+        if change.problem is not None:
+            failures.append(_make_problem_text(change))
+            _print_on_stderr(failures[-1])
+        if change.by_hand is not None:
+            _show([change.by_hand])
     if dry_run:
         _show(right_changes)
     if right_changes and dry_run:

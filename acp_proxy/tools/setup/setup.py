@@ -43,6 +43,7 @@ class FileChange:
     goes. ``problem``: why nothing changes. ``kept``: the entries that stay as they are, and why. ``is_copy_changed``:
     the copy is not what setup wrote, and is not used. ``gone``: the agents of the copy, or that setup
     added, that the file does not have any more. ``is_settled``: after this undo, the copy and the record are of no use.
+    ``by_hand``: where the file is a link, the change of its target that the user is to make.
     """
 
     editor: Name
@@ -55,6 +56,7 @@ class FileChange:
     is_copy_changed: bool = False
     gone: tuple[str, ...] = ()
     is_settled: bool = False
+    by_hand: "FileChange | None" = None
 
     @property
     def diff(self) -> list[str]:
@@ -96,11 +98,12 @@ def find_settings(machine: Machine, editors: Sequence[Name]) -> list[tuple[Edito
 
 
 def find_entries(editor: Editor, path: Path, planned: FileChange | None = None) -> list[FoundEntry]:
-    """The agents in a settings file, or that would be in it after ``planned``; none if it cannot be read."""
+    """The agents in a settings file, or where it leads as a link, or that would be in it after ``planned``; none if it
+    cannot be read."""
     kind = editor.configured
     assert isinstance(kind, SettingsFiles)
     try:
-        content = planned.new_content if planned is not None else read_own_file(path)
+        content = planned.new_content if planned is not None else read_own_file(Path(os.path.realpath(path)))
         return [(path, entry) for entry in read_entries(kind, content)]
     except (OSError, ValueError):
         return []  # the plan says why
@@ -170,6 +173,23 @@ def plan_file(
         new_text = settings_text.apply(text, edits)
         jsonc.decode(new_text)
     except LeftByHand as problem:
+        if path.is_symlink():
+            target = plan_file(
+                editor,
+                Path(os.path.realpath(path)),
+                own_words,
+                only_names,
+                options_of_run,
+                has_id,
+                registry,
+                agent_to_add,
+                left_out_names,
+            )
+            if target.problem is None and not target.entries:
+                return replace(target, path=path)
+            if target.problem is None:
+                reason = f"it is a link. Make this change in {target.path} by hand"
+                return replace(target, path=path, new_content=None, entries=(), problem=reason, by_hand=target)
         advice = f"To print what to put there by hand: acp-proxy editor {editor.name} AGENT"
         return FileChange(editor.name, path, data, problem=f"{problem}. {advice}")
     except NotOurs as problem:
