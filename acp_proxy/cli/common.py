@@ -223,11 +223,17 @@ def print_on_stderr(text: str) -> None:
     typer.echo(fit_to_stream(sanitize.make_printable(text), sys.stderr), err=True)
 
 
-def ask_to_confirm(question: str, *, enter_means_yes: bool = False, declined: str = "Nothing was changed.") -> None:
+def ask_to_confirm(
+    question: str,
+    *,
+    enter_means_yes: bool = False,
+    declined: str = "Nothing was changed.",
+    options_to_skip: str = "--yes",
+) -> None:
     """Ask on stderr until the answer is yes or no. No exits with 1, Ctrl-C with 130. ``enter_means_yes``: what Enter
     means.
 
-    ``declined``: what to say after no, or at the end of the input.
+    ``declined``: what to say after no, or at the end of the input. ``options_to_skip``: those that mean yes.
     """
     choice, meaning = ("[Y/n]", "yes") if enter_means_yes else ("[y/N]", "no")
     try:
@@ -247,7 +253,7 @@ def ask_to_confirm(question: str, *, enter_means_yes: bool = False, declined: st
             raise typer.Exit(INTERRUPTED) from None
         print_on_stderr(declined)
         why = "There is no answer" if is_attended() else "stdin is not a terminal, so there is no answer"
-        print_on_stderr(f"{why}. To skip the question: --yes")
+        print_on_stderr(f"{why}. To skip the question: {options_to_skip}")
     raise typer.Exit(1)
 
 

@@ -1225,6 +1225,15 @@ def test_an_agent_that_does_not_start_is_named_before_the_question_which_enter_d
 
 
 @pytest.mark.usefixtures("trying")
+def test_without_an_answer_the_options_that_write_it_all_the_same_are_named(home: Home) -> None:
+    write(home.jetbrains, GONE)
+    assert setup(answer="").stderr.endswith("To skip the question: --yes --force\n")
+    assert read(home.jetbrains) == GONE
+    assert setup("--yes", "--force").exit_code == 0
+    assert read(home.jetbrains) != GONE
+
+
+@pytest.mark.usefixtures("trying")
 def test_one_agent_that_does_not_answer_is_left_out_and_enter_means_yes(home: Home) -> None:
     memory = str(home.path / "memory")
     agent = {"command": sys.executable, "args": ["-m", "acp_proxy.tools.demo.agent", "--memory", memory]}
@@ -1505,7 +1514,7 @@ def test_the_file_of_another_user_stays(home: Home) -> None:
 def test_a_file_that_changes_while_the_user_thinks_stays(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     write(home.zed, ZED)
 
-    def answer(question: str, *, enter_means_yes: bool, declined: str) -> None:
+    def answer(question: str, *, enter_means_yes: bool, declined: str, options_to_skip: str) -> None:
         write(home.zed, "{}")
 
     monkeypatch.setattr("acp_proxy.tools.setup.command.ask_to_confirm", answer)

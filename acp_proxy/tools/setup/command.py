@@ -481,7 +481,10 @@ def _carry_out(
         elif not yes:
             declined = f"Nothing was changed. To see it again: {command_line_again}"
             ask_to_confirm(
-                question if is_well else f"{question[:-1]} all the same?", enter_means_yes=is_well, declined=declined
+                question if is_well else f"{question[:-1]} all the same?",
+                enter_means_yes=is_well,
+                declined=declined,
+                options_to_skip="--yes" if is_well else "--yes --force",
             )
         for change in right_changes:
             with _report_failure(change.path, failures):
