@@ -224,7 +224,7 @@ class ReplayInTurn:
         calls = self._text.find_latest_calls(self._next_user)
         call_index = next((index for index in self._text.calls_by_id.get(id, ()) if index in calls), None)
         if call_index is not None and acp.update_kind(fields) == update_kinds.TOOL_CALL:
-            call_index = None if self._is_taken(call_index, title) else call_index
+            call_index = None if self._is_taken(call_index, fields) else call_index
         is_past = self._expects_replay or self._next_user < self._begun_count
         if call_index is None and is_past and self._is_proven and self._next_call in calls:
             # Some agents give calls new ids in each replay. Titles prove less: the running turn may call a tool again.
@@ -238,12 +238,16 @@ class ReplayInTurn:
         sorted_lines = self._wait(line)
         return sorted_lines + (self._decide(is_new=False) if self._is_proven else [])
 
-    def _is_taken(self, call_index: int, title: str | None) -> bool:
+    def _is_taken(self, call_index: int, fields: object) -> bool:
         """Whether a ``tool_call`` with the id of this call is another one of the running turn: some agents number
-        theirs anew in each turn. The replay has sent all that the transcript has, and this call to its end; or the
-        title says so."""
-        is_passed = call_index < self._next_call and self._next_user >= self._begun_count and not self._is_answered
-        return is_passed and (call_index in self._ended_calls or title != self._text.calls[call_index].title)
+        theirs anew in each turn. The replay has sent this one to its end, or the title says so; and it has sent all
+        that the transcript has, or words after it, or nothing else would begin an ended call anew."""
+        call, has_ended = self._text.calls[call_index], call_index in self._ended_calls
+        is_other = has_ended or acp.text(fields, "title") != call.title
+        is_at_end = self._next_user >= self._begun_count and not self._is_answered
+        begins_anew = has_ended and acp.text(fields, "status") in UNFINISHED
+        is_passed = is_at_end or self._position > call.position or begins_anew
+        return call_index < self._next_call and is_other and is_passed
 
     @property
     def _is_in_user(self) -> bool:

@@ -314,8 +314,9 @@ class ReplayedCalls:
         """The index of the last one of the current replay; -1 if none was sent."""
         self._by_id: dict[str, int | None] = {}
         """By ``toolCallId`` in the replay: the index in ``text.calls``; None: the transcript lacks the call."""
+        self._has_unique_ids = all(len(indexes) == 1 for indexes in text.calls_by_id.values())
         self._keeps_ids = False
-        """The agent has sent a call with the id that the transcript has."""
+        """The agent has sent a call with the id that the transcript has, and not by chance: it numbers none anew."""
 
     def find_index(
         self, id: str, title: str | None, turn: int, *, position: int, may_begin: bool, is_new_turn: bool
@@ -345,12 +346,13 @@ class ReplayedCalls:
 
     def _find(self, id: str, title: str | None, first_position: int) -> int | None:
         if (indexes := self._text.calls_by_id.get(id)) is not None:
-            self._keeps_ids = True
+            self._keeps_ids = self._has_unique_ids
             following = bisect_left(indexes, self.last_index + 1)
             return indexes[following] if following < len(indexes) else indexes[-1]
         if title is None:
             return None
         indexes = self._text.calls_by_title.get(title, [])
         following = bisect_left(indexes, self.last_index + 1)
-        index = indexes[following] if following < len(indexes) else None
-        return index if index is not None and self._text.calls[index].position >= first_position else None
+        calls = self._text.calls
+        following = bisect_left(indexes, first_position, lo=following, key=lambda index: calls[index].position)
+        return indexes[following] if following < len(indexes) else None

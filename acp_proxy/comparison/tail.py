@@ -3,7 +3,7 @@ known follows. Says which lines of it to record.
 """
 
 from contextlib import suppress
-from itertools import dropwhile, takewhile
+from itertools import takewhile
 
 from msgspec.structs import replace
 
@@ -30,6 +30,8 @@ class Tail:
         """Whether it follows the last words of a turn that was cut, so that new words or calls in it are the rest."""
         self.follows_rewording = False
         """Whether the last turn's answer has come before it, in other words."""
+        self.has_next_turn = False
+        """Whether it has an update that ``is_next_turn``."""
         self._updates: list[ComparedUpdate] = []
         self._size = 0
         self._tail_number = 1
@@ -50,6 +52,7 @@ class Tail:
             self._size += len(update.line)
             if self._size <= TAIL_LIMIT:
                 self._updates.append(update)
+                self.has_next_turn |= update.is_next_turn
 
     def clear(self) -> None:
         """Something known follows. The end of a call is new all the same: some agents do not send it in the turn
@@ -63,22 +66,16 @@ class Tail:
         self._updates, self._size, self.user_count = [], 0, 0
         self._tail_number += 1
         self.has_new = self.completes_turn = self.is_rest_of_turn = self.follows_rewording = False
+        self.has_next_turn = False
 
     def restart(self) -> None:
         """The agent begins its replay once more."""
         self._call_ends, self._call_ends_size = [], 0
 
     def begins_like(self, update: ComparedUpdate) -> bool:
-        """Whether the first that the agent says or does in it is this, perhaps with another id; or the first after a
-        user message, since a warning may come before all."""
-        from_user = dropwhile(lambda kept: kept.role is not Role.USER, self._updates)
-        firsts = [
-            next((kept for kept in updates if kept.role in (Role.AGENT, Role.CALL)), None)
-            for updates in (self._updates, from_user)
-        ]
-        return any(
-            first is not None and read_without_ids(first.line) == read_without_ids(update.line) for first in firsts
-        )
+        """Whether the first that the agent says or does in it is this, perhaps with another id."""
+        first = next((kept for kept in self._updates if kept.role in (Role.AGENT, Role.CALL)), None)
+        return first is not None and read_without_ids(first.line) == read_without_ids(update.line)
 
     def go_on(self, user_updates: list[ComparedUpdate], later_tail: "Tail") -> None:
         """Take a user message and what has come since that."""
@@ -90,18 +87,13 @@ class Tail:
         before_user = takewhile(lambda update: update.role is not Role.USER, self._updates)
         self._greeting = [update for update in before_user if update.kind not in update_kinds.NEUTRAL]
 
-    @property
-    def has_next_turn(self) -> bool:
-        """Whether it has an update that ``is_next_turn``."""
-        return any(update.is_next_turn for update in self._updates)
-
     def end_turn(self) -> None:
         """The last turn's answer comes, in other words: the user messages in the tail so far are context in it."""
         if not self.follows_rewording:
             for update in self._updates:
                 update.tail_number = update.tail_number if update.role is not Role.USER else 0
             self._updates = [*filter(self.is_in_tail, self._updates)]
-        self.follows_rewording = True
+        self.follows_rewording, self.has_next_turn = True, False
         for update in self._updates:
             update.is_next_turn = False
 

@@ -257,6 +257,30 @@ def test_a_title_proves_no_call_of_a_turn_made_elsewhere(
     assert list_new(comparison) == tail(comparison) == [*map(expand, elsewhere)]
 
 
+@pytest.mark.parametrize(
+    ("recorded_ids", "sent_ids"),
+    [((("t1", "t2"), "t3"), ("x1", "x2")), ((("call_0",), "call_0"), ("call_0", "call_1"))],
+    ids=["the first one is lost", "one id agrees by chance"],
+)
+def test_a_call_after_a_message_of_the_agents_own_is_known_by_its_title(
+    recorded_ids: tuple[tuple[str, ...], str], sent_ids: tuple[str, str]
+) -> None:
+    first_turn, last = [call(id, "Bash") for id in recorded_ids[0]], call(recorded_ids[1], "Bash")
+    past: list[str | Update] = ["> a", *first_turn, "It could not be read.", "> b", "Let me see.", last]
+    sent = [call(id, "Bash") for id in sent_ids]
+    replay: list[str | Update] = [
+        "> a",
+        sent[0],
+        "It could not be read.",
+        "> b",
+        "Let me see.",
+        "> <reminder>",
+        sent[1],
+    ]
+    comparison = compare_replay(transcript(*past), *replay)
+    assert list_new(comparison) == tail(comparison) == []
+
+
 def test_a_call_that_the_transcript_lacks_is_unknown() -> None:
     past = transcript("> a", call("1", "look"), "Done with it.")
     comparison = compare_replay(past, "> a", call("1", "look"), call("2", "look"), "Done with it.")

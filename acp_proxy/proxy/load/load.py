@@ -145,6 +145,11 @@ class Load:
         return self.uncompared.size + self.before_response.size + self.after_response.size
 
     @property
+    def tail_size(self) -> int:
+        """The bytes of what may be new in what was compared."""
+        return self.compared.comparison.tail_size if self.compared is not None else 0
+
+    @property
     def client_has_transcript(self) -> bool:
         """Whether the client has the past as the transcript has it, rather than as the agent sent it."""
         return self.decision is not None and self.decision.client_has_transcript

@@ -6,7 +6,7 @@ It decides which loads there are and in which order, and changes none of them: `
 from acp_proxy.comparison.repeated_replays import count_rest
 from acp_proxy.protocol.jsonrpc import Request, RequestId
 from acp_proxy.proxy.load.load import Load
-from acp_proxy.proxy.load.states import ABANDONED_STATES, CANCELLED_STATES
+from acp_proxy.proxy.load.states import ABANDONED_STATES, CANCELLED_STATES, LoadState
 
 HOLDING_LIMIT = 128
 """The most requests that hold lines back. Each may have a file open, and a thread."""
@@ -138,12 +138,17 @@ class OpenLoads:
         self._following |= {other.request.id for other in self.find_by_session(load.session_id)}
 
     def add_unsettled(self, load: Load) -> Load | None:
-        """The load was answered: until it is settled, what the agent sends about its session is compared. Returns the
-        oldest such load if there are too many, or they hold too much: it must be settled now."""
+        """The load was answered: until it is settled, what the agent sends about its session is compared. Returns one
+        that must be settled now: the oldest if there are too many, or the largest that waits for a prompt if they hold
+        too much."""
         self._unsettled[load.session_id] = load
-        tails_size = sum(each.compared.comparison.tail_size for each in self._unsettled.values() if each.compared)
-        are_too_many = len(self._unsettled) > UNSETTLED_LIMIT or tails_size > ALL_TAILS_LIMIT
-        return next(iter(self._unsettled.values())) if are_too_many else None
+        if len(self._unsettled) > UNSETTLED_LIMIT:
+            return next(iter(self._unsettled.values()))
+        sizes = {each: each.tail_size for each in self._unsettled.values() if each is not load}
+        if sum(sizes.values(), load.tail_size) <= ALL_TAILS_LIMIT:
+            return None
+        waiting_loads = [each for each in sizes if each.state is LoadState.ANSWERED]
+        return max(waiting_loads, key=sizes.__getitem__, default=None)
 
     def forget(self, load: Load) -> None:
         """Everything is settled."""

@@ -163,21 +163,21 @@ def test_what_may_wait_for_a_decision_may_be_shown_after_it() -> None:
     assert TAIL_LIMIT == HELD_LIMIT
 
 
-def test_too_much_that_is_new_in_loads_is_recorded_from_the_oldest_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_much_that_is_new_in_loads_is_recorded_at_once_for_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_loads, "ALL_TAILS_LIMIT", 7 * LONG // 2)
     talk = CoreConversation().initialize(LOADS)
-    for number, session in enumerate("abcd", start=1):
+    for number, (session, size) in enumerate({"a": 0, "b": LONG, "c": 2 * LONG, "d": LONG}.items(), start=1):
         talk.stored[session] = SimulatedSession(
             says=(prompt(90, session, "mend it"), chunk(session, "It is mended now."))
         )
-        elsewhere = [chunk(session, "and that", "user_message_chunk"), chunk(session, "x" * LONG)]
+        elsewhere = [chunk(session, "and that", "user_message_chunk"), chunk(session, "x" * size)] if size else []
         talk.client.say(load(number, session))
         talk.agent.say(chunk(session, "mend it", "user_message_chunk"), chunk(session, "It is mended now."), *elsewhere)
         talk.agent.say(result(number, {}))
         talk.end_replay(number)
     recorded = [record for record in talk.all.kept if isinstance(record, RecordLine)]
     assert recorded == [
-        agent_kept("a", said) for said in (chunk("a", "and that", "user_message_chunk"), chunk("a", "x" * LONG))
+        agent_kept("c", said) for said in (chunk("c", "and that", "user_message_chunk"), chunk("c", "x" * 2 * LONG))
     ]
 
 

@@ -537,6 +537,32 @@ def test_a_call_of_the_turn_is_new_where_a_late_replay_sends_no_end_of_that_numb
     assert (step.to_client, step.kept) == (line(other), [agent_kept("s", other)])
 
 
+def test_a_call_of_the_turn_is_new_where_the_transcript_has_remarks_that_no_replay_has() -> None:
+    run = update("s", "tool_call", toolCallId="call_0", title="Run tests", status="in_progress")
+    end = update("s", "tool_call_update", toolCallId="call_0", status="completed")
+    remark = chunk("s", "A server could not be started: foo.")
+    talk = about_to_load(SimulatedSession(says=(*PAST[:4], run, end, *PAST[4:], remark)), LOADS)
+    talk.client.say(load(1, "s"))
+    talk.agent.say(TURN_ONE[0], result(1, {}))
+    talk.end_replay(1)
+    talk.client.say(prompt(2, "s", "deploy it"))
+    talk.agent.say(TURN_ONE[1], TURN_TWO[0], run, end, TURN_TWO[1])
+    step = talk.agent.say(run, end)
+    assert (step.to_client, step.kept) == (line(run, end), [agent_kept("s", run), agent_kept("s", end)])
+
+
+def test_a_transcript_begins_with_all_that_precedes_the_first_words_said_again() -> None:
+    """The answer to the repeated first prompt begins as that to another one: this is no second replay."""
+    told = [TURN_ONE[0], chunk("s", "Here is my plan."), TURN_TWO[0], chunk("s", "Let me look."), TURN_TWO[1]]
+    told += [TURN_ONE[0], chunk("s", "Let me look."), chunk("s", "All of it is finished.")]
+    talk = importing()
+    talk.agent.say(told[0], result(1, {}))
+    talk.stored["s"] = SimulatedSession(complete=False, says=(told[0],))
+    talk.agent.say(*told[1:])
+    talk.client.say(prompt(2, "s"))
+    assert kept_lines(talk.all) == [*(agent_kept("s", said) for said in told), client_kept("s", prompt(2, "s"))]
+
+
 def test_a_call_that_comes_twice_in_a_late_replay_is_not_recorded_again() -> None:
     run = update("s", "tool_call", toolCallId="call_0", title="Run tests", status="completed")
     talk = about_to_load(SimulatedSession(says=(*PAST[:4], run, run, *PAST[4:])), LOADS)
