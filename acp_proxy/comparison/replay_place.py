@@ -315,8 +315,9 @@ class ReplayedCalls:
         self._by_id: dict[str, int | None] = {}
         """By ``toolCallId`` in the replay: the index in ``text.calls``; None: the transcript lacks the call."""
         self._has_unique_ids = all(len(indexes) == 1 for indexes in text.calls_by_id.values())
+        """Whether no two calls of the transcript have one id: else the agent numbers them anew in each turn."""
         self._keeps_ids = False
-        """The agent has sent a call with the id that the transcript has, and not by chance: it numbers none anew."""
+        """The agent has sent a call with the id that the transcript has, which is no chance if ids are unique."""
 
     def find_index(
         self, id: str, title: str | None, turn: int, *, position: int, may_begin: bool, is_new_turn: bool
