@@ -403,8 +403,8 @@ def test_of_two_setups_at_once_the_second_finds_that_the_file_has_changed(
     record, other_record = (Record(home.record) for _ in range(2))
     own_words, results = [COMMAND, "run"], list[str]()
     changes = [
-        setup_steps.plan_file(EDITORS[Name.ZED], home.zed, own_words),
-        setup_steps.plan_file(EDITORS[Name.JETBRAINS], home.jetbrains, own_words),
+        setup_steps.plan_file(EDITORS[Name.ZED], home.zed, setup_steps.Wish(own_words)),
+        setup_steps.plan_file(EDITORS[Name.JETBRAINS], home.jetbrains, setup_steps.Wish(own_words)),
     ]
 
     def write_all() -> None:
@@ -1501,6 +1501,14 @@ def test_a_link_stays_a_link(home: Home) -> None:
     assert setup("--agent", "Claude", "--dry-run").stdout == done.stdout
     write(target, ZED.replace('"npx"', f'"{COMMAND}"').replace('"-y"', '"run", "npx", "-y"'))
     assert '"Claude" already goes through acp-proxy' in setup("--agent", "Claude").stderr
+
+
+def test_a_link_to_itself_stays_and_is_named(home: Home) -> None:
+    home.zed.parent.mkdir(parents=True)
+    home.zed.symlink_to(home.zed.name)
+    done = setup("--yes")
+    assert f"{home.zed} stays as it is: it is a link, to {home.zed}." in " ".join(done.stderr.split())
+    assert (done.exit_code, home.zed.is_symlink()) == (1, True)
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")

@@ -46,7 +46,7 @@ from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.registry.agents import NotAsked, Registry, RegistryError, find_similar
 from acp_proxy.tools.setup import setup as steps
 from acp_proxy.tools.setup.record import COPY_SUFFIX, Record, RecordStays, explain_copy, list_copies, open_record
-from acp_proxy.tools.setup.setup import FileChange, FoundEntry, WantedAgent
+from acp_proxy.tools.setup.setup import FileChange, FoundEntry, WantedAgent, Wish
 from acp_proxy.tools.setup.undo import plan_undo, write_undo
 from acp_proxy.views import sanitize
 
@@ -154,7 +154,7 @@ def setup(
             settings = _leave_out_unread(settings, machine)
         if agent_to_add is not None and not force:
             plans_without_change = [
-                steps.plan_file(*settings_path, own_words=[], only_names=[]) for settings_path in settings
+                steps.plan_file(*settings_path, Wish(own_words=[], only_names=[])) for settings_path in settings
             ]
             unread_settings = [plan for plan in plans_without_change if plan.problem is not None]
             if len(unread_settings) < len(settings):  # else there is nothing to write, and the plans say why
@@ -168,13 +168,15 @@ def setup(
                 steps.plan_file(
                     editor_found,
                     path,
-                    own_words,
-                    {entry.name for entry_path, entry in chosen if entry_path == path} if agent else None,
-                    named_agent.options if named_agent is not None else [],
-                    has_id,
-                    registry,
-                    agent_to_add,
-                    {name for settings_path, name in left_out_entries if settings_path == path},
+                    Wish(
+                        own_words,
+                        {entry.name for entry_path, entry in chosen if entry_path == path} if agent else None,
+                        named_agent.options if named_agent is not None else [],
+                        has_id,
+                        registry,
+                        agent_to_add,
+                        {name for settings_path, name in left_out_entries if settings_path == path},
+                    ),
                 )
                 for editor_found, path in settings
             ]

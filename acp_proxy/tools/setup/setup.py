@@ -17,7 +17,14 @@ from acp_proxy.tools.editors.config_dirs import Machine
 from acp_proxy.tools.editors.configured import find_agents
 from acp_proxy.tools.editors.entries import Entry, Kind, read_entry
 from acp_proxy.tools.editors.known_editors import EDITORS, Editor, Name, SettingsFiles
-from acp_proxy.tools.editors.own_files import LeftByHand, NotOurs, is_there, read_own_file, replace_file
+from acp_proxy.tools.editors.own_files import (
+    LeftByHand,
+    NotOurs,
+    find_hindrance,
+    is_there,
+    read_own_file,
+    replace_file,
+)
 from acp_proxy.tools.editors.snippets import EditorEntry, make_snippet
 from acp_proxy.tools.setup import settings_text
 from acp_proxy.tools.setup.record import (
@@ -77,6 +84,24 @@ class WantedAgent:
     variables: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What setup is to do with a file. ``own_words``: the words that start acp-proxy, ``run`` the last. ``only_names``:
+    the names of the entries that may change; None: all. ``options_of_run``: in front of each agent. ``has_id``: whether
+    the registry of agents has an agent with this id. ``registry``: the value of ``--registry``, for such agents.
+    ``agent_to_add``: an agent that gets an entry of its own. ``left_out_names``: the names of entries that stay without
+    acp-proxy; where it is already, it is mended.
+    """
+
+    own_words: Sequence[str]
+    only_names: Collection[str] | None = None
+    options_of_run: Sequence[str] = ()
+    has_id: Callable[[str], bool] = lambda id: False
+    registry: str = ""
+    agent_to_add: WantedAgent | None = None
+    left_out_names: Collection[str] = ()
+
+
 FoundEntry = tuple[Path, Entry]
 """An agent's entry, and its file."""
 
@@ -114,24 +139,10 @@ def read_entries(kind: SettingsFiles, content: bytes | None) -> list[Entry]:
     return [read_entry(name, value) for name, value in find_agents(kind, (content or b"").decode("utf-8")).items()]
 
 
-def plan_file(
-    editor: Editor,
-    path: Path,
-    own_words: Sequence[str],
-    only_names: Collection[str] | None = None,
-    options_of_run: Sequence[str] = (),
-    has_id: Callable[[str], bool] = lambda id: False,
-    registry: str = "",
-    agent_to_add: WantedAgent | None = None,
-    left_out_names: Collection[str] = (),
-) -> FileChange:
-    """What would change in a file. ``own_words``: the words that start acp-proxy, ``run`` the last.
-
-    ``only_names``: the names of the entries that may change; None: all. ``has_id``: whether the registry of agents has
-    an agent with this id. ``registry``: the value of ``--registry``, for such agents. ``agent_to_add``: an agent that
-    gets an entry of its own. ``left_out_names``: the names of entries that stay without acp-proxy; where it is already,
-    it is mended.
-    """
+def plan_file(editor: Editor, path: Path, wish: Wish) -> FileChange:
+    """What would change in a file. Of a link, the change of its target, which the user is to make."""
+    if os.path.islink(path):
+        return _plan_link(editor, path, wish)
     kind = editor.configured
     assert isinstance(kind, SettingsFiles)
     data: bytes | None = None
@@ -152,46 +163,30 @@ def plan_file(
         edits: list[settings_text.Edit] = []
         kept: list[tuple[str, str]] = []
         for name, element in listed_entries.items():
-            if only_names is not None and name not in only_names:
+            if wish.only_names is not None and name not in wish.only_names:
                 continue
             entry = read_entry(name, settings.read(element.value))
             if entry.kind is Kind.UNREADABLE:
                 kept.append((name, f"{entry.fault}. Correct it, then run acp-proxy setup again"))
                 continue
-            planned = _plan_entry(settings, entry, element.value, own_words, options_of_run, has_id, registry)
-            if planned is not None and (name not in left_out_names or planned[0].how == REPLACED):
+            planned = _plan_entry(settings, entry, element.value, wish)
+            if planned is not None and (name not in wish.left_out_names or planned[0].how == REPLACED):
                 edits += planned[1]
                 entries.append(planned[0])
-        if agent_to_add is not None:
-            words = [*own_words, *agent_to_add.options, *agent_to_add.agent.command]
-            snippet = make_snippet(editor.name, EditorEntry(words, agent_to_add.variables, agent_to_add.agent.title))
+        if wish.agent_to_add is not None:
+            words = [*wish.own_words, *wish.agent_to_add.options, *wish.agent_to_add.agent.command]
+            snippet = make_snippet(
+                editor.name, EditorEntry(words, wish.agent_to_add.variables, wish.agent_to_add.agent.title)
+            )
             if snippet.title in members:
                 raise NotOurs(f'it has an agent "{snippet.title}" with another command. Remove that entry')
-            if snippet.title not in left_out_names:
+            if snippet.title not in wish.left_out_names:
                 edits += settings_text.add_entry(settings, kind.members, snippet.entry, snippet.whole)
-                entries.append(EntryChange(snippet.title, ADDED, new_words=own_words))
+                entries.append(EntryChange(snippet.title, ADDED, new_words=wish.own_words))
         new_text = settings_text.apply(text, edits)
         jsonc.decode(new_text)
     except LeftByHand as problem:
-        if path.is_symlink():
-            target = plan_file(
-                editor,
-                Path(os.path.realpath(path)),
-                own_words,
-                only_names,
-                options_of_run,
-                has_id,
-                registry,
-                agent_to_add,
-                left_out_names,
-            )
-            if target.problem is None and not target.entries:
-                return replace(target, path=path)
-            if target.problem is None:
-                reason = f"it is a link. Make this change in {target.path} by hand"
-                return replace(target, path=path, new_content=None, entries=(), problem=reason, by_hand=target)
-        advice = f"To print what to put there by hand: acp-proxy editor {editor.name} AGENT"
-        return FileChange(editor.name, path, data, problem=f"{problem}. {advice}")
+        return _leave_by_hand(editor, path, problem)
     except NotOurs as problem:
         return FileChange(editor.name, path, data, problem=str(problem))
     except ValueError as problem:
@@ -202,31 +197,48 @@ def plan_file(
     return FileChange(editor.name, path, data, new_text.encode(), tuple(entries), None, tuple(kept))
 
 
+def _plan_link(editor: Editor, path: Path, wish: Wish) -> FileChange:
+    """What the user is to change in the file that a link leads to: a link is often a part of a repository of settings,
+    in which nothing changes unseen."""
+    target_path = Path(os.path.realpath(path))
+    target = plan_file(editor, target_path, wish) if not os.path.islink(target_path) else None  # a link to itself
+    if target is None or target.problem is not None:
+        return _leave_by_hand(editor, path, find_hindrance(path))
+    if not target.entries:
+        return replace(target, path=path)
+    problem = f"it is a link. Make this change in {target_path} by hand"
+    return replace(target, path=path, new_content=None, entries=(), problem=problem, by_hand=target)
+
+
+def _leave_by_hand(editor: Editor, path: Path, problem: NotOurs | None) -> FileChange:
+    advice = f"To print what to put there by hand: acp-proxy editor {editor.name} AGENT"
+    return FileChange(editor.name, path, None, problem=f"{problem}. {advice}")
+
+
 def _plan_entry(
     settings: Settings,
     entry: Entry,
     span: settings_text.Span,
-    own_words: Sequence[str],
-    options_of_run: Sequence[str],
-    has_id: Callable[[str], bool],
-    registry: str,
+    wish: Wish,
 ) -> tuple[EntryChange, list[settings_text.Edit]] | None:
     """What to change in one entry, which stands at ``span``. None: nothing."""
     members = settings.list_members(span) if entry.words else {}
     if entry.kind is Kind.REGISTERED:
-        if "command" in members or not has_id(entry.name):
+        if "command" in members or not wish.has_id(entry.name):
             return None
-        extra_words = options_of_run or make_registry_option(registry, [*entry.words])
-        change = EntryChange(entry.name, NAMED, new_words=own_words)
-        return change, settings_text.name_command(settings, span, [*own_words, *extra_words, *entry.words])
+        extra_words = wish.options_of_run or make_registry_option(wish.registry, [*entry.words])
+        change = EntryChange(entry.name, NAMED, new_words=wish.own_words)
+        return change, settings_text.name_command(settings, span, [*wish.own_words, *extra_words, *entry.words])
     if entry.kind is Kind.DIRECT:
-        change = EntryChange(entry.name, PUT_IN_FRONT, "args" in members, new_words=own_words)
-        return change, settings_text.put_in_front(settings, span, [*own_words, *options_of_run], entry.words[0])
+        change = EntryChange(entry.name, PUT_IN_FRONT, "args" in members, new_words=wish.own_words)
+        return change, settings_text.put_in_front(
+            settings, span, [*wish.own_words, *wish.options_of_run], entry.words[0]
+        )
     count = entry.count_words_to_replace()
-    if count is None or entry.words[:count] == tuple(own_words):
+    if count is None or entry.words[:count] == tuple(wish.own_words):
         return None
-    change = EntryChange(entry.name, REPLACED, old_words=entry.words[:count], new_words=own_words)
-    return change, replace_own_words(settings, span, change.old_words, own_words)
+    change = EntryChange(entry.name, REPLACED, old_words=entry.words[:count], new_words=wish.own_words)
+    return change, replace_own_words(settings, span, change.old_words, wish.own_words)
 
 
 def replace_own_words(

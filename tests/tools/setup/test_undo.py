@@ -15,7 +15,7 @@ from acp_proxy.tools.editors.configured import find_agents
 from acp_proxy.tools.editors.entries import read_words
 from acp_proxy.tools.editors.known_editors import EDITORS, Name, SettingsFiles
 from acp_proxy.tools.setup.record import Record
-from acp_proxy.tools.setup.setup import plan_file, write_file
+from acp_proxy.tools.setup.setup import Wish, plan_file, write_file
 from acp_proxy.tools.setup.undo import plan_undo, write_undo
 from tests.tools.setup.formatter import format_settings
 
@@ -98,7 +98,7 @@ def _format_with_last_commas(text: str) -> str:
 
 
 def set_up(path: Path, record: Record) -> None:
-    change = plan_file(EDITORS[Name.ZED], path, OURS, has_id=lambda id: id == "gemini")
+    change = plan_file(EDITORS[Name.ZED], path, Wish(OURS, has_id=lambda id: id == "gemini"))
     assert change.problem is None
     if change.entries:
         write_file(change, record)
