@@ -74,7 +74,7 @@ def _find_agent(command: list[str], source: str) -> list[str]:
         say(str(problem))
         os._exit(127)
     reason = agent.problem
-    if len(word.split()) > 1:  # a whole line in quotes
+    if len(word.split()) > 1 or "=" in word:  # a whole line in quotes, or a variable
         from acp_proxy.tools.doctor.agent_report import explain_missing_program
 
         reason = ". ".join(explain_missing_program(word))

@@ -173,9 +173,11 @@ def parse(
     """
     table = {f"--{name}": option for name, option in OPTIONS.items() if subcommand == RUN or name not in NOT_IN_CHAIN}
     values = {name: option.default for name, option in OPTIONS.items()} | dict(file or {})
+    sources = {name: f"--{name}" for name in OPTIONS}
     for name, option in OPTIONS.items():
         if value_given := environment.get(option.variable):  # an empty variable counts as unset
             values[name] = _normalize(option.variable, option, value_given)
+            sources[name] = option.variable
     index = 0
     while index < len(words) and words[index].startswith("-"):
         word, equals, value = words[index].partition("=")
@@ -206,8 +208,12 @@ def parse(
         if option.name == "agent-id" and not value.strip():
             raise UsageError(f"{word} is empty. Give a name, or leave the option out.")
         values[option.name] = _normalize(word, option, value)
+        sources[option.name] = word
     for name, check in _CHECKS.items():
-        check(values[name])
+        try:
+            check(values[name])
+        except UsageError as problem:
+            raise UsageError(str(problem).replace(f"--{name}", sources[name], 1)) from problem
     if subcommand == CHAIN:
         if index < len(words):
             raise UsageError(f"chain takes no command, because the conductor starts the agent. Remove: {words[index]}")

@@ -172,7 +172,8 @@ def test_every_agent_gets_acp_proxy_in_front_and_undo_gives_every_byte_back(home
     assert read_entry(home.jetbrains, "agent_servers", "G") == {"command": COMMAND, "args": ["run", "gemini"]}
     assert read(home.zed.with_name("settings.json.before-acp-proxy")) == ZED
     assert read(home.vscode) == VSCODE
-    assert setup("--undo", "--yes").exit_code == 0
+    undone = setup("--undo", "--yes")
+    assert (undone.exit_code, "until its editor starts it again" in undone.stderr) == (0, True)
     assert home.files() == before
 
 
@@ -295,6 +296,13 @@ def test_an_editor_without_settings_is_named_with_what_writes_them(home: Home) -
     write(home.zed, ZED)
     said = " ".join(setup("--editor", "vscode", "--yes").stderr.split())
     assert "VS Code: no settings of agents here. To write them: acp-proxy setup --editor vscode --agent COMMAND" in said
+
+
+def test_an_ide_that_has_no_settings_of_agents_yet_gets_the_agent(home: Home) -> None:
+    (home.vscode.parents[2] / "JetBrains").mkdir(parents=True)
+    assert "JetBrains: no settings of agents here." in setup("--yes").stderr
+    assert setup("--agent", "some-agent acp", "--yes", "--force").exit_code == 0
+    assert [*servers(home.jetbrains).values()] == [[COMMAND, "run", "some-agent", "acp"]]
 
 
 def test_undo_takes_back_only_what_setup_did_after_the_user_edited_the_file(home: Home) -> None:
@@ -981,7 +989,7 @@ def test_an_agent_can_be_added_to_an_editor_without_settings(home: Home) -> None
     }
     undone = setup("--undo", "--yes").stderr
     assert not home.zed.exists()
-    assert " ".join(undone.split()).endswith("settings.json is removed.")
+    assert "settings.json is removed. An agent that runs keeps" in " ".join(undone.split())
     assert setup("--undo").stderr.startswith("Nothing left to undo")
 
 
@@ -1327,7 +1335,9 @@ def test_an_entry_without_run_gets_it_whether_the_agent_answers_or_not(home: Hom
         assert "Nothing to change" in setup("--yes").stderr
 
 
-@pytest.mark.parametrize(("word", "near"), [("zd", "zed"), ("jetbrians", "jetbrains"), ("vscod3", "vscode")])
+@pytest.mark.parametrize(
+    ("word", "near"), [("zd", "zed"), ("zde", "zed"), ("jetbrians", "jetbrains"), ("vscod3", "vscode")]
+)
 def test_a_wrong_editor_is_answered_with_the_near_one(home: Home, word: str, near: str) -> None:
     result = setup("--editor", word)
     assert (result.exit_code, f"Did you mean {near}?" in " ".join(result.stderr.split())) == (2, True)

@@ -187,8 +187,13 @@ def test_an_old_option_name_is_refused_with_the_new_one(words: list[str]) -> Non
     ],
 )
 def test_an_invalid_variable_is_refused(variable: str, value: str) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match=f"^{variable} takes "):
         parse("agent", **{variable: value})
+
+
+def test_a_word_on_the_command_line_is_named_and_not_the_variable_that_it_replaces() -> None:
+    with pytest.raises(UsageError, match=r"^--grace takes "):
+        parse("--grace", "soon", "agent", ACP_PROXY_GRACE="5")
 
 
 @pytest.mark.parametrize(("text", "value"), [("0", 0.0), ("5", 5.0), (" 2.5 ", 2.5)])
@@ -241,7 +246,7 @@ def test_unusable_patterns_are_a_usage_error(tmp_path: Path, content: bytes | No
         file.write_bytes(content)
     with pytest.raises(UsageError, match="--redact"):
         parse("--redact", str(file), "agent")
-    with pytest.raises(UsageError, match="--redact"):
+    with pytest.raises(UsageError, match="ACP_PROXY_REDACT"):
         parse("agent", ACP_PROXY_REDACT=str(file))
 
 

@@ -227,6 +227,13 @@ def test_a_line_in_one_argument_is_said_to_be_several_words(proxied: Proxied) ->
     assert line.endswith(f"If the program is {program}, put the words after it into args, each on its own.")
 
 
+def test_a_variable_before_the_agents_command_is_said_to_belong_in_the_settings(proxied: Proxied) -> None:
+    with start(proxied, ["SOME_KEY=1", sys.executable]) as editor:
+        assert editor.wait() == 127
+        editor.wait_for_end()
+    assert 'Put SOME_KEY into "env" of the agent\'s entry' in editor.read_stderr()
+
+
 # --- the editor ends
 
 

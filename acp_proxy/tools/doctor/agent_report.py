@@ -235,6 +235,10 @@ def explain_failed_start(program: str, problem: OSError) -> tuple[str, str]:
 def explain_missing_program(program: str) -> tuple[str, str]:
     """What happens because a program does not exist, and what to do about it."""
     consequence = "so it would not start"
+    variable, equals, _ = program.partition("=")
+    if equals and variable.isidentifier():
+        advice = f"Put {variable} into \"env\" of the agent's entry in your editor's settings."
+        return f"{program} is a variable and no program, {consequence}", advice
     first_word, *more_words = program.split() or [program]
     if more_words and shutil.which(first_word) is not None:
         return (

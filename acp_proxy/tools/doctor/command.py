@@ -26,7 +26,7 @@ def doctor(
     store: StoreOption = "",
     timeout: Annotated[
         float,
-        typer.Option("--timeout", metavar="SECONDS", min=0, help="Maximum time for each answer of the agent."),
+        typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Maximum time for each answer of the agent."),
     ] = _SECONDS,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     registry: RegistryOption = "",

@@ -48,7 +48,7 @@ _CAUSES = (
     _Cause(
         _KEY,
         "a key is missing or not valid",
-        "Set {0} here to try it, and in your editor's entry: acp-proxy editor EDITOR {0}=VALUE AGENT",
+        'Set {0}: here, to try it, and for your editor in the "env" of the agent\'s entry.',
     ),
     _Cause(
         _LOGIN,

@@ -41,13 +41,15 @@ class SettingsFiles:
 
     ``agent_member``: a member and its value, which an entry has if it is an agent of this protocol; None: all are. Such
     an entry's ``command`` is a list, with the arguments in it. ``extensions``: the directory of the editor's extensions
-    below the home directory, if it has the agents from one.
+    below the home directory, if it has the agents from one. ``find_program_files``: a directory that the editor makes
+    when it first runs; None: that of its settings file.
     """
 
     find_files: Callable[[Machine], list[Path]]
     members: tuple[str, ...]
     agent_member: tuple[str, str] | None = None
     extensions: str | None = None
+    find_program_files: Callable[[Machine], Path] | None = None
 
     def lists_agent(self, entry: object) -> bool:
         """Whether an entry is an agent of this protocol."""
@@ -100,6 +102,17 @@ def _find_jetbrains_files(machine: Machine) -> list[Path]:
     return [machine.home / ".jetbrains" / "acp.json"]
 
 
+def _find_jetbrains_directory(machine: Machine) -> Path:
+    return _find_base(machine) / "JetBrains"  # "Directories used by the IDE" in its help
+
+
+def _find_base(machine: Machine) -> Path:
+    """The directory in which most editors keep what is theirs."""
+    if machine.is_windows:
+        return machine.roaming
+    return machine.home / "Library" / "Application Support" if machine.is_mac else machine.config
+
+
 VSCODE_BUILDS = {
     Name.VSCODE: ("VS Code", "Code", ".vscode"),
     Name.CODE_INSIDERS: ("Code Insiders", "Code - Insiders", ".vscode-insiders"),
@@ -112,12 +125,7 @@ EXTENSION, EXTENSION_TITLE = "formulahendry.acp-client", "ACP Client"
 
 
 def _find_vscode_files(directory: str, machine: Machine) -> list[Path]:
-    base = machine.config
-    if machine.is_windows:
-        base = machine.roaming
-    elif machine.is_mac:
-        base = machine.home / "Library" / "Application Support"
-    return [base / directory / "User" / "settings.json"]
+    return [_find_base(machine) / directory / "User" / "settings.json"]
 
 
 def _find_paseo_files(machine: Machine) -> list[Path]:
@@ -144,7 +152,11 @@ EDITORS = {
         # zed-industries/zed: crates/paths, crates/settings_content (CustomAgentServerSettings)
         Editor(Name.ZED, "Zed", SettingsFiles(_find_zed_files, ("agent_servers",))),
         # jetbrains.com/help/ai-assistant/acp.html
-        Editor(Name.JETBRAINS, "JetBrains", SettingsFiles(_find_jetbrains_files, ("agent_servers",))),
+        Editor(
+            Name.JETBRAINS,
+            "JetBrains",
+            SettingsFiles(_find_jetbrains_files, ("agent_servers",), find_program_files=_find_jetbrains_directory),
+        ),
         # olimorris/codecompanion.nvim: doc/configuration/adapters-acp.md
         Editor(Name.CODECOMPANION, "CodeCompanion", Sources(_find_neovim_files, ".lua", "--", r"codecompanion")),
         # yetone/avante.nvim: lua/avante/config.lua
@@ -227,7 +239,9 @@ def find_editors(word: str) -> list[Name]:
 
 def find_near_editors(word: str) -> list[str]:
     """The names of editors that are written nearly so, the nearest first."""
-    near_names = get_close_matches(word.lower(), [*Name, *_OTHER_NAMES], n=2, cutoff=0.7)  # "claude" is not "code"
+    near_names = get_close_matches(
+        word.lower(), [*Name, *_OTHER_NAMES], n=2, cutoff=0.65
+    )  # "zde" is "zed", "claude" not "code"
     return [
         str(name)
         for name in dict.fromkeys(editor_name for near_name in near_names for editor_name in find_editors(near_name))

@@ -267,9 +267,11 @@ def _undo(
             if plan.is_settled and not dry_run:
                 _settle(plan, record, failures)
     question = "Take this back?", command_line_again
-    _, is_every_file_right = _carry_out(
+    undone, is_every_file_right = _carry_out(
         plans, lambda plan: write_undo(plan, record), question, dry_run=dry_run, yes=yes
     )
+    if undone:
+        _print_on_stderr("An agent that runs keeps acp-proxy in front of it until its editor starts it again.")
     is_all_found, is_any_named = _explain_remaining(machine, editors, plans, record)
     if not has_plans and not is_any_named:
         texts = [f"{EDITORS[name].title} has nothing of setup." for name in dict.fromkeys(editors)]

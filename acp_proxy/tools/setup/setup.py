@@ -115,9 +115,9 @@ def find_settings(machine: Machine, editors: Sequence[Name]) -> list[tuple[Edito
             continue
         files = kind.find_files(machine)
         existing = [path for path in files if is_there(path)]
-        usual_of_installed = [
-            path for path in files if os.path.isdir(path.parent)
-        ]  # the editor is here, and has no settings yet
+        usual_of_installed = [path for path in files if os.path.isdir(path.parent)]  # and has no settings yet
+        if kind.find_program_files is not None and os.path.isdir(kind.find_program_files(machine)):
+            usual_of_installed = usual_of_installed or files[:1]
         settings += [(editor, path) for path in existing or usual_of_installed[:1] or (files[:1] if editors else [])]
     return settings
 

@@ -23,9 +23,15 @@ NOT_FOUND = "the program node was not found. Install it"
         ("zsh:1: command not found: node", NOT_FOUND),
         ("'node' is not recognized as an internal or external command,", NOT_FOUND),
         ("Error: spawn node ENOENT", NOT_FOUND),
-        ("Error: ANTHROPIC_API_KEY environment variable is not set", "editor EDITOR ANTHROPIC_API_KEY=VALUE AGENT"),
-        ("Please set one of: GEMINI_API_KEY, GOOGLE_CLOUD_PROJECT", "editor EDITOR GEMINI_API_KEY=VALUE AGENT"),
-        ("KeyError: 'MISTRAL_API_KEY'", "editor EDITOR MISTRAL_API_KEY=VALUE AGENT"),
+        (
+            "Error: ANTHROPIC_API_KEY environment variable is not set",
+            "Set ANTHROPIC_API_KEY: here, to try it, and for your editor",
+        ),
+        (
+            "Please set one of: GEMINI_API_KEY, GOOGLE_CLOUD_PROJECT",
+            "Set GEMINI_API_KEY: here, to try it, and for your editor",
+        ),
+        ("KeyError: 'MISTRAL_API_KEY'", "Set MISTRAL_API_KEY: here, to try it, and for your editor"),
         ("Error: not logged in", "needs a login or a key. Log in with its own command"),
         ("Authentication required", "needs a login or a key"),
         ("missing API key", "needs a login or a key"),
