@@ -115,7 +115,12 @@ class Habits:
     alternates: bool = False
     """Every other process of the client and the agent speaks the other version."""
     forks_at: str = "message"
-    """Where a fork at a message ends: with the message, or with its turn."""
+    """Where a fork at a message ends: with the message, or with its turn, as codex-acp's do."""
+
+    @property
+    def info(self) -> Message:
+        """What the agent says of itself: acp-proxy knows by their names the agents that fork after a turn."""
+        return {"name": "codex-acp", "version": "2.6.0"} if self.forks_at == "turn" else {}
 
     def as_json(self) -> Message:
         """The habits that are not the defaults."""
@@ -312,7 +317,8 @@ class Agent:
         if method in ("session/load", "session/resume", "session/fork", "session/prompt"):
             self._events.append(["asked", method, session])
         if method == "initialize":
-            self._answer(id, {"protocolVersion": 1, **_capabilities(self.habits.offers)})
+            told = {"agentInfo": info} if (info := self.habits.info) else {}
+            self._answer(id, {"protocolVersion": 1, **_capabilities(self.habits.offers), **told})
         elif method == "session/new":
             session = self.disk.new_id()
             self.disk.sessions[session] = Memory(label=marks.get("session"))

@@ -87,7 +87,8 @@ class SecondAgent(Agent):
         if result is not None and "agentCapabilities" in result:
             offered = result["agentCapabilities"]["sessionCapabilities"]
             fork: Message = {"fork": {}} if "fork" in offered else {}
-            yield {**message, "result": {"protocolVersion": 2, "capabilities": {"session": fork}}}
+            told = {"info": result["agentInfo"]} if "agentInfo" in result else {}
+            yield {**message, "result": {"protocolVersion": 2, "capabilities": {"session": fork}, **told}}
         else:
             yield message
 

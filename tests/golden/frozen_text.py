@@ -63,23 +63,26 @@ class _Noted(Link):
 class _Silent(Agent):
     """An agent that takes every session and replays nothing, in either version."""
 
-    def __init__(self) -> None:
-        pass
+    def __init__(self, info: Message) -> None:
+        """``info``: what it says of itself."""
+        self._info = info
 
     def hear(self, message: Message) -> list[Message]:
         if "id" not in message or "method" not in message:
             return []
         result: Message = {}
         if message["method"] == "initialize":
-            second = {"protocolVersion": 2, "capabilities": {"session": {}}}
-            result = second if message["params"]["protocolVersion"] == 2 else _FIRST
+            is_v2 = message["params"]["protocolVersion"] == 2
+            result = {"protocolVersion": 2, "capabilities": {"session": {}}} if is_v2 else dict(_V1)
+            if self._info:
+                result["info" if is_v2 else "agentInfo"] = self._info
         return [{"jsonrpc": "2.0", "id": message["id"], "result": result}]
 
     def end(self, *, killed: bool) -> None:
         pass
 
 
-_FIRST = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
+_V1 = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
 
 
 def freeze(plan: Plan, root: Path) -> str:
@@ -98,7 +101,7 @@ def freeze(plan: Plan, root: Path) -> str:
         world.do(at, step)
     world.close()
     sections = [(f"what the client of {name} got", _lines(messages)) for name, messages in got.items()]
-    sections += list(_described(store, root, sorted(set(world.ids.values()))))
+    sections += list(_described(store, root, sorted(set(world.ids.values())), plan.habits.info))
     return join_sections(sections, root)
 
 
@@ -112,14 +115,14 @@ def join_sections(sections: Iterable[tuple[str, str]], root: Path) -> str:
     return text
 
 
-def _described(store: Path, root: Path, ids: list[str]) -> Iterator[tuple[str, str]]:
+def _described(store: Path, root: Path, ids: list[str], info: Message) -> Iterator[tuple[str, str]]:
     for path in sorted(store.glob("transcripts/*/*.jsonl")):
         yield f"transcript {path.relative_to(store)}", path.read_text(encoding="utf-8", errors="surrogateescape")
     seen: dict[str, str] = {}
     for version, mode in _REPLAYS:
         copy = root / f"{version}-{mode}"
         shutil.copytree(store, copy)
-        name, text = f"{mode} replay for version {version}", _lines(list(_replays(copy, version, mode, ids)))
+        name, text = f"{mode} replay for version {version}", _lines(list(_replays(copy, version, mode, ids, info)))
         yield name, f"(the same as the {seen[text]})" if text in seen else text
         seen.setdefault(text, name)
     yield from commands(store)
@@ -139,8 +142,8 @@ def commands(store: Path, *, verifies: bool = False) -> Iterator[tuple[str, str]
         yield _printed(store, "export", session, "--format", "json")
 
 
-def _replays(store: Path, version: int, mode: Mode, ids: list[str]) -> Iterator[Message]:
-    link = Proxied(ProxyStore(store), _Silent(), {"load": "store", "resume": "store"}, mode)
+def _replays(store: Path, version: int, mode: Mode, ids: list[str], info: Message) -> Iterator[Message]:
+    link = Proxied(ProxyStore(store), _Silent(info), {"load": "store", "resume": "store"}, mode)
     can = "clientCapabilities" if version == 1 else "capabilities"
     link.send(_request(0, "initialize", {"protocolVersion": version, can: {"session": {"compaction": {}}}}))
     yield from _until(link, 0)
