@@ -859,9 +859,9 @@ def main(state: str, habits: str) -> None:
     disk.reload()
     agent = Agent(Habits.from_json(json.loads(habits)), disk)
     if agent.habits.version == 2:
-        from simulation.second import SecondAgent
+        from simulation.v2 import V2Agent
 
-        agent = SecondAgent(agent)
+        agent = V2Agent(agent)
     for line in sys.stdin.buffer:
         for message in agent.hear(json.loads(line)):
             sys.stdout.buffer.write(line_of(message))

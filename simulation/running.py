@@ -17,7 +17,7 @@ from simulation.agent import Agent
 from simulation.links import Stuck
 from simulation.plan import Plan
 from simulation.promise import Broken, Truth, check_context, check_step, check_transcript, transcript_words
-from simulation.second import SecondAgent, SecondLink
+from simulation.v2 import V2Agent, V2Link
 from simulation.world import World
 
 _EXPECTED = "was not recorded here"
@@ -44,12 +44,12 @@ def run(plan: Plan, *, with_processes: bool = False) -> Run:
     made: list[links.Proxied] = []
 
     def directly(agent: Agent) -> links.Link:
-        return SecondLink(links.Direct(SecondAgent(agent))) if agent.habits.version == 2 else links.Direct(agent)
+        return V2Link(links.Direct(V2Agent(agent))) if agent.habits.version == 2 else links.Direct(agent)
 
     def behind(agent: Agent) -> links.Link:
         is_second = agent.habits.version == 2
-        made.append(links.Proxied(store, SecondAgent(agent) if is_second else agent, plan.options))
-        return SecondLink(made[-1]) if is_second else made[-1]
+        made.append(links.Proxied(store, V2Agent(agent) if is_second else agent, plan.options))
+        return V2Link(made[-1]) if is_second else made[-1]
 
     if with_processes:
         bare, proxied = _real(plan, root)
@@ -97,7 +97,7 @@ def _real(plan: Plan, root: Path) -> tuple[World, World]:
     ours = [sys.executable, "-m", "acp_proxy", "run", "--store", str(root / "store"), *options, "--"]
 
     def link(agent: Agent, command: list[str]) -> links.Link:
-        return SecondLink(links.Process(command)) if agent.habits.version == 2 else links.Process(command)
+        return V2Link(links.Process(command)) if agent.habits.version == 2 else links.Process(command)
 
     return (
         World(plan, lambda agent: link(agent, command("alone", agent)), root / "alone"),

@@ -257,10 +257,11 @@ def ask_to_confirm(
     raise typer.Exit(1)
 
 
-def format_command(words: str, names: Sequence[str], *options: str) -> str:
-    """A command that the user can copy, for these sessions."""
-    arguments = [*options, "--", *names] if any(name.startswith("-") for name in names) else [*names, *options]
-    return write_as_typed(shell_quote.join(["acp-proxy", *words.split(), *arguments]))
+def format_command(command: str, arguments: Sequence[str], *options: str) -> str:
+    """A command line that the user can copy, such as of a command on these sessions."""
+    has_dash = any(argument.startswith("-") for argument in arguments)
+    words = [*options, "--", *arguments] if has_dash else [*arguments, *options]
+    return write_as_typed(shell_quote.join(["acp-proxy", *command.split(), *words]))
 
 
 def repeat_store_option(context: typer.Context, store: str) -> list[str]:

@@ -112,9 +112,8 @@ def list_sessions(
                     write(block)
         else:
             show_rows(opened_store, chain(first_rows, rows), is_long=long)
-        if not first_rows and (
-            session_filter.is_narrow or pinned or archived
-        ):  # as for grep: what was asked for is not there
+        # As for grep: what was asked for is not there.
+        if not first_rows and (session_filter.is_narrow or pinned or archived):
             raise typer.Exit(1)
 
 

@@ -127,19 +127,17 @@ class CommandStore(StoreBase):
         ``archived``: only those that are archived, or only those that are not; None: both. Raises Unreadable, also
         while iterating.
         """
-        agent_folders, names = self.list_agents(agent_words), dict[str, Mapping[str, str]]()
+        agent_folders, archived_names = self.list_agents(agent_words), dict[str, Mapping[str, str]]()
         if archived:  # to look for a few in 100,000 rows takes seconds
-            names = {
+            archived_names = {
                 agent_folder: queries.read_state(self.layout, agent_folder).archived for agent_folder in agent_folders
             }
-            agent_folders = [agent_folder for agent_folder in agent_folders if names[agent_folder]]
-            names = {
-                agent_folder: archived_names
-                for agent_folder, archived_names in names.items()
-                if len(archived_names) <= _MOST_LOOKED_UP
+            agent_folders = [agent_folder for agent_folder in agent_folders if archived_names[agent_folder]]
+            archived_names = {
+                agent_folder: names for agent_folder, names in archived_names.items() if len(names) <= _MOST_LOOKED_UP
             }
         list_filter = queries.ListFilter(
-            agent_folders, cwd, since, until, includes_below=includes_below, branch=branch, names=names
+            agent_folders, cwd, since, until, includes_below=includes_below, branch=branch, names=archived_names
         )
         rows = queries.complete_rows(
             self.layout,

@@ -33,8 +33,8 @@ SQL index, of which ?5 and ?6 are the ends of the part to look at. That index ha
 even a beginning that no id has takes a tenth of a microsecond per row."""
 
 
-class CompletedSession(Struct, frozen=True):
-    """A session. ``selector``: its id as commands accept it. ``title``: may be empty."""
+class SuggestedSession(Struct, frozen=True):
+    """A session that a shell offers. ``selector``: its id as commands accept it. ``title``: may be empty."""
 
     selector: str
     title: str
@@ -53,7 +53,7 @@ class CompletionQuery:
         except OSError:
             return []
 
-    def find_sessions(self, beginning: str, agent_words: str = "") -> list[CompletedSession]:
+    def find_sessions(self, beginning: str, agent_words: str = "") -> list[SuggestedSession]:
         """The newest sessions that have a turn and an id, or a copy's short id, that starts with ``beginning``.
 
         ``agent_words``: only of the agents that the user means by this.
@@ -78,7 +78,7 @@ class CompletionQuery:
                 rows = sorted(
                     (row for values in value_rows for row in index.execute(NEWEST_QUERY, values)), reverse=True
                 )
-            sessions = _complete_titles(self._layout, [row[2:] for row in rows[:_MOST_SESSIONS]], beginning)
+            sessions = _suggest_sessions(self._layout, [row[2:] for row in rows[:_MOST_SESSIONS]], beginning)
             return [session for session in sessions if session.selector.startswith(beginning)]
         except (sqlite3.Error, OSError, ValueError, TypeError, KeyError):
             return []
@@ -91,9 +91,9 @@ class CompletionQuery:
             return []
 
 
-def _complete_titles(
+def _suggest_sessions(
     layout: Layout, rows: list[tuple[Any, Any, Any, Any]], beginning: str
-) -> Iterator[CompletedSession]:
+) -> Iterator[SuggestedSession]:
     for agent_folder, name, id, info in rows:
         selector = (
             id if beginning and id.startswith(beginning) else file_names.make_copy_id(agent_folder, name, id) or id
@@ -101,4 +101,4 @@ def _complete_titles(
         members: Any = jsonrpc.parse(info.encode())
         if members["prompts"]:
             title = layout.get_journal(agent_folder).read_state().titles.get(name)  # the user's title
-            yield CompletedSession(selector, title or members["title"] or "")
+            yield SuggestedSession(selector, title or members["title"] or "")

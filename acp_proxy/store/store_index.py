@@ -235,9 +235,8 @@ class StoreIndex:
         """
         has_row = False
 
-        def set_inode(
-            index: Index,
-        ) -> None:  # again, if the index had to be rebuilt in the meantime: then it has no row
+        # Called again if the index had to be rebuilt in the meantime: then it has no row.
+        def set_inode(index: Index) -> None:
             nonlocal has_row
             has_row = index.set_inode(agent_folder, name, *inodes)
 

@@ -133,7 +133,7 @@ def test_a_session_without_a_transcript_is_unknown(store: ProxyStore) -> None:
 
 
 @pytest.fixture
-def counted(tmp_path: Path) -> WholeStore:
+def numbered_store(tmp_path: Path) -> WholeStore:
     """Three sessions with the same id, as an agent with a counter makes them."""
     store = WholeStore(tmp_path / "store")
     for number, said in enumerate(("first", "second", "third")):
@@ -141,18 +141,18 @@ def counted(tmp_path: Path) -> WholeStore:
     return store
 
 
-def test_sessions_of_one_id_have_names_in_the_list(counted: WholeStore) -> None:
-    shown = [line.split("\t")[:2] for line in get_stdout(counted, "list").splitlines()]
+def test_sessions_of_one_id_have_names_in_the_list(numbered_store: WholeStore) -> None:
+    shown = [line.split("\t")[:2] for line in get_stdout(numbered_store, "list").splitlines()]
     assert shown == [["s0", "the third words"], ["s0~2", "the second words"], ["s0~1", "the first words"]]
-    for row, (name, title) in zip(get_json(counted, "list"), shown, strict=True):
+    for row, (name, title) in zip(get_json(numbered_store, "list"), shown, strict=True):
         assert row["sessionId"] == "s0"
         for each in (name, row["transcript"]):
-            assert get_stdout(counted, "show", each).startswith(f"{title}\n{name}  ")
-            assert title in get_stdout(counted, "export", each)
-            assert row["transcript"] in get_stdout(counted, "path", each)
-    get_stdout(counted, "rename", "s0~1", "Mine")
-    assert list_titles(counted) == ["the third words", "the second words", "Mine"]
-    assert get_error(counted, "show", "s0~3")[0] == 1
+            assert get_stdout(numbered_store, "show", each).startswith(f"{title}\n{name}  ")
+            assert title in get_stdout(numbered_store, "export", each)
+            assert row["transcript"] in get_stdout(numbered_store, "path", each)
+    get_stdout(numbered_store, "rename", "s0~1", "Mine")
+    assert list_titles(numbered_store) == ["the third words", "the second words", "Mine"]
+    assert get_error(numbered_store, "show", "s0~3")[0] == 1
 
 
 def test_a_terminal_shows_short_ids_with_their_numbers(tmp_path: Path) -> None:
@@ -164,19 +164,19 @@ def test_a_terminal_shows_short_ids_with_their_numbers(tmp_path: Path) -> None:
     assert [choose_session(store, "01234567~1", ""), choose_session(store, "0123", "")] == [rows[2], rows[1]]
 
 
-def test_deleting_an_id_twice_in_one_command_deletes_one_session(counted: WholeStore) -> None:
-    get_stdout(counted, "delete", "s0", "--yes")
-    assert get_error(counted, "delete", "s0", "--yes")[0] == 1
-    assert list_titles(counted) == ["the second words", "the first words"]
-    get_stdout(counted, "delete", "s0~1", "--yes")
-    assert list_titles(counted) == ["the second words"]
+def test_deleting_an_id_twice_in_one_command_deletes_one_session(numbered_store: WholeStore) -> None:
+    get_stdout(numbered_store, "delete", "s0", "--yes")
+    assert get_error(numbered_store, "delete", "s0", "--yes")[0] == 1
+    assert list_titles(numbered_store) == ["the second words", "the first words"]
+    get_stdout(numbered_store, "delete", "s0~1", "--yes")
+    assert list_titles(numbered_store) == ["the second words"]
 
 
 # --- titles
 
 
 @pytest.fixture
-def entitled(tmp_path: Path) -> WholeStore:
+def titled_store(tmp_path: Path) -> WholeStore:
     store = WholeStore(tmp_path / "store")
     for number, title in enumerate(("Fix the login", "Fix the login page", "Größe ändern", "Mend s9", "fix")):
         store_session(store, f"s{number}", (title, []), at=EPOCH + number)
@@ -193,9 +193,9 @@ def entitled(tmp_path: Path) -> WholeStore:
         ("s1", "s1"),
     ],
 )
-def test_a_session_is_named_by_its_title_or_a_part_of_it(entitled: WholeStore, given: str, session: str) -> None:
-    assert choose_session(entitled, given, "").session_id == session
-    assert f"\n{session}  " in get_stdout(entitled, "show", given)
+def test_a_session_is_named_by_its_title_or_a_part_of_it(titled_store: WholeStore, given: str, session: str) -> None:
+    assert choose_session(titled_store, given, "").session_id == session
+    assert f"\n{session}  " in get_stdout(titled_store, "show", given)
 
 
 @pytest.mark.parametrize(
@@ -206,15 +206,15 @@ def test_a_session_is_named_by_its_title_or_a_part_of_it(entitled: WholeStore, g
         ("no such title", f"\nTo search in them: acp-proxy search {shell_quote.quote('no such title')}"),
     ],
 )
-def test_a_word_that_is_in_no_title_is_refused(entitled: WholeStore, given: str, more: str) -> None:
-    assert get_error(entitled, "show", given) == (
+def test_a_word_that_is_in_no_title_is_refused(titled_store: WholeStore, given: str, more: str) -> None:
+    assert get_error(titled_store, "show", given) == (
         1,
         f"acp-proxy: no session matches {given!r}. To see all sessions: acp-proxy list{more}\n",
     )
 
 
-def test_several_titles_are_listed(entitled: WholeStore) -> None:
-    status, said = get_error(entitled, "show", "the LOGIN")
+def test_several_titles_are_listed(titled_store: WholeStore) -> None:
+    status, said = get_error(titled_store, "show", "the LOGIN")
     first, heading, *rows, last = said.splitlines()
     assert (status, first) == (1, "acp-proxy: the titles of several sessions match 'the LOGIN':")
     assert heading.split() == ["ID", "TITLE", "AGENT", "DIRECTORY", "WHEN", "TURNS"]
@@ -257,64 +257,66 @@ def test_the_same_title_of_sessions_with_one_id_is_no_name(tmp_path: Path) -> No
     assert "\n  s0~1  Mend it  agent  " in get_error(store, "show", "Mend it")[1]
 
 
-def test_the_id_of_a_deleted_session_is_no_part_of_a_title(entitled: WholeStore) -> None:
-    store_session(entitled, "s9", ("words", []))
-    assert choose_session(entitled, "s9", "").session_id == "s9"
-    get_stdout(entitled, "delete", "s9", "--yes")
-    assert get_error(entitled, "show", "s9")[0] == 1
+def test_the_id_of_a_deleted_session_is_no_part_of_a_title(titled_store: WholeStore) -> None:
+    store_session(titled_store, "s9", ("words", []))
+    assert choose_session(titled_store, "s9", "").session_id == "s9"
+    get_stdout(titled_store, "delete", "s9", "--yes")
+    assert get_error(titled_store, "show", "s9")[0] == 1
 
 
-def test_a_deleted_session_is_restored_by_its_title(entitled: WholeStore) -> None:
-    get_stdout(entitled, "delete", "s1", "--soft", "--yes")
-    get_stdout(entitled, "restore", "LOGIN")
-    assert "Fix the login page" in list_titles(entitled)
+def test_a_deleted_session_is_restored_by_its_title(titled_store: WholeStore) -> None:
+    get_stdout(titled_store, "delete", "s1", "--soft", "--yes")
+    get_stdout(titled_store, "restore", "LOGIN")
+    assert "Fix the login page" in list_titles(titled_store)
 
 
-def test_a_file_in_place_of_a_session_is_answered_with_what_reads_files(entitled: WholeStore, tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_session_is_answered_with_what_reads_files(
+    titled_store: WholeStore, tmp_path: Path
+) -> None:
     file = tmp_path / "my session.jsonl"
     file.write_text("{}")
-    result = invoke("export", str(file), "--store", str(entitled.root))
+    result = invoke("export", str(file), "--store", str(titled_store.root))
     assert result.exit_code == 1
     name = shell_quote.quote(str(file))
     said = f"is a file outside of the store. To show it: acp-proxy show {name}. To add it: acp-proxy import {name}\n"
     assert result.stderr.endswith(said)
 
 
-def test_a_directory_in_place_of_a_session_is_answered_with_its_list(entitled: WholeStore, tmp_path: Path) -> None:
-    code, said = get_error(entitled, "show", str(tmp_path))
+def test_a_directory_in_place_of_a_session_is_answered_with_its_list(titled_store: WholeStore, tmp_path: Path) -> None:
+    code, said = get_error(titled_store, "show", str(tmp_path))
     assert code == 1
     assert f"a directory. To see the sessions in it: acp-proxy list --cwd {shell_quote.quote(str(tmp_path))}" in said
 
 
 @pytest.mark.parametrize("command", ["show", "export", "diff", "delete", "path"])
 @pytest.mark.parametrize("word", ["/nope.jsonl", "nope.jsonl", "nope.jsonl.zst", "there/nope"])
-def test_a_path_of_no_file_is_not_taken_for_words(entitled: WholeStore, command: str, word: str) -> None:
+def test_a_path_of_no_file_is_not_taken_for_words(titled_store: WholeStore, command: str, word: str) -> None:
     word = word.replace("/", os.sep)
     expected = f"acp-proxy: {word} does not exist. To see all sessions: acp-proxy list\n"
-    assert get_error(entitled, command, word) == (1, expected)
+    assert get_error(titled_store, command, word) == (1, expected)
 
 
-def test_a_title_with_a_path_is_a_name(entitled: WholeStore) -> None:
-    store_session(entitled, "s9", ("Mend src/nope.jsonl", []))
-    assert get_stdout(entitled, "show", "src/nope.jsonl").startswith("Mend src/nope.jsonl\n")
+def test_a_title_with_a_path_is_a_name(titled_store: WholeStore) -> None:
+    store_session(titled_store, "s9", ("Mend src/nope.jsonl", []))
+    assert get_stdout(titled_store, "show", "src/nope.jsonl").startswith("Mend src/nope.jsonl\n")
 
 
 def test_a_file_of_the_store_means_its_session(
-    entitled: WholeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    titled_store: WholeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = get_stdout(entitled, "path", "s1").strip()
-    assert get_stdout(entitled, "show", path) == get_stdout(entitled, "show", "s1")
-    assert get_stdout(entitled, "export", path) == get_stdout(entitled, "export", "s1")
+    path = get_stdout(titled_store, "path", "s1").strip()
+    assert get_stdout(titled_store, "show", path) == get_stdout(titled_store, "show", "s1")
+    assert get_stdout(titled_store, "export", path) == get_stdout(titled_store, "export", "s1")
     link = tmp_path / "link"
     link.symlink_to(Path(path).parent)
     monkeypatch.chdir(link)
-    assert get_stdout(entitled, "show", Path(path).name) == get_stdout(entitled, "show", "s1")
-    assert get_error(entitled, "show", path, "--agent", "nobody")[0] == 1
-    get_stdout(entitled, "delete", path, "--yes")
-    assert get_error(entitled, "show", path)[0] == 1
+    assert get_stdout(titled_store, "show", Path(path).name) == get_stdout(titled_store, "show", "s1")
+    assert get_error(titled_store, "show", path, "--agent", "nobody")[0] == 1
+    get_stdout(titled_store, "delete", path, "--yes")
+    assert get_error(titled_store, "show", path)[0] == 1
     other = tmp_path / Path(path).name
     other.write_text("{}")
-    assert "is a file" in get_error(entitled, "export", str(other))[1]
+    assert "is a file" in get_error(titled_store, "export", str(other))[1]
 
 
 def test_a_title_is_shown_without_marks_of_markdown_everywhere_and_taken_so(tmp_path: Path) -> None:
@@ -332,10 +334,10 @@ def test_a_title_is_shown_without_marks_of_markdown_everywhere_and_taken_so(tmp_
     assert f"{shown}  s0  agent  deleted " in run(store, "delete", "s0", "--permanent", answer="n\n").stderr
 
 
-def test_yes_needs_more_than_a_part_of_a_title(entitled: WholeStore) -> None:
+def test_yes_needs_more_than_a_part_of_a_title(titled_store: WholeStore) -> None:
     for words in (("delete", "page", "--yes"), ("redact", "page", "--yes")):
-        status, said = get_error(entitled, *words)
+        status, said = get_error(titled_store, *words)
         assert (status, "\n  s1  Fix the login page  agent  " in said) == (1, True)
-    assert run(entitled, "delete", "page", answer="y\n").exit_code == 0
-    get_stdout(entitled, "delete", "Fix the login", "--yes")
-    assert list_titles(entitled) == ["fix", "Mend s9", "Größe ändern"]
+    assert run(titled_store, "delete", "page", answer="y\n").exit_code == 0
+    get_stdout(titled_store, "delete", "Fix the login", "--yes")
+    assert list_titles(titled_store) == ["fix", "Mend s9", "Größe ändern"]

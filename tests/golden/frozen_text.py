@@ -21,7 +21,7 @@ from acp_proxy.store.proxy_store import ProxyStore
 from simulation.agent import Agent, Message
 from simulation.links import Link, Proxied
 from simulation.plan import Plan
-from simulation.second import SecondAgent, SecondLink
+from simulation.v2 import V2Agent, V2Link
 from simulation.world import World
 
 _CHANGING = (
@@ -93,7 +93,7 @@ def freeze(plan: Plan, root: Path) -> str:
     def connect(agent: Agent) -> Link:
         heard = got.setdefault(f"process {len(got) + 1}", [])
         if agent.habits.version == 2:
-            return SecondLink(_Noted(Proxied(ProxyStore(store), SecondAgent(agent), plan.options), heard))
+            return V2Link(_Noted(Proxied(ProxyStore(store), V2Agent(agent), plan.options), heard))
         return _Noted(Proxied(ProxyStore(store), agent, plan.options), heard)
 
     world = World(plan, connect)

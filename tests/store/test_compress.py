@@ -10,7 +10,8 @@ from acp_proxy.redaction.masking import Masking
 from acp_proxy.store import compress as store_compress
 from acp_proxy.store.compress import CompressionOptions, CompressionResult
 from acp_proxy.store.open_session import Deleted
-from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
+from acp_proxy.tools.maintenance.repair_findings import repair_finding
+from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_names import COMPRESSED_SUFFIX, compressed_path, file_name, unfinished_path

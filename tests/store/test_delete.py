@@ -18,7 +18,8 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.store.open_session import Deleted
 from acp_proxy.store.soft_deleted import DeletedSession
 from acp_proxy.tools.maintenance.prune import find_candidates, prune_sessions
-from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
+from acp_proxy.tools.maintenance.repair_findings import repair_finding
+from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.transcript.appender import Transcript, lock_unused
 from acp_proxy.transcript.file_names import compressed_path, file_name, unfinished_path
 from tests.posix import fcntl

@@ -23,7 +23,8 @@ from acp_proxy.errors import Unreadable
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay.replayer import Replayer
 from acp_proxy.tools.maintenance.damage import SECOND_HEADER, DamagedStretch
-from acp_proxy.tools.maintenance.verify import NEWER, REPAIR, repair_finding, verify_store
+from acp_proxy.tools.maintenance.repair_findings import repair_finding
+from acp_proxy.tools.maintenance.verify import NEWER, REPAIR, verify_store
 from acp_proxy.transcript import appender
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import RECORDED, Header, encode_message, encode_note

@@ -1,4 +1,4 @@
-"""Checks everything in a store: what is wrong, where, and what fixes it. Changes nothing.
+"""Checks everything in a store: what is wrong, where, and what fixes it. Changes nothing; ``repair_findings`` does.
 
 Safe while proxies run: a line that one is writing is waited for, and an index that lacks an unfinished turn is not
 damaged. Nor is what the next list or search makes anew: the whole store may have been copied, or a file added. Memory
@@ -9,7 +9,6 @@ import os
 import sqlite3
 import stat
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from copy import deepcopy
@@ -19,19 +18,16 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from acp_proxy.errors import NewerFormat, errno_name
-from acp_proxy.protocol import timestamps
-from acp_proxy.store import open_session
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.databases import is_emptied
 from acp_proxy.store.folder_changes import find_changes
 from acp_proxy.store.index import Index, check_values, encode_row, parse_json
 from acp_proxy.store.layout import JOURNAL, Layout
-from acp_proxy.store.store_index import StoreIndex, is_temporary
-from acp_proxy.tools.maintenance import damage, repair
+from acp_proxy.store.store_index import is_temporary
+from acp_proxy.tools.maintenance import damage
 from acp_proxy.tools.maintenance.damage import DamagedStretch
 from acp_proxy.tools.maintenance.repair import fit_header, rebuild_header
 from acp_proxy.transcript import file_names, private_files
-from acp_proxy.transcript.file_names import plain_path
 from acp_proxy.transcript.reader import Reading, cut
 from acp_proxy.transcript.summary import Summary
 
@@ -501,38 +497,3 @@ def _check_mode(path: Path) -> Iterator[Finding]:
     mode = os.lstat(path).st_mode
     if sys.platform != "win32" and mode & _MODE_OF_OTHERS and not stat.S_ISLNK(mode):
         yield Finding(path, MODE, f"others may use it ({stat.S_IMODE(mode):04o})")
-
-
-# --- Repairs findings: each the whole file of a finding, or what the index says of it.
-
-
-def repair_finding(store: CommandStore, finding: Finding) -> Path | None:
-    """Repair the whole file of a finding. Returns the path of its backup copy, or None if no file was changed.
-
-    Raises OSError, AcpProxyError.
-    """
-    layout, store_index, stamp = store.layout, store.store_index, timestamps.stamp(time.time())
-    if finding.kind == MODE:
-        private_files.make_private(finding.path)
-    elif finding.path.parent == layout.search:
-        layout.remove_search_table(finding.path)
-    elif finding.path == layout.index_path and finding.name:
-        store_index.reindex(finding.agent_folder, [finding.name])
-    elif finding.path == layout.index_path:
-        store_index.rebuild()
-    elif finding.name:
-        return _repair_transcript(layout, store_index, finding, stamp)
-    else:
-        backup = layout.backup_path(finding.agent_folder, finding.path.stem, stamp)
-        return backup if repair.repair_journal(finding.path, backup) else None
-    return None
-
-
-def _repair_transcript(layout: Layout, store_index: StoreIndex, finding: Finding, stamp: str) -> Path | None:
-    path = plain_path(finding.path)
-    decompressed = open_session.ensure_plain(layout, finding.agent_folder, path)
-    backup = layout.backup_path(finding.agent_folder, finding.name, stamp)
-    is_repaired = repair.repair_transcript(path, backup) > 0
-    if is_repaired or decompressed:
-        store_index.reindex(finding.agent_folder, [finding.name])
-    return backup if is_repaired else None

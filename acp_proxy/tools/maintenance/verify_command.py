@@ -13,7 +13,8 @@ from acp_proxy.cli.common import AgentOption, SessionsArgument, StoreOption, cho
 from acp_proxy.cli.progress import show_progress
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.store.command_store import CommandStore
-from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
+from acp_proxy.tools.maintenance.repair_findings import repair_finding
+from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.views import sanitize
 
 if TYPE_CHECKING:  # imported late: no other command needs them

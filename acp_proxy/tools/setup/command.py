@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated
@@ -161,47 +161,18 @@ def setup(
                 _check_program(agent_to_add, [entry.name for _, entry in entries], unread_settings, registry_read)
         own_words = _make_own_words()
         unknown_ids: list[str] = []
-        tried_agents, has_id = TriedAgents(), cache(partial(_has_id, registry_read, unknown_ids))
-
-        def plan_files(left_out_entries: Collection[tuple[Path, str]] = ()) -> list[FileChange]:
-            plans = [
-                steps.plan_file(
-                    editor_found,
-                    path,
-                    Wish(
-                        own_words,
-                        {entry.name for entry_path, entry in chosen if entry_path == path} if agent else None,
-                        named_agent.options if named_agent is not None else [],
-                        has_id,
-                        registry,
-                        agent_to_add,
-                        {name for settings_path, name in left_out_entries if settings_path == path},
-                    ),
-                )
-                for editor_found, path in settings
-            ]
-            return [steps.refuse_lost(plan, record) for plan in plans]
-
-        def choose(changes: Sequence[FileChange]) -> tuple[Sequence[FileChange], bool]:
-            if try_agents(changes, tried_agents) or force:
-                return changes, True
-            remaining_changes = [
-                change for change in plan_files(tried_agents.silent) if change.entries and change.problem is None
-            ]
-            if not remaining_changes and not yes:
-                return changes, False
-            changed_entries = {(change.path, entry.name) for change in remaining_changes for entry in change.entries}
-            silent_names = dict.fromkeys(
-                f'"{name}"' for path, name in tried_agents.silent if (path, name) not in changed_entries
-            )
-            if not silent_names:
-                return changes, True
-            _print_on_stderr(
-                f"Left out, until it answers: {', '.join(silent_names)}. "
-                f"To write it all the same: {command_line_again} --force"
-            )
-            return remaining_changes, True
-
+        wish = Wish(
+            own_words,
+            options_of_run=named_agent.options if named_agent is not None else [],
+            has_id=cache(partial(_has_id, registry_read, unknown_ids)),
+            registry=registry,
+            agent_to_add=agent_to_add,
+        )
+        plan_files = partial(_plan_files, settings, wish, chosen if agent else None, record)
+        tried_agents = TriedAgents()
+        choose = partial(
+            _choose_answering, plan_files, tried_agents, force=force, yes=yes, command_line_again=command_line_again
+        )
         plans = plan_files()
         for text in advise_adapter(agent_to_add.agent.command) if agent_to_add is not None else []:
             _print_on_stderr(text)
@@ -236,6 +207,63 @@ def setup(
             and (force or not yes or written_entries.isdisjoint(tried_agents.silent))
         ):
             raise typer.Exit(1)
+
+
+def _plan_files(
+    settings: Sequence[tuple[Editor, Path]],
+    wish: Wish,
+    chosen: Sequence[FoundEntry] | None,
+    record: Record,
+    left_out_entries: Collection[tuple[Path, str]] = (),
+) -> list[FileChange]:
+    """What would change in each file. ``wish``: what is the same for all files. ``chosen``: the only entries that may
+    change; None: all. ``left_out_entries``: those that stay without acp-proxy, by file and name."""
+    plans = [
+        steps.plan_file(
+            editor,
+            path,
+            replace(
+                wish,
+                only_names={entry.name for entry_path, entry in chosen if entry_path == path}
+                if chosen is not None
+                else None,
+                left_out_names={name for entry_path, name in left_out_entries if entry_path == path},
+            ),
+        )
+        for editor, path in settings
+    ]
+    return [steps.refuse_lost(plan, record) for plan in plans]
+
+
+def _choose_answering(
+    plan_files: Callable[[Collection[tuple[Path, str]]], Sequence[FileChange]],
+    tried_agents: "TriedAgents",
+    changes: Sequence[FileChange],
+    *,
+    force: bool,
+    yes: bool,
+    command_line_again: str,
+) -> tuple[Sequence[FileChange], bool]:
+    """Start the agents of these changes, and leave out those that do not answer, unless none does. Returns the changes
+    to make, and whether Enter means yes. ``plan_files``: plans anew without these entries. ``tried_agents``: gets the
+    results."""
+    if try_agents(changes, tried_agents) or force:
+        return changes, True
+    remaining_changes = [
+        change for change in plan_files(tried_agents.silent) if change.entries and change.problem is None
+    ]
+    if not remaining_changes and not yes:
+        return changes, False
+    changed_entries = {(change.path, entry.name) for change in remaining_changes for entry in change.entries}
+    silent_names = dict.fromkeys(
+        f'"{name}"' for path, name in tried_agents.silent if (path, name) not in changed_entries
+    )
+    if not silent_names:
+        return changes, True
+    _print_on_stderr(
+        f"Left out, until it answers: {', '.join(silent_names)}. To write it all the same: {command_line_again} --force"
+    )
+    return remaining_changes, True
 
 
 def _undo(

@@ -300,11 +300,12 @@ def _join_changes(recorded: Sequence[EntryChange], change: FileChange) -> list[E
     )
     changes = {entry.name: entry for entry in recorded}
     for entry in change.entries:
-        joined, added = entry, entry.how == ADDED
+        joined, is_as_added = entry, entry.how == ADDED
         if entry.how == REPLACED and entry.name in changes:
             joined = replace(changes[entry.name], new_words=entry.new_words)
-            added = joined.added == digest_entry(old_values.get(entry.name))
-        changes[entry.name] = replace(joined, added=digest_entry(new_values.get(entry.name)) if added else "")
+            is_as_added = joined.added == digest_entry(old_values.get(entry.name))
+        new_digest = digest_entry(new_values.get(entry.name)) if is_as_added else ""
+        changes[entry.name] = replace(joined, added=new_digest)
     return [*changes.values()]
 
 

@@ -175,7 +175,7 @@ def _exchange_masks(
 ) -> bool:
     """Apply the masks that the file lacks, and publish those that are new in it. ``file_data``: what it has of the
     segment. Returns False if other things were changed in it."""
-    segment_data, skip = context.read_data(segment), max(segment.skip, 0)
+    segment_data, skip = context.read_data(segment), segment.known_skip
     if hash_data(segment_data) != segment.digest:
         context.state.put_segment(tree.uid, replace(segment, digest=hash_data(segment_data)))
     unmasked_data = b"\0" * skip + file_data

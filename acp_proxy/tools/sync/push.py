@@ -77,9 +77,8 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
         return False
     path = state.read_tree(local_session.tree).find_path(local_session.tip)
     known_header = context.sessions.read_header(local_session.agent_folder, local_session.name)
-    if (
-        path is None or known_header is None
-    ):  # a segment before it is still on its way, or the file is gone: the next round
+    # A segment before it is still on its way, or the file is gone: the next round.
+    if path is None or known_header is None:
         return False
     header = known_header.header
     # Softly, before it was ever published.
@@ -175,9 +174,8 @@ def confirm_written(context: SyncContext) -> None:
             state.mark_for_rewrite(record.tree, id)
         state.put_tree_header(record.tree, record.agent_folder, file_format.encode_header(record.header))
         local_session = state.find_local_session(state.get_text(PENDING_SESSION))
-        if (
-            local_session is not None and local_session.tip == record.parent
-        ):  # else ``apply`` has moved it since a crash
+        # Else ``apply`` has moved it since a crash.
+        if local_session is not None and local_session.tip == record.parent:
             local_session = state.put_local_session(replace(local_session, tip=id))
             if local_session.name:
                 local_changes.publish_labels(context, local_session)

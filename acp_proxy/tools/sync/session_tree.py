@@ -48,7 +48,7 @@ class Segment:
 
     @property
     def length(self) -> int:
-        """The bytes that it adds to its parent's."""
+        """The bytes that it adds to its parent's. Only of a segment that has its place."""
         return self.size - self.skip
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.tools.doctor import store_report as looking
+from acp_proxy.tools.doctor import store_report
 from acp_proxy.tools.doctor.advice import Advice
 from acp_proxy.tools.doctor.store_report import examine
 from acp_proxy.transcript.compressed import compress_chunks
@@ -143,7 +143,7 @@ def test_a_store_that_does_not_answer_is_reported_after_a_bounded_time(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = threading.Event()
-    monkeypatch.setattr(looking, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(store_report, "ANSWER_SECONDS", 0.05)
     monkeypatch.setattr(os.path, "lexists", lambda path: free.wait(20))
     found, todo = examine(root)
     free.set()

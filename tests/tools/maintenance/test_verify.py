@@ -12,7 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from acp_proxy.store import folder_changes
-from acp_proxy.tools.maintenance.verify import BY_HAND, NOTHING, REPAIR, Finding, repair_finding, verify_store
+from acp_proxy.tools.maintenance.repair_findings import repair_finding
+from acp_proxy.tools.maintenance.verify import BY_HAND, NOTHING, REPAIR, Finding, verify_store
 from acp_proxy.tools.search.query import make_query
 from acp_proxy.tools.search.search import SearchRequest, search_store
 from acp_proxy.transcript.file_names import file_name

@@ -13,7 +13,8 @@ from acp_proxy.redaction.masking import Masking
 from acp_proxy.store.index import Index
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.maintenance import verify
-from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
+from acp_proxy.tools.maintenance.repair_findings import repair_finding
+from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.search import search as search_search
 from acp_proxy.transcript.file_names import file_name, find_table_digit

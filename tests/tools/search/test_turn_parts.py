@@ -11,7 +11,8 @@ from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.store.layout import Layout
-from acp_proxy.tools.maintenance.verify import repair_finding, verify_store
+from acp_proxy.tools.maintenance.repair_findings import repair_finding
+from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.search import turn_parts
 from acp_proxy.tools.search.query import TurnPart

@@ -26,7 +26,7 @@ class _Prompt:
     is_begun: bool = False
 
 
-class SecondAgent(Agent):
+class V2Agent(Agent):
     """An agent of version 2."""
 
     def __init__(self, agent: Agent) -> None:
@@ -104,7 +104,7 @@ class SecondAgent(Agent):
         return _update(session, {"sessionUpdate": _STATE, **state})
 
 
-class SecondLink(Link):
+class V2Link(Link):
     """The client's end of a link of version 2."""
 
     def __init__(self, link: Link) -> None:
