@@ -3,9 +3,6 @@
 from tests.golden.frozen_files import EXPECTED, PLANS, STORE, freeze_file, freeze_store
 
 if __name__ == "__main__":
-    EXPECTED.mkdir(exist_ok=True)
-    for path in EXPECTED.glob("*.txt"):
-        path.unlink()
     for path in PLANS:
         (EXPECTED / f"{path.stem}.txt").write_text(
             freeze_file(path), encoding="utf-8", errors="surrogateescape", newline=""

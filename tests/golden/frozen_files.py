@@ -14,8 +14,13 @@ EXPECTED = HERE / "expected"
 STORE = EXPECTED / "a-store-with-every-kind-of-file.txt"
 _FIXTURES = HERE.parents[1] / "fixtures"
 _KEPT = sorted(HERE.parents[1].joinpath("simulation", "plans").glob("*.json"))
-PLANS = [*sorted(HERE.joinpath("plans").glob("*.json")), *(path for path in _KEPT if not read_file(path).open)]
-"""Plans of every theme by chance, kept here since another seed would give another plan; and those of the simulation."""
+PLANS = [
+    path
+    for path in (*sorted(HERE.joinpath("plans").glob("*.json")), *_KEPT)
+    if (EXPECTED / f"{path.stem}.txt").exists()
+]
+"""Plans of every theme by chance, kept here since another seed would give another plan; and those of the simulation
+that have a file in ``EXPECTED``."""
 
 
 def freeze_file(path: Path) -> str:
