@@ -262,6 +262,10 @@ class Comparison:
             is_all_new=self.text.is_empty, is_open_elsewhere=is_open_elsewhere, may_replay_again=may_replay_again
         )
 
+    def forget_tail(self) -> None:
+        """Hold no more of what was new: it is recorded."""
+        self._tail = Tail()
+
     @property
     def has_next_turn(self) -> bool:
         """Whether the tail has something that is new although the agent has said nothing after it: a user message, or

@@ -153,6 +153,7 @@ class ReplayInTurn:
             self._position, self._next_user = user.find_turn_start(self._position), user_index + 1
             self._thought_position, self._next_call = 0, user.find_turn_call(self._next_call)
             self._ended_calls.clear()
+            self._new_call_ids.clear()  # of calls of an earlier turn: the running one may have the same ids
             return sorted_lines + self._wait(line)
         if begins_past:
             return sorted_lines + self._wait(line)  # the message may become such a proof with its next chunk

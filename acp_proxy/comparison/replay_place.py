@@ -5,7 +5,7 @@ from itertools import accumulate
 
 from acp_proxy.comparison.letter_search import Search, SentSpans, Span
 from acp_proxy.comparison.sent_messages import SentMessage
-from acp_proxy.comparison.transcript_text import SHORT_TEXT, TranscriptText
+from acp_proxy.comparison.transcript_text import NO_LETTER, SHORT_TEXT, TranscriptText
 
 _HALF_SHORT = SHORT_TEXT // 2
 """Words at the end of the transcript, and a user message as the start of a longer one, count only from so many letters
@@ -314,10 +314,13 @@ class ReplayedCalls:
         """The index of the last one of the current replay; -1 if none was sent."""
         self._by_id: dict[str, int | None] = {}
         """By ``toolCallId`` in the replay: the index in ``text.calls``; None: the transcript lacks the call."""
-        self._has_unique_ids = all(len(indexes) == 1 for indexes in text.calls_by_id.values())
+        self._has_unique_ids = all(
+            len(indexes) == 1 for id, indexes in text.calls_by_id.items() if not id.startswith(NO_LETTER)
+        )
         """Whether no two calls of the transcript have one id: else the agent numbers them anew in each turn."""
         self._keeps_ids = False
-        """The agent has sent a call with the id that the transcript has, which is no chance if ids are unique."""
+        """The agent has sent a call with the id that the transcript has, which is no chance if ids are unique, or if it
+        has begun to number its calls anew since."""
 
     def find_index(
         self, id: str, title: str | None, turn: int, *, position: int, may_begin: bool, is_new_turn: bool
@@ -327,12 +330,15 @@ class ReplayedCalls:
         this one begins a call after a user message that the transcript lacks: an id that was sent is another call's
         there, and a title that the replay has passed proves nothing, since agents use few titles."""
         index = self._by_id.get(id)
+        # Some agents number their calls anew in each turn.
+        is_of_earlier_turn = index is not None and self._text.calls[index].turn_number < turn
+        begins_anew = index is not None and (is_new_turn or (may_begin and is_of_earlier_turn))
+        if begins_anew and index is not None and self._text.calls[index].id == id:
+            self._keeps_ids = True
         if is_new_turn and (index is not None or (self._keeps_ids and id not in self._text.calls_by_id)):
             self._by_id[id] = None
             return None
-        # Some agents number their calls anew in each turn.
-        is_of_earlier_turn = index is not None and self._text.calls[index].turn_number < turn
-        if id not in self._by_id or (may_begin and is_of_earlier_turn):
+        if id not in self._by_id or begins_anew:
             self._by_id[id] = index = self._find(id, title, position if is_new_turn else 0)
         return index
 

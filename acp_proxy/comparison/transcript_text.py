@@ -30,6 +30,8 @@ _ABANDONED_LIMIT = 64
 """The most prompts without an answer, from before the session was last opened again, after which others may wait."""
 _JOINED_LIMIT = 64
 """The most messages of a transcript that are looked at for one message of an agent."""
+NO_LETTER = "\0"
+"""Stands around the digest that is taken for the letters of a block without text."""
 UNFINISHED = frozenset({None, "pending", "in_progress"})
 """The statuses of a tool call that has not ended."""
 MASK = "[redacted"
@@ -660,7 +662,7 @@ def block_letters(block: object) -> str:
     text = acp.text(block, "text") if acp.text(block, "type") in ("text", None) else None
     if text is not None:
         return fold_letters(text)
-    return f"\0{digest(block).decode(errors='replace')}\0" if isinstance(block, dict) else ""
+    return f"{NO_LETTER}{digest(block).decode(errors='replace')}{NO_LETTER}" if isinstance(block, dict) else ""
 
 
 def find_shown_call(update: object) -> Mapping[str, object] | None:

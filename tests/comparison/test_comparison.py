@@ -41,6 +41,9 @@ REPETITIVE = 12_000
 """The number of chunks of the same few letters, as a progress bar sends them."""
 
 
+IMAGE: Update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": "aGk="}}
+
+
 def tail(comparison: Comparison) -> list[Update]:
     return updates(tail_lines(comparison))
 
@@ -220,9 +223,8 @@ def test_a_call_is_known_by_its_id_or_by_its_title_in_order() -> None:
 
 
 def test_some_agents_repeat_call_ids_in_each_turn() -> None:
-    image = {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": "aGk="}}
-    for update in (call("1", "look"), image):
-        said = ["> a", update, "> b", update]
+    for update in (call("1", "look"), IMAGE):
+        said: list[str | Update] = ["> a", update, "> b", update]
         assert compare_replay(transcript(*said), *said).place.calls.known_indexes == {0, 1}
         assert choose_replay(compare_replay(transcript(*said), *said)).rule is Rule.SAME
         assert choose_replay(compare_replay(transcript(*said), *said[:3])).rule is Rule.LESS
@@ -255,6 +257,22 @@ def test_a_title_proves_no_call_of_a_turn_made_elsewhere(
     kept = [said for said in past if isinstance(said, str) or said["toolCallId"] in sent_calls]
     comparison = compare_replay(transcript(*past), *kept, *elsewhere)
     assert list_new(comparison) == tail(comparison) == [*map(expand, elsewhere)]
+
+
+@pytest.mark.parametrize(
+    ("ids", "shown", "elsewhere_ids"),
+    [(("call_0", "call_0"), (), ("call_0", "call_1")), (("t1", "t2"), (IMAGE,), ("t9",))],
+    ids=["numbered anew in each turn", "each turn has the same image"],
+)
+def test_an_id_that_is_not_in_the_transcript_is_of_a_turn_made_elsewhere_where_the_replay_keeps_ids(
+    ids: tuple[str, str], shown: tuple[Update, ...], elsewhere_ids: tuple[str, ...]
+) -> None:
+    """The agent has lost its last call, which was cancelled."""
+    first, last = call(ids[0], "Read"), call(ids[1], "Bash", "in_progress")
+    kept: list[str | Update] = ["> a", first, *shown, "It is read.", "> b", *shown, "I run it again."]
+    elsewhere: list[str | Update] = ["> run the tests", *(call(id, "Bash") for id in elsewhere_ids), "They all pass."]
+    comparison = compare_replay(transcript(*kept, last), *kept, *elsewhere)
+    assert list_new(comparison) == [*map(expand, elsewhere)]
 
 
 @pytest.mark.parametrize(

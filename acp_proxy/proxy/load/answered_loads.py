@@ -74,6 +74,7 @@ class AnsweredLoads:
         if load.compared is None:
             return effects
         new_lines = load.compared.find_new(may_replay_again=self._open_loads.may_replay_again(load))
+        load.compared.comparison.forget_tail()
         for line in new_lines:
             effects += self._record(load, line)
         if new_lines:

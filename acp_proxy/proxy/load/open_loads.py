@@ -144,11 +144,12 @@ class OpenLoads:
         self._unsettled[load.session_id] = load
         if len(self._unsettled) > UNSETTLED_LIMIT:
             return next(iter(self._unsettled.values()))
-        sizes = {each: each.tail_size for each in self._unsettled.values() if each is not load}
-        if sum(sizes.values(), load.tail_size) <= ALL_TAILS_LIMIT:
+        if sum(each.tail_size for each in self._unsettled.values()) <= ALL_TAILS_LIMIT:
             return None
-        waiting_loads = [each for each in sizes if each.state is LoadState.ANSWERED]
-        return max(waiting_loads, key=sizes.__getitem__, default=None)
+        waiting_loads = [
+            each for each in self._unsettled.values() if each is not load and each.state is LoadState.ANSWERED
+        ]
+        return max(waiting_loads, key=lambda each: each.tail_size, default=None)
 
     def forget(self, load: Load) -> None:
         """Everything is settled."""

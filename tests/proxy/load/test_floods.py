@@ -181,6 +181,24 @@ def test_too_much_that_is_new_in_loads_is_recorded_at_once_for_the_largest(monke
     ]
 
 
+def test_what_is_new_in_sessions_with_a_prompt_takes_no_room_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_loads, "ALL_TAILS_LIMIT", 7 * LONG // 2)
+    talk = CoreConversation().initialize(LOADS)
+    for number, session in enumerate("abcde", start=1):
+        talk.stored[session] = SimulatedSession(
+            says=(prompt(90, session, "mend it"), chunk(session, "It is mended now."))
+        )
+        elsewhere = [chunk(session, "and that", "user_message_chunk"), chunk(session, "x" * LONG)]
+        talk.client.say(load(number, session))
+        talk.agent.say(chunk(session, "mend it", "user_message_chunk"), chunk(session, "It is mended now."), *elsewhere)
+        talk.agent.say(result(number, {}))
+        talk.end_replay(number)
+        if session != "a":
+            talk.client.say(prompt(100 + number, session, "go on"))
+    recorded = {record.session_id for record in talk.all.kept if isinstance(record, RecordLine)}
+    assert recorded == {"b", "c", "d", "e"}
+
+
 def test_too_many_loads_at_once_are_refused_until_one_ends() -> None:
     talk = CoreConversation().initialize(RESUMES)
     for number in range(HOLDING_LIMIT + 1):

@@ -551,6 +551,22 @@ def test_a_call_of_the_turn_is_new_where_the_transcript_has_remarks_that_no_repl
     assert (step.to_client, step.kept) == (line(run, end), [agent_kept("s", run), agent_kept("s", end)])
 
 
+def test_a_call_of_the_turn_is_new_where_a_late_replay_has_its_number_twice_in_an_earlier_turn() -> None:
+    """The model numbers its calls anew in each answer."""
+    calls = [update("s", "tool_call", toolCallId=id, title="Bash", status="completed") for id in ("call_0", "call_1")]
+    turn = [calls[0], chunk("s", "Let me look at it."), *calls]
+    said = [prompt(89, "s", "look at it"), *turn, prompt_answer(89), *PAST]
+    talk = about_to_load(SimulatedSession(says=tuple(said)), LOADS)
+    talk.client.say(load(1, "s"))
+    talk.agent.say(chunk("s", "look at it", "user_message_chunk"), result(1, {}))
+    talk.end_replay(1)
+    talk.client.say(prompt(2, "s", "deploy it"))
+    talk.agent.say(*turn, *TURN_ONE, *TURN_TWO)
+    run = update("s", "tool_call", toolCallId="call_0", title="Bash", status="in_progress")
+    step = talk.agent.say(run)
+    assert (step.to_client, step.kept) == (line(run), [agent_kept("s", run)])
+
+
 def test_a_transcript_begins_with_all_that_precedes_the_first_words_said_again() -> None:
     """The answer to the repeated first prompt begins as that to another one: this is no second replay."""
     told = [TURN_ONE[0], chunk("s", "Here is my plan."), TURN_TWO[0], chunk("s", "Let me look."), TURN_TWO[1]]
