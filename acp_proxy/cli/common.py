@@ -249,9 +249,9 @@ def ask_to_confirm(
             typer.echo(f"Type y for yes, or n for no. Enter alone means {meaning}.", err=True)
     except typer.Abort as problem:
         typer.echo(err=True)
+        print_on_stderr(declined)
         if isinstance(problem.__context__, KeyboardInterrupt):
             raise typer.Exit(INTERRUPTED) from None
-        print_on_stderr(declined)
         why = "There is no answer" if is_attended() else "stdin is not a terminal, so there is no answer"
         print_on_stderr(f"{why}. To skip the question: {options_to_skip}")
     raise typer.Exit(1)

@@ -123,13 +123,14 @@ def test_a_machine_in_order_gets_a_complete_report(root: Path, home: Path, tmp_p
 
 
 @pytest.mark.parametrize("is_another_proxied", [True, False])
-def test_for_settings_that_are_a_link_the_command_that_prints_is_advised(
+def test_for_settings_that_are_a_link_to_a_read_only_file_the_command_that_prints_is_advised(
     root: Path, home: Path, tmp_path: Path, is_another_proxied: bool
 ) -> None:
     configure(tmp_path / "dotfiles/zed.json", mine=DIRECT)
     settings = zed_settings(home)
     settings.parent.mkdir(parents=True)
     settings.symlink_to(tmp_path / "dotfiles/zed.json")
+    (tmp_path / "dotfiles/zed.json").chmod(0o444)
     if is_another_proxied:
         configure(home / ".jetbrains/acp.json", kept=PROXIED)
     said = " ".join(doctor(root).stdout.split())
@@ -138,11 +139,12 @@ def test_for_settings_that_are_a_link_the_command_that_prints_is_advised(
     assert "acp-proxy setup" not in said
 
 
-def test_settings_that_are_a_link_are_a_point_of_their_own(root: Path, home: Path, tmp_path: Path) -> None:
+def test_settings_that_are_such_a_link_are_a_point_of_their_own(root: Path, home: Path, tmp_path: Path) -> None:
     configure(tmp_path / "dotfiles/zed.json", mine=DIRECT)
     settings = zed_settings(home)
     settings.parent.mkdir(parents=True)
     settings.symlink_to(tmp_path / "dotfiles/zed.json")
+    (tmp_path / "dotfiles/zed.json").chmod(0o444)
     configure(home / ".jetbrains/acp.json", other=DIRECT)
     said = " ".join(doctor(root).stdout.split())
     assert f"To set them up: acp-proxy setup 2. Setup leaves {settings} to you" in said

@@ -284,6 +284,29 @@ def test_a_second_setup_has_nothing_to_do(home: Home) -> None:
     assert home.files() == before
 
 
+@pytest.mark.usefixtures("registry")
+def test_an_agent_of_the_editor_without_a_command_is_named_and_can_be_added(home: Home) -> None:
+    write(home.zed, '{"agent_servers": {"gemini": {"default_mode": "plan"}}}')
+    noted = setup("--yes")
+    assert (noted.exit_code, '"gemini" in' in noted.stderr) == (0, True)
+    assert "To add one that is recorded: acp-proxy setup --agent gemini" in " ".join(noted.stderr.split())
+    assert setup("--agent", "gemini", "--yes", "--force").exit_code == 0
+    added_name = next(name for name in servers(home.zed) if name.endswith("(recorded)"))
+    assert servers(home.zed)[added_name][:2] == [COMMAND, "run"]
+    assert '"gemini" in' not in setup("--yes").stderr
+
+
+@pytest.mark.usefixtures("registry")
+def test_an_id_that_the_registry_lacks_is_named(home: Home) -> None:
+    write(home.zed, '{"agent_servers": {"newagent": {"type": "registry"}}}')
+    for words in ([], ["--agent", "newagent"]):
+        done = setup(*words, "--yes")
+        assert f'"newagent" in {home.zed} stays as it is: the registry of agents has no such id.' in " ".join(
+            done.stderr.split()
+        )
+        assert done.exit_code == 1
+
+
 def test_an_entry_of_a_registry_that_cannot_be_read_is_all_that_is_said(home: Home) -> None:
     write(home.zed, '{"agent_servers": {"gemini": {"type": "registry"}}}')
     for words in (["--yes"], ["--agent", "gemini", "--yes"]):
@@ -1187,7 +1210,8 @@ def test_a_link_to_damaged_settings_is_named_where_an_agent_is_not_found(home: H
     write(home.path / "dotfiles/zed.json", '{ "theme": ')
     home.zed.parent.mkdir(parents=True)
     home.zed.symlink_to(home.path / "dotfiles/zed.json")
-    check_naming(home, "it is a link, to ", is_other_read)
+    home.zed = home.path / "dotfiles/zed.json"
+    check_naming(home, "it is not valid JSON at line 1", is_other_read)
 
 
 def check_naming(home: Home, reason: str, is_other_read: bool) -> None:
@@ -1496,21 +1520,34 @@ def test_a_file_that_cannot_be_read_is_named_and_stays(home: Home, text: str, re
     assert "written: acp.json" in done.stdout
 
 
-def test_a_link_stays_a_link(home: Home) -> None:
-    write(home.path / "dotfiles/zed.json", ZED)
-    home.zed.parent.mkdir(parents=True)
-    home.zed.symlink_to(home.path / "dotfiles/zed.json")
-    done = setup("--yes")
-    said = " ".join(done.stderr.split())
+def test_the_file_to_which_a_link_leads_is_changed_and_undone(home: Home) -> None:
     target = home.path / "dotfiles/zed.json"
-    assert f"it is a link. Make this change in {target} by hand." in said
-    assert f"+++ {target}" in done.stdout
-    assert '+      "args": ["run", "npx", "-y", "@agentclientprotocol/claude-agent-acp"],' in done.stdout
+    write(target, ZED)
+    home.zed.parent.mkdir(parents=True)
+    home.zed.symlink_to(target)
+    before = home.files()
+    done = setup("--yes")
+    assert (done.exit_code, f"+++ {target}" in done.stdout, home.zed.is_symlink()) == (0, True, True)
+    assert read_entry(home.zed, "agent_servers", "Claude", "command") == COMMAND
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.files() == before
+    setup("--yes")
+    write(target, read(target).replace("{", "{ // mine", 1))
+    assert setup("--undo", "--yes").exit_code == 0
+    assert read(home.zed) == ZED.replace("{", "{ // mine", 1)
     assert home.zed.is_symlink()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the modes of files are those of POSIX")
+def test_a_link_to_what_the_user_cannot_write_stays(home: Home) -> None:
+    target = home.path / "generated/zed.json"
+    write(target, ZED)
+    target.chmod(0o444)
+    home.zed.parent.mkdir(parents=True)
+    home.zed.symlink_to(target)
+    done = setup("--yes")
+    assert f"{home.zed} stays as it is: it is a link, to {target}." in " ".join(done.stderr.split())
     assert (done.exit_code, read(target)) == (1, ZED)
-    assert setup("--agent", "Claude", "--dry-run").stdout == done.stdout
-    write(target, ZED.replace('"npx"', f'"{COMMAND}"').replace('"-y"', '"run", "npx", "-y"'))
-    assert '"Claude" already goes through acp-proxy' in setup("--agent", "Claude").stderr
 
 
 def test_a_link_to_itself_stays_and_is_named(home: Home) -> None:
@@ -1789,7 +1826,7 @@ def test_doctor_does_not_advise_setup_for_an_entry_without_a_command(home: Home,
     else:
         write(home.paseo, json.dumps({"agents": {"providers": {"Odd": {"extends": "acp"}}}}))
     assert '"Odd": not at all: it has no command' in invoke("doctor").stdout
-    assert "Nothing to change" in setup("--yes").stderr
+    assert "has no command" in setup("--yes").stderr
 
 
 def make_read_only(path: Path) -> None:

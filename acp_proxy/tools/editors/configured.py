@@ -27,7 +27,7 @@ from acp_proxy.tools.editors.known_editors import (
     Sources,
     TypedByUser,
 )
-from acp_proxy.tools.editors.own_files import NotOurs, find_hindrance, is_there
+from acp_proxy.tools.editors.own_files import NotOurs, find_hindrance, follow_link, is_there
 
 _MOST_FILES = 2000
 """How many files of an editor are looked at: nobody writes more by hand."""
@@ -89,7 +89,7 @@ class Configuration:
     def find_hindrance(self) -> NotOurs | None:
         """Why ``setup`` leaves these settings to the user, though it can read them; None if it does not."""
         try:
-            return find_hindrance(self.path) if isinstance(self.editor.configured, SettingsFiles) else None
+            return find_hindrance(follow_link(self.path)) if isinstance(self.editor.configured, SettingsFiles) else None
         except OSError:
             return None
 

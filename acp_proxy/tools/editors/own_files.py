@@ -1,5 +1,6 @@
 """Which of the editors' settings files are this user's to change, and how such a file is written: as a whole."""
 
+import contextlib
 import os
 import stat
 from pathlib import Path
@@ -15,7 +16,7 @@ class NotOurs(ValueError):
 
 
 class LeftByHand(NotOurs):
-    """A file that only the user should change: a link may lead to what other machines share, for example."""
+    """A file that only the user can change, or should: a link may lead to what is made by another program."""
 
 
 def read_own_file(path: Path) -> bytes | None:
@@ -31,6 +32,17 @@ def read_own_file(path: Path) -> bytes | None:
         return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def follow_link(path: Path) -> Path:
+    """The file to change: where a link leads, if that is the user's own file, else the path itself."""
+    if not os.path.islink(path):
+        return path
+    target_path = Path(os.path.realpath(path))
+    with contextlib.suppress(OSError):
+        if target_path.is_file() and find_hindrance(target_path) is None:
+            return target_path
+    return path
 
 
 def find_hindrance(path: Path) -> NotOurs | None:

@@ -182,13 +182,14 @@ def setup(
         for plan in plans:
             for name, reason in plan.kept:
                 _print_on_stderr(f'"{name}" in {plan.path} stays as it is: {reason}.')
-        is_idle = not any(plan.entries or plan.problem for plan in plans)
+        has_built_in = not agent and _explain_built_in(plans)
+        is_idle = not any(plan.entries or plan.problem or plan.kept for plan in plans)
         is_done_before = not agent and any(  # by an earlier setup, which left out the same agents
             entry.is_proxied for settings_path in settings for _, entry in steps.find_entries(*settings_path)
         )
         if is_idle and unknown_ids:  # it is said why these stay
             raise typer.Exit(0 if is_done_before else 1)
-        if is_idle and not _explain_no_change(plans, editor or [], chosen, agent):
+        if is_idle and not _explain_no_change(plans, editor or [], chosen, agent, has_built_in=has_built_in):
             raise typer.Exit(1)
         question = "Write this?", command_line_again
         written_changes, is_every_file_right = _carry_out(
@@ -366,7 +367,7 @@ def _choose(
     An entry that starts the agent comes before one whose name only begins with the word: it may be another agent.
     Raises UsageError, RegistryError.
     """
-    names = [entry.name for _, entry in entries]
+    names = [entry.name for _, entry in entries if entry.words]  # an agent that is built into the editor has none
     if exact_names := find_name(names, agent):
         return [found for found in entries if found[1].name in exact_names], None
     run_options, variables, command = read_agent(["acp-proxy", "setup", "--agent"], command_line.split_line([agent]))
@@ -454,16 +455,16 @@ def _check_program(
     )
 
 
-def _has_id(registry: Registry, unknown_ids: list[str], id: str) -> bool:
-    """Whether the registry has an agent; if it cannot be read, the user learns why an entry stays as it is, and
-    ``unknown_ids`` gets the id."""
+def _has_id(registry: Registry, unknown_ids: list[str], id: str) -> bool | None:
+    """Whether the registry has an agent; None if it cannot be read: then the user learns why an entry stays as it is,
+    and ``unknown_ids`` gets the id."""
     try:
         return id in registry.list_ids()
     except RegistryError as problem:
         unknown_ids.append(id)
         advice = _make_typed_line("setup", "--agent", "COMMAND")
         _print_on_stderr(f'The entry "{id}" stays as it is: {problem} To add it by its command: {advice}')
-        return False
+        return None
 
 
 def _make_own_words() -> list[str]:
@@ -494,8 +495,6 @@ def _carry_out(
         if change.problem is not None:
             failures.append(_make_problem_text(change))
             _print_on_stderr(failures[-1])
-        if change.by_hand is not None:
-            _show([change.by_hand])
     if dry_run:
         _show(right_changes)
     if right_changes and dry_run:
@@ -718,17 +717,47 @@ def _explain_programs(machine: Machine, editors: Sequence[Name]) -> None:
             )
 
 
+def _explain_built_in(changes: Sequence[FileChange]) -> bool:
+    """Name the entries that only set options of an agent that the editor has of itself, unless one with acp-proxy is
+    beside it. Returns whether there is one."""
+    has_any = False
+    for plan in changes:
+        kind = EDITORS[plan.editor].configured
+        assert isinstance(kind, SettingsFiles)
+        content = plan.new_content if plan.new_content is not None else plan.old_content
+        try:
+            entries = steps.read_entries(kind, content)
+        except ValueError:
+            continue  # the plan says why
+        proxied_names = [entry.name.casefold() for entry in entries if entry.is_proxied]
+        for entry in entries:
+            if entry.words or any(entry.name.casefold() in name for name in proxied_names):
+                continue
+            has_any = True
+            _print_on_stderr(
+                f'"{entry.name}" in {plan.path} has no command: an agent that the editor starts of itself takes no '
+                f"prefix. To add one that is recorded: {_make_typed_line('setup', '--agent', entry.name)}"
+            )
+    return has_any
+
+
 def _explain_no_change(
-    changes: Sequence[FileChange], editors: Sequence[Name], chosen: Sequence[FoundEntry], agent: str
+    changes: Sequence[FileChange],
+    editors: Sequence[Name],
+    chosen: Sequence[FoundEntry],
+    agent: str,
+    *,
+    has_built_in: bool,
 ) -> bool:
     """Say why nothing changes. Returns whether what the user wants is there. ``chosen``: the entries of the agent that
-    the user has named. ``agent``: the name."""
+    the user has named. ``agent``: the name. ``has_built_in``: entries without a command were named."""
+    is_any_broken = False
     for plan in changes:
-        _point_to_doctor(plan, {entry.name for _, entry in chosen} or None)
+        is_any_broken |= _point_to_doctor(plan, {entry.name for _, entry in chosen} or None)
     for name in dict.fromkeys(entry.name for _, entry in chosen if entry.is_proxied and not entry.has_gone_path):
         _print_on_stderr(f'Nothing to change: "{name}" already goes through acp-proxy.')
-    if chosen:
-        return True
+    if chosen or has_built_in:
+        return not is_any_broken
     programs = [EDITORS[name] for name in editors if not isinstance(EDITORS[name].configured, SettingsFiles)]
     for program in programs:
         reason = ", which is a program" if isinstance(program.configured, Sources) else ""
@@ -761,11 +790,13 @@ def _explain_no_change(
     else:
         reason = "Nothing to change: no settings here start an agent without acp-proxy. To add an agent"
     _print_on_stderr(f"{reason}: {command_to_add}")
-    return not programs
+    return not programs and not is_any_broken
 
 
-def _point_to_doctor(plan: FileChange, only_names: Collection[str] | None) -> None:
-    """Name the entries that do not start acp-proxy as they are, which setup leaves: doctor says why."""
+def _point_to_doctor(plan: FileChange, only_names: Collection[str] | None) -> bool:
+    """Name the entries that do not start acp-proxy as they are, which setup leaves: doctor says why. Returns whether
+    there is one."""
+    is_any_broken = False
     kind = EDITORS[plan.editor].configured
     assert isinstance(kind, SettingsFiles)
     for agent in read_agents(kind, (plan.old_content or b"").decode()):
@@ -777,6 +808,8 @@ def _point_to_doctor(plan: FileChange, only_names: Collection[str] | None) -> No
                 f'"{agent.name}" in {plan.path} does not start through acp-proxy, and setup cannot repair it. '
                 f"To see why: {_make_typed_line('doctor')}"
             )
+            is_any_broken = True
+    return is_any_broken
 
 
 def _explain_remaining(

@@ -20,7 +20,7 @@ from acp_proxy.tools.editors.known_editors import EDITORS, Editor, Name, Setting
 from acp_proxy.tools.editors.own_files import (
     LeftByHand,
     NotOurs,
-    find_hindrance,
+    follow_link,
     is_there,
     read_own_file,
     replace_file,
@@ -50,7 +50,6 @@ class FileChange:
     goes. ``problem``: why nothing changes. ``kept``: the entries that stay as they are, and why. ``is_copy_changed``:
     the copy is not what setup wrote, and is not used. ``gone``: the agents of the copy, or that setup
     added, that the file does not have any more. ``is_settled``: after this undo, the copy and the record are of no use.
-    ``by_hand``: where the file is a link, the change of its target that the user is to make.
     """
 
     editor: Name
@@ -63,7 +62,6 @@ class FileChange:
     is_copy_changed: bool = False
     gone: tuple[str, ...] = ()
     is_settled: bool = False
-    by_hand: "FileChange | None" = None
 
     @property
     def diff(self) -> list[str]:
@@ -88,33 +86,36 @@ class WantedAgent:
 class Wish:
     """What setup is to do with a file. ``own_words``: the words that start acp-proxy, ``run`` the last. ``only_names``:
     the names of the entries that may change; None: all. ``options_of_run``: in front of each agent. ``has_id``: whether
-    the registry of agents has an agent with this id. ``registry``: the value of ``--registry``, for such agents.
-    ``agent_to_add``: an agent that gets an entry of its own. ``left_out_names``: the names of entries that stay without
-    acp-proxy; where it is already, it is mended.
+    the registry of agents has an agent with this id; None: that is not known. ``registry``: the value of
+    ``--registry``, for such agents. ``agent_to_add``: an agent that gets an entry of its own. ``left_out_names``: the
+    names of entries that stay without acp-proxy; where it is already, it is mended.
     """
 
     own_words: Sequence[str]
     only_names: Collection[str] | None = None
     options_of_run: Sequence[str] = ()
-    has_id: Callable[[str], bool] = lambda id: False
+    has_id: Callable[[str], bool | None] = lambda id: None
     registry: str = ""
     agent_to_add: WantedAgent | None = None
     left_out_names: Collection[str] = ()
 
+
+_UNKNOWN_ID = "the registry of agents has no such id. To add the agent by its command: acp-proxy setup --agent COMMAND"
 
 FoundEntry = tuple[Path, Entry]
 """An agent's entry, and its file."""
 
 
 def find_settings(machine: Machine, editors: Sequence[Name]) -> list[tuple[Editor, Path]]:
-    """The settings files to look at: those that exist, and for an editor that the user names the usual one."""
+    """The settings files to look at: those that exist, and for an editor that the user names the usual one. Where one
+    is a link to another of the user's files, as in a repository of settings, that file."""
     settings: list[tuple[Editor, Path]] = []
     for editor in EDITORS.values():
         kind = editor.configured
         if not isinstance(kind, SettingsFiles) or (editors and editor.name not in editors):
             continue
         files = kind.find_files(machine)
-        existing = [path for path in files if is_there(path)]
+        existing = [*dict.fromkeys(follow_link(path) for path in files if is_there(path))]
         usual_of_installed = [path for path in files if os.path.isdir(path.parent)]  # and has no settings yet
         if kind.find_program_files is not None and os.path.isdir(kind.find_program_files(machine)):
             usual_of_installed = usual_of_installed or files[:1]
@@ -140,9 +141,7 @@ def read_entries(kind: SettingsFiles, content: bytes | None) -> list[Entry]:
 
 
 def plan_file(editor: Editor, path: Path, wish: Wish) -> FileChange:
-    """What would change in a file. Of a link, the change of its target, which the user is to make."""
-    if os.path.islink(path):
-        return _plan_link(editor, path, wish)
+    """What would change in a file."""
     kind = editor.configured
     assert isinstance(kind, SettingsFiles)
     data: bytes | None = None
@@ -170,6 +169,8 @@ def plan_file(editor: Editor, path: Path, wish: Wish) -> FileChange:
                 kept.append((name, f"{entry.fault}. Correct it, then run acp-proxy setup again"))
                 continue
             planned = _plan_entry(settings, entry, element.value, wish)
+            if entry.kind is Kind.REGISTERED and planned is None and wish.has_id(entry.name) is False:
+                kept.append((name, _UNKNOWN_ID))
             if planned is not None and (name not in wish.left_out_names or planned[0].how == REPLACED):
                 edits += planned[1]
                 entries.append(planned[0])
@@ -186,7 +187,8 @@ def plan_file(editor: Editor, path: Path, wish: Wish) -> FileChange:
         new_text = settings_text.apply(text, edits)
         jsonc.decode(new_text)
     except LeftByHand as problem:
-        return _leave_by_hand(editor, path, problem)
+        advice = f"To print what to put there by hand: acp-proxy editor {editor.name} AGENT"
+        return FileChange(editor.name, path, data, problem=f"{problem}. {advice}")
     except NotOurs as problem:
         return FileChange(editor.name, path, data, problem=str(problem))
     except ValueError as problem:
@@ -195,24 +197,6 @@ def plan_file(editor: Editor, path: Path, wish: Wish) -> FileChange:
     except OSError as problem:
         return FileChange(editor.name, path, data, problem=f"{problem.strerror or problem}. Check its permissions")
     return FileChange(editor.name, path, data, new_text.encode(), tuple(entries), None, tuple(kept))
-
-
-def _plan_link(editor: Editor, path: Path, wish: Wish) -> FileChange:
-    """What the user is to change in the file that a link leads to: a link is often a part of a repository of settings,
-    in which nothing changes unseen."""
-    target_path = Path(os.path.realpath(path))
-    target = plan_file(editor, target_path, wish) if not os.path.islink(target_path) else None  # a link to itself
-    if target is None or target.problem is not None:
-        return _leave_by_hand(editor, path, find_hindrance(path))
-    if not target.entries:
-        return replace(target, path=path)
-    problem = f"it is a link. Make this change in {target_path} by hand"
-    return replace(target, path=path, new_content=None, entries=(), problem=problem, by_hand=target)
-
-
-def _leave_by_hand(editor: Editor, path: Path, problem: NotOurs | None) -> FileChange:
-    advice = f"To print what to put there by hand: acp-proxy editor {editor.name} AGENT"
-    return FileChange(editor.name, path, None, problem=f"{problem}. {advice}")
 
 
 def _plan_entry(

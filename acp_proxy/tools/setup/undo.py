@@ -17,7 +17,14 @@ from acp_proxy.tools.editors.config_dirs import find_machine
 from acp_proxy.tools.editors.configured import find_agents
 from acp_proxy.tools.editors.entries import Entry, Kind, read_entry, read_words
 from acp_proxy.tools.editors.known_editors import EDITORS, Editor, Name, SettingsFiles
-from acp_proxy.tools.editors.own_files import LeftByHand, NotOurs, explain_no_write, read_own_file, replace_file
+from acp_proxy.tools.editors.own_files import (
+    LeftByHand,
+    NotOurs,
+    explain_no_write,
+    follow_link,
+    read_own_file,
+    replace_file,
+)
 from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.setup import settings_text
 from acp_proxy.tools.setup.record import (
@@ -109,7 +116,10 @@ def _find_gone(old_entries: Sequence[Entry], entries: Sequence[Entry]) -> list[s
 
 def _is_file_of(editor: Editor, path: Path) -> bool:
     kind = editor.configured
-    return isinstance(kind, SettingsFiles) and path in kind.find_files(find_machine())
+    if not isinstance(kind, SettingsFiles):
+        return False
+    files = kind.find_files(find_machine())
+    return path in files or path in map(follow_link, files)
 
 
 def _guess_kind(settings: Settings) -> SettingsFiles:
