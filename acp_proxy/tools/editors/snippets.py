@@ -97,7 +97,7 @@ def make_snippet(editor: Name, agent_entry: EditorEntry) -> Snippet:
 
 def _make_zed_snippet(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
     title = f"{agent_names.title} (recorded)"
-    next_step = f'in the agent panel, begin a thread with "{title}". Agents from Zed\'s registry allow no prefix.'
+    next_step = f'in the agent panel, begin a thread with "{title}".'
     return _make_json_snippet("agent_servers", title, {"type": "custom"}, agent_entry, next_step)
 
 
@@ -158,7 +158,7 @@ def _make_toad(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
 
 def _make_bb(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
     agent = {
-        "id": f"{_make_slug(agent_entry.agent)}-kept",
+        "id": f"{_make_slug(agent_entry.agent)}-recorded",
         "displayName": f"{agent_names.title} (recorded)",
         "command": agent_entry.words[0],
         "args": agent_entry.words[1:],
@@ -171,7 +171,7 @@ def _make_bb(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
 
 def _make_obsidian(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
     lines = [
-        f"Agent ID: {_make_slug(agent_entry.agent)}-kept",
+        f"Agent ID: {_make_slug(agent_entry.agent)}-recorded",
         f"Display name: {agent_names.title} (recorded)",
         f"Path: {agent_entry.words[0]}",
         "Arguments:",
@@ -191,7 +191,7 @@ from jupyter_ai_acp_client.base_acp_persona import BaseAcpPersona
 from jupyter_ai_persona_manager import PersonaDefaults
 
 
-class KeptPersona(BaseAcpPersona):
+class RecordedPersona(BaseAcpPersona):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, executable={command}, **kwargs)
 
@@ -200,14 +200,14 @@ class KeptPersona(BaseAcpPersona):
         package = os.path.dirname(jupyter_ai_acp_client.__file__)
         return PersonaDefaults(
             name={title},
-            description="Through acp-proxy, which keeps its sessions.",
+            description="Through acp-proxy, which records its sessions.",
             avatar_path=os.path.join(package, "static", "claude.svg"),
             system_prompt="unused",
         )"""
 
 
 def _make_jupyter_ai(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
-    name = f"{agent_names.title}-kept".replace(" ", "-")  # it is mentioned by its name
+    name = f"{agent_names.title}-recorded".replace(" ", "-")  # it is mentioned by its name
     command = json.dumps(_list_words(agent_entry), ensure_ascii=False)
     text = _PERSONA.format(command=command, title=_quote(name))
     return Snippet(text, name, (), f"restart JupyterLab, and write to @{name} in a chat.")

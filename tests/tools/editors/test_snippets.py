@@ -95,7 +95,7 @@ def test_bb_gets_a_list_with_the_agent() -> None:
     assert command == ["bb", "plugin", "config", "provider-acp", "set", "customAgents"]
     assert json.loads(agents) == [
         {
-            "id": "some-agent-kept",
+            "id": "some-agent-recorded",
             "displayName": "some-agent (recorded)",
             "command": PROXY,
             "args": WORDS[1:],
@@ -114,7 +114,7 @@ def test_marimos_command_listens_where_marimo_looks(agent: str, port: str) -> No
 
 def test_obsidian_gets_an_argument_a_line() -> None:
     lines = make_whole(Name.OBSIDIAN).splitlines()
-    assert lines[0] == "Agent ID: some-agent-kept"
+    assert lines[0] == "Agent ID: some-agent-recorded"
     assert lines[2] == f"Path: {PROXY}"
     assert lines[4 : 4 + len(WORDS) - 1] == [f"  {word}" for word in WORDS[1:]]
 
@@ -123,6 +123,8 @@ def test_jupyters_persona_is_a_program_that_starts_the_command() -> None:
     text = make_whole(Name.JUPYTER_AI, variables={})
     ast.parse(text)
     assert is_within(WORDS, text)
+    assert 'name="some-agent-recorded"' in text
+    assert "kept" not in text.lower()
 
 
 @posix
@@ -152,6 +154,11 @@ def test_a_known_agent_keeps_its_name_in_the_editor() -> None:
     assert "(setq agent-shell-mistral-acp-command" in make_whole(Name.AGENT_SHELL, "vibe-acp")
     assert "(setq agent-shell-kimi-acp-command" in make_whole(Name.AGENT_SHELL, "kimi")
     assert '"Claude (recorded)"' in make_whole(Name.ZED, "claude-agent-acp")
+
+
+def test_the_next_step_in_zed_is_one_that_a_user_can_take() -> None:
+    next_step = make_snippet(Name.ZED, EditorEntry(WORDS, VARIABLES, "some-agent")).next_step
+    assert next_step == 'in the agent panel, begin a thread with "some-agent (recorded)".'
 
 
 def test_an_unknown_agent_gets_a_new_name() -> None:
