@@ -12,6 +12,7 @@ import pytest
 from typer.testing import Result
 
 from acp_proxy import shell_quote
+from acp_proxy.installation import explain_no_mcp
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.agents import answering_agent, offer_capabilities, python_command, read_requests
 from tests.cli.commands import invoke
@@ -333,7 +334,30 @@ def test_a_missing_agent_of_an_editor_is_explained_with_acp_proxy_or_without(roo
     proxied = {**PROXIED, "args": ["-m", "acp_proxy", "run", "no-such-agent", SECRET]}
     configure(zed_settings(home), plain=missing, kept=proxied)
     cause = "no-such-agent is not in PATH, so it would not start. Install it, or give its absolute path."
-    assert todo(doctor(root)) == [f'{cause} Used by: "plain" in Zed, "kept" in Zed.']
+    found = doctor(root)
+    assert todo(found) == [f'{cause} Used by: "plain" in Zed, "kept" in Zed.']
+    assert "acp-proxy setup" not in found.stdout  # which refuses such an entry
+
+
+def test_the_missing_package_of_recall_is_a_problem(
+    root: Path, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    words = ["run", "--recall", sys.executable]
+    recalling = {"command": sys.executable, "args": ["-m", "acp_proxy", *words]}
+    (runner := tmp_path / "uvx.exe").touch(0o755)
+    run_by_uvx = {"command": str(runner), "args": ["acp-proxy", *words]}  # with packages of its own
+    configure(zed_settings(home), one=recalling, plain=PROXIED, other=run_by_uvx)
+    assert "Nothing is wrong" in doctor(root).stdout
+    monkeypatch.setattr("acp_proxy.tools.doctor.report.find_spec", {"mcp": None}.get)
+    assert todo(doctor(root)) == [f'Zed starts "one" with --recall, but {explain_no_mcp()}']
+    configure(home / ".jetbrains/acp.json", two=recalling, passive={**recalling, "env": {"ACP_PROXY_NO_RECORD": "1"}})
+    text = f"R{explain_no_mcp()[1:]}"
+    assert todo(doctor(root)) == [f'{text}. Used by: "one" in Zed, "two" in JetBrains.']
+    configure(zed_settings(home), plain=PROXIED)
+    configure(home / ".jetbrains/acp.json", plain=PROXIED)
+    assert "Nothing is wrong" in doctor(root).stdout
+    monkeypatch.setenv("ACP_PROXY_RECALL", "1")
+    assert todo(doctor(root)) == [text]
 
 
 def test_each_problem_is_said_once_and_the_worst_first(root: Path, home: Path) -> None:

@@ -5,9 +5,10 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 
-from acp_proxy import shell_quote
+from acp_proxy import installation, shell_quote
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import StoreRefused, UsageError
 from acp_proxy.proxy.capabilities import Modes
@@ -70,6 +71,8 @@ def diagnose(
                 is_wrong=False,
             )
         )
+    elif values["recall"]:
+        advice += _advise_on_recall()
     agent_result, agent_advice = None, list[Advice]()
     if words:
         agent_result, agent_advice = _examine_agent(
@@ -175,7 +178,8 @@ def _advise_on_editors(configurations: list[Configuration], root: Path) -> list[
             advice.append(Advice(f"{configuration.path} cannot be read: {configuration.problem}. Correct the file."))
         for agent in configuration.agents:
             advice += _advise_on_entry(configuration.editor.title, agent, name, root)
-            if agent.way is Way.DIRECT and agent.fault is None and some_are_proxied:
+            is_refused = agent.fault is not None or agent.missing_program is not None  # by setup
+            if agent.way is Way.DIRECT and some_are_proxied and not is_refused:
                 command = shell_quote.join(["acp-proxy", "setup", "--editor", str(name), "--agent", agent.name])
                 text = f'{configuration.editor.title} starts "{agent.name}" directly, so it is not recorded.'
                 how = f"To put acp-proxy in front of it: {command}"
@@ -216,6 +220,8 @@ def _advise_on_entry(title: str, agent: ConfiguredAgent, editor: Name, root: Pat
     if agent.missing_program is not None:
         cause = ". ".join(agent_report.explain_missing_program(agent.missing_program))
         yield Advice(f"{beginning} {agent.way.value}, but {cause}", cause=cause, found_in=found_in)
+    if agent.looks_up_sessions:
+        yield from _advise_on_recall(beginning, found_in)
     if agent.problem is not None:
         is_mended = agent.is_mended_by_setup and agent.problem == command_line.MISSING_RUN
         mend = f". To write it there: acp-proxy setup --editor {editor}" if is_mended else ""
@@ -229,6 +235,15 @@ def _advise_on_entry(title: str, agent: ConfiguredAgent, editor: Name, root: Pat
     elif agent.store is not None and agent.is_kept_elsewhere(root):
         command = f"acp-proxy doctor --store {shell_quote.quote(agent.store)}"
         yield Advice(f"{beginning} with another store, which was not checked. To check it: {command}", is_wrong=False)
+
+
+def _advise_on_recall(beginning: str = "", found_in: str = "") -> list[Advice]:
+    """What to do for ``--recall``, if its package is missing. ``beginning``: which entry has it, in words."""
+    if find_spec("mcp") is not None:
+        return []
+    reason = installation.explain_no_mcp()
+    text = f"{beginning} with --recall, but {reason}" if beginning else f"{reason[:1].upper()}{reason[1:]}"
+    return [Advice(text, cause=f"{reason[:1].upper()}{reason[1:]}.", found_in=found_in)]
 
 
 def _is_there(program: str) -> bool:

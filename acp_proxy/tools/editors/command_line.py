@@ -126,6 +126,17 @@ def runs_elsewhere(words: list[str]) -> bool:
     )
 
 
+def is_of_this_installation(program: str) -> bool:
+    """Whether a program that starts acp-proxy starts this one, which has the same packages. An acp-proxy that a runner
+    starts may have others."""
+    path = shutil.which(os.path.expanduser(program)) or program
+    if os.path.abspath(path) == os.path.abspath(sys.executable):
+        return True
+    beside_python = shutil.which("acp-proxy", path=os.path.dirname(sys.executable))
+    own_programs = [own for own in (sys.argv[0], beside_python) if own]
+    return os.path.realpath(path) in [os.path.realpath(own) for own in own_programs]
+
+
 def may_exist(program: str, path: str | None) -> bool:
     """Whether ``run`` may find the program. ``path``: the editor's own PATH for it, if it sets one.
 

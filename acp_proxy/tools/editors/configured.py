@@ -56,7 +56,8 @@ class Way(enum.Enum):
 class ConfiguredAgent:
     """``program``: the program, if it is acp-proxy. ``problem``: why acp-proxy refuses the entry. ``store``: its value
     of --store. ``missing_program``: the agent's program, if it does not exist. ``is_mended_by_setup``: whether
-    ``setup`` repairs the entry. ``fault``: what is wrong with it, whatever it starts.
+    ``setup`` repairs the entry. ``fault``: what is wrong with it, whatever it starts. ``looks_up_sessions``: whether it
+    starts this installation's acp-proxy with --recall.
     """
 
     name: str
@@ -68,6 +69,7 @@ class ConfiguredAgent:
     missing_program: str | None = None
     is_mended_by_setup: bool = False
     fault: str | None = None
+    looks_up_sessions: bool = False
 
     def is_kept_elsewhere(self, root: Path) -> bool:
         """Whether its sessions go to another store than the one at ``root``."""
@@ -194,6 +196,8 @@ def _read_agent(name: str, value: object) -> ConfiguredAgent:
         except UsageError as problem:
             return replace(agent, way=Way.REFUSED, problem=str(problem))
         agent = replace(agent, store=values["store"] or None, is_recorded=not values["no-record"])
+        if agent.is_recorded and values["recall"] and program is not None:
+            agent = replace(agent, looks_up_sessions=command_line.is_of_this_installation(program))
     program_there = command_line.may_exist(command[0], entry.environment.get("PATH"))
     return agent if program_there else replace(agent, missing_program=command[0])
 
