@@ -100,6 +100,7 @@ class NotWritable(AcpProxyError):
 _ADVICE_BY_ERRNO = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free some space, or choose another place."),
     **dict.fromkeys((errno.EEXIST, errno.ENOTDIR), "A file has the name of a directory. Choose another place."),
+    errno.EISDIR: "Name a file in it.",
     errno.ENOENT: "Create its directory first, or choose another place.",
 }
 

@@ -1,4 +1,5 @@
-"""How this acp-proxy was installed: what adds the packages of an extra, and what upgrades it.
+"""How this acp-proxy was installed: what adds the packages of an extra, what upgrades it and what
+removes it.
 
 Imports nothing until it is asked.
 """
@@ -31,6 +32,26 @@ def advise_upgrade() -> str:
         return "uvx acp-proxy@latest"
     extras = [name for name, package in _EXTRAS.items() if find_spec(package) is not None]
     return _format_install_command(f"[{','.join(extras)}]" if extras else "", "--upgrade")
+
+
+def advise_uninstall() -> str:
+    """The command that removes this acp-proxy."""
+    from importlib.util import find_spec
+
+    from acp_proxy import own_command, shell_quote
+
+    if own_command.zipapp:
+        return f"delete {own_command.zipapp}"
+    prefix = _find_prefix()
+    if "/uv/tools/" in prefix:
+        return "uv tool uninstall acp-proxy"
+    if "/archive-v0/" in prefix:
+        return "uv cache prune"  # the environments that uvx made are in the cache
+    if "/pipx/" in prefix:
+        return "pipx uninstall acp-proxy"
+    if find_spec("pip") is None:  # an environment that uv made
+        return shell_quote.join(["uv", "pip", "uninstall", "--python", sys.executable, "acp-proxy"])
+    return shell_quote.join([sys.executable, "-m", "pip", "uninstall", "acp-proxy"])
 
 
 def _format_install_command(extras: str, *options: str) -> str:

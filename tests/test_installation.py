@@ -97,3 +97,22 @@ def test_an_upgrade_is_by_what_installed_it(
 def test_a_file_is_upgraded_by_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_command, "executable", "/home/ada/bin/acp-proxy")
     assert installation.advise_upgrade() == "replace /home/ada/bin/acp-proxy by a newer one"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "wanted"),
+    [
+        ("/home/ada/.local/share/uv/tools/acp-proxy", ["uv", "tool", "uninstall", "acp-proxy"]),
+        ("/home/ada/.local/share/pipx/venvs/acp-proxy", ["pipx", "uninstall", "acp-proxy"]),
+        ("/home/ada/.cache/uv/archive-v0/x", ["uv", "cache", "prune"]),
+        ("/home/ada/venv", [sys.executable, "-m", "pip", "uninstall", "acp-proxy"]),
+    ],
+)
+def test_what_installed_it_removes_it(installed: Callable[..., None], prefix: str, wanted: list[str]) -> None:
+    installed(prefix, None)
+    assert shell_quote.split(installation.advise_uninstall()) == wanted
+
+
+def test_a_zipapp_is_removed_by_deleting_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_command, "zipapp", "/home/ada/bin/acp-proxy.pyz")
+    assert installation.advise_uninstall() == "delete /home/ada/bin/acp-proxy.pyz"

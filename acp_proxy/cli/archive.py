@@ -4,6 +4,7 @@ import typer
 
 from acp_proxy.cli.common import (
     LAST,
+    NOTHING_ARCHIVED,
     AgentOption,
     NamedSessionsArgument,
     SomeSessionsArgument,
@@ -16,7 +17,7 @@ from acp_proxy.cli.common import (
     repeat_store_option,
     report_errors,
 )
-from acp_proxy.cli.session_rows import NOTHING_ARCHIVED, show_sessions_or_advice
+from acp_proxy.cli.session_rows import show_sessions_or_advice
 from acp_proxy.errors import NoSuchSession
 from acp_proxy.store.command_store import CommandStore, ListedSession
 from acp_proxy.views import sanitize

@@ -20,7 +20,7 @@ from acp_proxy.cli.pager import is_attended
 from acp_proxy.cli.progress import PATIENCE_SECONDS, begin_progress
 from acp_proxy.cli.stdio import find_ascii_forms
 from acp_proxy.cli.wrapping import fit_to_stream
-from acp_proxy.config import config_file, options
+from acp_proxy.config import config_file
 from acp_proxy.errors import AcpProxyError, NoStore, NoSuchSession, UsageError
 from acp_proxy.own_command import write_as_typed
 from acp_proxy.store.command_store import (
@@ -38,6 +38,7 @@ from acp_proxy.transcript.titles import mask_title
 from acp_proxy.views import formatting, sanitize, session_lines
 
 STORE_VARIABLE = "ACP_PROXY_STORE"
+NOTHING_ARCHIVED = "No session is archived. To archive one: acp-proxy archive SESSION"
 
 
 def find_root(path: str) -> Path:
@@ -371,6 +372,9 @@ def _explain_no_such_session(store: CommandStore, selector: str, agent: str) -> 
         return NoSuchSession(f"{selector} does not exist. To see all sessions: acp-proxy list")
     if not store.list_agents():
         return NoSuchSession("no session is recorded yet. To set up your editor: acp-proxy setup")
+    if selector == LAST:
+        text = explain_empty_list(store, is_narrow=bool(agent), agent=agent)
+        return NoSuchSession(f"{text[:1].lower()}{text[1:]}")
     if os.path.isdir(selector):
         list_command = format_command("list", [], "--cwd", selector)
         return NoSuchSession(f"no session matches {selector!r}, a directory. To see the sessions in it: {list_command}")
@@ -378,9 +382,43 @@ def _explain_no_such_session(store: CommandStore, selector: str, agent: str) -> 
 
     suggestion = f" Did you mean: {LAST}?" if get_close_matches(selector, [LAST], cutoff=_LEAST_LIKENESS) else ""
     message = f"no session matches {selector!r}.{suggestion} To see all sessions: acp-proxy list"
-    is_id = re.fullmatch(r"[0-9a-f-]*|last", selector)
+    is_id = re.fullmatch(r"[0-9a-f-]*", selector)
     search_advice = [] if is_id else [f"To search in them: {format_command('search', [selector])}"]
     return NoSuchSession(message, *search_advice)
+
+
+def explain_empty_list(
+    store: CommandStore,
+    *,
+    is_narrow: bool,
+    agent: str = "",
+    archived: bool = False,
+    words: Sequence[str] = (),
+    search_options: Sequence[str] = (),
+    near_command: str = "",
+) -> str:
+    """The message for an empty list: the reason, and what to do. ``is_narrow``: an option may have left out sessions.
+    ``search_options``: those that a search for the words repeats. ``near_command``: the one that may have been meant.
+    """
+    if agent_problem := explain_unknown_agent(store, agent):
+        return f"{agent_problem[:1].upper()}{agent_problem[1:]}"
+    if words and next(store.list_newest(), None) is not None:
+        search = sanitize.make_line(format_command("search", words, *search_options))
+        suggestion = f"\nDid you mean: {sanitize.make_line(near_command)}\n" if near_command else " "
+        return f"No title, directory or agent has these words.{suggestion}To look in what was said: {search}"
+    if is_narrow and next(store.list_newest(archived=archived), None) is not None:
+        return f"No session matches. To see all sessions: acp-proxy list{' --archived' if archived else ''}"
+    if archived:
+        return NOTHING_ARCHIVED
+    if next(store.list_newest(archived=True), None) is not None:
+        return "All sessions are archived. To see them: acp-proxy list --archived"
+    if store.list_deleted():
+        return "All sessions are deleted. To bring one back: acp-proxy restore"
+    if store.list_agents():
+        return "No recorded session has a prompt yet. If you expect one, run: acp-proxy verify"
+    return (
+        "No sessions are recorded yet. To set up your editor: acp-proxy setup. To take over older ones: acp-proxy adopt"
+    )
 
 
 def has_form_of_file(selector: str) -> bool:
@@ -434,8 +472,7 @@ def explain_unknown_agent(store: CommandStore, agent: str) -> str | None:
 
 def mask_title_as_recorded(title: str | None) -> str | None:
     """A title as ``run`` would store it, as far as the settings for all agents say. Raises UsageError."""
-    value = os.environ.get("ACP_PROXY_REDACT") or config_file.read_valid().get("redact", "")
-    if title is None or (patterns := options.read_patterns(value)) is None:
+    if title is None or (patterns := config_file.read_patterns()) is None:
         return title
     from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
 

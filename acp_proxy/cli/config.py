@@ -44,6 +44,8 @@ class Setting:
 _GET, _SET, _UNSET = "get", "set", "unset"
 _USAGE = {_GET: ("NAME", "redact"), _SET: ("NAME VALUE", "redact keys"), _UNSET: ("NAME", "redact")}
 """By the word that says what to do: the words that follow it, and an example of them."""
+_SYNONYMS = dict.fromkeys(("clear", "delete", "remove", "reset", "rm"), _UNSET)
+"""Other words that people type for one of these."""
 _HINT = "What one means: acp-proxy config NAME. To set it: acp-proxy config set NAME VALUE"
 
 
@@ -193,7 +195,8 @@ def _read_name(word: str, other_words: tuple[str, ...] = ()) -> str:
     UsageError."""
     name = word.removeprefix("--").replace("_", "-")
     if name not in options.OPTIONS:
-        near_names = get_close_matches(name, [*options.OPTIONS, *other_words], n=1)
+        synonyms = [_SYNONYMS[name]] if other_words and name in _SYNONYMS else []
+        near_names = synonyms or get_close_matches(name, [*options.OPTIONS, *other_words], n=1)
         suggestion = f"Did you mean {near_names[0]}?" if near_names else "To see all: acp-proxy config"
         raise UsageError(f"there is no option {word!r}. {suggestion}")
     return name

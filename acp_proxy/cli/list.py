@@ -14,6 +14,7 @@ from msgspec import structs
 from acp_proxy.cli.common import (
     AgentOption,
     StoreOption,
+    explain_empty_list,
     explain_unknown_agent,
     format_command,
     open_store,
@@ -32,7 +33,7 @@ from acp_proxy.cli.session_filter import (
     explain_no_match,
     make_filter,
 )
-from acp_proxy.cli.session_rows import ROWS_PER_BLOCK, explain_empty_list, show_rows
+from acp_proxy.cli.session_rows import ROWS_PER_BLOCK, show_rows
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.store.command_store import CommandStore, ListedSession, TokensAndCost
 from acp_proxy.views import formatting, sanitize

@@ -1,5 +1,6 @@
 """Write results to stdout, or to files that are either complete or absent."""
 
+import errno
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -46,6 +47,8 @@ def write_file(path: Path, pieces: Iterable[bytes], *, force: bool) -> None:
 
     Raises AlreadyThere, NotWritable, and what the pieces raise.
     """
+    if path.is_dir():  # Windows would only say that access is denied
+        raise NotWritable(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
     if path.exists() and not path.is_file():  # a pipe, a terminal
         with path.open("wb", buffering=0) as file:
             _fill(path, file, pieces)

@@ -1,25 +1,23 @@
-"""What several commands share of lists: rows of sessions, and the reason why there are none."""
+"""What several commands share of lists: rows of sessions, or what to do if there are none."""
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import typer
 
-from acp_proxy.cli.common import explain_unknown_agent, format_command, shorten_ids
+from acp_proxy.cli.common import explain_unknown_agent, shorten_ids
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.store.command_store import CommandStore, ListedSession, TokensAndCost
-from acp_proxy.views import formatting, sanitize
+from acp_proxy.views import formatting
 from acp_proxy.views.session_lines import format_tab_separated, make_distinct_names
 
 if TYPE_CHECKING:
     from acp_proxy.views.session_table import Table
-
-NOTHING_ARCHIVED = "No session is archived. To archive one: acp-proxy archive SESSION"
 
 ROWS_PER_BLOCK = 100  # rows that decide the widths of a table: more than a screen
 
@@ -73,37 +71,3 @@ def show_sessions_or_advice(
     typer.echo(fit_to_stream(advice if first_rows else empty_message, sys.stderr), err=True)
     if agent and not first_rows:
         raise typer.Exit(1)
-
-
-def explain_empty_list(
-    store: CommandStore,
-    *,
-    is_narrow: bool,
-    agent: str = "",
-    archived: bool = False,
-    words: Sequence[str] = (),
-    search_options: Sequence[str] = (),
-    near_command: str = "",
-) -> str:
-    """The message for an empty list: the reason, and what to do. ``is_narrow``: an option may have left out sessions.
-    ``search_options``: those that a search for the words repeats. ``near_command``: the one that may have been meant.
-    """
-    if agent_problem := explain_unknown_agent(store, agent):
-        return f"{agent_problem[:1].upper()}{agent_problem[1:]}"
-    if words and next(store.list_newest(), None) is not None:
-        search = sanitize.make_line(format_command("search", words, *search_options))
-        suggestion = f"\nDid you mean: {sanitize.make_line(near_command)}\n" if near_command else " "
-        return f"No title, directory or agent has these words.{suggestion}To look in what was said: {search}"
-    if is_narrow and next(store.list_newest(archived=archived), None) is not None:
-        return f"No session matches. To see all sessions: acp-proxy list{' --archived' if archived else ''}"
-    if archived:
-        return NOTHING_ARCHIVED
-    if next(store.list_newest(archived=True), None) is not None:
-        return "All sessions are archived. To see them: acp-proxy list --archived"
-    if store.list_deleted():
-        return "All sessions are deleted. To bring one back: acp-proxy restore"
-    if store.list_agents():
-        return "No recorded session has a prompt yet. If you expect one, run: acp-proxy verify"
-    return (
-        "No sessions are recorded yet. To set up your editor: acp-proxy setup. To take over older ones: acp-proxy adopt"
-    )

@@ -95,6 +95,8 @@ _ACP_WORDS = frozenset({"acp", "--acp", "--experimental-acp"})
 _EDITORS_OF_SETUP = ("code-insiders", "cursor", "jetbrains", "paseo", "vscode", "vscodium", "zed")
 """What users call those whose settings it writes."""
 _UPGRADE_WORDS = ("update", "upgrade")
+_DOWNLOADS_COMMAND = "self"
+"""What PyApp adds to the executable for people without Python (``packaging/executable``)."""
 
 
 def shorten_error(problem: Any) -> None:
@@ -212,6 +214,11 @@ def explain_unknown_command(words: Sequence[str], path: str, commands: Iterable[
     text = f"{group[-1]} has no command {word!r}." if group else f"there is no command {word!r}."
     if word in _UPGRADE_WORDS:
         return f"{text} To upgrade: {installation.advise_upgrade()}"
+    if word == _DOWNLOADS_COMMAND and not group:
+        text += " It is only in the download that brings a Python of its own."
+        if arguments[:1] and arguments[0] in _UPGRADE_WORDS:
+            return f"{text} To upgrade this one: {installation.advise_upgrade()}"
+        return f"{text} To remove this one: acp-proxy setup --undo, then {installation.advise_uninstall()}"
     full_commands = {name: f"{path} {name}" for name in commands}
     begun_names = [name for name in full_commands if name.startswith(word)]
     near_names = begun_names if len(begun_names) == 1 else get_close_matches(word, full_commands, 1, _LEAST_LIKENESS)

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from acp_proxy import __version__, shell_quote
 from acp_proxy.cli.app import COMMAND_GROUPS, SESSION_COMMANDS, RootGroup, app
 from acp_proxy.cli.wrong_usage import COMMAND_BY_SYNONYM, INSTEAD_OF_OPTION
+from acp_proxy.installation import advise_uninstall
 from acp_proxy.store.proxy_store import ProxyStore
 from tests import forked
 from tests.cli.commands import invoke
@@ -366,6 +367,15 @@ def test_a_word_that_is_no_command_is_answered_with_all_commands_or_as_an_agent(
         stderr = invoke(*words.split()).stderr
         assert stderr.endswith(f"To start an agent: acp-proxy run {words}\n")
     assert "To start an agent" not in invoke("nosuchagent").stderr
+
+
+def test_what_only_the_download_has_is_answered_with_how_to_remove_this_one() -> None:
+    said = " ".join(invoke("self", "remove").stderr.split())
+    removal = f"To remove this one: acp-proxy setup --undo, then {advise_uninstall()}"
+    where = "It is only in the download that brings a Python of its own."
+    assert said == f"acp-proxy: there is no command 'self'. {where} {removal}"
+    assert "To upgrade this one: " in " ".join(invoke("self", "update").stderr.split())
+    assert "download" not in invoke("sync", "self").stderr
 
 
 @pytest.mark.parametrize("words", [[], ["sessions"], ["sync"]])

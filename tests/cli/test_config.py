@@ -104,6 +104,7 @@ def test_set_and_unset_change_one_line_of_the_file(path: Path, tmp_path: Path, m
         ("", "get", "config get takes NAME, such as: acp-proxy config get redact"),
         ("", "get load x", "config get takes NAME"),
         ("", "sett load auto", "there is no option 'sett'. Did you mean set?"),
+        ("", "reset redact", "there is no option 'reset'. Did you mean unset?"),
         ("", "--set", "there is no option '--set'. Did you mean set?"),
         ("", f"set store {__file__}", "is not a directory"),
         ("load = \n", "set load auto", "the file is not TOML"),

@@ -114,6 +114,15 @@ def test_with_bin_days_0_every_delete_is_permanent(store: ProxyStore, monkeypatc
     assert len(list_titles(store)) == 2
 
 
+def test_a_wrong_variable_is_named_and_no_option_that_delete_lacks(
+    store: ProxyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACP_PROXY_BIN_DAYS", "abc")
+    result = run(store, "delete", "xyz", "--yes")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "acp-proxy: ACP_PROXY_BIN_DAYS takes a number of days, at most 36500, not 'abc'\n"
+
+
 def test_a_soft_deleted_session_is_deleted_permanently_only_if_that_is_asked_for(store: ProxyStore) -> None:
     get_stdout(store, "delete", "xyz", "--yes")
     assert "acp-proxy delete --permanent xyz" in run(store, "delete", "xyz", "--yes").stderr

@@ -105,6 +105,30 @@ def test_an_empty_store_is_not_a_missing_one(
     assert (result.exit_code, result.stdout, result.stderr) == ON_EMPTY_STORE[words]
 
 
+@pytest.mark.parametrize(
+    "words", [words for words, (_, _, stderr) in ON_EMPTY_STORE.items() if stderr == NO_SESSION], ids=" ".join
+)
+def test_without_a_session_to_show_last_gets_the_reason_that_list_has(tmp_path: Path, words: tuple[str, ...]) -> None:
+    store = WholeStore(tmp_path / "store")
+    store_session(store, "s")
+    reason = run("list", "--store", str(store.root)).stderr
+    assert reason.startswith("No recorded session has a prompt yet.")
+    result = run(*words, "--store", str(store.root))
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", f"acp-proxy: n{reason[1:]}")
+
+
+def test_last_is_none_of_the_archived_or_deleted_sessions(tmp_path: Path) -> None:
+    store = WholeStore(tmp_path / "store")
+    store_session(store, "s", ("Mend it", []))
+    at_store = ("--store", str(store.root))
+    run("archive", "s", *at_store)
+    archived = "acp-proxy: all sessions are archived. To see them: acp-proxy list --archived\n"
+    assert run("show", "last", *at_store).stderr == archived
+    run("delete", "s", "--yes", *at_store)
+    deleted = "acp-proxy: all sessions are deleted. To bring one back: acp-proxy restore\n"
+    assert run("show", "last", *at_store).stderr == deleted
+
+
 @commands
 def test_a_given_place_without_a_store_is_an_error(tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "empty").mkdir()

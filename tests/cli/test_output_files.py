@@ -61,6 +61,13 @@ def test_an_unwritable_place_is_reported_with_what_to_do(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="a device of Linux")
+def test_a_directory_in_the_place_of_the_file_is_reported(tmp_path: Path) -> None:
+    for is_forced in (False, True):
+        with pytest.raises(NotWritable) as problem:
+            write_file(tmp_path, iter([b"patch"]), force=is_forced)
+        assert str(problem.value) == f"{tmp_path} cannot be written: Is a directory. Name a file in it."
+
+
 def test_a_full_disk_is_reported_for_the_written_file() -> None:
     with pytest.raises(NotWritable, match=r"/dev/full cannot be written: No space.*Free some space, or"):
         write_file(FULL, iter([b"one"]), force=False)

@@ -79,3 +79,12 @@ def test_deleting_a_session_deletes_the_words_of_its_titles(store: ProxyStore) -
     assert list_titles(store) == ["Other words"]
     assert get_stdout(store, "verify") == "No damage found.\n"
     assert [row["sessionId"] for row in get_json(store, "list")] == ["unnamed"]
+
+
+def test_a_wrong_variable_is_named_and_no_option_that_rename_lacks(
+    store: ProxyStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ACP_PROXY_REDACT", str(tmp_path / "none"))
+    result = run(store, "rename", "last", "A title")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("acp-proxy: ACP_PROXY_REDACT takes off, keys, or a file of patterns: ")

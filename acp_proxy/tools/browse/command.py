@@ -8,7 +8,15 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.common import AgentOption, StoreOption, open_store, print_on_stderr, report_errors, shorten_ids
+from acp_proxy.cli.common import (
+    AgentOption,
+    StoreOption,
+    explain_empty_list,
+    open_store,
+    print_on_stderr,
+    report_errors,
+    shorten_ids,
+)
 from acp_proxy.cli.pager import find_screen, is_attended
 from acp_proxy.cli.session_filter import (
     BranchOption,
@@ -19,7 +27,6 @@ from acp_proxy.cli.session_filter import (
     UntilOption,
     make_filter,
 )
-from acp_proxy.cli.session_rows import explain_empty_list
 from acp_proxy.errors import UsageError
 from acp_proxy.store.command_store import CommandStore, ListedSession
 

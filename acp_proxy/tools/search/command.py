@@ -15,6 +15,7 @@ from acp_proxy.cli.common import (
     INTERRUPTED,
     AgentOption,
     StoreOption,
+    explain_empty_list,
     format_command,
     open_store,
     print_on_stderr,
@@ -36,7 +37,6 @@ from acp_proxy.cli.session_filter import (
     explain_no_match,
     make_filter,
 )
-from acp_proxy.cli.session_rows import explain_empty_list
 from acp_proxy.errors import AcpProxyError, Unreadable
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.search.query import TurnPart

@@ -7,7 +7,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from acp_proxy.cli.common import AgentOption, JsonOption, StoreOption, open_store, print_on_stderr, report_errors
+from acp_proxy.cli.common import (
+    AgentOption,
+    JsonOption,
+    StoreOption,
+    explain_empty_list,
+    open_store,
+    print_on_stderr,
+    report_errors,
+)
 from acp_proxy.cli.pager import find_screen, open_pager
 from acp_proxy.cli.progress import PATIENCE_SECONDS, begin_progress
 from acp_proxy.cli.session_filter import (
@@ -19,7 +27,6 @@ from acp_proxy.cli.session_filter import (
     TurnsUntilOption,
     make_filter,
 )
-from acp_proxy.cli.session_rows import explain_empty_list
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.stats.usage import explain_unprompted, measure_usage
 from acp_proxy.views import sanitize
