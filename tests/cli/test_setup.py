@@ -249,7 +249,7 @@ def test_such_a_command_that_is_gone_is_replaced(home: Home) -> None:
 def test_an_agent_is_added_where_it_belongs_however_much_is_there(home: Home, before: str) -> None:
     write(home.paseo, before)
     assert setup("--agent", "some-agent --acp", "--yes", "--force").exit_code == 0
-    added = read_entry(home.paseo, "agents", "providers", "some-agent-kept")
+    added = read_entry(home.paseo, "agents", "providers", "some-agent-recorded")
     assert isinstance(added, dict)
     assert added["command"] == [COMMAND, "run", "some-agent", "--acp"]
     assert setup("--undo", "--yes").exit_code == 0

@@ -131,7 +131,7 @@ def _quote(text: str) -> str:
 
 
 def _make_paseo(agent_entry: EditorEntry, agent_names: _AgentNames) -> Snippet:
-    key = f"{_make_slug(agent_entry.agent)}-kept"
+    key = f"{_make_slug(agent_entry.agent)}-recorded"
     value = {
         "extends": "acp",
         "label": f"{agent_names.title} (recorded)",

@@ -123,8 +123,8 @@ def test_the_place_is_named_however_much_of_it_is_there() -> None:
     assert inner.instruction == f'Put this into {PATH}, right after the {{ of its "agents"'
     assert inner.text.startswith('"providers": {')
     assert place(Name.PASEO, '{"agents": {"providers": 3}}').instruction.endswith('in place of its "agents.providers"')
-    last = place(Name.PASEO, '{"agents": {"providers": {"opencode-kept": {}}}}')
-    assert last.instruction.endswith('in place of "opencode-kept" in its "agents.providers"')
+    last = place(Name.PASEO, '{"agents": {"providers": {"opencode-recorded": {}}}}')
+    assert last.instruction.endswith('in place of "opencode-recorded" in its "agents.providers"')
 
 
 ALL_OF_IT = 'into what you give to require("PLUGIN").setup (with lazy.nvim: its opts), next to the existing entries'

@@ -66,7 +66,7 @@ def test_paseos_command_contains_its_arguments() -> None:
     assert value == {
         "agents": {
             "providers": {
-                "some-agent-2-kept": {
+                "some-agent-2-recorded": {
                     "extends": "acp",
                     "label": "Some_Agent 2 (recorded)",
                     "command": WORDS,
