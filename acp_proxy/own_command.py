@@ -95,9 +95,10 @@ def write_as_typed(text: str) -> str:
         return text
     import re
 
-    # The text may be written so already, and be wrapped.
+    # The text may be written so already, also with --from, and be wrapped.
     runner_words = r"\s+".join(map(re.escape, typed_words.split()[:-1]))
-    pattern = rf"({runner_words}\s+)?(?<![\w./@-])acp-proxy(?=\s+(?:{'|'.join(commands)})\b)"
+    source = r"""--from\s+(?:'[^']*'|"[^"]*"|\S+)\s+"""
+    pattern = rf"({runner_words}\s+(?:{source})?)?(?<![\w./@-])acp-proxy(?=\s+(?:{'|'.join(commands)})\b)"
     return re.sub(pattern, lambda match: match[0] if match[1] else typed_words, text)
 
 

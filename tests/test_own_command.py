@@ -169,6 +169,9 @@ def test_messages_name_the_commands_as_the_user_types_them(tmp_path: Path, monke
     assert once == text.replace("See: acp-proxy", "See: uvx acp-proxy")
     wrapped = once.replace("uvx ", "uvx\n  ").replace("acp-proxy list, ", "acp-proxy\nlist, ")
     assert [own_command.write_as_typed(each) for each in (once, wrapped)] == [once, wrapped]
+    for source in ("'acp-proxy[web]'", '"acp-proxy[web]"', "'acp-proxy[web] @ https://x/y'", "/a.whl[web]"):
+        with_extra = f"uvx --from {source} acp-proxy web"
+        assert own_command.write_as_typed(with_extra) == with_extra
     said = CliRunner().invoke(app, ["list", "--help"])
     assert "Example" in said.stdout
     assert "uvx acp-proxy list login" in said.stdout

@@ -366,7 +366,7 @@ def test_an_agent_that_is_not_there_gives_an_error(store: WholeStore) -> None:
             "import sys; sys.exit('sh: agent: command not found')",
             "the program agent was not found. Install it, or add its directory",
         ),
-        ("import sys; sys.exit('I cannot')", 'exited with status 1. Its last message: "I cannot". Check its arguments'),
+        ("import sys; sys.exit('I cannot')", 'exited with status 1. Its last message: "I cannot". To see more'),
         ("raise SystemExit(3)", "exited with status 3. It wrote nothing. Check its arguments"),
     ],
 )

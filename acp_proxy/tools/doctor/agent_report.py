@@ -269,6 +269,8 @@ def _explain_silence(probe: Probe, status: int | None, *, shows_messages: bool, 
         return cause
     if probe.stderr_lines:
         messages = "See its messages on stderr." if shows_messages else f'Its last message: "{probe.stderr_lines[-1]}".'
+        if status:  # what it says is why, unless its arguments are known to be wrong
+            return f"{messages} {advise_arguments(probe.command) or ''}".rstrip()
         return f"{messages} {ARGUMENTS}"
     if probe.stray_lines:
         return f"Its output is not the Agent Client Protocol. {ARGUMENTS}"

@@ -13,11 +13,12 @@ ARGUMENTS = "Check its arguments: many agents speak the protocol only with --acp
 @dataclass(frozen=True, slots=True)
 class _Cause:
     """Why an agent ended. ``pattern``: what a message contains then; its group, if it has one, replaces ``{0}`` in
-    ``meaning`` and ``advice``."""
+    ``meaning`` and ``advice``. ``beside``: what another message contains then."""
 
     pattern: re.Pattern[str]
     meaning: str
     advice: str
+    beside: re.Pattern[str] = re.compile("")
 
 
 def _make_program_cause(sign: str) -> _Cause:
@@ -35,6 +36,9 @@ _LOGIN = re.compile(
     r"|sign(?:ed)?[ -]?in)\b"
     r"|\b(?:unauthorized|unauthenticated)\b"
 )
+
+_OLD_NODE = re.compile(r"^Node\.js v1?\d\.|\(internal/modules/")
+"""Its version, which it writes since 17, or a place in its own code, as it called them up to 14."""
 
 _CAUSES = (
     _make_program_cause(
@@ -71,6 +75,17 @@ _CAUSES = (
         "Correct its name or its version.",
     ),
     _Cause(
+        re.compile(r"^npm (?:error|ERR!) (?:notarget No matching version\b|code ETARGET\b)"),
+        "npm does not find this version of the package",
+        "Correct its version.",
+    ),
+    _Cause(
+        re.compile(r"^SyntaxError: "),
+        "Node.js is probably too old for it",
+        "Install a newer Node.js.",
+        beside=_OLD_NODE,
+    ),
+    _Cause(
         re.compile(r"\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH)\b"),
         "it cannot reach a server",
         "Check the network and its proxy settings.",
@@ -84,7 +99,15 @@ _CAUSES = (
         "it does not understand its arguments",
         ARGUMENTS,
     ),
+    _Cause(
+        re.compile(r"(?i)\bnot a (?:terminal|tty)\b|\braw mode is not supported\b"),
+        "it wants a terminal, and so does not speak the protocol",
+        ARGUMENTS,
+    ),
 )
+
+_SHELL_SIGNAL = 128
+"""A shell exits with this and the number of the signal that ended its program."""
 
 _MEANING_BY_STATUS = {
     NOT_FOUND: ("a program that it needs was not found", "Install it, or add its directory to PATH."),
@@ -106,10 +129,14 @@ def explain_exit(status: int | None, messages: Iterable[str]) -> str | None:
     """
     lines = [line.strip() for line in messages][::-1]
     for cause in _CAUSES:
+        if not any(map(cause.beside.search, lines)):
+            continue
         for line in lines:
             if match := cause.pattern.search(line):
                 name = match[match.lastindex or 0]
                 return f'The message "{line}" means: {cause.meaning.format(name)}. {cause.advice.format(name)}'
+    if status is not None and status > _SHELL_SIGNAL:
+        status = _SHELL_SIGNAL - status
     if status in _MEANING_BY_STATUS:
         meaning, advice = _MEANING_BY_STATUS[status]
         return f"This means: {meaning}. {advice}"

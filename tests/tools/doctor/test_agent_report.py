@@ -268,7 +268,7 @@ def test_an_agent_that_ends_is_explained_by_its_last_messages() -> None:
         'At initialize, the agent exited with status 1. The message "env: node: No such file or directory" means: '
     )
     assert advice(python_command(source)).startswith(f"{expected}the program node was not found. Install it")
-    assert "See its messages on stderr." in advice(python_command("import sys; sys.exit('something odd')"))
+    assert advice(python_command("import sys; sys.exit('something odd')")).endswith("See its messages on stderr.")
     assert "Check its arguments" in advice(python_command("print('Usage: agent')"))
 
 
