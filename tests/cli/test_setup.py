@@ -1538,7 +1538,6 @@ def test_the_file_to_which_a_link_leads_is_changed_and_undone(home: Home) -> Non
     assert home.zed.is_symlink()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="the modes of files are those of POSIX")
 def test_a_link_to_what_the_user_cannot_write_stays(home: Home) -> None:
     target = home.path / "generated/zed.json"
     write(target, ZED)
