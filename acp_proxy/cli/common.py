@@ -258,6 +258,21 @@ def ask_to_confirm(
     raise typer.Exit(1)
 
 
+def discard_typed_input() -> None:
+    """Forget what was typed in the terminal before a question was there."""
+    if not sys.stdin.isatty():
+        return
+    if sys.platform == "win32":
+        import msvcrt
+
+        while msvcrt.kbhit():
+            msvcrt.getwch()
+    else:
+        import termios
+
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+
+
 def format_command(command: str, arguments: Sequence[str], *options: str) -> str:
     """A command line that the user can copy, such as of a command on these sessions."""
     has_dash = any(argument.startswith("-") for argument in arguments)

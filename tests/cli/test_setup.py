@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import select
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ import typer
 from typer.testing import Result
 
 from acp_proxy import shell_quote
+from acp_proxy.cli.common import discard_typed_input
 from acp_proxy.tools.editors import jsonc, own_files
 from acp_proxy.tools.editors.config_dirs import Machine
 from acp_proxy.tools.editors.entries import read_words
@@ -1172,6 +1174,37 @@ def test_neovim_is_left_to_the_command_that_prints(home: Home, word: str) -> Non
     said = " ".join(result.stderr.replace("│", " ").split())
     assert "acp-proxy editor PLUGIN AGENT, with your plugin: codecompanion, avante, agentic." in said
     assert result.exit_code == 2
+
+
+def test_a_program_that_needs_an_adapter_is_refused_with_the_line_that_adds_it(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(home.zed, ZED)
+    program = Path(write_program(home.path / "bin/codex"))
+    monkeypatch.setenv("PATH", str(program.parent))
+    refused = setup("--agent", "codex", "--yes")
+    advice = "To add its adapter: acp-proxy setup --agent 'npx -y @agentclientprotocol/codex-acp'"
+    assert advice.replace("'", '"' if ON_WINDOWS else "'") in " ".join(refused.stderr.split())
+    assert (refused.exit_code, read(home.zed)) == (2, ZED)
+    assert setup("--agent", "codex", "--yes", "--force").exit_code == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no pseudo-terminals")
+def test_what_was_typed_before_a_question_answers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    keyboard, terminal = os.openpty()
+    with open(terminal, encoding="ascii") as stdin, open(keyboard, "wb", buffering=0) as typed:
+        monkeypatch.setattr("sys.stdin", stdin)
+        typed.write(b"\n")
+        assert select.select([stdin], [], [], 5)[0]
+        discard_typed_input()
+        assert not select.select([stdin], [], [], 0)[0]
+
+
+def test_several_agents_at_once_are_refused(home: Home) -> None:
+    write(home.zed, ZED)
+    refused = setup("--agent", "opencode acp", "--agent", "Claude", "--yes")
+    assert "it takes one agent. For more, run setup once for each" in " ".join(refused.stderr.replace("│", " ").split())
+    assert (refused.exit_code, read(home.zed)) == (2, ZED)
 
 
 @pytest.mark.usefixtures("registry")

@@ -129,7 +129,7 @@ def make_registry_option(option: str, command: Sequence[str]) -> list[str]:
 
 def advise_adapter(command: Sequence[str]) -> list[str]:
     """What to tell the user about a program that does not speak the protocol itself."""
-    if (adapter := _find_adapter(command)) is None:
+    if (adapter := find_adapter(command)) is None:
         return []
     unless = "unless it is a script of yours that does"
     return [
@@ -141,7 +141,7 @@ def advise_adapter(command: Sequence[str]) -> list[str]:
 def advise_arguments(command: Sequence[str]) -> str | None:
     """What to give instead of a command whose program starts, and does not answer; None if that is not known. Of the
     registry, this uses what is here."""
-    if (adapter := _find_adapter(command)) is not None:
+    if (adapter := find_adapter(command)) is not None:
         return f'{command[0]} does not speak the Agent Client Protocol itself. Give its adapter instead: "{adapter}".'
     with suppress(RegistryError):
         known_command = identify_agent([*command], Registry(), downloads=False).command
@@ -150,7 +150,8 @@ def advise_arguments(command: Sequence[str]) -> str | None:
     return None
 
 
-def _find_adapter(command: Sequence[str]) -> str | None:
+def find_adapter(command: Sequence[str]) -> str | None:
+    """The command of the adapter for a program that does not speak the protocol itself; None for any other."""
     return _ADAPTER_COMMANDS.get(Path(command[0]).stem)
 
 

@@ -52,7 +52,8 @@ def find_hindrance(path: Path) -> NotOurs | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     if stat.S_ISLNK(status.st_mode):
-        return LeftByHand(f"it is a link, to {os.path.realpath(path)}")
+        target = os.path.realpath(path)
+        return LeftByHand(f"it is a link, to {target}{'' if os.path.lexists(target) else ', which does not exist'}")
     if not stat.S_ISREG(status.st_mode):
         return NotOurs("it is not a file. Move it away")
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():

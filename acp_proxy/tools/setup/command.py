@@ -12,13 +12,20 @@ from typing import Annotated
 import typer
 
 from acp_proxy import own_command, shell_quote
-from acp_proxy.cli.common import INTERRUPTED, RegistryOption, ask_to_confirm, report_errors, report_wrong_usage
+from acp_proxy.cli.common import (
+    INTERRUPTED,
+    RegistryOption,
+    ask_to_confirm,
+    discard_typed_input,
+    report_errors,
+    report_wrong_usage,
+)
 from acp_proxy.cli.completion import make_word_completion
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.errors import UsageError
 from acp_proxy.tools.editors import command_line
 from acp_proxy.tools.editors.agent_names import (
-    advise_adapter,
+    find_adapter,
     find_beginning,
     find_name,
     identify_agent,
@@ -84,12 +91,13 @@ def _read_editor(word: str) -> Name:
     return read_name(word)
 
 
-def _check_agent(context: typer.Context, value: str) -> str:
+def _check_agents(values: list[str] | None) -> list[str]:
     """Refuse an empty agent, such as a script's variable that is not set: all agents are another wish."""
-    source = context.get_parameter_source("agent")
-    if not value.strip() and source is not None and source.name != "DEFAULT":
+    if any(not value.strip() for value in values or []):
         raise typer.BadParameter("it is empty. Give a name, a command or an id; for all agents, leave --agent out.")
-    return value
+    if len(values or []) > 1:
+        raise typer.BadParameter("it takes one agent. For more, run setup once for each, or leave it out for all.")
+    return values or []
 
 
 def setup(
@@ -106,16 +114,16 @@ def setup(
             ),
         ),
     ] = None,
-    agent: Annotated[
-        str,
+    agents: Annotated[
+        list[str] | None,
         typer.Option(
             "--agent",
             metavar="NAME|COMMAND|ID",
             help="Put acp-proxy in front of this agent alone, by its name in the settings, or add it.",
             show_default=False,
-            callback=_check_agent,
+            callback=_check_agents,
         ),
-    ] = "",
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Write an agent though its program is not here, or does not answer.")
     ] = False,
@@ -134,6 +142,7 @@ def setup(
 
     Example: acp-proxy setup --agent "npx -y @agentclientprotocol/claude-agent-acp"
     """
+    agent = next(iter(agents or []), "")
     with report_wrong_usage(), report_errors():
         if undo and agent:
             raise UsageError("--undo takes back what setup did, whatever the agent. Leave --agent out.")
@@ -153,6 +162,7 @@ def setup(
         if agent_to_add is not None and not editor:
             settings = _leave_out_unread(settings, machine)
         if agent_to_add is not None and not force:
+            _refuse_without_adapter(agent_to_add.agent.command)
             plans_without_change = [
                 steps.plan_file(*settings_path, Wish(own_words=[], only_names=[])) for settings_path in settings
             ]
@@ -174,8 +184,6 @@ def setup(
             _choose_answering, plan_files, tried_agents, force=force, yes=yes, command_line_again=command_line_again
         )
         plans = plan_files()
-        for text in advise_adapter(agent_to_add.agent.command) if agent_to_add is not None else []:
-            _print_on_stderr(text)
         _explain_programs(machine, editor or [])
         if named_agent is not None:
             _explain_variables(named_agent, chosen, {path: editor_found.title for editor_found, path in settings})
@@ -421,6 +429,16 @@ def _leave_out_unread(settings: Sequence[tuple[Editor, Path]], machine: Machine)
     return read_settings
 
 
+def _refuse_without_adapter(command: Sequence[str]) -> None:
+    """Refuse a program that does not speak the protocol itself. Raises UsageError."""
+    if (adapter := find_adapter(command)) is not None:
+        raise UsageError(
+            f"{command[0]} does not speak the Agent Client Protocol itself.",
+            f"To add its adapter: {_make_typed_line('setup', '--agent', adapter)}",
+            "To write it all the same, such as a script of yours that does: --force",
+        )
+
+
 def _check_program(
     agent: WantedAgent, names: Sequence[str], unread_settings: Sequence[FileChange], registry: Registry
 ) -> None:
@@ -511,6 +529,7 @@ def _carry_out(
             _print_on_stderr("Nothing was written.")
         elif not yes:
             declined = f"Nothing was changed. To see it again: {command_line_again}"
+            discard_typed_input()  # Enter, while an agent started, is no answer to what nobody had seen
             ask_to_confirm(
                 question if is_well else f"{question[:-1]} all the same?",
                 enter_means_yes=is_well,
