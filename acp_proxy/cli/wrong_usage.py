@@ -94,6 +94,9 @@ _ACP_WORDS = frozenset({"acp", "--acp", "--experimental-acp"})
 """Arguments by which agents speak the protocol."""
 _EDITORS_OF_SETUP = ("code-insiders", "cursor", "jetbrains", "paseo", "vscode", "vscodium", "zed")
 """What users call those whose settings it writes."""
+_AGENT_OPTION = "--agent"
+_COMMANDS_WITH_AGENT_WORDS = ("adopt", "doctor", "editor")
+"""The commands that take an agent's command as words, and not after ``--agent``."""
 _UPGRADE_WORDS = ("update", "upgrade")
 _DOWNLOADS_COMMAND = "self"
 """What PyApp adds to the executable for people without Python (``packaging/executable``)."""
@@ -121,6 +124,8 @@ def _explain(problem: Any) -> str:
                     f"{text} It goes after the command: acp-proxy {_find_command(problem.option_name)} "
                     f"{problem.option_name} …"
                 )
+            if problem.option_name == _AGENT_OPTION and (line := _write_without_agent_option(problem.ctx)):
+                return f"{text} Write: {line}"
             if replacement := INSTEAD_OF_OPTION.get((command, problem.option_name)):
                 return f"{text} Instead: {replacement}"
             if similar_options := _find_similar_options(problem.option_name, problem.possibilities or []):
@@ -163,13 +168,36 @@ def _quote_agent(context: typer.Context | None) -> str | None:
     """What to write where the words of an agent's command follow ``--agent`` without quotes."""
     if context is None or context.command.name != "setup":
         return None
-    words = [part for word in own_command.words for part in re.split("(?<=^--agent)=", word, maxsplit=1)]
-    after = words[words.index("--agent") + 1 :] if "--agent" in words else []
-    names = {name for param in context.command.params for name in param.opts if name.startswith("--")}
-    agent = _join_for_quotes([*takewhile(lambda word: word.partition("=")[0] not in names, after)]).removesuffix(" -y")
+    _, words, _ = _split_at_agent_option(context)
+    agent = _join_for_quotes(words).removesuffix(" -y")
     if len(agent.split()) < 2:
         return None
     return f"Put the agent's command in quotes: {shell_quote.join(['--agent', agent])}"
+
+
+def _write_without_agent_option(context: typer.Context | None) -> str | None:
+    """The same command line with the agent at its end, for a command that takes it there."""
+    if context is None or context.command.name not in _COMMANDS_WITH_AGENT_WORDS:
+        return None
+    before, agent, after = _split_at_agent_option(context)
+    if context.command.name == "editor":  # whose name comes first
+        if {*before[1:], *after} - {"--whole"}:
+            return None
+        before.append(agent.pop() if len(agent) > 1 else "EDITOR")
+    with suppress(ValueError):  # there is half a pair of quotes
+        agent = shell_quote.split(agent[0]) if len(agent) == 1 else agent
+    return shell_quote.join(["acp-proxy", *before, *after, *agent]) if agent else None
+
+
+def _split_at_agent_option(context: typer.Context) -> tuple[list[str], list[str], list[str]]:
+    """The words before ``--agent``, the words of the agent after it, and the options of the command after these."""
+    words = [part for word in own_command.words for part in re.split("(?<=^--agent)=", word, maxsplit=1)]
+    if _AGENT_OPTION not in words:
+        return words, [], []
+    start = words.index(_AGENT_OPTION)
+    names = {name for param in context.command.params for name in param.opts if name.startswith("--")}
+    agent = [*takewhile(lambda word: word.partition("=")[0] not in names, words[start + 1 :])]
+    return words[:start], agent, words[start + 1 + len(agent) :]
 
 
 def _join_for_quotes(words: list[str]) -> str:

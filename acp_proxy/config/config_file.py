@@ -27,7 +27,9 @@ ONE_AGENT_OPTION = "agent-id"
 _DECIDE_RECORDING = ("redact", "no-record")
 """The options that decide what is recorded. If the user's wish for one is not known, nothing may be: a secret in a
 transcript cannot be taken back."""
-_NOTHING_IS_RECORDED = "Until it is correct, nothing is recorded."
+STOPS_RECORDING = "nothing is recorded."
+"""The end of each message about a fault for which ``read`` adds ``no-record``."""
+_NOTHING_IS_RECORDED = f"Until it is correct, {STOPS_RECORDING}"
 
 
 def find_path(environment: "Mapping[str, str]" = os.environ, platform: str = sys.platform) -> str:
@@ -73,7 +75,7 @@ def read(path: str) -> tuple[dict[str, str], list[str]]:
     except (FileNotFoundError, NotADirectoryError):
         return {}, []
     except OSError as problem:
-        return {"no-record": "1"}, [f"{path}: {problem.strerror}. Make it readable. Until then, nothing is recorded."]
+        return {"no-record": "1"}, [f"{path}: {problem.strerror}. Make it readable. Until then, {STOPS_RECORDING}"]
     if not data.strip():
         return {}, []
     import tomllib  # few users have a file

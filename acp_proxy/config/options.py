@@ -144,6 +144,9 @@ OPTIONS: "Mapping[str, RunOption]" = {
 _NEW_OPTION_NAMES = {"--compact": "--compress"}
 """Former names of options, and their names now."""
 
+_LEAST_LIKENESS = 0.7
+"""How alike a wrong option and one of ours have to be: with less, an agent's ``--stdio`` is like ``--store``."""
+
 _HELP_WORDS = ("-h", "--help", "--help-all")
 
 _TRUE = ("1", "true", "t", "yes", "y", "on")
@@ -189,6 +192,12 @@ def parse(
                 raise UsageError(f"{subcommand} has no option {word}. It is called {_NEW_OPTION_NAMES[word]} now.")
             if word in _HELP_WORDS:
                 raise UsageError(f"{word} must be the first option: acp-proxy {subcommand} {word}")
+            if word == "--agent" and subcommand == RUN:  # an option of other commands
+                raise UsageError(f"{subcommand} has no option {word}. Give the agent without it: acp-proxy run AGENT")
+            from difflib import get_close_matches  # few command lines are wrong
+
+            if near_names := get_close_matches(word[2:], [name[2:] for name in table], 1, _LEAST_LIKENESS):
+                raise UsageError(f"{subcommand} has no option {word}. Did you mean --{near_names[0]}?")
             advice = "Put the agent's own options after its command. " if subcommand == RUN else ""
             raise UsageError(
                 f"{subcommand} has no option {word}. {advice}To see the options of {subcommand}:"

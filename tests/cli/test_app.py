@@ -294,6 +294,21 @@ def test_editor_names_the_adapter_of_a_program_that_does_not_speak_the_protocol(
         (["setup", "--remove"], "there is no option --remove. Instead: --undo"),
         (["setup", "--uninstall", "--yes"], "there is no option --uninstall. Instead: --undo"),
         (["setup", "--agent", "one", "--edtor", "zed"], "there is no option --edtor. Did you mean --editor?"),
+        (["doctor", "--agent", "opencode"], "there is no option --agent. Write: acp-proxy doctor opencode"),
+        (["doctor", "--agent=pi acp", "--json"], "there is no option --agent. Write: acp-proxy doctor --json pi acp"),
+        (["adopt", "--yes", "--agent", "pi", "acp"], "there is no option --agent. Write: acp-proxy adopt --yes pi acp"),
+        (["editor", "--agent", "opencode", "zed"], "there is no option --agent. Write: acp-proxy editor zed opencode"),
+        (
+            ["editor", "--whole", "--agent", "pi"],
+            "there is no option --agent. Write: acp-proxy editor --whole EDITOR pi",
+        ),
+        (
+            ["editor", "--agent", "pi", "--registry", "r", "zed"],
+            "there is no option --agent. To see all: acp-proxy editor --help",
+        ),
+        (["editor", "zed", "--agent", "opencode"], "there is no option --agent. Write: acp-proxy editor zed opencode"),
+        (["editor", "zed", "--agent=pi acp"], "there is no option --agent. Write: acp-proxy editor zed pi acp"),
+        (["editor", "zed", "--agent"], "there is no option --agent. Write: acp-proxy editor zed AGENT"),
         (["-H"], "there is no option -H. It goes after the command: acp-proxy list -H …"),
     ],
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy import shell_quote
 from acp_proxy.cli.common import choose_session, shorten_ids
 from acp_proxy.protocol import timestamps
 from acp_proxy.protocol.jsonrpc import Peer
@@ -215,3 +216,12 @@ def test_what_is_no_agent_by_any_name_is_answered_with_those_that_are(store: Who
     _, said = get_error(store, "continue", "mine", "--with", "nobody")
     assert "Agents with sessions here: alpha, beta." in said
     assert "Nor as a command: nobody is not in PATH. The registry" in said
+
+
+def test_the_name_of_an_agent_with_sessions_is_no_command(store: WholeStore) -> None:
+    _, said = get_error(store, "continue", "mine", "beta")
+    line = shell_quote.join(["acp-proxy", "continue", "mine", "--with", "beta", "--store", str(store.root)])
+    assert said.endswith(f"To continue with the agent of that name that has sessions here: {line}\n")
+    assert "--with beta" in (said := get_error(store, "continue", "mine", "--agent", "alpha", "beta")[1])
+    assert said.endswith(" --agent alpha\n")
+    assert "--with" not in get_error(store, "continue", "mine", "nobody")[1]

@@ -254,6 +254,25 @@ def test_an_editor_that_starts_a_missing_program_is_named(root: Path, home: Path
     assert "acp-proxy setup --editor zed" in text
 
 
+def test_an_acp_proxy_that_is_gone_is_named_once_for_all_its_entries(root: Path, home: Path) -> None:
+    configure(zed_settings(home), one=GONE, two=GONE)
+    configure(home / ".jetbrains/acp.json", three=GONE)
+    mend = f"{GONE['command']} does not exist: acp-proxy setup writes the present path."
+    assert todo(doctor(root)) == [f'{mend} Used by: "one" in Zed, "two" in Zed, "three" in JetBrains.']
+
+
+def test_where_a_fault_of_the_file_stops_recording_no_option_is_blamed(
+    root: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file := tmp_path / "config.toml").write_text('redact = "/no/such/file"\n')
+    monkeypatch.setenv("ACP_PROXY_CONFIG", str(file))
+    configure(zed_settings(home), one=PROXIED)
+    [text] = todo(found := doctor(root))
+    assert (text.startswith(f"{file}, line 1: "), "--no-record" in found.stdout) == (True, False)
+    file.write_text("no-record = true\nlod = 'auto'\n")
+    assert "run records nothing, because of --no-record" in doctor(root).stdout
+
+
 def test_an_editors_agent_that_does_not_exist_is_named_as_for_a_single_agent(root: Path, home: Path) -> None:
     command = [sys.executable, "-m", "acp_proxy", "run", "no-such-agent", SECRET]
     configure(zed_settings(home), lost={"command": command[0], "args": command[1:]}, kept=PROXIED)

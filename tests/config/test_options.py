@@ -255,6 +255,21 @@ def test_the_former_name_of_a_choice_means_the_same() -> None:
     assert options.check_value("delete-mode", "hard") == "permanent"
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--recal", "opencode"], "run has no option --recal. Did you mean --recall?"),
+        (["--redcat=keys", "opencode"], "run has no option --redcat. Did you mean --redact?"),
+        (["--agent", "opencode"], "run has no option --agent. Give the agent without it: acp-proxy run AGENT"),
+        (["--stdio", "x"], "run has no option --stdio. Put the agent's own options after its command. To see the "),
+    ],
+)
+def test_an_option_that_run_does_not_have_is_answered_with_the_one_that_was_meant(words: list[str], told: str) -> None:
+    with pytest.raises(UsageError) as problem:
+        options.parse(words, {})
+    assert str(problem.value).startswith(told)
+
+
 def test_chain_takes_the_options_of_run_and_no_command() -> None:
     given, command = options.parse(["--delete-mode", "permanent"], {"ACP_PROXY_LIST": "store"}, None, options.CHAIN)
     assert changed(given) == {"delete-mode": "permanent", "list": "store"}
@@ -267,6 +282,7 @@ def test_chain_takes_the_options_of_run_and_no_command() -> None:
         (["claude", "--acp"], "Remove: claude"),
         (["--", "claude"], "Remove: claude"),
         (["--grace", "3"], "chain has no option --grace. To see the options of chain: acp-proxy chain --help-all"),
+        (["--stor", "x"], "chain has no option --stor. Did you mean --store?"),
         (["--store", "x", "--help"], "acp-proxy chain --help"),
     ],
 )

@@ -12,8 +12,10 @@ from acp_proxy.cli.common import (
     SessionArgument,
     StoreOption,
     choose_session,
+    format_command,
     open_store,
     print_on_stderr,
+    repeat_store_option,
     report_errors,
 )
 from acp_proxy.cli.pager import find_screen
@@ -28,6 +30,7 @@ _FIRST_ANSWER_SECONDS = 60.0
 
 
 def continue_session(
+    context: typer.Context,
     session: SessionArgument,
     command: Annotated[
         list[str] | None,
@@ -63,7 +66,16 @@ def continue_session(
             raise UsageError(f"{usage} {_list_agents(opened_store)}")
         row = choose_session(opened_store, session, agent)
         if command:
-            folder, agent_info = _ask_agent(opened_store, command, umask, registry)
+            try:
+                folder, agent_info = _ask_agent(opened_store, command, umask, registry)
+            except AcpProxyError as problem:
+                if len(command) > 1 or not command[0].strip() or not opened_store.list_agents(command[0]):
+                    raise
+                options = ["--with", command[0], *repeat_store_option(context, store)]
+                line = format_command("continue", [session], *options, *(["--agent", agent] if agent else []))
+                raise AcpProxyError(
+                    *problem.args, f"To continue with the agent of that name that has sessions here: {line}"
+                ) from problem
         else:
             folder, agent_info = _find_agent(opened_store, other_name, row.agent_folder, umask, registry)
         name = name_agent(folder)

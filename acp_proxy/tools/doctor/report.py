@@ -57,20 +57,19 @@ def diagnose(
     store, store_advice = store_report.examine(root)
     found_versions = versions()
     editors = find_configurations(machine)
-    advice = [Advice(text) for text in config_file.read_user_file()[1]]
+    faults = config_file.read_user_file()[1]
+    advice = [Advice(text) for text in faults]
+    # With such a fault, no option is why nothing is recorded.
+    is_recording_off_by_fault = any(text.endswith(config_file.STOPS_RECORDING) for text in faults)
     values, command = split_run_command(words or ["agent"], {})
     try:
         values, command = split_run_command(words or ["agent"], dict(machine.environment))
     except UsageError as problem:
         advice.append(Advice(f"run exits immediately with status 2: {problem}"))
     if values["no-record"]:
-        advice.append(
-            Advice(
-                "run records nothing, because of --no-record, ACP_PROXY_NO_RECORD or the configuration file. "
-                "To see which: acp-proxy config",
-                is_wrong=False,
-            )
-        )
+        reason = "because of --no-record, ACP_PROXY_NO_RECORD or the configuration file"
+        text = f"run records nothing, {reason}. To see which: acp-proxy config"
+        advice += [] if is_recording_off_by_fault else [Advice(text, is_wrong=False)]
     elif values["recall"]:
         advice += _advise_on_recall()
     agent_result, agent_advice = None, list[Advice]()
@@ -87,7 +86,7 @@ def diagnose(
             if version is None
         ),
         *advice,
-        *_advise_on_editors(editors, root),
+        *_advise_on_editors(editors, root, explains_no_record=not is_recording_off_by_fault),
         *(store_advice if store.why_not_recording is None else ()),
     ]
     return Diagnosis(store, found_versions, editors, agent_result, join_alike(advice))
@@ -170,14 +169,16 @@ def split_run_command(words: list[str], environment: dict[str, str]) -> tuple[di
     return options.parse(["--", *words] if words_after_run is None else words_after_run, environment, file)
 
 
-def _advise_on_editors(configurations: list[Configuration], root: Path) -> list[Advice]:
+def _advise_on_editors(configurations: list[Configuration], root: Path, *, explains_no_record: bool) -> list[Advice]:
     advice, some_are_proxied = [], any(configuration.is_proxied for configuration in configurations)
     for configuration in configurations:
         name = configuration.editor.name
         if configuration.problem is not None:
             advice.append(Advice(f"{configuration.path} cannot be read: {configuration.problem}. Correct the file."))
         for agent in configuration.agents:
-            advice += _advise_on_entry(configuration.editor.title, agent, name, root)
+            advice += _advise_on_entry(
+                configuration.editor.title, agent, name, root, explains_no_record=explains_no_record
+            )
             is_refused = agent.fault is not None or agent.missing_program is not None  # by setup
             if agent.way is Way.DIRECT and some_are_proxied and not is_refused:
                 command = shell_quote.join(["acp-proxy", "setup", "--editor", str(name), "--agent", agent.name])
@@ -205,14 +206,17 @@ def _explain_hindrance(configuration: Configuration, hindrance: NotOurs) -> str:
     return f"Setup leaves {configuration.path} to you: {hindrance}. To print what to put there: {command}"
 
 
-def _advise_on_entry(title: str, agent: ConfiguredAgent, editor: Name, root: Path) -> Iterator[Advice]:
+def _advise_on_entry(
+    title: str, agent: ConfiguredAgent, editor: Name, root: Path, *, explains_no_record: bool
+) -> Iterator[Advice]:
     beginning, found_in = f'{title} starts "{agent.name}"', f'"{agent.name}" in {title}'
     if agent.program is not None and not _is_there(agent.program):
         text = f"{beginning} with {agent.program}, which does not exist."
-        mend = "Correct the entry."
+        mend, cause = "Correct the entry.", f"{agent.program} does not exist. Correct the entries."
         if agent.is_mended_by_setup:
             mend = f"To write the present path there: acp-proxy setup --editor {editor}"
-        yield Advice(f"{text} {mend}", found_in=found_in)
+            cause = f"{agent.program} does not exist: acp-proxy setup writes the present path."
+        yield Advice(f"{text} {mend}", cause=cause, found_in=found_in)
         if agent.problem is not None:  # what is gone refuses nothing
             return
     if agent.fault is not None:
@@ -231,7 +235,8 @@ def _advise_on_entry(title: str, agent: ConfiguredAgent, editor: Name, root: Pat
         )
     elif agent.way is Way.PROXIED and not agent.is_recorded:
         reason = "because of --no-record, ACP_PROXY_NO_RECORD or the configuration file"
-        yield Advice(f"{beginning} through acp-proxy, which records nothing, {reason}.", is_wrong=False)
+        if explains_no_record:
+            yield Advice(f"{beginning} through acp-proxy, which records nothing, {reason}.", is_wrong=False)
     elif agent.store is not None and agent.is_kept_elsewhere(root):
         command = f"acp-proxy doctor --store {shell_quote.quote(agent.store)}"
         yield Advice(f"{beginning} with another store, which was not checked. To check it: {command}", is_wrong=False)

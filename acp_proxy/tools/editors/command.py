@@ -120,6 +120,8 @@ def editor(
         begin = ["acp-proxy", "editor", name, *([_WHOLE] if whole else [])]
         if not agent:
             raise UsageError(f"the agent is missing. Write: {shell_quote.join(begin)} AGENT")
+        if agent[0].partition("=")[0] == "--agent":
+            raise UsageError(f"there is no option --agent. Write: {_write_without_agent_option(begin, agent)}")
         run_options, variables, command = read_agent(begin, agent)
         is_word = shutil.which(command[0]) is None and not command[0].startswith(PREFIX)
         in_settings = find_in_settings(" ".join(command)) if is_word else None  # as for doctor and continue
@@ -169,6 +171,15 @@ def editor(
     if is_missing:
         unknown = f"{command[0]} was not found on this machine, nor in the registry. Check the agent's command."
         print_on_stderr(f"Note: {named_agent.problem or unknown}")
+
+
+def _write_without_agent_option(begin: list[str], words: list[str]) -> str:
+    """The line that works. ``begin``: its words before the agent. ``words``: ``--agent`` and what follows it."""
+    from acp_proxy.tools.editors import command_line
+
+    value = words[0].partition("=")[2]
+    agent = [value, *words[1:]] if value else words[1:]
+    return shell_quote.join([*begin, *command_line.split_line(agent or ["AGENT"])])
 
 
 def read_agent(words_before: list[str], words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
