@@ -1,5 +1,4 @@
-"""How this acp-proxy was installed: what adds the packages of an extra, what upgrades it and what
-removes it.
+"""How this acp-proxy was installed: what adds the packages of an extra, upgrades it, and removes it.
 
 Imports nothing until it is asked.
 """
