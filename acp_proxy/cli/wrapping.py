@@ -1,9 +1,19 @@
-"""Wraps messages between words on a terminal, which itself would break them within words."""
+"""Wraps messages between words on a terminal, which itself would break them within words.
 
+A command to copy stays whole: pasted with a break in it, its first half would run.
+"""
+
+import re
 import shutil
 from typing import TextIO
 
 from acp_proxy.own_command import write_as_typed
+
+_PROGRAMS = r"acp-proxy|uvx?|pipx|npx|python[\d.]*|mv|move|rm|del|chmod|attrib"
+_COMMAND = re.compile(rf"(?<=: )(?:\S*/)?(?:{_PROGRAMS}) (?:(?![:,] ).)+?(?=\. [A-Z]|\.?$)", re.MULTILINE)
+"""A command in a message: after a colon, up to the end of the sentence."""
+_JOINT = "\ue000"
+"""Stands for a space at which no line ends."""
 
 
 def fit_to_stream(text: str, stream: TextIO, indent_columns: int = 0) -> str:
@@ -12,7 +22,9 @@ def fit_to_stream(text: str, stream: TextIO, indent_columns: int = 0) -> str:
     if not stream.isatty():
         return text
     width = shutil.get_terminal_size().columns
-    return "\n".join(line if len(line) * 2 <= width else wrap(line, width, indent_columns) for line in text.split("\n"))
+    text = _COMMAND.sub(lambda command: command[0].replace(" ", _JOINT), text)
+    lines = [line if len(line) * 2 <= width else wrap(line, width, indent_columns) for line in text.split("\n")]
+    return "\n".join(lines).replace(_JOINT, " ")
 
 
 def wrap(text: str, width: int, indent_columns: int = 0) -> str:

@@ -1,5 +1,6 @@
 """Long messages break between words on a terminal, and nowhere else."""
 
+import io
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from acp_proxy.cli.wrapping import wrap
+from acp_proxy.cli.wrapping import fit_to_stream, wrap
 from tests.cli.commands import run
 from tests.cli.terminal import run_on_terminal
 from tests.stored import WholeStore
@@ -27,6 +28,21 @@ from tests.stored import WholeStore
 )
 def test_lines_break_between_words(text: str, hanging: int, lines: list[str]) -> None:
     assert wrap(text, 16, hanging).split("\n") == lines
+
+
+def test_a_command_to_copy_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    move = "mv '/home/u/the old settings.json' /home/u/.config/settings.json"
+    text = f"It is missing. To bring it back: {move}. If you do not need it: rm /home/u/old"
+    assert fit_to_stream(text, stream).split("\n") == [
+        "It is missing. To bring it",
+        "back:",
+        f"{move}.",
+        "If you do not need it:",
+        "rm /home/u/old",
+    ]
 
 
 @given(st.text("ab 無-", max_size=80), st.integers(1, 30), st.integers(0, 40))
