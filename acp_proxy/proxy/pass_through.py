@@ -1,7 +1,8 @@
 """Decides which lines pass unparsed: the one place that says when nothing but forwarding and recording follows.
 
 Nine reads in ten are updates of the session that was updated last. Parsing one costs more than forwarding and recording
-it. Whatever is not recognised here goes to ``Connection.handle``, which would do the same with it, only later.
+it. Simple requests and responses are parsed here once, too. Any other line goes to ``Connection.handle``, which also
+would do the same with those that pass here, only later.
 """
 
 from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds
@@ -36,7 +37,7 @@ _POLLING_REQUESTS = frozenset({acp.TERMINAL_OUTPUT, acp.TERMINAL_WAIT})
 
 
 class PassThrough:
-    """Recognises the lines that pass unparsed."""
+    """Recognises the lines that pass without a decision."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Writes entries to the store, in order, on one thread: nothing else of a conversation is ever inside the store.
+"""Writes entries to the store, in order, on one thread: no other thread of a conversation writes transcripts.
 
 ``add`` is called under the lock on deciding and fixes the order. The writer passes what was added to the kernel, with
 one write for each run of lines of one session. What is forwarded before it is recorded is written a moment later
@@ -435,11 +435,11 @@ def _measure(effect: TranscriptEffect) -> int:
 
 
 def _replace_lines_by_gaps(effects: deque[TimedEffect]) -> deque[TimedEffect]:
-    """Only the starts of sessions and turns, and where each session's entries begin to be missing."""
+    """Only starts of sessions, starts and ends of turns, and where each session's entries begin to be missing."""
     kept_effects: deque[TimedEffect] = deque()
     with_gap: set[str] = set()
     for seconds, effect in effects:
-        if isinstance(effect, IdentifyAgent | ProtocolVersion | BeginTranscript | BeginTurn | ForgetSession):
+        if isinstance(effect, IdentifyAgent | ProtocolVersion | BeginTranscript | BeginTurn | EndTurn | ForgetSession):
             kept_effects.append((seconds, effect))
             if isinstance(effect, BeginTranscript):
                 with_gap.discard(effect.session_id)

@@ -64,7 +64,8 @@ class Transcript:
     def append(self, *parts: bytes | memoryview) -> None:
         """Write whole lines, given in parts.
 
-        Raises OSError. What was written by then stays, and the next append closes the torn line with a newline.
+        Raises OSError. What was written by then stays, and the next append closes the torn line with a newline; where
+        the file was closed since, the next opening does.
         """
         # The kernel puts a write with O_APPEND after whatever other processes have written, so entries need no lock.
         # Only a write that ends early (full disk, kill) leaves a torn line. A newline before the next entry keeps that

@@ -91,11 +91,13 @@ def test_a_session_begun_while_the_store_hung_is_recorded_with_a_gap(
     assert not recording.is_complete("b")
 
 
-def test_beyond_the_limit_only_starts_of_sessions_and_turns_are_kept_and_losses_are_marked() -> None:
+def test_beyond_the_limit_only_sessions_and_turns_are_kept_and_losses_are_marked() -> None:
     begin, turn, words = BeginTranscript("new", "/project", [], "recorded"), BeginTurn("s"), RecordUpdates("s", b"x\n")
     waiting = (words, turn, words, begin, RecordUpdates("new", b"first\n"), EndTurn("s"), words)
     left = recorder._replace_lines_by_gaps(deque((1.0, effect) for effect in waiting))
-    assert [effect for _, effect in left] == [RecordGap("s", "ETIMEDOUT"), turn, begin, RecordGap("new", "ETIMEDOUT")]
+    assert [effect for _, effect in left] == [
+        *(RecordGap("s", "ETIMEDOUT"), turn, begin, RecordGap("new", "ETIMEDOUT"), EndTurn("s"))
+    ]
 
 
 class Moving(Progress):

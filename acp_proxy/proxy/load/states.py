@@ -3,8 +3,8 @@
 Two rules hold for this package:
 
 - Only ``LoadMachine`` assigns an attribute of a ``Load``, and only its ``_move`` the ``state``, to what ``TRANSITIONS``
-  says. Beside it, ``WaitingLines`` fills and empties the buffers of lines, and ``AnsweredLoads`` adds to ``compared``
-  and has ``comparison/replay_in_turn.py`` remove from ``unechoed_prompts``.
+  says. Beside it, ``WaitingLines`` fills and empties the buffers of lines, and ``AnsweredLoads`` changes ``compared``
+  and, as ``comparison/replay_in_turn.py`` does for it, removes from ``unechoed_prompts``.
 - What happened before is the state, where the next step depends on it alone. The other attributes say what kind of load
   it is, and hold what the agent sent.
 
