@@ -288,6 +288,8 @@ def test_a_second_setup_has_nothing_to_do(home: Home) -> None:
 
 @pytest.mark.usefixtures("registry")
 def test_an_agent_of_the_editor_without_a_command_is_named_and_can_be_added(home: Home) -> None:
+    write(home.zed, '{"agent_servers": {"claude": {"default_mode": "plan"}}}')
+    assert "--agent 'npx -y @agentclientprotocol/claude-agent-acp'" in setup("--yes").stderr.replace('"', "'")
     write(home.zed, '{"agent_servers": {"gemini": {"default_mode": "plan"}}}')
     noted = setup("--yes")
     assert (noted.exit_code, '"gemini" in' in noted.stderr) == (0, True)
@@ -1198,6 +1200,31 @@ def test_what_was_typed_before_a_question_answers_nothing(monkeypatch: pytest.Mo
         assert select.select([stdin], [], [], 5)[0]
         discard_typed_input()
         assert not select.select([stdin], [], [], 0)[0]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no script is a program there")
+@pytest.mark.parametrize(("status", "exit_code"), [(0, 0), (1, 2)])
+def test_a_runner_that_cannot_start_acp_proxy_is_not_written(
+    home: Home, monkeypatch: pytest.MonkeyPatch, status: int, exit_code: int
+) -> None:
+    """As after ``uvx --from SOURCE acp-proxy setup``, where the package index does not have it."""
+    write(home.zed, ZED)
+    runner = write_program(home.path / "bin/uvx", f"#!/bin/sh\nexit {status}\n")
+    monkeypatch.setenv("PATH", str(home.path / "bin"))
+    monkeypatch.setattr("sys.argv", [str(home.path / ".cache/uv/archive-v0/x/bin/acp-proxy")])
+    done = setup("--yes", "--force")
+    assert done.exit_code == exit_code
+    assert (f"{runner} acp-proxy does not start acp-proxy here" in " ".join(done.stderr.split())) is bool(status)
+    assert (read(home.zed) == ZED) is bool(status)
+
+
+def test_an_editor_that_lacks_the_named_agent_is_named(home: Home) -> None:
+    write(home.zed, "{}")
+    program = write_program(home.path / "bin/acp-proxy")
+    write_servers(home, OpenCode=f"{program} run opencode acp")
+    done = setup("--agent", "OpenCode", "--yes")
+    advice = "Zed does not have it. To add it there: acp-proxy setup --editor zed --agent OpenCode"
+    assert (done.exit_code, advice in " ".join(done.stderr.split())) == (0, True)
 
 
 def test_several_agents_at_once_are_refused(home: Home) -> None:

@@ -1,9 +1,10 @@
 """``acp-proxy setup``: write acp-proxy into the editors' settings, or take it out again."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -50,7 +51,7 @@ from acp_proxy.tools.editors.known_editors import (
 from acp_proxy.tools.editors.launch_commands import StartedAgent, find_started
 from acp_proxy.tools.editors.own_files import NotOurs, explain_no_write, find_temporary, make_removal
 from acp_proxy.tools.registry import PREFIX
-from acp_proxy.tools.registry.agents import NotAsked, Registry, RegistryError, find_similar
+from acp_proxy.tools.registry.agents import NotAsked, Registry, RegistryError, find_similar, is_id
 from acp_proxy.tools.setup import setup as steps
 from acp_proxy.tools.setup.record import COPY_SUFFIX, Record, RecordStays, explain_copy, list_copies, open_record
 from acp_proxy.tools.setup.setup import FileChange, FoundEntry, WantedAgent, Wish
@@ -59,6 +60,9 @@ from acp_proxy.views import sanitize
 
 _ANSWER_SECONDS = 60.0
 """How long each answer of an agent may take: a first start may download it."""
+
+_RUNNERS = ("uvx", "pipx")
+"""Programs that start acp-proxy without an installation, from the package index unless they are told otherwise."""
 
 _SLOW_ADVICE = "If it is only slow, write it all the same: --force"
 
@@ -199,6 +203,8 @@ def setup(
             raise typer.Exit(0 if is_done_before else 1)
         if is_idle and not _explain_no_change(plans, editor or [], chosen, agent, has_built_in=has_built_in):
             raise typer.Exit(1)
+        if chosen:
+            _explain_other_editors(plans, chosen, agent, machine)
         question = "Write this?", command_line_again
         written_changes, is_every_file_right = _carry_out(
             plans, lambda change: steps.write_file(change, record), question, dry_run=dry_run, yes=yes, choose=choose
@@ -486,7 +492,17 @@ def _has_id(registry: Registry, unknown_ids: list[str], id: str) -> bool | None:
 
 
 def _make_own_words() -> list[str]:
+    """The words that start acp-proxy in the settings. Raises UsageError if a runner cannot start it by these."""
     words, advice = own_command.make_settings_command()
+    if len(words) > 1 and Path(words[0]).stem in _RUNNERS:
+        with suppress(OSError, subprocess.TimeoutExpired):
+            tried = subprocess.run([*words, "--version"], capture_output=True, timeout=_ANSWER_SECONDS, check=False)
+            if tried.returncode:
+                raise UsageError(
+                    f"{shell_quote.join(words)} does not start acp-proxy here, so no editor could: it is from another "
+                    "source.",
+                    "Install it from there, and run setup again: uv tool install SOURCE, or: pipx install SOURCE",
+                )
     if advice is not None:
         _print_on_stderr(f"Note: {' '.join(words)}: {advice}")
     return [*words, "run"]
@@ -753,11 +769,27 @@ def _explain_built_in(changes: Sequence[FileChange]) -> bool:
             if entry.words or any(entry.name.casefold() in name for name in proxied_names):
                 continue
             has_any = True
+            agent = find_adapter([entry.name.lower()]) or (entry.name if is_id(entry.name) else "COMMAND")
             _print_on_stderr(
                 f'"{entry.name}" in {plan.path} has no command: an agent that the editor starts of itself takes no '
-                f"prefix. To add one that is recorded: {_make_typed_line('setup', '--agent', entry.name)}"
+                f"prefix. To add one that is recorded: {_make_typed_line('setup', '--agent', agent)}"
             )
     return has_any
+
+
+def _explain_other_editors(
+    changes: Sequence[FileChange], chosen: Sequence[FoundEntry], agent: str, machine: Machine
+) -> None:
+    """Name the editors that do not have the agent that the user has named, since another has it."""
+    paths = {path for path, _ in chosen}
+    for plan in changes:
+        kind = EDITORS[plan.editor].configured
+        assert isinstance(kind, SettingsFiles)
+        if plan.path not in paths and plan.problem is None and not kind.lacks_extension(machine):
+            _print_on_stderr(
+                f"{EDITORS[plan.editor].title} does not have it. To add it there: "
+                f"{_make_typed_line('setup', '--editor', str(plan.editor), '--agent', agent)}"
+            )
 
 
 def _explain_no_change(
@@ -808,7 +840,8 @@ def _explain_no_change(
         reason = f"{', '.join(dict.fromkeys(missing))}: no settings of agents here. To write them"
     else:
         reason = "Nothing to change: no settings here start an agent without acp-proxy. To add an agent"
-    _print_on_stderr(f"{reason}: {command_to_add}")
+    example = "" if agent else f". For example: {_make_typed_line('setup', *editor_options, '--agent', 'claude-acp')}"
+    _print_on_stderr(f"{reason}: {command_to_add}{example}")
     return not programs and not is_any_broken
 
 
