@@ -324,7 +324,7 @@ class Comparison:
 
         A secret that was spread over chunks when it was recorded is not masked there, though it may be whole here.
         """
-        if self._mask is None or (masked := self._mask(letters := jsonrpc.dump(update))) == letters:
+        if self._mask is None or (masked := self._mask(data := jsonrpc.dump(update))) == data:
             return update
         recorded = jsonrpc.parse(masked)
         return recorded if self.text.has_update(recorded) else update
@@ -372,7 +372,7 @@ class Comparison:
         span = self.place.find_span(letters)
         if span is not None:
             has_place = self.place.users.has_begun and not self.place.is_in_answer and self.place.is_at_end
-            is_greeting = span[1] <= self._before_users or self._is_known_warning(letters)
+            is_greeting = span[1] <= self._first_user_position or self._is_known_warning(letters)
             is_said_again = is_greeting or self.text.has_earlier_message(letters, span[0])
             if self._has_sure_turn and is_said_again and not self.place.continues_turn(span):
                 self.place.spans.add(span)
@@ -423,14 +423,14 @@ class Comparison:
         return False
 
     @property
-    def _before_users(self) -> int:
+    def _first_user_position(self) -> int:
         """The end of what the agent said before the first user message."""
         return self.text.find_span(0)[1] if self.text.users else 0
 
     def _is_known_warning(self, letters: str) -> bool:
         """Whether the agent said this before the first user message. Agents greet and warn in the same words in each
         load: no message before that is the past."""
-        return self.text.has_earlier_message(letters, self._before_users)
+        return self.text.has_earlier_message(letters, self._first_user_position)
 
     def _repeats_last(self, letters: str) -> bool:
         """Whether the last known words come once more: the replays of two loads at once are mixed."""

@@ -10,8 +10,6 @@ from acp_proxy.comparison.transcript_text import SHORT_TEXT, TextBuilder, block_
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import Compared, Role
 
-_USER_MESSAGE = b'"user_message'
-"""How the kinds of a user's messages begin, chunks or whole, as JSON."""
 _CONTEXT_MARKS = (b"_context", b"Response")
 """What context of one of these forms has, as JSON."""
 _SEARCHED_LINES = 16
@@ -32,7 +30,7 @@ def find_conversation(lines: list[bytes]) -> list[bytes]:
 def _drop_context(lines: list[bytes]) -> list[bytes]:
     """The lines of a replay without context: user messages that have the form of it. One chunk of several with the same
     id is none."""
-    if not any(_USER_MESSAGE in line and any(mark in line for mark in _CONTEXT_MARKS) for line in lines):
+    if not any(update_kinds.USER_BYTES in line and any(mark in line for mark in _CONTEXT_MARKS) for line in lines):
         return lines
     kept_lines: list[bytes] = []
     follows_call = False
@@ -54,7 +52,7 @@ def drop_repetition(lines: list[bytes]) -> list[bytes]:
     If the first user message comes again, everything from there on is compared with what comes before it, and only the
     new lines are kept. ``lines``: updates of the conversation, in order.
     """
-    if not any(_USER_MESSAGE in line and lines.count(line) > 1 for line in lines[:_SEARCHED_LINES]):
+    if not any(update_kinds.USER_BYTES in line and lines.count(line) > 1 for line in lines[:_SEARCHED_LINES]):
         return lines
     users = [_find_user_letters(line) or None for line in lines]
     first = next(filter(None, users), None)

@@ -89,7 +89,7 @@ class User(Struct):
         return next_call if self.call_index <= next_call <= self.latest_call_index else self.call_index
 
 
-class KnownCall(Struct):
+class RecordedCall(Struct):
     """A tool call."""
 
     id: str
@@ -114,7 +114,7 @@ class TranscriptText:
         """The letters of all agent messages, in order; empty if the transcript is too long."""
         self.thoughts = ""
         self.users: list[User] = []
-        self.calls: list[KnownCall] = []
+        self.calls: list[RecordedCall] = []
         self.calls_by_id: dict[str, list[int]] = {}
         self.calls_by_title: dict[str, list[int]] = {}
         self.other_digests: set[bytes] = set()
@@ -649,7 +649,9 @@ class TextBuilder:
             call.status = status or call.status
             return
         text.calls_by_id.setdefault(id, []).append(len(text.calls))
-        text.calls.append(KnownCall(id, title, turn_number=turn, position=self._size, status=status, run=self._run_id))
+        text.calls.append(
+            RecordedCall(id, title, turn_number=turn, position=self._size, status=status, run=self._run_id)
+        )
 
 
 def fold_letters(text: str) -> str:

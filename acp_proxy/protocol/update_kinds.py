@@ -38,6 +38,8 @@ CONFIG_OPTION = "config_option_update"
 SESSION_INFO = "session_info_update"
 SESSION_INFO_BYTES = b'"session_info_update"'
 """Bytes that every update with a title contains."""
+USER_BYTES = b'"user_message'
+"""How the kinds of a user's messages begin, chunks or whole, as JSON."""
 STATE = "state_update"
 HISTORY_TRUNCATED = "history_truncated"
 """The names that the code needs. Those that stand only in the table are written there."""

@@ -18,8 +18,6 @@ from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
 
 _UPDATE_END = b"}}}\n"
 """The end of an update's line: the braces of the update, the parameters and the message."""
-_USER_MESSAGE = b'"user_message'
-"""How the kinds of a user's messages begin, chunks or whole, as JSON."""
 _SESSION_METHOD = b'"session/'
 """Bytes in nearly every line that means something here."""
 _READ_TWICE_LIMIT = 1024 * 1024
@@ -151,7 +149,7 @@ class PassThrough:
         if machine.dialect.state_bytes is not None:  # version 2: may begin or end a turn
             self._parsed_if_contains += (machine.dialect.state_bytes,)
         if machine.open_loads.may_be_replay(session_id):  # in the turn after a load, it may begin a replay
-            self._parsed_if_contains += (_USER_MESSAGE,)
+            self._parsed_if_contains += (update_kinds.USER_BYTES,)
         return self._is_allowed
 
     def _means_nothing(self, message: Message, peer: Peer) -> bool:

@@ -436,14 +436,14 @@ class LoadMachine:
         other_loads = [
             other for other in self.open_loads.find_by_session(load.session_id) if other.state not in ABANDONED_STATES
         ]
-        is_last_word = self._has_agent_ended or bool(other_loads)
+        last_event = LoadEvent.ENDED if self._has_agent_ended else LoadEvent.CLOSED if other_loads else None
         is_open = load.state is LoadState.ANSWERED and self.open_loads.find_unsettled(load.session_id) is load
-        if not is_open or not (is_in_turn or is_last_word):
+        if not is_open or not (is_in_turn or last_event is not None):
             return []
         if first := self.answered_loads.finish_comparison(load.session_id):
             return first
         effects = self._move(load, LoadEvent.PROMPTED) if is_in_turn else []
-        return effects + (self._move(load, LoadEvent.ENDED) if is_last_word else [])
+        return effects + (self._move(load, last_event) if last_event is not None else [])
 
     def close(self, session_id: str | None) -> list[Effect]:
         """The session is closed or opened again: settle what the agent sent about it until now."""
@@ -569,7 +569,7 @@ class LoadMachine:
         effects: list[Effect] = []
         for other in self.open_loads.find_by_session(load.session_id):
             if other.state is LoadState.ASKED and other.uncompared and other.plan.shows_replay:
-                effects += self._move(other, LoadEvent.FLOODED)
+                effects += self._move(other, LoadEvent.CANNOT_WAIT)
         return [*effects, *self._send_all_waiting(load), *self._send_after_earlier(load, [line])]
 
     def _send_or_hold(self, load: Load, line: bytes) -> list[Effect]:
@@ -584,7 +584,7 @@ class LoadMachine:
         """If too much waits before the agent's answer, everything passes, unless dropping its replay is enough."""
         if not self.waiting_lines.is_flooded(load) or self.waiting_lines.drop_unneeded_replay(load):
             return []
-        return self._move(load, LoadEvent.FLOODED)
+        return self._move(load, LoadEvent.CANNOT_WAIT)
 
     def _send_waiting(self, load: Load) -> list[Effect]:
         """Send what a load held, or let it wait for an earlier request for the session."""

@@ -56,7 +56,7 @@ class LoadEvent(enum.Enum):
     AGREED = "the agent has answered with a result"
     REFUSED = "the agent has answered with an error"
     UNKNOWN = "the agent does not know the session, which can continue in a new one"
-    FLOODED = "too much waits, or the agent asks something before it answers"
+    CANNOT_WAIT = "too much waits, or the agent asks something before it answers"
     OVERTAKEN = "the agent has answered a later request for the session"
     CANCELLED = "the client has cancelled its request"
     OUTPUT_RESERVED = "the client's output is reserved"
@@ -144,7 +144,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
             # The new session has no past, so what came until now was no replay. The client still gets one answer.
             LoadEvent.UNKNOWN: (LoadState.ASKED, (Action.DROP_UNCOMPARED, Action.OPEN_ANEW)),
             # Sent is sent: from here on the client sees the agent's replay, whatever it lacks.
-            LoadEvent.FLOODED: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_WAITING)),
+            LoadEvent.CANNOT_WAIT: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_WAITING)),
             # What the agent sends in a turn must not wait, and nobody could tell it from the replay.
             LoadEvent.PROMPTED: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_WAITING, Action.DROP_IMPORT)),
             # The client's thread decides this, while the agent's may be sending lines that were decided on before.

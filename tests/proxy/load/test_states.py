@@ -24,15 +24,15 @@ HAS_IT_OPEN = frozenset({Action.CLOSE_TRANSCRIPT, Action.REPLAY})
 CLIENTS = {LoadEvent.CANCELLED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED}
 MEANS_NOTHING = {
     LoadState.ASKED: {LoadEvent.OUTPUT_RESERVED, LoadEvent.TURN_ENDED},
-    LoadState.PASSING: {LoadEvent.OUTPUT_RESERVED, LoadEvent.FLOODED, LoadEvent.TURN_ENDED},
+    LoadState.PASSING: {LoadEvent.OUTPUT_RESERVED, LoadEvent.CANNOT_WAIT, LoadEvent.TURN_ENDED},
     LoadState.PASSING_CANCELLED: {
         LoadEvent.CANCELLED,
         LoadEvent.OUTPUT_RESERVED,
-        LoadEvent.FLOODED,
+        LoadEvent.CANNOT_WAIT,
         LoadEvent.TURN_ENDED,
     },
-    LoadState.PASSING_ABANDONED: {*CLIENTS, LoadEvent.FLOODED, LoadEvent.TURN_ENDED},
-    LoadState.CANCELLING: {LoadEvent.CANCELLED, LoadEvent.FLOODED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
+    LoadState.PASSING_ABANDONED: {*CLIENTS, LoadEvent.CANNOT_WAIT, LoadEvent.TURN_ENDED},
+    LoadState.CANCELLING: {LoadEvent.CANCELLED, LoadEvent.CANNOT_WAIT, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.CANCELLED: CLIENTS,
     LoadState.ABANDONED: {*CLIENTS, LoadEvent.TURN_ENDED},
     LoadState.QUEUED: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
@@ -51,14 +51,14 @@ WITHIN = {LoadEvent.MAY_REPLAY, LoadEvent.REPLAYED}
 SETTLING = {LoadEvent.CLOSED, LoadEvent.DELETED, LoadEvent.ENDED}
 CANNOT = {
     **{state: {*WITHIN, LoadEvent.CLOSED, LoadEvent.DELETED} for state in AWAITING},
-    LoadState.QUEUED: {LoadEvent.REPLAYED, LoadEvent.FLOODED, *SETTLING},
-    LoadState.REPLAYING: {LoadEvent.MAY_REPLAY, LoadEvent.FLOODED, *SETTLING},
-    LoadState.STOPPING: {LoadEvent.MAY_REPLAY, LoadEvent.FLOODED, *SETTLING},
+    LoadState.QUEUED: {LoadEvent.REPLAYED, LoadEvent.CANNOT_WAIT, *SETTLING},
+    LoadState.REPLAYING: {LoadEvent.MAY_REPLAY, LoadEvent.CANNOT_WAIT, *SETTLING},
+    LoadState.STOPPING: {LoadEvent.MAY_REPLAY, LoadEvent.CANNOT_WAIT, *SETTLING},
 }
 """Events that cannot happen: no replay before the agent agrees, no close before the client's answer. The end of the
 agent does not stop a replay."""
 OF_THE_AGENTS_ANSWER = {LoadEvent.AGREED, LoadEvent.REFUSED, LoadEvent.UNKNOWN}
-OPEN_ONLY = {LoadEvent.FLOODED, LoadEvent.CANCELLED, LoadEvent.OUTPUT_RESERVED, *WITHIN}
+OPEN_ONLY = {LoadEvent.CANNOT_WAIT, LoadEvent.CANCELLED, LoadEvent.OUTPUT_RESERVED, *WITHIN}
 """Events that happen only to a request that is not answered yet."""
 
 
@@ -105,7 +105,7 @@ def test_each_event_of_a_state_has_a_row_means_nothing_or_cannot_happen(state: L
     if state not in CANCELLED_STATES:  # only a cancelled load is left out
         impossible |= {LoadEvent.OVERTAKEN}
     if state in (LoadState.CANCELLED, LoadState.ABANDONED):  # nothing waits
-        impossible |= {LoadEvent.FLOODED}
+        impossible |= {LoadEvent.CANNOT_WAIT}
     kinds = (event in TRANSITIONS[state].moves, event in MEANS_NOTHING[state], event in impossible)
     assert sum(kinds) == 1
 
