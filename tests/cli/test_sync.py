@@ -292,6 +292,13 @@ def test_a_place_that_cannot_be_used_is_reported_and_kept_for_status(laptop: Use
     assert trouble in laptop.sync("status").stdout
 
 
+def test_no_history_begins_where_a_drive_is_not_mounted(laptop: User, tmp_path: Path) -> None:
+    told = laptop.begin("init", (tmp_path / "drive" / "history").as_uri(), "--yes")
+    assert told.exit_code == 1
+    assert "there is no such directory. Is the drive mounted?" in told.stderr
+    assert not (tmp_path / "drive").exists()
+
+
 def test_nothing_is_written_to_a_drive_that_is_not_mounted(laptop: User, tmp_path: Path) -> None:
     drive = tmp_path / "drive"
     assert laptop.begin("init", drive.as_uri(), "--yes").exit_code == 0

@@ -85,10 +85,11 @@ class SealedLogs:
         self._ask(lambda: obstore.put(self._store, self._name_object(machine, number), sealed, mode="overwrite"))
 
     def check(self, probe: str) -> None:
-        """Test that a record is written only once. Makes the directory of a new place. Raises Unavailable."""
+        """Test that a record is written only once. Makes the directory of a new place, but none above it, which may be
+        where a drive is to be mounted. Raises Unavailable."""
         if self._url.scheme == "file":
-            with _convert_errors("file"):
-                os.makedirs(_find_folder(self._url), exist_ok=True)
+            with _convert_errors("file"), suppress(FileExistsError, FileNotFoundError):  # the store says what is wrong
+                os.mkdir(_find_folder(self._url))
         path = f"{self._key.history}-{probe}"
 
         def create() -> bool:
