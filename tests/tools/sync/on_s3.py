@@ -45,13 +45,15 @@ def test_a_server_that_is_killed_at_any_request_loses_and_doubles_nothing(
             if who == "pull":
                 one.sync()
             doorman.kill_at(number, kind)
+            is_over = False
             try:
                 (one if who == "push" else two).sync()
             except Unavailable as problem:
                 assert "it does not answer" in str(problem)  # noqa: PT017 it need not be raised
                 failed += 1
             else:
-                assert doorman.left > 0
+                is_over = doorman.left > 0
+                assert is_over or kind == "during"  # one that is killed while it works may have answered
             doorman.kill_at(0, "")
             server.kill()
             server.start()
@@ -59,7 +61,7 @@ def test_a_server_that_is_killed_at_any_request_loses_and_doubles_nothing(
                 home.sync()
             assert one.prompts() == two.prompts() == EXPECTED
             assert len(list((tmp_path / servers.BUCKET / f"{number}").rglob("000000*"))) == SESSIONS
-            if number > failed:
+            if is_over:
                 break
         assert failed > SESSIONS
 
