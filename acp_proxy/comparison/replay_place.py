@@ -330,10 +330,10 @@ class ReplayedCalls:
         this one begins a call after a user message that the transcript lacks: an id that was sent is another call's
         there, and a title that the replay has passed proves nothing, since agents use few titles."""
         index = self._by_id.get(id)
+        call = self._text.calls[index] if index is not None else None
         # Some agents number their calls anew in each turn.
-        is_of_earlier_turn = index is not None and self._text.calls[index].turn_number < turn
-        begins_anew = index is not None and (is_new_turn or (may_begin and is_of_earlier_turn))
-        if begins_anew and index is not None and self._text.calls[index].id == id:
+        begins_anew = call is not None and (is_new_turn or (may_begin and call.turn_number < turn))
+        if begins_anew and call is not None and call.id == id:
             self._keeps_ids = True
         if is_new_turn and (index is not None or (self._keeps_ids and id not in self._text.calls_by_id)):
             self._by_id[id] = None

@@ -1209,12 +1209,13 @@ def test_a_runner_that_cannot_start_acp_proxy_is_not_written(
 ) -> None:
     """As after ``uvx --from SOURCE acp-proxy setup``, where the package index does not have it."""
     write(home.zed, ZED)
-    runner = write_program(home.path / "bin/uvx", f"#!/bin/sh\nexit {status}\n")
+    runner = write_program(home.path / "bin/uvx", f"#!/bin/sh\necho not found >&2\nexit {status}\n")
     monkeypatch.setenv("PATH", str(home.path / "bin"))
     monkeypatch.setattr("sys.argv", [str(home.path / ".cache/uv/archive-v0/x/bin/acp-proxy")])
     done = setup("--yes", "--force")
     assert done.exit_code == exit_code
-    assert (f"{runner} acp-proxy does not start acp-proxy here" in " ".join(done.stderr.split())) is bool(status)
+    reason = f"{runner} acp-proxy does not start acp-proxy here, so no editor could: not found"
+    assert (reason in " ".join(done.stderr.split())) is bool(status)
     assert (read(home.zed) == ZED) is bool(status)
 
 
@@ -1223,7 +1224,7 @@ def test_an_editor_that_lacks_the_named_agent_is_named(home: Home) -> None:
     program = write_program(home.path / "bin/acp-proxy")
     write_servers(home, OpenCode=f"{program} run opencode acp")
     done = setup("--agent", "OpenCode", "--yes")
-    advice = "Zed does not have it. To add it there: acp-proxy setup --editor zed --agent OpenCode"
+    advice = 'Zed has no "OpenCode". To add it there: acp-proxy setup --editor zed --agent OpenCode'
     assert (done.exit_code, advice in " ".join(done.stderr.split())) == (0, True)
 
 

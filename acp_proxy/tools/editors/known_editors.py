@@ -41,7 +41,7 @@ class SettingsFiles:
 
     ``agent_member``: a member and its value, which an entry has if it is an agent of this protocol; None: all are. Such
     an entry's ``command`` is a list, with the arguments in it. ``extensions``: the directory of the editor's extensions
-    below the home directory, if it has the agents from one. ``find_program_files``: a directory that the editor makes
+    below the home directory, if it has the agents from one. ``find_own_directory``: a directory that the editor makes
     when it first runs; None: that of its settings file.
     """
 
@@ -49,7 +49,7 @@ class SettingsFiles:
     members: tuple[str, ...]
     agent_member: tuple[str, str] | None = None
     extensions: str | None = None
-    find_program_files: Callable[[Machine], Path] | None = None
+    find_own_directory: Callable[[Machine], Path] | None = None
 
     def lists_agent(self, entry: object) -> bool:
         """Whether an entry is an agent of this protocol."""
@@ -155,7 +155,7 @@ EDITORS = {
         Editor(
             Name.JETBRAINS,
             "JetBrains",
-            SettingsFiles(_find_jetbrains_files, ("agent_servers",), find_program_files=_find_jetbrains_directory),
+            SettingsFiles(_find_jetbrains_files, ("agent_servers",), find_own_directory=_find_jetbrains_directory),
         ),
         # olimorris/codecompanion.nvim: doc/configuration/adapters-acp.md
         Editor(Name.CODECOMPANION, "CodeCompanion", Sources(_find_neovim_files, ".lua", "--", r"codecompanion")),
@@ -239,9 +239,8 @@ def find_editors(word: str) -> list[Name]:
 
 def find_near_editors(word: str) -> list[str]:
     """The names of editors that are written nearly so, the nearest first."""
-    near_names = get_close_matches(
-        word.lower(), [*Name, *_OTHER_NAMES], n=2, cutoff=0.65
-    )  # "zde" is "zed", "claude" not "code"
+    # As alike as "zde" and "zed", and more than "claude" and "code".
+    near_names = get_close_matches(word.lower(), [*Name, *_OTHER_NAMES], n=2, cutoff=0.65)
     return [
         str(name)
         for name in dict.fromkeys(editor_name for near_name in near_names for editor_name in find_editors(near_name))

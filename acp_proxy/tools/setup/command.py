@@ -498,10 +498,13 @@ def _make_own_words() -> list[str]:
         with suppress(OSError, subprocess.TimeoutExpired):
             tried = subprocess.run([*words, "--version"], capture_output=True, timeout=_ANSWER_SECONDS, check=False)
             if tried.returncode:
+                reason = (tried.stderr.decode("utf-8", "replace").strip().splitlines() or ["it says nothing"])[
+                    -1
+                ].strip()
                 raise UsageError(
-                    f"{shell_quote.join(words)} does not start acp-proxy here, so no editor could: it is from another "
-                    "source.",
-                    "Install it from there, and run setup again: uv tool install SOURCE, or: pipx install SOURCE",
+                    f"{shell_quote.join(words)} does not start acp-proxy here, so no editor could: {reason}",
+                    "If this acp-proxy is from another source (--from), install it from there, and run setup again: "
+                    "uv tool install SOURCE, or: pipx install SOURCE",
                 )
     if advice is not None:
         _print_on_stderr(f"Note: {' '.join(words)}: {advice}")
@@ -787,7 +790,7 @@ def _explain_other_editors(
         assert isinstance(kind, SettingsFiles)
         if plan.path not in paths and plan.problem is None and not kind.lacks_extension(machine):
             _print_on_stderr(
-                f"{EDITORS[plan.editor].title} does not have it. To add it there: "
+                f'{EDITORS[plan.editor].title} has no "{agent}". To add it there: '
                 f"{_make_typed_line('setup', '--editor', str(plan.editor), '--agent', agent)}"
             )
 

@@ -117,7 +117,7 @@ def find_settings(machine: Machine, editors: Sequence[Name]) -> list[tuple[Edito
         files = kind.find_files(machine)
         existing = [*dict.fromkeys(follow_link(path) for path in files if is_there(path))]
         usual_of_installed = [path for path in files if os.path.isdir(path.parent)]  # and has no settings yet
-        if kind.find_program_files is not None and os.path.isdir(kind.find_program_files(machine)):
+        if kind.find_own_directory is not None and os.path.isdir(kind.find_own_directory(machine)):
             usual_of_installed = usual_of_installed or files[:1]
         settings += [(editor, path) for path in existing or usual_of_installed[:1] or (files[:1] if editors else [])]
     return settings
