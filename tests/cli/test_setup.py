@@ -30,6 +30,7 @@ from tests.cli.commands import invoke
 
 COMMAND = os.path.abspath("/home/user/.local/bin/acp-proxy")  # on Windows, with a drive
 ON_WINDOWS = sys.platform == "win32"
+QUOTE = '"' if ON_WINDOWS else "'"
 MOVE, REMOVE, MAKE_WRITABLE = ("copy", "del", "attrib -R") if ON_WINDOWS else ("mv", "rm", "chmod u+w")
 """Commands that a user is told to type, with a file."""
 ZED = """\
@@ -1224,8 +1225,10 @@ def test_an_editor_that_lacks_the_named_agent_is_named(home: Home) -> None:
     program = write_program(home.path / "bin/acp-proxy")
     write_servers(home, OpenCode=f"{program} run opencode acp")
     done = setup("--agent", "OpenCode", "--yes")
-    advice = 'Zed has no "OpenCode". To add it there: acp-proxy setup --editor zed --agent OpenCode'
+    advice = f'Zed has no "OpenCode". To add it there: acp-proxy setup --editor zed --agent {QUOTE}opencode acp{QUOTE}'
     assert (done.exit_code, advice in " ".join(done.stderr.split())) == (0, True)
+    assert setup("--editor", "zed", "--agent", "opencode acp", "--yes", "--force").exit_code == 0
+    assert servers(home.zed)["OpenCode (recorded)"] == [COMMAND, "run", "opencode", "acp"]
 
 
 def test_several_agents_at_once_are_refused(home: Home) -> None:

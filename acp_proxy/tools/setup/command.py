@@ -783,15 +783,19 @@ def _explain_built_in(changes: Sequence[FileChange]) -> bool:
 def _explain_other_editors(
     changes: Sequence[FileChange], chosen: Sequence[FoundEntry], agent: str, machine: Machine
 ) -> None:
-    """Name the editors that do not have the agent that the user has named, since another has it."""
+    """Name the editors that do not have the agent that the user has named, since another has it. Its name there may
+    mean nothing elsewhere, so the line that adds it has its command."""
     paths = {path for path, _ in chosen}
+    entry = chosen[0][1]
+    words_after_run = entry.words_after_run or ()
+    command = words_after_run if words_after_run and not words_after_run[0].startswith("-") else entry.words
     for plan in changes:
         kind = EDITORS[plan.editor].configured
         assert isinstance(kind, SettingsFiles)
         if plan.path not in paths and plan.problem is None and not kind.lacks_extension(machine):
             _print_on_stderr(
                 f'{EDITORS[plan.editor].title} has no "{agent}". To add it there: '
-                f"{_make_typed_line('setup', '--editor', str(plan.editor), '--agent', agent)}"
+                f"{_make_typed_line('setup', '--editor', str(plan.editor), '--agent', shell_quote.join(command))}"
             )
 
 
