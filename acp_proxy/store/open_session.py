@@ -162,6 +162,9 @@ def _resume(layout: Layout, agent_folder: str, path: Path, header: Header) -> Tr
         layout.make_folder(path.parent)
         ensure_plain(layout, agent_folder, path)
         with contextlib.suppress(FileNotFoundError):
+            return Transcript(path, header, creates=False)
+        # Others could decompress and compress it again while we look for either form. A new file would replace it.
+        with contextlib.suppress(FileNotFoundError), layout.get_journal(agent_folder).lock():
             return Transcript(path, header)
     raise Deleted(path)
 

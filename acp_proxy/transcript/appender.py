@@ -30,14 +30,14 @@ _SURELY_UNUSED_SECONDS = 24 * 60 * 60.0
 class Transcript:
     """An open transcript that several processes may append to."""
 
-    def __init__(self, path: Path, header: Header | None = None) -> None:
-        """Open the file; with a ``header``, create it if it is missing.
+    def __init__(self, path: Path, header: Header | None = None, *, creates: bool = True) -> None:
+        """Open the file. ``header``: written to an empty file, and, if ``creates``, to a new one if there is none.
 
-        Raises OSError; FileNotFoundError if the file does not exist and there is no header, if it is compressed, or if
-        it was renamed or removed while being opened.
+        Raises OSError; FileNotFoundError if the file does not exist and is not created, if it is compressed, or if it
+        was renamed or removed while being opened.
         """
         self.path = path
-        self._fd = _open_to_append(path, create=header is not None)
+        self._fd = _open_to_append(path, create=creates and header is not None)
         self._is_written = False
         try:
             status = os.fstat(self._fd)

@@ -3,6 +3,8 @@
 import contextlib
 import os
 import threading
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -13,8 +15,10 @@ from acp_proxy.store.open_session import Deleted
 from acp_proxy.tools.maintenance.repair_findings import repair_finding
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
+from acp_proxy.transcript import appender
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_names import COMPRESSED_SUFFIX, compressed_path, file_name, unfinished_path
+from acp_proxy.transcript.private_files import open_private
 from tests.store import transcript_lines
 from tests.store.compressible import (
     AGENT,
@@ -236,6 +240,45 @@ def test_a_prompt_during_the_compression_wins_without_waiting(store: WholeStore,
         opened[0].close()
     assert path.read_bytes() == before + transcript_lines.agent_chunk("more")
     assert list_suffixes(store) == [".jsonl", "state.jsonl"]
+
+
+def test_a_session_that_others_decompress_and_compress_while_it_is_opened_loses_nothing(
+    store: WholeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, others = store_compressible(store), list[threading.Thread]()
+    before, exists = path.read_bytes(), os.path.lexists
+
+    def compress_unmarked() -> None:
+        (store.root / "unindexed" / AGENT / path.stem).unlink(missing_ok=True)  # it would prevent the compression
+        compress(WholeStore(store.root))
+
+    def decompress_in_store() -> None:
+        WholeStore(store.root).open_to_append(AGENT, transcript_lines.header(), is_new=False).close()
+
+    def let_others(act: Callable[[], None]) -> None:
+        others.append(threading.Thread(target=act))
+        others[-1].start()
+        others[-1].join(0.2)  # while we hold the journal, they wait
+
+    def open_compressed(opened: Path, flags: int) -> int:
+        monkeypatch.setattr(appender, "open_private", open_private)
+        compress_unmarked()
+        monkeypatch.setattr(os.path, "lexists", find_neither)
+        return open_private(opened, flags)
+
+    def find_neither(wanted: Path) -> bool:
+        monkeypatch.setattr(os.path, "lexists", exists)
+        let_others(decompress_in_store)
+        found = exists(wanted)
+        let_others(compress_unmarked)
+        return found
+
+    monkeypatch.setattr(appender, "open_private", open_compressed)
+    WholeStore(store.root).open_to_append(AGENT, transcript_lines.header(), is_new=False).close()
+    for other in others:
+        other.join(SECONDS)
+    assert len(others) == 2
+    assert read_content(path) == before
 
 
 def test_concurrent_writes_compressions_and_reads_lose_nothing(store: WholeStore) -> None:
