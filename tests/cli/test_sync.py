@@ -74,10 +74,11 @@ def join_both(laptop: User, desktop: User, url: str, *words: str) -> None:
     assert desktop.begin("join", url, "--yes", "--name", "desktop").exit_code == 0
 
 
-def test_init_shows_what_would_leave_and_asks(laptop: User, url: str) -> None:
+def test_init_shows_what_would_leave_and_asks(laptop: User, url: str, tmp_path: Path) -> None:
     told = laptop.begin("init", url, answer="n\n")
     assert told.exit_code == 1
     assert "2 sessions" in told.stderr
+    assert not (tmp_path / "shared").exists()
     assert f"  1 of agent in {_PROJECT}\n" in told.stderr
     assert "GitHub token" in told.stderr
     assert not laptop.key.exists()
@@ -290,6 +291,14 @@ def test_a_place_that_cannot_be_used_is_reported_and_kept_for_status(laptop: Use
     assert told.exit_code == 1
     assert trouble in told.stderr
     assert trouble in laptop.sync("status").stdout
+
+
+def test_a_directory_is_a_place_by_its_path(laptop: User, desktop: User, tmp_path: Path) -> None:
+    join_both(laptop, desktop, str(tmp_path / "my drive"))
+    assert desktop.titles() == laptop.titles()
+    assert laptop.sync("rekey", str(tmp_path / "another"), "--yes").exit_code == 0
+    assert any((tmp_path / "another").iterdir())
+    assert "or a directory's absolute path" in User(tmp_path / "third").begin("init", "drive").stderr
 
 
 def test_no_history_begins_where_a_drive_is_not_mounted(laptop: User, tmp_path: Path) -> None:

@@ -201,8 +201,20 @@ def _format_trouble(trouble: str) -> str:
 # --- ``acp-proxy sync rekey`` and ``forget-machine``: after a machine was lost.
 
 
+def _read_place(word: str) -> str:
+    """The URL of a place; of a directory that is given by its path, too."""
+    path = Path(word).expanduser()
+    return path.as_uri() if path.is_absolute() else word
+
+
 NewUrlArgument = Annotated[
-    str, typer.Argument(metavar="[URL]", help="The new place. Default: beside the old one.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="[URL|DIRECTORY]",
+        help="The new place. Default: beside the old one.",
+        show_default=False,
+        callback=_read_place,
+    ),
 ]
 NewKeyOption = Annotated[
     str, typer.Option("--key-file", metavar="FILE", help="The new key. Default: a new file beside the old one.")
@@ -238,9 +250,10 @@ def rekey(
         path = Path(key_file).expanduser().absolute() if key_file else _choose_key_file(Path(old_settings.key_file))
         if path.exists():
             raise UsageError(f"{path} exists. Name another file with --key-file")
-        open_logs(new_url, key).check(secrets.token_hex(8))
+        logs = open_logs(new_url, key)
         if not yes:
             ask_to_confirm(f"Share all sessions anew at {new_url}, with a new key?")
+        logs.check(secrets.token_hex(8))
         do_last_round(membership, old_settings)
         key.write(path)
         move_history(membership, replace(old_settings, url=new_url, key_file=str(path)), key)
@@ -322,9 +335,10 @@ _SHOWN_SESSIONS = 20
 UrlArgument = Annotated[
     str,
     typer.Argument(
-        metavar="URL",
-        help="s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIRECTORY.",
+        metavar="URL|DIRECTORY",
+        help="s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX, or a directory by its absolute path.",
         show_default=False,
+        callback=_read_place,
     ),
 ]
 KeyFileOption = Annotated[
@@ -360,7 +374,7 @@ def init(
     that it writes to URL is encrypted with the key. Credentials for URL come from the environment, such as
     AWS_ACCESS_KEY_ID. On every other machine, copy the key file there, and run sync join.
 
-    Example: acp-proxy sync init file:///mnt/nas/acp-proxy
+    Example: acp-proxy sync init /mnt/nas/acp-proxy
     """
     with report_errors():
         check_packages()
@@ -376,9 +390,10 @@ def init(
                 f"{path} exists: it is the key of a history. To take part in that: acp-proxy sync join {url}. "
                 "For a new history, name another file with --key-file"
             )
-        open_logs(url, key).check(secrets.token_hex(8))
+        logs = open_logs(url, key)
         settings = replace(_make_settings(opened_store, url, path, agent, cwd), manual=manual)
         _ask_to_share(opened_store, membership, settings, redact=redact, yes=yes)
+        logs.check(secrets.token_hex(8))
         key.write(path)
         _join(membership, settings, key, name, is_first=True)
     typer.echo(sanitize.make_line(f"The key is in {path}. Without it, what is at {url} cannot be read: keep a copy."))
@@ -405,7 +420,7 @@ def join(
 
     After sync rekey on one machine, this brings the others to the new place, with their options as they are.
 
-    Example: acp-proxy sync join file:///mnt/nas/acp-proxy
+    Example: acp-proxy sync join /mnt/nas/acp-proxy
     """
     with report_errors():
         check_packages()

@@ -136,7 +136,7 @@ def _parse_url(url: str) -> SplitResult:
     if not is_place or parts.username or parts.password or parts.query or parts.fragment:
         raise UsageError(
             "this URL is none that acp-proxy knows, or it contains a password or options. "
-            "Write s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or file:///DIRECTORY; "
+            "Write s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX, or a directory's absolute path; "
             "credentials come from the environment"
         )
     return parts
