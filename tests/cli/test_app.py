@@ -258,11 +258,14 @@ def test_only_a_command_that_takes_words_is_said_to_need_quotes() -> None:
         (["codex"], "codex-acp"),
     ],
 )
-def test_editor_names_the_adapter_of_a_program_that_does_not_speak_the_protocol(agent: list[str], adapter: str) -> None:
-    result = invoke("editor", "zed", *agent)
-    assert result.exit_code == 0
-    assert f"@agentclientprotocol/{adapter}" in result.stderr
-    assert "agent_servers" in result.stdout
+def test_editor_refuses_a_program_that_does_not_speak_the_protocol_with_the_line_of_its_adapter(
+    agent: list[str], adapter: str
+) -> None:
+    result = invoke("editor", "zed", "--no-record", "KEY=v", *agent)
+    line = f"editor zed --no-record KEY=v npx -y @agentclientprotocol/{adapter}"
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert line in " ".join(result.stderr.split())
+    assert "agent_servers" in invoke(*line.split()).stdout
 
 
 @pytest.mark.parametrize(

@@ -1186,7 +1186,7 @@ def test_a_program_that_needs_an_adapter_is_refused_with_the_line_that_adds_it(
     program = Path(write_program(home.path / "bin/codex"))
     monkeypatch.setenv("PATH", str(program.parent))
     refused = setup("--agent", "codex", "--yes")
-    advice = "To add its adapter: acp-proxy setup --agent 'npx -y @agentclientprotocol/codex-acp'"
+    advice = "Give its adapter instead: acp-proxy setup --agent 'npx -y @agentclientprotocol/codex-acp'"
     assert advice.replace("'", '"' if ON_WINDOWS else "'") in " ".join(refused.stderr.split())
     assert (refused.exit_code, read(home.zed)) == (2, ZED)
     assert setup("--agent", "codex", "--yes", "--force").exit_code == 0

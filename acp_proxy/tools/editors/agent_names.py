@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from acp_proxy import shell_quote
+from acp_proxy import own_command, shell_quote
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import UsageError
 from acp_proxy.store.command_names import name_command
@@ -127,15 +127,18 @@ def make_registry_option(option: str, command: Sequence[str]) -> list[str]:
     return ["--registry", option if "://" in option else os.path.abspath(option)]
 
 
-def advise_adapter(command: Sequence[str]) -> list[str]:
-    """What to tell the user about a program that does not speak the protocol itself."""
+def refuse_without_adapter(
+    command: Sequence[str], make_line: Callable[[str], Sequence[str]], advice_for_own_script: str
+) -> None:
+    """Refuse a program that does not speak the protocol itself. ``make_line``: the command line with an adapter in its
+    place. ``advice_for_own_script``: what to do if it is a script that does. Raises UsageError."""
     if (adapter := find_adapter(command)) is None:
-        return []
-    unless = "unless it is a script of yours that does"
-    return [
-        f"Note: {command[0]} does not speak the Agent Client Protocol, {unless}.",
-        f"Give its adapter instead: {adapter}",
-    ]
+        return
+    line = shell_quote.join([*own_command.make_typed_command(), *make_line(adapter)])
+    raise UsageError(
+        f"{command[0]} does not speak the Agent Client Protocol itself. Give its adapter instead: {line}",
+        advice_for_own_script,
+    )
 
 
 def advise_arguments(command: Sequence[str]) -> str | None:

@@ -92,10 +92,10 @@ def editor(
     """
     from acp_proxy.tools.editors.advice import place_snippet
     from acp_proxy.tools.editors.agent_names import (
-        advise_adapter,
         identify_agent,
         make_registry_option,
         open_registry,
+        refuse_without_adapter,
     )
     from acp_proxy.tools.editors.config_dirs import find_machine
     from acp_proxy.tools.editors.configured import (  # imported late: no other command needs these
@@ -130,9 +130,14 @@ def editor(
             run_options = [*settings_options, *run_options]  # the later ones win
         named_agent = identify_agent(command, open_registry(registry, run_options, print_on_stderr))
         command, title = named_agent.command, in_settings.name if in_settings is not None else named_agent.title
+        words_before = ["editor", name, *run_options, *(f"{key}={value}" for key, value in variables.items())]
+        refuse_without_adapter(
+            command,
+            lambda adapter: [*words_before, *adapter.split()],
+            "If it is a script of yours that does, give it another name.",
+        )
         is_missing = shutil.which(command[0]) is None and not command[0].startswith(PREFIX)
-        may_be_id = len(command) == 1 and not advise_adapter(command)  # then only the registry knows the whole command
-        if is_missing and named_agent.problem is not None and may_be_id:
+        if is_missing and named_agent.problem is not None and len(command) == 1:  # only the registry knows the rest
             raise AcpProxyError(named_agent.problem)
         run_options = [*make_registry_option(registry, command), *run_options]
     own_words, advice = own_command.make_settings_command()
@@ -160,8 +165,6 @@ def editor(
         print_on_stderr(f"Note: {explain_no_mcp()}")
     if advice is not None:
         print_on_stderr(f"Note: {' '.join(own_words)}: {advice}")
-    for text in advise_adapter(command):
-        print_on_stderr(text)
     if in_settings is not None:
         print_on_stderr(f'Note: {" ".join(agent)} is taken as "{in_settings.name}" in the settings of an editor here.')
         if missing := [

@@ -32,6 +32,7 @@ from acp_proxy.tools.editors.agent_names import (
     identify_agent,
     make_registry_option,
     open_registry,
+    refuse_without_adapter,
 )
 from acp_proxy.tools.editors.command import read_agent, read_name
 from acp_proxy.tools.editors.config_dirs import Machine, find_machine
@@ -166,7 +167,11 @@ def setup(
         if agent_to_add is not None and not editor:
             settings = _leave_out_unread(settings, machine)
         if agent_to_add is not None and not force:
-            _refuse_without_adapter(agent_to_add.agent.command)
+            refuse_without_adapter(
+                agent_to_add.agent.command,
+                lambda adapter: ["setup", "--agent", adapter],
+                "To write it all the same, such as a script of yours that does: --force",
+            )
             plans_without_change = [
                 steps.plan_file(*settings_path, Wish(own_words=[], only_names=[])) for settings_path in settings
             ]
@@ -433,16 +438,6 @@ def _leave_out_unread(settings: Sequence[tuple[Editor, Path]], machine: Machine)
             f"To write its settings all the same: --editor {editor.name}"
         )
     return read_settings
-
-
-def _refuse_without_adapter(command: Sequence[str]) -> None:
-    """Refuse a program that does not speak the protocol itself. Raises UsageError."""
-    if (adapter := find_adapter(command)) is not None:
-        raise UsageError(
-            f"{command[0]} does not speak the Agent Client Protocol itself.",
-            f"To add its adapter: {_make_typed_line('setup', '--agent', adapter)}",
-            "To write it all the same, such as a script of yours that does: --force",
-        )
 
 
 def _check_program(
