@@ -1122,6 +1122,18 @@ def test_an_agent_that_one_editor_has_is_added_to_no_other(home: Home) -> None:
     assert read(home.zed) == "{}"
 
 
+def test_an_agent_with_other_arguments_is_added_once_the_other_has_another_name(home: Home) -> None:
+    write_servers(home, **{"OpenCode (recorded)": "opencode acp"})
+    words = ("--agent", "opencode acp --debug", "--yes", "--force")
+    refused = setup(*words)
+    assert 'its "OpenCode (recorded)" has another command. To have both, give that one another name;' in " ".join(
+        refused.stderr.split()
+    )
+    write_servers(home, Renamed="opencode acp")
+    assert (refused.exit_code, setup(*words).exit_code) == (1, 0)
+    assert [*servers(home.jetbrains)] == ["OpenCode (recorded)", "Renamed"]
+
+
 @pytest.mark.usefixtures("registry")
 def test_a_program_that_is_added_gets_the_arguments_that_the_registry_has_for_it(
     home: Home, monkeypatch: pytest.MonkeyPatch

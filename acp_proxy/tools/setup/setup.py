@@ -180,7 +180,10 @@ def plan_file(editor: Editor, path: Path, wish: Wish) -> FileChange:
                 editor.name, EditorEntry(words, wish.agent_to_add.variables, wish.agent_to_add.agent.title)
             )
             if snippet.title in members:
-                raise NotOurs(f'it has an agent "{snippet.title}" with another command. Remove that entry')
+                raise NotOurs(
+                    f'its "{snippet.title}" has another command. To have both, give that one another name; to have '
+                    "only this one, remove that one"
+                )
             if snippet.title not in wish.left_out_names:
                 edits += settings_text.add_entry(settings, kind.members, snippet.entry, snippet.whole)
                 entries.append(EntryChange(snippet.title, ADDED, new_words=wish.own_words))
