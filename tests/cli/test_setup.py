@@ -18,6 +18,8 @@ from typer.testing import Result
 
 from acp_proxy import shell_quote
 from acp_proxy.cli.common import discard_typed_input
+from acp_proxy.tools.doctor.advice import Advice
+from acp_proxy.tools.doctor.agent_report import AgentReport
 from acp_proxy.tools.editors import jsonc, own_files
 from acp_proxy.tools.editors.config_dirs import Machine
 from acp_proxy.tools.editors.entries import read_words
@@ -1367,7 +1369,7 @@ def test_an_agent_of_several_editors_is_started_once_unless_its_variables_differ
     write(home.zed, json.dumps({"agent_servers": {"Mine": agent, "Exits": agent}}))
     result = setup("--yes")
     said = " ".join(result.stderr.split())
-    assert 'Starting "Mine" (also "Exits") once, as Zed, JetBrains will; up to' in said
+    assert said.count('Starting "Mine" (also "Exits") …') == 1
     assert said.count('"Mine" (also "Exits") does not answer: at initialize') == 1
     assert 'Left out, until it answers: "Mine", "Exits", "Other".' in said
     assert (result.exit_code, starts.read_text()) == (1, "xx")
@@ -1472,6 +1474,32 @@ def test_ctrl_c_while_an_agent_is_silent_changes_nothing(home: Home, monkeypatch
 
 
 @pytest.mark.usefixtures("trying")
+@pytest.mark.usefixtures("trying")
+def test_ctrl_c_skips_one_agent_and_another_ends_setup(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = list[list[str]]()
+
+    def start(root: object, words: list[str], *_: object) -> tuple[AgentReport, list[Advice]]:
+        starts.append(words)
+        if words[-1] == "silent":
+            raise KeyboardInterrupt
+        return AgentReport(words), []
+
+    monkeypatch.setattr("acp_proxy.tools.doctor.report.diagnose_agent", start)
+    write_servers(home, First="silent", Second="answers")
+    done = setup("--yes")
+    assert '"First" is skipped.' in done.stderr
+    assert (done.exit_code, servers(home.jetbrains)) == (
+        0,
+        {"First": ["silent"], "Second": [COMMAND, "run", "answers"]},
+    )
+    write_servers(home, First="one silent", Second="another silent", Third="answers")
+    before = read(home.jetbrains)
+    ended = setup("--yes")
+    assert (ended.exit_code, len(starts)) == (130, 4)
+    assert ended.stderr.endswith("Nothing was changed.\n")
+    assert read(home.jetbrains) == before
+
+
 def test_a_dry_run_starts_no_agent(home: Home) -> None:
     write(home.jetbrains, GONE)
     stderr = setup("--dry-run").stderr
@@ -1974,7 +2002,7 @@ def test_a_slow_agent_is_answered_with_an_option_that_setup_has(home: Home, monk
     monkeypatch.setattr("acp_proxy.tools.setup.command._ANSWER_SECONDS", 1.0)
     write_servers(home, Slow=f"{sys.executable} -c __import__('time').sleep(60)")
     said = " ".join(setup("--yes").stderr.split())
-    assert "; up to 1 s an answer …" in said
+    assert "(up to 1 s an answer; Ctrl-C skips one)" in said
     assert "If it is only slow, write it all the same: --force" in said
     assert "--timeout" not in said
 

@@ -38,6 +38,8 @@ _LAST_WORDS_SECONDS = 5.0
 """How long to wait for the status and the last of stderr, once the output has ended; what ends takes a moment."""
 _STREAM_SECONDS = 1.0
 """How long to wait for the streams of an agent that has gone: something that has left its tree may hold them."""
+_STRAY_SECONDS = 10.0
+"""How long an agent that has written something, but no message, may be quiet: a banner or a notice may come first."""
 _READ_BYTES = 64 * 1024
 _READS_AHEAD = 16
 _LINE_BYTES = 64 * 1024 * 1024  # of a line that does not end: more than any agent was seen to say
@@ -91,6 +93,8 @@ class Probe:
         self._framer = LineFramer()
         self._output: queue.Queue[bytes] = queue.Queue(_READS_AHEAD)
         self._unread: deque[bytes] = deque()
+        self._has_message = False
+        """Whether any line was one of the protocol."""
         self._request_count = 0
         self._refused_count = 0
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read, self._read_stderr)]
@@ -120,6 +124,7 @@ class Probe:
         while True:
             while self._unread:
                 message = read_message(self._unread.popleft())
+                self._has_message |= not isinstance(message, Opaque) or message.is_json
                 match message:
                     case Response() if message.id == str(self._request_count):
                         return message
@@ -173,10 +178,14 @@ class Probe:
 
     def _read_more(self, deadline: float, seconds: float) -> None:
         """Wait for more output until the ``deadline``. Raises NoAnswer, whose text says ``seconds``."""
+        remaining_seconds = max(0.0, deadline - time.monotonic())
+        is_stray = bool(self.stray_lines) and not self._has_message
         try:
-            data = self._output.get(timeout=max(0.0, deadline - time.monotonic()))
+            data = self._output.get(timeout=min(remaining_seconds, _STRAY_SECONDS) if is_stray else remaining_seconds)
         except queue.Empty:
             data = None
+            if is_stray:
+                raise NoAnswer(f'writes "{self.stray_lines[-1]}", and no answer') from None
         if data is None or time.monotonic() > deadline:
             raise NoAnswer(f"does not answer within {seconds:g} s")
         if data:

@@ -51,7 +51,6 @@ from acp_proxy.tools.editors.known_editors import (
 )
 from acp_proxy.tools.editors.launch_commands import StartedAgent, find_started
 from acp_proxy.tools.editors.own_files import NotOurs, explain_no_write, find_temporary, make_removal
-from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.registry.agents import NotAsked, Registry, RegistryError, find_similar, is_id
 from acp_proxy.tools.setup import setup as steps
 from acp_proxy.tools.setup.record import COPY_SUFFIX, Record, RecordStays, explain_copy, list_copies, open_record
@@ -534,7 +533,7 @@ def _carry_out(
     if right_changes and not dry_run:
         try:
             chosen_changes, is_well = choose(right_changes)
-        except KeyboardInterrupt:  # an agent may be silent for a minute
+        except KeyboardInterrupt:
             _print_on_stderr("Nothing was changed.")
             raise typer.Exit(INTERRUPTED) from None
         right_changes = list(chosen_changes)
@@ -609,9 +608,10 @@ def _show(changes: Sequence[FileChange]) -> None:
 @dataclass(slots=True)
 class TriedAgents:
     """The agents that were started once. ``some_answer``: at least one of them. ``problems``: those of the others.
-    ``silent``: the others, each with its file."""
+    ``silent``: the others, each with its file. ``is_interrupted``: the user has skipped one."""
 
     some_answer: bool = False
+    is_interrupted: bool = False
     problems: list[str] = field(default_factory=list)
     silent: list[tuple[Path, str]] = field(default_factory=list)
 
@@ -627,6 +627,10 @@ def try_agents(changes: Sequence[FileChange], tried_agents: TriedAgents) -> bool
     from acp_proxy.tools.doctor.report import diagnose_agent
     from acp_proxy.transcript.private_files import read_umask
 
+    _print_on_stderr(
+        "Each agent is started once, as its editor will, and may be downloaded then "
+        f"(up to {_ANSWER_SECONDS:.0f} s an answer; Ctrl-C skips one)."
+    )
     umask = read_umask()
     make_new_files_private()
     root = find_root(str(find_default_root()))
@@ -644,14 +648,19 @@ def try_agents(changes: Sequence[FileChange], tried_agents: TriedAgents) -> bool
             tried_agents.silent += entries
             _print_on_stderr(sanitize.make_line(f"{name} does not answer: {agent.fault}. Correct its entry."))
             continue
-        download = ", which may download it first" if _may_download(agent.words) else ""
-        patience = f"up to {_ANSWER_SECONDS:.0f} s an answer"
-        editors = ", ".join(dict.fromkeys(agent.editor for _, agent in same))
-        _print_on_stderr(f"Starting {name} once, as {editors} will{download}; {patience} …")
-        with _use_environment(dict(agent.environment)):
-            report, advice_list = diagnose_agent(
-                root, list(agent.words), _ANSWER_SECONDS, umask, lambda _: None, _SLOW_ADVICE
-            )
+        _print_on_stderr(f"Starting {name} …")
+        try:
+            with _use_environment(dict(agent.environment)):
+                report, advice_list = diagnose_agent(
+                    root, list(agent.words), _ANSWER_SECONDS, umask, lambda _: None, _SLOW_ADVICE
+                )
+        except KeyboardInterrupt:
+            if tried_agents.is_interrupted:
+                raise
+            tried_agents.is_interrupted = True
+            tried_agents.silent += entries
+            _print_on_stderr(f"{name} is skipped. Another Ctrl-C ends setup, which then writes nothing.")
+            continue
         if report.problem is None:
             tried_agents.some_answer = True
             _print_on_stderr(f"{name} answers.")
@@ -663,7 +672,7 @@ def try_agents(changes: Sequence[FileChange], tried_agents: TriedAgents) -> bool
             _print_on_stderr(f"{name} does not answer: {report.problem}.")
         for advice in (piece for piece in advice_list if piece.is_wrong):
             _print_on_stderr(f"  {_remove_problem(report.problem, advice.text)}", indent_columns=2)
-    return not tried_agents.problems
+    return not tried_agents.silent
 
 
 def _find_changed(change: FileChange) -> list[StartedAgent]:
@@ -673,10 +682,6 @@ def _find_changed(change: FileChange) -> list[StartedAgent]:
     names = {entry.name for entry in change.entries}
     started = find_started(editor.title, editor.configured, (change.new_content or b"").decode())
     return [agent for agent in started if agent.name in names]
-
-
-def _may_download(words: Sequence[str]) -> bool:
-    return any(word.startswith(PREFIX) or word in ("npx", "uvx") for word in words)
 
 
 def _remove_problem(problem: str | None, text: str) -> str:

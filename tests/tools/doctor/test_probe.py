@@ -89,6 +89,15 @@ def test_the_wait_for_a_silent_or_flooding_agent_is_bounded(source: str) -> None
     assert reason_of(source, SOON) == "does not answer within 0.3 s"
 
 
+def test_an_agent_that_writes_something_else_and_then_nothing_is_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acp_proxy.tools.doctor.probe._STRAY_SECONDS", SOON)
+    stays = "import time; time.sleep(1000)"
+    assert reason_of(f"print('notice'); print('> ready', flush=True); {stays}") == 'writes "> ready", and no answer'
+    late_answer = f"import time; time.sleep({2 * SOON}); print({ANSWER!r}, flush=True)"
+    message = '{"jsonrpc":"2.0","method":"x"}'
+    assert answer_of(f"print('notice', flush=True); print({message!r}, flush=True); {late_answer}").result
+
+
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
