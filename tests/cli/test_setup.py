@@ -482,6 +482,44 @@ def test_undo_leaves_an_entry_that_setup_added_and_the_user_has_edited(home: Hom
     assert "stays as it is: setup added it, but it may have been edited since" in " ".join(done.stderr.split())
 
 
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_undo_of_one_agent_leaves_the_others_until_they_are_undone_too(home: Home, is_edited: bool) -> None:
+    write(home.zed, ZED.replace('"gemini": { "type": "registry" }', '"Goose": { "command": "goose" }'))
+    write(home.jetbrains, JETBRAINS)
+    before = home.files()
+    setup("--yes")
+    written = read(home.jetbrains)
+    if is_edited:
+        write(home.zed, read(home.zed).replace("One Dark", "Ayu"))
+    assert setup("--undo", "--agent", "goose", "--dry-run").exit_code == 0
+    undone = setup("--undo", "--agent", "goose", "--yes")
+    assert (undone.exit_code, "setup did not write it there" in undone.stderr) == (0, False)
+    assert {name: words[0] for name, words in servers(home.zed).items()} == {"Claude": COMMAND, "Goose": "goose"}
+    assert read(home.jetbrains) == written
+    refused = setup("--undo", "--agent", "goose", "--yes")
+    said = " ".join(refused.stderr.split())
+    assert (refused.exit_code, "setup has changed no agent 'goose'. Those that it has changed: Claude, G." in said) == (
+        2,
+        True,
+    )
+    assert setup("--undo", "--agent", "clau", "--yes").exit_code == 0
+    assert setup("--undo", "--agent", "g", "--yes").exit_code == 0
+    if is_edited:
+        before[home.zed] = before[home.zed].replace(b"One Dark", b"Ayu")
+    assert home.files() == before
+
+
+def test_undo_of_an_agent_that_setup_added_removes_its_entry(home: Home) -> None:
+    write(home.zed, ZED)
+    setup("--yes")
+    one_agent = read(home.zed)
+    setup("--yes", "--force", "--agent", "someagent acp")
+    assert setup("--undo", "--agent", "someagent", "--yes").exit_code == 0
+    assert read(home.zed) == one_agent
+    setup("--undo", "--yes")
+    assert home.files() == {home.zed: ZED.encode()}
+
+
 def test_undo_leaves_no_blank_lines_around_a_comment_in_an_entry_that_setup_added(home: Home) -> None:
     write(home.zed, '{\n  "theme": "One"\n}\n')
     setup("--yes", "--force", "--agent", "nosuchagent acp")

@@ -123,7 +123,8 @@ def setup(
         typer.Option(
             "--agent",
             metavar="NAME|COMMAND|ID",
-            help="Put acp-proxy in front of this agent alone, by its name in the settings, or add it.",
+            help="Put acp-proxy in front of this agent alone, by its name in the settings, or add it. With --undo: "
+            "take it out of this one alone.",
             show_default=False,
             callback=_check_agents,
         ),
@@ -148,12 +149,10 @@ def setup(
     """
     agent = next(iter(agents or []), "")
     with report_wrong_usage(), report_errors():
-        if undo and agent:
-            raise UsageError("--undo takes back what setup did, whatever the agent. Leave --agent out.")
         record, machine = open_record(os.environ), find_machine()
         command_line_again = _make_command_line(editor or [], agent, registry, undo=undo)
         if undo:
-            if not _undo(machine, record, editor or [], command_line_again, dry_run=dry_run, yes=yes):
+            if not _undo(machine, record, editor or [], agent, command_line_again, dry_run=dry_run, yes=yes):
                 raise typer.Exit(1)
             return
         registry_read = open_registry(registry, [], _print_on_stderr)
@@ -289,15 +288,18 @@ def _undo(
     machine: Machine,
     record: Record,
     editors: Sequence[Name],
+    agent: str,
     command_line_again: str,
     *,
     dry_run: bool,
     yes: bool,
 ) -> bool:
-    """Take back what setup did, in the settings of ``editors``; of all, if there are none. Returns whether nothing of
-    setup had to stay."""
+    """Take back what setup did, in the settings of ``editors``; of all, if there are none. ``agent``: to this agent
+    alone; empty: to all. Returns whether nothing of setup had to stay. Raises UsageError."""
     plans = [plan_undo(Path(path), file_record) for path, file_record in record.files.items()]
     plans = [plan for plan in plans if not editors or plan.editor in editors]
+    if agent:
+        plans = _plan_undo_of(agent, [plan.path for plan in plans], record)
     has_plans, failures = bool(plans), list[str]()
     for plan in plans:
         if plan.is_copy_changed:
@@ -319,6 +321,8 @@ def _undo(
     )
     if undone:
         _print_on_stderr("An agent that runs keeps acp-proxy in front of it until its editor starts it again.")
+    if agent:
+        return is_every_file_right and not any(plan.kept for plan in plans)
     is_all_found, is_any_named = _explain_remaining(machine, editors, plans, record)
     if not has_plans and not is_any_named:
         texts = [f"{EDITORS[name].title} has nothing of setup." for name in dict.fromkeys(editors)]
@@ -334,6 +338,22 @@ def _undo(
             removal = make_removal(copy_path)
             _print_on_stderr(f"Not in {plan.path} any more: {names}. If you do not need the copy: {removal}")
     return not failures and is_every_file_right and is_all_found and not any(plan.kept for plan in plans)
+
+
+def _plan_undo_of(agent: str, paths: Sequence[Path], record: Record) -> list[FileChange]:
+    """What takes back what setup did to one agent in these files. Raises UsageError if it did nothing to it."""
+    files = {path: record.files[str(path)] for path in paths}
+    names = list(dict.fromkeys(entry.name for file_record in files.values() for entry in file_record.entries))
+    agent_names = find_name(names, agent) or find_beginning(names, agent)
+    if len(agent_names) != 1:
+        reason = f"several agents begin with {agent!r}" if agent_names else f"setup has changed no agent {agent!r}"
+        known_names = ", ".join(agent_names or names) or "none"
+        raise UsageError(f"{reason}. Those that it has changed: {known_names}.")
+    return [
+        plan_undo(path, file_record, agent_names)
+        for path, file_record in files.items()
+        if any(entry.name in agent_names for entry in file_record.entries)
+    ]
 
 
 def _settle(plan: FileChange, record: Record, failures: list[str]) -> None:

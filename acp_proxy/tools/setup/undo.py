@@ -5,7 +5,7 @@ What is not as setup left it is the user's: it stays, and is named. The copy sta
 the file again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,8 +48,9 @@ _AGAIN = "Correct it, then run acp-proxy setup --undo again"
 _UNKNOWN = "unknown"  # in no record: whether setup changed the entry cannot be said
 
 
-def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
+def plan_undo(path: Path, file_record: FileRecord, only_names: Collection[str] | None = None) -> FileChange:
     """What takes back exactly what setup did to a file: its copy, or if it was edited since, what setup put there.
+    ``only_names``: what it did to these entries alone; None: to all.
 
     ``new_content`` is None if the file must go, because setup made it. Without entries, nothing of setup is left in it,
     but in those that are kept.
@@ -57,6 +58,7 @@ def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
     editor = next((known_editor for known_editor in EDITORS.values() if _is_file_of(known_editor, path)), None)
     name = editor.name if editor is not None else Name.ZED
     configured = editor.configured if editor is not None else None
+    is_whole = only_names is None or all(entry.name in only_names for entry in file_record.entries)
     data: bytes | None = None
     try:
         data = read_own_file(path)
@@ -67,7 +69,7 @@ def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
         is_copy_changed = copy_content is not None and not is_copy_right
         if is_copy_right and data == copy_content:
             return FileChange(name, path, data, data, is_settled=True)
-        if digest(data) == file_record.written and (is_copy_right or file_record.copy is None):
+        if is_whole and digest(data) == file_record.written and (is_copy_right or file_record.copy is None):
             return FileChange(name, path, data, copy_content, tuple(file_record.entries), is_settled=True)
         text = data.decode("utf-8")
         kind = configured if isinstance(configured, SettingsFiles) else _guess_kind(Settings(text))
@@ -75,6 +77,8 @@ def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
         old_values = find_agents(kind, old_text or "")
         undone, kept = list[EntryChange](), list[tuple[str, str]]()
         for change in [*file_record.entries, *_find_unrecorded(kind, path, data, file_record, old_text)]:
+            if only_names is not None and change.name not in only_names:
+                continue
             try:
                 new_text = _undo_entry(Settings(text), kind.members, change, old_values.get(change.name))
             except NotOurs as problem:
@@ -101,7 +105,7 @@ def plan_undo(path: Path, file_record: FileRecord) -> FileChange:
         return FileChange(name, path, data, problem=f"{problem}. {_AGAIN}")
     except OSError as problem:
         return FileChange(name, path, data, problem=f"{problem.strerror or problem}. Check its permissions")
-    is_settled = not kept and (not is_copy_right or (bool(undone) and not gone))
+    is_settled = is_whole and not kept and (not is_copy_right or (bool(undone) and not gone))
     new_content = text.encode()
     return FileChange(
         name, path, data, new_content, tuple(undone), None, tuple(kept), is_copy_changed, gone, is_settled
@@ -260,10 +264,10 @@ def _record_undo(change: FileChange, record: Record, file_record: FileRecord) ->
         record.forget(change.path)
         remove_directories(change.path, file_record.made_directories if change.new_content is None else 0)
         return
-    names_left = {*change.gone, *(name for name, _ in change.kept)}
+    undone_names = {entry.name for entry in change.entries}
     record.files[str(change.path)] = replace(
         file_record,
-        entries=[entry for entry in file_record.entries if entry.name in names_left],
+        entries=[entry for entry in file_record.entries if entry.name not in undone_names],
         written="",  # the copy is not what comes back any more
     )
     record.save()
