@@ -16,14 +16,15 @@ from acp_proxy.tools.sync.encryption import HistoryKey
 from tests.stored import store_session
 from tests.tools.sync.homes import Home
 
-DAYS, DAY = 30, 24 * 60 * 60
+DAYS, BURY_DAYS, DAY = 30, 60, 24 * 60 * 60
 _HOME = st.integers(0, 1)
 _PICK = st.integers(0, 3)
 
 
 class TwoBins(RuleBasedStateMachine):
     """``begun``: the words of all sessions. ``touched``: those that were deleted in any way. ``final``: those that were
-    deleted permanently. ``kept``: the time until which what was deleted softly can be restored."""
+    deleted permanently. ``kept``: the time until which what was deleted softly can be restored. ``buried``: the time
+    from which it may be gone everywhere, also on a machine that has heard of the first soft delete only then."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,6 +41,7 @@ class TwoBins(RuleBasedStateMachine):
             home.store.layout.bin_days = DAYS
         self.begun, self.touched, self.final = set[str](), set[str](), set[str]()
         self.kept: dict[str, float] = {}
+        self.buried: dict[str, float] = {}
         for number in (0, 1):
             self.begin(number)
         self.meet()
@@ -67,7 +69,8 @@ class TwoBins(RuleBasedStateMachine):
     @rule(number=_HOME, pick=_PICK)
     def delete_softly(self, number: int, pick: int) -> None:
         if words := self._delete(number, pick, soft=True):
-            self.kept[words] = self.now + DAYS * DAY
+            buried = self.buried.setdefault(words, self.now + BURY_DAYS * DAY)
+            self.kept[words] = min(self.now + DAYS * DAY, buried)
 
     @rule(number=_HOME, pick=_PICK)
     def delete_soft_deleted(self, number: int, pick: int) -> None:
