@@ -82,8 +82,7 @@ class Comparison:
         self.has_thoughts = False
         self.has_new_before_tail = self.has_unknown_kind = self.continues_last = self.has_repetition = False
         self.context = ContextMessages(text)
-        self._tail = Tail()
-        self._tail.is_rest_of_turn = self.place.is_cut_at(0)
+        self._tail = Tail(is_rest_of_turn=self.place.is_cut_at(0))
         self._before_restart: tuple[Tail, list[ComparedUpdate]] | None = None
         """The tail before the first user message came once more, and that message, if the transcript has nothing else
         and nothing of the agent has come since."""
@@ -382,13 +381,13 @@ class Comparison:
             elif is_greeting and self._tail.has_new and not self.place.spans.merge_all:
                 self.place.spans.add(span)  # what comes with every load says nothing about what came before it
             elif not self._tail.outlives(message, has_place=has_place):
-                self._mark_known([span])
+                self._move_to_words([span])
             return True
         if len(message.updates) > 1 and (spans := self.place.find_chunk_spans(message)) is not None:
-            self._mark_known(spans)
+            self._move_to_words(spans)
             return True
         if (spans := self.place.find_joined(message)) is not None:
-            self._mark_known(spans)
+            self._move_to_words(spans)
             return True
         # After a user message that is new, the same words are the answer to that.
         if not self._tail.user_count and (span := self.place.find_passed_remark(letters)) is not None:
@@ -406,12 +405,12 @@ class Comparison:
         if self._compare_beginning(message):
             return False
         if (last_words := self.place.find_last_words(message)) is not None:
-            self._tail.has_new = True
-            self._mark_known([last_words])
+            self.has_new_before_tail = True
+            self._move_to_words([last_words])
             return True
         if (continued_span := self.place.find_continued(letters)) is not None:
             new_part = self._cut_known(message, continued_span)
-            self._mark_known([continued_span])
+            self._move_to_words([continued_span])
             if new_part is not None:
                 self._add_new(*new_part)
                 return False
@@ -452,26 +451,22 @@ class Comparison:
                 last_end = end, count  # the last such place: the next message may begin like another one
         if last_end is None or last_end[1] == len(message.chunks):
             return False
-        self._mark_known([(start, last_end[0])])
+        self._move_to_words([(start, last_end[0])])
         self._compare_words(message.drop_first(last_end[1]))
         return True
 
-    def _mark_known(self, spans: list[Span]) -> None:
-        self.has_new_before_tail |= self._tail.has_new
-        for span in spans:
-            self.place.spans.add(span)
-        self.place.position = spans[-1][1]
-        self.place.users.has_begun = True
-        self._end_tail()
+    def _move_to_words(self, spans: list[Span]) -> None:
+        self.place.move_to_words(spans)
+        self._begin_tail()
 
-    def _end_tail(self) -> None:
-        """Empty the tail, since something known follows: nothing in it is new."""
+    def _begin_tail(self, *, is_first_user: bool = False, completes_turn: bool = False) -> None:
+        """Something known has come: nothing before it is new. ``is_first_user``: it is the user message with which the
+        replay begins. What comes before that is a greeting or a warning, unless it is a turn."""
+        self.has_new_before_tail |= self._tail.has_turn if is_first_user else self._tail.has_new
         self.user_count += self._tail.user_count
-        self._tail.clear()
+        self._tail.begin(is_rest_of_turn=self.place.is_cut_at(self.place.position), completes_turn=completes_turn)
         self._has_other_user = False
         self.context.end_tail()
-        self.place.is_in_answer = False
-        self._tail.is_rest_of_turn = self.place.is_cut_at(self.place.position)
 
     def _cut_known(self, message: SentMessage, span: Span) -> list[ComparedUpdate] | None:
         """What follows a message's letters that are in the transcript, if these are the end of a turn that was cut."""
@@ -500,13 +495,13 @@ class Comparison:
         if before_restart is not None and not before_restart[0].begins_like(updates[0]):
             earlier_tail, user_updates = before_restart  # no restart: the user has said the same again
             earlier_tail.go_on(user_updates, self._tail)
-            self._tail, self.has_repetition, self.place.users.has_restarted = earlier_tail, False, False
+            self._tail, self.has_repetition = earlier_tail, False
+            self.place.users.has_restarted = False
         if self.place.is_in_answer and not is_repetition:  # in other words; a user message before it is context
             self.has_new_before_tail = True
             self._tail.end_turn()
             return
-        self._tail.has_new = True
-        self._tail.add(*updates)
+        self._tail.add_new(*updates)
 
     def _compare_user(self, message: SentMessage) -> bool:
         """Take a whole user message, and move to its place if the transcript has it. Returns whether it does."""
@@ -515,27 +510,23 @@ class Comparison:
             return True
         user_index = self.place.users.find_index(message)
         if user_index is None and self._is_last_user_again(message):
-            self.has_repetition = message.is_repeated = self.place.users.has_restarted = True
-            self.place.search.restart()
+            self.has_repetition = message.is_repeated = True
+            self.place.repeat_user()
             return True
         if user_index is None:
             user_index = self.place.users.find_restart(message.text)
             if user_index is not None and message.message_id is None and self.text.has_only_first_user:
                 self._before_restart = copy(self._tail), message.updates
-        self._tail.user_count += 1
         if user_index is None:
-            if self._tail.follows_rewording and self.place.is_at_end:
-                # That has come, in other words, and no turn follows it in the transcript.
-                self.place.is_in_answer = False
+            if self._tail.follows_rewording and self.place.is_at_end:  # no turn follows in the transcript
+                self.place.leave_answer()
             self.context.suspect(message.text)
             self._has_other_user = self.text.find_user(message.text, 0) is None
-            self._keep_user(*message.updates)
+            self._tail.add_user(*message.updates)
             return False
-        if not self.place.users.has_begun:
-            self.place.users.first_letters = message.text
         self._find_context_before(message, user_index)
         message.is_repeated = user_index in self.place.users.known_indexes
-        self._move_to_user(user_index)
+        self._move_to_user(user_index, message.text)
         message.is_known_alone = not self.place.has_words_left(self.place.users.next_index)
         if (key := self.text.users[user_index].key) is not None and message.message_id is not None:
             self.ids[key] = message.message_id
@@ -559,8 +550,7 @@ class Comparison:
             elif user_index is None and chunk:  # the agent has lost what was between
                 user_index, size = self.place.users.find_whole(chunk), len(chunk)
             if user_index is not None:
-                self._tail.user_count += 1
-                self._move_to_user(user_index)
+                self._move_to_user(user_index, following)
                 position += size
                 continue
             if (known_position := self._find_known_after(message, position)) is not None:
@@ -568,9 +558,8 @@ class Comparison:
                 position = known_position
                 continue
             # Another message, or context that the agent added: if it is that, the answer to the known one follows.
-            self._tail.user_count += 1
             self.context.suspect(message.text[position:])
-            self._keep_user(*message.find_updates_after(position))
+            self._tail.add_user(*message.find_updates_after(position))
             return
 
     def _find_known_after(self, message: SentMessage, position: int) -> int | None:
@@ -592,39 +581,21 @@ class Comparison:
         if len(context_chunks) < len(message.chunks):
             self.context.add("".join(context_chunks))
 
-    def _keep_user(self, *updates: ComparedUpdate) -> None:
-        for update in updates:
-            update.is_next_turn = True
-        self._tail.add(*updates)
-
-    def _move_to_user(self, user_index: int) -> None:
-        """Move to the user message with this index."""
-        is_passed = user_index < self.place.users.next_index <= self.text.users[user_index].overtaken_by + 1
-        start = self.place.position if is_passed else self.text.users[user_index].find_turn_start(self.place.position)
-        if self.place.users.has_begun:
-            self.has_new_before_tail |= self._tail.has_new
-            goes_back = start < self.place.position or user_index < self.place.users.next_index
-            if goes_back and not is_passed and user_index not in self.place.users.skipped_indexes:
-                self.has_repetition = self.place.users.has_restarted = True
-                self.place.spans.restart()
-                self.place.calls.restart()
-                self.place.search.restart()
-                self._tail.restart()
-                self.context.restart()
-        else:  # before the first user message: a greeting, a warning, or turns from before recording began
-            self.has_new_before_tail |= self.has_turn_elsewhere
+    def _move_to_user(self, user_index: int, letters: str) -> None:
+        """Move to the user message with this index. ``letters``: as the agent sent it."""
+        if self.place.goes_back_to(user_index):
+            self.has_repetition = True
+            self.place.restart()
+            self._tail.restart()
+            self.context.restart()
+        is_first = not self.place.users.has_begun
+        if is_first:
             self._tail.keep_greeting()
-            self.place.users.first_index = user_index
-        self.place.users.has_begun = True
-        self._end_tail()
-        self.place.users.known_indexes.add(user_index)
+        self.place.move_to_user(user_index, letters)
         self._is_in_thoughts = False
-        self.place.users.skip_before(user_index)
-        turn = self.place.users.next_index if is_passed else user_index + 1
-        self.place.position, self.place.users.next_index = start, turn
-        self._tail.is_rest_of_turn = self.place.is_cut_at(self.place.position)
-        self.place.is_in_answer = self.place.has_words_left(turn) and not self._tail.is_rest_of_turn
-        self._tail.completes_turn = turn > self.text.last_answered
+        self.user_count += 1
+        completes_turn = self.place.users.next_index > self.text.last_answered
+        self._begin_tail(is_first_user=is_first, completes_turn=completes_turn)
 
     def _is_last_user_again(self, message: SentMessage) -> bool:
         """Whether the last known user message comes once more, before anything else."""
@@ -659,19 +630,13 @@ class Comparison:
             self._add_new(sent_update)
             return None
         known_call = self.text.calls[call_index]
-        self.has_new_before_tail |= self._tail.has_new
-        self.place.calls.add(call_index)
-        self.place.position = max(self.place.position, self.text.find_span(known_call.turn_number)[0])
-        self.place.users.has_begun = True
-        self._end_tail()
-        if known_call.status in UNFINISHED and status not in UNFINISHED:
+        has_new_end = known_call.status in UNFINISHED and status not in UNFINISHED
+        self.place.move_to_call(call_index, with_new_end=has_new_end)
+        self._begin_tail()
+        if has_new_end:
             if known_call.id != id:  # some agents give calls new ids in each replay
                 with suppress(ValueError, KeyError):
                     sent_update.line = acp.with_call_id(sent_update.line, known_call.id)
             sent_update.ends_call = known_call.is_over
-            self._tail.add(sent_update)
-            self._tail.completes_turn = True
-            self.place.is_in_answer = self.place.has_words_left(self.place.users.next_index)  # these may come otherwise
+            self._tail.add_call_end(sent_update)
         return call_index
-
-    # --- letters

@@ -13,7 +13,10 @@ on."""
 
 
 class ReplayPlace:
-    """The place of one replay, in words, calls and user messages, which agents leave out one by one."""
+    """The place of one replay, in words, calls and user messages, which agents leave out one by one.
+
+    The ``move_to`` methods alone move it: something of the transcript has come.
+    """
 
     def __init__(self, text: TranscriptText) -> None:
         self.text = text
@@ -26,6 +29,60 @@ class ReplayPlace:
         self.is_in_answer = False
         """The last that came is a user message whose answer the transcript has. Unknown words are that answer, in
         other words: agents rewrite their history (gemini: ``[Thought: true]I will…``)."""
+
+    def move_to_words(self, spans: list[Span]) -> None:
+        """The agent has sent these words, in order."""
+        for span in spans:
+            self.spans.add(span)
+        self.position = spans[-1][1]
+        self.users.has_begun = True
+        self.is_in_answer = False
+
+    def move_to_call(self, index: int, *, with_new_end: bool) -> None:
+        """The agent has sent this tool call. ``with_new_end``: with its end, which the transcript lacks: the words that
+        follow it there may come otherwise."""
+        self.calls.add(index)
+        self.position = max(self.position, self.text.find_span(self.text.calls[index].turn_number)[0])
+        self.users.has_begun = True
+        self.is_in_answer = with_new_end and self.has_words_left(self.users.next_index)
+
+    def move_to_user(self, index: int, letters: str) -> None:
+        """The agent has sent this user message. ``letters``: as it sent it, with context that it adds."""
+        stays = self._is_overtaken(index)
+        self.position = self._find_turn_start(index)
+        self.users.add(index, letters, next_index=self.users.next_index if stays else index + 1)
+        self.is_in_answer = self.has_words_left(self.users.next_index) and not self.is_cut_at(self.position)
+
+    def goes_back_to(self, index: int) -> bool:
+        """Whether the agent begins its replay once more if it sends this user message now."""
+        is_before = self._find_turn_start(index) < self.position or index < self.users.next_index
+        is_expected = self._is_overtaken(index) or index in self.users.skipped_indexes
+        return self.users.has_begun and is_before and not is_expected
+
+    def restart(self) -> None:
+        """The agent begins its replay once more."""
+        self.users.has_restarted = True
+        self.spans.restart()
+        self.calls.restart()
+        self.search.restart()
+
+    def repeat_user(self) -> None:
+        """The agent sends the last user message once more, before anything else."""
+        self.users.has_restarted = True
+        self.search.restart()
+
+    def leave_answer(self) -> None:
+        """The answer to the last user message has come, in other words."""
+        self.is_in_answer = False
+
+    def _is_overtaken(self, index: int) -> bool:
+        """Whether the replay has passed this user message only because others went into the turn for whose end it
+        waited: then the place stays."""
+        return index < self.users.next_index <= self.text.users[index].overtaken_by + 1
+
+    def _find_turn_start(self, index: int) -> int:
+        """The position of this user message."""
+        return self.position if self._is_overtaken(index) else self.text.users[index].find_turn_start(self.position)
 
     @property
     def stops_in_turn(self) -> bool:
@@ -234,10 +291,15 @@ class ReplayedUsers:
             passed.append(skipped)
         return next((index for index in passed if self.has_restarted or index not in self.known_indexes), following)
 
-    def skip_before(self, index: int) -> None:
-        """The message with this index comes: keep in ``skipped`` what stands before it, if it was made elsewhere."""
+    def add(self, index: int, letters: str, *, next_index: int) -> None:
+        """The agent has sent this message. ``letters``: as it sent it. What stands before it may come after it, if it
+        was made elsewhere."""
+        if not self.has_begun:
+            self.first_index, self.first_letters, self.has_begun = index, letters, True
         first = self.skipped_indexes.start if self.skipped_indexes else self.next_index
         self.skipped_indexes = range(first if self._text.users[index].is_elsewhere else index, index)
+        self.known_indexes.add(index)
+        self.next_index = next_index
 
     def find_restart(self, letters: str, *, is_whole: bool = True) -> int | None:
         """The index of the message that begins another replay: the first one of the transcript, or the first one that

@@ -19,14 +19,14 @@ shown."""
 class Tail:
     """The tail of one comparison."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_rest_of_turn: bool = False) -> None:
         self.user_count = 0
         """How many user messages it has."""
         self.has_new = False
         """Whether it has words or calls that the transcript lacks."""
         self.completes_turn = False
         """Whether it completes a turn that the transcript has begun."""
-        self.is_rest_of_turn = False
+        self.is_rest_of_turn = is_rest_of_turn
         """Whether it follows the last words of a turn that was cut, so that new words or calls in it are the rest."""
         self.follows_rewording = False
         """Whether the last turn's answer has come before it, in other words."""
@@ -54,9 +54,26 @@ class Tail:
                 self._updates.append(update)
                 self.has_next_turn |= update.is_next_turn
 
-    def clear(self) -> None:
-        """Something known follows. The end of a call is new all the same: some agents do not send it in the turn
-        (codex-acp, if the command is over at once)."""
+    def add_new(self, *updates: ComparedUpdate) -> None:
+        """Add words or calls that the transcript lacks."""
+        self.has_new = True
+        self.add(*updates)
+
+    def add_user(self, *updates: ComparedUpdate) -> None:
+        """Add a user message that the transcript lacks there."""
+        self.user_count += 1
+        for update in updates:
+            update.is_next_turn = True
+        self.add(*updates)
+
+    def add_call_end(self, update: ComparedUpdate) -> None:
+        """Add the end of a call that the transcript left unfinished."""
+        self.completes_turn = True
+        self.add(update)
+
+    def begin(self, *, is_rest_of_turn: bool, completes_turn: bool) -> None:
+        """Something known follows, so nothing in it is new, and another tail begins. The end of a call is new all the
+        same: some agents do not send it in the turn (codex-acp, if the command is over at once)."""
         for update in self._updates:
             if update.ends_call and self._call_ends_size + len(update.line) <= TAIL_LIMIT:
                 with suppress(ValueError, KeyError):
@@ -65,8 +82,8 @@ class Tail:
                     self._call_ends_size += len(line)
         self._updates, self._size, self.user_count = [], 0, 0
         self._tail_number += 1
-        self.has_new = self.completes_turn = self.is_rest_of_turn = self.follows_rewording = False
-        self.has_next_turn = False
+        self.is_rest_of_turn, self.completes_turn = is_rest_of_turn, completes_turn
+        self.has_new = self.follows_rewording = self.has_next_turn = False
 
     def restart(self) -> None:
         """The agent begins its replay once more."""
