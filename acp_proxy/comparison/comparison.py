@@ -367,26 +367,11 @@ class Comparison:
         return is_context or is_before_context or self.place.users.is_whole(message.text, following)
 
     def _compare_words(self, message: SentMessage) -> bool:
+        """Take a whole message of the agent. Returns whether the transcript has it, at its end or where it goes on."""
         letters = message.text
-        span = self.place.find_span(letters)
-        if span is not None:
-            has_place = self.place.users.has_begun and not self.place.is_in_answer and self.place.is_at_end
-            is_greeting = span[1] <= self._first_user_position or self._is_known_warning(letters)
-            is_said_again = is_greeting or self.text.has_earlier_message(letters, span[0])
-            if self._has_sure_turn and is_said_again and not self.place.continues_turn(span):
-                self.place.spans.add(span)
-                if not is_greeting and not message.updates[0].is_late:  # an answer may say the same as an earlier one
-                    self._add_new(*message.updates)
-                    return False
-            elif is_greeting and self._tail.has_new and not self.place.spans.merge_all:
-                self.place.spans.add(span)  # what comes with every load says nothing about what came before it
-            elif not self._tail.outlives(message, has_place=has_place):
-                self._move_to_words([span])
-            return True
-        if len(message.updates) > 1 and (spans := self.place.find_chunk_spans(message)) is not None:
-            self._move_to_words(spans)
-            return True
-        if (spans := self.place.find_joined(message)) is not None:
+        if (span := self.place.find_span(letters)) is not None:
+            return self._compare_known_words(message, span)
+        if (spans := self.place.find_chunk_spans(message) or self.place.find_joined(message)) is not None:
             self._move_to_words(spans)
             return True
         # After a user message that is new, the same words are the answer to that.
@@ -408,7 +393,29 @@ class Comparison:
             self.has_new_before_tail = True
             self._move_to_words([last_words])
             return True
-        if (continued_span := self.place.find_continued(letters)) is not None:
+        return self._compare_new_words(message)
+
+    def _compare_known_words(self, message: SentMessage, span: Span) -> bool:
+        """Take a message that the transcript has after the place of the replay. Returns whether it is that one."""
+        has_place = self.place.users.has_begun and not self.place.is_in_answer and self.place.is_at_end
+        is_greeting = span[1] <= self._first_user_position or self._is_known_warning(message.text)
+        is_said_again = is_greeting or self.text.has_earlier_message(message.text, span[0])
+        if self._has_sure_turn and is_said_again and not self.place.continues_turn(span):
+            self.place.spans.add(span)
+            if not is_greeting and not message.updates[0].is_late:  # an answer may say the same as an earlier one
+                self._add_new(*message.updates)
+                return False
+        elif is_greeting and self._tail.has_new and not self.place.spans.merge_all:
+            self.place.spans.add(span)  # what comes with every load says nothing about what came before it
+        elif not self._tail.outlives(message, has_place=has_place):
+            self._move_to_words([span])
+        return True
+
+    def _compare_new_words(self, message: SentMessage) -> bool:
+        """Take a message that the transcript lacks, or has only the beginning of. Returns whether nothing is new."""
+        letters = message.text
+        continued_span = self.place.find_continued(letters)
+        if continued_span is not None:
             new_part = self._cut_known(message, continued_span)
             self._move_to_words([continued_span])
             if new_part is not None:

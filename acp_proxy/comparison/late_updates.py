@@ -78,15 +78,8 @@ class LateUpdates:
         previous_message = comparison.current_message
         call_index = comparison.add(line, update, is_late=True)
         message = comparison.current_message
-        if (
-            previous_message is not None
-            and message is not previous_message
-            and previous_message.role is Role.AGENT
-            and not previous_message.is_new
-        ):
-            self._drop()  # a message that the client has seen is complete; what waited came before or in it
-        if previous_message is not None and message is not previous_message and self._has_seen(previous_message):
-            self._drop_known()
+        if previous_message is not None and message is not previous_message:
+            self._end_message(previous_message)
         self._waiting_updates.append(sent_update := comparison.last_update)
         self._size += len(line)
         if self._size > UNDECIDED_LIMIT:
@@ -97,38 +90,46 @@ class LateUpdates:
             may_be_shown = self._was_shown or comparison.may_restart
             return [] if may_be_shown and not comparison.is_surely_new else self._take_waiting()
         if kind in update_kinds.CALLS or find_shown_call(update) is not None:
-            if call_index is None or not self._was_shown:
-                return self._take_waiting()
-            self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
-            if not (comparison.completes_turn and self._shows_replay):
-                return []
-            return [self._choose_line(sent_update)]
+            return self._sort_call(sent_update, is_known=call_index is not None)
         if message is not None and message.role is Role.AGENT:
-            if (
-                not message.is_new
-                and comparison.place.find_message(message)
-                and message.span is not None
-                and self._has_shown(message.span)
-            ):
-                return []  # word for word what the client saw next, so far
-            new_part = comparison.find_rest(message) if self._shows_transcript and not message.is_new else None
-            was_new, message.is_new = message.is_new, True
-            if new_part is not None:  # the client has seen how this message begins, and what came with it
-                self._take_waiting()
-                return new_part
-            if self._was_shown and comparison.place.skip_answer(message):
-                return self._drop()  # other words before it (gemini: "[Thought: true]"), but it ends with that answer
-            # Other words than the transcript's answer, with known turns after it. If one of them follows, these were
-            # that answer, which the client has seen in its own words; if nothing follows, they are new.
-            may_follow = comparison.place.is_before_known_turn and not self._has_part
-            self._is_reworded = self._was_shown and may_follow
-            if self._is_reworded:
-                return []
-            if self._was_shown and not was_new:
-                self._drop_known(incoming_count=len(message.updates))
-            return self._take_waiting()
+            return self._sort_words(message)
         is_known = digest(update) in self._text.other_digests
         return self._drop() if is_known and self._shows_transcript else self._take_waiting()
+
+    def _end_message(self, message: SentMessage) -> None:
+        """This message is complete. If the client has seen it, so it has what came before or in it."""
+        if message.role is Role.AGENT and not message.is_new:
+            self._drop()
+        if self._has_seen(message):
+            self._drop_known()
+
+    def _sort_call(self, sent_update: ComparedUpdate, *, is_known: bool) -> list[bytes]:
+        if not is_known or not self._was_shown:
+            return self._take_waiting()
+        self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
+        has_new_end = self._comparison.completes_turn and self._shows_replay
+        return [self._choose_line(sent_update)] if has_new_end else []
+
+    def _sort_words(self, message: SentMessage) -> list[bytes]:
+        """The lines to send now that a message of the agent has come so far."""
+        place = self._comparison.place
+        if not message.is_new and place.find_message(message) and message.span and self._has_shown(message.span):
+            return []  # word for word what the client saw next, so far
+        new_part = self._comparison.find_rest(message) if self._shows_transcript and not message.is_new else None
+        was_new, message.is_new = message.is_new, True
+        if new_part is not None:  # the client has seen how this message begins, and what came with it
+            self._take_waiting()
+            return new_part
+        if self._was_shown and place.skip_answer(message):
+            return self._drop()  # other words before it (gemini: "[Thought: true]"), but it ends with that answer
+        # Other words than the transcript's answer, with known turns after it. If one of them follows, these were that
+        # answer, which the client has seen in its own words; if nothing follows, they are new.
+        self._is_reworded = self._was_shown and place.is_before_known_turn and not self._has_part
+        if self._is_reworded:
+            return []
+        if self._was_shown and not was_new:
+            self._drop_known(incoming_count=len(message.updates))
+        return self._take_waiting()
 
     def _sort_rest(self) -> list[bytes]:
         message = self._comparison.current_message

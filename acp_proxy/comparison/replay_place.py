@@ -178,7 +178,10 @@ class ReplayPlace:
         return self.search.find_words(letters, self.position)
 
     def find_chunk_spans(self, message: SentMessage) -> list[Span] | None:
-        """The places of the chunks of a message, if the transcript has all of them in this order."""
+        """The places of the chunks of a message, if there are several and the transcript has all of them in this
+        order."""
+        if len(message.updates) < 2:
+            return None
         spans: list[Span] = []
         position = self.position
         for letters in filter(None, message.chunks):
