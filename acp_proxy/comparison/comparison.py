@@ -30,7 +30,7 @@ from acp_proxy.comparison.transcript_text import (
     find_shown_call,
 )
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
-from acp_proxy.protocol.update_kinds import Compared, Role
+from acp_proxy.protocol.update_kinds import ComparedBy, Role
 
 
 class ReplayFacts(Struct, frozen=True):
@@ -106,19 +106,21 @@ class Comparison:
         update = self._mask_as_recorded(update)
         kind = acp.update_kind(update) or ""
         self.last_update = sent_update = ComparedUpdate(line, kind, is_late, original_line=line)
-        compared = update_kinds.find(kind).compared
-        shown_call = find_shown_call(update) if compared is Compared.IN_ORDER else None
-        if compared in (Compared.IN_ORDER, Compared.LETTERS) and shown_call is None:
+        compared_by = update_kinds.find(kind).compared_by
+        shown_call = find_shown_call(update) if compared_by is ComparedBy.WORDS else None
+        if compared_by in (ComparedBy.WORDS, ComparedBy.NEUTRAL_WORDS) and shown_call is None:
             self._add_chunk(sent_update, update)
             self._follows_call = False
             return None
         self.end_message()
-        self._follows_call = compared is Compared.CALL or (self._follows_call and compared is Compared.NOTHING)
+        self._follows_call = compared_by is ComparedBy.CALL or (
+            self._follows_call and compared_by is ComparedBy.NOTHING
+        )
         if shown_call is not None:
             return self._compare_call(sent_update, shown_call)
-        if compared is Compared.CALL:
+        if compared_by is ComparedBy.CALL:
             return self._compare_call(sent_update, update)
-        if compared is Compared.NOTHING:
+        if compared_by is ComparedBy.NOTHING:
             self._tail.add(sent_update)
         elif (update_digest := digest(update)) in self.text.other_digests:
             sent_update.is_somewhere = True

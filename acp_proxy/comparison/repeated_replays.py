@@ -8,7 +8,7 @@ from acp_proxy.comparison.context_messages import has_form
 from acp_proxy.comparison.sent_messages import read_update, read_without_ids
 from acp_proxy.comparison.transcript_text import SHORT_TEXT, TextBuilder, block_letters, digest
 from acp_proxy.protocol import acp, update_kinds
-from acp_proxy.protocol.update_kinds import Compared, Role
+from acp_proxy.protocol.update_kinds import ComparedBy, Role
 
 _CONTEXT_MARKS = (b"_context", b"Response")
 """What context of one of these forms has, as JSON."""
@@ -42,7 +42,7 @@ def _drop_context(lines: list[bytes]) -> list[bytes]:
         is_chunk = id is not None and id in (previous_id, next_id)
         if is_chunk or not has_form(letters, follows_call=follows_call):
             kept_lines.append(line)
-        follows_call = kind.compared is Compared.CALL or (follows_call and kind.compared is Compared.NOTHING)
+        follows_call = kind.compared_by is ComparedBy.CALL or (follows_call and kind.compared_by is ComparedBy.NOTHING)
     return kept_lines
 
 

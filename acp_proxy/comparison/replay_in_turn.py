@@ -13,7 +13,7 @@ from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.late_updates import UNDECIDED_LIMIT
 from acp_proxy.comparison.transcript_text import UNFINISHED, block_letters, digest, find_shown_call
 from acp_proxy.protocol import acp, update_kinds
-from acp_proxy.protocol.update_kinds import Compared, Role
+from acp_proxy.protocol.update_kinds import ComparedBy, Role
 
 
 class SortedLine(Struct, frozen=True):
@@ -87,25 +87,27 @@ class ReplayInTurn:
         self._message_key = message_key
         letters, shown_call = block_letters(acp.member(update, "content")), find_shown_call(update)
         row = update_kinds.find(kind)
-        compared = row.compared
+        compared_by = row.compared_by
         if row.role is Role.USER:
             return sorted_lines + self._add_user(line, letters, prompts)
         if not self._may_continue:
             return sorted_lines + self._pass_as_new(line)
-        self._follows_call = compared is Compared.CALL or (self._follows_call and compared is Compared.NOTHING)
-        if compared is Compared.IN_ORDER and shown_call is None:
+        self._follows_call = compared_by is ComparedBy.CALL or (
+            self._follows_call and compared_by is ComparedBy.NOTHING
+        )
+        if compared_by is ComparedBy.WORDS and shown_call is None:
             return sorted_lines + self._add_words(line, letters)
-        if compared is Compared.CALL or shown_call is not None:
+        if compared_by is ComparedBy.CALL or shown_call is not None:
             return sorted_lines + self._add_call(line, shown_call or update)
-        if compared is Compared.LETTERS and self._is_last_thought(letters):
+        if compared_by is ComparedBy.NEUTRAL_WORDS and self._is_last_thought(letters):
             self._thought_position += len(letters)
             return sorted_lines + self._wait(line) + self._decide(is_new=False)
-        is_known = compared is Compared.NOTHING or (
+        is_known = compared_by is ComparedBy.NOTHING or (
             letters in self._text.thoughts
-            if compared is Compared.LETTERS
+            if compared_by is ComparedBy.NEUTRAL_WORDS
             else digest(update) in self._text.other_digests
         )
-        if is_known and self._expects_replay and self._is_proven and compared is Compared.LETTERS:
+        if is_known and self._expects_replay and self._is_proven and compared_by is ComparedBy.NEUTRAL_WORDS:
             return sorted_lines + self._wait(line) + self._decide(is_new=False)
         return sorted_lines + (self._wait(line) if is_known else self._pass_as_new(line))
 

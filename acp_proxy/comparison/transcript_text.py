@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.protocol.update_kinds import Compared, Role
+from acp_proxy.protocol.update_kinds import ComparedBy, Role
 from acp_proxy.transcript import rewinds
 from acp_proxy.transcript.file_format import ANEW, Entry, NoteType
 
@@ -395,8 +395,8 @@ class TextBuilder:
         """Add an update (``params.update``); ignores what is not part of the conversation."""
         kind = acp.update_kind(update)
         row = update_kinds.find(kind)
-        role, compared = row.role, row.compared
-        if compared is Compared.TAKES_BACK:
+        role, compared_by = row.role, row.compared_by
+        if compared_by is ComparedBy.TAKES_BACK:
             self._text.taken_back_at = len(self._text.users)
         if kind is None or not isinstance(update, dict) or not update_kinds.is_conversation(kind):
             return
@@ -413,7 +413,7 @@ class TextBuilder:
         if role is Role.USER:
             self._user_chunks.append(block_letters(update.get("content")))
             return
-        if compared is not Compared.NOTHING:
+        if compared_by is not ComparedBy.NOTHING:
             self._quiet_runs.discard(self._run_id)
         self._ends_in_thought = role is Role.THOUGHT
         if role is Role.AGENT and (shown_call := find_shown_call(update)) is not None:
@@ -422,11 +422,11 @@ class TextBuilder:
             self._add_words(block_letters(update.get("content")))
         elif role is Role.THOUGHT:
             self._add_thought(block_letters(update.get("content")))
-        elif compared is Compared.CALL:
+        elif compared_by is ComparedBy.CALL:
             self._add_call(kind, update)
-        elif compared is not Compared.NOTHING:
+        elif compared_by is not ComparedBy.NOTHING:
             self._text.other_digests.add(digest(update))
-            if compared is Compared.TAKES_BACK:
+            if compared_by is ComparedBy.TAKES_BACK:
                 self._text.compactions[digest(update)] = len(self._text.users)
 
     def finish(self) -> TranscriptText:

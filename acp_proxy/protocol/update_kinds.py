@@ -59,12 +59,12 @@ class Role(enum.Enum):
     STATE = enum.auto()
 
 
-class Compared(enum.Enum):
+class ComparedBy(enum.Enum):
     """What an agent's replay must have in common with the transcript, so that an update counts as known."""
 
-    IN_ORDER = enum.auto()
+    WORDS = enum.auto()
     """The letters of the agent's words, in the transcript's order."""
-    LETTERS = enum.auto()
+    NEUTRAL_WORDS = enum.auto()
     """Letters, too. Alone they prove nothing, since agents leave them out or repeat them: what follows decides."""
     CALL = enum.auto()
     """The call's id, or its title: many agents give new ids when they replay."""
@@ -73,8 +73,8 @@ class Compared(enum.Enum):
     TAKES_BACK = enum.auto()
     """The whole update; and it explains why the agent lacks what came before it."""
     NOTHING = enum.auto()
-    """It says nothing about what was said or done, such as a plan."""
-    NEVER = enum.auto()
+    """It comes with a replay, but says nothing about what was said or done, such as a plan."""
+    NOT_COMPARED = enum.auto()
     """State, which is not part of the past."""
 
 
@@ -105,7 +105,7 @@ class UpdateKind(Struct, frozen=True):
 
     name: str
     role: Role
-    compared: Compared
+    compared_by: ComparedBy
     v1: Form | None
     v2: Form | None
     needs: tuple[str, ...] = ()
@@ -115,38 +115,40 @@ class UpdateKind(Struct, frozen=True):
 _COMPACTION, _PLAN, _SUBAGENTS = ("session", "compaction"), ("plan",), ("subagents",)
 
 KINDS = (
-    UpdateKind(USER_CHUNK, Role.USER, Compared.LETTERS, Form.JOINED, Form.JOINED),
-    UpdateKind(AGENT_CHUNK, Role.AGENT, Compared.IN_ORDER, Form.JOINED, Form.JOINED),
-    UpdateKind(THOUGHT_CHUNK, Role.THOUGHT, Compared.LETTERS, Form.JOINED, Form.JOINED),
-    UpdateKind(USER_MESSAGE, Role.USER, Compared.LETTERS, None, Form.JOINED, chunk=USER_CHUNK),
-    UpdateKind("agent_message", Role.AGENT, Compared.IN_ORDER, None, Form.JOINED, chunk=AGENT_CHUNK),
-    UpdateKind("agent_thought", Role.THOUGHT, Compared.LETTERS, None, Form.JOINED, chunk=THOUGHT_CHUNK),
-    UpdateKind(TOOL_CALL, Role.CALL, Compared.CALL, Form.MERGED, None),
-    UpdateKind(TOOL_CALL_UPDATE, Role.CALL, Compared.CALL, Form.MERGED, Form.MERGED),
-    UpdateKind(TOOL_CALL_CHUNK, Role.CALL, Compared.CALL, None, Form.MERGED),
-    UpdateKind(TERMINAL, Role.TERMINAL, Compared.NOTHING, None, Form.MERGED),
-    UpdateKind(TERMINAL_CHUNK, Role.TERMINAL, Compared.NOTHING, None, Form.MERGED),
-    UpdateKind(PLAN, Role.OTHER, Compared.NOTHING, Form.LAST_OF_TURN, None),
-    UpdateKind(PLAN_UPDATE, Role.OTHER, Compared.NOTHING, Form.AS_IT_CAME, Form.LAST_OF_TURN, needs=_PLAN),
-    UpdateKind(PLAN_REMOVED, Role.OTHER, Compared.NOTHING, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_PLAN),
-    UpdateKind(COMPACTION, Role.COMPACTION, Compared.TAKES_BACK, Form.MERGED, Form.AS_IT_CAME, needs=_COMPACTION),
-    UpdateKind(COMPACTION_CHUNK, Role.COMPACTION, Compared.TAKES_BACK, Form.MERGED, Form.AS_IT_CAME, needs=_COMPACTION),
+    UpdateKind(USER_CHUNK, Role.USER, ComparedBy.NEUTRAL_WORDS, Form.JOINED, Form.JOINED),
+    UpdateKind(AGENT_CHUNK, Role.AGENT, ComparedBy.WORDS, Form.JOINED, Form.JOINED),
+    UpdateKind(THOUGHT_CHUNK, Role.THOUGHT, ComparedBy.NEUTRAL_WORDS, Form.JOINED, Form.JOINED),
+    UpdateKind(USER_MESSAGE, Role.USER, ComparedBy.NEUTRAL_WORDS, None, Form.JOINED, chunk=USER_CHUNK),
+    UpdateKind("agent_message", Role.AGENT, ComparedBy.WORDS, None, Form.JOINED, chunk=AGENT_CHUNK),
+    UpdateKind("agent_thought", Role.THOUGHT, ComparedBy.NEUTRAL_WORDS, None, Form.JOINED, chunk=THOUGHT_CHUNK),
+    UpdateKind(TOOL_CALL, Role.CALL, ComparedBy.CALL, Form.MERGED, None),
+    UpdateKind(TOOL_CALL_UPDATE, Role.CALL, ComparedBy.CALL, Form.MERGED, Form.MERGED),
+    UpdateKind(TOOL_CALL_CHUNK, Role.CALL, ComparedBy.CALL, None, Form.MERGED),
+    UpdateKind(TERMINAL, Role.TERMINAL, ComparedBy.NOTHING, None, Form.MERGED),
+    UpdateKind(TERMINAL_CHUNK, Role.TERMINAL, ComparedBy.NOTHING, None, Form.MERGED),
+    UpdateKind(PLAN, Role.OTHER, ComparedBy.NOTHING, Form.LAST_OF_TURN, None),
+    UpdateKind(PLAN_UPDATE, Role.OTHER, ComparedBy.NOTHING, Form.AS_IT_CAME, Form.LAST_OF_TURN, needs=_PLAN),
+    UpdateKind(PLAN_REMOVED, Role.OTHER, ComparedBy.NOTHING, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_PLAN),
+    UpdateKind(COMPACTION, Role.COMPACTION, ComparedBy.TAKES_BACK, Form.MERGED, Form.AS_IT_CAME, needs=_COMPACTION),
+    UpdateKind(
+        COMPACTION_CHUNK, Role.COMPACTION, ComparedBy.TAKES_BACK, Form.MERGED, Form.AS_IT_CAME, needs=_COMPACTION
+    ),
     # Drafts: a session that the agent began for its own work, and messages between such sessions.
-    UpdateKind(SUBAGENT, Role.OTHER, Compared.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_SUBAGENTS),
-    UpdateKind(SESSION_MESSAGE, Role.OTHER, Compared.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_SUBAGENTS),
-    UpdateKind(SESSION_MESSAGE_CHUNK, Role.OTHER, Compared.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_SUBAGENTS),
+    UpdateKind(SUBAGENT, Role.OTHER, ComparedBy.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_SUBAGENTS),
+    UpdateKind(SESSION_MESSAGE, Role.OTHER, ComparedBy.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_SUBAGENTS),
+    UpdateKind(SESSION_MESSAGE_CHUNK, Role.OTHER, ComparedBy.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_SUBAGENTS),
     # In version 2 the agent itself sends its state before it answers, so none is replayed.
-    UpdateKind(AVAILABLE_COMMANDS, Role.STATE, Compared.NEVER, Form.LAST, Form.NEVER),
-    UpdateKind(USAGE, Role.STATE, Compared.NEVER, Form.LAST, Form.NEVER),
-    UpdateKind(CURRENT_MODE, Role.STATE, Compared.NEVER, Form.NEVER, None),
-    UpdateKind(CONFIG_OPTION, Role.STATE, Compared.NEVER, Form.NEVER, Form.NEVER),
-    UpdateKind(SESSION_INFO, Role.STATE, Compared.NEVER, Form.NEVER, Form.NEVER),
-    UpdateKind("notice", Role.STATE, Compared.NEVER, Form.NEVER, Form.NEVER),
-    UpdateKind(STATE, Role.STATE, Compared.NEVER, None, Form.NEVER),
+    UpdateKind(AVAILABLE_COMMANDS, Role.STATE, ComparedBy.NOT_COMPARED, Form.LAST, Form.NEVER),
+    UpdateKind(USAGE, Role.STATE, ComparedBy.NOT_COMPARED, Form.LAST, Form.NEVER),
+    UpdateKind(CURRENT_MODE, Role.STATE, ComparedBy.NOT_COMPARED, Form.NEVER, None),
+    UpdateKind(CONFIG_OPTION, Role.STATE, ComparedBy.NOT_COMPARED, Form.NEVER, Form.NEVER),
+    UpdateKind(SESSION_INFO, Role.STATE, ComparedBy.NOT_COMPARED, Form.NEVER, Form.NEVER),
+    UpdateKind("notice", Role.STATE, ComparedBy.NOT_COMPARED, Form.NEVER, Form.NEVER),
+    UpdateKind(STATE, Role.STATE, ComparedBy.NOT_COMPARED, None, Form.NEVER),
     # A draft that no schema has yet: the agent has taken back a part of the conversation.
-    UpdateKind(HISTORY_TRUNCATED, Role.STATE, Compared.TAKES_BACK, Form.NEVER, Form.NEVER),
+    UpdateKind(HISTORY_TRUNCATED, Role.STATE, ComparedBy.TAKES_BACK, Form.NEVER, Form.NEVER),
 )
-UNKNOWN = UpdateKind("", Role.OTHER, Compared.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME)
+UNKNOWN = UpdateKind("", Role.OTHER, ComparedBy.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME)
 """The row of every other kind, and of an update without a kind. It counts as conversation: shown once too often is
 better than lost."""
 
@@ -159,7 +161,7 @@ CHUNK_OF = {kind.name: kind.chunk for kind in KINDS if kind.chunk is not None}
 """Maps the kinds of whole messages, in version 2, to the kinds of their chunks."""
 CHUNKS = frozenset(kind.name for kind in KINDS if kind.v1 is Form.JOINED)
 """The kinds that add to a message of the user or the agent, or to a thought."""
-NEUTRAL = frozenset(kind.name for kind in KINDS if kind.compared in (Compared.LETTERS, Compared.NOTHING))
+NEUTRAL = frozenset(kind.name for kind in KINDS if kind.compared_by in (ComparedBy.NEUTRAL_WORDS, ComparedBy.NOTHING))
 """The kinds that prove nothing alone: whether they are past depends on what the agent sends next."""
 OPTIONAL = frozenset(kind.name for kind in KINDS if kind.needs)
 """The kinds that only some clients of version 1 may get."""

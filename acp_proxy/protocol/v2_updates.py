@@ -9,7 +9,7 @@ import binascii
 from collections.abc import Mapping
 
 from acp_proxy.protocol import acp, update_kinds
-from acp_proxy.protocol.update_kinds import Compared
+from acp_proxy.protocol.update_kinds import ComparedBy
 
 _STATUSES = {"cancelled": "failed", "paused": "in_progress"}
 _FENCE = "```"
@@ -28,7 +28,7 @@ def as_v1(update: object) -> object:
         }
     if kind.name == update_kinds.TOOL_CALL_CHUNK:
         return {"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, "toolCallId": acp.text(update, "toolCallId")}
-    if kind.compared is Compared.NOTHING and kind.name != update_kinds.PLAN:
+    if kind.compared_by is ComparedBy.NOTHING and kind.name != update_kinds.PLAN:
         return {"sessionUpdate": update_kinds.PLAN}  # version 1 has no such kind, and of a plan nothing is compared
     return update
 

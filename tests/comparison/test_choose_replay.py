@@ -9,7 +9,7 @@ import pytest
 from acp_proxy.comparison.choose_replay import Decision, Rule, ShownReplay
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TextBuilder, TranscriptText
 from acp_proxy.protocol import acp, update_kinds
-from acp_proxy.protocol.update_kinds import Compared, Form, Role, UpdateKind
+from acp_proxy.protocol.update_kinds import ComparedBy, Form, Role, UpdateKind
 from acp_proxy.transcript.file_format import Entry
 from tests.comparison.short_forms import (
     Update,
@@ -504,11 +504,11 @@ def test_the_documentation_has_the_table_of_rules() -> None:
 
 NEW_WORDS = {
     "the agent's words": (
-        UpdateKind("new_words", Role.AGENT, Compared.IN_ORDER, Form.JOINED, Form.JOINED),
+        UpdateKind("new_words", Role.AGENT, ComparedBy.WORDS, Form.JOINED, Form.JOINED),
         ["> mend it", chunk("new_words", "It is mended, "), chunk("new_words", "all of it."), *TWO],
     ),
     "a thought": (
-        UpdateKind("new_thought", Role.THOUGHT, Compared.LETTERS, Form.JOINED, Form.JOINED),
+        UpdateKind("new_thought", Role.THOUGHT, ComparedBy.NEUTRAL_WORDS, Form.JOINED, Form.JOINED),
         [
             "> mend it",
             chunk("new_thought", "Is it bro"),
@@ -518,7 +518,7 @@ NEW_WORDS = {
         ],
     ),
     "the user's words": (
-        UpdateKind("new_user_words", Role.USER, Compared.LETTERS, Form.JOINED, Form.JOINED),
+        UpdateKind("new_user_words", Role.USER, ComparedBy.NEUTRAL_WORDS, Form.JOINED, Form.JOINED),
         [chunk("new_user_words", "mend it"), "It is mended, all of it.", chunk("new_user_words", "thanks"), TWO[1]],
     ),
 }

@@ -3,7 +3,7 @@
 import pytest
 
 from acp_proxy.protocol import update_kinds
-from acp_proxy.protocol.update_kinds import KINDS, UNKNOWN, Compared, Form, Role, UpdateKind
+from acp_proxy.protocol.update_kinds import KINDS, UNKNOWN, ComparedBy, Form, Role, UpdateKind
 
 
 def test_each_kind_has_one_row() -> None:
@@ -15,7 +15,7 @@ def test_each_kind_has_one_row() -> None:
 def test_an_unknown_kind_is_conversation_and_passes_as_it_came(name: str | None) -> None:
     kind = update_kinds.find(name)
     assert kind is UNKNOWN
-    assert (kind.compared, kind.v1, kind.v2) == (Compared.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME)
+    assert (kind.compared_by, kind.v1, kind.v2) == (ComparedBy.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME)
     assert update_kinds.is_conversation(name)
 
 
@@ -24,9 +24,9 @@ def test_state_is_neither_replayed_as_it_came_nor_compared(kind: UpdateKind) -> 
     assert update_kinds.is_conversation(kind.name) == (kind.role is not Role.STATE)
     if kind.role is Role.STATE:
         assert {kind.v1, kind.v2} <= {None, Form.NEVER, Form.LAST}
-        assert kind.compared is Compared.NEVER or kind.name == update_kinds.HISTORY_TRUNCATED
+        assert kind.compared_by is ComparedBy.NOT_COMPARED or kind.name == update_kinds.HISTORY_TRUNCATED
     else:
-        assert kind.compared is not Compared.NEVER
+        assert kind.compared_by is not ComparedBy.NOT_COMPARED
         assert not {kind.v1, kind.v2} & {Form.NEVER, Form.LAST}
 
 
@@ -34,7 +34,7 @@ def test_state_is_neither_replayed_as_it_came_nor_compared(kind: UpdateKind) -> 
 def test_a_whole_message_is_treated_as_its_chunks(kind: UpdateKind) -> None:
     if kind.chunk is not None:
         chunk = update_kinds.find(kind.chunk)
-        assert (kind.role, kind.compared, kind.v2) == (chunk.role, chunk.compared, chunk.v2)
+        assert (kind.role, kind.compared_by, kind.v2) == (chunk.role, chunk.compared_by, chunk.v2)
         assert chunk.name in update_kinds.CHUNKS
 
 
@@ -57,4 +57,4 @@ def test_a_client_announces_the_optional_kinds_that_it_understands(capabilities:
 def test_only_what_has_code_to_merge_it_is_merged() -> None:
     assert {kind.role for kind in KINDS if kind.v1 is Form.MERGED} == {Role.CALL, Role.COMPACTION}
     assert {kind.role for kind in KINDS if kind.v2 is Form.MERGED} == {Role.CALL, Role.TERMINAL}
-    assert {kind.role for kind in KINDS if kind.compared is Compared.CALL} == {Role.CALL}
+    assert {kind.role for kind in KINDS if kind.compared_by is ComparedBy.CALL} == {Role.CALL}
