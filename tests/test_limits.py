@@ -7,7 +7,7 @@ import pytest
 
 from acp_proxy.comparison import tail
 from acp_proxy.config.options import OPTIONS
-from acp_proxy.proxy import aliases, handovers, known_sessions, open_requests, terminal_notes
+from acp_proxy.proxy import aliases, handovers, open_requests, session_states, terminal_notes
 from acp_proxy.proxy.load import open_loads, waiting_lines
 from acp_proxy.recording import recorded_sessions, recorder, writer_jobs
 from acp_proxy.replay import replayer
@@ -33,8 +33,8 @@ def seconds(count: float) -> str:
 
 LIMITS = {
     "open requests": size(open_requests.OPEN_LIMIT),
-    "sessions of this process": size(known_sessions.KNOWN_LIMIT),
-    "transcripts of sessions that were not opened or prompted": f"{known_sessions.UNOPENED_LIMIT:,} a process",
+    "sessions of this process": size(session_states.REMEMBERED_LIMIT),
+    "transcripts of sessions that were not opened or prompted": f"{session_states.UNOPENED_LIMIT:,} a process",
     "a turn that a load folds": size(replayer.FOLDED_PAGE),
     "loads at once": f"{open_loads.HOLDING_LIMIT:,}",
     "new in a load, until the next prompt": size(tail.TAIL_LIMIT),

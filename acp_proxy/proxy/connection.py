@@ -35,15 +35,15 @@ from acp_proxy.proxy.events import (
 )
 from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.held_entries import HeldEntries
-from acp_proxy.proxy.known_sessions import UNOPENED_LIMIT
 from acp_proxy.proxy.load.agent_sessions import AgentSessions
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.lookups import Lookups
-from acp_proxy.proxy.message_log import MessageLog
+from acp_proxy.proxy.message_recorder import MessageRecorder
 from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
-from acp_proxy.proxy.session_log import SessionLog
+from acp_proxy.proxy.session_recorder import SessionRecorder
+from acp_proxy.proxy.session_states import UNOPENED_LIMIT
 from acp_proxy.proxy.unstable_methods import UnstableMethods
 from acp_proxy.transcript.file_format import GapReason
 from acp_proxy.transcript.rewinds import parse_fork_point
@@ -59,20 +59,22 @@ class Connection:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._open_requests = OpenRequests()
-        self._session_log = SessionLog(records=settings.records)
+        self._session_recorder = SessionRecorder(records=settings.records)
         self._service = Service(settings.modes, is_wanted=settings.records and settings.serves)
         self._held_entries = HeldEntries()
         self._aliases = Aliases()
         self._copy_ids = CopyIds()
         self._handovers = Handovers()
-        self._agent_sessions = AgentSessions(self._session_log, self._aliases, self._handovers)
-        self._machine = LoadMachine(self._session_log, self._handovers, self._agent_sessions)
+        self._agent_sessions = AgentSessions(self._session_recorder, self._aliases, self._handovers)
+        self._machine = LoadMachine(self._session_recorder, self._handovers, self._agent_sessions)
         self._answered_loads = self._machine.answered_loads
-        self._message_log = MessageLog(self._open_requests, self._session_log, self._machine.open_loads.may_be_replay)
+        self._message_recorder = MessageRecorder(
+            self._open_requests, self._session_recorder, self._machine.open_loads.may_be_replay
+        )
         self._lookups = Lookups(
             self._service,
             self._open_requests,
-            self._session_log,
+            self._session_recorder,
             self._machine,
             self._agent_sessions,
             self._handovers,
@@ -80,16 +82,16 @@ class Connection:
             self._copy_ids,
         )
         self._unstable_methods = UnstableMethods(
-            self._service, self._open_requests, self._session_log, self._machine, self._aliases, self._copy_ids
+            self._service, self._open_requests, self._session_recorder, self._machine, self._aliases, self._copy_ids
         )
         self._has_warned_crowded = False
         self._negotiation = Negotiation(
-            settings, self._service, self._session_log, self._held_entries, self._machine, self._agent_sessions
+            settings, self._service, self._session_recorder, self._held_entries, self._machine, self._agent_sessions
         )
         self.pass_through = PassThrough(
-            self._session_log,
+            self._session_recorder,
             self._open_requests,
-            self._message_log,
+            self._message_recorder,
             self._machine,
             self._handovers,
             self._held_entries,
@@ -144,7 +146,7 @@ class Connection:
         effects = self._copy_ids.rename_effects(
             self._lookups.uncopied.hold_or_release(self._unstable_methods.amend_titles(effects))
         )
-        if self._session_log.sessions.is_crowded and not self._has_warned_crowded:
+        if self._session_recorder.sessions.is_crowded and not self._has_warned_crowded:
             self._has_warned_crowded = True
             effects.append(
                 Warn(
@@ -160,7 +162,7 @@ class Connection:
             Warn(f"a line of the {peer.value} is too long to be read. It passes unchanged, and is not recorded.")
         ]
         session_id = acp.find_session_id(beginning)
-        if session_id is not None and self._session_log.records:
+        if session_id is not None and self._session_recorder.records:
             effects += self._held_entries.hold_or_pass([RecordGap(session_id, GapReason.LINE_TOO_LONG)])
         return effects
 
@@ -193,7 +195,10 @@ class Connection:
         effects = self._settle(message)
         if isinstance(message, Request) and message.method == acp.INITIALIZE:
             self._negotiation.handle_initialize(message.params)
-        effects += [*self._message_log.record(Peer.CLIENT, message), Forward(Peer.AGENT, self._to_agent(line, message))]
+        effects += [
+            *self._message_recorder.record(Peer.CLIENT, message),
+            Forward(Peer.AGENT, self._to_agent(line, message)),
+        ]
         if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
             effects += self._machine.cancel(message)
         elif isinstance(message, Notification) and message.method == acp.CANCEL:
@@ -208,7 +213,7 @@ class Connection:
             return []
         if message.method == acp.PROMPT:
             return self._machine.handle_prompt(session_id, message)
-        begins_turn = message.method == acp.STEERING and not self._session_log.sessions.is_in_turn(session_id)
+        begins_turn = message.method == acp.STEERING and not self._session_recorder.sessions.is_in_turn(session_id)
         ends = message.method == acp.CLOSE or message.method in acp.REWINDS or begins_turn
         return self._machine.close(session_id) if ends else []
 
@@ -216,7 +221,7 @@ class Connection:
         """The effects of a request that is not simply forwarded; None for all other requests."""
         served_methods = self._service.served_here
         if request.method in (acp.LOAD, acp.RESUME):
-            if not self._session_log.records:
+            if not self._session_recorder.records:
                 return None
             try:
                 session_id = acp.required_text(request.params, "sessionId")
@@ -241,9 +246,9 @@ class Connection:
                 ]
             if request.method == acp.DELETE and self._service.deletes(request.params):
                 session_id = acp.required_text(request.params, "sessionId")
-                forgotten = self._session_log.delete(session_id)
+                forgotten = self._session_recorder.delete(session_id)
                 return [*forgotten, *self._machine.forget_session(session_id), DeleteSession(session_id, request.id)]
-            if request.method == acp.DELETE and self._session_log.records and self._service.is_ready:
+            if request.method == acp.DELETE and self._session_recorder.records and self._service.is_ready:
                 return self._lookups.look_up_to_delete(line, request)
         except acp.InvalidParams as problem:
             return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
@@ -261,7 +266,7 @@ class Connection:
 
     def _decide_agent_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
-        if self._session_log.records and any(RECORD_BYTES in line for line in lines):
+        if self._session_recorder.records and any(RECORD_BYTES in line for line in lines):
             lines = [remaining for line in lines if (remaining := handover_lines.without_title(line)) is not None]
         next_index, count = 0, len(lines)
         while next_index < count:
@@ -301,13 +306,13 @@ class Connection:
         return self._decide_released(self._handovers.release_held(session_id))
 
     def _decide_released(self, lines: list[bytes]) -> list[Effect]:
-        """Updates of which it is known that they are no record's. If one is decided on later, so are the rest: until
-        then they wait once more."""
+        """Updates that turned out to repeat no record. If one is decided on later, so are the rest: until then they
+        wait once more."""
         effects: list[Effect] = []
         for next_index, line in enumerate(lines, 1):
             message = jsonrpc.read_message(line)
             if isinstance(message, Notification):
-                effects += self._handle_known_update(acp.session_id(message.params), line, message)
+                effects += self._handle_visible_update(acp.session_id(message.params), line, message)
             if effects and isinstance(later := effects[-1], DecideLater):
                 return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[next_index:]])]
         return effects
@@ -324,7 +329,7 @@ class Connection:
                 session_id = acp.session_id(params)
                 effects: list[Effect] = [
                     *self._answered_loads.send_late(session_id),
-                    *self._message_log.record(Peer.AGENT, message),
+                    *self._message_recorder.record(Peer.AGENT, message),
                 ]
                 return effects + self._machine.send_request(session_id, line)
             case Notification(method=method) if (
@@ -339,15 +344,15 @@ class Connection:
                 )
                 effects = [
                     *self._answered_loads.send_late(session_id),
-                    *self._message_log.record(Peer.AGENT, message),
+                    *self._message_recorder.record(Peer.AGENT, message),
                 ]
                 return effects + self._machine.send(session_id, line)
             case Batch() | Opaque():
-                return [*self._message_log.record(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
+                return [*self._message_recorder.record(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
     def _take_title_line(self, session_id: str) -> list[bytes]:
         """An update with the title made from the prompts, if the list has that too, so that both show the same."""
-        title = self._session_log.take_title(session_id) if self._service.gives_titles else None
+        title = self._session_recorder.take_title(session_id) if self._service.gives_titles else None
         return (
             [own_messages.encode_update(session_id, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title})]
             if title is not None
@@ -370,17 +375,17 @@ class Connection:
         if session_id in self._handovers.unwanted:
             return []
         # It may be a fork, before the agent names that.
-        if session_id is not None and session_id not in self._session_log.sessions:
+        if session_id is not None and session_id not in self._session_recorder.sessions:
             for parent in self._open_requests.find_sessions(Peer.CLIENT, (acp.FORK,)):
                 self._handovers.expect_record_of_fork(session_id, parent)
         if session_id is not None and self._handovers.may_repeat_record(session_id):
             remaining = self._handovers.cut_record(session_id, line, message)
             if remaining != [line]:
                 return self._decide_released(remaining)
-        return self._handle_known_update(session_id, line, message)
+        return self._handle_visible_update(session_id, line, message)
 
-    def _handle_known_update(self, session_id: str | None, line: bytes, message: Notification) -> list[Effect]:
-        """An update of which it is known that it is no record's."""
+    def _handle_visible_update(self, session_id: str | None, line: bytes, message: Notification) -> list[Effect]:
+        """An update that the client may see: of no session that it must not, and without what repeats a record."""
         state = self._negotiation.dialect.read_state(acp.member(message.params, "update"))
         if session_id is not None and state is not None:
             return self._handle_state(session_id, state, line, message)
@@ -390,16 +395,16 @@ class Connection:
         load = self._machine.open_loads.find_current(session_id) if session_id is not None else None
         if load is not None:
             return self._machine.handle_update(load, line, message)
-        return [Forward(Peer.CLIENT, line, before_recording=True), *self._message_log.record(Peer.AGENT, message)]
+        return [Forward(Peer.CLIENT, line, before_recording=True), *self._message_recorder.record(Peer.AGENT, message)]
 
     def _handle_state(self, session_id: str, state: str, line: bytes, message: Notification) -> list[Effect]:
         """The agent says that it works on a session, or that nothing is under way, which ends turns."""
         if state == versions.BUSY:
-            self._session_log.begin_work(session_id)
+            self._session_recorder.begin_work(session_id)
             return self._send_update(session_id, line, message)
-        was_in_turn = self._session_log.sessions.is_in_turn(session_id)
+        was_in_turn = self._session_recorder.sessions.is_in_turn(session_id)
         late_effects = self._answered_loads.send_late_in_turn(session_id) if was_in_turn else []
-        end_effects = self._session_log.end_work(session_id)
+        end_effects = self._session_recorder.end_work(session_id)
         title_effects = self._send_title(session_id) if end_effects else []
         handover_effects = (
             self._complete_handover(session_id, None, succeeded=state == versions.IDLE) if end_effects else []
@@ -418,7 +423,9 @@ class Connection:
         The client does not know that id, so it must not see the updates before that."""
         if not self._handovers.is_asking:
             return False
-        return session_id not in self._session_log.sessions and not self._machine.open_loads.may_be_replay(session_id)
+        return session_id not in self._session_recorder.sessions and not self._machine.open_loads.may_be_replay(
+            session_id
+        )
 
     def _release_unnamed(self) -> list[Effect]:
         """Decide on the updates that waited for the id of a session opened for acp-proxy."""
@@ -437,25 +444,25 @@ class Connection:
         if (load := self._machine.open_loads.find_by_request(open_request.request)) is not None:
             if resent := self._lookups.ask_by_earlier_id(load, message):
                 return resent
-            return [*self._machine.handle_answer(load, line, message), *self._message_log.record_early_updates()]
+            return [*self._machine.handle_answer(load, line, message), *self._message_recorder.record_early_updates()]
         if open_request.request.method == acp.PROMPT and open_request.session_id is not None:
             return self._handle_prompt_answer(open_request, open_request.session_id, line, message)
         # Until this answer nobody knew the fork's id. What came for it may be the parent's past, so it is not recorded
         # with the answer, but compared.
         fork = acp.session_id(message.result) if open_request.request.method == acp.FORK else None
-        early_lines = self._session_log.take_early_conversation(fork) if fork is not None else []
-        effects: list[Effect] = [*self._message_log.record_answer(open_request, message)]
+        early_lines = self._session_recorder.take_early_conversation(fork) if fork is not None else []
+        effects: list[Effect] = [*self._message_recorder.record_answer(open_request, message)]
         service = self._service
-        is_amended = service.amends_lists and self._session_log.records
+        is_amended = service.amends_lists and self._session_recorder.records
         match open_request.request.method:
             case acp.INITIALIZE:
                 return effects + self._negotiation.handle_initialize_answer(line, message)
-            case acp.FORK if fork is not None and self._session_log.records:
+            case acp.FORK if fork is not None and self._session_recorder.records:
                 has_record = self._handovers.expect_record_of_fork(fork, open_request.session_id or "")
                 if (
                     has_record and parse_fork_point(open_request.request.params) is not None
                 ):  # the copy may end before the note
-                    effects += self._session_log.note_record(fork)
+                    effects += self._session_recorder.note_record(fork)
                 self._machine.add_fork(open_request.request, fork, early_lines)
             case acp.LIST if (
                 capabilities.LIST not in self._service.served_here and is_amended and message.error is None
@@ -463,16 +470,18 @@ class Connection:
                 return [*effects, self._unstable_methods.amend_page(line, open_request.request, message.result)]
             case acp.STEERING if open_request.session_id is not None and acp.is_steered(message.result):
                 if self._negotiation.dialect is versions.V1:  # in version 2, the agent repeats what it takes
-                    effects += self._session_log.record_steering(open_request.session_id, open_request.request.raw)
+                    effects += self._session_recorder.record_steering(open_request.session_id, open_request.request.raw)
             case acp.DELETE if (
-                open_request.session_id is not None and message.error is None and self._session_log.records
+                open_request.session_id is not None and message.error is None and self._session_recorder.records
             ):
-                effects += self._session_log.delete(open_request.session_id)
+                effects += self._session_recorder.delete(open_request.session_id)
                 effects += [
                     *self._machine.forget_session(open_request.session_id),
                     DeleteSession(open_request.session_id),
                 ]
-            case method if method in jetbrains_index.METHODS and message.error is None and self._session_log.records:
+            case method if (
+                method in jetbrains_index.METHODS and message.error is None and self._session_recorder.records
+            ):
                 return [*effects, *self._unstable_methods.handle_index_answer(line, open_request, message)]
         return [*effects, Forward(Peer.CLIENT, line)]
 
@@ -482,7 +491,7 @@ class Connection:
         """The end of a turn: the answer follows the turn's updates. In version 2, an answer only accepts the prompt."""
         id = open_request.request.id
         if self._negotiation.dialect.accepts(message):
-            accept_effects = self._session_log.accept_prompt(session_id, message.raw, id)
+            accept_effects = self._session_recorder.accept_prompt(session_id, message.raw, id)
             is_over = EndTurn(session_id) in accept_effects  # its turn has ended before
             end_effects = (
                 [*self._send_title(session_id), *self._complete_handover(session_id, id, succeeded=True)]
@@ -502,7 +511,7 @@ class Connection:
             return self._lookups.ask_again(load, prompt, line)
         effects = self._answered_loads.send_late_in_turn(session_id)
         effects += self._complete_handover(session_id, id, succeeded=message.error is None)
-        effects += [*self._message_log.record_answer(open_request, message), *self._machine.end_turn(session_id)]
+        effects += [*self._message_recorder.record_answer(open_request, message), *self._machine.end_turn(session_id)]
         return [*effects, *self._send_title(session_id), *self._machine.send(session_id, line)]
 
     def _complete_handover(self, session_id: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
@@ -511,23 +520,23 @@ class Connection:
             delivered = self._handovers.take_delivered(prompt, succeeded=succeeded)
         else:
             delivered = self._handovers.end_turn(session_id, succeeded=succeeded)
-        return [*self._session_log.note_handover(*delivered)] if delivered is not None else []
+        return [*self._session_recorder.note_handover(*delivered)] if delivered is not None else []
 
     def _end(self, reason: str) -> list[Effect]:
         """The agent has ended: send and record what waits, and answer every open request with an error, since nobody
         else will. ``reason``: its text."""
         effects = self._decide_released(self._handovers.release_all())
-        for session_id, id in self._session_log.sessions.find_accepted_prompts():
+        for session_id, id in self._session_recorder.sessions.find_accepted_prompts():
             effects += self._answered_loads.send_late_in_turn(session_id)
-            effects += self._session_log.fail_prompt(session_id, reason, id)
+            effects += self._session_recorder.fail_prompt(session_id, reason, id)
         for open_request in list(self._open_requests.find_all(Peer.CLIENT)):
             request = open_request.request
             if request.method == acp.PROMPT and open_request.session_id is not None:
                 effects += self._answered_loads.send_late_in_turn(open_request.session_id)
-                effects += self._session_log.fail_prompt(open_request.session_id, reason, request.id)
+                effects += self._session_recorder.fail_prompt(open_request.session_id, reason, request.id)
             if self._machine.open_loads.find_by_request(request) is None:
                 effects.append(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, reason))
         effects += [*self._machine.end(reason), *self._release_unnamed(), *self._lookups.fail(reason)]
-        effects += [*self._unstable_methods.end(reason), *self._session_log.end()]
+        effects += [*self._unstable_methods.end(reason), *self._session_recorder.end()]
         self._open_requests.clear()
-        return [*effects, *self._message_log.record_early_updates()]
+        return [*effects, *self._message_recorder.record_early_updates()]

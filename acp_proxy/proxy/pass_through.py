@@ -11,9 +11,9 @@ from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.held_entries import HeldEntries
 from acp_proxy.proxy.load.load_machine import LoadMachine
-from acp_proxy.proxy.message_log import MessageLog
+from acp_proxy.proxy.message_recorder import MessageRecorder
 from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_log import SessionLog
+from acp_proxy.proxy.session_recorder import SessionRecorder
 from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
 
 _UPDATE_END = b"}}}\n"
@@ -39,9 +39,9 @@ class PassThrough:
 
     def __init__(
         self,
-        session_log: SessionLog,
+        session_recorder: SessionRecorder,
         open_requests: OpenRequests,
-        message_log: MessageLog,
+        message_recorder: MessageRecorder,
         machine: LoadMachine,
         handovers: Handovers,
         held_entries: HeldEntries,
@@ -49,9 +49,9 @@ class PassThrough:
         copy_ids: CopyIds,
         uncopied: UncopiedSessions,
     ) -> None:
-        self._session_log = session_log
+        self._session_recorder = session_recorder
         self._open_requests = open_requests
-        self._message_log = message_log
+        self._message_recorder = message_recorder
         self._machine = machine
         self._handovers = handovers
         self._held_entries = held_entries
@@ -129,11 +129,11 @@ class PassThrough:
         parsed nevertheless. Kept until ``forget``."""
         session_id, machine = self._session_id, self._machine
         self._is_allowed = (
-            self._session_log.records  # else there is no transcript for them
+            self._session_recorder.records  # else there is no transcript for them
             and self._held_entries.is_named  # else entries wait, since the agent's name chooses their folder
             # Known here and not deleted, else its transcript is begun first, or not at all. And no terminal is open:
             # a tool call may show one, and then its output is noted.
-            and self._session_log.sessions.needs_no_parsing(session_id)
+            and self._session_recorder.sessions.needs_no_parsing(session_id)
             and self._aliases.get_client_id(session_id) is None  # else the client knows it by another id
             and self._copy_ids.find_client_id(session_id) is None
             # Another agent's gets a transcript when it is prompted.
@@ -172,9 +172,9 @@ class PassThrough:
         answered = self._open_requests.find(peer.other, message.id) if isinstance(message, Response) else None
         if answered is None or not _is_only_remembered(answered.request.method, peer.other):
             return False
-        if self._session_log.is_output_noted(answered.session_id, answered.request.params, message):
+        if self._session_recorder.is_output_noted(answered.session_id, answered.request.params, message):
             return False
-        self._message_log.record(peer, message)
+        self._message_recorder.record(peer, message)
         return True
 
 

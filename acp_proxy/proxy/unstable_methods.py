@@ -22,7 +22,7 @@ from acp_proxy.proxy.handovers import OWN_IDS
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.session_list import EXCLUDE, INCLUDE, ONLY
-from acp_proxy.proxy.session_log import SessionLog
+from acp_proxy.proxy.session_recorder import SessionRecorder
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
 
 PAGE_LIMIT = 100
@@ -42,14 +42,14 @@ class UnstableMethods:
         self,
         service: Service,
         open_requests: OpenRequests,
-        session_log: SessionLog,
+        session_recorder: SessionRecorder,
         machine: LoadMachine,
         aliases: Aliases,
         copy_ids: CopyIds,
     ) -> None:
         self._service = service
         self._open_requests = open_requests
-        self._session_log = session_log
+        self._session_recorder = session_recorder
         self._machine = machine
         self._aliases = aliases
         self._copy_ids = copy_ids
@@ -88,7 +88,7 @@ class UnstableMethods:
                         request.id,
                         session_id,
                         self._is_known(session_id),
-                        self._session_log.sessions.is_open(session_id),
+                        self._session_recorder.sessions.is_open(session_id),
                     )
                 ]
             case acp.LIST if LIST not in served_methods and (ARCHIVE in served_methods or self._has_index):
@@ -111,7 +111,7 @@ class UnstableMethods:
         return (
             jetbrains_index.INDEX in self._service.index_parts
             and self._service.amends_lists
-            and self._session_log.records
+            and self._session_recorder.records
         )
 
     def _change_index(self, request: Request, method: jetbrains_index.IndexMethod) -> list[Effect] | None:
@@ -193,7 +193,7 @@ class UnstableMethods:
                 replace(page, raw=line, pages=page.pages + 1) if message.error is None else Forward(Peer.CLIENT, line)
             ]
         if (archiving := self._closing.pop(message.id, None)) is not None:
-            return [*(self._session_log.close(archiving.session_id) if message.error is None else []), archiving]
+            return [*(self._session_recorder.close(archiving.session_id) if message.error is None else []), archiving]
         return None
 
     def end(self, reason: str) -> list[Effect]:
@@ -232,7 +232,7 @@ class UnstableMethods:
         """What to do with a line that has rows of the agent's index of sessions; None if that is not one. ``params``:
         those of the request that it answers."""
         service = self._service
-        if not (service.index_parts and service.amends_lists and self._session_log.records):
+        if not (service.index_parts and service.amends_lists and self._session_recorder.records):
             return None
         renamed_sessions = self._open_requests.find_sessions(Peer.CLIENT, acp.RENAMES)
         page = jetbrains_index.find_amendment(
@@ -257,11 +257,11 @@ class UnstableMethods:
     def _archive(self, request: RequestId, session_id: str) -> list[Effect]:
         """Archive a session; cancel and close it first if it is open here."""
         archiving = SetArchived(request, session_id, self._is_known(session_id), True)
-        if not self._session_log.sessions.is_open(session_id):
+        if not self._session_recorder.sessions.is_open(session_id):
             return [archiving]
         effects: list[Effect] = [*self._machine.close(session_id)]
-        if self._session_log.sessions.is_in_turn(session_id):
-            self._session_log.cancel_turn(session_id)
+        if self._session_recorder.sessions.is_in_turn(session_id):
+            self._session_recorder.cancel_turn(session_id)
             effects.append(self._send_to_agent(jsonrpc.encode_notification(acp.CANCEL, {"sessionId": session_id})))
         if CLOSE not in self._service.served_by_agent or len(self._closing) >= REQUEST_LIMIT:
             return [*effects, archiving]
@@ -284,7 +284,7 @@ class UnstableMethods:
         return RequestId(f'"{OWN_IDS}draft-{self._request_count}"')
 
     def _is_known(self, session_id: str) -> bool:
-        return session_id in self._listed or self._session_log.sessions.is_known(session_id)
+        return session_id in self._listed or self._session_recorder.sessions.is_known(session_id)
 
     def _remember_listed(self, result: object) -> None:
         """Remember the sessions of a page of the agent's list."""

@@ -16,7 +16,7 @@ from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.open_loads import OpenLoads
 from acp_proxy.proxy.load.states import LoadState
 from acp_proxy.proxy.load.waiting_lines import WaitingLines
-from acp_proxy.proxy.session_log import SessionLog
+from acp_proxy.proxy.session_recorder import SessionRecorder
 
 
 class AnsweredLoads:
@@ -25,13 +25,13 @@ class AnsweredLoads:
 
     def __init__(
         self,
-        session_log: SessionLog,
+        session_recorder: SessionRecorder,
         open_loads: OpenLoads,
         waiting_lines: WaitingLines,
         send_or_hold: Callable[[Load, bytes], list[Effect]],
     ) -> None:
         """``send_or_hold``: sends a load's line, or holds it until after the answer to another load of the session."""
-        self._session_log = session_log
+        self._session_recorder = session_recorder
         self._open_loads = open_loads
         self._waiting_lines = waiting_lines
         self._send_or_hold = send_or_hold
@@ -136,7 +136,7 @@ class AnsweredLoads:
     def _record(self, load: Load, line: bytes) -> list[Effect]:
         message = jsonrpc.read_message(line)
         update = acp.member(message.params, "update") if isinstance(message, Notification) else None
-        return [*self._session_log.record_update(load.session_id, message.raw, update, may_be_new=False)]
+        return [*self._session_recorder.record_update(load.session_id, message.raw, update, may_be_new=False)]
 
 
 def _read_past(load: Load) -> Effect:

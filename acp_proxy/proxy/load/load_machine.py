@@ -48,7 +48,7 @@ from acp_proxy.proxy.load.states import (
     LoadState,
 )
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT, WaitingLines
-from acp_proxy.proxy.session_log import SessionLog
+from acp_proxy.proxy.session_recorder import SessionRecorder
 
 _FORK = LoadPlan(acp.FORK, passes_at_once=True)
 
@@ -56,7 +56,7 @@ _FORK = LoadPlan(acp.FORK, passes_at_once=True)
 class LoadMachine:
     """All loads of one connection."""
 
-    def __init__(self, session_log: SessionLog, handovers: Handovers, agent_sessions: AgentSessions) -> None:
+    def __init__(self, session_recorder: SessionRecorder, handovers: Handovers, agent_sessions: AgentSessions) -> None:
         self.sends_titles = True
         """Whether the client gets the title made from the prompts. It does not if the agent's list shows another."""
         self.client_update_kinds: frozenset[str] = frozenset()
@@ -67,8 +67,8 @@ class LoadMachine:
         """The connection's version of the protocol."""
         self.open_loads = OpenLoads()
         self.waiting_lines = WaitingLines(self.open_loads)
-        self.answered_loads = AnsweredLoads(session_log, self.open_loads, self.waiting_lines, self._send_or_hold)
-        self._session_log = session_log
+        self.answered_loads = AnsweredLoads(session_recorder, self.open_loads, self.waiting_lines, self._send_or_hold)
+        self._session_recorder = session_recorder
         self._handovers = handovers
         self._agent_sessions = agent_sessions
         self._has_agent_ended = False
@@ -147,7 +147,9 @@ class LoadMachine:
         is new, and follows it."""
         self.open_loads.add(load)
         self.open_loads.note_agents_answer(load)
-        load.response = jsonrpc.encode_result(load.request.id, self._session_log.sessions.find_answer(load.session_id))
+        load.response = jsonrpc.encode_result(
+            load.request.id, self._session_recorder.sessions.find_answer(load.session_id)
+        )
         if (busy := self.dialect.encode_state(load.session_id, is_busy=True)) is not None:
             load.before_response.add(busy, None)
         return self._start_next(load.session_id)
@@ -264,7 +266,7 @@ class LoadMachine:
         alias = None
         if not load.opens_anew:
             load.response, alias = self._agent_sessions.rename(load, acp.session_id(result))
-        sessions = self._session_log.sessions
+        sessions = self._session_recorder.sessions
         may_import = not (
             load.uncompared.is_closed or sessions.has_begun(session_id) or sessions.is_deleted(session_id)
         )
@@ -273,18 +275,20 @@ class LoadMachine:
         if load.imports:
             lines = [line.removesuffix(b"\n") for line in find_conversation(load.uncompared.lines)]
             return [
-                *self._session_log.begin_imported(session_id, request.params, result, lines, states),
+                *self._session_recorder.begin_imported(session_id, request.params, result, lines, states),
                 EndTurn(session_id),
             ]
         anew = load.opens_anew
-        effects: list[Effect] = [*self._session_log.open(session_id, request.method, request.params, result, anew=anew)]
+        effects: list[Effect] = [
+            *self._session_recorder.open(session_id, request.method, request.params, result, anew=anew)
+        ]
         if alias is not None:
             effects += [
-                *self._session_log.note_alias(session_id, alias),
+                *self._session_recorder.note_alias(session_id, alias),
                 *self._agent_sessions.add_alias(session_id, alias),
             ]
         for state in states:
-            effects += self._session_log.record_line(session_id, Peer.AGENT, state)
+            effects += self._session_recorder.record_line(session_id, Peer.AGENT, state)
         return effects
 
     # --- a new session
@@ -376,7 +380,7 @@ class LoadMachine:
             lines.append(handover_lines.encode_notice(load.session_id))
         lines += [line for line, _ in load.before_response.drain()]
         ids = load.compared.new_message_ids if load.compared is not None else {}
-        effects: list[Effect] = [*self._session_log.note_replay(load.session_id, load.decision, ids)]
+        effects: list[Effect] = [*self._session_recorder.note_replay(load.session_id, load.decision, ids)]
         prompt = self._agent_sessions.send_prompt_again(load)
         answer = [load.response, *states] if not prompt else []
         return [*effects, Forward(Peer.CLIENT, b"".join([*lines, *answer])), *prompt]
@@ -392,7 +396,7 @@ class LoadMachine:
                     load.has_transcript = False  # do not read it again
                 else:
                     compared = self._keep_comparison(load, read.comparison, read.size, is_checked=True)
-                    if self._session_log.sessions.is_in_turn(load.session_id):
+                    if self._session_recorder.sessions.is_in_turn(load.session_id):
                         compared.begin_turn(
                             shows_transcript=load.client_has_transcript, expects_replay=load.expects_replay_in_turn
                         )
@@ -423,7 +427,9 @@ class LoadMachine:
             return self._move(load, LoadEvent.CLOSED)
         effects: list[Effect] = []
         oldest = (
-            self.open_loads.add_unsettled(load) if not self._session_log.sessions.is_deleted(load.session_id) else None
+            self.open_loads.add_unsettled(load)
+            if not self._session_recorder.sessions.is_deleted(load.session_id)
+            else None
         )
         if oldest is not None:
             oldest.uncompared.drain()
@@ -432,7 +438,7 @@ class LoadMachine:
 
     def _apply_earlier_events(self, load: Load) -> list[Effect]:
         """Act on what happened before the client got its answer: a prompt, another request, the agent's end."""
-        is_in_turn = self._session_log.sessions.is_in_turn(load.session_id)
+        is_in_turn = self._session_recorder.sessions.is_in_turn(load.session_id)
         other_loads = [
             other for other in self.open_loads.find_by_session(load.session_id) if other.state not in ABANDONED_STATES
         ]
@@ -468,7 +474,7 @@ class LoadMachine:
 
     def end_turn(self, session_id: str) -> list[Effect]:
         """A prompt is answered. Settles the session's load if no other prompt is open."""
-        if self._session_log.sessions.is_in_turn(session_id):
+        if self._session_recorder.sessions.is_in_turn(session_id):
             return []
         load = self.open_loads.find_unsettled(session_id)
         loads = [*self.open_loads.find_by_session(session_id), *([load] if load is not None else [])]
@@ -511,7 +517,7 @@ class LoadMachine:
         update = v2_updates.as_v1(acp.member(message.params, "update"))
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._handle_state_update(load, line, message)
-        if self._session_log.sessions.is_in_turn(load.session_id) or load.plan.sends is None:
+        if self._session_recorder.sessions.is_in_turn(load.session_id) or load.plan.sends is None:
             load.rest_of_replay = None  # after a prompt, what is alike may be new
             return self.answered_loads.handle_update_in_turn(load, line, update)
         if load.rest_of_replay is not None and load.rest_of_replay.take(line):
@@ -541,8 +547,8 @@ class LoadMachine:
     def _handle_state_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """A state update: recorded, but one that comes before the agent's answer only after that."""
         effects: list[Effect] = []
-        if not load.awaits_agent or self._session_log.sessions.is_in_turn(load.session_id):
-            effects += self._session_log.record_update(
+        if not load.awaits_agent or self._session_recorder.sessions.is_in_turn(load.session_id):
+            effects += self._session_recorder.record_update(
                 load.session_id, message.raw, acp.member(message.params, "update"), may_be_new=False
             )
         elif load.state_updates.size + len(line) <= HELD_LIMIT:

@@ -1,5 +1,5 @@
-"""What is remembered of each session of a connection, within a fixed limit of memory: whether it is open, recorded or
-deleted, and which of its prompts have no answer.
+"""The state of each session of a connection, within a fixed limit of memory: whether it is open, recorded or deleted,
+and which of its prompts have no answer.
 """
 
 from collections import OrderedDict
@@ -12,7 +12,7 @@ from acp_proxy.transcript.titles import Titles
 UNOPENED_LIMIT = 10_000
 """The most sessions recorded that were neither opened nor prompted here. Each is a file, and an agent can name any
 number of sessions; one that works with sub-agents all day names some hundreds."""
-KNOWN_LIMIT = 4 * 1024 * 1024
+REMEMBERED_LIMIT = 4 * 1024 * 1024
 """The bytes for what is remembered of sessions, here and in the recorder: about two thousand sessions. Beyond that, the
 one that was used longest ago is forgotten, and begun again if a message names it."""
 _SESSION_OVERHEAD = 2048  # bytes that a session takes here and in the recorder, beside its texts
@@ -97,7 +97,7 @@ class OpenPrompts:
 
 
 class SessionState:
-    """What is remembered of a session.
+    """What is remembered of a session beside its transcript.
 
     ``is_recorded``: its recording has begun. ``cwd``, ``directories``: for the header of a new transcript.
     ``is_deleted``: it was deleted, and not prompted since. ``size``: its bytes in memory.
@@ -120,8 +120,8 @@ class SessionState:
         self.size = 0
 
 
-class KnownSessions(OrderedDict[str, SessionState]):
-    """The sessions by id, the one that was used longest ago first. ``SessionLog`` changes them, others ask."""
+class SessionStates(OrderedDict[str, SessionState]):
+    """The sessions' states by id, the one used longest ago first. ``SessionRecorder`` changes them, others ask."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ class KnownSessions(OrderedDict[str, SessionState]):
         state.size = _SESSION_OVERHEAD + len(session_id) + (text_bytes or 0)
         self._size += state.size
         forgotten: dict[str, SessionState] = {}
-        while self._size > KNOWN_LIMIT and len(self) > 1:
+        while self._size > REMEMBERED_LIMIT and len(self) > 1:
             oldest = self._find_oldest(session_id)
             forgotten[oldest] = self.pop(oldest)
             self._size -= forgotten[oldest].size

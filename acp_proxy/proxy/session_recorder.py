@@ -1,4 +1,4 @@
-"""Turns what passes into recording effects. Does not decide where lines go.
+"""Says what is recorded of each session, as effects that ``recording`` performs. Does not decide where lines go.
 
 docs/transcript-format.md says what is recorded.
 """
@@ -19,7 +19,7 @@ from acp_proxy.proxy.effects import (
     TranscriptEffect,
 )
 from acp_proxy.proxy.held_entries import UNRECORDED_LIMIT
-from acp_proxy.proxy.known_sessions import KnownSessions, SessionState
+from acp_proxy.proxy.session_states import SessionState, SessionStates
 from acp_proxy.proxy.terminal_notes import Terminals
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
@@ -27,12 +27,12 @@ from acp_proxy.transcript.rewinds import Point, encode_ids, parse_fork_point
 from acp_proxy.transcript.titles import Titles
 
 
-class SessionLog:
-    """The sessions of one connection. With ``records=False`` it records nothing."""
+class SessionRecorder:
+    """Records the sessions of one connection, and keeps their states. With ``records=False`` it records nothing."""
 
     def __init__(self, *, records: bool) -> None:
         self.records = records
-        self.sessions = KnownSessions()
+        self.sessions = SessionStates()
         self._terminals = Terminals()
         self._early_updates = EarlyUpdates()
 
@@ -327,7 +327,7 @@ class SessionLog:
         return [*forgotten, begin, *self._take_early_updates(session_id)]
 
     def _find_or_add(self, session_id: str, texts: int | None = None) -> tuple[SessionState, list[TranscriptEffect]]:
-        """As ``KnownSessions.find_or_add``, with the effects of forgetting others."""
+        """As ``SessionStates.find_or_add``, with the effects of forgetting others."""
         state, forgotten = self.sessions.find_or_add(session_id, texts)
         for other in forgotten.values():
             self._terminals.forget(other.terminals)
