@@ -478,9 +478,9 @@ class CoreConversation:
         facts = compared.end_replay() if compared is not None else None
         decision = choose_replay(facts, fixed_rule=rule or wanted.fixed_rule, shows_replay=wanted.shows_replay)
         told = [line(state) for state in states]
-        unread = ReplayEnded(id, decision, None, told, record, attached, is_unread=True, size=size)
-        if not wanted.compares and not self.core.must_compare_again(unread):
-            return self._step(unread)
+        uncompared = ReplayEnded(id, decision, None, told, record, attached, is_uncompared=True, size=size)
+        if not wanted.compares and not self.core.must_compare_first(uncompared):
+            return self._step(uncompared)
         return self._step(ReplayEnded(id, decision, comparison, told, record, attached, size=size))
 
     def free_output(self) -> Step:

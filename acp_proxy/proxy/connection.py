@@ -106,10 +106,12 @@ class Connection:
         """Whether so much waits that the agent must not be read until a replay has ended."""
         return self._machine.waiting_lines.are_too_many
 
-    def must_compare_again(self, replay_end: ReplayEnded) -> bool:
-        """Whether updates wait that may repeat what was replayed without a comparison. Then ``run`` must compare
+    def must_compare_first(self, replay_end: ReplayEnded) -> bool:
+        """Whether nothing was compared, and updates wait that may repeat what was replayed. Then ``run`` must compare
         before it passes ``replay_end`` to ``handle``."""
-        return replay_end.is_unread and self._machine.waiting_lines.has_waiting_updates_of_replay(replay_end.request_id)
+        return replay_end.is_uncompared and self._machine.waiting_lines.has_waiting_updates_of_replay(
+            replay_end.request_id
+        )
 
     def handle(self, event: Event) -> list[Effect]:
         """Decide what to do about an event. Never raises on anything that a peer sends.

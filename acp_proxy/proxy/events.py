@@ -57,10 +57,10 @@ class SessionFound(Struct, frozen=True):
 class ReplayEnded(Struct, frozen=True):
     """A replay has ended: if the transcript is shown, the client has it.
 
-    ``decision``: whose replay is shown, and why. ``comparison``: None if the transcript could not be read, or there was
-    nothing to compare it with until now (``is_unread``). ``states``: lines with the latest recorded state of the
-    session. ``record``: the record for the agent, if it was asked for. ``attached``: content blocks that follow it, as
-    JSON. ``size``: the size of the transcript, in bytes.
+    ``decision``: whose replay is shown, and why. ``comparison``: None if the transcript could not be read, or nothing
+    was compared, since the agent had sent nothing before its answer (``is_uncompared``). ``states``: lines with the
+    latest recorded state of the session. ``record``: the record for the agent, if it was asked for. ``attached``:
+    content blocks that follow it, as JSON. ``size``: the size of the transcript, in bytes.
     """
 
     request_id: RequestId
@@ -69,7 +69,7 @@ class ReplayEnded(Struct, frozen=True):
     states: list[bytes]
     record: str = ""
     attached: tuple[bytes, ...] = ()
-    is_unread: bool = False
+    is_uncompared: bool = False
     size: int = 0
 
 

@@ -382,7 +382,7 @@ class Relay:
         Returns False if there are updates that must be compared first; then the replay is not over.
         """
         with self._deciding_lock:
-            if self._connection.must_compare_again(replay_end):
+            if self._connection.must_compare_first(replay_end):
                 return False
             effects = self._decide_locked(replay_end)
         self._require_load_requests().forget(replay_end.request_id)

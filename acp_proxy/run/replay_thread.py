@@ -143,9 +143,9 @@ class ReplayThread:
         )
         states = self._make_states(replayer, summary) if decision.shows is ShownReplay.TRANSCRIPT else []
         # A client that gets no replay must not get a late one of the agent either, which may wait already.
-        is_unread = is_done and comparison is None
+        is_uncompared = is_done and comparison is None
         size = self._reading.size
-        self._report(ReplayEnded(effect.request, decision, comparison, states, record, attached, is_unread, size))
+        self._report(ReplayEnded(effect.request, decision, comparison, states, record, attached, is_uncompared, size))
 
     def _begin_replayer(self, effect: StartReplay, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
         """What turns the transcript's entries into updates for a client of the wanted protocol version."""
@@ -178,7 +178,7 @@ class ReplayThread:
             except Exception as problem:  # noqa: BLE001 - the load must be answered whatever happens here
                 self._warn(f"what the agent replayed is not compared: {type(problem).__name__}: {problem}")
             with self._client.lock:
-                self._on_end(replace(replay_end, comparison=comparison, is_unread=False))
+                self._on_end(replace(replay_end, comparison=comparison, is_uncompared=False))
         self._reading.close()
 
     def _compare(self) -> Comparison | None:

@@ -46,13 +46,13 @@ def replay_of(
     ended: list[ReplayEnded],
     warnings: list[str],
     *,
-    must_compare_again: bool = False,
+    must_compare_first: bool = False,
 ) -> ReplayThread:
     to_client = Output(writes, lambda: None)
 
     def end(what: ReplayEnded) -> bool:
         ended.append(what)
-        return not (what.is_unread and must_compare_again)
+        return not (what.is_uncompared and must_compare_first)
 
     return ReplayThread(
         transcript_lines.SESSION, Reading(path), to_client, end, warnings.append, run_id=OWN_RUN, mode=mode
@@ -60,7 +60,7 @@ def replay_of(
 
 
 def run_replay(
-    path: Path, lines: list[bytes], mode: Mode, wanted: StartReplay = WANTED, *, must_compare_again: bool = False
+    path: Path, lines: list[bytes], mode: Mode, wanted: StartReplay = WANTED, *, must_compare_first: bool = False
 ) -> tuple[list[bytes], ReplayEnded]:
     path.write_bytes(file_format.encode_header(transcript_lines.header()) + b"".join(lines))
     reads, writes = os.pipe()
@@ -74,7 +74,7 @@ def run_replay(
     listening.start()
     warnings: list[str] = []
     ended: list[ReplayEnded] = []
-    replay = replay_of(path, mode, writes, ended, warnings, must_compare_again=must_compare_again)
+    replay = replay_of(path, mode, writes, ended, warnings, must_compare_first=must_compare_first)
     replay.start(wanted)
     replay.join()
     os.close(writes)
@@ -114,24 +114,24 @@ def test_the_agents_replay_in_pieces_is_found_in_the_transcript(path: Path, mode
     assert (again, ended.decision.rule) == ([], Rule.MORE)
 
 
-@pytest.mark.parametrize("must_compare_again", [False, True])
+@pytest.mark.parametrize("must_compare_first", [False, True])
 def test_a_replay_is_compared_only_if_something_that_waits_may_repeat_it(
-    path: Path, *, must_compare_again: bool
+    path: Path, *, must_compare_first: bool
 ) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
-    heard, ended = run_replay(path, ours, "full", must_compare_again=must_compare_again)
+    heard, ended = run_replay(path, ours, "full", must_compare_first=must_compare_first)
     assert heard[1:] == messages(ANSWER)
-    assert (ended.decision.rule, ended.is_unread) == (Rule.NOTHING_REPLAYED, not must_compare_again)
-    assert (ended.comparison is not None) is must_compare_again
+    assert (ended.decision.rule, ended.is_uncompared) == (Rule.NOTHING_REPLAYED, not must_compare_first)
+    assert (ended.comparison is not None) is must_compare_first
 
 
-@pytest.mark.parametrize("must_compare_again", [False, True])
-def test_a_replay_that_is_not_shown_is_compared_if_something_waits(path: Path, *, must_compare_again: bool) -> None:
+@pytest.mark.parametrize("must_compare_first", [False, True])
+def test_a_replay_that_is_not_shown_is_compared_if_something_waits(path: Path, *, must_compare_first: bool) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
     wanted = replace(WANTED, shows_replay=False, fixed_rule=Rule.ASKED_FOR)
-    heard, ended = run_replay(path, ours, "full", wanted, must_compare_again=must_compare_again)
+    heard, ended = run_replay(path, ours, "full", wanted, must_compare_first=must_compare_first)
     assert heard == []
-    assert (ended.comparison is not None) is must_compare_again
+    assert (ended.comparison is not None) is must_compare_first
 
 
 def test_a_given_rule_is_not_decided_again(path: Path) -> None:

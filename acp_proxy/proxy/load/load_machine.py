@@ -146,7 +146,7 @@ class LoadMachine:
         """Answer a load for which the agent is not asked with the transcript. What the session's agent sends meanwhile
         is new, and follows it."""
         self.open_loads.add(load)
-        self.open_loads.note_agents_answer(load)
+        self.open_loads.set_answered_by_agent(load)
         load.response = jsonrpc.encode_result(
             load.request.id, self._session_recorder.sessions.find_answer(load.session_id)
         )
@@ -166,7 +166,7 @@ class LoadMachine:
         load = Load(request, session_id, _FORK, has_transcript=True, is_answered=True)
         load.uncompared.replace([(line + b"\n", False) for line in early_lines])
         self.open_loads.add_unsettled(load)
-        self.open_loads.note_agents_answer(load)
+        self.open_loads.set_answered_by_agent(load)
 
     def cancel(self, message: Notification) -> list[Effect]:
         """The client cancels a load with ``$/cancel_request``: it gets an answer, and the agent's is dropped."""
@@ -226,7 +226,7 @@ class LoadMachine:
             # The comparison needs it in order: an agent that lacks old turns does not begin where the transcript does.
             rest_lines = load.uncompared.lines[:rest_count]
             load.uncompared.replace(order_replay(load.uncompared.items, load.earlier_replay))
-        elif not load.earlier_replay and self.open_loads.follows(load):
+        elif not load.earlier_replay and self.open_loads.follows_answer(load):
             rest_lines = load.uncompared.lines  # all of the earlier replay: this one comes after its answer
         load.rest_of_replay = RestOfReplay(rest_lines) if rest_lines else None
         if not load.plan.passes_at_once:
@@ -260,7 +260,7 @@ class LoadMachine:
 
     def _record_opened(self, load: Load, answer: Response | ReplayEnded | None) -> list[Effect]:
         """Record that the agent has opened the session, and what came before its answer."""
-        self.open_loads.note_agents_answer(load)
+        self.open_loads.set_answered_by_agent(load)
         request, session_id = load.request, load.session_id
         result = answer.result if isinstance(answer, Response) else None
         alias = None
@@ -422,7 +422,7 @@ class LoadMachine:
 
     def _become_answered(self, load: Load) -> list[Effect]:
         """The client has its answer: the load is unsettled until the next prompt: what the agent sends may be past."""
-        self.open_loads.note_clients_answer(load)
+        self.open_loads.set_answered_to_client(load)
         if load.plan.sends is None:
             return self._move(load, LoadEvent.CLOSED)
         effects: list[Effect] = []
@@ -524,13 +524,13 @@ class LoadMachine:
             return []  # the client has it
         match load.state:
             case LoadState.ASKED:
-                load.uncompared.add(line, self.open_loads.follows(load))
+                load.uncompared.add(line, self.open_loads.follows_answer(load))
                 return self._release_if_flooded(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
-                self.waiting_lines.remember(load, line, is_late=self.open_loads.follows(load))
+                self.waiting_lines.remember(load, line, is_late=self.open_loads.follows_answer(load))
                 return self._send_or_hold(load, line)
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
-                self.waiting_lines.remember(load, line, is_late=self.open_loads.follows(load))
+                self.waiting_lines.remember(load, line, is_late=self.open_loads.follows_answer(load))
                 return []
             case LoadState.QUEUED | LoadState.REPLAYING | LoadState.STOPPING:
                 # After the last load that holds lines, like all of the session: loads may be answered in another order.

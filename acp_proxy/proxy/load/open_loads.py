@@ -1,4 +1,8 @@
-"""Keeps and finds the requests to open sessions that are open or not settled.
+"""Keeps and finds the loads that are open or unsettled.
+
+A load is *open* until the agent has answered it and the client has its answer; the agent's may come long before the
+client's, or after it if the client cancels. Then, unless it was refused, it is *unsettled* until what the agent sent
+is settled. *Answered* alone means that the client has its answer, as in ``LoadState``; the agent's is always named.
 
 It decides which loads there are and in which order, and changes none of them: ``LoadMachine`` does, and calls it.
 """
@@ -14,8 +18,8 @@ UNSETTLED_LIMIT = 32
 """The most sessions that were opened and not prompted yet. The conversation of each may be in memory."""
 ALL_TAILS_LIMIT = 256 * 1024 * 1024
 """The most bytes that may be new in these sessions together."""
-UNANSWERED_LIMIT = 10_000
-"""The most requests without an answer that are remembered although they hold no lines back."""
+OPEN_LIMIT = 10_000
+"""The most open loads. Beyond that, the oldest is forgotten if it holds no lines back."""
 
 
 class OpenLoads:
@@ -23,40 +27,40 @@ class OpenLoads:
 
     def __init__(self) -> None:
         self._unsettled: dict[str, Load] = {}
-        """By session: the last load that was answered, until everything that the agent sent is settled."""
-        self._unanswered: dict[RequestId, Load] = {}
-        """The loads whose answer the client does not have, in the order in which they were sent."""
+        """By session: the last load that was answered, until it is settled."""
+        self._open: dict[RequestId, Load] = {}
+        """The open loads by request id, in the order in which they were sent."""
         self._answered_by_agent: list[Load] = []
-        """The loads that the agent has answered, in the order of its answers."""
-        self._following: set[RequestId] = set()
-        """The open loads sent before the client got its answer to another one of their session."""
+        """The open and unsettled loads that the agent has answered, in the order of its answers."""
+        self._following_answer: set[RequestId] = set()
+        """The request ids of the open loads that were sent before another one of their session was answered."""
         self._first_lines: dict[str, bytes] = {}
         """By session: how the last replay began, while a request is open."""
 
     def __contains__(self, id: RequestId) -> bool:
-        return id in self._unanswered
+        return id in self._open
 
     def __bool__(self) -> bool:
-        return bool(self._unanswered or self._unsettled)
+        return bool(self._open or self._unsettled)
 
     # --- what is there
 
     def list_open(self) -> list[Load]:
         """The open loads, oldest first."""
-        return list(self._unanswered.values())
+        return list(self._open.values())
 
     def get(self, id: RequestId) -> Load | None:
         """The open load with this request id."""
-        return self._unanswered.get(id)
+        return self._open.get(id)
 
     def find_by_request(self, request: Request) -> Load | None:
         """The open load of exactly this request object."""
-        load = self._unanswered.get(request.id)
+        load = self._open.get(request.id)
         return load if load is not None and load.request is request else None
 
     def find_by_session(self, session_id: str) -> list[Load]:
         """The session's open loads, oldest first."""
-        return [load for load in self._unanswered.values() if load.session_id == session_id] if self._unanswered else []
+        return [load for load in self._open.values() if load.session_id == session_id] if self._open else []
 
     def find_earlier(self, load: Load) -> list[Load]:
         """The open loads of its session that were sent before this one."""
@@ -67,8 +71,8 @@ class OpenLoads:
         """The load to which the session's updates belong now, or None if they are simply new.
 
         An update names its session, never the request for which the agent sends it. Agents work on one request after
-        another, so it belongs to the oldest one without an answer. If all are answered, it is late, and belongs to the
-        last one that was answered, whatever was asked first.
+        another, so it belongs to the oldest one that the agent has not answered. If there is none, it is late, and
+        belongs to the last one that the agent has answered, whatever was asked first.
         """
         expected = (
             load
@@ -79,7 +83,7 @@ class OpenLoads:
             (
                 load
                 for load in reversed(self._answered_by_agent)
-                if load.session_id == session_id and self._is_known(load)
+                if load.session_id == session_id and self._is_kept(load)
             ),
             None,
         )
@@ -96,10 +100,10 @@ class OpenLoads:
         """Whether the session's updates belong to a load, and may not be new."""
         return bool(self) and self.find_current(session_id) is not None
 
-    def follows(self, load: Load) -> bool:
-        """Whether another request for its session was answered since this one was sent, so that what the agent sends
-        may follow that answer."""
-        return load.request.id in self._following or any(
+    def follows_answer(self, load: Load) -> bool:
+        """Whether the agent has answered another load of its session since this one was sent, so that what it sends may
+        follow that answer."""
+        return load.request.id in self._following_answer or any(
             not other.awaits_agent for other in self.find_by_session(load.session_id)
         )
 
@@ -111,35 +115,35 @@ class OpenLoads:
     @property
     def are_many(self) -> bool:
         """Whether no more requests can be opened at once."""
-        return sum(load.holds_lines for load in self._unanswered.values()) >= HOLDING_LIMIT
+        return sum(load.holds_lines for load in self._open.values()) >= HOLDING_LIMIT
 
-    def _is_known(self, load: Load) -> bool:
-        return self._unsettled.get(load.session_id) is load or self._unanswered.get(load.request.id) is load
+    def _is_kept(self, load: Load) -> bool:
+        return self._unsettled.get(load.session_id) is load or self._open.get(load.request.id) is load
 
     # --- what becomes of them
 
     def add(self, load: Load) -> None:
         """Add an open load."""
-        self._unanswered[load.request.id] = load
-        if len(self._unanswered) > UNANSWERED_LIMIT:
-            oldest = next(iter(self._unanswered))
-            if not self._unanswered[oldest].holds_lines:
-                del self._unanswered[oldest]
-                self._following.discard(oldest)
+        self._open[load.request.id] = load
+        if len(self._open) > OPEN_LIMIT:
+            oldest = next(iter(self._open))
+            if not self._open[oldest].holds_lines:
+                del self._open[oldest]
+                self._following_answer.discard(oldest)
 
-    def note_agents_answer(self, load: Load) -> None:
-        """The agent has answered: what it sends from here on follows this answer, whatever was asked first."""
-        self._answered_by_agent = [other for other in self._answered_by_agent if self._is_known(other)]
+    def set_answered_by_agent(self, load: Load) -> None:
+        """The agent has answered a load: what it sends from here on follows this answer, whatever was asked first."""
+        self._answered_by_agent = [other for other in self._answered_by_agent if self._is_kept(other)]
         self._answered_by_agent.append(load)
 
-    def note_clients_answer(self, load: Load) -> None:
-        """The client has its answer. What the agent sends from here on may belong to this load, or to later ones."""
-        self._remove_unanswered(load)
-        self._following |= {other.request.id for other in self.find_by_session(load.session_id)}
+    def set_answered_to_client(self, load: Load) -> None:
+        """The client has its answer to a load. What the agent sends from now on may belong to this or to later ones."""
+        self._remove_open(load)
+        self._following_answer |= {other.request.id for other in self.find_by_session(load.session_id)}
 
     def add_unsettled(self, load: Load) -> Load | None:
-        """The load was answered: until it is settled, what the agent sends about its session is compared. Returns one
-        that must be settled now: the oldest if there are too many, or the largest that waits for a prompt if they hold
+        """A load is answered: until it is settled, what the agent sends about its session is compared. Returns one that
+        must be settled now: the oldest if there are too many, or the largest that waits for a prompt if they hold
         too much."""
         self._unsettled[load.session_id] = load
         if len(self._unsettled) > UNSETTLED_LIMIT:
@@ -153,14 +157,14 @@ class OpenLoads:
 
     def forget(self, load: Load) -> None:
         """Everything is settled."""
-        self._remove_unanswered(load)
+        self._remove_open(load)
         if self._unsettled.get(load.session_id) is load:
             del self._unsettled[load.session_id]
 
-    def _remove_unanswered(self, load: Load) -> None:
-        if self._unanswered.get(load.request.id) is load:
-            del self._unanswered[load.request.id]
-            self._following.discard(load.request.id)
+    def _remove_open(self, load: Load) -> None:
+        if self._open.get(load.request.id) is load:
+            del self._open[load.request.id]
+            self._following_answer.discard(load.request.id)
         if not self.find_by_session(load.session_id):
             self._first_lines.pop(load.session_id, None)
 

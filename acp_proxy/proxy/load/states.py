@@ -38,10 +38,12 @@ class LoadState(enum.Enum):
     ASKED = "the agent was asked; what it sends is held"
     PASSING = "the agent was asked; what it sends goes to the client at once"
     PASSING_CANCELLED = "the same, and the client has cancelled; the agent may answer that or not"
-    PASSING_ABANDONED = "the same, and a later request was answered: the agent sends nothing for this one"
+    PASSING_ABANDONED = "the same, and the agent has answered a later request: it sends nothing for this one"
     CANCELLING = "the agent was asked; the client has cancelled, and its answer waits for the client's output"
     CANCELLED = "the agent was asked; the client has its answer, and gets nothing of what the agent sends"
-    ABANDONED = "the same, and a later request was answered or a turn has passed: the agent sends nothing for this one"
+    ABANDONED = (
+        "the same, and the agent has answered a later request, or worked through a turn: it sends nothing for this one"
+    )
     QUEUED = "the agent has agreed; another replay of this session goes first"
     REPLAYING = "the agent has agreed; ``run`` compares, and replays the transcript if that is shown"
     STOPPING = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
