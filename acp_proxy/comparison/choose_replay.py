@@ -65,9 +65,9 @@ class Decision(Struct, frozen=True):
     rule: Rule
 
     @property
-    def client_has_transcript(self) -> bool:
-        """Whether the client has the past as the transcript has it. It counts as that for a client that gets no replay,
-        too: one that resumes has it on the screen, and one that cancels wants none of it."""
+    def hides_agents_replay(self) -> bool:
+        """Whether the client does not see the agent's replay: it has the transcript's, or none, since one that resumes
+        has the past on the screen, and one that cancels wants none of it."""
         return self.shows is not ShownReplay.AGENT
 
 

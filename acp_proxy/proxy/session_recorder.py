@@ -90,7 +90,7 @@ class SessionRecorder:
         agent's replay, by ``Entry.request_key``, if the transcript does not note them yet."""
         if decision is None or decision.rule.number is None:
             return []
-        shown_replay = "transcript" if decision.client_has_transcript else "agent"
+        shown_replay = "transcript" if decision.hides_agents_replay else "agent"
         note = {"type": NoteType.REPLAY, "shown": shown_replay, "rule": decision.rule.number}
         return self._note(session_id, note | ({"users": encode_ids(ids)} if ids else {}))
 

@@ -42,7 +42,7 @@ class AnsweredLoads:
         """An update of the conversation after the client's answer, before the next prompt."""
         if load.compared is not None:
             return [Forward(Peer.CLIENT, late_line) for late_line in load.compared.sort_late(line, update)]
-        if load.client_has_transcript and load.has_transcript and not load.opens_anew:  # shown without comparing
+        if load.hides_agents_replay and load.has_transcript and not load.opens_anew:  # shown without comparing
             return [_read_past(load), DecideLater(Peer.AGENT, [line])]
         self._waiting_lines.remember(load, line, is_late=True)
         return [Forward(Peer.CLIENT, line, before_recording=True)]
@@ -79,7 +79,7 @@ class AnsweredLoads:
             effects += self._record(load, line)
         if new_lines:
             effects.append(EndTurn(load.session_id))
-        load.compared.begin_turn(shows_transcript=load.client_has_transcript)
+        load.compared.begin_turn(shows_transcript=load.hides_agents_replay)
         return effects
 
     # --- in the turn after that

@@ -97,25 +97,27 @@ class Load:
         self.after_response: LineBuffer[object] = LineBuffer()
         """Lines that wait for the answer to the client and must leave before or after it, each with its update if that
         must be compared first."""
-        self.earlier_replay = b""
-        """How the replay before this one began, whose rest the agent may send before its answer to this."""
+        self.earlier_first_line = b""
+        """The first line of the replay before this one, whose rest the agent may send before its answer to this; empty
+        if there was none."""
 
-        self.updates_before: dict[RequestId, int] = {}
-        """How many updates the agent had sent for each cancelled request of the session when this one was sent.
+        self.cancelled_update_counts: dict[RequestId, int] = {}
+        """By cancelled request of the session: how many updates the agent had sent for that when this one was sent.
 
         The client cancels a load after 3 updates and loads again: 3. If the agent answers this one alone, what came for
         both may be one replay, or two. Where none begins like the first, this load's is what came after the 3."""
-        self.overtaken_count = 0
+        self.update_count_when_overtaken = 0
         """How many updates the agent had sent for this load when it answered another one before it, or 0 if it did not.
 
         Of two loads, it answers the second first, after ``a b``: these become the second's replay, and this is 2. Or it
         answers either after ``a b a b``: ``a b`` is the replay of each. What follows for this one may come twice."""
-        self.rest_of_replay: RestOfReplay | None = None
-        """What the agent sent between the two answers, if it had sent as much for this load: the rest of one of the two
-        replays. The rest of the other one is alike, and may follow this answer.
+        self.expected_repetition: RestOfReplay | None = None
+        """What the agent may send once more after its answer to this load, although the client has it: what it sent
+        between the two answers, if it had sent as much for this load. That is the rest of one of the two replays, and
+        the rest of the other one is alike.
 
         If, in the example above, it then sends ``a b c`` and answers this load, ``c`` may be the rest of either. A
-        ``c`` that comes after this answer is left out, since the client has it."""
+        ``c`` that comes after this answer is left out."""
 
         self.decision: Decision | None = choose_replay(None, already_sent=True) if plan.passes_at_once else None
         """Whose replay the client sees, and why; None: not decided yet."""
@@ -150,9 +152,9 @@ class Load:
         return self.compared.comparison.tail_size if self.compared is not None else 0
 
     @property
-    def client_has_transcript(self) -> bool:
-        """Whether the client has the past as the transcript has it, rather than as the agent sent it."""
-        return self.decision is not None and self.decision.client_has_transcript
+    def hides_agents_replay(self) -> bool:
+        """Whether it is decided that the client does not see the agent's replay, nor what comes late of it."""
+        return self.decision is not None and self.decision.hides_agents_replay
 
     @property
     def fixed_rule(self) -> Rule | None:
@@ -176,7 +178,7 @@ class Load:
     @property
     def expects_replay_in_turn(self) -> bool:
         """Whether the agent was asked for a replay that goes to the client, and has not answered."""
-        return self.expects_replay and self.awaits_agent and not self.client_has_transcript
+        return self.expects_replay and self.awaits_agent and not self.hides_agents_replay
 
     @property
     def catches_up(self) -> bool:

@@ -139,7 +139,7 @@ class LoadMachine:
         """Follow a load that the agent is asked now. Returns the request, if it is for a new session."""
         self.open_loads.add(load)
         cancelled = [other for other in self.open_loads.find_earlier(load) if other.state in CANCELLED_STATES]
-        load.updates_before = {other.request.id: len(other.uncompared.items) for other in cancelled}
+        load.cancelled_update_counts = {other.request.id: len(other.uncompared.items) for other in cancelled}
         return self._open_anew(load) if load.plan.sends == acp.NEW else []
 
     def show_transcript(self, load: Load) -> list[Effect]:
@@ -206,7 +206,7 @@ class LoadMachine:
         for other in self.open_loads.find_earlier(load):
             if other.state in CANCELLED_STATES:  # the agent will not answer it, and what came for it was for this one
                 cancelled_lines += other.uncompared.drain()
-                cancelled_count += load.updates_before.get(other.request.id, 0)
+                cancelled_count += load.cancelled_update_counts.get(other.request.id, 0)
                 effects += self._move(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
             event = LoadEvent.UNKNOWN if self._agent_sessions.can_open_anew(load, message) else LoadEvent.REFUSED
@@ -220,15 +220,17 @@ class LoadMachine:
                 last_replay = find_last_replay(lines[cancelled_count:])
             load.uncompared.replace(last_replay)
         self._take_replay(load)
-        rest_lines = load.uncompared.lines[load.overtaken_count :] if load.overtaken_count else []
-        load.earlier_replay = self.open_loads.swap_beginning(load)
-        if rest_count := count_rest(load.uncompared.items, load.earlier_replay):
+        rest_lines = (
+            load.uncompared.lines[load.update_count_when_overtaken :] if load.update_count_when_overtaken else []
+        )
+        load.earlier_first_line = self.open_loads.swap_first_line(load)
+        if rest_count := count_rest(load.uncompared.items, load.earlier_first_line):
             # The comparison needs it in order: an agent that lacks old turns does not begin where the transcript does.
             rest_lines = load.uncompared.lines[:rest_count]
-            load.uncompared.replace(order_replay(load.uncompared.items, load.earlier_replay))
-        elif not load.earlier_replay and self.open_loads.follows_answer(load):
+            load.uncompared.replace(order_replay(load.uncompared.items, load.earlier_first_line))
+        elif not load.earlier_first_line and self.open_loads.follows_answer(load):
             rest_lines = load.uncompared.lines  # all of the earlier replay: this one comes after its answer
-        load.rest_of_replay = RestOfReplay(rest_lines) if rest_lines else None
+        load.expected_repetition = RestOfReplay(rest_lines) if rest_lines else None
         if not load.plan.passes_at_once:
             load.response = _replace_null_result(load.response, message)
         if self.dialect.states_first:
@@ -248,7 +250,7 @@ class LoadMachine:
         if other_loads and (replays := separate_replays(lines, len(loads))):
             for other, replay in zip([load, *other_loads], replays, strict=True):
                 other.uncompared.replace(replay)
-                other.overtaken_count = len(replays[0])
+                other.update_count_when_overtaken = len(replays[0])
             return
         oldest = next((other for other in session_loads if other.awaits_agent), load)
         if oldest is load or oldest.state is not load.state:
@@ -256,7 +258,7 @@ class LoadMachine:
         replay = find_last_replay(oldest.uncompared.items)  # the last one until now is this load's
         oldest.uncompared.replace(oldest.uncompared.items[: len(oldest.uncompared.items) - len(replay)])
         load.uncompared.replace(replay + load.uncompared.items)
-        oldest.overtaken_count = len(replay)
+        oldest.update_count_when_overtaken = len(replay)
 
     def _record_opened(self, load: Load, answer: Response | ReplayEnded | None) -> list[Effect]:
         """Record that the agent has opened the session, and what came before its answer."""
@@ -370,7 +372,7 @@ class LoadMachine:
         lines, states = list[bytes](), list[bytes]()
         shows = load.decision.shows if load.decision is not None else ShownReplay.AGENT
         if shows is ShownReplay.AGENT:
-            lines = [line for line, _ in order_replay(load.uncompared.items, load.earlier_replay)]
+            lines = [line for line, _ in order_replay(load.uncompared.items, load.earlier_first_line)]
         elif shows is ShownReplay.TRANSCRIPT and load.compared is not None:  # ``run`` has sent it; the tail follows
             lines, _ = load.compared.comparison.split_tail(may_replay_again=self.open_loads.may_replay_again(load))
         if isinstance(replay_end, ReplayEnded):
@@ -398,7 +400,7 @@ class LoadMachine:
                     compared = self._keep_comparison(load, read.comparison, read.size, is_checked=True)
                     if self._session_recorder.sessions.is_in_turn(load.session_id):
                         compared.begin_turn(
-                            shows_transcript=load.client_has_transcript, expects_replay=load.expects_replay_in_turn
+                            shows_transcript=load.hides_agents_replay, expects_replay=load.expects_replay_in_turn
                         )
                         queued = [user.forms[0] for user in read.comparison.text.queued]
                         load.unechoed_prompts = queued or load.unechoed_prompts
@@ -410,7 +412,7 @@ class LoadMachine:
         load.compared = ComparedReplay(
             comparison,
             size,
-            shows_transcript=load.client_has_transcript,
+            shows_transcript=load.hides_agents_replay,
             shows_replay=load.plan.shows_replay,
             has_part=load.fixed_rule is Rule.HANDED_OVER,
             is_open_elsewhere=load.is_open_elsewhere,
@@ -518,9 +520,9 @@ class LoadMachine:
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._handle_state_update(load, line, message)
         if self._session_recorder.sessions.is_in_turn(load.session_id) or load.plan.sends is None:
-            load.rest_of_replay = None  # after a prompt, what is alike may be new
+            load.expected_repetition = None  # after a prompt, what is alike may be new
             return self.answered_loads.handle_update_in_turn(load, line, update)
-        if load.rest_of_replay is not None and load.rest_of_replay.take(line):
+        if load.expected_repetition is not None and load.expected_repetition.take(line):
             return []  # the client has it
         match load.state:
             case LoadState.ASKED:
@@ -598,7 +600,7 @@ class LoadMachine:
 
     def _send_after_earlier(self, load: Load, lines: list[bytes]) -> list[Effect]:
         """Send lines of a load, or let them wait for an earlier request of the session whose replay is not over."""
-        replay = self.waiting_lines.find_earlier_replay(load)
+        replay = self.waiting_lines.find_earlier_replaying(load)
         if replay is None:
             return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
         for line in lines:

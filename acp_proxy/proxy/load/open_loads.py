@@ -168,7 +168,7 @@ class OpenLoads:
         if not self.find_by_session(load.session_id):
             self._first_lines.pop(load.session_id, None)
 
-    def swap_beginning(self, load: Load) -> bytes:
+    def swap_first_line(self, load: Load) -> bytes:
         """The first line of what the agent sent for the request of this session that it answered before this one; empty
         if none is known. From now on, this load's counts."""
         earlier_line, items = self._first_lines.get(load.session_id, b""), load.uncompared.items

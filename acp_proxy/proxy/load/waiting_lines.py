@@ -42,7 +42,7 @@ class WaitingLines:
                 holder.after_response.add(line, update)
         return holder is not None
 
-    def find_earlier_replay(self, load: Load) -> Load | None:
+    def find_earlier_replaying(self, load: Load) -> Load | None:
         """The last load of its session before this one that the agent has answered, and whose replay is not over."""
         earlier = reversed(self._open_loads.find_earlier(load))
         return next((other for other in earlier if other.holds_lines and not other.awaits_agent), None)
@@ -50,7 +50,7 @@ class WaitingLines:
     def take(self, load: Load) -> list[tuple[bytes, object]]:
         """Remove and return what waits for this load's answer, and for earlier ones of its session: what came after
         the last replay of the session that is not over."""
-        earlier_loads, replay = self._open_loads.find_earlier(load), self.find_earlier_replay(load)
+        earlier_loads, replay = self._open_loads.find_earlier(load), self.find_earlier_replaying(load)
         loads = earlier_loads[earlier_loads.index(replay) + 1 :] if replay is not None else earlier_loads
         return [
             item for other in [*loads, load] for item in other.before_response.drain() + other.after_response.drain()
