@@ -130,7 +130,7 @@ class Connection:
             case LinesRead(peer, lines):
                 effects = self._decide_client_lines(lines) if peer is Peer.CLIENT else self._decide_agent_lines(lines)
             case LineTooLong(peer, beginning):
-                effects = self._note_gap(peer, beginning)
+                effects = self._handle_too_long_line(peer, beginning)
             case SessionFound():
                 effects = self._lookups.handle_found(event)
             case ReplayEnded():
@@ -158,7 +158,7 @@ class Connection:
             )
         return effects
 
-    def _note_gap(self, peer: Peer, beginning: bytes) -> list[Effect]:
+    def _handle_too_long_line(self, peer: Peer, beginning: bytes) -> list[Effect]:
         """A line of which no more is read: its bytes pass, and its session's transcript lacks it."""
         effects: list[Effect] = [
             Warn(f"a line of the {peer.value} is too long to be read. It passes unchanged, and is not recorded.")
@@ -464,7 +464,7 @@ class Connection:
                 if (
                     has_record and parse_fork_point(open_request.request.params) is not None
                 ):  # the copy may end before the note
-                    effects += self._session_recorder.note_record(fork)
+                    effects += self._session_recorder.note_inherited_record(fork)
                 self._machine.add_fork(open_request.request, fork, early_lines)
             case acp.LIST if (
                 capabilities.LIST not in self._service.served_here and is_amended and message.error is None

@@ -220,7 +220,7 @@ class SetArchived(Struct, frozen=True):
 
 
 class FollowAgent(Struct, frozen=True):
-    """The agent has given a session the user's title, or has archived or unarchived it: note that in the store too.
+    """The agent has given a session the user's title, or has archived or unarchived it: that goes into the store too.
 
     ``title``, ``is_archived``: None if that has not changed.
     """

@@ -127,12 +127,12 @@ class Handovers:
         self._repeated_records.clear()
         return [line for session_id in list(self._held_lines) for line in self.release_held(session_id)]
 
-    def note_opened(self, session_id: str, agent_id: str) -> None:
-        """The agent has opened a new session, which has got no record yet. ``agent_id``: its id."""
+    def begin_handover(self, session_id: str, agent_id: str) -> None:
+        """The session continues in another one of the agent, which awaits its record. ``agent_id``: its id."""
         self._new_ids[session_id] = agent_id
         self._carriers = {prompt: session for prompt, session in self._carriers.items() if session != session_id}
 
-    def note_catching_up(self, session_id: str) -> None:
+    def begin_catching_up(self, session_id: str) -> None:
         """The agent's own session will get a record of what other machines recorded."""
         self._new_ids[session_id] = ""
 

@@ -2,8 +2,8 @@
 
 A client that declares ``sessionIndex`` renames and archives sessions in the agent, looks them up by id, and subscribes
 to changes of their list. ``METHODS`` says which of these methods acp-proxy reads, and what it does: what the client
-changes there is noted in the store, and rows are amended as those of ``session/list`` are. It only heeds what the agent
-offers this client; everything else passes.
+changes there goes into the store too, and rows are amended as those of ``session/list`` are. It only heeds what the
+agent offers this client; everything else passes.
 
 Sources: claude-agent-acp 0.101 and codex-acp 2.6; the drafts ``session/set_title`` and ``session/archive``.
 """

@@ -75,7 +75,7 @@ class SessionRecorder:
             session_id, {"type": NoteType.HANDOVER, "to": new_id} if new_id else {"type": NoteType.CAUGHT_UP}
         )
 
-    def note_record(self, session_id: str) -> list[TranscriptEffect]:
+    def note_inherited_record(self, session_id: str) -> list[TranscriptEffect]:
         """The session is a fork, and the agent's begins with a record that it was given for the parent."""
         return self._note(session_id, {"type": NoteType.HANDOVER})
 

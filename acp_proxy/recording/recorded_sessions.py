@@ -124,7 +124,7 @@ class RecordedSessions(dict[str, RecordedSession]):
             del self.gaps[effect.session_id]
         parent_gap = self.gaps.get(effect.parent) if effect.parent is not None and point is None else None
         if parent_gap is not None:  # the copy lacks the same as its parent, where no note says so yet
-            self.open_gap(effect.session_id, parent_gap.since, parent_gap.reason)
+            self.remember_gap(effect.session_id, parent_gap.since, parent_gap.reason)
 
         def open_file(recorded: RecordedSession) -> None:
             transcript = self.open_transcript(recorded)
@@ -174,8 +174,9 @@ class RecordedSessions(dict[str, RecordedSession]):
                 if session is not None:
                     session.mark = mark
 
-    def note_written(self, session: RecordedSession) -> None:
-        """Entries were written. Between turns, they need a mark: the index may have read all before them."""
+    def request_mark(self, session: RecordedSession) -> None:
+        """Entries were written. Between turns, they need a mark (``mark_sessions``): the index may have read all before
+        them."""
         if not (session.is_in_turn or (session.mark and exists(session.mark))):
             self.ids_to_mark.add(session.header.session_id)
 
@@ -189,7 +190,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         session = self.get(session_id)
         if session is not None:
             if session_id in self.gaps:
-                self.run_unless_suspended(session_id, stamp, partial(self._note_gap, stamp=stamp))
+                self.run_unless_suspended(session_id, stamp, partial(self._append_gap_note, stamp=stamp))
             self.close(session)
             del self[session_id]
 
@@ -229,7 +230,7 @@ class RecordedSessions(dict[str, RecordedSession]):
             self._store.delete(agent_folder, session_id, soft=soft)
         except OSError as problem:
             if session is not None:  # until its next prompt, nothing is recorded, as if it were deleted
-                self.open_gap(session_id, timestamps.stamp(time.time()), errno_name(problem))
+                self.remember_gap(session_id, timestamps.stamp(time.time()), errno_name(problem))
             raise
         if session is not None:
             session.is_deleted = True
@@ -337,14 +338,14 @@ class RecordedSessions(dict[str, RecordedSession]):
         if isinstance(problem, Deleted):
             session.is_deleted = True  # not recorded until the next prompt
         else:
-            gap = self.open_gap(session.header.session_id, stamp, errno_name(problem))
+            gap = self.remember_gap(session.header.session_id, stamp, errno_name(problem))
             gap.retry_at = time.monotonic() + _RETRY_SECONDS
             session.has_failed = True
             self.warn_suspended(errno_name(problem))
         self.close(session)
 
-    def open_gap(self, session_id: str, since: str, reason: str) -> Gap:
-        """Note that something is missing from ``since`` on; an earlier gap stays as it is."""
+    def remember_gap(self, session_id: str, since: str, reason: str) -> Gap:
+        """Remember that something is missing from ``since`` on; an earlier gap stays as it is."""
         return self.gaps.setdefault(session_id, Gap(since, reason))
 
     def allow_retry_now(self) -> None:
@@ -352,14 +353,14 @@ class RecordedSessions(dict[str, RecordedSession]):
         for gap in list(self.gaps.values()):
             gap.retry_at = 0.0
 
-    def open_after_gap(self, session: RecordedSession, stamp: str) -> Transcript:
-        """A session's open file, with its gap noted first. Raises OSError."""
+    def open_to_append(self, session: RecordedSession, stamp: str) -> Transcript:
+        """A session's open file, to which the note of its gap is appended first. Raises OSError."""
         if self.gaps:
-            self._note_gap(session, stamp)
+            self._append_gap_note(session, stamp)
         return self.open_transcript(session)
 
-    def note_gaps(self) -> None:
-        """Append the gap notes that are possible now, since nothing else may ever be appended to these transcripts."""
+    def append_gap_notes(self) -> None:
+        """Append the gap notes that can be written, since nothing else may ever be appended to these transcripts."""
         for session_id in list(self.gaps):
             self._progress.move()
             session = self.get(session_id)
@@ -367,13 +368,13 @@ class RecordedSessions(dict[str, RecordedSession]):
                 del self.gaps[session_id]
             else:
                 stamp = timestamps.stamp(time.time())
-                self.run_unless_suspended(session_id, stamp, partial(self._note_gap, stamp=stamp))
+                self.run_unless_suspended(session_id, stamp, partial(self._append_gap_note, stamp=stamp))
 
     def warn_suspended(self, reason: str) -> None:
         """Warn that recording is suspended, unless this process has warned of its store already. From any thread."""
         self._warn_once(f"recording is suspended: {self._store.root}: {reason}. The conversation continues.")
 
-    def _note_gap(self, session: RecordedSession, stamp: str) -> None:
+    def _append_gap_note(self, session: RecordedSession, stamp: str) -> None:
         session_id = session.header.session_id
         gap = self.gaps.get(session_id)
         if gap is not None:
@@ -389,7 +390,7 @@ class RecordedSessions(dict[str, RecordedSession]):
     def _handle_failed_close(self, session: RecordedSession, problem: OSError) -> None:
         """A file could not be closed."""
         if self.get(session.header.session_id) is session and not session.is_deleted:
-            self.open_gap(session.header.session_id, timestamps.stamp(time.time()), errno_name(problem))
+            self.remember_gap(session.header.session_id, timestamps.stamp(time.time()), errno_name(problem))
             self.warn_of_loss(errno_name(problem))
 
     def _warn_once(self, text: str) -> None:

@@ -257,7 +257,7 @@ class Recorder:
         return session_id in self._gaps
 
     def report_loss(self, session_id: str, problem: OSError) -> None:
-        """Note that the disk may have lost what was recorded of a session, and warn."""
+        """Warn that the disk may have lost what was recorded of a session, and have that noted as a gap."""
         self._sessions.warn_of_loss(errno_name(problem))
         self.add(RecordGap(session_id, errno_name(problem)))
         self.flush()
@@ -308,7 +308,7 @@ class Recorder:
         while batch or self._gaps:
             try:
                 self._write_batch(batch)
-                self._sessions.note_gaps()
+                self._sessions.append_gap_notes()
                 break
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug in the recorder
                 self._warn(f"internal error, something was not recorded: {type(bug).__name__}: {bug}")
@@ -357,7 +357,7 @@ class Recorder:
                 case RecordGap(session_id, reason):
                     # Else it was closed since, or never recorded: only the warning says it.
                     if session_id in self._sessions or reason == GapReason.STORE_HANGS:
-                        self._sessions.open_gap(session_id, stamp, reason)
+                        self._sessions.remember_gap(session_id, stamp, reason)
                 case ForgetSession():
                     self._sessions.forget(effect.session_id, stamp)
                 case _:
@@ -380,9 +380,9 @@ class Recorder:
     def _write(self, session: RecordedSession, data: file_format.Parts, stamp: str) -> None:
         if session.is_deleted:
             return
-        transcript = self._sessions.open_after_gap(session, stamp)
+        transcript = self._sessions.open_to_append(session, stamp)
         transcript.append(*(data if self.mask is None else [self._mask_entries(b"".join(data))]))
-        self._sessions.note_written(session)
+        self._sessions.request_mark(session)
         if self.fsync == "always":
             transcript.fsync()
 

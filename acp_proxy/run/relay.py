@@ -293,7 +293,7 @@ class Relay:
             case SetTitle() | SetArchived() | AnswerStatus():
                 self._require_store_requests().change(effect)
             case FollowAgent():
-                return self._require_store_requests().note_agents_change(effect)
+                return self._require_store_requests().store_agents_change(effect)
             case DeleteSession(session_id, request):
                 self._require_store_requests().delete(session_id, request)
             case AddAlias(session_id, alias):

@@ -129,7 +129,7 @@ class ReplayThread:
                 shows_replay=effect.shows_replay,
                 is_open=self._is_open,
             )
-            is_shown = decision.shows is ShownReplay.TRANSCRIPT or self._records_replay
+            is_shown = decision.shows is ShownReplay.TRANSCRIPT or self._makes_whole_record
             is_done = not is_shown or self._send_transcript(replayer, summary)
             if effect.protocol != V1 or effect.only_lacking:
                 self._make_record()
@@ -198,7 +198,7 @@ class ReplayThread:
                 return False
             if isinstance(line, Line) and line.entry is not None:
                 summary.add(line.entry)  # only its title and _meta are used
-                if self._record is not None and self._records_replay:
+                if self._record is not None and self._makes_whole_record:
                     self._record.add_entry(line.entry)
             self._send(_replay_line(replayer, line))
             if self._unsent and time.monotonic() - self._flushed_at > _GATHER_SECONDS:
@@ -236,8 +236,8 @@ class ReplayThread:
         return (line for line in drop_rewound(self._reading, lines) if agents.lacks(line.end - 1 - start))
 
     @property
-    def _records_replay(self) -> bool:
-        """Whether the record is of all that is replayed."""
+    def _makes_whole_record(self) -> bool:
+        """Whether a handover's record is made of all that is replayed, not only of what the agent's session lacks."""
         return self._effect.makes_record and not self._effect.only_lacking
 
     def _read_lines(self) -> Iterable[Line | AlikeLines]:
@@ -270,12 +270,12 @@ class ReplayThread:
         return [*replayer.list_states(), *title_lines]
 
     def _is_needed(self) -> bool:
-        is_for_nobody = self._is_stopped and self._record is None  # the record is for the agent
+        is_for_nobody = self._is_stopped and self._record is None  # a handover's record is for the agent
         return not (is_for_nobody or self._client.is_gone)
 
     def _send(self, lines: list[bytes]) -> None:
         """Send items; each is one or more whole lines."""
-        if self._effect.protocol == V1 and self._records_replay:
+        if self._effect.protocol == V1 and self._makes_whole_record:
             self._add_to_record(lines)
         for line in lines:
             if self._unsent and self._size + len(line) > FLUSH_SIZE:

@@ -95,11 +95,11 @@ class StoreRequests:
             store.fsync_journal(agent_folder)
         return answer
 
-    def note_agents_change(self, change: FollowAgent) -> list[RelayEffect]:
-        """Note what the agent has changed. Returns effects to perform."""
+    def store_agents_change(self, change: FollowAgent) -> list[RelayEffect]:
+        """Store what the agent has changed. Returns effects to perform."""
         recorder = self._recorder
 
-        def note() -> None:
+        def store_change() -> None:
             store, agent, session_id = recorder.store, recorder.agent_folder, change.session_id
             if change.title is not None:
                 title = change.title if recorder.mask is None else mask_title(change.title, recorder.mask)
@@ -108,7 +108,7 @@ class StoreRequests:
                 store.set_archived(agent, session_id, change.is_archived, by_agent=True)
 
         try:
-            recorder.run_on_writer(note)
+            recorder.run_on_writer(store_change)
         except FileNotFoundError:  # it was deleted
             pass
         except OSError as problem:
@@ -116,7 +116,7 @@ class StoreRequests:
         return []
 
     def add_alias(self, session_id: str, alias: str) -> None:
-        """Note that a session continues in the agent's session ``alias``. If that fails, the agent's list shows both
+        """Store that a session continues in the agent's session ``alias``. If that fails, the agent's list shows both
         until the session is opened again."""
         recorder = self._recorder
         with contextlib.suppress(OSError):

@@ -102,7 +102,7 @@ class AgentSessions:
                 refusal = jsonrpc.encode_error(id, jsonrpc.INTERNAL_ERROR, "The agent opened no new session")
             return NewSession(LoadEvent.REFUSED, refusal, [])
         self._aliases.add(load.session_id, opened_id)
-        self._handovers.note_opened(load.session_id, opened_id)
+        self._handovers.begin_handover(load.session_id, opened_id)
         answer = handover_lines.encode_answer(id, message.result)
         return NewSession(LoadEvent.AGREED, answer, self.add_alias(load.session_id, opened_id))
 
@@ -112,9 +112,9 @@ class AgentSessions:
             return
         if load.catches_up and replay_end.record:
             self._aliases.watch(load.session_id)  # from now on, its lines are looked at one by one
-            self._handovers.note_catching_up(load.session_id)
+            self._handovers.begin_catching_up(load.session_id)
         if load.returns_to is not None and not load.opens_anew and replay_end.record:
-            self._handovers.note_opened(load.session_id, load.returns_to)
+            self._handovers.begin_handover(load.session_id, load.returns_to)
         if load.opens_anew or replay_end.record:
             self._handovers.keep_record(load.session_id, replay_end.record, replay_end.attached)
 
