@@ -73,7 +73,7 @@ class PassThrough:
         They then go to the client, and into that session's transcript. None: something else, or it must be parsed. The
         session that they begin with counts as updated last, whatever comes out.
         """
-        if not lines.startswith(self._prefix) and not self._begins_update(lines):
+        if not lines.startswith(self._prefix) and not self._switch_session(lines):
             return None
         if not self._is_allowed and not self._check_whether_allowed():
             return None
@@ -111,8 +111,8 @@ class PassThrough:
         """Check again before the next update passes: something has happened that could concern it."""
         self._is_allowed = False
 
-    def _begins_update(self, lines: bytes) -> bool:
-        """Whether the lines begin with an update of another session, which counts as updated last from now on."""
+    def _switch_session(self, lines: bytes) -> bool:
+        """Take the session of these lines as the one updated last. False if they do not begin with an update."""
         id = acp.find_plain_session_id(lines)
         if id is None:
             return False

@@ -60,7 +60,7 @@ class AnsweredLoads:
             return []
         # What is new may have been recorded in the meantime: another window has loaded the session too.
         effects = self._release(load)
-        lines = load.compared.find_unchecked(may_replay_again=self._open_loads.may_replay_again(load))
+        lines = load.compared.begin_check(may_replay_again=self._open_loads.may_replay_again(load))
         updates = tuple((line, True) for line in lines)
         compared_size = load.compared.size
         return effects + (

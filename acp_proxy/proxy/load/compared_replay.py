@@ -10,7 +10,7 @@ class ComparedReplay:
     """One load's comparison with the transcript, and what the agent sends after its answer.
 
     The transcript may grow after the comparison, since another window may have loaded the session too. So what is new
-    is compared once more with what was appended, before it is recorded (``find_unchecked``).
+    is compared once more with what was appended, before it is recorded (``begin_check``).
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class ComparedReplay:
         lines = drop_repetition(lines) if self.comparison.text.is_empty else lines
         return [line for line in lines if line not in self._recorded_elsewhere]
 
-    def find_unchecked(self, *, may_replay_again: bool) -> list[bytes]:
-        """The new lines, which must be compared with what was appended to the transcript since ``size``."""
+    def begin_check(self, *, may_replay_again: bool) -> list[bytes]:
+        """Returns the new lines, which must be compared with what was appended to the transcript since ``size``."""
         lines = self.find_new(may_replay_again=may_replay_again)
         self._is_checked, self._checked_lines = not lines, frozenset(lines)
         return lines
 
     def end_check(self, appended: Comparison | None) -> None:
-        """What ``find_unchecked`` returned was compared with what was appended; None: that could not be read."""
+        """What ``begin_check`` returned was compared with what was appended; None: that could not be read."""
         self._is_checked = True
         if appended is not None and not appended.is_undecided and not appended.text.is_empty:
             self._recorded_elsewhere |= self._checked_lines.difference(*appended.split_tail())
