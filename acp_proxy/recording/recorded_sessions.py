@@ -84,9 +84,9 @@ class RecordedSessions(dict[str, RecordedSession]):
     ) -> None:
         """``find_agent_folder``: returns the agent's folder. Raises OSError."""
         super().__init__()
-        self.gaps: dict[str, Gap] = {}
+        self._gaps: dict[str, Gap] = {}
         """The sessions in which something is missing that their transcripts do not note yet."""
-        self.ids_to_mark: set[str] = set()
+        self._ids_to_mark: set[str] = set()
         """The sessions that may need another mark for the index."""
         self._open_sessions: OrderedDict[str, RecordedSession] = OrderedDict()
         """The sessions whose file is open, the one opened longest ago first."""
@@ -117,12 +117,12 @@ class RecordedSessions(dict[str, RecordedSession]):
         if session is not None:
             self.close(session)
         if effect.origin == file_format.IMPORTED:  # there may never be a prompt, which would mark it
-            self.ids_to_mark.add(effect.session_id)
-        gap = self.gaps.get(effect.session_id)
+            self._ids_to_mark.add(effect.session_id)
+        gap = self._gaps.get(effect.session_id)
         # The gap is an older session's. A later gap, or one from before it was forgotten, is its own.
         if gap is not None and gap.since < stamp and (is_new or session is not None):
-            del self.gaps[effect.session_id]
-        parent_gap = self.gaps.get(effect.parent) if effect.parent is not None and point is None else None
+            del self._gaps[effect.session_id]
+        parent_gap = self._gaps.get(effect.parent) if effect.parent is not None and point is None else None
         if parent_gap is not None:  # the copy lacks the same as its parent, where no note says so yet
             self.remember_gap(effect.session_id, parent_gap.since, parent_gap.reason)
 
@@ -153,7 +153,7 @@ class RecordedSessions(dict[str, RecordedSession]):
                 recorded.is_deleted = recorded.has_file = False
                 recorded.header = replace(recorded.header, origin=file_format.PARTIAL, created_at=stamp)
             transcript = self.open_transcript(recorded)
-            self.ids_to_mark.add(session_id)
+            self._ids_to_mark.add(session_id)
             recorded.is_in_turn = True
             # The mark comes before the prompt: after a crash between the two, a list looks at the file in vain. The
             # other way round, no list would ever look, and the turn would be recorded but never shown.
@@ -164,13 +164,13 @@ class RecordedSessions(dict[str, RecordedSession]):
 
     def mark_sessions(self) -> None:
         """Mark sessions again: another process may have removed the mark before the prompt was written."""
-        for session_id in list(self.ids_to_mark):
+        for session_id in list(self._ids_to_mark):
             with contextlib.suppress(OSError):
                 session = self.get(session_id)
                 mark = self._store.mark(
                     self._find_agent_folder(), session_id, session.transcript if session is not None else None
                 )
-                self.ids_to_mark.discard(session_id)
+                self._ids_to_mark.discard(session_id)
                 if session is not None:
                     session.mark = mark
 
@@ -178,7 +178,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Entries were written. Between turns, they need a mark (``mark_sessions``): the index may have read all before
         them."""
         if not (session.is_in_turn or (session.mark and exists(session.mark))):
-            self.ids_to_mark.add(session.header.session_id)
+            self._ids_to_mark.add(session.header.session_id)
 
     def end_turn(self, session_id: str) -> None:
         """A turn has ended: from now on, the index may remove the session's mark."""
@@ -189,7 +189,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Stop recording a session, with its gap noted if possible. Its transcript stays."""
         session = self.get(session_id)
         if session is not None:
-            if session_id in self.gaps:
+            if session_id in self._gaps:
                 self.run_unless_suspended(session_id, stamp, partial(self._append_gap_note, stamp=stamp))
             self.close(session)
             del self[session_id]
@@ -197,7 +197,7 @@ class RecordedSessions(dict[str, RecordedSession]):
     def append_waiting_turns(self, agent_folder: str, session_id: str) -> None:
         """Add the turns of another machine that wait for a session, unless it is in a turn. Never raises."""
         session = self.get(session_id)
-        is_busy = session is not None and (session.is_in_turn or session_id in self.gaps)
+        is_busy = session is not None and (session.is_in_turn or session_id in self._gaps)
         if is_busy or not self._store.has_waiting_turns(agent_folder, session_id):
             return
         if session is not None:
@@ -234,7 +234,7 @@ class RecordedSessions(dict[str, RecordedSession]):
             raise
         if session is not None:
             session.is_deleted = True
-        self.gaps.pop(session_id, None)
+        self._gaps.pop(session_id, None)
 
     # --- open files
 
@@ -321,7 +321,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Run an action of a session on the store, unless the session is suspended or not recorded: then do nothing. A
         failure suspends the session for ``_RETRY_SECONDS``."""
         session = self.get(session_id)
-        gap = self.gaps.get(session_id)
+        gap = self._gaps.get(session_id)
         self._progress.move()
         if session is None or (gap is not None and time.monotonic() < gap.retry_at):
             return
@@ -344,28 +344,37 @@ class RecordedSessions(dict[str, RecordedSession]):
             self.warn_suspended(errno_name(problem))
         self.close(session)
 
+    @property
+    def has_gaps(self) -> bool:
+        """Whether something is missing in a session that its transcript does not note yet. From any thread."""
+        return bool(self._gaps)
+
+    def has_gap(self, session_id: str) -> bool:
+        """As ``has_gaps``, for one session. From any thread."""
+        return session_id in self._gaps
+
     def remember_gap(self, session_id: str, since: str, reason: str) -> Gap:
         """Remember that something is missing from ``since`` on; an earlier gap stays as it is."""
-        return self.gaps.setdefault(session_id, Gap(since, reason))
+        return self._gaps.setdefault(session_id, Gap(since, reason))
 
     def allow_retry_now(self) -> None:
         """End the waiting of all suspended sessions, so that the next flush tries them again. From any thread."""
-        for gap in list(self.gaps.values()):
+        for gap in list(self._gaps.values()):
             gap.retry_at = 0.0
 
     def open_to_append(self, session: RecordedSession, stamp: str) -> Transcript:
         """A session's open file, to which the note of its gap is appended first. Raises OSError."""
-        if self.gaps:
+        if self._gaps:
             self._append_gap_note(session, stamp)
         return self.open_transcript(session)
 
     def append_gap_notes(self) -> None:
         """Append the gap notes that can be written, since nothing else may ever be appended to these transcripts."""
-        for session_id in list(self.gaps):
+        for session_id in list(self._gaps):
             self._progress.move()
             session = self.get(session_id)
             if session is not None and session.is_deleted:
-                del self.gaps[session_id]
+                del self._gaps[session_id]
             else:
                 stamp = timestamps.stamp(time.time())
                 self.run_unless_suspended(session_id, stamp, partial(self._append_gap_note, stamp=stamp))
@@ -376,12 +385,12 @@ class RecordedSessions(dict[str, RecordedSession]):
 
     def _append_gap_note(self, session: RecordedSession, stamp: str) -> None:
         session_id = session.header.session_id
-        gap = self.gaps.get(session_id)
+        gap = self._gaps.get(session_id)
         if gap is not None:
             note = {"type": NoteType.GAP, "since": gap.since, "reason": gap.reason}
             self.open_transcript(session).append(file_format.encode_note(stamp, self._run_id, note))
-            del self.gaps[session_id]
-            self.ids_to_mark.add(session_id)
+            del self._gaps[session_id]
+            self._ids_to_mark.add(session_id)
 
     def warn_of_loss(self, reason: str) -> None:
         """Warn that the disk may have lost something, unless this process has warned of its store. From any thread."""

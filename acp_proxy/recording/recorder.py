@@ -97,8 +97,6 @@ class Recorder:
         self._listed_agents = other_agents
         self._progress = Progress()
         self._sessions = RecordedSessions(store, self._progress, self.run_id, warn, lambda: self.agent_folder)
-        self._gaps = self._sessions.gaps  # every update looks at these two
-        self._ids_to_mark = self._sessions.ids_to_mark
         self._warn = warn
         self._adding_lock = threading.Lock()
         """Guards ``_unwritten``, ``_unwritten_bytes`` and ``_added_count``; held for some instructions only."""
@@ -161,7 +159,7 @@ class Recorder:
     @property
     def is_recording(self) -> bool:
         """Whether all sessions are being recorded now."""
-        return not self._gaps and not self._progress.is_stalled
+        return not self._sessions.has_gaps and not self._progress.is_stalled
 
     def wake(self) -> None:
         """Let the writer write what was added, within ``GATHER_SECONDS``. Never waits."""
@@ -181,7 +179,7 @@ class Recorder:
 
         If the store hangs, this waits for ``STALL_SECONDS``, and then nobody does until the writer moves.
         """
-        if self._added_count == self._written_count and not self._gaps:
+        if self._added_count == self._written_count and not self._sessions.has_gaps:
             return
         if self._progress.is_stalled or self._progress.has_ended:
             self.wake()
@@ -254,7 +252,7 @@ class Recorder:
 
     def has_gap(self, session_id: str) -> bool:
         """Whether something is missing in a session that its transcript does not note yet."""
-        return session_id in self._gaps
+        return self._sessions.has_gap(session_id)
 
     def report_loss(self, session_id: str, problem: OSError) -> None:
         """Warn that the disk may have lost what was recorded of a session, and have that noted as a gap."""
@@ -305,7 +303,7 @@ class Recorder:
         with self._adding_lock:
             batch, self._unwritten, self._unwritten_bytes = self._unwritten, deque(), 0
         count = len(batch)
-        while batch or self._gaps:
+        while batch or self._sessions.has_gaps:
             try:
                 self._write_batch(batch)
                 self._sessions.append_gap_notes()
@@ -316,14 +314,15 @@ class Recorder:
         self._progress.move()
 
     def _write_batch(self, batch: deque[TimedEffect]) -> None:
-        stamp, session_id, data = "", "", file_format.Parts()
+        """Write what was added, with one write for each run of entries of one session."""
+        stamp, session_id, data = "", "", file_format.Parts()  # the entries of the run, and its session
         while batch:
             seconds, effect = batch.popleft()
             stamp = timestamps.stamp(seconds)
             if not isinstance(effect, _LINE_EFFECTS) or effect.session_id != session_id:
                 self._append(session_id, data, stamp)
                 data = file_format.Parts()
-            match effect:
+            match effect:  # the patterns of lines assign ``session_id``: from here on, the run is of that session
                 case RecordLine(session_id) if self._sessions.is_imported_already(session_id):
                     pass
                 case RecordLine(session_id, peer, raw, answered_method):
@@ -354,17 +353,16 @@ class Recorder:
                     self._changed.append(effect.session_id)
                 case IndexSession():
                     self._changed.append(effect.session_id)
-                case RecordGap(session_id, reason):
+                case RecordGap():
                     # Else it was closed since, or never recorded: only the warning says it.
-                    if session_id in self._sessions or reason == GapReason.STORE_HANGS:
-                        self._sessions.remember_gap(session_id, stamp, reason)
+                    if effect.session_id in self._sessions or effect.reason == GapReason.STORE_HANGS:
+                        self._sessions.remember_gap(effect.session_id, stamp, effect.reason)
                 case ForgetSession():
                     self._sessions.forget(effect.session_id, stamp)
                 case _:
                     assert_never(effect)
         self._append(session_id, data, stamp)
-        if self._ids_to_mark:
-            self._sessions.mark_sessions()
+        self._sessions.mark_sessions()
 
     def _identify(self, info: IdentifyAgent) -> None:
         self._progress.move()
