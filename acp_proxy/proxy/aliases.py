@@ -72,11 +72,11 @@ class Aliases(IdPairs):
         parsed."""
         self.add(session_id, self._latest_ids.get(session_id, session_id))
 
-    def get_client_id(self, agent_id: str) -> str | None:
+    def find_client_id(self, agent_id: str) -> str | None:
         """The client's id of the agent's session, or None if they are the same."""
         return self._kept_ids.get(agent_id)
 
-    def get_agent_id(self, client_id: str) -> str | None:
+    def find_agent_id(self, client_id: str) -> str | None:
         """The agent's id of the client's session, or None if they are the same."""
         return self._latest_ids.get(client_id)
 

@@ -340,7 +340,7 @@ class Connection:
                 return [amendment]
             case Notification(method=method, params=params):
                 session_id = (
-                    self._machine.waiting_lines.find_held_request(params)
+                    self._machine.waiting_lines.find_session_of_held_request(params)
                     if method == acp.CANCEL_REQUEST
                     else acp.session_id(params)
                 )
@@ -378,7 +378,7 @@ class Connection:
             return []
         # It may be a fork, before the agent names that.
         if session_id is not None and session_id not in self._session_recorder.sessions:
-            for parent in self._open_requests.find_sessions(Peer.CLIENT, (acp.FORK,)):
+            for parent in self._open_requests.list_session_ids(Peer.CLIENT, (acp.FORK,)):
                 self._handovers.expect_record_of_fork(session_id, parent)
         if session_id is not None and self._handovers.may_repeat_record(session_id):
             remaining = self._handovers.cut_record(session_id, line, message)
@@ -528,10 +528,10 @@ class Connection:
         """The agent has ended: send and record what waits, and answer every open request with an error, since nobody
         else will. ``reason``: its text."""
         effects = self._decide_released(self._handovers.release_all())
-        for session_id, id in self._session_recorder.sessions.find_accepted_prompts():
+        for session_id, id in self._session_recorder.sessions.list_accepted_prompts():
             effects += self._answered_loads.send_late_in_turn(session_id)
             effects += self._session_recorder.fail_prompt(session_id, reason, id)
-        for open_request in list(self._open_requests.find_all(Peer.CLIENT)):
+        for open_request in list(self._open_requests.list_all(Peer.CLIENT)):
             request = open_request.request
             if request.method == acp.PROMPT and open_request.session_id is not None:
                 effects += self._answered_loads.send_late_in_turn(open_request.session_id)

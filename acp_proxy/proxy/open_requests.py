@@ -87,7 +87,7 @@ class OpenRequests:
         """Whether this peer has an open request with this id."""
         return (asker, id) in self._open
 
-    def find_all(self, asker: Peer) -> Iterator[OpenRequest]:
+    def list_all(self, asker: Peer) -> Iterator[OpenRequest]:
         """This peer's open requests. Those with the same id come oldest first."""
         for (request_asker, _), same_id in self._open.items():
             if request_asker is asker:
@@ -103,7 +103,7 @@ class OpenRequests:
         """Whether this peer has an open request with one of these methods: only those whose answers mean something."""
         return any(self._kinds.get((asker, method)) for method in methods)
 
-    def find_sessions(self, asker: Peer, methods: Iterable[str]) -> frozenset[str]:
+    def list_session_ids(self, asker: Peer, methods: Iterable[str]) -> frozenset[str]:
         """The sessions of this peer's open requests with one of these methods."""
         session_ids = (request.session_id for method in methods for request in self._kinds.get((asker, method), ()))
         return frozenset(session_id for session_id in session_ids if session_id is not None)

@@ -134,7 +134,7 @@ class PassThrough:
             # Known here and not deleted, else its transcript is begun first, or not at all. And no terminal is open:
             # a tool call may show one, and then its output is noted.
             and self._session_recorder.sessions.needs_no_parsing(session_id)
-            and self._aliases.get_client_id(session_id) is None  # else the client knows it by another id
+            and self._aliases.find_client_id(session_id) is None  # else the client knows it by another id
             and self._copy_ids.find_client_id(session_id) is None
             # Another agent's gets a transcript when it is prompted.
             and not self._uncopied.is_uncopied(session_id)

@@ -159,7 +159,7 @@ class SessionStates(OrderedDict[str, SessionState]):
         state = self.get(session_id)
         return state is not None and not state.is_deleted and not state.terminals.open
 
-    def find_accepted_prompts(self) -> list[tuple[str, RequestId | None]]:
+    def list_accepted_prompts(self) -> list[tuple[str, RequestId | None]]:
         """The accepted prompts whose turns have not ended, with their sessions."""
         return [(session_id, id) for session_id, state in self.items() for id in state.prompts.accepted]
 

@@ -119,7 +119,7 @@ class UnstableMethods:
         session_id = acp.session_id(request.params) or ""
         if not (self._has_index and method.part in self._service.index_parts and proxy_ids.is_proxy_id(session_id)):
             return None
-        if self._aliases.get_agent_id(session_id) is not None:
+        if self._aliases.find_agent_id(session_id) is not None:
             return None
         if method.archives is not None:
             return [SetArchived(request.id, session_id, self._is_known(session_id), method.archives)]
@@ -209,7 +209,7 @@ class UnstableMethods:
         if TITLE not in self._service.served_here and not self._has_index:
             return effects
         return [
-            AmendTitles(effect.data, self._open_requests.find_sessions(Peer.CLIENT, acp.RENAMES))
+            AmendTitles(effect.data, self._open_requests.list_session_ids(Peer.CLIENT, acp.RENAMES))
             if isinstance(effect, Forward)
             and effect.to is Peer.CLIENT
             and update_kinds.SESSION_INFO_BYTES in effect.data
@@ -234,7 +234,7 @@ class UnstableMethods:
         service = self._service
         if not (service.index_parts and service.amends_lists and self._session_recorder.records):
             return None
-        renamed_sessions = self._open_requests.find_sessions(Peer.CLIENT, acp.RENAMES)
+        renamed_sessions = self._open_requests.list_session_ids(Peer.CLIENT, acp.RENAMES)
         page = jetbrains_index.find_amendment(
             method,
             line,

@@ -62,7 +62,7 @@ def test_an_answer_to_no_request_finds_nothing(id: RequestId | None) -> None:
     open_requests.add(Peer.CLIENT, open_request(1), None)
     assert open_requests.take(Peer.CLIENT, id) is None
     assert open_requests.take(Peer.AGENT, RequestId("1")) is None
-    assert [each.request for each in open_requests.find_all(Peer.CLIENT)] == [open_request(1)]
+    assert [each.request for each in open_requests.list_all(Peer.CLIENT)] == [open_request(1)]
 
 
 def test_open_requests_can_be_found_by_method() -> None:
@@ -84,7 +84,7 @@ def test_only_the_parts_of_a_request_that_its_answer_needs_are_kept() -> None:
         open_requests.add(Peer.CLIENT, Request(b"long", RequestId(str(number)), method, {"long": True}), "s")
     load = Request(b"long", RequestId("3"), "session/load", {"long": True})
     open_requests.add(Peer.CLIENT, load, "s", keeps_raw=True)
-    kept = [each.request for each in open_requests.find_all(Peer.CLIENT)]
+    kept = [each.request for each in open_requests.list_all(Peer.CLIENT)]
     assert [each.params for each in kept] == [None, {"long": True}, {"long": True}, {"long": True}]
     assert [each.raw for each in kept[:3]] == [b"", b"", b""]
     assert kept[3] is load
@@ -97,7 +97,7 @@ def test_only_the_oldest_requests_of_a_flood_are_forgotten() -> None:
         open_requests.add(Peer.CLIENT, open_request(number, f"_flood/{number}"), None)
         open_requests.add(Peer.AGENT, open_request(number, "session/request_permission"), "s")
     assert open_requests.is_open(Peer.CLIENT, "session/prompt")
-    left = [*open_requests.find_all(Peer.CLIENT), *open_requests.find_all(Peer.AGENT)]
+    left = [*open_requests.list_all(Peer.CLIENT), *open_requests.list_all(Peer.AGENT)]
     assert 1000 < len(left) < OPEN_LIMIT / 1024
     assert open_requests.take(Peer.CLIENT, RequestId("0")) is None
     assert open_requests.take(Peer.CLIENT, RequestId("39999")) is not None
@@ -110,7 +110,7 @@ def test_long_ids_count_towards_the_limit_by_their_length() -> None:
     open_requests.add(Peer.CLIENT, open_request("honest", "session/prompt"), "s")
     for number in range(100):
         open_requests.add(Peer.CLIENT, open_request(f"{number}" + "x" * 1024 * 1024, "_flood"), None)
-    assert sum(len(each.request.id) for each in open_requests.find_all(Peer.CLIENT)) < OPEN_LIMIT
+    assert sum(len(each.request.id) for each in open_requests.list_all(Peer.CLIENT)) < OPEN_LIMIT
     assert open_requests.is_open(Peer.CLIENT, "session/prompt")
 
 
@@ -137,4 +137,4 @@ def test_every_request_is_answered_once_in_any_order(asks: list[tuple[Peer, obje
     assert set(answered.values()) <= {1}
     assert len(answered) == len(asks)
     assert all(numbers == sorted(numbers) for numbers in order.values())
-    assert [*open_requests.find_all(Peer.CLIENT), *open_requests.find_all(Peer.AGENT)] == []
+    assert [*open_requests.list_all(Peer.CLIENT), *open_requests.list_all(Peer.AGENT)] == []

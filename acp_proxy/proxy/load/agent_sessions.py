@@ -55,7 +55,7 @@ class AgentSessions:
         """
         if opened_id is None or opened_id == load.session_id or not load.plan.renames:
             return load.response, None
-        is_known = self._aliases.get_client_id(opened_id) == load.session_id
+        is_known = self._aliases.find_client_id(opened_id) == load.session_id
         self._aliases.add(load.session_id, opened_id)
         return aliases.with_result_session(load.response, load.session_id), opened_id if not is_known else None
 

@@ -138,7 +138,7 @@ class LoadMachine:
     def ask(self, load: Load) -> list[Effect]:
         """Follow a load that the agent is asked now. Returns the request, if it is for a new session."""
         self.open_loads.add(load)
-        cancelled = [other for other in self.open_loads.find_earlier(load) if other.state in CANCELLED_STATES]
+        cancelled = [other for other in self.open_loads.list_earlier(load) if other.state in CANCELLED_STATES]
         load.cancelled_update_counts = {other.request.id: len(other.uncompared.items) for other in cancelled}
         return self._open_anew(load) if load.plan.sends == acp.NEW else []
 
@@ -177,14 +177,14 @@ class LoadMachine:
             id = jsonrpc.read_request_id(params["requestId"], message.raw, "params", "requestId")
         except ValueError:  # nested too deeply to be the id of a load
             return []
-        load = self.open_loads.get(id)
+        load = self.open_loads.find_by_id(id)
         if load is None or self._agent_sessions.find_refused_prompt(id) is not None:
             return []
         return self._move(load, LoadEvent.CANCELLED)
 
     def handle_reserved_output(self, request_id: RequestId) -> list[Effect]:
         """The client's output is reserved: answer a cancelled load, unless it has its answer."""
-        load = self.open_loads.get(request_id)
+        load = self.open_loads.find_by_id(request_id)
         return self._move(load, LoadEvent.OUTPUT_RESERVED) if load is not None else []
 
     # --- the agent's answer
@@ -203,7 +203,7 @@ class LoadMachine:
         effects: list[Effect] = []
         cancelled_lines: list[tuple[bytes, bool]] = []
         cancelled_count = 0
-        for other in self.open_loads.find_earlier(load):
+        for other in self.open_loads.list_earlier(load):
             if other.state in CANCELLED_STATES:  # the agent will not answer it, and what came for it was for this one
                 cancelled_lines += other.uncompared.drain()
                 cancelled_count += load.cancelled_update_counts.get(other.request.id, 0)
@@ -242,7 +242,7 @@ class LoadMachine:
         other ones theirs."""
         if load.state not in (LoadState.ASKED, LoadState.PASSING):
             return
-        session_loads = self.open_loads.find_by_session(load.session_id)
+        session_loads = self.open_loads.list_of_session(load.session_id)
         loads = [other for other in session_loads if other.state is load.state]
         other_loads = [other for other in loads if other is not load]
         # The beginnings that earlier answers left to younger loads came before what the oldest one has got since.
@@ -317,7 +317,7 @@ class LoadMachine:
 
     def _start_next(self, session_id: str) -> list[Effect]:
         """Start the next replay of a session, unless one is running."""
-        session_loads = self.open_loads.find_by_session(session_id)
+        session_loads = self.open_loads.list_of_session(session_id)
         if any(other.state in REPLAYING_STATES for other in session_loads):
             return []
         queued = next((other for other in session_loads if other.state is LoadState.QUEUED), None)
@@ -354,7 +354,7 @@ class LoadMachine:
 
     def handle_replay_end(self, replay_end: ReplayEnded) -> list[Effect]:
         """``run`` has compared and replayed."""
-        load = self.open_loads.get(replay_end.request_id)
+        load = self.open_loads.find_by_id(replay_end.request_id)
         if load is None or load.state not in REPLAYING_STATES:  # cancelled, or the id came again
             for cancelled in self.open_loads.list_unsettled():
                 if cancelled.request.id == replay_end.request_id:
@@ -442,7 +442,7 @@ class LoadMachine:
         """Act on what happened before the client got its answer: a prompt, another request, the agent's end."""
         is_in_turn = self._session_recorder.sessions.is_in_turn(load.session_id)
         other_loads = [
-            other for other in self.open_loads.find_by_session(load.session_id) if other.state not in ABANDONED_STATES
+            other for other in self.open_loads.list_of_session(load.session_id) if other.state not in ABANDONED_STATES
         ]
         last_event = LoadEvent.ENDED if self._has_agent_ended else LoadEvent.CLOSED if other_loads else None
         is_open = load.state is LoadState.ANSWERED and self.open_loads.find_unsettled(load.session_id) is load
@@ -461,7 +461,7 @@ class LoadMachine:
     def handle_prompt(self, session_id: str, prompt: Request | None) -> list[Effect]:
         """The client prompts: settle what the agent sent until now. ``prompt``: None if it passes in pieces."""
         effects: list[Effect] = []
-        for load in self.open_loads.find_by_session(session_id):
+        for load in self.open_loads.list_of_session(session_id):
             _add_unechoed(load, prompt)
             if load.uncompared or load.state is not LoadState.ASKED:
                 effects += self._move(load, LoadEvent.PROMPTED)
@@ -479,7 +479,7 @@ class LoadMachine:
         if self._session_recorder.sessions.is_in_turn(session_id):
             return []
         load = self.open_loads.find_unsettled(session_id)
-        loads = [*self.open_loads.find_by_session(session_id), *([load] if load is not None else [])]
+        loads = [*self.open_loads.list_of_session(session_id), *([load] if load is not None else [])]
         self._handovers.end_replay(session_id)
         return [effect for each in loads for effect in self._move(each, LoadEvent.TURN_ENDED)]
 
@@ -488,7 +488,7 @@ class LoadMachine:
         self._handovers.forget_session(session_id)
         load = self.open_loads.find_unsettled(session_id)
         effects = self._move(load, LoadEvent.DELETED) if load is not None else []
-        return [*effects, *(StopReplay(load.request.id) for load in self.open_loads.find_by_session(session_id))]
+        return [*effects, *(StopReplay(load.request.id) for load in self.open_loads.list_of_session(session_id))]
 
     def end(self, reason: str) -> list[Effect]:
         """The agent has ended: answer every load with an error, after what it sent. ``reason``: the error's text."""
@@ -575,7 +575,7 @@ class LoadMachine:
         if load is None or load.state is not LoadState.ASKED:
             return self.send(session_id, line)
         effects: list[Effect] = []
-        for other in self.open_loads.find_by_session(load.session_id):
+        for other in self.open_loads.list_of_session(load.session_id):
             if other.state is LoadState.ASKED and other.uncompared and other.plan.shows_replay:
                 effects += self._move(other, LoadEvent.CANNOT_WAIT)
         return [*effects, *self._send_all_waiting(load), *self._send_after_earlier(load, [line])]

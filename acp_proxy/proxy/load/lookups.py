@@ -107,7 +107,7 @@ class Lookups:
         if not (self._service.is_ready and self._session_recorder.records):
             return False
         return (
-            not self._session_recorder.sessions.is_known(session_id) and self._aliases.get_agent_id(session_id) is None
+            not self._session_recorder.sessions.is_known(session_id) and self._aliases.find_agent_id(session_id) is None
         )
 
     def _unarchives(self, request: Request) -> bool:
@@ -163,7 +163,7 @@ class Lookups:
         self._session_recorder.drop_cancelled_prompts(session_id)
         is_in_turn = self._session_recorder.sessions.is_in_turn(session_id)
         if session.agent_has_only_part and not session.is_copy:
-            is_ours_no_more = session.alias is not None and self._aliases.get_client_id(session.alias) is None
+            is_ours_no_more = session.alias is not None and self._aliases.find_client_id(session.alias) is None
             self._handovers.expect_record(session_id, handed_over_again=is_ours_no_more)
         if self._handovers.awaits_record(session_id):
             session = replace(session, agent_has_only_part=True)
@@ -178,10 +178,10 @@ class Lookups:
         self, line: bytes, request: Request, session_id: str, session: SessionFound, plan: LoadPlan
     ) -> list[Effect]:
         """Ask the agent for what the plan says, or show the transcript."""
-        session_loads = self._machine.open_loads.find_by_session(session_id)
+        session_loads = self._machine.open_loads.list_of_session(session_id)
         earlier_id = next((other.earlier_id for other in session_loads if other.earlier_id is not None), None)
         if earlier_id is None and self._session_recorder.sessions.is_known(session_id):
-            earlier_id = self._aliases.get_agent_id(session_id) or session_id
+            earlier_id = self._aliases.find_agent_id(session_id) or session_id
         # An agent that is not asked goes on with its turn in the session that it has open.
         alias_effects = self._use_alias(session_id, session) if plan.sends is not None else []
         if session.is_foreign:
@@ -194,7 +194,7 @@ class Lookups:
             plan,
             has_transcript=session.has_transcript,
             is_open_elsewhere=is_open,
-            earlier_id=earlier_id if earlier_id != (self._aliases.get_agent_id(session_id) or session_id) else None,
+            earlier_id=earlier_id if earlier_id != (self._aliases.find_agent_id(session_id) or session_id) else None,
         )
         return [*alias_effects, *close_effects, *self._ask(line, load)]
 
@@ -206,7 +206,7 @@ class Lookups:
         """From now on, the agent gets the id that it knows."""
         if session.alias is None:
             return []
-        if self._aliases.get_client_id(session.alias) is None:
+        if self._aliases.find_client_id(session.alias) is None:
             self._aliases.add(session_id, session.alias)
         return self._agent_sessions.add_alias(session_id, session.alias)
 

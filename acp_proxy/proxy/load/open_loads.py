@@ -49,7 +49,7 @@ class OpenLoads:
         """The open loads, oldest first."""
         return list(self._open.values())
 
-    def get(self, id: RequestId) -> Load | None:
+    def find_by_id(self, id: RequestId) -> Load | None:
         """The open load with this request id."""
         return self._open.get(id)
 
@@ -58,13 +58,13 @@ class OpenLoads:
         load = self._open.get(request.id)
         return load if load is not None and load.request is request else None
 
-    def find_by_session(self, session_id: str) -> list[Load]:
+    def list_of_session(self, session_id: str) -> list[Load]:
         """The session's open loads, oldest first."""
         return [load for load in self._open.values() if load.session_id == session_id] if self._open else []
 
-    def find_earlier(self, load: Load) -> list[Load]:
+    def list_earlier(self, load: Load) -> list[Load]:
         """The open loads of its session that were sent before this one."""
-        of_session = self.find_by_session(load.session_id)
+        of_session = self.list_of_session(load.session_id)
         return of_session[: of_session.index(load)] if load in of_session else []
 
     def find_current(self, session_id: str) -> Load | None:
@@ -76,7 +76,7 @@ class OpenLoads:
         """
         expected = (
             load
-            for load in self.find_by_session(session_id)
+            for load in self.list_of_session(session_id)
             if load.awaits_agent and load.state not in ABANDONED_STATES
         )
         return next(expected, None) or next(
@@ -104,12 +104,12 @@ class OpenLoads:
         """Whether the agent has answered another load of its session since this one was sent, so that what it sends may
         follow that answer."""
         return load.request.id in self._following_answer or any(
-            not other.awaits_agent for other in self.find_by_session(load.session_id)
+            not other.awaits_agent for other in self.list_of_session(load.session_id)
         )
 
     def may_replay_again(self, load: Load) -> bool:
         """Whether the agent may replay the session again, for another open load."""
-        other_loads = (other for other in self.find_by_session(load.session_id) if other is not load)
+        other_loads = (other for other in self.list_of_session(load.session_id) if other is not load)
         return any(other.state not in ABANDONED_STATES | CANCELLED_STATES for other in other_loads)
 
     @property
@@ -139,7 +139,7 @@ class OpenLoads:
     def set_answered_to_client(self, load: Load) -> None:
         """The client has its answer to a load. What the agent sends from now on may belong to this or to later ones."""
         self._remove_open(load)
-        self._following_answer |= {other.request.id for other in self.find_by_session(load.session_id)}
+        self._following_answer |= {other.request.id for other in self.list_of_session(load.session_id)}
 
     def add_unsettled(self, load: Load) -> Load | None:
         """A load is answered: until it is settled, what the agent sends about its session is compared. Returns one that
@@ -165,7 +165,7 @@ class OpenLoads:
         if self._open.get(load.request.id) is load:
             del self._open[load.request.id]
             self._following_answer.discard(load.request.id)
-        if not self.find_by_session(load.session_id):
+        if not self.list_of_session(load.session_id):
             self._first_lines.pop(load.session_id, None)
 
     def swap_first_line(self, load: Load) -> bytes:

@@ -29,13 +29,13 @@ class WaitingLines:
     def find_holder(self, session_id: str | None) -> Load | None:
         """The load for whose answer the session's lines wait: the latest one that holds lines, so that nothing
         overtakes a replay."""
-        loads = self._open_loads.find_by_session(session_id) if session_id is not None else []
+        loads = self._open_loads.list_of_session(session_id) if session_id is not None else []
         return next((load for load in reversed(loads) if load.holds_lines), None)
 
     def move_to_earlier(self, load: Load) -> bool:
         """Let what waits for a load wait for an earlier one of its session that holds lines; returns whether there is
         one."""
-        earlier = (other for other in reversed(self._open_loads.find_earlier(load)) if other.holds_lines)
+        earlier = (other for other in reversed(self._open_loads.list_earlier(load)) if other.holds_lines)
         holder = next(earlier, None)
         if holder is not None:
             for line, update in load.before_response.drain() + load.after_response.drain():
@@ -44,13 +44,13 @@ class WaitingLines:
 
     def find_earlier_replaying(self, load: Load) -> Load | None:
         """The last load of its session before this one that the agent has answered, and whose replay is not over."""
-        earlier = reversed(self._open_loads.find_earlier(load))
+        earlier = reversed(self._open_loads.list_earlier(load))
         return next((other for other in earlier if other.holds_lines and not other.awaits_agent), None)
 
     def take(self, load: Load) -> list[tuple[bytes, object]]:
         """Remove and return what waits for this load's answer, and for earlier ones of its session: what came after
         the last replay of the session that is not over."""
-        earlier_loads, replay = self._open_loads.find_earlier(load), self.find_earlier_replaying(load)
+        earlier_loads, replay = self._open_loads.list_earlier(load), self.find_earlier_replaying(load)
         loads = earlier_loads[earlier_loads.index(replay) + 1 :] if replay is not None else earlier_loads
         return [
             item for other in [*loads, load] for item in other.before_response.drain() + other.after_response.drain()
@@ -67,13 +67,13 @@ class WaitingLines:
 
     def has_waiting_updates_of_replay(self, id: RequestId) -> bool:
         """Whether conversation updates that wait for a load's answer may belong to the agent's replay."""
-        load = self._open_loads.get(id)
+        load = self._open_loads.find_by_id(id)
         if load is None or not load.expects_replay:
             return False
-        session_loads = self._open_loads.find_by_session(load.session_id)
+        session_loads = self._open_loads.list_of_session(load.session_id)
         return any(update is not None for other in session_loads for _, update in other.after_response.items)
 
-    def find_held_request(self, params: object) -> str | None:
+    def find_session_of_held_request(self, params: object) -> str | None:
         """The session whose waiting lines contain the request that the agent cancels with these parameters, or None."""
         cancelled_id = jsonrpc.dump(acp.member(params, "requestId")).decode()
         for load in self._open_loads.list_open():
