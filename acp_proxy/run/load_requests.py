@@ -1,4 +1,4 @@
-"""Serves requests to open sessions: looks up each session's transcript, and runs its replay, on a thread of its own.
+"""Performs what ``proxy/load`` decides: looks up a load's transcript, and runs its replay, on a thread of its own.
 
 ``store_requests`` serves everything else that needs the store.
 """

@@ -1,8 +1,8 @@
-"""The index of all sessions: an SQLite file derived from the transcripts, rebuilt whenever it cannot be trusted.
+"""The file of the index of all sessions: its tables, queries and changes. ``store_index`` decides when to make which.
 
-One file for all agents, in WAL mode, so that processes do not wait for each other. A transcript's row has what a list
-shows, and the state of its ``Summary`` at an offset, so that after a turn only that turn's lines are read. Raises
-``sqlite3.Error``; ``StoreIndex`` handles it.
+An SQLite file derived from the transcripts, one for all agents, in WAL mode, so that processes do not wait for each
+other. A transcript's row has what a list shows, and the state of its ``Summary`` at an offset, so that after a turn
+only that turn's lines are read. Raises ``sqlite3.Error``; ``StoreIndex`` handles it.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""A store, opened: what its interfaces for a running proxy, for commands and for sync share.
+"""What the store's three interfaces share: ``proxy_store``, ``command_store`` and that of sync.
 
 The files are authoritative; the index is brought up to date before each query. Any failure of the index raises
 ``Unreadable``. Several processes may use a store at once. The index and compression are imported on first use.

@@ -1,4 +1,5 @@
-"""Queries the index: brings it up to date first, and rebuilds it when it cannot be trusted.
+"""Keeps the index (the file is in ``index``): brings it up to date before a query, and rebuilds it when it cannot be
+trusted.
 
 Which transcripts the index must read is decided here, by their marks, and by ``folder_changes``, for those that came or
 went without one. For one thread at a time; several processes may use the same index.

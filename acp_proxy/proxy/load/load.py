@@ -1,5 +1,6 @@
-"""A load: a request to open a session, and what belongs to it until everything that the agent sent is settled.
+"""A load as data: a request to open a session, and what belongs to it until everything that the agent sent is settled.
 
+``load_plan`` decides before how it is served, ``load_machine`` does everything with it, ``open_loads`` finds it, and
 ``states`` says who changes what of it.
 """
 

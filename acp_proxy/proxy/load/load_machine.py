@@ -1,4 +1,5 @@
-"""Follows loads (requests to load, resume or fork a session), from the question to the agent until all is settled.
+"""Follows each ``Load`` (a request to load, resume or fork a session), from the question to the agent until all is
+settled.
 
 ``LoadMachine`` turns what the agent sends, what the client does and what ``run`` finds into events of a ``Load``, and
 does what ``states.TRANSITIONS`` says. Who else changes what of a load: ``states``.

@@ -1,4 +1,5 @@
-"""Decides how a request to open a session is served, from the agent's capabilities, the store and the options.
+"""Decides how a request to open a session is served, before the agent is asked: from its capabilities, the store and
+the options.
 
 docs/transparency.md says who answers what.
 """
