@@ -13,6 +13,7 @@ from acp_proxy.tools.doctor.capabilities import BY_NOBODY, BY_PROXY, Ability
 from acp_proxy.tools.doctor.report import Diagnosis
 from acp_proxy.tools.doctor.store_report import StoreReport
 from acp_proxy.tools.doctor.versions import PROGRAMS
+from acp_proxy.tools.editors.agent_names import explain_built_in
 from acp_proxy.tools.editors.configured import Configuration, ConfiguredAgent, Way
 from acp_proxy.views import formatting
 from acp_proxy.views.sanitize import make_line
@@ -122,7 +123,13 @@ def _format_store(store: StoreReport) -> Iterator[tuple[str, str]]:
 
 def _format_editor(configuration: Configuration, root: Path) -> Iterator[str]:
     yield make_line(f"  {configuration.editor.title:<{_NAME_WIDTH}} {configuration.path}")
-    texts = [f'"{agent.name}": {_format_way(agent, root)}' for agent in configuration.agents]
+    proxied_names = [agent.name for agent in configuration.agents if agent.way is Way.PROXIED]
+    texts = [
+        f'"{agent.name}" {explain_built_in(agent.name, proxied_names)}'
+        if agent.way is Way.NOT
+        else f'"{agent.name}": {_format_way(agent, root)}'
+        for agent in configuration.agents
+    ]
     if configuration.problem is not None:
         texts = [f"cannot be read; {_SEE_ABOVE}"]
     elif configuration.mentions_proxy is not None:

@@ -127,6 +127,11 @@ def make_registry_option(option: str, command: Sequence[str]) -> list[str]:
     return ["--registry", option if "://" in option else os.path.abspath(option)]
 
 
+def make_typed_line(*arguments: str) -> str:
+    """A command line with which a user starts this acp-proxy, which may not be installed (``uvx acp-proxy``)."""
+    return shell_quote.join([*own_command.make_typed_command(), *arguments])
+
+
 def refuse_without_adapter(
     command: Sequence[str], make_line: Callable[[str], Sequence[str]], advice_for_own_script: str
 ) -> None:
@@ -134,7 +139,7 @@ def refuse_without_adapter(
     place. ``advice_for_own_script``: what to do if it is a script that does. Raises UsageError."""
     if (adapter := find_adapter(command)) is None:
         return
-    line = shell_quote.join([*own_command.make_typed_command(), *make_line(adapter)])
+    line = make_typed_line(*make_line(adapter))
     raise UsageError(
         f"{command[0]} does not speak the Agent Client Protocol itself. Give its adapter instead: {line}",
         advice_for_own_script,
@@ -156,6 +161,16 @@ def advise_arguments(command: Sequence[str]) -> str | None:
 def find_adapter(command: Sequence[str]) -> str | None:
     """The command of the adapter for a program that does not speak the protocol itself; None for any other."""
     return _ADAPTER_COMMANDS.get(Path(command[0]).stem)
+
+
+def explain_built_in(name: str, proxied_names: Iterable[str]) -> str:
+    """What an entry without a command is: options of an agent that the editor has of itself. How it gets recorded, too,
+    unless one with acp-proxy is beside it. ``proxied_names``: the names of those."""
+    text = "has no command, so the editor itself starts it, and it is not recorded"
+    if any(name.casefold() in proxied_name.casefold() for proxied_name in proxied_names):
+        return text
+    agent = find_adapter([name.lower()]) or (name if is_id(name) else "COMMAND")
+    return f"{text}. To add one that is: {make_typed_line('setup', '--agent', agent)}"
 
 
 def _list_names(command: Sequence[str]) -> frozenset[str]:

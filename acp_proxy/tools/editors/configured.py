@@ -43,7 +43,7 @@ _PROXY_IN_TEXT = re.compile(r"acp[-_]proxy")
 class Way(enum.Enum):
     """How an editor starts an agent."""
 
-    NOT = "not at all: it has no command"
+    NOT = "by itself, since the entry has no command"
     UNKNOWN = "in a way that cannot be read"
     PROXIED = "through acp-proxy"
     ELSEWHERE = "through acp-proxy on another machine or in a container, which was not checked"

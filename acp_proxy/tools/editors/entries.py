@@ -71,12 +71,6 @@ class Entry:
         """Whether it starts acp-proxy on another machine, or in a container."""
         return self.kind is Kind.PROXIED_AFTER_WORDS and command_line.runs_elsewhere([*self.words])
 
-    @property
-    def has_gone_path(self) -> bool:
-        """Whether acp-proxy is gone that stands after other words."""
-        is_after_words = self.kind is Kind.PROXIED_AFTER_WORDS and self.program is not None
-        return is_after_words and not command_line.may_exist(self.program or "", None)
-
     def count_words_to_replace(self) -> int | None:
         """How many words at the front setup replaces by its own, ``run`` included, because they do not start acp-proxy;
         None if they do, or if nobody can say what they start."""

@@ -26,11 +26,11 @@ from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.errors import UsageError
 from acp_proxy.tools.editors import command_line
 from acp_proxy.tools.editors.agent_names import (
-    find_adapter,
     find_beginning,
     find_name,
     identify_agent,
     make_registry_option,
+    make_typed_line,
     open_registry,
     refuse_without_adapter,
 )
@@ -51,7 +51,8 @@ from acp_proxy.tools.editors.known_editors import (
 )
 from acp_proxy.tools.editors.launch_commands import StartedAgent, find_started
 from acp_proxy.tools.editors.own_files import NotOurs, explain_no_write, find_temporary, make_removal
-from acp_proxy.tools.registry.agents import NotAsked, Registry, RegistryError, find_similar, is_id
+from acp_proxy.tools.registry.agents import NotAsked, Registry, RegistryError, find_similar
+from acp_proxy.tools.setup import overview
 from acp_proxy.tools.setup import setup as steps
 from acp_proxy.tools.setup.record import COPY_SUFFIX, Record, RecordStays, explain_copy, list_copies, open_record
 from acp_proxy.tools.setup.setup import FileChange, FoundEntry, WantedAgent, Wish
@@ -162,8 +163,10 @@ def setup(
             entries = [entry for settings_path in settings for entry in steps.find_entries(*settings_path)]
             chosen, named_agent = _choose(agent, entries, registry, registry_read)
         agent_to_add = named_agent if not chosen else None
+        left_out_settings = list[tuple[Editor, Path]]()
         if agent_to_add is not None and not editor:
-            settings = _leave_out_unread(settings, machine)
+            left_out_settings = _find_unread(settings, machine)
+            settings = [each for each in settings if each not in left_out_settings]
         if agent_to_add is not None and not force:
             refuse_without_adapter(
                 agent_to_add.agent.command,
@@ -177,11 +180,11 @@ def setup(
             if len(unread_settings) < len(settings):  # else there is nothing to write, and the plans say why
                 _check_program(agent_to_add, [entry.name for _, entry in entries], unread_settings, registry_read)
         own_words = _make_own_words()
-        unknown_ids: list[str] = []
+        registry_problems: dict[str, RegistryError] = {}
         wish = Wish(
             own_words,
             options_of_run=named_agent.options if named_agent is not None else [],
-            has_id=cache(partial(_has_id, registry_read, unknown_ids)),
+            has_id=cache(partial(_has_id, registry_read, registry_problems)),
             registry=registry,
             agent_to_add=agent_to_add,
         )
@@ -191,23 +194,27 @@ def setup(
             _choose_answering, plan_files, tried_agents, force=force, yes=yes, command_line_again=command_line_again
         )
         plans = plan_files()
-        _explain_programs(machine, editor or [])
+        shown_plans = [plan for plan in plans if not chosen or not _lacks_named_agent(plan, chosen, machine)]
+        _show_overview(
+            [
+                *overview.describe_files(shown_plans, chosen if agent else None, agent, registry_problems),
+                *overview.describe_left_out(left_out_settings),
+                *overview.describe_programs(machine, editor or []),
+            ]
+        )
+        for text in dict.fromkeys(map(str, registry_problems.values())):
+            advice = f"To add an agent by its command: {make_typed_line('setup', '--agent', 'COMMAND')}"
+            _print_on_stderr(f"{text[:1].upper()}{text[1:]} {advice}")
         if named_agent is not None:
             _explain_variables(named_agent, chosen, {path: editor_found.title for editor_found, path in settings})
-        for plan in plans:
-            for name, reason in plan.kept:
-                _print_on_stderr(f'"{name}" in {plan.path} stays as it is: {reason}.')
-        has_built_in = not agent and _explain_built_in(plans)
         is_idle = not any(plan.entries or plan.problem or plan.kept for plan in plans)
         is_done_before = not agent and any(  # by an earlier setup, which left out the same agents
             entry.is_proxied for settings_path in settings for _, entry in steps.find_entries(*settings_path)
         )
-        if is_idle and unknown_ids:  # it is said why these stay
+        if is_idle and registry_problems:
             raise typer.Exit(0 if is_done_before else 1)
-        if is_idle and not _explain_no_change(plans, editor or [], chosen, agent, has_built_in=has_built_in):
+        if is_idle and not _explain_no_change(plans, editor or [], chosen, agent):
             raise typer.Exit(1)
-        if chosen:
-            _explain_other_editors(plans, chosen, agent, machine)
         question = "Write this?", command_line_again
         written_changes, is_every_file_right = _carry_out(
             plans, lambda change: steps.write_file(change, record), question, dry_run=dry_run, yes=yes, choose=choose
@@ -311,7 +318,9 @@ def _undo(
                 f'"{name}" in {plan.path} stays as it is: {reason}. '
                 "To take acp-proxy out: write the agent's own command there."
             )
-        if not plan.entries and not plan.kept and plan.problem is None:
+        if plan.problem is not None:
+            _print_on_stderr(_make_problem_text(plan))
+        elif not plan.entries and not plan.kept:
             _print_on_stderr(_explain_nothing_left(plan, record))
             if plan.is_settled and not dry_run:
                 _settle(plan, record, failures)
@@ -375,7 +384,7 @@ def _explain_nothing_left(plan: FileChange, record: Record) -> str:
         if copy_path is not None:
             removal = make_removal(copy_path)
             return f"{plan.path} is missing. {explain_copy(plan.path, copy_path)}. If you do not need it: {removal}"
-        command = _make_typed_line("setup", "--undo")
+        command = make_typed_line("setup", "--undo")
         return f"{plan.path} is missing, and setup has no copy of it. If it comes back: {command}"
     text = f"{plan.path} has nothing of setup any more."
     if plan.is_settled or copy_path is None:
@@ -388,12 +397,7 @@ def _make_command_line(editors: Sequence[Name], agent: str, registry: str, *, un
     """The command line that begins this anew."""
     option_values = [*(("--editor", str(name)) for name in editors), ("--agent", agent), ("--registry", registry)]
     words = [word for option, value in option_values if value for word in (option, value)]
-    return _make_typed_line("setup", *(["--undo"] if undo else []), *words)
-
-
-def _make_typed_line(*words: str) -> str:
-    """A command line with which a user starts this acp-proxy, which may not be installed (``uvx acp-proxy``)."""
-    return shell_quote.join([*own_command.make_typed_command(), *words])
+    return make_typed_line("setup", *(["--undo"] if undo else []), *words)
 
 
 def _choose(
@@ -443,20 +447,36 @@ def _explain_variables(agent: WantedAgent, entries: Sequence[FoundEntry], titles
                 )
 
 
-def _leave_out_unread(settings: Sequence[tuple[Editor, Path]], machine: Machine) -> list[tuple[Editor, Path]]:
-    """The settings without those that have no agents, and that nothing would read for lack of an extension."""
+def _find_unread(settings: Sequence[tuple[Editor, Path]], machine: Machine) -> list[tuple[Editor, Path]]:
+    """The settings that have no agents, and that nothing would read for lack of an extension."""
     used_paths = {found.path for found in find_configurations(machine) if found.agents or found.problem is not None}
-    read_settings = list[tuple[Editor, Path]]()
-    for editor, path in settings:
-        assert isinstance(editor.configured, SettingsFiles)
-        if path in used_paths or not editor.configured.lacks_extension(machine):
-            read_settings.append((editor, path))
-            continue
-        _print_on_stderr(
-            f"{editor.title} has no extension {EXTENSION_TITLE}: left out. "
-            f"To write its settings all the same: --editor {editor.name}"
-        )
-    return read_settings
+    return [
+        (editor, path)
+        for editor, path in settings
+        if path not in used_paths and _find_kind(editor.name).lacks_extension(machine)
+    ]
+
+
+def _find_kind(editor: Name) -> SettingsFiles:
+    kind = EDITORS[editor].configured
+    assert isinstance(kind, SettingsFiles)
+    return kind
+
+
+def _lacks_named_agent(plan: FileChange, chosen: Sequence[FoundEntry], machine: Machine) -> bool:
+    """Whether settings do not have the agent, and could not have it for lack of an extension."""
+    is_chosen = any(path == plan.path for path, _ in chosen)
+    return not is_chosen and plan.problem is None and _find_kind(plan.editor).lacks_extension(machine)
+
+
+def _show_overview(files: Sequence[overview.FoundFile]) -> None:
+    """Print what was found, by editor."""
+    for file in files:
+        _print_on_stderr(f"{file.title}  {file.path}")
+        for text in file.texts:
+            _print_on_stderr(f"  {text}", indent_columns=4)
+    if files:
+        _print_on_stderr("")
 
 
 def _check_program(
@@ -493,15 +513,12 @@ def _check_program(
     )
 
 
-def _has_id(registry: Registry, unknown_ids: list[str], id: str) -> bool | None:
-    """Whether the registry has an agent; None if it cannot be read: then the user learns why an entry stays as it is,
-    and ``unknown_ids`` gets the id."""
+def _has_id(registry: Registry, problems: dict[str, RegistryError], id: str) -> bool | None:
+    """Whether the registry has an agent; None if it cannot be read: ``problems`` gets why, by the id."""
     try:
         return id in registry.list_ids()
     except RegistryError as problem:
-        unknown_ids.append(id)
-        advice = _make_typed_line("setup", "--agent", "COMMAND")
-        _print_on_stderr(f'The entry "{id}" stays as it is: {problem} To add it by its command: {advice}')
+        problems[id] = problem
         return None
 
 
@@ -541,11 +558,8 @@ def _carry_out(
     """
     question, command_line_again = question_and_command
     right_changes = [change for change in changes if change.entries and change.problem is None]
-    failures, written = list[str](), list[FileChange]()
-    for change in changes:
-        if change.problem is not None:
-            failures.append(_make_problem_text(change))
-            _print_on_stderr(failures[-1])
+    failures = [_make_problem_text(change) for change in changes if change.problem is not None]  # the user knows them
+    written = list[FileChange]()
     if dry_run:
         _show(right_changes)
     if right_changes and dry_run:
@@ -607,9 +621,7 @@ def _explain_dry_run(changes: Sequence[FileChange]) -> None:
 
     changes = [change for change in changes if change.entries and change.problem is None]
     if changes:
-        _print_on_stderr(
-            "No agent was started. Without --dry-run, each is started once; one that does not answer is left out."
-        )
+        _print_on_stderr("Then each agent is started once, and one that does not answer is left out.")
     for change in changes:
         kind, names = EDITORS[change.editor].configured, {entry.name for entry in change.entries}
         assert isinstance(kind, SettingsFiles)
@@ -749,7 +761,7 @@ def report_written(machine: Machine, written: Sequence[FileChange], tried_agents
     if tried_agents.some_answer:
         for change in written:
             _print_on_stderr(NEXT_STEP[change.editor])
-    _print_on_stderr(f"To take this back: {_make_typed_line('setup', '--undo')}")
+    _print_on_stderr(f"To take this back: {make_typed_line('setup', '--undo')}")
     return is_well
 
 
@@ -764,84 +776,25 @@ def _use_environment(variables: dict[str, str]) -> Iterator[None]:
         os.environ.update(environment_before)
 
 
-def _explain_programs(machine: Machine, editors: Sequence[Name]) -> None:
-    """Name the configurations that are programs and do not mention acp-proxy."""
-    for configuration in find_configurations(machine):
-        name = configuration.editor.name
-        if configuration.mentions_proxy is False and (not editors or name in editors):
-            _print_on_stderr(
-                f"{configuration.editor.title} is configured by a program, {configuration.path}, which stays as it is. "
-                f"To print what to put there: {_make_typed_line('editor', str(name), 'AGENT')}"
-            )
-
-
-def _explain_built_in(changes: Sequence[FileChange]) -> bool:
-    """Name the entries that only set options of an agent that the editor has of itself, unless one with acp-proxy is
-    beside it. Returns whether there is one."""
-    has_any = False
-    for plan in changes:
-        kind = EDITORS[plan.editor].configured
-        assert isinstance(kind, SettingsFiles)
-        content = plan.new_content if plan.new_content is not None else plan.old_content
-        try:
-            entries = steps.read_entries(kind, content)
-        except ValueError:
-            continue  # the plan says why
-        proxied_names = [entry.name.casefold() for entry in entries if entry.is_proxied]
-        for entry in entries:
-            if entry.words or any(entry.name.casefold() in name for name in proxied_names):
-                continue
-            has_any = True
-            agent = find_adapter([entry.name.lower()]) or (entry.name if is_id(entry.name) else "COMMAND")
-            _print_on_stderr(
-                f'"{entry.name}" in {plan.path} has no command: an agent that the editor starts of itself takes no '
-                f"prefix. To add one that is recorded: {_make_typed_line('setup', '--agent', agent)}"
-            )
-    return has_any
-
-
-def _explain_other_editors(
-    changes: Sequence[FileChange], chosen: Sequence[FoundEntry], agent: str, machine: Machine
-) -> None:
-    """Name the editors that do not have the agent that the user has named, since another has it. Its name there may
-    mean nothing elsewhere, so the line that adds it has its command."""
-    paths = {path for path, _ in chosen}
-    entry = chosen[0][1]
-    words_after_run = entry.words_after_run or ()
-    command = words_after_run if words_after_run and not words_after_run[0].startswith("-") else entry.words
-    for plan in changes:
-        kind = EDITORS[plan.editor].configured
-        assert isinstance(kind, SettingsFiles)
-        if plan.path not in paths and plan.problem is None and not kind.lacks_extension(machine):
-            _print_on_stderr(
-                f'{EDITORS[plan.editor].title} has no "{agent}". To add it there: '
-                f"{_make_typed_line('setup', '--editor', str(plan.editor), '--agent', shell_quote.join(command))}"
-            )
-
-
 def _explain_no_change(
     changes: Sequence[FileChange],
     editors: Sequence[Name],
     chosen: Sequence[FoundEntry],
     agent: str,
-    *,
-    has_built_in: bool,
 ) -> bool:
-    """Say why nothing changes. Returns whether what the user wants is there. ``chosen``: the entries of the agent that
-    the user has named. ``agent``: the name. ``has_built_in``: entries without a command were named."""
-    is_any_broken = False
-    for plan in changes:
-        is_any_broken |= _point_to_doctor(plan, {entry.name for _, entry in chosen} or None)
-    for name in dict.fromkeys(entry.name for _, entry in chosen if entry.is_proxied and not entry.has_gone_path):
-        _print_on_stderr(f'Nothing to change: "{name}" already goes through acp-proxy.')
-    if chosen or has_built_in:
+    """Say that nothing changes. Returns whether what the user wants is there. ``chosen``: the entries of the agent that
+    the user has named. ``agent``: the name."""
+    chosen_names = {entry.name for _, entry in chosen}
+    is_any_broken = any(overview.has_broken(plan, chosen_names or None) for plan in changes)
+    if chosen:
+        _print_on_stderr("Nothing to change.")
         return not is_any_broken
     programs = [EDITORS[name] for name in editors if not isinstance(EDITORS[name].configured, SettingsFiles)]
     for program in programs:
         reason = ", which is a program" if isinstance(program.configured, Sources) else ""
         _print_on_stderr(
             f"setup does not write the configuration of {program.title}{reason}. "
-            f"To print what to put there: {_make_typed_line('editor', str(program.name), agent or 'AGENT')}"
+            f"To print what to put there: {make_typed_line('editor', str(program.name), agent or 'AGENT')}"
         )
     if programs and not changes:
         return False
@@ -853,42 +806,18 @@ def _explain_no_change(
         }
         titles, other_names = ", ".join(titles_by_name.values()), ", ".join(list(titles_by_name)[1:])
         editor_options = [word for name in editors or list(titles_by_name)[:1] for word in ("--editor", str(name))]
-        command_to_make = _make_typed_line("setup", *editor_options, "--agent", agent or "COMMAND")
+        command_to_make = make_typed_line("setup", *editor_options, "--agent", agent or "COMMAND")
         or_other_names = "" if editors else f" (or {other_names})"
         _print_on_stderr(
             f"None of {titles} has settings of agents on this machine. To write them: {command_to_make}{or_other_names}"
         )
-        _print_on_stderr(f"For Neovim, Emacs and others: {_make_typed_line('editor', 'EDITOR', agent or 'COMMAND')}")
+        _print_on_stderr(f"For Neovim, Emacs and others: {make_typed_line('editor', 'EDITOR', agent or 'COMMAND')}")
         return not (editors or agent)
     editor_options = [word for name in editors for word in ("--editor", str(name))]
-    command_to_add = _make_typed_line("setup", *editor_options, "--agent", agent or "COMMAND")
-    missing = [EDITORS[plan.editor].title for plan in changes if plan.old_content is None]
-    if len(missing) == len(changes):
-        reason = f"{', '.join(dict.fromkeys(missing))}: no settings of agents here. To write them"
-    else:
-        reason = "Nothing to change: no settings here start an agent without acp-proxy. To add an agent"
-    example = "" if agent else f". For example: {_make_typed_line('setup', *editor_options, '--agent', 'claude-acp')}"
-    _print_on_stderr(f"{reason}: {command_to_add}{example}")
+    command_to_add = make_typed_line("setup", *editor_options, "--agent", agent or "COMMAND")
+    example = "" if agent else f". For example: {make_typed_line('setup', *editor_options, '--agent', 'claude-acp')}"
+    _print_on_stderr(f"Nothing to change. To add an agent: {command_to_add}{example}")
     return not programs and not is_any_broken
-
-
-def _point_to_doctor(plan: FileChange, only_names: Collection[str] | None) -> bool:
-    """Name the entries that do not start acp-proxy as they are, which setup leaves: doctor says why. Returns whether
-    there is one."""
-    is_any_broken = False
-    kind = EDITORS[plan.editor].configured
-    assert isinstance(kind, SettingsFiles)
-    for agent in read_agents(kind, (plan.old_content or b"").decode()):
-        is_broken = agent.problem is not None or (
-            agent.program is not None and not command_line.may_exist(agent.program, None)
-        )
-        if is_broken and (only_names is None or agent.name in only_names):
-            _print_on_stderr(
-                f'"{agent.name}" in {plan.path} does not start through acp-proxy, and setup cannot repair it. '
-                f"To see why: {_make_typed_line('doctor')}"
-            )
-            is_any_broken = True
-    return is_any_broken
 
 
 def _explain_remaining(
