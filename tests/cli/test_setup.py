@@ -296,8 +296,8 @@ Zed  {home.zed}
   "newagent" stays as it is: the registry of agents has no such id. To add the agent by its command: acp-proxy setup
     --agent COMMAND.
   "gemini" will be recorded
-  "kimi" has no command, so the editor itself starts it, and it is not recorded. To add one that is: acp-proxy setup
-    --agent kimi
+  "kimi" has no command: the editor itself starts it, and it is not recorded. To add one that is recorded:
+    acp-proxy setup --agent kimi
   "Here" is recorded already
   "Private" goes through acp-proxy already, but is not recorded
   "Old" will start the present acp-proxy
@@ -355,11 +355,11 @@ def test_an_agent_of_the_editor_without_a_command_is_named_and_can_be_added(home
     write(home.zed, '{"agent_servers": {"gemini": {"default_mode": "plan"}}}')
     noted = setup("--yes")
     assert (noted.exit_code, '"gemini" has no command' in noted.stderr) == (0, True)
-    assert "To add one that is: acp-proxy setup --agent gemini" in " ".join(noted.stderr.split())
+    assert "To add one that is recorded: acp-proxy setup --agent gemini" in " ".join(noted.stderr.split())
     assert setup("--agent", "gemini", "--yes", "--force").exit_code == 0
     added_name = next(name for name in servers(home.zed) if name.endswith("(recorded)"))
     assert servers(home.zed)[added_name][:2] == [COMMAND, "run"]
-    assert "To add one that is" not in setup("--yes").stderr
+    assert "To add one that is recorded" not in setup("--yes").stderr
 
 
 @pytest.mark.usefixtures("registry")
@@ -2027,7 +2027,7 @@ def test_doctor_does_not_advise_setup_for_an_entry_without_a_command(home: Home,
         write(home.zed, json.dumps({"agent_servers": {"Odd": value}}))
     else:
         write(home.paseo, json.dumps({"agents": {"providers": {"Odd": {"extends": "acp"}}}}))
-    text = '"Odd" has no command, so the editor itself starts it, and it is not recorded. To add one that is: acp-proxy'
+    text = '"Odd" has no command: the editor itself starts it, and it is not recorded. To add one that is recorded:'
     for said in (invoke("doctor").stdout, setup("--yes").stderr):
         assert text in " ".join(said.split())
 
@@ -2102,7 +2102,7 @@ def test_a_slow_agent_is_answered_with_an_option_that_setup_has(home: Home, monk
     monkeypatch.setattr("acp_proxy.tools.setup.command._ANSWER_SECONDS", 1.0)
     write_servers(home, Slow=f"{sys.executable} -c __import__('time').sleep(60)")
     said = " ".join(setup("--yes").stderr.split())
-    assert "(up to 1 s an answer; Ctrl-C skips one)" in said
+    assert "up to 1 s for an answer. Ctrl-C skips an agent." in said
     assert "If it is only slow, write it all the same: --force" in said
     assert "--timeout" not in said
 

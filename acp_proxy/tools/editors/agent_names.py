@@ -166,11 +166,11 @@ def find_adapter(command: Sequence[str]) -> str | None:
 def explain_built_in(name: str, proxied_names: Iterable[str]) -> str:
     """What an entry without a command is: options of an agent that the editor has of itself. How it gets recorded, too,
     unless one with acp-proxy is beside it. ``proxied_names``: the names of those."""
-    text = "has no command, so the editor itself starts it, and it is not recorded"
+    text = "has no command: the editor itself starts it, and it is not recorded"
     if any(name.casefold() in proxied_name.casefold() for proxied_name in proxied_names):
         return text
     agent = find_adapter([name.lower()]) or (name if is_id(name) else "COMMAND")
-    return f"{text}. To add one that is: {make_typed_line('setup', '--agent', agent)}"
+    return f"{text}. To add one that is recorded: {make_typed_line('setup', '--agent', agent)}"
 
 
 def _list_names(command: Sequence[str]) -> frozenset[str]:

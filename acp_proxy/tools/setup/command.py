@@ -660,8 +660,8 @@ def try_agents(changes: Sequence[FileChange], tried_agents: TriedAgents) -> bool
     from acp_proxy.transcript.private_files import read_umask
 
     _print_on_stderr(
-        "Each agent is started once, as its editor will, and may be downloaded then "
-        f"(up to {_ANSWER_SECONDS:.0f} s an answer; Ctrl-C skips one)."
+        "Now each agent is started once, as its editor does it. A first start may download it: up to "
+        f"{_ANSWER_SECONDS:.0f} s for an answer. Ctrl-C skips an agent."
     )
     umask = read_umask()
     make_new_files_private()
