@@ -1343,6 +1343,15 @@ def test_an_editor_that_lacks_the_named_agent_is_named(home: Home) -> None:
     assert servers(home.zed)["OpenCode (recorded)"] == [COMMAND, "run", "opencode", "acp"]
 
 
+def test_the_name_of_an_agent_of_another_editor_is_answered_with_its_command(home: Home) -> None:
+    write_servers(home, OpenCode="opencode acp")
+    refused = setup("--agent", "opencode", "--editor", "zed")
+    line = f"acp-proxy setup --editor zed --agent {QUOTE}opencode acp{QUOTE}"
+    assert f'Zed has no "OpenCode", but another editor has. To add it there: {line}' in " ".join(refused.stderr.split())
+    assert refused.exit_code == 2
+    assert setup("--agent", "opencode acp", "--editor", "zed", "--yes", "--force").exit_code == 0
+
+
 def test_several_agents_at_once_are_refused(home: Home) -> None:
     write(home.zed, ZED)
     refused = setup("--agent", "opencode acp", "--agent", "Claude", "--yes")

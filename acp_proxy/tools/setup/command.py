@@ -168,6 +168,7 @@ def setup(
             left_out_settings = _find_unread(settings, machine)
             settings = [each for each in settings if each not in left_out_settings]
         if agent_to_add is not None and not force:
+            _refuse_name_of_other_editor(agent, agent_to_add, editor or [], machine)
             refuse_without_adapter(
                 agent_to_add.agent.command,
                 lambda adapter: ["setup", "--agent", adapter],
@@ -477,6 +478,23 @@ def _show_overview(files: Sequence[overview.FoundFile]) -> None:
             _print_on_stderr(f"  {text}", indent_columns=4)
     if files:
         _print_on_stderr("")
+
+
+def _refuse_name_of_other_editor(name: str, agent: WantedAgent, editors: Sequence[Name], machine: Machine) -> None:
+    """Refuse a word that is no program, but the name of an agent in another editor's settings: the line that adds that
+    one has its command. Raises UsageError."""
+    if command_line.may_exist(agent.agent.command[0], agent.variables.get("PATH")):
+        return
+    entries = {
+        entry.name: entry
+        for settings_path in steps.find_settings(machine, [])
+        for _, entry in steps.find_entries(*settings_path)
+        if entry.words
+    }
+    for found_name in find_name(entries, name):
+        titles = ", ".join(EDITORS[editor].title for editor in editors)
+        line = _make_command_line(editors, shell_quote.join(overview.find_command(entries[found_name])), "", undo=False)
+        raise UsageError(f'{titles} has no "{found_name}", but another editor has. To add it there: {line}')
 
 
 def _check_program(

@@ -43,7 +43,7 @@ def describe_files(
             only_names = {entry.name for path, entry in chosen if path == plan.path} if chosen is not None else None
             texts = _describe_agents(plan, only_names, unread_ids)
         if not texts and chosen:
-            command = _find_command(chosen[0][1])
+            command = find_command(chosen[0][1])
             line = make_typed_line("setup", "--editor", str(plan.editor), "--agent", shell_quote.join(command))
             texts = [f'has no "{agent}". To add it there: {line}']
         elif not texts:
@@ -52,7 +52,7 @@ def describe_files(
     return found
 
 
-def _find_command(entry: Entry) -> Sequence[str]:
+def find_command(entry: Entry) -> Sequence[str]:
     """An agent's command without acp-proxy: its name may mean nothing in another editor."""
     words_after_run = entry.words_after_run or ()
     return words_after_run if words_after_run and not words_after_run[0].startswith("-") else entry.words
