@@ -15,7 +15,7 @@ on."""
 class ReplayPlace:
     """The place of one replay, in words, calls and user messages, which agents leave out one by one.
 
-    The ``move_to`` methods alone move it: something of the transcript has come.
+    Something of the transcript that has come moves it: words, a call or a user message.
     """
 
     def __init__(self, text: TranscriptText) -> None:

@@ -43,6 +43,7 @@ class Replayer:
         session_id: str,
         *,
         run_id: str,
+        is_open_elsewhere: bool = False,
         mode: Mode = "compact",
         tool_limit: int = TOOL_LIMIT,
         other_ids: frozenset[str] = frozenset(),
@@ -53,6 +54,7 @@ class Replayer:
     ) -> None:
         """``run_id``: the connection that asks for the replay; its own turn may still be under way.
 
+        ``is_open_elsewhere``: another connection has the session open, and a turn may be under way there.
         ``tool_limit``: the most bytes of one tool call in a compact replay; 0 for no limit.
         ``other_ids``: ids of other sessions whose entries belong to this one; they are replayed with its id.
         ``page_size``: a segment longer than this many bytes is replayed as several segments; 0 for never.
@@ -63,6 +65,8 @@ class Replayer:
         self._session_id = session_id
         self._session_ids = other_ids | {session_id}
         self._run_id = run_id
+        self._is_open_elsewhere = is_open_elsewhere
+        self._last_other_run = ""  # the last one that has recorded something, of those of other connections
         self._mode = mode
         self._limit = tool_limit if mode == "compact" else 0
         self._page_size, self._page_filled = page_size, 0
@@ -91,6 +95,8 @@ class Replayer:
 
     def _add(self, number: int, entry: Entry) -> list[bytes]:
         self._may_go_on = False
+        if entry.run != self._run_id:
+            self._last_other_run = entry.run
         if entry.note is not None:
             return self._add_note(entry.run, entry.note)
         if entry.raw is None or b"\n" in entry.raw:
@@ -120,10 +126,12 @@ class Replayer:
         """End the replay.
 
         ``is_live``: whether open turns may go on. None: those of ``run_id`` go on unless they were cancelled, since a
-        load ends a cancelled turn.
+        load ends a cancelled turn. So do those of the connection that has the session open elsewhere: nobody knows
+        which one that is, but one that has ended records nothing after it.
         """
         lines = self._replay_users(self._echoes.settle() + self._echoes.give_up(self._run_id, only_cancelled=True))
-        under_way = self._echoes.list_runs() & {self._run_id} if is_live is None else frozenset()
+        live_runs = {self._run_id, self._last_other_run} if self._is_open_elsewhere else {self._run_id}
+        under_way = self._echoes.list_runs() & live_runs if is_live is None else frozenset()
         if is_live is None:
             self._echoes.leave_out_queued(self._run_id)
         lines += self._segment.end([] if is_live else self._unfinished.take_given_up(under_way))

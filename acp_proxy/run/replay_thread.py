@@ -152,6 +152,7 @@ class ReplayThread:
         v1_replayer = Replayer(
             self._session_id,
             run_id=self._run_id,
+            is_open_elsewhere=self._is_open is True,
             mode=self._mode,
             tool_limit=self._tool_limit,
             other_ids=self._other_ids,

@@ -108,8 +108,16 @@ def lines_of(
     run: str = "a later one",
     tool_limit: int = TOOL_LIMIT,
     other_ids: frozenset[str] = frozenset(),
+    is_open_elsewhere: bool = False,
 ) -> list[bytes]:
-    telling = Replayer(SESSION, run_id=run, mode=mode, tool_limit=tool_limit, other_ids=other_ids)
+    telling = Replayer(
+        SESSION,
+        run_id=run,
+        is_open_elsewhere=is_open_elsewhere,
+        mode=mode,
+        tool_limit=tool_limit,
+        other_ids=other_ids,
+    )
     told = [line for number, entry in enumerate(entries, 1) for line in telling.add(number, entry)]
     return told + telling.end()
 

@@ -22,6 +22,7 @@ from tests.replay.entries import (
     changed,
     chunk,
     crashed,
+    lines_of,
     message_chunk,
     message_entry,
     noted,
@@ -363,6 +364,26 @@ def test_a_call_continues_while_another_prompt_is_queued(mode: Mode) -> None:
     assert statuses(tell(*begun, mode=mode, run=RUN)) == ["pending"]
     assert statuses(tell(*begun, crashed(), mode=mode, run=RUN)) == ["pending", "failed"]
     assert statuses(tell(*begun, prompt_entry("c", id=1, run="another"), mode=mode)) == ["pending", "failed"]
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("last", "status"),
+    [
+        ([], "pending"),
+        ([noted({"type": "opened", "method": "session/load"}, run="a later one")], "pending"),
+        ([noted({"type": "opened", "method": "session/load"}, run="another")], "failed"),
+        ([crashed()], "failed"),
+        ([answer()], "failed"),
+    ],
+)
+def test_a_call_continues_in_another_window_that_was_the_last_to_record(
+    last: list[Entry], status: str, mode: Mode
+) -> None:
+    entries = [prompt_entry("a"), call("t", status="pending"), *last]
+    lines = lines_of(*entries, mode=mode, is_open_elsewhere=True)
+    assert statuses(updates_in(lines))[-1] == status
+    assert statuses(tell(*entries, mode=mode))[-1] == "failed"
 
 
 @MODES
