@@ -28,12 +28,12 @@ class ReplayInTurn:
     """The updates of one session in the turn after a load. The comparison is over, so each line comes out with whether
     to record it."""
 
-    def __init__(self, comparison: Comparison, *, shows_transcript: bool, expects_replay: bool = False) -> None:
-        """``comparison``: with what the agent sent before the prompt. ``shows_transcript``: the client must not get a
-        replay, since it has seen the transcript, or has cancelled the load and wants nothing of the past.
+    def __init__(self, comparison: Comparison, *, hides_agents_replay: bool, expects_replay: bool = False) -> None:
+        """``comparison``: with what the agent sent before the prompt. ``hides_agents_replay``: the client must not get
+        a replay, since it has seen the transcript, or has cancelled the load and wants nothing of the past.
         ``expects_replay``: as for ``add``."""
         self._text, self._context = comparison.text, comparison.context
-        self._shows_transcript = shows_transcript
+        self._hides_agents_replay = hides_agents_replay
         self._position, self._next_user = comparison.place.position, comparison.place.users.next_index
         """Where the replay has come to, as ``at`` and ``users.next`` of the comparison."""
         self._thought_position = 0
@@ -120,7 +120,7 @@ class ReplayInTurn:
     def _add_user(self, line: bytes, letters: str, prompts: list[str]) -> list[SortedLine]:
         is_context = self._context.has_form(letters, follows_call=self._follows_call)
         if is_context and not any(prompt.startswith(self._letters + letters) for prompt in prompts):
-            return [SortedLine(line, not (self._shows_transcript and self._is_proven), is_recorded=False)]
+            return [SortedLine(line, not (self._hides_agents_replay and self._is_proven), is_recorded=False)]
         self._letters += letters
         self._was_expected = self._expects_replay
         user_index = self._find_proof(self._letters)
@@ -280,7 +280,7 @@ class ReplayInTurn:
         It is sent now, unless the client has seen the transcript and the line is a user message, which is not the
         agent's answer, or belongs to a replay that a user message has proved.
         """
-        is_sent = not (self._shows_transcript and (self._is_proven or self._is_in_user))
+        is_sent = not (self._hides_agents_replay and (self._is_proven or self._is_in_user))
         self._undecided.append((line, is_sent))
         self._size += len(line)
         sorted_lines = [SortedLine(line, True, False)] if is_sent else []

@@ -38,7 +38,7 @@ class Late:
 
     def __init__(self, past: TranscriptText, *before: str | Update, ours: bool, shows_replay: bool = True) -> None:
         self.comparison: Comparison = compare_replay(past, *before)
-        self.late = LateUpdates(self.comparison, shows_transcript=ours, shows_replay=shows_replay)
+        self.late = LateUpdates(self.comparison, hides_agents_replay=ours, shows_replay=shows_replay)
 
     def outcome(self, *said: str | Update) -> list[Update]:
         """What passes to the client at once."""
@@ -76,11 +76,11 @@ def test_calls_of_a_turn_in_which_prompts_were_queued_are_its_own() -> None:
     replay: list[str | Update] = ["> mend it", call("c", "Look"), "> test it", "Tested.", "> and ship it"]
     for count in (0, 1):
         comparison = compare_replay(past)
-        late = LateUpdates(comparison, shows_transcript=True)
+        late = LateUpdates(comparison, hides_agents_replay=True)
         for each in map(expand, replay[:count]):
             late.add(line(each), each)
         late.release()
-        turn = ReplayInTurn(comparison, shows_transcript=True)
+        turn = ReplayInTurn(comparison, hides_agents_replay=True)
         recorded = [
             one
             for each in [*map(expand, replay[count:]), agent("Now.")]
@@ -127,7 +127,7 @@ def test_what_the_agent_says_after_a_turn_that_runs_elsewhere_reaches_a_client_t
     past = transcript(*TALK[:3], answered=False)
     for is_open in (True, False, None):
         comparison = compare_replay(past)
-        late = LateUpdates(comparison, shows_transcript=True, shows_replay=False, is_open_elsewhere=is_open)
+        late = LateUpdates(comparison, hides_agents_replay=True, shows_replay=False, is_open_elsewhere=is_open)
         said = [(line(update), update) for update in map(expand, (*TALK[:3], GREETING))]
         sent = [out for each, update in said for out in late.add(each, update)]
         assert updates(sent) == (expand_all([GREETING]) if is_open else [])
@@ -366,7 +366,7 @@ class Turn:
         self.prompts, self.loading = [fold_letters(prompt) for prompt in prompts], loading
         comparison = compare_replay(past, *before)
         comparison.end_message()
-        self.replay = ReplayInTurn(comparison, shows_transcript=ours, expects_replay=loading)
+        self.replay = ReplayInTurn(comparison, hides_agents_replay=ours, expects_replay=loading)
 
     def outcome(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
         """What is sent to the client at once, and what is recorded."""
@@ -714,7 +714,7 @@ def test_the_cost_grows_with_what_comes_late(told: str, monkeypatch: pytest.Monk
     def made(size: int) -> growth.Work:
         comparison = compare_replay(transcript(*TALK), *TALK)
         said = [(line(update), update) for update in TOLD[told](size)]
-        late = LateUpdates(comparison, shows_transcript=True)
+        late = LateUpdates(comparison, hides_agents_replay=True)
         return lambda: [late.add(*each) for each in said]
 
     monkeypatch.setattr(growth, "COUNTED", 250)

@@ -79,7 +79,7 @@ class AnsweredLoads:
             effects += self._record(load, line)
         if new_lines:
             effects.append(EndTurn(load.session_id))
-        load.compared.begin_turn(shows_transcript=load.hides_agents_replay)
+        load.compared.begin_turn(hides_agents_replay=load.hides_agents_replay)
         return effects
 
     # --- in the turn after that

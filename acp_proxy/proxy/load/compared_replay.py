@@ -18,20 +18,20 @@ class ComparedReplay:
         comparison: Comparison,
         size: int,
         *,
-        shows_transcript: bool,
+        hides_agents_replay: bool,
         shows_replay: bool,
         has_part: bool,
         is_open_elsewhere: bool | None,
         is_checked: bool,
     ) -> None:
-        """``size``: that of the transcript when it was compared. ``shows_transcript``, ``shows_replay``, ``has_part``:
-        as for ``LateUpdates``. ``is_open_elsewhere``: as for ``Comparison.find_new``. ``is_checked``: nothing was
-        appended since."""
+        """``size``: that of the transcript when it was compared. ``hides_agents_replay``, ``shows_replay``,
+        ``has_part``: as for ``LateUpdates``. ``is_open_elsewhere``: as for ``Comparison.find_new``. ``is_checked``:
+        nothing was appended since."""
         self.comparison = comparison
         self.size = size
         self.late_updates = LateUpdates(
             comparison,
-            shows_transcript=shows_transcript,
+            hides_agents_replay=hides_agents_replay,
             shows_replay=shows_replay,
             has_part=has_part,
             is_open_elsewhere=is_open_elsewhere,
@@ -64,11 +64,11 @@ class ComparedReplay:
         self._is_checked = False
         return self.late_updates.add(line, update)
 
-    def begin_turn(self, *, shows_transcript: bool, expects_replay: bool = False) -> None:
-        """The client has prompted. ``shows_transcript``, ``expects_replay``: as for ``ReplayInTurn``."""
+    def begin_turn(self, *, hides_agents_replay: bool, expects_replay: bool = False) -> None:
+        """The client has prompted. ``hides_agents_replay``, ``expects_replay``: as for ``ReplayInTurn``."""
         if self.in_turn is None:
             self.in_turn = ReplayInTurn(
-                self.comparison, shows_transcript=shows_transcript, expects_replay=expects_replay
+                self.comparison, hides_agents_replay=hides_agents_replay, expects_replay=expects_replay
             )
 
     def find_new(self, *, may_replay_again: bool) -> list[bytes]:

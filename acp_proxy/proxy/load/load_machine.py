@@ -401,7 +401,7 @@ class LoadMachine:
                     compared = self._keep_comparison(load, read.comparison, read.size, is_checked=True)
                     if self._session_recorder.sessions.is_in_turn(load.session_id):
                         compared.begin_turn(
-                            shows_transcript=load.hides_agents_replay, expects_replay=load.expects_replay_in_turn
+                            hides_agents_replay=load.hides_agents_replay, expects_replay=load.expects_replay_in_turn
                         )
                         queued = [user.forms[0] for user in read.comparison.text.queued]
                         load.unechoed_prompts = queued or load.unechoed_prompts
@@ -413,7 +413,7 @@ class LoadMachine:
         load.compared = ComparedReplay(
             comparison,
             size,
-            shows_transcript=load.hides_agents_replay,
+            hides_agents_replay=load.hides_agents_replay,
             shows_replay=load.plan.shows_replay,
             has_part=load.fixed_rule is Rule.HANDED_OVER,
             is_open_elsewhere=load.is_open_elsewhere,
