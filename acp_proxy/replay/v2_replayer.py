@@ -40,12 +40,10 @@ class _UnrepeatedPrompt:
 class V2Replayer:
     """One replay. The methods return lines, in order; an item may be several lines."""
 
-    def __init__(self, session_id: str, *, run_id: str, other_ids: frozenset[str] = frozenset()) -> None:
-        """``run_id``: the connection that asks for it. ``other_ids``: sessions whose entries belong to this one; they
-        are replayed with its id."""
+    def __init__(self, session_id: str, *, other_ids: frozenset[str] = frozenset()) -> None:
+        """``other_ids``: sessions whose entries belong to this one; they are replayed with its id."""
         self._session_id = session_id
         self._ids = other_ids | {session_id}
-        self._run_id = run_id
         self._unrepeated_prompts: list[_UnrepeatedPrompt] = []
         self._repeated_messages: set[tuple[str, str | None]] = set()
         """The run and the id of each user message that was replayed."""

@@ -162,7 +162,7 @@ class ReplayThread:
         )
         if effect.protocol == V1:
             return v1_replayer
-        v2_replayer = V2Replayer(self._session_id, run_id=self._run_id, other_ids=self._other_ids)
+        v2_replayer = V2Replayer(self._session_id, other_ids=self._other_ids)
         is_folded = self._mode == "compact"
         v2_folder = V2Folder(self._session_id, self._tool_limit, page_size=FOLDED_PAGE) if is_folded else None
         return V2ClientReplayer(self._session_id, v1_replayer, v2_replayer, v2_folder)

@@ -31,7 +31,7 @@ def first(mode: Mode) -> Replayer:
 
 def second(mode: Mode) -> V2ClientReplayer:
     folding = V2Folder("s", 0) if mode == "compact" else None
-    return V2ClientReplayer("s", first(mode), V2Replayer("s", run_id="a later one"), folding)
+    return V2ClientReplayer("s", first(mode), V2Replayer("s"), folding)
 
 
 REPLAYS = pytest.mark.parametrize(

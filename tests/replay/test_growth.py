@@ -103,7 +103,7 @@ def to_first(page: int) -> Replayer:
 
 
 def to_second(page: int) -> V2ClientReplayer:
-    verbatim = V2Replayer(SESSION, run_id="another")
+    verbatim = V2Replayer(SESSION)
     return V2ClientReplayer(SESSION, to_first(page), verbatim, V2Folder(SESSION, 0, page_size=page))
 
 

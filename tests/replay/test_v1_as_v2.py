@@ -137,7 +137,7 @@ def test_parts_of_both_versions_are_replayed_in_order() -> None:
         accept_prompt(),
         chunk_entry("New."),
     ]
-    either = V2ClientReplayer("s", Replayer("s", run_id="own"), V2Replayer("s", run_id="own"))
+    either = V2ClientReplayer("s", Replayer("s", run_id="own"), V2Replayer("s"))
     lines = [line for number, one in enumerate([*begun, *later, *begun]) for line in either.add(number, one)]
     told = [json.loads(one)["params"]["update"] for one in b"".join([*lines, *either.end()]).splitlines()]
     kinds = [(one["sessionUpdate"], one.get("status")) for one in told]

@@ -206,7 +206,7 @@ def test_a_client_shows_the_same_also_if_a_turn_is_folded_in_pieces(updates: lis
 
 def replay(*, is_folded: bool, page: int = 0) -> V2ClientReplayer:
     folding = V2Folder("s", 0, page_size=page) if is_folded else None
-    return V2ClientReplayer("s", Replayer("s", run_id="own"), V2Replayer("s", run_id="own"), folding)
+    return V2ClientReplayer("s", Replayer("s", run_id="own"), V2Replayer("s"), folding)
 
 
 def replayed_updates(either: V2ClientReplayer, entries: list[Entry]) -> list[Update]:

@@ -53,7 +53,7 @@ def test_ids_from_before_the_last_handover_are_changed() -> None:
     assert count_handovers(entries) == 2
 
     def ids(wanted: int) -> list[str]:
-        either = V2ClientReplayer("s", Replayer("s", run_id="own"), V2Replayer("s", run_id="own"))
+        either = V2ClientReplayer("s", Replayer("s", run_id="own"), V2Replayer("s"))
         either.total_handovers = wanted
         lines = [told for number, each in enumerate(entries) for told in either.add(number, each)] + either.end()
         said = [json.loads(each)["params"]["update"]["messageId"] for each in b"".join(lines).splitlines()]

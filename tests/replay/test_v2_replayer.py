@@ -29,7 +29,7 @@ from tests.transcript.test_v2_entries import (
 
 
 def telling(**more: Any) -> V2Replayer:
-    return V2Replayer("s", run_id="own", **more)
+    return V2Replayer("s", **more)
 
 
 def replay_v2(*entries: Entry, live: bool | None = None) -> list[Any]:
@@ -129,7 +129,7 @@ def test_permission_requests_for_calls_that_never_come_take_a_bounded_amount_of_
 
 
 def test_entries_of_a_forks_parent_are_told_with_the_forks_id() -> None:
-    verbatim = V2Replayer("fork", run_id="own", other_ids=frozenset({"s"}))
+    verbatim = V2Replayer("fork", other_ids=frozenset({"s"}))
     [line] = verbatim.add(1, chunk_entry("a"))
     assert json.loads(line)["params"]["sessionId"] == "fork"
     assert telling().add(1, entry({**json.loads(line)})) == []
@@ -142,8 +142,8 @@ def test_many_chunks_at_once_are_the_same_as_one_by_one() -> None:
     for session, other_ids in (("s", frozenset[str]()), ("fork", frozenset({"s"}))):
         streams, alone, together = (
             AlikeChunksFinder(),
-            V2Replayer(session, run_id="own", other_ids=other_ids),
-            V2Replayer(session, run_id="own", other_ids=other_ids),
+            V2Replayer(session, other_ids=other_ids),
+            V2Replayer(session, other_ids=other_ids),
         )
         first = file_format.decode_entry(said[0])
         assert first is not None

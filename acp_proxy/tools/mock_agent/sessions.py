@@ -67,7 +67,7 @@ class PlayedSession:
         """As ``make_replay``, for a client of version 2."""
         other_ids = frozenset(self.header.forked_from)
         v1_replayer = Replayer(self.id, run_id=RUN, other_ids=other_ids, kinds=update_kinds.OPTIONAL)
-        replayer = V2ClientReplayer(self.id, v1_replayer, V2Replayer(self.id, run_id=RUN, other_ids=other_ids))
+        replayer = V2ClientReplayer(self.id, v1_replayer, V2Replayer(self.id, other_ids=other_ids))
         replayer.total_handovers = count_handovers(self.entries)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in replayer.add(number, entry)]
         return [*lines, *replayer.end(), versions.V2.encode_state(self.id, is_busy=False) or b""], self._encode_title()
