@@ -116,6 +116,11 @@ class Service(Struct):
         return self.is_wanted and self.modes.list != AGENT
 
     @property
+    def amends_index(self) -> bool:
+        """Whether JetBrains' index is amended: then the agent's list is that of the index."""
+        return bool(self.index_parts) and self.amends_lists
+
+    @property
     def opens_foreign(self) -> bool:
         """Whether sessions of other agents can be opened."""
         return self.modes.handover != NEVER and self.modes.load != AGENT

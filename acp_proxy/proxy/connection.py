@@ -6,9 +6,11 @@ whatever a peer sends. It does no I/O and asks for no time. ``run`` calls it und
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, RequestId, Response
-from acp_proxy.proxy import capabilities, handover_lines, jetbrains_index, own_messages
+from acp_proxy.proxy import capabilities, handover_lines, jetbrains_index, own_messages, session_list
+from acp_proxy.proxy.agent_list import AgentList
 from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.capabilities import Service, Settings
+from acp_proxy.proxy.drafts import Drafts
 from acp_proxy.proxy.effects import (
     DecideLater,
     DeleteSession,
@@ -35,6 +37,7 @@ from acp_proxy.proxy.events import (
 )
 from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.held_entries import HeldEntries
+from acp_proxy.proxy.jetbrains_index import AgentIndex
 from acp_proxy.proxy.load.agent_sessions import AgentSessions
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.lookups import Lookups
@@ -44,7 +47,6 @@ from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.proxy.session_recorder import SessionRecorder
 from acp_proxy.proxy.session_states import UNOPENED_LIMIT
-from acp_proxy.proxy.unstable_methods import UnstableMethods
 from acp_proxy.transcript.file_format import GapReason
 from acp_proxy.transcript.rewinds import parse_fork_point
 from acp_proxy.transcript.titles import RECORD_BYTES
@@ -81,8 +83,12 @@ class Connection:
             self._aliases,
             self._copy_ids,
         )
-        self._unstable_methods = UnstableMethods(
-            self._service, self._open_requests, self._session_recorder, self._machine, self._aliases, self._copy_ids
+        self._agent_list = AgentList(self._service, self._open_requests, self._session_recorder)
+        self._agent_index = AgentIndex(
+            self._service, self._open_requests, self._aliases, self._copy_ids, self._agent_list.agent_has
+        )
+        self._drafts = Drafts(
+            self._service, self._open_requests, self._session_recorder, self._machine, self._agent_list, self._aliases
         )
         self._has_warned_crowded = False
         self._negotiation = Negotiation(
@@ -140,13 +146,13 @@ class Connection:
             case OutputReserved(request_id):
                 effects = self._machine.handle_reserved_output(request_id)
             case PageEmptied():
-                effects = self._unstable_methods.ask_next_page(event)
+                effects = self._agent_list.ask_next_page(event)
             case AgentEnded(reason):
                 effects = self._end(reason)
         if not self._held_entries.is_named:
             effects = self._held_entries.hold_or_pass(effects)
         effects = self._copy_ids.rename_effects(
-            self._lookups.uncopied.hold_or_release(self._unstable_methods.amend_titles(effects))
+            self._lookups.uncopied.hold_or_release(self._drafts.amend_titles(effects))
         )
         if self._session_recorder.sessions.is_crowded and not self._has_warned_crowded:
             self._has_warned_crowded = True
@@ -187,7 +193,7 @@ class Connection:
         """The comparison that a request must wait for, if what the agent sent about its session may be new."""
         if not isinstance(message, Request):
             return []
-        if message.method not in _SETTLING_METHODS and not self._unstable_methods.is_settling(message.method):
+        if message.method not in _SETTLING_METHODS and not self._drafts.is_settling(message.method):
             return []
         return self._answered_loads.finish_comparison(acp.session_id(message.params))
 
@@ -236,13 +242,18 @@ class Connection:
         if (looked_up := self._lookups.look_up_first(line, request)) is not None:
             return looked_up
         try:
-            if (own_effects := self._unstable_methods.serve(line, request)) is not None:
+            if (own_effects := self._drafts.serve(request)) is not None:
+                return own_effects
+            if (own_effects := self._agent_index.serve(request)) is not None:
+                return own_effects
+            if (own_effects := self._agent_list.serve(line, request)) is not None:
                 return own_effects
             if request.method == acp.LIST and capabilities.LIST in served_methods:
                 cwd, cursor = (acp.optional_text(request.params, key) for key in ("cwd", "cursor"))
                 if cwd is not None and not acp.is_absolute(cwd):
                     raise acp.InvalidParams("cwd must be an absolute path")
-                archived, service = self._unstable_methods.read_archive_filter(request.params), self._service
+                has_archive, service = capabilities.ARCHIVE in served_methods, self._service
+                archived = session_list.read_archive_filter(request.params) if has_archive else None
                 return [
                     ListSessions(request.id, cwd, cursor, service.supports_directories, archived, service.opens_foreign)
                 ]
@@ -335,7 +346,7 @@ class Connection:
                 ]
                 return effects + self._machine.send_request(session_id, line)
             case Notification(method=method) if (
-                amendment := self._unstable_methods.find_amendment(method, line)
+                amendment := self._agent_index.find_amendment(method, line)
             ) is not None:
                 return [amendment]
             case Notification(method=method, params=params):
@@ -438,7 +449,9 @@ class Connection:
         that means something here. All others pass."""
         if (load := self._handovers.take_asked(message.id)) is not None:
             return [*self._machine.handle_new_session(load, line, message), *self._release_unnamed()]
-        if (own_effects := self._unstable_methods.handle_response(line, message)) is not None:
+        if (own_effects := self._agent_list.handle_response(line, message)) is not None:
+            return own_effects
+        if (own_effects := self._drafts.handle_response(message)) is not None:
             return own_effects
         open_request = self._open_requests.take(Peer.CLIENT, message.id)
         if open_request is None:
@@ -469,7 +482,7 @@ class Connection:
             case acp.LIST if (
                 capabilities.LIST not in self._service.served_here and is_amended and message.error is None
             ):
-                return [*effects, self._unstable_methods.amend_page(line, open_request.request, message.result)]
+                return [*effects, self._agent_list.amend_page(line, open_request.request, message.result)]
             case acp.STEERING if open_request.session_id is not None and acp.is_steered(message.result):
                 if self._negotiation.dialect is versions.V1:  # in version 2, the agent repeats what it takes
                     effects += self._session_recorder.record_steering(open_request.session_id, open_request.request.raw)
@@ -484,7 +497,7 @@ class Connection:
             case method if (
                 method in jetbrains_index.METHODS and message.error is None and self._session_recorder.records
             ):
-                return [*effects, *self._unstable_methods.handle_index_answer(line, open_request, message)]
+                return [*effects, *self._agent_index.handle_answer(line, open_request, message)]
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _handle_prompt_answer(
@@ -539,6 +552,6 @@ class Connection:
             if self._machine.open_loads.find_by_request(request) is None:
                 effects.append(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, reason))
         effects += [*self._machine.end(reason), *self._release_unnamed(), *self._lookups.fail(reason)]
-        effects += [*self._unstable_methods.end(reason), *self._session_recorder.end()]
+        effects += [*self._drafts.end(), *self._agent_list.end(reason), *self._session_recorder.end()]
         self._open_requests.clear()
         return [*effects, *self._message_recorder.record_early_updates()]

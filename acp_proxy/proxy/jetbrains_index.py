@@ -8,15 +8,16 @@ agent offers this client; everything else passes.
 Sources: claude-agent-acp 0.101 and codex-acp 2.6; the drafts ``session/set_title`` and ``session/archive``.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, json_splice, proxy_ids
-from acp_proxy.protocol.jsonrpc import Request
-from acp_proxy.proxy.capabilities import ARCHIVE, TITLE
-from acp_proxy.proxy.effects import AmendList, FollowAgent
+from acp_proxy.protocol.jsonrpc import Peer, Request, Response
+from acp_proxy.proxy.aliases import Aliases, CopyIds
+from acp_proxy.proxy.capabilities import ARCHIVE, TITLE, Service
+from acp_proxy.proxy.effects import AmendList, Effect, FollowAgent, Forward, SetArchived, SetTitle
+from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.session_list import EXCLUDE, INCLUDE, ONLY
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
 
@@ -63,43 +64,78 @@ def find_offered_parts(client: object, agent: object) -> frozenset[str]:
     return agent_parts & {INDEX, *_PARTS} if is_agreed else frozenset()
 
 
-def follow_answer(request: Request, session_id: str, result: object, offers: Collection[str]) -> FollowAgent | None:
-    """The change that the agent has made in answering this request, if it is one. ``offers``: what the agent offers."""
-    method = METHODS.get(request.method)
-    if method is None or method.part not in offers:
-        return None
-    if method.renames:
-        raw_title = acp.text(result, "title") or acp.text(request.params, "title")
-        title = clean(raw_title, AGENT_TITLE_LENGTH) if raw_title is not None else None
-        return FollowAgent(session_id, title=title) if title is not None else None
-    return FollowAgent(session_id, is_archived=method.archives) if method.archives is not None else None
+class AgentIndex:
+    """The index of one connection's agent. The agent's own ``session/set_title`` and ``session/archive`` count as parts
+    of it."""
 
+    def __init__(
+        self,
+        service: Service,
+        open_requests: OpenRequests,
+        aliases: Aliases,
+        copy_ids: CopyIds,
+        agent_has: Callable[[str], bool],
+    ) -> None:
+        """``agent_has``: whether the agent has a session."""
+        self._service = service
+        self._open_requests = open_requests
+        self._aliases = aliases
+        self._copy_ids = copy_ids
+        self._agent_has = agent_has
 
-def find_amendment(
-    method_name: str,
-    line: bytes,
-    offers: Collection[str],
-    *,
-    fills_titles: bool,
-    renamed: frozenset[str],
-    params: object = None,
-) -> AmendList | None:
-    """What to do with a line of the agent that has rows of sessions; None if that is not one. ``method_name``: its
-    method, or that of the request that it answers. ``fills_titles``, ``renamed``: as in ``AmendList``. ``params``: the
-    parameters of that request."""
-    method = METHODS.get(method_name)
-    if method is None or method.rows_member is None or method.part not in offers:
-        return None
-    requested_ids = tuple(acp.strings(params, "sessionIds"))
-    page = AmendList(
-        line,
-        archived=INCLUDE,
-        fills_titles=fills_titles,
-        is_of_index=True,
-        list_member=method.rows_member,
-        renamed=renamed,
-    )
-    return replace(page, requested_ids=requested_ids)
+    def serve(self, request: Request) -> list[Effect] | None:
+        """The effects of a change in the index of a session for which the agent has none yet; None for all other
+        requests. Raises InvalidParams."""
+        method, session_id = METHODS.get(request.method), acp.session_id(request.params) or ""
+        if method is None or not (self._service.amends_index and method.part in self._service.index_parts):
+            return None
+        if not proxy_ids.is_proxy_id(session_id) or self._aliases.find_agent_id(session_id) is not None:
+            return None
+        agent_has_it = self._agent_has(session_id)
+        if method.archives is not None:
+            return [SetArchived(request.id, session_id, agent_has_it, method.archives)]
+        title = clean(acp.required_text(request.params, "title"), AGENT_TITLE_LENGTH) if method.renames else None
+        return [SetTitle(request.id, session_id, agent_has_it, title)] if title is not None else None
+
+    def handle_answer(self, line: bytes, answered: OpenRequest, message: Response) -> list[Effect]:
+        """The agent's answer to one of ``METHODS``. ``answered``: the request."""
+        request, session_id = answered.request, answered.session_id
+        if session_id is not None:
+            change = self._find_change(request, session_id, message.result)
+            return [*([change] if change is not None else []), Forward(Peer.CLIENT, line)]
+        return [self.find_amendment(request.method, line, request.params) or Forward(Peer.CLIENT, line)]
+
+    def _find_change(self, request: Request, session_id: str, result: object) -> FollowAgent | None:
+        """The change that the agent has made in answering this request, if it is one."""
+        method = METHODS[request.method]
+        if method.part not in self._service.served_by_agent | self._service.index_parts:
+            return None
+        if method.renames:
+            raw_title = acp.text(result, "title") or acp.text(request.params, "title")
+            title = clean(raw_title, AGENT_TITLE_LENGTH) if raw_title is not None else None
+            return FollowAgent(session_id, title=title) if title is not None else None
+        return FollowAgent(session_id, is_archived=method.archives) if method.archives is not None else None
+
+    def find_amendment(self, method_name: str, line: bytes, params: object = None) -> AmendList | None:
+        """What to do with a line of the agent that has rows of its index; None if that is not one. ``method_name``: its
+        method, or that of the request that it answers. ``params``: the parameters of that request."""
+        service, method = self._service, METHODS.get(method_name)
+        if method is None or method.rows_member is None:
+            return None
+        if not service.amends_index or method.part not in service.index_parts:
+            return None
+        return AmendList(
+            line,
+            archived=INCLUDE,
+            fills_titles=service.gives_titles,
+            lists_foreign=service.opens_foreign,
+            supports_directories=service.supports_directories,
+            is_of_index=True,
+            list_member=method.rows_member,
+            renamed=self._open_requests.list_session_ids(Peer.CLIENT, acp.RENAMES),
+            our_ids=self._copy_ids.our_ids,
+            requested_ids=tuple(acp.strings(params, "sessionIds")),
+        )
 
 
 class IndexRows(Struct, frozen=True):

@@ -17,6 +17,14 @@ INDEX_MARK = "_meta", "jetbrains", "air", "archived"
 codex-acp 2.6."""
 
 
+def read_archive_filter(params: object) -> str:
+    """Which sessions a ``session/list`` wants by archive state, as the draft has it. Raises InvalidParams."""
+    archived = acp.optional_text(params, "archived")
+    if archived not in (None, EXCLUDE, INCLUDE, ONLY):
+        raise acp.InvalidParams(f"archived must be {EXCLUDE}, {INCLUDE} or {ONLY}")
+    return archived or EXCLUDE
+
+
 class ListRow(Protocol):
     """What an answer needs to know about a stored session.
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.proxy import unstable_methods
+from acp_proxy.proxy import agent_list
 from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes
 from acp_proxy.proxy.effects import AnswerStatus, Forward, SetArchived, SetTitle
 from tests.conversation import (
@@ -286,7 +286,7 @@ def test_a_session_that_the_agent_has_listed_exists() -> None:
 
 
 def test_listed_ids_take_limited_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unstable_methods, "LISTED_LIMIT", 600)
+    monkeypatch.setattr(agent_list, "LISTED_LIMIT", 600)
     editor = talk(LISTS)
     editor.client.say(request(1, "session/list"))
     editor.agent.say(page(1, "a", "b", "c"))
@@ -336,7 +336,7 @@ def test_the_agents_end_answers_a_list_that_asked_for_a_later_page() -> None:
 
 
 def test_an_agent_whose_pages_never_end_is_asked_for_a_limited_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unstable_methods, "PAGE_LIMIT", 3)
+    monkeypatch.setattr(agent_list, "PAGE_LIMIT", 3)
     editor = talk(LISTS)
     editor.client.say(request(1, "session/list", {"archived": "only"}))
     step, id = editor.agent.say(page(1, "a", cursor="c")), None

@@ -1,0 +1,162 @@
+"""Follows the agent's own ``session/list``: what acp-proxy knows better is brought into its pages.
+
+The agent never sees ``archived``, since sessions may be archived only here, and a page of which nothing is left is not
+sent; the agent is asked for the next one instead. ``run`` changes the pages themselves (``session_list``).
+"""
+
+from collections import OrderedDict
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from acp_proxy.protocol import acp, json_splice, jsonrpc
+from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
+from acp_proxy.proxy import jetbrains_index, own_messages, session_list
+from acp_proxy.proxy.capabilities import ARCHIVE, LIST, STATUS, TITLE, Service
+from acp_proxy.proxy.effects import AmendList, Effect, Forward
+from acp_proxy.proxy.events import PageEmptied
+from acp_proxy.proxy.handovers import OWN_IDS
+from acp_proxy.proxy.open_requests import OpenRequests
+from acp_proxy.proxy.session_list import EXCLUDE, ONLY
+from acp_proxy.proxy.session_recorder import SessionRecorder
+
+PAGE_LIMIT = 100
+"""The most pages that are read for one request. The client asks for more if it wants."""
+REQUEST_LIMIT = 64
+"""The most pages that acp-proxy asks for at once. An editor has one list."""
+LISTED_LIMIT = 4 * 1024 * 1024
+"""The most bytes of ids that the agent has listed: more than ten thousand sessions."""
+_ENTRY_OVERHEAD = 256
+
+
+class AgentList:
+    """The list of one connection's agent."""
+
+    def __init__(self, service: Service, open_requests: OpenRequests, session_recorder: SessionRecorder) -> None:
+        self._service = service
+        self._open_requests = open_requests
+        self._session_recorder = session_recorder
+        self._request_count = 0
+        self._emptied_pages: dict[RequestId, AmendList] = {}
+        """By the id of acp-proxy's own ``session/list``: the emptied page before the one that was asked for."""
+        self._listed: OrderedDict[str, None] = OrderedDict()
+        """The ids that the agent's list has named, newest last."""
+        self._listed_size = 0
+
+    def serve(self, line: bytes, request: Request) -> list[Effect] | None:
+        """The effects of a ``session/list`` for which more is read than the client asked; None for all other requests.
+        Raises InvalidParams."""
+        served_methods, has_index = self._service.served_here, self._service.amends_index
+        has_archive = ARCHIVE in served_methods
+        if request.method != acp.LIST or LIST in served_methods or not (has_archive or has_index):
+            return None
+        if has_archive:
+            session_list.read_archive_filter(request.params)
+        self._open_requests.add(Peer.CLIENT, request, None, keeps_raw=True)
+        is_draft = has_archive and isinstance(request.params, dict) and "archived" in request.params
+        if is_draft or (has_index and jetbrains_index.read_archive_filter(request.params) == ONLY):
+            with suppress(ValueError, KeyError):  # then the line cannot be changed, and passes
+                line = self._make_request(request, request.id)
+        return [Forward(Peer.AGENT, line)]
+
+    def amend_page(self, line: bytes, request: Request, result: object) -> AmendList:
+        """What to do with the agent's answer to ``session/list``. ``result``: of that answer."""
+        self._remember_listed(result)
+        service = self._service
+        joins = acp.text(request.params, "cursor") is None
+        page = AmendList(
+            line,
+            fills_titles=service.gives_titles,
+            joins_rows=joins,
+            lists_foreign=service.opens_foreign,
+            cwd=acp.text(request.params, "cwd"),
+            supports_directories=service.supports_directories,
+        )
+        if service.amends_index:
+            return replace(
+                page,
+                archived=jetbrains_index.read_archive_filter(request.params),
+                client_request=request,
+                is_of_index=True,
+            )
+        if ARCHIVE not in service.served_here:
+            return page
+        return replace(page, archived=acp.text(request.params, "archived") or EXCLUDE, client_request=request)
+
+    def ask_next_page(self, event: PageEmptied) -> list[Effect]:
+        """Ask the agent for the next page; after many, send the empty one."""
+        page = event.page
+        if page.client_request is None or page.pages >= PAGE_LIMIT or len(self._emptied_pages) >= REQUEST_LIMIT:
+            return [Forward(Peer.CLIENT, event.line)]
+        self._request_count += 1
+        id = RequestId(f'"{OWN_IDS}list-{self._request_count}"')
+        try:
+            line = self._make_request(page.client_request, id, event.cursor)
+        except (ValueError, KeyError):
+            return [Forward(Peer.CLIENT, event.line)]
+        self._emptied_pages[id] = page
+        return [Forward(Peer.AGENT, line, is_own=True)]
+
+    def handle_response(self, line: bytes, message: Response) -> list[Effect] | None:
+        """The effects of the agent's answer to a request of acp-proxy's for a page; None for all other answers."""
+        page = self._emptied_pages.pop(message.id, None) if message.id is not None else None
+        if page is None or page.client_request is None:
+            return None
+        try:
+            line = acp.with_id(line, page.client_request.id)
+        except (ValueError, KeyError):
+            return [
+                own_messages.refuse(page.client_request.id, jsonrpc.INTERNAL_ERROR, "The agent's list cannot be read")
+            ]
+        self._remember_listed(message.result)
+        return [replace(page, raw=line, pages=page.pages + 1) if message.error is None else Forward(Peer.CLIENT, line)]
+
+    def end(self, reason: str) -> list[Effect]:
+        """The agent has ended, and answers nothing more. ``reason``: the text of errors."""
+        requests = [page.client_request for page in self._emptied_pages.values() if page.client_request is not None]
+        self._emptied_pages.clear()
+        return [own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, reason) for request in requests]
+
+    def agent_has(self, session_id: str) -> bool:
+        """Whether the agent has this session: it has listed it, or the session was opened or named here."""
+        return session_id in self._listed or self._session_recorder.sessions.is_known(session_id)
+
+    def _make_request(self, request: Request, id: RequestId, cursor: str | None = None) -> bytes:
+        """A client's ``session/list`` as the agent gets it, with this id, and with another cursor if one is given.
+
+        Raises ValueError, KeyError.
+        """
+        line = _make_list_request(request, id, cursor)
+        if not self._service.amends_index or jetbrains_index.read_archive_filter(request.params) != ONLY:
+            return line
+        text = json_splice.decode(line)
+        return json_splice.encode(jetbrains_index.ask_for_all(text, json_splice.find_members(text)["params"]))
+
+    def _remember_listed(self, result: object) -> None:
+        """Remember the sessions of a page, if acp-proxy serves what the client may ask about them."""
+        if {TITLE, ARCHIVE, STATUS}.isdisjoint(self._service.served_here):
+            return
+        sessions = acp.member(result, "sessions")
+        for item in sessions if isinstance(sessions, list) else []:
+            if (session_id := acp.session_id(item)) is not None and session_id not in self._listed:
+                self._listed[session_id] = None
+                self._listed_size += _ENTRY_OVERHEAD + len(session_id)
+        while self._listed_size > LISTED_LIMIT:
+            oldest, _ = self._listed.popitem(last=False)
+            self._listed_size -= _ENTRY_OVERHEAD + len(oldest)
+
+
+def _make_list_request(request: Request, id: RequestId, cursor: str | None = None) -> bytes:
+    """A client's ``session/list`` without ``archived``, with this id, and with another cursor if one is given.
+
+    Raises ValueError, KeyError.
+    """
+    text = json_splice.decode(request.raw)
+    members: dict[str, str] = {}
+    if isinstance(request.params, dict):
+        start, _ = json_splice.find_members(text, json_splice.find_value(text)[0])["params"]
+        members = {key: text[a:b] for key, (a, b) in json_splice.find_members(text, start).items() if key != "archived"}
+    if cursor is not None:
+        members["cursor"] = jsonrpc.dump(cursor).decode()
+    params = ",".join(f"{jsonrpc.dump(key).decode()}:{value}" for key, value in members.items())
+    return json_splice.encode(f'{{"jsonrpc":"2.0","id":{id},"method":"{acp.LIST}","params":{{{params}}}}}\n')

@@ -1,0 +1,113 @@
+"""Serves drafts of the protocol that the agent lacks: titles by the user, archived sessions, and status.
+
+Does nothing unless ``Service.served_here`` names one of them. With an agent's own list, ``agent_list`` brings titles
+and archived sessions into its pages.
+"""
+
+from acp_proxy.protocol import acp, jsonrpc, update_kinds
+from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
+from acp_proxy.proxy.agent_list import AgentList
+from acp_proxy.proxy.aliases import Aliases
+from acp_proxy.proxy.capabilities import ARCHIVE, CLOSE, STATUS, TITLE, Service
+from acp_proxy.proxy.effects import AmendTitles, AnswerStatus, Effect, Forward, SetArchived, SetTitle
+from acp_proxy.proxy.handovers import OWN_IDS
+from acp_proxy.proxy.load.load_machine import LoadMachine
+from acp_proxy.proxy.open_requests import OpenRequests
+from acp_proxy.proxy.session_recorder import SessionRecorder
+from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
+
+CLOSE_LIMIT = 64
+"""The most sessions that acp-proxy asks the agent to close at once. An editor archives one."""
+
+
+class Drafts:
+    """The drafts that acp-proxy serves on one connection."""
+
+    def __init__(
+        self,
+        service: Service,
+        open_requests: OpenRequests,
+        session_recorder: SessionRecorder,
+        machine: LoadMachine,
+        agent_list: AgentList,
+        aliases: Aliases,
+    ) -> None:
+        self._service = service
+        self._open_requests = open_requests
+        self._session_recorder = session_recorder
+        self._machine = machine
+        self._agent_list = agent_list
+        self._aliases = aliases
+        self._close_count = 0
+        self._closing: dict[RequestId, SetArchived] = {}
+        """By the id of acp-proxy's own ``session/close``: what follows the answer."""
+
+    def is_settling(self, method: str) -> bool:
+        """Whether a request with this method settles what the agent sent about its session before."""
+        return method == acp.ARCHIVE and ARCHIVE in self._service.served_here
+
+    def serve(self, request: Request) -> list[Effect] | None:
+        """The effects of a request for a served draft; None for all other requests. Raises InvalidParams."""
+        served_methods, agent_has = self._service.served_here, self._agent_list.agent_has
+        match request.method:
+            case acp.SET_TITLE if TITLE in served_methods:
+                session_id, raw_title = (acp.required_text(request.params, key) for key in ("sessionId", "title"))
+                title = clean(raw_title, AGENT_TITLE_LENGTH)
+                if title is None:
+                    raise acp.InvalidParams("title is empty")
+                return [SetTitle(request.id, session_id, agent_has(session_id), title)]
+            case acp.ARCHIVE if ARCHIVE in served_methods:
+                return self._archive(request.id, acp.required_text(request.params, "sessionId"))
+            case acp.UNARCHIVE if ARCHIVE in served_methods:
+                session_id = acp.required_text(request.params, "sessionId")
+                return [SetArchived(request.id, session_id, agent_has(session_id), False)]
+            case acp.STATUS if STATUS in served_methods:
+                session_id = acp.required_text(request.params, "sessionId")
+                is_open = self._session_recorder.sessions.is_open(session_id)
+                return [AnswerStatus(request.id, session_id, agent_has(session_id), is_open)]
+        return None
+
+    def handle_response(self, message: Response) -> list[Effect] | None:
+        """The effects of the agent's answer to a close of acp-proxy's own; None for all other answers."""
+        archiving = self._closing.pop(message.id, None) if message.id is not None else None
+        if archiving is None:
+            return None
+        return [*(self._session_recorder.close(archiving.session_id) if message.error is None else []), archiving]
+
+    def end(self) -> list[Effect]:
+        """The agent has ended, and answers nothing more: archive what it was asked to close."""
+        effects: list[Effect] = [*self._closing.values()]
+        self._closing.clear()
+        return effects
+
+    def amend_titles(self, effects: list[Effect]) -> list[Effect]:
+        """The effects, with the user's titles in updates for the client."""
+        if TITLE not in self._service.served_here and not self._service.amends_index:
+            return effects
+        return [
+            AmendTitles(effect.data, self._open_requests.list_session_ids(Peer.CLIENT, acp.RENAMES))
+            if isinstance(effect, Forward)
+            and effect.to is Peer.CLIENT
+            and update_kinds.SESSION_INFO_BYTES in effect.data
+            else effect
+            for effect in effects
+        ]
+
+    def _archive(self, request: RequestId, session_id: str) -> list[Effect]:
+        """Archive a session; cancel and close it first if it is open here."""
+        archiving = SetArchived(request, session_id, self._agent_list.agent_has(session_id), True)
+        if not self._session_recorder.sessions.is_open(session_id):
+            return [archiving]
+        effects: list[Effect] = [*self._machine.close(session_id)]
+        if self._session_recorder.sessions.is_in_turn(session_id):
+            self._session_recorder.cancel_turn(session_id)
+            effects.append(self._send_to_agent(jsonrpc.encode_notification(acp.CANCEL, {"sessionId": session_id})))
+        if CLOSE not in self._service.served_by_agent or len(self._closing) >= CLOSE_LIMIT:
+            return [*effects, archiving]
+        self._close_count += 1
+        id = RequestId(f'"{OWN_IDS}close-{self._close_count}"')
+        self._closing[id] = archiving
+        return [*effects, self._send_to_agent(jsonrpc.encode_request(id, acp.CLOSE, {"sessionId": session_id}))]
+
+    def _send_to_agent(self, line: bytes) -> Forward:
+        return Forward(Peer.AGENT, self._aliases.rewrite_for_agent(line, jsonrpc.read_message(line)), is_own=True)
