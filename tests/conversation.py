@@ -600,19 +600,19 @@ class CoreConversation:
                     self.archived = self.archived | {session} if is_archived else self.archived - {session}
                 self.changed_by_agent |= {session}
                 return []
-            case SetTitle(asked, session, is_known, title):
-                if (refused := self._refused(asked, session, is_known)) is not None:
+            case SetTitle(asked, session, agent_has_it, title):
+                if (refused := self._refused(asked, session, agent_has_it)) is not None:
                     return [refused]
                 self.titles[session] = title
                 answer = jsonrpc.encode_result(asked, {"title": title}) + line(title_update(session, title))
                 return [Forward(Peer.CLIENT, answer, is_own=True)]
-            case SetArchived(asked, session, is_known, is_archived):
-                if (refused := self._refused(asked, session, is_known)) is not None:
+            case SetArchived(asked, session, agent_has_it, is_archived):
+                if (refused := self._refused(asked, session, agent_has_it)) is not None:
                     return [refused]
                 self.archived = self.archived | {session} if is_archived else self.archived - {session}
                 return [Forward(Peer.CLIENT, jsonrpc.encode_result(asked, {}), is_own=True)]
-            case AnswerStatus(asked, session, is_known, is_open):
-                if (refused := self._refused(asked, session, is_known)) is not None:
+            case AnswerStatus(asked, session, agent_has_it, is_open):
+                if (refused := self._refused(asked, session, agent_has_it)) is not None:
                     return [refused]
                 answer = jsonrpc.encode_result(asked, {"status": "open" if is_open else "saved"})
                 return [Forward(Peer.CLIENT, answer, is_own=True)]
@@ -646,10 +646,10 @@ class CoreConversation:
         """The titles that replace the agent's."""
         return lambda session: self.titles.get(session) if session not in self.changed_by_agent | renamed else None
 
-    def _refused(self, asked: RequestId, session: str, is_known: bool) -> Forward | None:
+    def _refused(self, asked: RequestId, session: str, agent_has_it: bool) -> Forward | None:
         """The error for a session that does not exist."""
         stored = self.stored.get(session, SimulatedSession(has_transcript=False))
-        if stored.deleted or not (is_known or stored.has_transcript):
+        if stored.deleted or not (agent_has_it or stored.has_transcript):
             return Forward(Peer.CLIENT, own_messages.encode_not_found(asked, session), is_own=True)
         return None
 

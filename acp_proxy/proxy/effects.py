@@ -201,21 +201,21 @@ class AmendTitles(Struct, frozen=True):
 class SetTitle(Struct, frozen=True):
     """Store the user's title of a session, answer ``request``, and send the client an update with the title.
 
-    ``is_known``: the session exists even if it has no transcript.
+    ``agent_has_it``: the agent has the session, so it exists even if it has no transcript.
     """
 
     request: RequestId
     session_id: str
-    is_known: bool
+    agent_has_it: bool
     title: str
 
 
 class SetArchived(Struct, frozen=True):
-    """Archive or unarchive a session, and answer ``request``. ``is_known``: as for ``SetTitle``."""
+    """Archive or unarchive a session, and answer ``request``. ``agent_has_it``: as for ``SetTitle``."""
 
     request: RequestId
     session_id: str
-    is_known: bool
+    agent_has_it: bool
     is_archived: bool
 
 
@@ -231,11 +231,11 @@ class FollowAgent(Struct, frozen=True):
 
 
 class AnswerStatus(Struct, frozen=True):
-    """Answer ``session/status``. ``is_known``: as for ``SetTitle``. ``is_open``: the session is open here."""
+    """Answer ``session/status``. ``agent_has_it``: as for ``SetTitle``. ``is_open``: the session is open here."""
 
     request: RequestId
     session_id: str
-    is_known: bool
+    agent_has_it: bool
     is_open: bool
 
 

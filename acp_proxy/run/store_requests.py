@@ -74,7 +74,7 @@ class StoreRequests:
         session)."""
         request, session_id = effect.request, effect.session_id
         if session_id in store.read_deleted(agent_folder) or not (
-            effect.is_known or store.has_transcript(agent_folder, session_id)
+            effect.agent_has_it or store.has_transcript(agent_folder, session_id)
         ):
             raise FileNotFoundError(session_id)
         match effect:

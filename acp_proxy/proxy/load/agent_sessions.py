@@ -55,9 +55,9 @@ class AgentSessions:
         """
         if opened_id is None or opened_id == load.session_id or not load.plan.renames:
             return load.response, None
-        is_known = self._aliases.find_client_id(opened_id) == load.session_id
+        has_alias = self._aliases.find_client_id(opened_id) == load.session_id
         self._aliases.add(load.session_id, opened_id)
-        return aliases.with_result_session(load.response, load.session_id), opened_id if not is_known else None
+        return aliases.with_result_session(load.response, load.session_id), opened_id if not has_alias else None
 
     def add_alias(self, session_id: str, alias: str) -> list[Effect]:
         """A session continues in the agent's session ``alias``: that is no session of its own in lists and loads."""

@@ -98,17 +98,16 @@ class Lookups:
         if request.id in self._looked_up:
             self._looked_up.discard(request.id)
             return None
-        if not (self.is_unknown(session_id) or self._unarchives(request)):
+        if not (self._may_have_other_id(session_id) or self._unarchives(request)):
             return None
         return self.look_up_to_delete(line, request)
 
-    def is_unknown(self, session_id: str) -> bool:
+    def _may_have_other_id(self, session_id: str) -> bool:
         """Whether the store may know another id for a session that was not opened here."""
         if not (self._service.is_ready and self._session_recorder.records):
             return False
-        return (
-            not self._session_recorder.sessions.is_known(session_id) and self._aliases.find_agent_id(session_id) is None
-        )
+        exists_here = self._session_recorder.sessions.exists_here(session_id)
+        return not exists_here and self._aliases.find_agent_id(session_id) is None
 
     def _unarchives(self, request: Request) -> bool:
         """Whether this asks the agent to unarchive a session that its list may show as archived here."""
@@ -180,7 +179,7 @@ class Lookups:
         """Ask the agent for what the plan says, or show the transcript."""
         session_loads = self._machine.open_loads.list_of_session(session_id)
         earlier_id = next((other.earlier_id for other in session_loads if other.earlier_id is not None), None)
-        if earlier_id is None and self._session_recorder.sessions.is_known(session_id):
+        if earlier_id is None and self._session_recorder.sessions.exists_here(session_id):
             earlier_id = self._aliases.find_agent_id(session_id) or session_id
         # An agent that is not asked goes on with its turn in the session that it has open.
         alias_effects = self._use_alias(session_id, session) if plan.sends is not None else []
