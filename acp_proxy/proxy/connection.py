@@ -237,9 +237,9 @@ class Connection:
                 is_ours = request.method.removeprefix("session/") in served_methods
                 return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))] if is_ours else None
             if self._service.is_ready:
-                return self._lookups.look_up(line, request, session_id)
-            return self._lookups.watch(line, request, session_id)
-        if (looked_up := self._lookups.look_up_first(line, request)) is not None:
+                return self._lookups.look_up_to_open(line, request, session_id)
+            return self._lookups.begin_passing_load(line, request, session_id)
+        if (looked_up := self._lookups.look_up_if_unopened(line, request)) is not None:
             return looked_up
         try:
             if (own_effects := self._drafts.serve(request)) is not None:
@@ -262,7 +262,7 @@ class Connection:
                 forgotten = self._session_recorder.delete(session_id)
                 return [*forgotten, *self._machine.forget_session(session_id), DeleteSession(session_id, request.id)]
             if request.method == acp.DELETE and self._session_recorder.records and self._service.is_ready:
-                return self._lookups.look_up_to_delete(line, request)
+                return self._lookups.look_up_other_id(line, request)
         except acp.InvalidParams as problem:
             return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
         return None
@@ -523,7 +523,7 @@ class Connection:
         if refused_prompt is not None and self._service.modes.handover != capabilities.NEVER:
             load, prompt = refused_prompt
             self._open_requests.add(Peer.CLIENT, prompt, session_id)
-            return self._lookups.ask_again(load, prompt, line)
+            return self._lookups.look_up_to_send_again(load, prompt, line)
         effects = self._answered_loads.send_late_in_turn(session_id)
         effects += self._complete_handover(session_id, id, succeeded=message.error is None)
         effects += [*self._message_recorder.record_answer(open_request, message), *self._machine.end_turn(session_id)]

@@ -65,10 +65,10 @@ class Lookups:
         self._pending: dict[RequestId, tuple[Request, bytes]] = {}
         """By request id: those that are being looked up, with their lines."""
         self._refused_prompts: dict[RequestId, tuple[Load, Request, bytes]] = {}
-        self._looked_up: set[RequestId] = set()
-        """The requests about sessions that were not opened here which were looked up, and are decided on next."""
+        self._decided_again: set[RequestId] = set()
+        """The requests of ``look_up_if_unopened`` that were looked up, and are decided on once more."""
 
-    def look_up(self, line: bytes, request: Request, session_id: str) -> list[Effect] | None:
+    def look_up_to_open(self, line: bytes, request: Request, session_id: str) -> list[Effect] | None:
         """A load or a resume from the client. None: it passes unchanged."""
         is_ours = self._is_served_here(request)
         if request.id in self._machine.open_loads or request.id in self._pending:
@@ -81,26 +81,27 @@ class Lookups:
             FindSession(request.id, session_id, only_here=is_ours, client_id=client_id),
         ]
 
-    def look_up_to_delete(self, line: bytes, request: Request) -> list[Effect] | None:
-        """A delete that the agent serves: it may know the session by another id. None: it passes unchanged."""
+    def look_up_other_id(self, line: bytes, request: Request) -> list[Effect] | None:
+        """A request that reaches the agent, such as a delete: it may know the session by another id. None: it passes
+        unchanged."""
         session_id = acp.session_id(request.params)
         if session_id is None or request.id in self._pending or request.id in self._machine.open_loads:
             return None
         self._pending[request.id] = request, line
         return [FindSession(request.id, session_id, only_here=False)]
 
-    def look_up_first(self, line: bytes, request: Request) -> list[Effect] | None:
+    def look_up_if_unopened(self, line: bytes, request: Request) -> list[Effect] | None:
         """A request about a session that was not opened here, or an unarchive: that session may be archived only here.
         None: it is decided on as it is."""
         session_id = acp.session_id(request.params)
         if session_id is None or request.method not in _NAMING_METHODS:
             return None
-        if request.id in self._looked_up:
-            self._looked_up.discard(request.id)
+        if request.id in self._decided_again:
+            self._decided_again.discard(request.id)
             return None
         if not (self._may_have_other_id(session_id) or self._unarchives(request)):
             return None
-        return self.look_up_to_delete(line, request)
+        return self.look_up_other_id(line, request)
 
     def _may_have_other_id(self, session_id: str) -> bool:
         """Whether the store may know another id for a session that was not opened here."""
@@ -116,8 +117,8 @@ class Lookups:
             request.method in acp.UNARCHIVES and METHODS[request.method].part in offers and self._service.amends_lists
         )
 
-    def watch(self, line: bytes, request: Request, session_id: str) -> list[Effect] | None:
-        """A load or a resume for which acp-proxy serves nothing. What the agent sends is compared anyway.
+    def begin_passing_load(self, line: bytes, request: Request, session_id: str) -> list[Effect] | None:
+        """A load or a resume for which acp-proxy serves nothing. What the agent sends passes, and is compared anyway.
 
         None: it passes unchanged and unnoticed.
         """
@@ -125,7 +126,7 @@ class Lookups:
             return None
         close_effects = self._machine.close(session_id)
         plan = LoadPlan(request.method, passes_at_once=True, renames=False)
-        return [*close_effects, *self._ask(line, Load(request, session_id, plan, has_transcript=True))]
+        return [*close_effects, *self._begin_load(line, Load(request, session_id, plan, has_transcript=True))]
 
     def handle_found(self, session: SessionFound) -> list[Effect]:
         """The session was looked up: refuse the request, or ask the agent."""
@@ -141,7 +142,7 @@ class Lookups:
         if request.method == acp.DELETE:
             return self._ask_to_delete(line, request, session_id, session)
         if request.method in _NAMING_METHODS:
-            return self._decide_first(line, request, session_id, session)
+            return self._decide_again(line, request, session_id, session)
         if session.is_deleted:  # a prompt would revive it, in the directory that the client names
             return [
                 *self._session_recorder.remember_deleted(session_id, request.params),
@@ -155,7 +156,7 @@ class Lookups:
             return [CloseTranscript(request.id), refusal]
         if isinstance(plan, Refusal):
             return [_refuse_unknown(request, session_id)]
-        return self._begin_load(line, request, session_id, session, plan)
+        return self._serve_as_planned(line, request, session_id, session, plan)
 
     def _plan(self, request: Request, session_id: str, session: SessionFound) -> LoadPlan | Refusal:
         """How a load or a resume is served, as ``plan_load`` says, and as far as nothing is too much."""
@@ -173,7 +174,7 @@ class Lookups:
             return Refusal.TOO_MANY if self._is_served_here(request) else passes
         return plan
 
-    def _begin_load(
+    def _serve_as_planned(
         self, line: bytes, request: Request, session_id: str, session: SessionFound, plan: LoadPlan
     ) -> list[Effect]:
         """Ask the agent for what the plan says, or show the transcript."""
@@ -195,7 +196,7 @@ class Lookups:
             is_open_elsewhere=is_open,
             earlier_id=earlier_id if earlier_id != (self._aliases.find_agent_id(session_id) or session_id) else None,
         )
-        return [*alias_effects, *close_effects, *self._ask(line, load)]
+        return [*alias_effects, *close_effects, *self._begin_load(line, load)]
 
     def _is_served_here(self, request: Request) -> bool:
         """Whether acp-proxy serves this method itself."""
@@ -209,11 +210,11 @@ class Lookups:
             self._aliases.add(session_id, session.alias)
         return self._agent_sessions.add_alias(session_id, session.alias)
 
-    def _decide_first(self, line: bytes, request: Request, session_id: str, session: SessionFound) -> list[Effect]:
+    def _decide_again(self, line: bytes, request: Request, session_id: str, session: SessionFound) -> list[Effect]:
         """Answer an unarchive of a session that only acp-proxy has archived; decide on all other requests."""
         if session.is_archived_here and self._unarchives(request):
             return [CloseTranscript(request.id), SetArchived(request.id, session_id, True, False)]
-        self._looked_up.add(request.id)
+        self._decided_again.add(request.id)
         # As the client sent it, so that its id stays the client's.
         line = self._copy_ids.restore_client_id(line, request)
         return [CloseTranscript(request.id), *self._use_alias(session_id, session), DecideLater(Peer.CLIENT, [line])]
@@ -227,8 +228,9 @@ class Lookups:
                 line = acp.with_session(line, session.alias)
         return [CloseTranscript(request.id), Forward(Peer.AGENT, line)]
 
-    def ask_again(self, load: Load, prompt: Request, refusal: bytes) -> list[Effect]:
-        """The agent refused a prompt because it does not know the session: send it again in a new one.
+    def look_up_to_send_again(self, load: Load, prompt: Request, refusal: bytes) -> list[Effect]:
+        """The agent refused a prompt because it does not know the session: look that up, to send the prompt again in a
+        new one.
 
         ``load``: the last one of the session. ``refusal``: the line of the agent's error, for the client if this fails.
         """
@@ -264,7 +266,7 @@ class Lookups:
         )
         return self._machine.ask_for_new_session_of(new_load, prompt, refusal)
 
-    def _ask(self, line: bytes, load: Load) -> list[Effect]:
+    def _begin_load(self, line: bytes, load: Load) -> list[Effect]:
         """Ask the agent to open a session, or for a new one in its place."""
         if load.plan.sends is None:
             return self._machine.show_transcript(load)
