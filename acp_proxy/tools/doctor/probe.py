@@ -7,6 +7,7 @@ protocol or dies, ``NoAnswer`` is raised with the reason. Whatever it started en
 import contextlib
 import json
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -222,12 +223,25 @@ class Probe:
         return NoAnswer(text, status)
 
     def _end(self) -> None:
-        """End the agent and its tree, in bounded time."""
+        """End the agent and its tree, in bounded time; at once if the user interrupts that."""
         processes = process_tree.find_tree(self._process.pid)
+        steps = agent_process.find_end_steps(sys.platform, GRACE_SECONDS)
+        try:
+            self._end_in_steps(processes, steps)
+        except KeyboardInterrupt:
+            process_tree.send_signal(processes, steps[-1][0] or signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_STREAM_SECONDS)
+            self._close()
+            raise
+
+    def _end_in_steps(
+        self, processes: list[process_tree.TreeProcess], steps: tuple[tuple[int | None, float], ...]
+    ) -> None:
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
-        for number, seconds in agent_process.find_end_steps(sys.platform, GRACE_SECONDS):
+        for number, seconds in steps:
             if number is not None:
                 process_tree.send_signal(process_tree.find_running(processes), number)
             deadline = time.monotonic() + seconds

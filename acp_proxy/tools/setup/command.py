@@ -704,8 +704,8 @@ def try_agents(changes: Sequence[FileChange], tried_agents: TriedAgents) -> bool
                 report, advice_list = diagnose_agent(
                     root, list(agent.words), _ANSWER_SECONDS, umask, lambda _: None, _SLOW_ADVICE
                 )
-        except KeyboardInterrupt:
-            if tried_agents.is_interrupted:
+        except KeyboardInterrupt as interrupt:
+            if tried_agents.is_interrupted or isinstance(interrupt.__context__, KeyboardInterrupt):
                 raise
             tried_agents.is_interrupted = True
             tried_agents.silent += entries

@@ -139,6 +139,20 @@ child.wait()
     assert find_running([PsutilProcess(process) for process in processes if process is not None]) == []
 
 
+def test_an_interrupt_while_an_agent_ends_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)"
+    probe = Probe(python_command(stubborn))
+    process = psutil.Process(probe._process.pid)
+    monkeypatch.setattr(probe, "_drop_output", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        probe.__exit__(None, None, None)
+    assert not process.is_running()
+
+
 def test_a_missing_program_or_directory_cannot_be_started(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Probe([str(tmp_path / "nothing")])
