@@ -272,8 +272,13 @@ def test_a_dry_run_shows_the_change_and_writes_nothing(home: Home) -> None:
 
 @pytest.mark.usefixtures("registry")
 @pytest.mark.parametrize(("words", "answer"), [(["--dry-run"], None), ([], "n\n"), (["--yes"], None)])
-def test_setup_begins_with_what_it_has_found(home: Home, words: list[str], answer: str | None) -> None:
+def test_setup_begins_with_what_it_has_found(
+    home: Home, monkeypatch: pytest.MonkeyPatch, words: list[str], answer: str | None
+) -> None:
     program = json.dumps(write_program(home.path / "bin/acp-proxy"))
+    for name in ("npx", "old"):
+        write_program(home.path / "bin" / name)
+    monkeypatch.setenv("PATH", str(home.path / "bin"))
     write(
         home.zed,
         f"""{{ "agent_servers": {{
@@ -302,7 +307,7 @@ Zed  {home.zed}
   "Private" goes through acp-proxy already, but is not recorded
   "Old" will start the present acp-proxy
 JetBrains  {home.jetbrains}
-  "G" will be recorded
+  "G" will be recorded, but gemini is not in PATH
 VS Code  {home.vscode}
   no agents
 Paseo  {home.paseo}
@@ -318,8 +323,10 @@ CodeCompanion  {home.neovim}
 
 
 @pytest.mark.skipif(ON_WINDOWS, reason="the paths differ there")
-def test_the_documented_overview_is_what_setup_says(home: Home) -> None:
+def test_the_documented_overview_is_what_setup_says(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     program = write_program(home.path / "bin/acp-proxy")
+    write_program(home.path / "bin/npx")
+    monkeypatch.setenv("PATH", str(home.path / "bin"))
     claude = {"command": "npx", "args": ["-y", "@agentclientprotocol/claude-agent-acp"]}
     write(home.zed, json.dumps({"agent_servers": {"Claude": claude, "gemini": {"default_mode": "plan"}}}))
     write_servers(home, OpenCode=f"{program} run opencode acp")
@@ -1620,7 +1627,7 @@ def test_a_dry_run_starts_no_agent(home: Home) -> None:
     assert "Starting" not in stderr
     said = " ".join(stderr.split())
     assert "Then each agent is started once, and one that does not answer is left out." in said
-    assert '"Gone": nosuchprogram is not in PATH, so it would not start.' in said
+    assert '"Gone" will be recorded, but nosuchprogram is not in PATH' in said
     assert "started" not in setup("--dry-run", "--force").stderr
 
 

@@ -234,20 +234,25 @@ def explain_failed_start(program: str, problem: OSError) -> tuple[str, str]:
 
 def explain_missing_program(program: str) -> tuple[str, str]:
     """What happens because a program does not exist, and what to do about it."""
-    consequence = "so it would not start"
+    fact, advice = describe_missing_program(program)
+    return f"{fact}, so it would not start", advice
+
+
+def describe_missing_program(program: str) -> tuple[str, str]:
+    """In which way a program does not exist, and what to do about it."""
     variable, equals, _ = program.partition("=")
     if equals and variable.isidentifier():
         advice = f"Put {variable} into \"env\" of the agent's entry in your editor's settings."
-        return f"{program} is a variable and no program, {consequence}", advice
+        return f"{program} is a variable and no program", advice
     first_word, *more_words = program.split() or [program]
     if more_words and shutil.which(first_word) is not None:
         return (
-            f'"{program}" is no program, {consequence}',
+            f'"{program}" is no program',
             f"If the program is {first_word}, put the words after it into args, each on its own.",
         )
     if os.path.dirname(program):
-        return f"{program} does not exist, {consequence}", "Correct the path."
-    return f"{program} is not in PATH, {consequence}", "Install it, or give its absolute path."
+        return f"{program} does not exist", "Correct the path."
+    return f"{program} is not in PATH", "Install it, or give its absolute path."
 
 
 def advise_on_silence(

@@ -36,7 +36,7 @@ from acp_proxy.tools.editors.agent_names import (
 )
 from acp_proxy.tools.editors.command import read_agent, read_name
 from acp_proxy.tools.editors.config_dirs import Machine, find_machine
-from acp_proxy.tools.editors.configured import find_configurations, read_agents
+from acp_proxy.tools.editors.configured import find_configurations
 from acp_proxy.tools.editors.known_editors import (
     EDITORS,
     EXTENSION_TITLE,
@@ -221,8 +221,8 @@ def setup(
             plans, lambda change: steps.write_file(change, record), question, dry_run=dry_run, yes=yes, choose=choose
         )
         is_well = report_written(machine, written_changes, tried_agents) if written_changes else True
-        if dry_run and not force:
-            _explain_dry_run(plans)
+        if dry_run and not force and any(plan.entries and plan.problem is None for plan in plans):
+            _print_on_stderr("Then each agent is started once, and one that does not answer is left out.")
         written_entries = {(change.path, entry.name) for change in written_changes for entry in change.entries}
         is_all_left_out = bool(tried_agents.silent and not written_changes)
         if (is_all_left_out and not is_done_before) or not (
@@ -631,21 +631,6 @@ def _report_failure(path: Path, failures: list[str]) -> Iterator[None]:
 
 def _make_problem_text(change: FileChange) -> str:
     return f"{change.path} stays as it is: {change.problem}."
-
-
-def _explain_dry_run(changes: Sequence[FileChange]) -> None:
-    """Say what a dry run leaves open: whether the agents answer. A program that is missing it sees without a start."""
-    from acp_proxy.tools.doctor.agent_report import explain_missing_program
-
-    changes = [change for change in changes if change.entries and change.problem is None]
-    if changes:
-        _print_on_stderr("Then each agent is started once, and one that does not answer is left out.")
-    for change in changes:
-        kind, names = EDITORS[change.editor].configured, {entry.name for entry in change.entries}
-        assert isinstance(kind, SettingsFiles)
-        for agent in read_agents(kind, (change.new_content or b"").decode()):
-            if agent.name in names and agent.missing_program is not None:
-                _print_on_stderr(f'"{agent.name}": {explain_missing_program(agent.missing_program)[0]}.')
 
 
 def _show(changes: Sequence[FileChange]) -> None:

@@ -59,7 +59,7 @@ def find_command(entry: Entry) -> Sequence[str]:
 
 
 def _describe_agents(plan: FileChange, only_names: Collection[str] | None, unread_ids: Collection[str]) -> list[str]:
-    changes, kept = {change.name: _CHANGES[change.how] for change in plan.entries}, dict(plan.kept)
+    changes, kept = _describe_changes(plan), dict(plan.kept)
     agents = {agent.name: agent for agent in _read_agents_before(plan)}
     entries = read_entries(_find_kind(plan), plan.new_content)
     proxied_names = [entry.name for entry in entries if entry.is_proxied]
@@ -79,6 +79,17 @@ def _describe_agents(plan: FileChange, only_names: Collection[str] | None, unrea
         else:
             text = _describe_unchanged(agents[name])
         texts.append(f'"{name}" {text}')
+    return texts
+
+
+def _describe_changes(plan: FileChange) -> dict[str, str]:
+    """What changes, by the entries' names, and the programs that are not here: their agents may not start."""
+    from acp_proxy.tools.doctor.agent_report import describe_missing_program  # loads much
+
+    texts = {change.name: _CHANGES[change.how] for change in plan.entries}
+    for agent in read_agents(_find_kind(plan), (plan.new_content or b"").decode()):
+        if agent.name in texts and agent.missing_program is not None:
+            texts[agent.name] += f", but {describe_missing_program(agent.missing_program)[0]}"
     return texts
 
 
