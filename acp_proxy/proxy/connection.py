@@ -150,10 +150,8 @@ class Connection:
             case AgentEnded(reason):
                 effects = self._end(reason)
         if not self._held_entries.is_named:
-            effects = self._held_entries.hold_or_pass(effects)
-        effects = self._copy_ids.rename_effects(
-            self._lookups.uncopied.hold_or_release(self._drafts.amend_titles(effects))
-        )
+            effects = self._held_entries.hold(effects)
+        effects = self._copy_ids.rename_effects(self._lookups.uncopied.hold(self._drafts.amend_titles(effects)))
         if self._session_recorder.sessions.is_crowded and not self._has_warned_crowded:
             self._has_warned_crowded = True
             effects.append(
@@ -171,7 +169,7 @@ class Connection:
         ]
         session_id = acp.find_session_id(beginning)
         if session_id is not None and self._session_recorder.records:
-            effects += self._held_entries.hold_or_pass([RecordGap(session_id, GapReason.LINE_TOO_LONG)])
+            effects += self._held_entries.hold([RecordGap(session_id, GapReason.LINE_TOO_LONG)])
         return effects
 
     # --- from the client
@@ -184,7 +182,7 @@ class Connection:
                 line, message = self._negotiation.read_client_line(self._copy_ids.rewrite_from_client(line, message))
             if comparison := self._finish_comparison(message):
                 return [*effects, *comparison, DecideLater(Peer.CLIENT, lines[next_index - 1 :])]
-            effects += self._held_entries.hold_or_pass(self._decide_client_message(line, message))
+            effects += self._held_entries.hold(self._decide_client_message(line, message))
             if isinstance(effects[-1], FindSession) and next_index < len(lines):
                 return [*effects, DecideLater(Peer.CLIENT, lines[next_index:])]
         return effects
@@ -294,19 +292,19 @@ class Connection:
                 continue
             if self._aliases:
                 line = self._aliases.rewrite_for_client(line, jsonrpc.read_message(line))
-            effects += self._held_entries.hold_or_pass(self._handle_agent_line(line, jsonrpc.read_message(line)))
+            effects += self._held_entries.hold(self._handle_agent_line(line, jsonrpc.read_message(line)))
             self.pass_through.forget()
             if effects and isinstance(later := effects[-1], DecideLater):
                 return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[next_index:]])]
         return effects
 
     def _handle_agent_line(self, line: bytes, message: Message) -> list[Effect]:
-        effects = self._release_held(message) if self._handovers.is_holding else []
+        effects = self._decide_held_lines(message) if self._handovers.is_holding else []
         if effects and isinstance(later := effects[-1], DecideLater):
             return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, line])]
         return [*effects, *self._decide_agent_message(line, message)]
 
-    def _release_held(self, message: Message) -> list[Effect]:
+    def _decide_held_lines(self, message: Message) -> list[Effect]:
         """Send and record what only began like a record, if this message shows that: it is about the same session."""
         session_id = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
         if (
@@ -316,9 +314,9 @@ class Connection:
             session_id = open_request.session_id
         if session_id is None or (isinstance(message, Notification) and message.method == acp.UPDATE):
             return []  # ``Handovers.cut_record`` decides on an update
-        return self._decide_released(self._handovers.release_held(session_id))
+        return self._decide_taken(self._handovers.take_held_lines(session_id))
 
-    def _decide_released(self, lines: list[bytes]) -> list[Effect]:
+    def _decide_taken(self, lines: list[bytes]) -> list[Effect]:
         """Updates that turned out to repeat no record. If one is decided on later, so are the rest: until then they
         wait once more."""
         effects: list[Effect] = []
@@ -382,9 +380,9 @@ class Connection:
         if session_id is not None and self._may_be_opened_for_us(session_id):
             # If the client has asked for a session too, this may be that one, and the update passes.
             is_clients = self._open_requests.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
-            released_lines = self._handovers.unnamed.hold(line, is_with_client=is_clients)
+            lines_to_send = self._handovers.unnamed.hold(line, is_with_client=is_clients)
             if not is_clients:
-                return [Forward(Peer.CLIENT, released_lines)] if released_lines else []
+                return [Forward(Peer.CLIENT, lines_to_send)] if lines_to_send else []
         if session_id in self._handovers.unwanted:
             return []
         # It may be a fork, before the agent names that.
@@ -394,7 +392,7 @@ class Connection:
         if session_id is not None and self._handovers.may_repeat_record(session_id):
             remaining = self._handovers.cut_record(session_id, line, message)
             if remaining != [line]:
-                return self._decide_released(remaining)
+                return self._decide_taken(remaining)
         return self._handle_visible_update(session_id, line, message)
 
     def _handle_visible_update(self, session_id: str | None, line: bytes, message: Notification) -> list[Effect]:
@@ -440,15 +438,15 @@ class Connection:
             session_id
         )
 
-    def _release_unnamed(self) -> list[Effect]:
+    def _decide_unnamed(self) -> list[Effect]:
         """Decide on the updates that waited for the id of a session opened for acp-proxy."""
-        return self._decide_agent_lines(self._handovers.unnamed.release(self._aliases))
+        return self._decide_agent_lines(self._handovers.unnamed.take(self._aliases))
 
     def _handle_response(self, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer: to a request of acp-proxy's own, to a load, to a prompt, or to another of the client's
         that means something here. All others pass."""
         if (load := self._handovers.take_asked(message.id)) is not None:
-            return [*self._machine.handle_new_session(load, line, message), *self._release_unnamed()]
+            return [*self._machine.handle_new_session(load, line, message), *self._decide_unnamed()]
         if (own_effects := self._agent_list.handle_response(line, message)) is not None:
             return own_effects
         if (own_effects := self._drafts.handle_response(message)) is not None:
@@ -540,7 +538,7 @@ class Connection:
     def _end(self, reason: str) -> list[Effect]:
         """The agent has ended: send and record what waits, and answer every open request with an error, since nobody
         else will. ``reason``: its text."""
-        effects = self._decide_released(self._handovers.release_all())
+        effects = self._decide_taken(self._handovers.take_all_held_lines())
         for session_id, id in self._session_recorder.sessions.list_accepted_prompts():
             effects += self._answered_loads.send_late_in_turn(session_id)
             effects += self._session_recorder.fail_prompt(session_id, reason, id)
@@ -551,7 +549,7 @@ class Connection:
                 effects += self._session_recorder.fail_prompt(open_request.session_id, reason, request.id)
             if self._machine.open_loads.find_by_request(request) is None:
                 effects.append(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, reason))
-        effects += [*self._machine.end(reason), *self._release_unnamed(), *self._lookups.fail(reason)]
+        effects += [*self._machine.end(reason), *self._decide_unnamed(), *self._lookups.fail(reason)]
         effects += [*self._drafts.end(), *self._agent_list.end(reason), *self._session_recorder.end()]
         self._open_requests.clear()
         return [*effects, *self._message_recorder.record_early_updates()]

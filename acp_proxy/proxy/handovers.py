@@ -51,9 +51,9 @@ class UnnamedUpdates:
             held_line for held_line, was_with_client in [*lines, (line, is_with_client)] if not was_with_client
         )
 
-    def release(self, aliases: Aliases) -> list[bytes]:
+    def take(self, aliases: Aliases) -> list[bytes]:
         """The updates still to decide on, after the agent's answer: all but those that the client has, unless they
-        belong to the session opened for acp-proxy."""
+        belong to the session opened for acp-proxy. None is held from now on."""
         lines, self._lines, self._size = self._lines, [], 0
         return [line for line, is_with_client in lines if not is_with_client or aliases.is_renamed(line)]
 
@@ -122,10 +122,10 @@ class Handovers:
         """The agent has ended, and its answers will not come."""
         self._asked_loads.clear()
 
-    def release_all(self) -> list[bytes]:
-        """Remove and return the lines that only began like a record. None waits from now on."""
+    def take_all_held_lines(self) -> list[bytes]:
+        """The lines that only began like a record. None is held from now on."""
         self._repeated_records.clear()
-        return [line for session_id in list(self._held_lines) for line in self.release_held(session_id)]
+        return [line for session_id in list(self._held_lines) for line in self.take_held_lines(session_id)]
 
     def begin_handover(self, session_id: str, agent_id: str) -> None:
         """The session continues in another one of the agent, which awaits its record. ``agent_id``: its id."""
@@ -164,7 +164,7 @@ class Handovers:
 
     def forget_session(self, session_id: str) -> None:
         """Forget a session, since it was deleted."""
-        self.release_held(session_id)
+        self.take_held_lines(session_id)
         for by_session in (self._records, self._repeated_records, self._new_ids, self._first_prompts):
             by_session.pop(session_id, None)
         self._have_record.discard(session_id)
@@ -247,8 +247,8 @@ class Handovers:
         """Whether lines wait since they may begin a record."""
         return bool(self._held_lines)
 
-    def release_held(self, session_id: str) -> list[bytes]:
-        """Remove and return the agent's lines that only began like the session's record."""
+    def take_held_lines(self, session_id: str) -> list[bytes]:
+        """The agent's lines that only began like the session's record."""
         lines = self._held_lines.pop(session_id, [])
         self._held_size -= sum(map(len, lines))
         return lines
@@ -256,34 +256,32 @@ class Handovers:
     def cut_record(self, session_id: str, line: bytes, message: Notification) -> list[bytes]:
         """An update without what it repeats of the record, after lines that only began like that.
 
-        While the agent's user chunks are a beginning of the record, they wait: ``release_held`` has them.
+        While the agent's user chunks are a beginning of the record, they wait: ``take_held_lines`` has them.
         """
         repeated_record = self._repeated_records[session_id]
         update = acp.member(message.params, "update")
         kind, content = acp.update_kind(update), acp.member(update, "content")
         text = acp.text(content, "text") if kind == update_kinds.USER_CHUNK else None
-        released_lines: list[bytes] = []
+        taken_lines: list[bytes] = []
         if kind != update_kinds.USER_CHUNK:
             repeated_record.end_attached()
         if text is None or not repeated_record.continues(text):
             repeated_record.start_over()
-            released_lines = self.release_held(session_id)
+            taken_lines = self.take_held_lines(session_id)
         if text is None:
             is_left_out = kind == update_kinds.USER_CHUNK and repeated_record.is_attached(content)
-            return (
-                released_lines if is_left_out else [*released_lines, *_cut_whole_message(line, kind, repeated_record)]
-            )
+            return taken_lines if is_left_out else [*taken_lines, *_cut_whole_message(line, kind, repeated_record)]
         if (words := repeated_record.cut(text)) == text:
-            return [*released_lines, line]
+            return [*taken_lines, line]
         if words is not None:
-            self.release_held(session_id)  # the record
-            return [*released_lines, *_replace_text(line, words)]
+            self.take_held_lines(session_id)  # the record
+            return [*taken_lines, *_replace_text(line, words)]
         self._held_lines.setdefault(session_id, []).append(line)
         self._held_size += len(line)
         if self._held_size > HELD_LIMIT:
             repeated_record.start_over()
-            released_lines += self.release_held(session_id)
-        return released_lines
+            taken_lines += self.take_held_lines(session_id)
+        return taken_lines
 
     # --- a prompt sent again
 

@@ -18,14 +18,14 @@ from acp_proxy.proxy.effects import (
     TranscriptEffectBase,
 )
 
-UNRECORDED_LIMIT = 1024 * 1024
-"""The most bytes that wait until the agent is named, and as many wait for the answer that names their session."""
+UNNAMED_LIMIT = 1024 * 1024
+"""The most bytes that wait until the agent is named."""
 
 
 class HeldEntries:
     """Holds recording effects until the agent has named itself, because the name chooses its folder in the store.
 
-    Holds at most about ``UNRECORDED_LIMIT`` bytes, and nothing once a prompt comes. Does not change the order of
+    Holds at most about ``UNNAMED_LIMIT`` bytes, and nothing once a prompt comes. Does not change the order of
     effects for the transcript.
     """
 
@@ -36,25 +36,25 @@ class HeldEntries:
         self._size = 0
         """The bytes in ``_unrecorded``."""
 
-    def release(self, identification: IdentifyAgent) -> list[TranscriptEffect]:
-        """The agent is named: returns the effect that names it, then everything that waited. From here on nothing
-        waits."""
+    def take(self, identification: IdentifyAgent) -> list[TranscriptEffect]:
+        """The agent is named: returns the effect that names it, then everything that was held. From here on nothing
+        is."""
         self.is_named = True
         held_effects = self._unrecorded
         self._unrecorded, self._size = [], 0
         return [identification, *held_effects]
 
     def drop(self) -> None:
-        """Discard what waits."""
+        """Forget what is held."""
         self._unrecorded, self._size = [], 0
 
-    def hold_or_pass(self, effects: list[Effect]) -> list[Effect]:
-        """Returns those of one line's effects that need not wait, and holds the others. Call it for each line, since a
-        read may bring lines that must wait and the agent's name after them."""
+    def hold(self, effects: list[Effect]) -> list[Effect]:
+        """Hold those of one line's effects that must wait, and return the others. Call it for each line, since a read
+        may bring lines that must wait and the agent's name after them."""
         return effects if self.is_named else self._hold_unnamed(effects)
 
     def _hold_unnamed(self, effects: list[Effect]) -> list[Effect]:
-        """As ``hold_or_pass``, until a prompt or too many bytes end the waiting without a name."""
+        """As ``hold``, until a prompt or too many bytes end that without a name."""
         passing: list[Effect] = []
         for effect in effects:
             if self.is_named or not isinstance(effect, TranscriptEffectBase):
@@ -62,8 +62,8 @@ class HeldEntries:
                 continue
             self._unrecorded.append(effect)
             self._size += _measure(effect)
-            if isinstance(effect, BeginTurn) or self._size > UNRECORDED_LIMIT:
-                passing += self.release(IdentifyAgent(None, None))
+            if isinstance(effect, BeginTurn) or self._size > UNNAMED_LIMIT:
+                passing += self.take(IdentifyAgent(None, None))
         return passing
 
 

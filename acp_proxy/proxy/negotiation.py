@@ -77,7 +77,7 @@ class Negotiation:
             self._session_recorder.start()
         effects: list[Effect] = self._set_dialect(offer.dialect)
         if not self._held_entries.is_named:
-            effects += self._held_entries.release(IdentifyAgent(offer.name, offer.release))
+            effects += self._held_entries.take(IdentifyAgent(offer.name, offer.release))
         line, service.served_here = capabilities.add_capabilities(line, offer, self._settings)
         service.is_ready = service.is_wanted and offer.has_sessions
         service.index_parts = jetbrains_index.find_offered_parts(self._initialize, message.result)

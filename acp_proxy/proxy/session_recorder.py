@@ -18,13 +18,15 @@ from acp_proxy.proxy.effects import (
     RecordNote,
     TranscriptEffect,
 )
-from acp_proxy.proxy.held_entries import UNRECORDED_LIMIT
 from acp_proxy.proxy.session_states import SessionState, SessionStates
 from acp_proxy.proxy.terminal_notes import Terminals
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.rewinds import Point, encode_ids, parse_fork_point
 from acp_proxy.transcript.titles import Titles
+
+EARLY_LIMIT = 1024 * 1024
+"""The most bytes of updates that wait for the answer that names their session."""
 
 
 class SessionRecorder:
@@ -164,7 +166,7 @@ class SessionRecorder:
         self._early_updates.drop()
 
     def take_early_conversation(self, session_id: str) -> list[bytes]:
-        """Remove and return the conversation updates that came before the answer that names their session."""
+        """The conversation updates that came before the answer that names their session."""
         return self._early_updates.take_conversation(session_id)
 
     def record_early_updates(self) -> list[TranscriptEffect]:
@@ -182,7 +184,7 @@ class SessionRecorder:
         this session, so its updates wait for the answer."""
         if not self.records:
             return []
-        if session_id not in self.sessions and may_be_new and self._early_updates.add(session_id, raw, update):
+        if session_id not in self.sessions and may_be_new and self._early_updates.hold(session_id, raw, update):
             return []
         if self.sessions.is_deleted(session_id) or not self.sessions.admit_update(session_id):
             return []
@@ -343,7 +345,7 @@ class SessionRecorder:
 
 class EarlyUpdates:
     """Updates of sessions that may be new: an open request may be what opens them, and its answer, which says in which
-    directory, has not come. Holds at most ``UNRECORDED_LIMIT`` bytes."""
+    directory, has not come. Holds at most ``EARLY_LIMIT`` bytes."""
 
     def __init__(self) -> None:
         self._updates: dict[str, list[tuple[bytes, object]]] = {}
@@ -352,34 +354,34 @@ class EarlyUpdates:
 
     @property
     def sessions(self) -> list[str]:
-        """The sessions of which updates wait."""
+        """The sessions of which updates are held."""
         return list(self._updates)
 
-    def add(self, session_id: str, raw: bytes, update: object) -> bool:
-        """Let an update wait; returns False if too much does."""
-        if self._size + len(raw) > UNRECORDED_LIMIT:
+    def hold(self, session_id: str, raw: bytes, update: object) -> bool:
+        """Hold an update; returns False if too much is held."""
+        if self._size + len(raw) > EARLY_LIMIT:
             return False
         self._updates.setdefault(session_id, []).append((raw, update))
         self._size += len(raw)
         return True
 
     def take(self, session_id: str) -> list[tuple[bytes, object]]:
-        """Remove and return a session's lines and updates."""
+        """A session's lines and updates."""
         updates = self._updates.pop(session_id, [])
         self._size -= sum(len(raw) for raw, _ in updates)
         return updates
 
     def take_conversation(self, session_id: str) -> list[bytes]:
-        """Remove and return the lines of a session's conversation updates. The others wait on."""
+        """The lines of a session's conversation updates. The others are still held."""
         lines = []
         for raw, update in self.take(session_id):
             if update_kinds.is_conversation(acp.update_kind(update)):
                 lines.append(raw)
             else:
-                self.add(session_id, raw, update)
+                self.hold(session_id, raw, update)
         return lines
 
     def drop(self) -> None:
-        """Discard what waits."""
+        """Forget what is held."""
         self._updates.clear()
         self._size = 0

@@ -14,7 +14,7 @@ from acp_proxy.proxy.effects import (
     TranscriptEffectBase,
 )
 
-HELD_ENTRIES_LIMIT = 200
+UNCOPIED_LIMIT = 200
 """The most entries held of one session: the notes of a few loads, and the states after them. What comes above it is
 dropped: nothing of it answers a prompt, and a client that opens the session again and again must not fill the memory.
 """
@@ -23,7 +23,7 @@ dropped: nothing of it answers a prompt, and a client that opens the session aga
 class UncopiedSessions:
     """The sessions of other agents that were opened here and not prompted.
 
-    Holds what would be recorded of them: a prompt makes the copy, and releases it. A session that is never prompted
+    Holds what would be recorded of them: a prompt makes the copy, and takes it. A session that is never prompted
     leaves nothing behind.
     """
 
@@ -38,15 +38,11 @@ class UncopiedSessions:
         """Whether the session was opened here and not prompted since."""
         return session_id in self._held_effects
 
-    def hold_or_release(self, effects: list[Effect]) -> list[Effect]:
-        """The effects without what is held, and with what is released."""
-        return (
-            [released for effect in effects for released in self._hold_or_release_one(effect)]
-            if self._held_effects
-            else effects
-        )
+    def hold(self, effects: list[Effect]) -> list[Effect]:
+        """Hold those of the effects that must wait, and return the others, after a prompt with what was held."""
+        return [passing for effect in effects for passing in self._hold_one(effect)] if self._held_effects else effects
 
-    def _hold_or_release_one(self, effect: Effect) -> list[Effect]:
+    def _hold_one(self, effect: Effect) -> list[Effect]:
         session_id = getattr(effect, "session_id", None)
         held_effects = self._held_effects.get(session_id) if isinstance(session_id, str) else None
         if held_effects is None or session_id is None:
@@ -62,7 +58,7 @@ class UncopiedSessions:
                 self._held_effects[session_id] = [replace(effect, parent=session_id)]
             case EndTurn() | IndexSession() | ForgetSession():
                 pass
-            case TranscriptEffectBase() if len(held_effects) < HELD_ENTRIES_LIMIT:
+            case TranscriptEffectBase() if len(held_effects) < UNCOPIED_LIMIT:
                 held_effects.append(effect)
             case TranscriptEffectBase():
                 pass

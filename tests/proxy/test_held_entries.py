@@ -13,8 +13,8 @@ from acp_proxy.proxy.effects import (
     RecordLine,
     RecordNote,
 )
-from acp_proxy.proxy.held_entries import UNRECORDED_LIMIT
-from acp_proxy.proxy.uncopied_sessions import HELD_ENTRIES_LIMIT, UncopiedSessions
+from acp_proxy.proxy.held_entries import UNNAMED_LIMIT
+from acp_proxy.proxy.uncopied_sessions import UNCOPIED_LIMIT, UncopiedSessions
 from acp_proxy.transcript import file_format
 from tests.conversation import (
     CoreConversation,
@@ -88,7 +88,7 @@ def test_a_prompt_does_not_wait_for_the_agents_name() -> None:
 def test_entries_beyond_the_limit_do_not_wait_for_the_agents_name() -> None:
     talk = CoreConversation()
     talk.client.say(request(0, "initialize"))
-    big = chunk("s", "x" * UNRECORDED_LIMIT)
+    big = chunk("s", "x" * UNNAMED_LIMIT)
     assert talk.agent.say(big).kept == [
         IdentifyAgent(None, None),
         begun("s", file_format.PARTIAL, cwd=None),
@@ -123,32 +123,32 @@ def uncopied_sessions() -> UncopiedSessions:
 
 def test_nothing_is_recorded_until_a_prompt_makes_the_copy() -> None:
     sessions = uncopied_sessions()
-    assert sessions.hold_or_release([BEGIN, NOTE, PASSES, OTHER, LINE, EndTurn("s")]) == [PASSES, OTHER]
-    assert sessions.hold_or_release([BeginTurn("s"), LINE]) == [
+    assert sessions.hold([BEGIN, NOTE, PASSES, OTHER, LINE, EndTurn("s")]) == [PASSES, OTHER]
+    assert sessions.hold([BeginTurn("s"), LINE]) == [
         replace(BEGIN, parent="s"),
         NOTE,
         LINE,
         BeginTurn("s"),
         LINE,
     ]
-    assert sessions.hold_or_release([NOTE]) == [NOTE]
+    assert sessions.hold([NOTE]) == [NOTE]
 
 
 def test_a_second_load_begins_again() -> None:
     sessions = uncopied_sessions()
-    sessions.hold_or_release([BEGIN, LINE])
+    sessions.hold([BEGIN, LINE])
     sessions.add("s")
-    sessions.hold_or_release([BEGIN, NOTE])
-    assert sessions.hold_or_release([BeginTurn("s")]) == [replace(BEGIN, parent="s"), NOTE, BeginTurn("s")]
+    sessions.hold([BEGIN, NOTE])
+    assert sessions.hold([BeginTurn("s")]) == [replace(BEGIN, parent="s"), NOTE, BeginTurn("s")]
 
 
 def test_a_delete_drops_what_is_held() -> None:
     sessions = uncopied_sessions()
-    sessions.hold_or_release([BEGIN, NOTE])
-    assert sessions.hold_or_release([DeleteSession("s"), BeginTurn("s")]) == [DeleteSession("s"), BeginTurn("s")]
+    sessions.hold([BEGIN, NOTE])
+    assert sessions.hold([DeleteSession("s"), BeginTurn("s")]) == [DeleteSession("s"), BeginTurn("s")]
 
 
 def test_what_is_held_is_bounded() -> None:
     sessions = uncopied_sessions()
-    sessions.hold_or_release([BEGIN, *[LINE] * 10 * HELD_ENTRIES_LIMIT])
-    assert len(sessions.hold_or_release([BeginTurn("s")])) == HELD_ENTRIES_LIMIT + 1
+    sessions.hold([BEGIN, *[LINE] * 10 * UNCOPIED_LIMIT])
+    assert len(sessions.hold([BeginTurn("s")])) == UNCOPIED_LIMIT + 1

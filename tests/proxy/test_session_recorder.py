@@ -16,7 +16,7 @@ from acp_proxy.proxy.effects import (
     IndexSession,
     RecordNote,
 )
-from acp_proxy.proxy.held_entries import UNRECORDED_LIMIT
+from acp_proxy.proxy.session_recorder import EARLY_LIMIT
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from tests.conversation import (
@@ -481,7 +481,7 @@ def test_a_prompt_ends_the_wait_of_its_session() -> None:
 def test_updates_beyond_the_limit_end_the_wait() -> None:
     talk = CoreConversation().initialize()
     talk.client.say(new(1))
-    big = chunk("s", "x" * (UNRECORDED_LIMIT // 2))
+    big = chunk("s", "x" * (EARLY_LIMIT // 2))
     assert talk.agent.say(big).kept == []
     assert talk.agent.say(chunk("s", "small")).kept == []
     assert talk.agent.say(big).kept == [
@@ -495,7 +495,7 @@ def test_updates_beyond_the_limit_end_the_wait() -> None:
 def test_updates_up_to_the_limit_wait() -> None:
     talk = CoreConversation().initialize()
     talk.client.say(new(1))
-    most = chunk("s", "x" * (UNRECORDED_LIMIT - len(raw(chunk("s", "")))))
+    most = chunk("s", "x" * (EARLY_LIMIT - len(raw(chunk("s", "")))))
     assert talk.agent.say(most).kept == []
     assert talk.agent.say(chunk("s", "")).kept != []
 
@@ -503,7 +503,7 @@ def test_updates_up_to_the_limit_wait() -> None:
 def test_the_limit_counts_all_waiting_updates_and_only_while_they_wait() -> None:
     talk = CoreConversation().initialize()
     talk.client.say(new(1), new(2))
-    big = "x" * (UNRECORDED_LIMIT * 2 // 3)
+    big = "x" * (EARLY_LIMIT * 2 // 3)
     assert talk.agent.say(chunk("a", big)).kept == []
     assert talk.agent.say(chunk("b", big)).kept != []
     assert talk.agent.say(result(1, {"sessionId": "a"})).kept[-1] == agent_kept("a", chunk("a", big))

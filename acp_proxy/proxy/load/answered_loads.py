@@ -59,7 +59,7 @@ class AnsweredLoads:
         if load.compared is None or load.compared.is_checked:
             return []
         # What is new may have been recorded in the meantime: another window has loaded the session too.
-        effects = self._release(load)
+        effects = self._send_waiting(load)
         lines = load.compared.begin_check(may_replay_again=self._open_loads.may_replay_again(load))
         updates = tuple((line, True) for line in lines)
         compared_size = load.compared.size
@@ -70,7 +70,7 @@ class AnsweredLoads:
     def settle(self, load: Load) -> list[Effect]:
         """The next prompt comes, or the session is closed: record what is new in what the agent sent, and send what
         waits unless the client has it."""
-        effects = self._release(load)
+        effects = self._send_waiting(load)
         if load.compared is None:
             return effects
         new_lines = load.compared.find_new(may_replay_again=self._open_loads.may_replay_again(load))
@@ -112,14 +112,14 @@ class AnsweredLoads:
         load = self._open_loads.find_unsettled(session_id)
         if load is None:
             return []
-        return self.end_turn(load) if load.replay_in_turn is not None else self._release(load)
+        return self.end_turn(load) if load.replay_in_turn is not None else self._send_waiting(load)
 
     def send_late_in_turn(self, session_id: str) -> list[Effect]:
         """The agent has answered a prompt, or another is sent: send and record what waits in the turn before that."""
         load = self._open_loads.find_unsettled(session_id)
         return self.end_turn(load) if load is not None else []
 
-    def _release(self, load: Load) -> list[Effect]:
+    def _send_waiting(self, load: Load) -> list[Effect]:
         """Send what waits from before the next prompt."""
         if load.compared is None or (load.state is LoadState.TURN and load.compared.in_turn is not None):
             return []

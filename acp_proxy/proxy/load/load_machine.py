@@ -528,7 +528,7 @@ class LoadMachine:
         match load.state:
             case LoadState.ASKED:
                 load.uncompared.add(line, self.open_loads.follows_answer(load))
-                return self._release_if_flooded(load)
+                return self._send_if_flooded(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
                 self.waiting_lines.remember(load, line, is_late=self.open_loads.follows_answer(load))
                 return self._send_or_hold(load, line)
@@ -565,7 +565,7 @@ class LoadMachine:
         holder = self.waiting_lines.find_holder(session_id)
         if holder is not None:
             holder.after_response.add(line, None)
-            return self._release_if_flooded(holder)
+            return self._send_if_flooded(holder)
         return [*self.answered_loads.send_late(session_id), Forward(Peer.CLIENT, line)]
 
     def send_request(self, session_id: str | None, line: bytes) -> list[Effect]:
@@ -587,9 +587,9 @@ class LoadMachine:
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
         holder.after_response.add(line, None)
-        return self._release_if_flooded(holder)
+        return self._send_if_flooded(holder)
 
-    def _release_if_flooded(self, load: Load) -> list[Effect]:
+    def _send_if_flooded(self, load: Load) -> list[Effect]:
         """If too much waits before the agent's answer, everything passes, unless dropping its replay is enough."""
         if not self.waiting_lines.is_flooded(load) or self.waiting_lines.drop_unneeded_replay(load):
             return []
