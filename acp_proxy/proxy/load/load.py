@@ -15,16 +15,15 @@ from acp_proxy.proxy.load.compared_replay import ComparedReplay
 from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.states import TRANSITIONS, LoadState
 
-Tag = TypeVar("Tag")
+Mark = TypeVar("Mark")
 
 
-class LineBuffer(Generic[Tag]):
-    """Lines that wait, each with a tag, and their size in bytes. False if there are none."""
+class LineBuffer(Generic[Mark]):
+    """Lines, each with what must be known of it, and their size in bytes. False if there are none."""
 
     def __init__(self) -> None:
-        self.items: list[tuple[bytes, Tag]] = []
+        self.items: list[tuple[bytes, Mark]] = []
         self.size = 0
-        self.is_closed = False
 
     def __bool__(self) -> bool:
         return bool(self.items)
@@ -33,24 +32,49 @@ class LineBuffer(Generic[Tag]):
     def lines(self) -> list[bytes]:
         return [line for line, _ in self.items]
 
-    def add(self, line: bytes, tag: Tag) -> None:
-        """Add a line after the others."""
-        self.items.append((line, tag))
+    def take(self) -> list[tuple[bytes, Mark]]:
+        """Return everything, and forget it."""
+        items = self.items
+        self.drop()
+        return items
+
+    def drop(self) -> None:
+        """Forget everything."""
+        self.items, self.size = [], 0
+
+    def replace(self, items: list[tuple[bytes, Mark]]) -> None:
+        """Have these instead."""
+        self.items, self.size = items, sum(len(line) for line, _ in items)
+
+    def _add(self, line: bytes, mark: Mark) -> None:
+        self.items.append((line, mark))
         self.size += len(line)
 
-    def drain(self) -> list[tuple[bytes, Tag]]:
-        """Remove and return everything."""
-        items, self.items, self.size = self.items, [], 0
-        return items
+
+class HeldLines(LineBuffer[object]):
+    """Lines that wait for an answer, each with its update if that must be compared before it is sent, else None."""
+
+    def hold(self, line: bytes, update: object = None) -> None:
+        """Hold a line, after the others."""
+        self._add(line, update)
+
+
+class UncomparedLines(LineBuffer[bool]):
+    """Lines of the conversation that the agent sent and that were not compared yet, each with whether it came after
+    the agent's answer. The client may have them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_closed = False
+
+    def add(self, line: bytes, *, is_late: bool) -> None:
+        """Add a line after the others. ``is_late``: it came after the agent's answer."""
+        self._add(line, is_late)
 
     def close(self) -> None:
         """Drop everything: too much came. Nobody may add to it any more."""
-        self.drain()
+        self.drop()
         self.is_closed = True
-
-    def replace(self, items: list[tuple[bytes, Tag]]) -> None:
-        """Have these instead."""
-        self.items, self.size = items, sum(len(line) for line, _ in items)
 
 
 class Load:
@@ -89,15 +113,11 @@ class Load:
         self.response = b""
         """The line of the answer for the client."""
 
-        self.uncompared: LineBuffer[bool] = LineBuffer()
-        """Lines of the conversation that the agent sent and that were not compared yet, each with whether it came after
-        the agent's answer."""
-        self.state_updates: LineBuffer[None] = LineBuffer()
+        self.uncompared = UncomparedLines()
+        self.state_updates = HeldLines()
         """State updates from before the agent's answer, without newlines, which are recorded if the agent agrees."""
-        self.before_response: LineBuffer[object] = LineBuffer()
-        self.after_response: LineBuffer[object] = LineBuffer()
-        """Lines that wait for the answer to the client and must leave before or after it, each with its update if that
-        must be compared first."""
+        self.before_response, self.after_response = HeldLines(), HeldLines()
+        """Lines that wait for the answer to the client, and must leave before or after it."""
         self.earlier_first_line = b""
         """The first line of the replay before this one, whose rest the agent may send before its answer to this; empty
         if there was none."""

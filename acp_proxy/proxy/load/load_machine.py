@@ -100,12 +100,12 @@ class LoadMachine:
                 load.decision = choose_replay(None, already_sent=True)
                 return self._send_after_earlier(load, load.uncompared.lines if load.plan.shows_replay else [])
             case Action.SEND_UNCOMPARED:
-                return self._send_after_earlier(load, [line for line, _ in load.uncompared.drain()])
+                return self._send_after_earlier(load, [line for line, _ in load.uncompared.take()])
             case Action.DROP_UNCOMPARED:
-                load.uncompared.drain()
+                load.uncompared.drop()
                 return []
             case Action.DROP_IMPORT:
-                load.uncompared.drain()
+                load.uncompared.drop()
                 load.imports = False
                 return []
             case Action.SEND_WAITING:
@@ -119,8 +119,8 @@ class LoadMachine:
                 load.decision = choose_replay(None, cancelled=True)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Action.OPEN_ANEW:
-                load.after_response.drain()
-                load.state_updates.drain()
+                load.after_response.drop()
+                load.state_updates.drop()
                 return self._open_anew(load)
             case Action.BECOME_ANSWERED:
                 return self._become_answered(load)
@@ -152,7 +152,7 @@ class LoadMachine:
             load.request.id, self._session_recorder.sessions.find_answer(load.session_id)
         )
         if (busy := self.dialect.encode_state(load.session_id, is_busy=True)) is not None:
-            load.before_response.add(busy, None)
+            load.before_response.hold(busy)
         return self._start_next(load.session_id)
 
     def ask_for_new_session_of(self, load: Load, prompt: Request, refusal: bytes) -> list[Effect]:
@@ -206,7 +206,7 @@ class LoadMachine:
         cancelled_count = 0
         for other in self.open_loads.list_earlier(load):
             if other.state in CANCELLED_STATES:  # the agent will not answer it, and what came for it was for this one
-                cancelled_lines += other.uncompared.drain()
+                cancelled_lines += other.uncompared.take()
                 cancelled_count += load.cancelled_update_counts.get(other.request.id, 0)
                 effects += self._move(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
@@ -235,7 +235,7 @@ class LoadMachine:
         if not load.plan.passes_at_once:
             load.response = _replace_null_result(load.response, message)
         if self.dialect.states_first:
-            load.before_response.replace(load.before_response.drain() + load.after_response.drain())
+            load.before_response.replace(load.before_response.take() + load.after_response.take())
         return effects + self._move(load, LoadEvent.AGREED, message)
 
     def _take_replay(self, load: Load) -> None:
@@ -274,7 +274,7 @@ class LoadMachine:
             load.uncompared.is_closed or sessions.has_begun(session_id) or sessions.is_deleted(session_id)
         )
         load.imports = load.imports and may_import
-        states = [state for state, _ in load.state_updates.items]
+        states = load.state_updates.lines
         if load.imports:
             lines = [line.removesuffix(b"\n") for line in find_conversation(load.uncompared.lines)]
             return [
@@ -311,7 +311,7 @@ class LoadMachine:
         load.response = new_session.response if new_session.response is not None else load.response
         idle = self.dialect.encode_state(load.session_id, is_busy=False)
         if new_session.event is LoadEvent.AGREED and idle is not None:
-            load.before_response.add(idle, None)
+            load.before_response.hold(idle)
         return [*new_session.effects, *self._move(load, new_session.event, message)]
 
     # --- comparison and replay
@@ -377,11 +377,11 @@ class LoadMachine:
         elif shows is ShownReplay.TRANSCRIPT and load.compared is not None:  # ``run`` has sent it; the tail follows
             lines, _ = load.compared.comparison.split_tail(may_replay_again=self.open_loads.may_replay_again(load))
         if isinstance(replay_end, ReplayEnded):
-            load.uncompared.drain()
+            load.uncompared.drop()
             states = replay_end.states
         if self._handovers.has_record(load.session_id) and load.opens_anew:
             lines.append(handover_lines.encode_notice(load.session_id))
-        lines += [line for line, _ in load.before_response.drain()]
+        lines += [line for line, _ in load.before_response.take()]
         ids = load.compared.new_message_ids if load.compared is not None else {}
         effects: list[Effect] = [*self._session_recorder.note_replay(load.session_id, load.decision, ids)]
         prompt = self._agent_sessions.send_prompt_again(load)
@@ -392,7 +392,7 @@ class LoadMachine:
         """``run`` has compared what the agent sent about a session."""
         for load in [*self.open_loads.list_unsettled(), *self.open_loads.list_open()]:
             if (load.request.id, load.session_id) == (read.request_id, read.session_id):
-                load.uncompared.drain()
+                load.uncompared.drop()
                 if load.compared is not None:
                     load.compared.end_check(read.comparison)
                 elif read.comparison is None:
@@ -435,7 +435,7 @@ class LoadMachine:
             else None
         )
         if oldest is not None:
-            oldest.uncompared.drain()
+            oldest.uncompared.drop()
             effects += self.close(oldest.session_id)
         return effects + self._apply_earlier_events(load)
 
@@ -527,7 +527,7 @@ class LoadMachine:
             return []  # the client has it
         match load.state:
             case LoadState.ASKED:
-                load.uncompared.add(line, self.open_loads.follows_answer(load))
+                load.uncompared.add(line, is_late=self.open_loads.follows_answer(load))
                 return self._send_if_flooded(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
                 self.waiting_lines.remember(load, line, is_late=self.open_loads.follows_answer(load))
@@ -538,7 +538,7 @@ class LoadMachine:
             case LoadState.QUEUED | LoadState.REPLAYING | LoadState.STOPPING:
                 # After the last load that holds lines, like all of the session: loads may be answered in another order.
                 holder = self.waiting_lines.find_holder(load.session_id) or load
-                holder.after_response.add(line, update)
+                holder.after_response.hold(line, update)
                 return []
             case LoadState.ANSWERED | LoadState.TURN:
                 return self.answered_loads.handle_update(load, line, update)
@@ -555,7 +555,7 @@ class LoadMachine:
                 load.session_id, message.raw, acp.member(message.params, "update"), may_be_new=False
             )
         elif load.state_updates.size + len(line) <= HELD_LIMIT:
-            load.state_updates.add(message.raw, None)
+            load.state_updates.hold(message.raw)
         if self.waiting_lines.find_holder(load.session_id) is None:
             return [Forward(Peer.CLIENT, line, before_recording=True), *effects]
         return [*effects, *self.send(load.session_id, line)]
@@ -564,7 +564,7 @@ class LoadMachine:
         """A line that does not belong to a replay. It waits where its session's updates wait, to keep its place."""
         holder = self.waiting_lines.find_holder(session_id)
         if holder is not None:
-            holder.after_response.add(line, None)
+            holder.after_response.hold(line)
             return self._send_if_flooded(holder)
         return [*self.answered_loads.send_late(session_id), Forward(Peer.CLIENT, line)]
 
@@ -586,7 +586,7 @@ class LoadMachine:
         holder = self.waiting_lines.find_holder(load.session_id)
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
-        holder.after_response.add(line, None)
+        holder.after_response.hold(line)
         return self._send_if_flooded(holder)
 
     def _send_if_flooded(self, load: Load) -> list[Effect]:
@@ -605,7 +605,7 @@ class LoadMachine:
         if replay is None:
             return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
         for line in lines:
-            replay.after_response.add(line, None)
+            replay.after_response.hold(line)
         return []
 
     def _send_all_waiting(self, load: Load) -> list[Effect]:

@@ -38,8 +38,8 @@ class WaitingLines:
         earlier = (other for other in reversed(self._open_loads.list_earlier(load)) if other.holds_lines)
         holder = next(earlier, None)
         if holder is not None:
-            for line, update in load.before_response.drain() + load.after_response.drain():
-                holder.after_response.add(line, update)
+            for line, update in load.before_response.take() + load.after_response.take():
+                holder.after_response.hold(line, update)
         return holder is not None
 
     def find_earlier_replaying(self, load: Load) -> Load | None:
@@ -48,20 +48,18 @@ class WaitingLines:
         return next((other for other in earlier if other.holds_lines and not other.awaits_agent), None)
 
     def take(self, load: Load) -> list[tuple[bytes, object]]:
-        """Remove and return what waits for this load's answer, and for earlier ones of its session: what came after
+        """Take what waits for this load's answer, and for earlier ones of its session: what came after
         the last replay of the session that is not over."""
         earlier_loads, replay = self._open_loads.list_earlier(load), self.find_earlier_replaying(load)
         loads = earlier_loads[earlier_loads.index(replay) + 1 :] if replay is not None else earlier_loads
-        return [
-            item for other in [*loads, load] for item in other.before_response.drain() + other.after_response.drain()
-        ]
+        return [item for other in [*loads, load] for item in other.before_response.take() + other.after_response.take()]
 
     def remember(self, load: Load, line: bytes, *, is_late: bool) -> None:
         """Remember a line that passes, to compare it when the next prompt comes. ``is_late``: after the agent's
         answer."""
         if load.uncompared.is_closed:
             return
-        load.uncompared.add(line, is_late)
+        load.uncompared.add(line, is_late=is_late)
         if self._is_over_limit(load):  # too much to hold, so nothing of it is compared
             load.uncompared.close()
 
@@ -95,7 +93,7 @@ class WaitingLines:
         rule = load.fixed_rule
         if rule is None or rule.shows is not ShownReplay.TRANSCRIPT or not load.uncompared:
             return False
-        load.uncompared.drain()
+        load.uncompared.drop()
         return True
 
     @property

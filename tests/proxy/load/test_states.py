@@ -165,7 +165,8 @@ def test_abandoned_loads_were_cancelled_and_hold_nothing() -> None:
 BUFFERS = ("uncompared", "before_response", "after_response")
 MAY_CHANGE = {"waiting_lines.py": {*BUFFERS}, "answered_loads.py": {"compared", "unechoed_prompts"}}
 """What of a load others than ``LoadMachine`` change, without assigning it."""
-CHANGES = {"add", "append", "clear", "close", "drain", "extend", "insert", "pop", "remove", "replace"} | {
+CHANGES = {"add", "append", "clear", "close", "drop", "extend", "hold", "insert", "pop", "remove", "replace", "take"}
+CHANGES |= {
     name for name, function in vars(ComparedReplay).items() if callable(function) and not name.startswith("find_new")
 }
 """Methods that change a buffer, a list or a ``ComparedReplay``."""
