@@ -131,8 +131,8 @@ class PassThrough:
         self._is_allowed = (
             self._session_recorder.records  # else there is no transcript for them
             and self._held_entries.is_named  # else entries wait, since the agent's name chooses their folder
-            # Known here and not deleted, else its transcript is begun first, or not at all. And no terminal is open:
-            # a tool call may show one, and then its output is noted.
+            # It exists here and is not deleted, else its transcript is begun first, or not at all. And it has no
+            # terminal that a tool call may show, since the output of that is noted.
             and self._session_recorder.sessions.needs_no_parsing(session_id)
             and self._aliases.find_client_id(session_id) is None  # else the client knows it by another id
             and self._copy_ids.find_client_id(session_id) is None

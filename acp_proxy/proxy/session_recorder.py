@@ -261,7 +261,7 @@ class SessionRecorder:
         if session_id in self.sessions:
             self.sessions[session_id].is_open = False
         return [
-            *self._note_terminals(session_id),
+            *self._end_turn_of_terminals(session_id),
             *self._note(session_id, {"type": NoteType.CLOSED, "method": acp.CLOSE}),
         ]
 
@@ -307,16 +307,16 @@ class SessionRecorder:
         if state is None:
             return []
         state.prompts.end(id)
-        notes = self._note_terminals(session_id)
+        notes = self._end_turn_of_terminals(session_id)
         return [*notes, *last_entries, EndTurn(session_id)] if not state.is_deleted else []
 
     def end(self) -> list[TranscriptEffect]:
         """The agent has ended: note what became known of terminals since their sessions' last turns."""
-        return [note for session_id in self.sessions for note in self._note_terminals(session_id)]
+        return [note for session_id in self.sessions for note in self._end_turn_of_terminals(session_id)]
 
-    def _note_terminals(self, session_id: str) -> list[TranscriptEffect]:
+    def _end_turn_of_terminals(self, session_id: str) -> list[TranscriptEffect]:
         state = self.sessions.get(session_id)
-        notes = self._terminals.note(session_id, state.terminals) if state is not None else []
+        notes = self._terminals.end_turn(session_id, state.terminals) if state is not None else []
         return notes if state is not None and not state.is_deleted else []
 
     def _begin(self, session_id: str) -> list[TranscriptEffect]:

@@ -157,7 +157,7 @@ class SessionStates(OrderedDict[str, SessionState]):
     def needs_no_parsing(self, session_id: str) -> bool:
         """Whether the session's updates can be recorded without parsing them."""
         state = self.get(session_id)
-        return state is not None and not state.is_deleted and not state.terminals.open
+        return state is not None and not state.is_deleted and not state.terminals.current
 
     def list_accepted_prompts(self) -> list[tuple[str, RequestId | None]]:
         """The accepted prompts whose turns have not ended, with their sessions."""

@@ -54,21 +54,21 @@ class SessionTerminals:
     """The terminals of one session, by terminal id."""
 
     def __init__(self) -> None:
-        self.open: dict[str, Terminal] = {}
-        """Terminals that were not noted yet, and that a tool call may refer to."""
-        self.running: dict[str, Terminal] = {}
-        """Terminals that were shown in earlier turns, and of which more may become known."""
+        self.current: dict[str, Terminal] = {}
+        """Those that a tool call of this turn shows, or may still show."""
+        self.earlier: dict[str, Terminal] = {}
+        """Those that were shown in earlier turns, and of which more may become known."""
 
     def find(self, params: object) -> Terminal | None:
         """The terminal that a request is about. ``params``: the request's."""
         id = acp.text(params, "terminalId") or ""
-        return self.open.get(id) or self.running.get(id)
+        return self.current.get(id) or self.earlier.get(id)
 
     def mark_shown(self, update: object) -> None:
         """Mark the terminals that an update's content refers to."""
-        for id in _find_terminal_ids(update) if self.open else ():
-            if id in self.open:
-                self.open[id].is_shown = True
+        for id in _find_terminal_ids(update) if self.current else ():
+            if id in self.current:
+                self.current[id].is_shown = True
 
 
 class Terminals:
@@ -82,12 +82,12 @@ class Terminals:
     ) -> list[TranscriptEffect]:
         """The client has answered a request about a terminal. ``method``, ``params``: of the request. Returns its note,
         if its output is noted now."""
-        terminals, running = session_terminals.open, session_terminals.running
+        current, earlier = session_terminals.current, session_terminals.earlier
         if method == acp.TERMINAL_CREATE:
             if (id := acp.text(result, "terminalId")) is not None and self._has_room(_TERMINAL_OVERHEAD):
-                for by_id in (terminals, running):  # clients may use an id again
+                for by_id in (current, earlier):  # clients may use an id again
                     self._drop({id: by_id.pop(id)} if id in by_id else {})
-                terminals[id] = Terminal()
+                current[id] = Terminal()
                 self._size += _TERMINAL_OVERHEAD
             return []
         if (terminal := session_terminals.find(params)) is None:
@@ -118,37 +118,38 @@ class Terminals:
     def release(self, session_id: str, session_terminals: SessionTerminals, params: object) -> list[TranscriptEffect]:
         """The agent has released a terminal: note its last state, or wait for the turn's end if no call shows it."""
         id = acp.text(params, "terminalId") or ""
-        if id in session_terminals.open and not session_terminals.open[id].is_shown:
-            session_terminals.open[id].is_released = True  # a tool call may show it until the turn ends
+        if id in session_terminals.current and not session_terminals.current[id].is_shown:
+            session_terminals.current[id].is_released = True  # a tool call may show it until the turn ends
             return []
-        for terminals in (session_terminals.open, session_terminals.running):
+        for terminals in (session_terminals.current, session_terminals.earlier):
             if id in terminals:
                 terminals[id].is_released = True
-        terminal = session_terminals.open.pop(id, None)
+        terminal = session_terminals.current.pop(id, None)
         if (
             terminal is None
-            and (terminal := session_terminals.running.pop(id, None)) is not None
+            and (terminal := session_terminals.earlier.pop(id, None)) is not None
             and not terminal.has_news
         ):
             self._drop({id: terminal})
             return []
         return _make_notes(session_id, self._drop({id: terminal})) if terminal is not None else []
 
-    def note(self, session_id: str, session_terminals: SessionTerminals) -> list[TranscriptEffect]:
-        """The notes at the end of a turn: of the terminals shown in it, and of earlier ones of which more is known."""
-        if not (session_terminals.open or session_terminals.running):  # the usual case
+    def end_turn(self, session_id: str, session_terminals: SessionTerminals) -> list[TranscriptEffect]:
+        """A turn has ended, or the session: the terminals shown in it are earlier ones from here on. Returns their
+        notes, and those of earlier ones of which more is known."""
+        if not (session_terminals.current or session_terminals.earlier):  # the usual case
             return []
-        shown_terminals = {id: terminal for id, terminal in session_terminals.open.items() if terminal.is_shown}
+        shown_terminals = {id: terminal for id, terminal in session_terminals.current.items() if terminal.is_shown}
         self._drop(
             {
                 id: terminal
-                for id, terminal in session_terminals.open.items()
+                for id, terminal in session_terminals.current.items()
                 if terminal.is_released and not terminal.is_shown
             }
         )
-        session_terminals.open = {
+        session_terminals.current = {
             id: terminal
-            for id, terminal in session_terminals.open.items()
+            for id, terminal in session_terminals.current.items()
             if not (terminal.is_shown or terminal.is_released)
         }
         noted_terminals = {
@@ -156,25 +157,25 @@ class Terminals:
         }
         notes = _make_notes(
             session_id,
-            noted_terminals | {id: terminal for id, terminal in session_terminals.running.items() if terminal.has_news},
+            noted_terminals | {id: terminal for id, terminal in session_terminals.earlier.items() if terminal.has_news},
         )
-        session_terminals.running |= {
+        session_terminals.earlier |= {
             id: terminal for id, terminal in shown_terminals.items() if not terminal.is_released
         }
-        ended_terminals = {id: terminal for id, terminal in session_terminals.running.items() if terminal.is_final}
+        ended_terminals = {id: terminal for id, terminal in session_terminals.earlier.items() if terminal.is_final}
         ended_terminals |= {id: terminal for id, terminal in shown_terminals.items() if terminal.is_released}
         self._drop(ended_terminals)
-        session_terminals.running = {
-            id: terminal for id, terminal in session_terminals.running.items() if id not in ended_terminals
+        session_terminals.earlier = {
+            id: terminal for id, terminal in session_terminals.earlier.items() if id not in ended_terminals
         }
-        for terminal in session_terminals.running.values():  # what was noted need not stay in memory
+        for terminal in session_terminals.earlier.values():  # what was noted need not stay in memory
             self._size -= len(terminal.output or "")
             terminal.output, terminal.has_news = None, False
         return notes
 
     def forget(self, session_terminals: SessionTerminals) -> None:
         """Forget a session's terminals."""
-        self._drop(session_terminals.open | session_terminals.running)
+        self._drop(session_terminals.current | session_terminals.earlier)
 
     def _has_room(self, size: int) -> bool:
         return self._size + size <= OUTPUT_LIMIT
