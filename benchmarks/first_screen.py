@@ -16,7 +16,7 @@ import termios
 import time
 from pathlib import Path
 
-from acp_proxy.cli.common import STORE_VARIABLE
+from acp_proxy.cli.open_store import STORE_VARIABLE
 from acp_proxy.run import output
 from acp_proxy.store.command_store import CommandStore
 from benchmarks import stores

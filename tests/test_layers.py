@@ -241,7 +241,7 @@ def test_the_checker_names_the_file_that_breaks_a_rule(file: str, source: str) -
         ),
         ("run/relay.py", "import os, psutil\nfrom acp_proxy import __version__\nfrom acp_proxy.proxy import events"),
         ("__main__.py", "def main():\n    from acp_proxy.cli.app import app"),
-        ("cli/common.py", "import typer\nfrom acp_proxy.store.command_store import Archive"),
+        ("cli/open_store.py", "import typer\nfrom acp_proxy.store.command_store import Archive"),
         ("tools/doctor/report.py", "from acp_proxy.tools.editors import configured\nfrom . import probe"),
         ("tools/recall/server.py", "import mcp"),
         ("run/start.py", "from acp_proxy.store import proxy_store"),

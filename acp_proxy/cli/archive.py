@@ -2,22 +2,12 @@
 
 import typer
 
-from acp_proxy.cli.common import (
-    LAST,
-    NOTHING_ARCHIVED,
-    AgentOption,
-    NamedSessionsArgument,
-    SomeSessionsArgument,
-    StoreOption,
-    choose_session,
-    format_command,
-    format_short_heading,
-    name_known_agent,
-    open_store,
-    repeat_store_option,
-    report_errors,
-)
+from acp_proxy.cli.choose_session import LAST, NOTHING_ARCHIVED, choose_session, format_short_heading
+from acp_proxy.cli.next_command import format_command, name_known_agent, repeat_store_option
+from acp_proxy.cli.open_store import open_store
+from acp_proxy.cli.report_errors import report_errors
 from acp_proxy.cli.session_rows import show_sessions_or_advice
+from acp_proxy.cli.shared_options import AgentOption, NamedSessionsArgument, SomeSessionsArgument, StoreOption
 from acp_proxy.errors import NoSuchSession
 from acp_proxy.store.command_store import CommandStore, ListedSession
 from acp_proxy.views import sanitize

@@ -13,9 +13,10 @@ import typer
 
 from acp_proxy import shell_quote
 from acp_proxy.cli import output_files
-from acp_proxy.cli.common import JsonOption, print_on_stderr, report_errors
 from acp_proxy.cli.completion import complete_file
+from acp_proxy.cli.report_errors import print_on_stderr, report_errors
 from acp_proxy.cli.run_help import METAVARS
+from acp_proxy.cli.shared_options import JsonOption
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import config_edit, config_file, options
 from acp_proxy.errors import AcpProxyError, UsageError

@@ -7,34 +7,22 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.common import (
+from acp_proxy.cli.choose_session import (
     LAST,
-    AgentOption,
-    NamedSessionsArgument,
-    StoreOption,
-    YesOption,
-    ask_to_confirm,
     choose_session,
     find_deleted_matching,
     format_candidates,
-    format_command,
     format_short_heading,
-    name_known_agent,
-    open_store,
-    repeat_agent_option,
-    repeat_store_option,
-    report_errors,
 )
+from acp_proxy.cli.confirm import ask_to_confirm
+from acp_proxy.cli.next_command import format_command, name_known_agent, repeat_agent_option, repeat_store_option
+from acp_proxy.cli.open_store import open_store
+from acp_proxy.cli.report_errors import report_errors
+from acp_proxy.cli.shared_options import AgentOption, NamedSessionsArgument, StoreOption, YesOption
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoSuchSession, Unreadable, UsageError
 from acp_proxy.shell_quote import is_typable
-from acp_proxy.store.command_store import (
-    CommandStore,
-    DeletedSession,
-    ListedSession,
-    name_agent,
-    name_before_delete,
-)
+from acp_proxy.store.command_store import CommandStore, DeletedSession, ListedSession, name_agent, name_before_delete
 from acp_proxy.views import formatting, sanitize, session_lines
 
 

@@ -11,17 +11,11 @@ from typing import Annotated, Any, Literal
 import typer
 from msgspec import structs
 
-from acp_proxy.cli.common import (
-    AgentOption,
-    StoreOption,
-    explain_empty_list,
-    explain_unknown_agent,
-    format_command,
-    open_store,
-    repeat_options,
-    report_errors,
-)
+from acp_proxy.cli.choose_session import explain_empty_list, explain_unknown_agent
+from acp_proxy.cli.next_command import format_command, repeat_options
+from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.pager import find_screen, open_pager
+from acp_proxy.cli.report_errors import report_errors
 from acp_proxy.cli.session_filter import (
     FILTER_PARAMETERS,
     BranchOption,
@@ -34,6 +28,7 @@ from acp_proxy.cli.session_filter import (
     make_filter,
 )
 from acp_proxy.cli.session_rows import ROWS_PER_BLOCK, show_rows
+from acp_proxy.cli.shared_options import AgentOption, StoreOption
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.store.command_store import CommandStore, ListedSession, TokensAndCost
 from acp_proxy.views import formatting, sanitize

@@ -5,7 +5,10 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli import completion
-from acp_proxy.cli.common import AgentOption, StoreOption, choose_session, find_root, open_store, report_errors
+from acp_proxy.cli.choose_session import choose_session
+from acp_proxy.cli.open_store import find_root, open_store
+from acp_proxy.cli.report_errors import report_errors
+from acp_proxy.cli.shared_options import AgentOption, StoreOption
 
 
 def path(

@@ -2,17 +2,11 @@
 
 import typer
 
-from acp_proxy.cli.common import (
-    AgentOption,
-    NamedSessionsArgument,
-    SomeSessionsArgument,
-    StoreOption,
-    choose_session,
-    format_short_heading,
-    open_store,
-    report_errors,
-)
+from acp_proxy.cli.choose_session import choose_session, format_short_heading
+from acp_proxy.cli.open_store import open_store
+from acp_proxy.cli.report_errors import report_errors
 from acp_proxy.cli.session_rows import show_sessions_or_advice
+from acp_proxy.cli.shared_options import AgentOption, NamedSessionsArgument, SomeSessionsArgument, StoreOption
 
 
 def pin(sessions: NamedSessionsArgument, store: StoreOption = "", agent: AgentOption = "") -> None:

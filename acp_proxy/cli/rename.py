@@ -4,21 +4,14 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.common import (
-    LAST,
-    AgentOption,
-    SessionArgument,
-    StoreOption,
-    choose_session,
-    format_short_heading,
-    mask_title_as_recorded,
-    open_store,
-    print_on_stderr,
-    report_errors,
-)
+from acp_proxy.cli.choose_session import LAST, choose_session, format_short_heading
+from acp_proxy.cli.open_store import open_store
+from acp_proxy.cli.report_errors import print_on_stderr, report_errors
+from acp_proxy.cli.shared_options import AgentOption, SessionArgument, StoreOption
+from acp_proxy.config import config_file
 from acp_proxy.errors import UsageError
 from acp_proxy.store.command_store import CommandStore, ListedSession
-from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
+from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean, mask_title
 
 
 def rename(
@@ -56,3 +49,12 @@ def _find_now(store: CommandStore, row: ListedSession) -> ListedSession:
     """The session as the list shows it now."""
     key = (row.agent_folder, row.name)
     return next((each for each in store.list_all() if (each.agent_folder, each.name) == key), row)
+
+
+def mask_title_as_recorded(title: str | None) -> str | None:
+    """A title as ``run`` would store it, as far as the settings for all agents say. Raises UsageError."""
+    if title is None or (patterns := config_file.read_patterns()) is None:
+        return title
+    from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
+
+    return mask_title(title, Masking(patterns).mask_lines)

@@ -10,27 +10,13 @@ import typer
 from msgspec.structs import replace
 
 from acp_proxy.cli import completion
-from acp_proxy.cli.common import (
-    LAST,
-    AgentOption,
-    JsonOption,
-    StoreOption,
-    advise_on_several,
-    find_deleted_matching,
-    format_candidates,
-    open_store,
-    report_errors,
-    shorten_ids,
-)
+from acp_proxy.cli.choose_session import LAST, advise_on_several, find_deleted_matching, format_candidates, shorten_ids
+from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.pager import Screen, find_screen
+from acp_proxy.cli.report_errors import report_errors
+from acp_proxy.cli.shared_options import AgentOption, JsonOption, StoreOption
 from acp_proxy.errors import NewerFormat, NoSuchSession, Unreadable
-from acp_proxy.store.command_store import (
-    CommandStore,
-    DeletedSession,
-    ListedSession,
-    file_name,
-    find_titled,
-)
+from acp_proxy.store.command_store import CommandStore, DeletedSession, ListedSession, file_name, find_titled
 from acp_proxy.views import formatting, sanitize, session_lines
 
 NOTHING_DELETED = "no deleted session can be restored"

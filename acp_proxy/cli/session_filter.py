@@ -7,7 +7,8 @@ import typer
 from msgspec import Struct
 
 from acp_proxy.cli import values
-from acp_proxy.cli.common import choose_directory, repeat_options
+from acp_proxy.cli.next_command import repeat_options
+from acp_proxy.cli.shared_options import choose_directory
 from acp_proxy.store.command_store import CommandStore, ListedSession
 from acp_proxy.views.session_lines import has_words
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from acp_proxy.cli.common import explain_unknown_agent, shorten_ids
+from acp_proxy.cli.choose_session import explain_unknown_agent, shorten_ids
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.store.command_store import CommandStore, ListedSession, TokensAndCost

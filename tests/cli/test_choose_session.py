@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy import shell_quote
-from acp_proxy.cli.common import choose_session, shorten_ids
+from acp_proxy.cli.choose_session import choose_session, shorten_ids
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.file_names import file_name
 from tests.cli.commands import get_error, get_json, get_stdout, invoke, list_ids, list_titles, run

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy import shell_quote
-from acp_proxy.cli.common import choose_session, shorten_ids
+from acp_proxy.cli.choose_session import choose_session, shorten_ids
 from acp_proxy.protocol import timestamps
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.store.command_store import CompletionQuery

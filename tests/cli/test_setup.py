@@ -17,7 +17,7 @@ import typer
 from typer.testing import Result
 
 from acp_proxy import shell_quote
-from acp_proxy.cli.common import discard_typed_input
+from acp_proxy.cli.confirm import discard_typed_input
 from acp_proxy.tools.doctor.advice import Advice
 from acp_proxy.tools.doctor.agent_report import AgentReport
 from acp_proxy.tools.editors import jsonc, own_files

@@ -9,19 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from acp_proxy.cli import values
-from acp_proxy.cli.common import (
-    INTERRUPTED,
-    RegistryOption,
-    StoreOption,
-    YesOption,
-    ask_to_confirm,
-    choose_directory,
-    format_command,
-    open_store,
-    print_on_stderr,
-    report_errors,
-)
+from acp_proxy.cli.confirm import INTERRUPTED, ask_to_confirm
+from acp_proxy.cli.next_command import format_command
+from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.progress import begin_progress
+from acp_proxy.cli.report_errors import print_on_stderr, report_errors
+from acp_proxy.cli.shared_options import RegistryOption, StoreOption, YesOption, choose_directory
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, UsageError
@@ -90,7 +83,7 @@ def adopt(
 
     Example: acp-proxy adopt --since 30d -- npx -y @agentclientprotocol/claude-agent-acp
     """
-    from acp_proxy.cli.common import find_root, make_new_files_private
+    from acp_proxy.cli.open_store import find_root, make_new_files_private
     from acp_proxy.tools.adopt.plan import AdoptionFilter
     from acp_proxy.transcript.private_files import read_umask
 

@@ -15,17 +15,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 from rich.cells import cell_len, set_cell_size
 
-from acp_proxy.cli.common import (
-    AgentOption,
-    JsonOption,
-    StoreOption,
-    open_store,
-    print_on_stderr,
-    report_errors,
-    shorten_ids,
-)
+from acp_proxy.cli.choose_session import shorten_ids
+from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.cli.progress import PATIENCE_SECONDS, begin_progress
+from acp_proxy.cli.report_errors import print_on_stderr, report_errors
+from acp_proxy.cli.shared_options import AgentOption, JsonOption, StoreOption
 from acp_proxy.errors import AcpProxyError, NewerFormat
 from acp_proxy.store.command_store import CommandStore, ListedSession, Reading, name_agent
 from acp_proxy.store.same_directory import is_inside, resolve_directory

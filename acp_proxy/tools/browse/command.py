@@ -8,16 +8,10 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.common import (
-    AgentOption,
-    StoreOption,
-    explain_empty_list,
-    open_store,
-    print_on_stderr,
-    report_errors,
-    shorten_ids,
-)
+from acp_proxy.cli.choose_session import explain_empty_list, shorten_ids
+from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.pager import find_screen, is_attended
+from acp_proxy.cli.report_errors import print_on_stderr, report_errors
 from acp_proxy.cli.session_filter import (
     BranchOption,
     CwdOption,
@@ -27,6 +21,7 @@ from acp_proxy.cli.session_filter import (
     UntilOption,
     make_filter,
 )
+from acp_proxy.cli.shared_options import AgentOption, StoreOption
 from acp_proxy.errors import UsageError
 from acp_proxy.store.command_store import CommandStore, ListedSession
 

@@ -8,7 +8,7 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from acp_proxy.cli.common import is_default_store
+from acp_proxy.cli.open_store import is_default_store
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.session_filter import SessionFilter
 from acp_proxy.config import config_file
@@ -210,7 +210,8 @@ class BrowseStore:
         return ""
 
     def _explain_continue(self, row: ListedSession) -> str:
-        from acp_proxy.cli.common import format_command, repeat_agent_option, shorten_ids
+        from acp_proxy.cli.choose_session import shorten_ids
+        from acp_proxy.cli.next_command import format_command, repeat_agent_option
 
         agent_option = repeat_agent_option(self._store, row.agent_folder, row.session_id)
         id = shorten_ids(self._store, [row])[row.selector]
@@ -232,7 +233,7 @@ class BrowseStore:
         return found
 
     def _rename(self, row: ListedSession, text: str) -> str:
-        from acp_proxy.cli.common import mask_title_as_recorded
+        from acp_proxy.cli.rename import mask_title_as_recorded
         from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
 
         title = mask_title_as_recorded(clean(text, AGENT_TITLE_LENGTH))

@@ -11,17 +11,11 @@ import typer
 
 from acp_proxy import shell_quote
 from acp_proxy.cli import output_files, values
-from acp_proxy.cli.common import (
-    AgentOption,
-    JsonOption,
-    SessionArgument,
-    StoreOption,
-    choose_session,
-    open_store,
-    print_on_stderr,
-    report_errors,
-)
+from acp_proxy.cli.choose_session import choose_session
+from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
+from acp_proxy.cli.report_errors import print_on_stderr, report_errors
+from acp_proxy.cli.shared_options import AgentOption, JsonOption, SessionArgument, StoreOption
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.tools.changes import describe
 from acp_proxy.tools.changes.net import FileChange

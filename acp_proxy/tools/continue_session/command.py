@@ -6,19 +6,12 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli import completion
-from acp_proxy.cli.common import (
-    AgentOption,
-    RegistryOption,
-    SessionArgument,
-    StoreOption,
-    choose_session,
-    format_command,
-    open_store,
-    print_on_stderr,
-    repeat_store_option,
-    report_errors,
-)
+from acp_proxy.cli.choose_session import choose_session
+from acp_proxy.cli.next_command import format_command, repeat_store_option
+from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.pager import find_screen
+from acp_proxy.cli.report_errors import print_on_stderr, report_errors
+from acp_proxy.cli.shared_options import AgentOption, RegistryOption, SessionArgument, StoreOption
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.store.command_store import CommandStore, ListedSession, file_name, name_agent
 from acp_proxy.transcript.file_names import make_copy_id

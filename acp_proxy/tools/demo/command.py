@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy import own_command, shell_quote
-from acp_proxy.cli.common import STORE_VARIABLE
+from acp_proxy.cli.open_store import STORE_VARIABLE
 from acp_proxy.cli.wrapping import fit_to_stream
 
 

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.common import RegistryOption, StoreOption, find_root, make_new_files_private, report_wrong_usage
+from acp_proxy.cli.open_store import find_root, make_new_files_private
+from acp_proxy.cli.report_errors import report_wrong_usage
+from acp_proxy.cli.shared_options import RegistryOption, StoreOption
 from acp_proxy.cli.wrapping import fit_to_stream
 
 _DAY = 24 * 60 * 60.0

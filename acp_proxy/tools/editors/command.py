@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 
 from acp_proxy import own_command, shell_quote
-from acp_proxy.cli.common import RegistryOption, print_on_stderr, report_errors, report_wrong_usage
 from acp_proxy.cli.completion import make_word_completion
+from acp_proxy.cli.report_errors import print_on_stderr, report_errors, report_wrong_usage
+from acp_proxy.cli.shared_options import RegistryOption
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.installation import explain_no_mcp

@@ -14,19 +14,13 @@ import typer
 
 from acp_proxy import shell_quote
 from acp_proxy.cli import completion, output_files, values
-from acp_proxy.cli.common import (
-    AgentOption,
-    StoreOption,
-    choose_session,
-    explain_unknown_agent,
-    open_store,
-    print_on_stderr,
-    report_errors,
-    report_wrong_usage,
-)
+from acp_proxy.cli.choose_session import choose_session, explain_unknown_agent
+from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.progress import show_progress
+from acp_proxy.cli.report_errors import print_on_stderr, report_errors, report_wrong_usage
 from acp_proxy.cli.session_filter import BranchOption, CwdOption, HereOption, SinceOption, UntilOption, make_filter
+from acp_proxy.cli.shared_options import AgentOption, StoreOption
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, AlreadyThere, UsageError
 from acp_proxy.store.command_store import CommandStore, file_name

@@ -8,8 +8,10 @@ from typing import IO, Annotated
 
 import typer
 
-from acp_proxy.cli.common import StoreOption, open_store, print_on_stderr, report_errors
+from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.progress import show_progress
+from acp_proxy.cli.report_errors import print_on_stderr, report_errors
+from acp_proxy.cli.shared_options import StoreOption
 from acp_proxy.errors import AcpProxyError, NotImported
 from acp_proxy.tools.export.import_file import import_transcript
 from acp_proxy.views import sanitize

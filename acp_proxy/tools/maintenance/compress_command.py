@@ -6,16 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from acp_proxy.cli import values as cli_values
-from acp_proxy.cli.common import (
-    AgentOption,
-    SessionsArgument,
-    StoreOption,
-    choose_session,
-    list_rows_of_agent,
-    open_store,
-    report_errors,
-)
+from acp_proxy.cli.choose_session import choose_session, list_rows_of_agent
+from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.progress import show_progress
+from acp_proxy.cli.report_errors import report_errors
+from acp_proxy.cli.shared_options import AgentOption, SessionsArgument, StoreOption
 from acp_proxy.views import formatting, sanitize
 
 if TYPE_CHECKING:  # imported late: other commands need no zstd

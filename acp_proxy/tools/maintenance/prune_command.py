@@ -9,19 +9,13 @@ import typer
 from msgspec.structs import replace
 
 from acp_proxy.cli import values
-from acp_proxy.cli.common import (
-    AgentOption,
-    JsonOption,
-    StoreOption,
-    YesOption,
-    ask_to_confirm,
-    format_table,
-    open_store,
-    report_errors,
-    shorten_ids,
-)
+from acp_proxy.cli.choose_session import format_table, shorten_ids
+from acp_proxy.cli.confirm import ask_to_confirm
+from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.progress import show_progress
+from acp_proxy.cli.report_errors import report_errors
+from acp_proxy.cli.shared_options import AgentOption, JsonOption, StoreOption, YesOption
 from acp_proxy.errors import Unreadable, UsageError
 from acp_proxy.protocol import timestamps
 from acp_proxy.store.command_store import CommandStore, ListedSession, match_agents, name_agent

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from acp_proxy.cli.common import AgentOption, SessionsArgument, StoreOption, choose_session, open_store, report_errors
+from acp_proxy.cli.choose_session import choose_session
+from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.progress import show_progress
+from acp_proxy.cli.report_errors import report_errors
+from acp_proxy.cli.shared_options import AgentOption, SessionsArgument, StoreOption
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.maintenance.repair_findings import repair_finding

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 import typer
 
 from acp_proxy.cli import recordings
-from acp_proxy.cli.common import AgentOption, StoreOption, report_errors
 from acp_proxy.cli.pager import is_attended
+from acp_proxy.cli.report_errors import report_errors
+from acp_proxy.cli.shared_options import AgentOption, StoreOption
 from acp_proxy.errors import NoTranscript
 
 

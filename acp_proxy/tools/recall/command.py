@@ -5,8 +5,10 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.common import StoreOption, choose_directory, open_store, report_errors
+from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.pager import is_attended
+from acp_proxy.cli.report_errors import report_errors
+from acp_proxy.cli.shared_options import StoreOption, choose_directory
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.installation import explain_no_mcp
 

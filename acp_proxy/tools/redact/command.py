@@ -10,20 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec.structs import replace
 
-from acp_proxy.cli.common import (
-    AgentOption,
-    SessionsArgument,
-    StoreOption,
-    YesOption,
-    ask_to_confirm,
-    choose_session,
-    list_rows_of_agent,
-    open_store,
-    report_errors,
-    shorten_ids,
-)
+from acp_proxy.cli.choose_session import choose_session, list_rows_of_agent, shorten_ids
+from acp_proxy.cli.confirm import ask_to_confirm
+from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.output_files import make_directory, report_output_errors
 from acp_proxy.cli.progress import show_progress
+from acp_proxy.cli.report_errors import report_errors
+from acp_proxy.cli.shared_options import AgentOption, SessionsArgument, StoreOption, YesOption
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import NewerFormat, Unreadable, UsageError
 from acp_proxy.store.command_store import SUFFIX, CommandStore, ListedSession

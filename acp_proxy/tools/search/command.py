@@ -11,23 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from acp_proxy.cli import session_filter
-from acp_proxy.cli.common import (
-    INTERRUPTED,
-    AgentOption,
-    StoreOption,
-    explain_empty_list,
-    format_command,
-    open_store,
-    print_on_stderr,
-    repeat_agent_option,
-    repeat_options,
-    repeat_store_option,
-    report_errors,
-    report_wrong_usage,
-    shorten_ids,
-)
+from acp_proxy.cli.choose_session import explain_empty_list, shorten_ids
+from acp_proxy.cli.confirm import INTERRUPTED
+from acp_proxy.cli.next_command import format_command, repeat_agent_option, repeat_options, repeat_store_option
+from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.cli.progress import PATIENCE_SECONDS, ProgressBar, begin_progress
+from acp_proxy.cli.report_errors import print_on_stderr, report_errors, report_wrong_usage
 from acp_proxy.cli.session_filter import (
     BranchOption,
     CwdOption,
@@ -37,6 +27,7 @@ from acp_proxy.cli.session_filter import (
     explain_no_match,
     make_filter,
 )
+from acp_proxy.cli.shared_options import AgentOption, StoreOption
 from acp_proxy.errors import AcpProxyError, Unreadable
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.search.query import TurnPart

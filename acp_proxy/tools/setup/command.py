@@ -13,15 +13,10 @@ from typing import Annotated
 import typer
 
 from acp_proxy import own_command, shell_quote
-from acp_proxy.cli.common import (
-    INTERRUPTED,
-    RegistryOption,
-    ask_to_confirm,
-    discard_typed_input,
-    report_errors,
-    report_wrong_usage,
-)
 from acp_proxy.cli.completion import make_word_completion
+from acp_proxy.cli.confirm import INTERRUPTED, ask_to_confirm, discard_typed_input
+from acp_proxy.cli.report_errors import report_errors, report_wrong_usage
+from acp_proxy.cli.shared_options import RegistryOption
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.errors import UsageError
 from acp_proxy.tools.editors import command_line
@@ -657,7 +652,7 @@ def try_agents(changes: Sequence[FileChange], tried_agents: TriedAgents) -> bool
 
     Returns False if one does not answer. ``tried_agents``: gets the results.
     """
-    from acp_proxy.cli.common import find_root, make_new_files_private
+    from acp_proxy.cli.open_store import find_root, make_new_files_private
     from acp_proxy.store.command_store import find_default_root
     from acp_proxy.tools.doctor.report import diagnose_agent
     from acp_proxy.transcript.private_files import read_umask
@@ -729,7 +724,7 @@ def _remove_problem(problem: str | None, text: str) -> str:
 def report_written(machine: Machine, written: Sequence[FileChange], tried_agents: TriedAgents) -> bool:
     """Check what was written, as ``doctor`` does, and say what the user does next. Returns whether nothing of what was
     written is wrong, apart from the agents, of which the user has read."""
-    from acp_proxy.cli.common import find_root, make_new_files_private
+    from acp_proxy.cli.open_store import find_root, make_new_files_private
     from acp_proxy.store.command_store import find_default_root
     from acp_proxy.tools.doctor.report import diagnose
     from acp_proxy.transcript.private_files import read_umask

@@ -11,16 +11,13 @@ from typing import Annotated
 import typer
 
 from acp_proxy import shell_quote
-from acp_proxy.cli import common, completion, output_files, recordings, values
-from acp_proxy.cli.common import (
-    INTERRUPTED,
-    AgentOption,
-    StoreOption,
-    choose_session,
-    open_store,
-    report_errors,
-)
+from acp_proxy.cli import completion, output_files, recordings, values
+from acp_proxy.cli.choose_session import choose_session, has_form_of_file, shorten_ids
+from acp_proxy.cli.confirm import INTERRUPTED
+from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.pager import Screen, find_screen, open_pager
+from acp_proxy.cli.report_errors import report_errors
+from acp_proxy.cli.shared_options import AgentOption, StoreOption
 from acp_proxy.errors import AlreadyThere, NoSuchTurn, NothingToSave, UsageError
 from acp_proxy.store.command_store import CommandStore, ListedSession, Reading
 from acp_proxy.store.soft_deleted import summarize_file
@@ -92,9 +89,7 @@ def show(
                 print_messages(reading, find_screen(), turns)
             else:
                 short_ids = (
-                    session_lines.shorten_selectors([row], ())
-                    if is_outside
-                    else common.shorten_ids(opened_store, [row])
+                    session_lines.shorten_selectors([row], ()) if is_outside else shorten_ids(opened_store, [row])
                 )
                 parts = find_parts(reading, row.session_id, turns, open_child)
                 print_conversation(row, parts, find_screen(), full=full, id=short_ids[row.selector])
@@ -106,7 +101,7 @@ _OpenSession = tuple[ListedSession, Reading, OpenChild]
 def _is_outside(store: CommandStore, word: str) -> bool:
     """Whether this is a file that is not in the store. A title may be the name of a file, too: a file has its ending,
     or is a path."""
-    return common.has_form_of_file(word) and Path(word).is_file() and store.locate_file(word) is None
+    return has_form_of_file(word) and Path(word).is_file() and store.locate_file(word) is None
 
 
 @contextmanager

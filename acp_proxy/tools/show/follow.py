@@ -4,7 +4,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from acp_proxy.cli.common import format_short_heading
+from acp_proxy.cli.choose_session import format_short_heading
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.store.command_store import CommandStore, ListedSession, Reading, Summary
 from acp_proxy.views import sanitize

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
-from acp_proxy.cli import common, recordings, values
-from acp_proxy.cli.common import INTERRUPTED, AgentOption, StoreOption, report_errors
+from acp_proxy.cli import recordings, values
+from acp_proxy.cli.confirm import INTERRUPTED
 from acp_proxy.cli.pager import find_screen
+from acp_proxy.cli.report_errors import print_on_stderr, report_errors
+from acp_proxy.cli.shared_options import AgentOption, StoreOption
 from acp_proxy.protocol import acp, timestamps
 from acp_proxy.store.command_store import Line, Reading
 from acp_proxy.tools.show.command import find_turns
@@ -162,7 +164,7 @@ def replay(
         try:
             span = _find_span(reading, turns)
             for text in (heading or _format_heading(header)).split("\n"):
-                common.print_on_stderr(text)
+                print_on_stderr(text)
             _play(reading, speed, max_pause, span)
         except KeyboardInterrupt:
             typer.echo("\x1b[0m")  # typer removes it if the output is not a terminal

@@ -7,17 +7,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from acp_proxy.cli.common import (
-    AgentOption,
-    JsonOption,
-    StoreOption,
-    explain_empty_list,
-    open_store,
-    print_on_stderr,
-    report_errors,
-)
+from acp_proxy.cli.choose_session import explain_empty_list
+from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.pager import find_screen, open_pager
 from acp_proxy.cli.progress import PATIENCE_SECONDS, begin_progress
+from acp_proxy.cli.report_errors import print_on_stderr, report_errors
 from acp_proxy.cli.session_filter import (
     BranchOption,
     CwdOption,
@@ -27,6 +21,7 @@ from acp_proxy.cli.session_filter import (
     TurnsUntilOption,
     make_filter,
 )
+from acp_proxy.cli.shared_options import AgentOption, JsonOption, StoreOption
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.stats.usage import explain_unprompted, measure_usage
 from acp_proxy.views import sanitize

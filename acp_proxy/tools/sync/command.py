@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from acp_proxy.cli.app import Group, LazyCommand
-from acp_proxy.cli.common import JsonOption, StoreOption, YesOption, ask_to_confirm, open_store, report_errors
+from acp_proxy.cli.confirm import ask_to_confirm
+from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.progress import show_progress
+from acp_proxy.cli.report_errors import report_errors
+from acp_proxy.cli.shared_options import JsonOption, StoreOption, YesOption
 from acp_proxy.errors import AcpProxyError, NewerFormat, UsageError
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.store.command_store import CommandStore, ListedSession, is_windows_path, name_agent

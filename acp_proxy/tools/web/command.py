@@ -9,7 +9,10 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli import completion
-from acp_proxy.cli.common import StoreOption, choose_session, open_store, print_on_stderr, report_errors
+from acp_proxy.cli.choose_session import choose_session
+from acp_proxy.cli.open_store import open_store
+from acp_proxy.cli.report_errors import print_on_stderr, report_errors
+from acp_proxy.cli.shared_options import StoreOption
 from acp_proxy.errors import AcpProxyError, NoSuchSession
 from acp_proxy.installation import explain_no_web
 from acp_proxy.store.command_store import CommandStore, ListedSession

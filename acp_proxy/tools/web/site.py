@@ -21,20 +21,16 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from acp_proxy.cli.common import format_command, is_default_store, repeat_agent_option, shorten_ids
+from acp_proxy.cli.choose_session import shorten_ids
+from acp_proxy.cli.next_command import format_command, repeat_agent_option
+from acp_proxy.cli.open_store import is_default_store
 from acp_proxy.cli.values import parse_range
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.store.command_store import CommandStore, ListedSession, Reading
 from acp_proxy.tools.export import html, index_page
 from acp_proxy.tools.export.formats import make_head, read_changed_files
 from acp_proxy.tools.export.hide_home import HomeHider
-from acp_proxy.tools.search.nearby import (
-    correct_words,
-    explain_operators,
-    find_by_id,
-    is_printed,
-    list_near_searches,
-)
+from acp_proxy.tools.search.nearby import correct_words, explain_operators, find_by_id, is_printed, list_near_searches
 from acp_proxy.tools.search.query import TurnPart, make_query
 from acp_proxy.tools.search.search import Hit, SearchRequest, SearchResult, search_store
 from acp_proxy.tools.search.turn_text import BEGINNING
