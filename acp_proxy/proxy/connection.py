@@ -528,12 +528,18 @@ class Connection:
         return [*effects, *self._send_title(session_id), *self._machine.send(session_id, line)]
 
     def _complete_handover(self, session_id: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
-        """A turn has ended, which may complete a handover. ``prompt``: the one that was answered, if any."""
+        """A turn has ended, which may complete a handover, or catching up. ``prompt``: the one that was answered, if
+        any."""
         if prompt is not None:
             delivered = self._handovers.take_delivered(prompt, succeeded=succeeded)
         else:
             delivered = self._handovers.end_turn(session_id, succeeded=succeeded)
-        return [*self._session_recorder.note_handover(*delivered)] if delivered is not None else []
+        if delivered is None:
+            return []
+        session_id, new_id = delivered
+        if new_id is None:
+            return [*self._session_recorder.note_caught_up(session_id)]
+        return [*self._session_recorder.note_handover(session_id, new_id)]
 
     def _end(self, reason: str) -> list[Effect]:
         """The agent has ended: send and record what waits, and answer every open request with an error, since nobody

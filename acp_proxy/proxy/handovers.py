@@ -65,6 +65,13 @@ class CarriedRecord(NamedTuple):
     attached: Sequence[bytes] = ()
 
 
+class DeliveredRecord(NamedTuple):
+    """A record that the agent has got. ``new_id``: its id of the session's new one; None: its own has caught up."""
+
+    session_id: str
+    new_id: str | None
+
+
 class Handovers:
     """The handovers of one process. Sessions are known by the client's id unless said otherwise."""
 
@@ -87,8 +94,8 @@ class Handovers:
         self._held_lines: dict[str, list[bytes]] = {}
         """By session: the agent's last lines, if together they are a beginning of the record."""
         self._held_size = 0
-        self._new_ids: dict[str, str] = {}
-        """By session: the agent's id of the new one, until the record is delivered; empty if it only catches up."""
+        self._awaiting_record: dict[str, str | None] = {}
+        """By session whose record is not delivered yet: the agent's id of the new one; None if it only catches up."""
         self._asked_loads: dict[RequestId, Load] = {}
         self._asked_count = 0
         self._first_prompts: dict[str, tuple[Load, Request]] = {}
@@ -129,18 +136,18 @@ class Handovers:
 
     def begin_handover(self, session_id: str, agent_id: str) -> None:
         """The session continues in another one of the agent, which awaits its record. ``agent_id``: its id."""
-        self._new_ids[session_id] = agent_id
+        self._awaiting_record[session_id] = agent_id
         self._carriers = {prompt: session for prompt, session in self._carriers.items() if session != session_id}
 
     def begin_catching_up(self, session_id: str) -> None:
         """The agent's own session will get a record of what other machines recorded."""
-        self._new_ids[session_id] = ""
+        self._awaiting_record[session_id] = None
 
     # --- the record
 
     def awaits_record(self, session_id: str) -> bool:
         """Whether the agent's session has not got its record yet."""
-        return session_id in self._new_ids
+        return session_id in self._awaiting_record
 
     def keep_record(self, session_id: str, record: str, attached: Sequence[bytes] = ()) -> None:
         """Keep the record for the session's next prompt. Empty: nothing was said, so the prompt goes out unchanged.
@@ -165,7 +172,7 @@ class Handovers:
     def forget_session(self, session_id: str) -> None:
         """Forget a session, since it was deleted."""
         self.take_held_lines(session_id)
-        for by_session in (self._records, self._repeated_records, self._new_ids, self._first_prompts):
+        for by_session in (self._records, self._repeated_records, self._awaiting_record, self._first_prompts):
             by_session.pop(session_id, None)
         self._have_record.discard(session_id)
 
@@ -194,18 +201,18 @@ class Handovers:
             id for id, session in self._carriers.items() if session == session_id or id in self._cancelled_carriers
         }
 
-    def take_delivered(self, prompt: RequestId, *, succeeded: bool) -> tuple[str, str] | None:
-        """A prompt was answered. If that completes a handover, returns the session and the agent's new id of it; the
-        id is empty if the agent's own session has caught up."""
+    def take_delivered(self, prompt: RequestId, *, succeeded: bool) -> DeliveredRecord | None:
+        """A prompt was answered. Returns the record that it has delivered with that, if there is one."""
         session_id = self._carriers.pop(prompt, None)
         self._cancelled_carriers.discard(prompt)
         if session_id is None or not succeeded:
             return None
         self._records.pop(session_id, None)
-        agent_id = self._new_ids.pop(session_id, None)
-        return (session_id, agent_id) if agent_id is not None else None
+        if session_id not in self._awaiting_record:
+            return None
+        return DeliveredRecord(session_id, self._awaiting_record.pop(session_id))
 
-    def end_turn(self, session_id: str, *, succeeded: bool) -> tuple[str, str] | None:
+    def end_turn(self, session_id: str, *, succeeded: bool) -> DeliveredRecord | None:
         """The turn of the session's oldest prompts has ended, not with an answer. Returns as ``take_delivered``."""
         prompt = next((id for id, session in self._carriers.items() if session == session_id), None)
         return self.take_delivered(prompt, succeeded=succeeded) if prompt is not None else None

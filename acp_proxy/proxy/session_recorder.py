@@ -71,11 +71,12 @@ class SessionRecorder:
         return self._open(session_id, acp.LOAD, params, result, file_format.IMPORTED, first_entries=entries)
 
     def note_handover(self, session_id: str, new_id: str) -> list[TranscriptEffect]:
-        """The agent has got the record. ``new_id``: its id of the new session in which this one continues; empty if its
-        own has caught up with other machines."""
-        return self._note(
-            session_id, {"type": NoteType.HANDOVER, "to": new_id} if new_id else {"type": NoteType.CAUGHT_UP}
-        )
+        """The agent has got the record. ``new_id``: its id of the new session in which this one continues."""
+        return self._note(session_id, {"type": NoteType.HANDOVER, "to": new_id})
+
+    def note_caught_up(self, session_id: str) -> list[TranscriptEffect]:
+        """The agent has got a record of what its session lacked of other machines."""
+        return self._note(session_id, {"type": NoteType.CAUGHT_UP})
 
     def note_inherited_record(self, session_id: str) -> list[TranscriptEffect]:
         """The session is a fork, and the agent's begins with a record that it was given for the parent."""
