@@ -51,8 +51,9 @@ class RecordedSession(Struct):
     ``copied_bytes``: bytes to copy of the parent's transcript.
     ``has_file``: its file existed once, with this ``identity``. ``is_deleted``: it was deleted, and not prompted since.
     ``transcript``: its file, if open. ``is_in_turn``: it was prompted, and no turn has ended since.
-    ``mark``: the path of its last mark for the index, if it was marked between turns. ``is_imported_already``: another
-    process has imported it, so it has what comes before the next note. ``has_failed``: recording it has failed before.
+    ``mark``: the path of its last mark for the index, if it was marked between turns. ``is_imported_elsewhere``:
+    another process has imported it, so it has what comes before the next note. ``has_failed``: recording it has failed
+    before.
     """
 
     agent_folder: str
@@ -67,7 +68,7 @@ class RecordedSession(Struct):
     transcript: Transcript | None = None
     is_in_turn: bool = False
     mark: str = ""
-    is_imported_already: bool = False
+    is_imported_elsewhere: bool = False
     has_failed: bool = False
 
 
@@ -128,20 +129,20 @@ class RecordedSessions(dict[str, RecordedSession]):
 
         def open_file(recorded: RecordedSession) -> None:
             transcript = self.open_transcript(recorded)
-            recorded.is_imported_already = effect.origin == file_format.IMPORTED and not transcript.is_begun
+            recorded.is_imported_elsewhere = effect.origin == file_format.IMPORTED and not transcript.is_begun
 
         self.run_unless_suspended(effect.session_id, stamp, open_file)
 
-    def is_imported_already(self, session_id: str) -> bool:
+    def is_imported_elsewhere(self, session_id: str) -> bool:
         """Whether a line belongs to an import that another process has made."""
         session = self.get(session_id)
-        return session is not None and session.is_imported_already
+        return session is not None and session.is_imported_elsewhere
 
     def end_import(self, session_id: str) -> None:
         """What follows is not of an import, whoever has made that."""
         session = self.get(session_id)
         if session is not None:
-            session.is_imported_already = False
+            session.is_imported_elsewhere = False
 
     def begin_turn(self, session_id: str, stamp: str) -> None:
         """Prepare for a prompt: check that the file still has its name, lift a delete, and mark the session."""

@@ -323,7 +323,7 @@ class Recorder:
                 self._append(session_id, data, stamp)
                 data = file_format.Parts()
             match effect:  # the patterns of lines assign ``session_id``: from here on, the run is of that session
-                case RecordLine(session_id) if self._sessions.is_imported_already(session_id):
+                case RecordLine(session_id) if self._sessions.is_imported_elsewhere(session_id):
                     pass
                 case RecordLine(session_id, peer, raw, answered_method):
                     is_plain = jsonrpc.is_plain(raw)

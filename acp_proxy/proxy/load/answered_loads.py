@@ -54,7 +54,7 @@ class AnsweredLoads:
             return []
         if load.uncompared:
             _, is_late = load.uncompared.items[-1]
-            is_recorded = load.compared is None and load.imports and not is_late
+            is_recorded = load.compared is None and load.is_import and not is_late
             return [] if is_recorded else [_read_past(load)]
         if load.compared is None or load.compared.is_checked:
             return []

@@ -102,7 +102,7 @@ class Load:
         first_state = first_state if plan.sends is not None else LoadState.QUEUED
         self.state = LoadState.ANSWERED if is_answered else first_state
         self.has_transcript = has_transcript
-        self.imports = plan.imports
+        self.is_import = plan.may_import
         """Whether a transcript begins, or has begun, with what the agent sends before its answer."""
         self.earlier_id = earlier_id
         self.returns_to: str | None = None

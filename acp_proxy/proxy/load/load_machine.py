@@ -106,7 +106,7 @@ class LoadMachine:
                 return []
             case Action.DROP_IMPORT:
                 load.uncompared.drop()
-                load.imports = False
+                load.is_import = False
                 return []
             case Action.SEND_WAITING:
                 return self._send_waiting(load)
@@ -270,12 +270,10 @@ class LoadMachine:
         if not load.opens_anew:
             load.response, alias = self._agent_sessions.rename(load, acp.session_id(result))
         sessions = self._session_recorder.sessions
-        may_import = not (
-            load.uncompared.is_closed or sessions.has_begun(session_id) or sessions.is_deleted(session_id)
-        )
-        load.imports = load.imports and may_import
+        if load.uncompared.is_closed or sessions.has_begun(session_id) or sessions.is_deleted(session_id):
+            load.is_import = False
         states = load.state_updates.lines
-        if load.imports:
+        if load.is_import:
             lines = [line.removesuffix(b"\n") for line in find_conversation(load.uncompared.lines)]
             return [
                 *self._session_recorder.begin_imported(session_id, request.params, result, lines, states),

@@ -34,8 +34,8 @@ class LoadPlan(Struct, frozen=True):
     """The rule, if it is decided before the agent is asked."""
     shows_replay: bool = True
     """False if the client gets no replay."""
-    imports: bool = False
-    """What the agent sends begins a transcript."""
+    may_import: bool = False
+    """A transcript may begin with what the agent sends, unless there is one when it answers."""
     renames: bool = True
     """If the agent answers with another session id, the client keeps its own."""
     handover_mode: str = NEVER
@@ -81,7 +81,7 @@ def plan_load(
             return LoadPlan(
                 acp.LOAD,
                 passes_at_once=True,
-                imports=not session.has_transcript and not is_in_turn and session.trouble is None,
+                may_import=not session.has_transcript and not is_in_turn and session.trouble is None,
             )
         if modes.load == STORE and session.is_complete:
             sends = acp.RESUME if can_resume else acp.LOAD

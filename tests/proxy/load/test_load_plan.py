@@ -21,7 +21,7 @@ EVERY_OFFER = [NOTHING, LOADS, RESUMES, BOTH]
 
 NEW = LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER, handover_mode="always")
 COMPARED, HISTORY = LoadPlan(acp.LOAD, handover_mode="auto"), LoadPlan(acp.RESUME, handover_mode="auto")
-PASSED, IMPORTED = LoadPlan(acp.LOAD, passes_at_once=True), LoadPlan(acp.LOAD, passes_at_once=True, imports=True)
+PASSED, IMPORTED = LoadPlan(acp.LOAD, passes_at_once=True), LoadPlan(acp.LOAD, passes_at_once=True, may_import=True)
 OURS = LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, handover_mode="auto")
 
 
