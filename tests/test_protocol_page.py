@@ -12,7 +12,7 @@ import pytest
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import KINDS, Form, UpdateKind
 from acp_proxy.protocol.versions import V2
-from acp_proxy.proxy.capabilities import Modes, Offer, choose_served
+from acp_proxy.proxy.capabilities import Modes, Offer, choose_served_here
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
@@ -153,7 +153,7 @@ def test_the_table_of_kinds_has_every_kind_of_the_page() -> None:
 
 def test_the_capabilities_that_the_page_calls_added_are_added() -> None:
     offers = [Offer(1, native, None, None, False) for native in (frozenset[str](), frozenset({"load"}))]
-    served = {name for offer in offers for name in choose_served(offer, Modes(resume="store", unstable=True))}
+    served = {name for offer in offers for name in choose_served_here(offer, Modes(resume="store", unstable=True))}
     said = {
         name.rpartition(".")[2].removeprefix("agent: ")
         for name, row in rows("Capabilities").items()
@@ -164,7 +164,7 @@ def test_the_capabilities_that_the_page_calls_added_are_added() -> None:
 
 def test_the_capabilities_that_the_page_calls_added_in_version_2_are_added() -> None:
     said = {name for name, row in rows("Capabilities").items() if row[3].startswith("amended: added")}
-    served = choose_served(Offer(2, V2.always_served, None, None, False), Modes(unstable=True))
+    served = choose_served_here(Offer(2, V2.always_served, None, None, False), Modes(unstable=True))
     assert said == {f"agent: session.{name}" for name in served}
 
 

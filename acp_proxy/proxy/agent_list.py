@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from acp_proxy.protocol import acp, json_splice, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
 from acp_proxy.proxy import jetbrains_index, own_messages, session_list
-from acp_proxy.proxy.capabilities import ARCHIVE, LIST, STATUS, TITLE, Service
+from acp_proxy.proxy.capabilities import ARCHIVE, LIST, STATUS, TITLE, Answerers
 from acp_proxy.proxy.effects import AmendList, Effect, Forward
 from acp_proxy.proxy.events import PageEmptied
 from acp_proxy.proxy.handovers import OWN_IDS
@@ -32,8 +32,8 @@ _ENTRY_OVERHEAD = 256
 class AgentList:
     """The list of one connection's agent."""
 
-    def __init__(self, service: Service, open_requests: OpenRequests, session_recorder: SessionRecorder) -> None:
-        self._service = service
+    def __init__(self, answerers: Answerers, open_requests: OpenRequests, session_recorder: SessionRecorder) -> None:
+        self._answerers = answerers
         self._open_requests = open_requests
         self._session_recorder = session_recorder
         self._request_count = 0
@@ -46,7 +46,7 @@ class AgentList:
     def serve(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a ``session/list`` for which more is read than the client asked; None for all other requests.
         Raises InvalidParams."""
-        served_methods, has_index = self._service.served_here, self._service.amends_index
+        served_methods, has_index = self._answerers.served_here, self._answerers.amends_index
         has_archive = ARCHIVE in served_methods
         if request.method != acp.LIST or LIST in served_methods or not (has_archive or has_index):
             return None
@@ -62,24 +62,24 @@ class AgentList:
     def amend_page(self, line: bytes, request: Request, result: object) -> AmendList:
         """What to do with the agent's answer to ``session/list``. ``result``: of that answer."""
         self._remember_listed(result)
-        service = self._service
+        answerers = self._answerers
         joins = acp.text(request.params, "cursor") is None
         page = AmendList(
             line,
-            fills_titles=service.gives_titles,
+            fills_titles=answerers.gives_titles,
             joins_rows=joins,
-            lists_foreign=service.opens_foreign,
+            lists_foreign=answerers.opens_foreign,
             cwd=acp.text(request.params, "cwd"),
-            supports_directories=service.supports_directories,
+            supports_directories=answerers.supports_directories,
         )
-        if service.amends_index:
+        if answerers.amends_index:
             return replace(
                 page,
                 archived=jetbrains_index.read_archive_filter(request.params),
                 client_request=request,
                 is_of_index=True,
             )
-        if ARCHIVE not in service.served_here:
+        if ARCHIVE not in answerers.served_here:
             return page
         return replace(page, archived=acp.text(request.params, "archived") or EXCLUDE, client_request=request)
 
@@ -127,14 +127,14 @@ class AgentList:
         Raises ValueError, KeyError.
         """
         line = _make_list_request(request, id, cursor)
-        if not self._service.amends_index or jetbrains_index.read_archive_filter(request.params) != ONLY:
+        if not self._answerers.amends_index or jetbrains_index.read_archive_filter(request.params) != ONLY:
             return line
         text = json_splice.decode(line)
         return json_splice.encode(jetbrains_index.ask_for_all(text, json_splice.find_members(text)["params"]))
 
     def _remember_listed(self, result: object) -> None:
         """Remember the sessions of a page, if acp-proxy serves what the client may ask about them."""
-        if {TITLE, ARCHIVE, STATUS}.isdisjoint(self._service.served_here):
+        if {TITLE, ARCHIVE, STATUS}.isdisjoint(self._answerers.served_here):
             return
         sessions = acp.member(result, "sessions")
         for item in sessions if isinstance(sessions, list) else []:

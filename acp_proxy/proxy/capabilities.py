@@ -63,7 +63,7 @@ class Settings(Struct, frozen=True):
 class Offer(Struct, frozen=True):
     """The contents of the agent's answer to ``initialize``.
 
-    ``version``: its ``protocolVersion``, unchecked. ``native``: what it serves itself (``list``, ``load``, …).
+    ``version``: its ``protocolVersion``, unchecked. ``served_by_agent``: what it serves itself (``list``, ``load``, …).
     ``name``, ``release``: its name and version. ``supports_directories``: it supports additional directories.
     ``has_sessions``: False if it says that it serves no sessions. ``store``: the id of the store into which an
     acp-proxy nearer to the agent records, if that is part of a chain.
@@ -72,7 +72,7 @@ class Offer(Struct, frozen=True):
     """
 
     version: object
-    native: frozenset[str]
+    served_by_agent: frozenset[str]
     name: str | None
     release: str | None
     supports_directories: bool
@@ -91,7 +91,7 @@ class Offer(Struct, frozen=True):
         return self.store is not None and self.store == store
 
 
-class Service(Struct):
+class Answerers(Struct):
     """Who answers what.
 
     ``is_wanted``: there is a store, and the options allow acp-proxy to add something. ``is_ready``: in addition, the
@@ -125,6 +125,10 @@ class Service(Struct):
         """Whether sessions of other agents can be opened."""
         return self.modes.handover != NEVER and self.modes.load != AGENT
 
+    def agent_serves(self, capability: str) -> bool:
+        """Whether the agent serves this itself, or has it in its index."""
+        return capability in self.served_by_agent | self.index_parts
+
     def deletes(self, params: object) -> bool:
         """Whether acp-proxy answers a ``session/delete`` with these parameters. The agent does not know the ids
         that acp-proxy gave."""
@@ -138,15 +142,15 @@ def read_offer(result: object) -> Offer:
     dialect = versions.find_dialect(version) or versions.V1
     capabilities = acp.member(result, dialect.capabilities_member)
     sessions = acp.member(capabilities, dialect.sessions_member)
-    native = {name for name in _SESSION_CAPABILITIES if acp.offers(sessions, name)}
+    served_by_agent = {name for name in _SESSION_CAPABILITIES if acp.offers(sessions, name)}
     if acp.offers(capabilities, "loadSession"):
-        native.add(LOAD)
+        served_by_agent.add(LOAD)
     prompts = acp.member(capabilities, "promptCapabilities")
     has_sessions = isinstance(sessions, Mapping) or not dialect.needs_sessions
     info = acp.member(result, dialect.info_member)
     return Offer(
         version=version,
-        native=frozenset(native) | (dialect.always_served if has_sessions else frozenset()),
+        served_by_agent=frozenset(served_by_agent) | (dialect.always_served if has_sessions else frozenset()),
         name=acp.text(info, "name") or None,
         release=acp.text(info, "version"),
         supports_directories=acp.offers(sessions, "additionalDirectories"),
@@ -157,26 +161,26 @@ def read_offer(result: object) -> Offer:
     )
 
 
-def choose_served(offer: Offer, modes: Modes) -> tuple[str, ...]:
+def choose_served_here(offer: Offer, modes: Modes) -> tuple[str, ...]:
     """What acp-proxy serves: what the agent lacks and acp-proxy can do, and what the options ask for anyway.
 
     Does not include a load that the agent serves, although its replay may be replaced.
     """
     if offer.dialect is None or not offer.has_sessions:
         return ()
-    served = [
+    served_here = [
         name
         for name, mode in ((LIST, modes.list), (DELETE, modes.delete))
-        if mode == STORE or (mode == AUTO and name not in offer.native)
+        if mode == STORE or (mode == AUTO and name not in offer.served_by_agent)
     ]
-    can_open = RESUME in offer.native or modes.handover != NEVER
-    if LOAD not in offer.native and modes.load != AGENT and can_open:
-        served.append(LOAD)
-    if LOAD in offer.native and RESUME not in offer.native and modes.resume == STORE:
-        served.append(RESUME)
+    can_open = RESUME in offer.served_by_agent or modes.handover != NEVER
+    if LOAD not in offer.served_by_agent and modes.load != AGENT and can_open:
+        served_here.append(LOAD)
+    if LOAD in offer.served_by_agent and RESUME not in offer.served_by_agent and modes.resume == STORE:
+        served_here.append(RESUME)
     if modes.unstable:
-        served += _choose_drafts(offer.native, frozenset(served), modes)
-    return tuple(served)
+        served_here += _choose_drafts(offer.served_by_agent, frozenset(served_here), modes)
+    return tuple(served_here)
 
 
 def add_capabilities(line: bytes, offer: Offer, settings: Settings) -> tuple[bytes, tuple[str, ...]]:
@@ -186,45 +190,48 @@ def add_capabilities(line: bytes, offer: Offer, settings: Settings) -> tuple[byt
     """
     if offer.dialect is None or offer.has_store(settings.store):
         return line, ()
-    served = choose_served(offer, settings.modes) if settings.records and settings.serves else ()
-    if not served and (settings.store is None or not settings.is_chained):
+    served_here = choose_served_here(offer, settings.modes) if settings.records and settings.serves else ()
+    if not served_here and (settings.store is None or not settings.is_chained):
         return line, ()
     try:
-        return amend_offer(line, served, offer.native, settings.release, offer.dialect, settings.store), served
+        amended_line = amend_offer(
+            line, served_here, offer.served_by_agent, settings.release, offer.dialect, settings.store
+        )
+        return amended_line, served_here
     except ValueError:  # the line cannot be changed, so it passes and acp-proxy serves nothing
         return line, ()
 
 
-def _choose_drafts(native: frozenset[str], served: frozenset[str], modes: Modes) -> list[str]:
+def _choose_drafts(served_by_agent: frozenset[str], served_here: frozenset[str], modes: Modes) -> list[str]:
     """The drafts that acp-proxy serves.
 
     Titles and archived sessions must be right in the list, so acp-proxy must serve that or may amend it. With
     acp-proxy's list, the agent's archive would change nothing.
     """
-    has_list = LIST in served or (LIST in native and modes.list != AGENT)
+    has_list = LIST in served_here or (LIST in served_by_agent and modes.list != AGENT)
     drafts = {
-        TITLE: has_list and TITLE not in native,
-        ARCHIVE: has_list and (ARCHIVE not in native or LIST in served),
-        STATUS: STATUS not in native and not {LOAD, RESUME}.isdisjoint(native | served),
+        TITLE: has_list and TITLE not in served_by_agent,
+        ARCHIVE: has_list and (ARCHIVE not in served_by_agent or LIST in served_here),
+        STATUS: STATUS not in served_by_agent and not {LOAD, RESUME}.isdisjoint(served_by_agent | served_here),
     }
     return [name for name, is_served in drafts.items() if is_served]
 
 
 def amend_offer(
     raw: bytes,
-    served: tuple[str, ...],
-    native: frozenset[str],
+    served_here: tuple[str, ...],
+    served_by_agent: frozenset[str],
     release: str,
     dialect: Dialect = versions.V1,
     store: str | None = None,
 ) -> bytes:
     """The response to ``initialize`` with the capabilities that acp-proxy adds; every other value keeps its bytes.
 
-    ``served``: what ``choose_served`` returned. ``release``: acp-proxy's version. ``dialect``: the answer's version of
-    the protocol. ``store``: the id of its store, if other acp-proxies must know. Raises ValueError.
+    ``served_here``: what ``choose_served_here`` returned. ``release``: acp-proxy's version. ``dialect``: the answer's
+    version of the protocol. ``store``: the id of its store, if other acp-proxies must know. Raises ValueError.
     """
-    added = [name for name in served if name not in native]
-    mark = {"version": release, "serves": list(served)} | ({} if store is None else {"store": store})
+    added = [name for name in served_here if name not in served_by_agent]
+    mark = {"version": release, "serves": list(served_here)} | ({} if store is None else {"store": store})
     members: dict[str, object] = {"_meta": {_MARK: mark}}
     if LOAD in added:
         members["loadSession"] = True

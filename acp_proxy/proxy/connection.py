@@ -9,7 +9,7 @@ from acp_proxy.protocol.jsonrpc import Batch, Message, Notification, Opaque, Pee
 from acp_proxy.proxy import capabilities, handover_lines, jetbrains_index, own_messages, session_list
 from acp_proxy.proxy.agent_list import AgentList
 from acp_proxy.proxy.aliases import Aliases, CopyIds
-from acp_proxy.proxy.capabilities import Service, Settings
+from acp_proxy.proxy.capabilities import Answerers, Settings
 from acp_proxy.proxy.drafts import Drafts
 from acp_proxy.proxy.effects import (
     DecideLater,
@@ -62,7 +62,7 @@ class Connection:
         self._settings = settings
         self._open_requests = OpenRequests()
         self._session_recorder = SessionRecorder(records=settings.records)
-        self._service = Service(settings.modes, is_wanted=settings.records and settings.serves)
+        self._answerers = Answerers(settings.modes, is_wanted=settings.records and settings.serves)
         self._held_entries = HeldEntries()
         self._aliases = Aliases()
         self._copy_ids = CopyIds()
@@ -74,7 +74,7 @@ class Connection:
             self._open_requests, self._session_recorder, self._machine.open_loads.may_be_replay
         )
         self._lookups = Lookups(
-            self._service,
+            self._answerers,
             self._open_requests,
             self._session_recorder,
             self._machine,
@@ -83,16 +83,16 @@ class Connection:
             self._aliases,
             self._copy_ids,
         )
-        self._agent_list = AgentList(self._service, self._open_requests, self._session_recorder)
+        self._agent_list = AgentList(self._answerers, self._open_requests, self._session_recorder)
         self._agent_index = AgentIndex(
-            self._service, self._open_requests, self._aliases, self._copy_ids, self._agent_list.agent_has
+            self._answerers, self._open_requests, self._aliases, self._copy_ids, self._agent_list.agent_has
         )
         self._drafts = Drafts(
-            self._service, self._open_requests, self._session_recorder, self._machine, self._agent_list, self._aliases
+            self._answerers, self._open_requests, self._session_recorder, self._machine, self._agent_list, self._aliases
         )
         self._has_warned_crowded = False
         self._negotiation = Negotiation(
-            settings, self._service, self._session_recorder, self._held_entries, self._machine, self._agent_sessions
+            settings, self._answerers, self._session_recorder, self._held_entries, self._machine, self._agent_sessions
         )
         self.pass_through = PassThrough(
             self._session_recorder,
@@ -225,7 +225,7 @@ class Connection:
 
     def _answer_here(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that is not simply forwarded; None for all other requests."""
-        served_methods = self._service.served_here
+        served_methods = self._answerers.served_here
         if request.method in (acp.LOAD, acp.RESUME):
             if not self._session_recorder.records:
                 return None
@@ -234,7 +234,7 @@ class Connection:
             except acp.InvalidParams as problem:
                 is_ours = request.method.removeprefix("session/") in served_methods
                 return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))] if is_ours else None
-            if self._service.is_ready:
+            if self._answerers.is_ready:
                 return self._lookups.look_up_to_open(line, request, session_id)
             return self._lookups.begin_passing_load(line, request, session_id)
         if (looked_up := self._lookups.look_up_if_unopened(line, request)) is not None:
@@ -250,16 +250,18 @@ class Connection:
                 cwd, cursor = (acp.optional_text(request.params, key) for key in ("cwd", "cursor"))
                 if cwd is not None and not acp.is_absolute(cwd):
                     raise acp.InvalidParams("cwd must be an absolute path")
-                has_archive, service = capabilities.ARCHIVE in served_methods, self._service
+                has_archive, answerers = capabilities.ARCHIVE in served_methods, self._answerers
                 archived = session_list.read_archive_filter(request.params) if has_archive else None
                 return [
-                    ListSessions(request.id, cwd, cursor, service.supports_directories, archived, service.opens_foreign)
+                    ListSessions(
+                        request.id, cwd, cursor, answerers.supports_directories, archived, answerers.opens_foreign
+                    )
                 ]
-            if request.method == acp.DELETE and self._service.deletes(request.params):
+            if request.method == acp.DELETE and self._answerers.deletes(request.params):
                 session_id = acp.required_text(request.params, "sessionId")
                 forgotten = self._session_recorder.delete(session_id)
                 return [*forgotten, *self._machine.forget_session(session_id), DeleteSession(session_id, request.id)]
-            if request.method == acp.DELETE and self._session_recorder.records and self._service.is_ready:
+            if request.method == acp.DELETE and self._session_recorder.records and self._answerers.is_ready:
                 return self._lookups.look_up_other_id(line, request)
         except acp.InvalidParams as problem:
             return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
@@ -363,7 +365,7 @@ class Connection:
 
     def _take_title_line(self, session_id: str) -> list[bytes]:
         """An update with the title made from the prompts, if the list has that too, so that both show the same."""
-        title = self._session_recorder.take_title(session_id) if self._service.gives_titles else None
+        title = self._session_recorder.take_title(session_id) if self._answerers.gives_titles else None
         return (
             [own_messages.encode_update(session_id, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title})]
             if title is not None
@@ -465,8 +467,8 @@ class Connection:
         fork = acp.session_id(message.result) if open_request.request.method == acp.FORK else None
         early_lines = self._session_recorder.take_early_conversation(fork) if fork is not None else []
         effects: list[Effect] = [*self._message_recorder.record_answer(open_request, message)]
-        service = self._service
-        is_amended = service.amends_lists and self._session_recorder.records
+        answerers = self._answerers
+        is_amended = answerers.amends_lists and self._session_recorder.records
         match open_request.request.method:
             case acp.INITIALIZE:
                 return effects + self._negotiation.handle_initialize_answer(line, message)
@@ -478,7 +480,7 @@ class Connection:
                     effects += self._session_recorder.note_inherited_record(fork)
                 self._machine.add_fork(open_request.request, fork, early_lines)
             case acp.LIST if (
-                capabilities.LIST not in self._service.served_here and is_amended and message.error is None
+                capabilities.LIST not in self._answerers.served_here and is_amended and message.error is None
             ):
                 return [*effects, self._agent_list.amend_page(line, open_request.request, message.result)]
             case acp.STEERING if open_request.session_id is not None and acp.is_steered(message.result):
@@ -518,7 +520,7 @@ class Connection:
                 *self._machine.send(session_id, line),
             ]
         refused_prompt = self._handovers.take_refused_prompt(session_id, id, message.error)
-        if refused_prompt is not None and self._service.modes.handover != capabilities.NEVER:
+        if refused_prompt is not None and self._answerers.modes.handover != capabilities.NEVER:
             load, prompt = refused_prompt
             self._open_requests.add(Peer.CLIENT, prompt, session_id)
             return self._lookups.look_up_to_send_again(load, prompt, line)

@@ -1,6 +1,6 @@
 """Serves drafts of the protocol that the agent lacks: titles by the user, archived sessions, and status.
 
-Does nothing unless ``Service.served_here`` names one of them. With an agent's own list, ``agent_list`` brings titles
+Does nothing unless ``Answerers.served_here`` names one of them. With an agent's own list, ``agent_list`` brings titles
 and archived sessions into its pages.
 """
 
@@ -8,7 +8,7 @@ from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
 from acp_proxy.proxy.agent_list import AgentList
 from acp_proxy.proxy.aliases import Aliases
-from acp_proxy.proxy.capabilities import ARCHIVE, CLOSE, STATUS, TITLE, Service
+from acp_proxy.proxy.capabilities import ARCHIVE, CLOSE, STATUS, TITLE, Answerers
 from acp_proxy.proxy.effects import AmendTitles, AnswerStatus, Effect, Forward, SetArchived, SetTitle
 from acp_proxy.proxy.handovers import OWN_IDS
 from acp_proxy.proxy.load.load_machine import LoadMachine
@@ -25,14 +25,14 @@ class Drafts:
 
     def __init__(
         self,
-        service: Service,
+        answerers: Answerers,
         open_requests: OpenRequests,
         session_recorder: SessionRecorder,
         machine: LoadMachine,
         agent_list: AgentList,
         aliases: Aliases,
     ) -> None:
-        self._service = service
+        self._answerers = answerers
         self._open_requests = open_requests
         self._session_recorder = session_recorder
         self._machine = machine
@@ -44,11 +44,11 @@ class Drafts:
 
     def is_settling(self, method: str) -> bool:
         """Whether a request with this method settles what the agent sent about its session before."""
-        return method == acp.ARCHIVE and ARCHIVE in self._service.served_here
+        return method == acp.ARCHIVE and ARCHIVE in self._answerers.served_here
 
     def serve(self, request: Request) -> list[Effect] | None:
         """The effects of a request for a served draft; None for all other requests. Raises InvalidParams."""
-        served_methods, agent_has = self._service.served_here, self._agent_list.agent_has
+        served_methods, agent_has = self._answerers.served_here, self._agent_list.agent_has
         match request.method:
             case acp.SET_TITLE if TITLE in served_methods:
                 session_id, raw_title = (acp.required_text(request.params, key) for key in ("sessionId", "title"))
@@ -82,7 +82,7 @@ class Drafts:
 
     def amend_titles(self, effects: list[Effect]) -> list[Effect]:
         """The effects, with the user's titles in updates for the client."""
-        if TITLE not in self._service.served_here and not self._service.amends_index:
+        if TITLE not in self._answerers.served_here and not self._answerers.amends_index:
             return effects
         return [
             AmendTitles(effect.data, self._open_requests.list_session_ids(Peer.CLIENT, acp.RENAMES))
@@ -102,7 +102,7 @@ class Drafts:
         if self._session_recorder.sessions.is_in_turn(session_id):
             self._session_recorder.cancel_turn(session_id)
             effects.append(self._send_to_agent(jsonrpc.encode_notification(acp.CANCEL, {"sessionId": session_id})))
-        if CLOSE not in self._service.served_by_agent or len(self._closing) >= CLOSE_LIMIT:
+        if CLOSE not in self._answerers.served_by_agent or len(self._closing) >= CLOSE_LIMIT:
             return [*effects, archiving]
         self._close_count += 1
         id = RequestId(f'"{OWN_IDS}close-{self._close_count}"')

@@ -15,7 +15,7 @@ from msgspec import Struct
 from acp_proxy.protocol import acp, json_splice, proxy_ids
 from acp_proxy.protocol.jsonrpc import Peer, Request, Response
 from acp_proxy.proxy.aliases import Aliases, CopyIds
-from acp_proxy.proxy.capabilities import ARCHIVE, TITLE, Service
+from acp_proxy.proxy.capabilities import ARCHIVE, TITLE, Answerers
 from acp_proxy.proxy.effects import AmendList, Effect, FollowAgent, Forward, SetArchived, SetTitle
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.session_list import EXCLUDE, INCLUDE, ONLY
@@ -70,14 +70,14 @@ class AgentIndex:
 
     def __init__(
         self,
-        service: Service,
+        answerers: Answerers,
         open_requests: OpenRequests,
         aliases: Aliases,
         copy_ids: CopyIds,
         agent_has: Callable[[str], bool],
     ) -> None:
         """``agent_has``: whether the agent has a session."""
-        self._service = service
+        self._answerers = answerers
         self._open_requests = open_requests
         self._aliases = aliases
         self._copy_ids = copy_ids
@@ -87,7 +87,7 @@ class AgentIndex:
         """The effects of a change in the index of a session for which the agent has none yet; None for all other
         requests. Raises InvalidParams."""
         method, session_id = METHODS.get(request.method), acp.session_id(request.params) or ""
-        if method is None or not (self._service.amends_index and method.part in self._service.index_parts):
+        if method is None or not (self._answerers.amends_index and method.part in self._answerers.index_parts):
             return None
         if not proxy_ids.is_proxy_id(session_id) or self._aliases.find_agent_id(session_id) is not None:
             return None
@@ -108,7 +108,7 @@ class AgentIndex:
     def _find_change(self, request: Request, session_id: str, result: object) -> FollowAgent | None:
         """The change that the agent has made in answering this request, if it is one."""
         method = METHODS[request.method]
-        if method.part not in self._service.served_by_agent | self._service.index_parts:
+        if not self._answerers.agent_serves(method.part):
             return None
         if method.renames:
             raw_title = acp.text(result, "title") or acp.text(request.params, "title")
@@ -119,17 +119,17 @@ class AgentIndex:
     def find_amendment(self, method_name: str, line: bytes, params: object = None) -> AmendList | None:
         """What to do with a line of the agent that has rows of its index; None if that is not one. ``method_name``: its
         method, or that of the request that it answers. ``params``: the parameters of that request."""
-        service, method = self._service, METHODS.get(method_name)
+        answerers, method = self._answerers, METHODS.get(method_name)
         if method is None or method.rows_member is None:
             return None
-        if not service.amends_index or method.part not in service.index_parts:
+        if not answerers.amends_index or method.part not in answerers.index_parts:
             return None
         return AmendList(
             line,
             archived=INCLUDE,
-            fills_titles=service.gives_titles,
-            lists_foreign=service.opens_foreign,
-            supports_directories=service.supports_directories,
+            fills_titles=answerers.gives_titles,
+            lists_foreign=answerers.opens_foreign,
+            supports_directories=answerers.supports_directories,
             is_of_index=True,
             list_member=method.rows_member,
             renamed=self._open_requests.list_session_ids(Peer.CLIENT, acp.RENAMES),

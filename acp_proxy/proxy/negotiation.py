@@ -4,7 +4,7 @@ from acp_proxy.protocol import jsonrpc, versions
 from acp_proxy.protocol.jsonrpc import Message, Peer, Response
 from acp_proxy.protocol.versions import Dialect
 from acp_proxy.proxy import capabilities, jetbrains_index
-from acp_proxy.proxy.capabilities import Service, Settings
+from acp_proxy.proxy.capabilities import Answerers, Settings
 from acp_proxy.proxy.effects import Effect, Forward, IdentifyAgent, ProtocolVersion, Warn
 from acp_proxy.proxy.held_entries import HeldEntries
 from acp_proxy.proxy.load.agent_sessions import AgentSessions
@@ -18,7 +18,7 @@ class Negotiation:
     def __init__(
         self,
         settings: Settings,
-        service: Service,
+        answerers: Answerers,
         session_recorder: SessionRecorder,
         held_entries: HeldEntries,
         machine: LoadMachine,
@@ -26,7 +26,7 @@ class Negotiation:
     ) -> None:
         self.dialect = versions.V1
         self._settings = settings
-        self._service = service
+        self._answerers = answerers
         self._session_recorder = session_recorder
         self._held_entries = held_entries
         self._machine = machine
@@ -56,11 +56,11 @@ class Negotiation:
         if message.error is not None:
             return [Forward(Peer.CLIENT, line)]
         offer = capabilities.read_offer(message.result)
-        service = self._service
-        service.served_by_agent, service.supports_directories = offer.native, offer.supports_directories
+        answerers = self._answerers
+        answerers.served_by_agent, answerers.supports_directories = offer.served_by_agent, offer.supports_directories
         self._machine.accepted_content = offer.accepted_content
-        service.is_ready = service.gives_titles = False
-        service.index_parts = frozenset()
+        answerers.is_ready = answerers.gives_titles = False
+        answerers.index_parts = frozenset()
         self._recall = ()
         if offer.dialect is None:
             # Lines of another version may mean something else, so nothing is recorded and nothing is served.
@@ -78,15 +78,15 @@ class Negotiation:
         effects: list[Effect] = self._set_dialect(offer.dialect)
         if not self._held_entries.is_named:
             effects += self._held_entries.take(IdentifyAgent(offer.name, offer.release))
-        line, service.served_here = capabilities.add_capabilities(line, offer, self._settings)
-        service.is_ready = service.is_wanted and offer.has_sessions
-        service.index_parts = jetbrains_index.find_offered_parts(self._initialize, message.result)
-        self._machine.sends_titles = capabilities.LIST in service.served_here
-        self._agent_sessions.are_listed = capabilities.LIST in offer.native
+        line, answerers.served_here = capabilities.add_capabilities(line, offer, self._settings)
+        answerers.is_ready = answerers.is_wanted and offer.has_sessions
+        answerers.index_parts = jetbrains_index.find_offered_parts(self._initialize, message.result)
+        self._machine.sends_titles = capabilities.LIST in answerers.served_here
+        self._agent_sessions.are_listed = capabilities.LIST in offer.served_by_agent
         fills_agents_list = (
-            service.is_wanted and offer.dialect.fills_titles and service.modes.list != capabilities.AGENT
+            answerers.is_wanted and offer.dialect.fills_titles and answerers.modes.list != capabilities.AGENT
         )
-        service.gives_titles = fills_agents_list or capabilities.LIST in service.served_here
+        answerers.gives_titles = fills_agents_list or capabilities.LIST in answerers.served_here
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _set_dialect(self, dialect: Dialect) -> list[Effect]:
@@ -99,6 +99,6 @@ class Negotiation:
         """Record nothing and serve nothing. ``line``: the answer to ``initialize``."""
         self._session_recorder.stop()
         self._held_entries.drop()
-        self._service.served_here = ()
+        self._answerers.served_here = ()
         warning = [Warn(f"nothing is recorded: {reason}")] if self._settings.records else []
         return [*warning, Forward(Peer.CLIENT, line)]

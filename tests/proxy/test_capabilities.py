@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes, amend_offer, choose_served, read_offer
+from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes, amend_offer, choose_served_here, read_offer
 from tests.conversation import (
     LOADS,
     RELEASE,
@@ -40,7 +40,7 @@ def serves(*names: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("native", "added"),
+    ("served_by_agent", "added"),
     [
         ((), ["list", "delete", "load"]),
         (("resume",), ["list", "delete", "load"]),
@@ -57,14 +57,14 @@ def serves(*names: str) -> dict[str, Any]:
         (("close", "fork"), ["list", "delete", "load"]),
     ],
 )
-def test_capabilities_that_the_agent_lacks_are_added(native: tuple[str, ...], added: list[str]) -> None:
+def test_capabilities_that_the_agent_lacks_are_added(served_by_agent: tuple[str, ...], added: list[str]) -> None:
     capabilities = {
-        "loadSession": "load" in native,
-        "sessionCapabilities": {name: {} for name in native if name != "load"},
+        "loadSession": "load" in served_by_agent,
+        "sessionCapabilities": {name: {} for name in served_by_agent if name != "load"},
     }
     result = amended_result(capabilities)["agentCapabilities"]
-    assert result["loadSession"] is ("load" in native or "load" in added)
-    assert set(result["sessionCapabilities"]) == {*native, *added} - {"load"}
+    assert result["loadSession"] is ("load" in served_by_agent or "load" in added)
+    assert set(result["sessionCapabilities"]) == {*served_by_agent, *added} - {"load"}
     assert result.get("_meta") == (serves(*added) if added else None)
 
 
@@ -72,7 +72,7 @@ EVERYTHING = {"loadSession": True, "sessionCapabilities": {"list": {}, "delete":
 
 
 @pytest.mark.parametrize(
-    ("modes", "native", "added"),
+    ("modes", "offered", "added"),
     [
         (Modes(list=AGENT), {}, ["delete", "load"]),
         (Modes(load=AGENT), RESUMES, ["list", "delete"]),
@@ -91,14 +91,16 @@ EVERYTHING = {"loadSession": True, "sessionCapabilities": {"list": {}, "delete":
         (Modes(resume=AGENT), LOADS, ["list", "delete"]),
     ],
 )
-def test_the_modes_decide_what_is_added_as_far_as_the_agent_allows(modes: Modes, native: Any, added: list[str]) -> None:
-    talk = CoreConversation(modes=modes).initialize(native)
+def test_the_modes_decide_what_is_added_as_far_as_the_agent_allows(
+    modes: Modes, offered: Any, added: list[str]
+) -> None:
+    talk = CoreConversation(modes=modes).initialize(offered)
     capabilities = json.loads(talk.all.to_client)["result"]["agentCapabilities"]
     ours = capabilities.get("_meta", {}).get("acp-proxy", {}).get("serves", [])
     assert ours == added
-    had = set(native.get("sessionCapabilities", {}))
+    had = set(offered.get("sessionCapabilities", {}))
     assert set(capabilities.get("sessionCapabilities", {})) == had | (set(added) - {"load"})
-    assert capabilities.get("loadSession", False) == (native.get("loadSession", False) or "load" in added)
+    assert capabilities.get("loadSession", False) == (offered.get("loadSession", False) or "load" in added)
 
 
 def test_a_native_capability_served_on_request_gets_only_our_mark() -> None:
@@ -270,7 +272,7 @@ def test_an_amended_line_equals_the_original_plus_the_additions(text: str) -> No
     talk.client.say(request(0, "initialize"))
     after = talk.agent.say(answer).to_client
     result = json.loads(answer)["result"]
-    added = choose_served(read_offer(result), Modes())
+    added = choose_served_here(read_offer(result), Modes())
     if not added:
         assert after == answer
     assert json.dumps(json.loads(after)["result"]) == json.dumps(add_expected(result, added))
@@ -300,7 +302,7 @@ def with_all(there: Any, more: Mapping[str, Any]) -> dict[str, Any]:
 def test_additions_keep_every_original_byte(capabilities: Any) -> None:
     before = raw(initialize_answer(0, capabilities or {}))
     offer = read_offer(json.loads(before)["result"])
-    after = amend_offer(before, choose_served(offer, Modes()) or ("list",), offer.native, RELEASE)
+    after = amend_offer(before, choose_served_here(offer, Modes()) or ("list",), offer.served_by_agent, RELEASE)
     if b"null" not in before and b"false" not in before:
         rest = iter(after)
         assert all(byte in rest for byte in before)
@@ -312,7 +314,12 @@ def test_additions_keep_every_original_byte(capabilities: Any) -> None:
 @pytest.mark.parametrize("value", [None, [], "x", 3, {"agentCapabilities": []}, {"agentInfo": "x"}])
 def test_an_invalid_offer_reads_as_empty(value: object) -> None:
     offer = read_offer(value)
-    assert (offer.native, offer.name, offer.release, offer.supports_directories) == (frozenset(), None, None, False)
+    assert (offer.served_by_agent, offer.name, offer.release, offer.supports_directories) == (
+        frozenset(),
+        None,
+        None,
+        False,
+    )
 
 
 @given(values)

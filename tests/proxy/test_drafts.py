@@ -67,7 +67,7 @@ REQUESTS = [set_title(1, "s", "t"), archive(1, "s"), unarchive(1, "s"), status(1
 
 
 @pytest.mark.parametrize(
-    ("native", "modes", "added"),
+    ("served_by_agent", "modes", "added"),
     [
         ((), UNSTABLE, {"title", "archive", "status"}),
         (("list",), UNSTABLE, {"title", "archive", "status"}),
@@ -84,14 +84,14 @@ REQUESTS = [set_title(1, "s", "t"), archive(1, "s"), unarchive(1, "s"), status(1
     ],
 )
 def test_a_draft_is_offered_if_the_agent_lacks_it_and_acp_proxy_can_serve_it(
-    native: tuple[str, ...], modes: Modes, added: set[str]
+    served_by_agent: tuple[str, ...], modes: Modes, added: set[str]
 ) -> None:
-    offered = talk({"sessionCapabilities": {name: {} for name in native}}, modes)
+    offered = talk({"sessionCapabilities": {name: {} for name in served_by_agent}}, modes)
     capabilities = client_messages(offered.all)[0]["result"]["agentCapabilities"]
     serves = capabilities.get("_meta", {}).get("acp-proxy", {}).get("serves", [])
     assert {name for name in serves if name in DRAFTS} == added
     assert {name for name in capabilities["sessionCapabilities"] if name in DRAFTS} == added | (
-        set(native) & set(DRAFTS)
+        set(served_by_agent) & set(DRAFTS)
     )
 
 

@@ -220,11 +220,13 @@ def drafts(sessions: Any = None) -> Second:
     return Second(modes=Modes(unstable=True)).initialize_second({"session": sessions or {}}).open("s")
 
 
-@pytest.mark.parametrize("native", [set(), {"title"}, {"title", "archive", "status"}])
-def test_drafts_are_added_to_what_the_agent_offers(native: set[str]) -> None:
-    offered = json.loads(drafts({name: {} for name in native}).all.to_client.split(b"\n")[0])["result"]["capabilities"]
+@pytest.mark.parametrize("served_by_agent", [set(), {"title"}, {"title", "archive", "status"}])
+def test_drafts_are_added_to_what_the_agent_offers(served_by_agent: set[str]) -> None:
+    offered = json.loads(drafts({name: {} for name in served_by_agent}).all.to_client.split(b"\n")[0])["result"][
+        "capabilities"
+    ]
     assert offered["session"].keys() == {"delete", "title", "archive", "status"}
-    assert set(offered["_meta"]["acp-proxy"]["serves"]) == offered["session"].keys() - native
+    assert set(offered["_meta"]["acp-proxy"]["serves"]) == offered["session"].keys() - served_by_agent
 
 
 @pytest.mark.parametrize("method", ["set_title", "archive", "unarchive", "status"])

@@ -13,7 +13,7 @@ from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.aliases import Aliases, CopyIds
-from acp_proxy.proxy.capabilities import Service
+from acp_proxy.proxy.capabilities import Answerers
 from acp_proxy.proxy.effects import CloseTranscript, DecideLater, Effect, FindSession, Forward, SetArchived
 from acp_proxy.proxy.events import SessionFound
 from acp_proxy.proxy.handovers import Handovers
@@ -44,7 +44,7 @@ class Lookups:
 
     def __init__(
         self,
-        service: Service,
+        answerers: Answerers,
         open_requests: OpenRequests,
         session_recorder: SessionRecorder,
         machine: LoadMachine,
@@ -53,7 +53,7 @@ class Lookups:
         aliases: Aliases,
         copy_ids: CopyIds,
     ) -> None:
-        self._service = service
+        self._answerers = answerers
         self._open_requests = open_requests
         self._session_recorder = session_recorder
         self._machine = machine
@@ -105,17 +105,16 @@ class Lookups:
 
     def _may_have_other_id(self, session_id: str) -> bool:
         """Whether the store may know another id for a session that was not opened here."""
-        if not (self._service.is_ready and self._session_recorder.records):
+        if not (self._answerers.is_ready and self._session_recorder.records):
             return False
         exists_here = self._session_recorder.sessions.exists_here(session_id)
         return not exists_here and self._aliases.find_agent_id(session_id) is None
 
     def _unarchives(self, request: Request) -> bool:
         """Whether this asks the agent to unarchive a session that its list may show as archived here."""
-        offers = self._service.served_by_agent | self._service.index_parts
-        return (
-            request.method in acp.UNARCHIVES and METHODS[request.method].part in offers and self._service.amends_lists
-        )
+        if request.method not in acp.UNARCHIVES or not self._answerers.amends_lists:
+            return False
+        return self._answerers.agent_serves(METHODS[request.method].part)
 
     def begin_passing_load(self, line: bytes, request: Request, session_id: str) -> list[Effect] | None:
         """A load or a resume for which acp-proxy serves nothing. What the agent sends passes, and is compared anyway.
@@ -167,7 +166,7 @@ class Lookups:
             self._handovers.expect_record(session_id, handed_over_again=is_ours_no_more)
         if self._handovers.awaits_record(session_id):
             session = replace(session, agent_has_only_part=True)
-        served, modes = self._service.served_by_agent, self._service.modes
+        served, modes = self._answerers.served_by_agent, self._answerers.modes
         plan = plan_load(request.method, session, served, modes, is_in_turn=is_in_turn)
         if plan is None or (not isinstance(plan, Refusal) and self._machine.open_loads.are_many):
             passes = LoadPlan(request.method, passes_at_once=True)
@@ -200,7 +199,7 @@ class Lookups:
 
     def _is_served_here(self, request: Request) -> bool:
         """Whether acp-proxy serves this method itself."""
-        return request.method.removeprefix("session/") in self._service.served_here
+        return request.method.removeprefix("session/") in self._answerers.served_here
 
     def _use_alias(self, session_id: str, session: SessionFound) -> list[Effect]:
         """From now on, the agent gets the id that it knows."""

@@ -127,7 +127,7 @@ class AgentLoader:
             _QUIET_SECONDS if collector.has_begun else _SILENT_SECONDS, _LISTENING_SECONDS, collector.take
         )
         is_broken = False
-        if CLOSE in self.offer.native:
+        if CLOSE in self.offer.served_by_agent:
             try:
                 self._probe.ask(acp.CLOSE, {"sessionId": offered.session_id}, _CLOSE_SECONDS, collector.take)
             except NoAnswer:
@@ -144,9 +144,9 @@ class AgentLoader:
             raise CannotAdopt(
                 "the agent does not speak version 1 of the protocol. Open its sessions in your editor instead."
             )
-        if LIST not in offer.native:
+        if LIST not in offer.served_by_agent:
             raise CannotAdopt(_NO_LIST)
-        if LOAD not in offer.native:
+        if LOAD not in offer.served_by_agent:
             raise CannotAdopt("the agent lists its sessions, but cannot load them, so there is nothing to adopt.")
         return offer
 

@@ -138,7 +138,7 @@ def _ask(
         try:
             sessions = sum(row.agent_folder == folder for row in agent_start.store.list_all())
             last_loads = replay_check.find_last_loads(agent_start.store, folder)
-            if LOAD in offer.native and offer.dialect is not None:
+            if LOAD in offer.served_by_agent and offer.dialect is not None:
                 load_result, todo = _check_load(
                     probe, offer.dialect, agent_start, agent_start.store, folder, print_progress
                 )

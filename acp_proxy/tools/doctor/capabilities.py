@@ -42,25 +42,27 @@ def list_abilities(offer: Offer, modes: Modes, why_passive: str | None) -> list[
         why_passive = (
             f"the agent speaks version {offer.version} of the protocol; acp-proxy passes it through and adds nothing"
         )
-    added = capabilities.choose_served(offer, modes) if why_passive is None else ()
+    added = capabilities.choose_served_here(offer, modes) if why_passive is None else ()
     return [
-        _find_ability(name, offer.native, modes, added, why_passive)
+        _find_ability(name, offer.served_by_agent, modes, added, why_passive)
         for name in (*_ORDER, *(_DRAFTS if modes.unstable else ()))
     ]
 
 
 def _find_ability(
-    name: str, native: frozenset[str], modes: Modes, added: tuple[str, ...], why_passive: str | None
+    name: str, served_by_agent: frozenset[str], modes: Modes, added: tuple[str, ...], why_passive: str | None
 ) -> Ability:
     if name in added:
-        return Ability(name, BY_PROXY, _explain_added(name, native, modes))
-    if name in native:
+        return Ability(name, BY_PROXY, _explain_added(name, served_by_agent, modes))
+    if name in served_by_agent:
         return Ability(name, BY_AGENT, _EXPLAIN_NATIVE[name](modes) if why_passive is None else "the agent's own")
-    return Ability(name, BY_NOBODY, why_passive if why_passive is not None else _explain_missing(name, native, modes))
+    return Ability(
+        name, BY_NOBODY, why_passive if why_passive is not None else _explain_missing(name, served_by_agent, modes)
+    )
 
 
-def _explain_added(name: str, native: frozenset[str], modes: Modes) -> str:
-    if name in native:
+def _explain_added(name: str, served_by_agent: frozenset[str], modes: Modes) -> str:
+    if name in served_by_agent:
         return f"the agent has its own, but --{LIST if name == ARCHIVE else name} {STORE} is set"
     if name in _DRAFTS:
         return f"the agent has no {_DRAFTS[name]}, and --unstable is set"
@@ -68,18 +70,18 @@ def _explain_added(name: str, native: frozenset[str], modes: Modes) -> str:
         return f"uses the agent's load, because --resume {STORE} is set"
     if name != LOAD:
         return f"the agent has no session/{name}"
-    if RESUME in native:
+    if RESUME in served_by_agent:
         return "the agent can resume a session, but not show it; acp-proxy shows it"
     return "the agent can neither load nor resume; acp-proxy continues a session in a new one, with a record of it"
 
 
-def _explain_missing(name: str, native: frozenset[str], modes: Modes) -> str:
+def _explain_missing(name: str, served_by_agent: frozenset[str], modes: Modes) -> str:
     if name == STATUS:
         return "the agent has none, and no session can be opened again"
     if name in _DRAFTS:
         return f"the agent has none, and --{LIST} {AGENT} is set"
     if name == RESUME:
-        hint = f"; --resume {STORE} adds it" if LOAD in native else ""
+        hint = f"; --resume {STORE} adds it" if LOAD in served_by_agent else ""
         return f"the agent has none; editors use session/load instead{hint}"
     if name == LOAD and getattr(modes, name) != AGENT and modes.handover == NEVER:
         return f"the agent can neither load nor resume, and --handover {NEVER} is set"

@@ -156,7 +156,7 @@ def _format_agent(report: AgentReport) -> Iterator[tuple[str, str]]:
     if offer is not None:
         yield "name", f"{offer.name or _NO_NAME} {offer.release or ''}".rstrip()
         yield "protocol", f"version {offer.version}, answered after {report.seconds:.1f} s"
-        other_abilities = sorted(offer.native - {ability.name for ability in report.abilities})
+        other_abilities = sorted(offer.served_by_agent - {ability.name for ability in report.abilities})
         if other_abilities:
             yield "also offers", ", ".join(other_abilities)
     if report.folder is not None:
@@ -223,7 +223,7 @@ def _encode_agent(report: AgentReport) -> dict[str, Any]:
         "name": offer.name if offer is not None else None,
         "version": offer.release if offer is not None else None,
         "protocolVersion": offer.version if offer is not None else None,
-        "offers": sorted(offer.native) if offer is not None else [],
+        "offers": sorted(offer.served_by_agent) if offer is not None else [],
         "abilities": [
             {"name": ability.name, "by": ability.answered_by, "why": ability.reason} for ability in report.abilities
         ],

@@ -26,18 +26,18 @@ OURS = LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, handover_mode="auto")
 
 
 def make_plan(
-    native: tuple[str, ...],
+    served_by_agent: tuple[str, ...],
     found: SessionFound,
     modes: Modes = AS_USUAL,
     method: str = acp.LOAD,
     *,
     is_in_turn: bool = False,
 ) -> LoadPlan | Refusal | None:
-    return plan_load(method, found, frozenset(native), modes, is_in_turn=is_in_turn)
+    return plan_load(method, found, frozenset(served_by_agent), modes, is_in_turn=is_in_turn)
 
 
 @pytest.mark.parametrize(
-    ("native", "found", "expected"),
+    ("served_by_agent", "found", "expected"),
     [
         (LOADS, COMPLETE, COMPARED),
         (BOTH, COMPLETE, COMPARED),
@@ -54,20 +54,20 @@ def make_plan(
     ],
 )
 def test_by_default_the_agents_replay_is_compared_or_the_session_is_handed_over(
-    native: tuple[str, ...], found: SessionFound, expected: LoadPlan | Refusal
+    served_by_agent: tuple[str, ...], found: SessionFound, expected: LoadPlan | Refusal
 ) -> None:
-    assert make_plan(native, found) == expected
+    assert make_plan(served_by_agent, found) == expected
 
 
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
 @pytest.mark.parametrize("found", [COMPLETE, LOSSY, replace(COMPLETE, agent_has_only_part=True), UNKNOWN, UNREADABLE])
-@pytest.mark.parametrize("native", EVERY_OFFER)
-def test_a_load_left_to_the_agent_passes(native: tuple[str, ...], found: SessionFound, handover: str) -> None:
-    assert make_plan(native, found, Modes(load="agent", handover=handover)) == PASSED
+@pytest.mark.parametrize("served_by_agent", EVERY_OFFER)
+def test_a_load_left_to_the_agent_passes(served_by_agent: tuple[str, ...], found: SessionFound, handover: str) -> None:
+    assert make_plan(served_by_agent, found, Modes(load="agent", handover=handover)) == PASSED
 
 
 @pytest.mark.parametrize(
-    ("native", "found", "expected"),
+    ("served_by_agent", "found", "expected"),
     [
         (LOADS, COMPLETE, OURS),
         (BOTH, COMPLETE, replace(OURS, sends=acp.RESUME)),
@@ -82,28 +82,31 @@ def test_a_load_left_to_the_agent_passes(native: tuple[str, ...], found: Session
     ],
 )
 def test_a_complete_transcript_is_shown_on_request(
-    native: tuple[str, ...], found: SessionFound, expected: LoadPlan | Refusal
+    served_by_agent: tuple[str, ...], found: SessionFound, expected: LoadPlan | Refusal
 ) -> None:
-    assert make_plan(native, found, Modes(load="store")) == expected
+    assert make_plan(served_by_agent, found, Modes(load="store")) == expected
 
 
 @pytest.mark.parametrize("load", ["auto", "store"])
 @pytest.mark.parametrize("found", [COMPLETE, LOSSY, UNKNOWN, UNREADABLE])
-@pytest.mark.parametrize("native", [LOADS, BOTH])
+@pytest.mark.parametrize("served_by_agent", [LOADS, BOTH])
 def test_during_a_turn_a_native_load_passes_and_begins_no_transcript(
-    native: tuple[str, ...], found: SessionFound, load: str
+    served_by_agent: tuple[str, ...], found: SessionFound, load: str
 ) -> None:
-    assert make_plan(native, found, Modes(load=load), is_in_turn=True) == PASSED
+    assert make_plan(served_by_agent, found, Modes(load=load), is_in_turn=True) == PASSED
 
 
-@pytest.mark.parametrize("native", EVERY_OFFER)
+@pytest.mark.parametrize("served_by_agent", EVERY_OFFER)
 @pytest.mark.parametrize("found", [COMPLETE, LOSSY])
 def test_during_a_turn_the_agent_is_not_asked_for_what_its_session_lacks(
-    native: tuple[str, ...], found: SessionFound
+    served_by_agent: tuple[str, ...], found: SessionFound
 ) -> None:
     shown = LoadPlan(None, fixed_rule=Rule.HANDED_OVER)
-    assert make_plan(native, replace(found, agent_has_only_part=True), is_in_turn=True) == shown
-    assert make_plan(native, replace(found, agent_has_only_part=True), Modes(load="agent"), is_in_turn=True) == PASSED
+    assert make_plan(served_by_agent, replace(found, agent_has_only_part=True), is_in_turn=True) == shown
+    assert (
+        make_plan(served_by_agent, replace(found, agent_has_only_part=True), Modes(load="agent"), is_in_turn=True)
+        == PASSED
+    )
 
 
 @pytest.mark.parametrize("found", [COMPLETE, LOSSY])
@@ -112,12 +115,12 @@ def test_during_a_turn_no_new_session_is_opened_for_a_load_that_the_agent_does_n
 
 
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
-@pytest.mark.parametrize("native", [LOADS, RESUMES, BOTH])
+@pytest.mark.parametrize("served_by_agent", [LOADS, RESUMES, BOTH])
 def test_the_handover_mode_applies_to_refused_loads_of_recorded_sessions(
-    native: tuple[str, ...], handover: str
+    served_by_agent: tuple[str, ...], handover: str
 ) -> None:
     for found, expected in ((COMPLETE, handover), (LOSSY, handover), (UNKNOWN, "never"), (UNREADABLE, "never")):
-        plan = make_plan(native, found, Modes(handover=handover))
+        plan = make_plan(served_by_agent, found, Modes(handover=handover))
         assert isinstance(plan, LoadPlan)
         assert plan.handover_mode == expected
 
@@ -137,7 +140,7 @@ def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionFound)
 
 
 @pytest.mark.parametrize(
-    ("native", "resume", "expected"),
+    ("served_by_agent", "resume", "expected"),
     [
         (LOADS, "store", LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, shows_replay=False)),
         (LOADS, "auto", LoadPlan(acp.RESUME, passes_at_once=True)),
@@ -148,32 +151,34 @@ def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionFound)
     ],
 )
 def test_a_resume_passes_or_becomes_on_request_a_load_that_shows_nothing(
-    native: tuple[str, ...], resume: str, expected: LoadPlan
+    served_by_agent: tuple[str, ...], resume: str, expected: LoadPlan
 ) -> None:
     for found in (COMPLETE, LOSSY, UNKNOWN):
-        assert make_plan(native, found, Modes(resume=resume), acp.RESUME) == expected
+        assert make_plan(served_by_agent, found, Modes(resume=resume), acp.RESUME) == expected
 
 
 COPY = replace(COMPLETE, agent_has_only_part=True, is_copy=True)
 
 
 @pytest.mark.parametrize("method", [acp.LOAD, acp.RESUME])
-@pytest.mark.parametrize("native", EVERY_OFFER)
+@pytest.mark.parametrize("served_by_agent", EVERY_OFFER)
 def test_a_copy_of_another_agents_session_is_handed_over_whatever_the_agent_offers(
-    native: tuple[str, ...], method: str
+    served_by_agent: tuple[str, ...], method: str
 ) -> None:
-    assert make_plan(native, COPY, method=method) == replace(NEW, shows_replay=method == acp.LOAD)
-    assert make_plan(native, COPY, Modes(handover="never"), method) is Refusal.NO_HANDOVER
+    assert make_plan(served_by_agent, COPY, method=method) == replace(NEW, shows_replay=method == acp.LOAD)
+    assert make_plan(served_by_agent, COPY, Modes(handover="never"), method) is Refusal.NO_HANDOVER
 
 
 BEHIND = replace(COMPLETE, agent_has_only_part=True, is_behind=True)
 
 
-@pytest.mark.parametrize(("native", "sends"), [(LOADS, acp.LOAD), (BOTH, acp.LOAD), (RESUMES, acp.RESUME)])
-def test_an_agent_that_is_behind_catches_up_with_a_load(native: tuple[str, ...], sends: str) -> None:
+@pytest.mark.parametrize(("served_by_agent", "sends"), [(LOADS, acp.LOAD), (BOTH, acp.LOAD), (RESUMES, acp.RESUME)])
+def test_an_agent_that_is_behind_catches_up_with_a_load(served_by_agent: tuple[str, ...], sends: str) -> None:
     shown = LoadPlan(sends, fixed_rule=Rule.HANDED_OVER, handover_mode="auto", catches_up=True)
-    assert make_plan(native, BEHIND) == shown
-    assert make_plan(native, BEHIND, Modes(handover="never")) == replace(shown, handover_mode="never", catches_up=False)
+    assert make_plan(served_by_agent, BEHIND) == shown
+    assert make_plan(served_by_agent, BEHIND, Modes(handover="never")) == replace(
+        shown, handover_mode="never", catches_up=False
+    )
     assert make_plan(NOTHING, BEHIND) == NEW
 
 

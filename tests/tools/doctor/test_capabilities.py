@@ -4,7 +4,7 @@ from itertools import chain, combinations, product
 
 import pytest
 
-from acp_proxy.proxy.capabilities import Modes, Offer, choose_served
+from acp_proxy.proxy.capabilities import Modes, Offer, choose_served_here
 from acp_proxy.tools.doctor.capabilities import BY_AGENT, BY_NOBODY, BY_PROXY, Ability, list_abilities
 
 NAMES = ("list", "load", "resume", "delete")
@@ -17,37 +17,41 @@ SETTINGS = [
 ]
 
 
-def offer(native: frozenset[str], version: object = 1) -> Offer:
-    return Offer(version, native, "agent", "1", False)
+def offer(served_by_agent: frozenset[str], version: object = 1) -> Offer:
+    return Offer(version, served_by_agent, "agent", "1", False)
 
 
 def list_by_name(
-    native: set[str],
+    served_by_agent: set[str],
     modes: Modes = Modes(),  # noqa: B008 - a value
     off: str | None = None,
     version: object = 1,
 ) -> dict[str, Ability]:
-    return {ability.name: ability for ability in list_abilities(offer(frozenset(native), version), modes, off)}
+    return {ability.name: ability for ability in list_abilities(offer(frozenset(served_by_agent), version), modes, off)}
 
 
-@pytest.mark.parametrize("native", NATIVES, ids=lambda native: "+".join(sorted(native)) or "nothing")
-def test_abilities_follow_the_decision_of_the_core_and_have_reasons(native: frozenset[str]) -> None:
+@pytest.mark.parametrize(
+    "served_by_agent", NATIVES, ids=lambda served_by_agent: "+".join(sorted(served_by_agent)) or "nothing"
+)
+def test_abilities_follow_the_decision_of_the_core_and_have_reasons(served_by_agent: frozenset[str]) -> None:
     for modes in SETTINGS:
-        served = choose_served(offer(native), modes)
-        for ability in list_abilities(offer(native), modes, None):
-            by = BY_PROXY if ability.name in served else BY_AGENT if ability.name in native else BY_NOBODY
+        served = choose_served_here(offer(served_by_agent), modes)
+        for ability in list_abilities(offer(served_by_agent), modes, None):
+            by = BY_PROXY if ability.name in served else BY_AGENT if ability.name in served_by_agent else BY_NOBODY
             assert (ability.answered_by, bool(ability.reason)) == (by, True), (ability, modes)
 
 
-@pytest.mark.parametrize("native", [frozenset(), frozenset(DRAFTS), frozenset({"archive", "list", "load"})])
-def test_drafts_are_told_if_they_are_wanted(native: frozenset[str]) -> None:
-    assert [ability.name for ability in list_abilities(offer(native), Modes(), None)] == list(NAMES)
+@pytest.mark.parametrize("served_by_agent", [frozenset(), frozenset(DRAFTS), frozenset({"archive", "list", "load"})])
+def test_drafts_are_told_if_they_are_wanted(served_by_agent: frozenset[str]) -> None:
+    assert [ability.name for ability in list_abilities(offer(served_by_agent), Modes(), None)] == list(NAMES)
     for modes in SETTINGS:
         if modes.unstable:
-            served = choose_served(offer(native), modes)
-            told = [ability for ability in list_abilities(offer(native), modes, None) if ability.name in DRAFTS]
+            served = choose_served_here(offer(served_by_agent), modes)
+            told = [
+                ability for ability in list_abilities(offer(served_by_agent), modes, None) if ability.name in DRAFTS
+            ]
             assert [one.answered_by for one in told] == [
-                BY_PROXY if name in served else BY_AGENT if name in native else BY_NOBODY for name in DRAFTS
+                BY_PROXY if name in served else BY_AGENT if name in served_by_agent else BY_NOBODY for name in DRAFTS
             ]
 
 
