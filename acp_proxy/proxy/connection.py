@@ -41,11 +41,10 @@ from acp_proxy.proxy.jetbrains_index import AgentIndex
 from acp_proxy.proxy.load.agent_sessions import AgentSessions
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.lookups import Lookups
-from acp_proxy.proxy.message_recorder import MessageRecorder
 from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
-from acp_proxy.proxy.session_recorder import SessionRecorder
+from acp_proxy.proxy.session_recorder import MessageRecorder, SessionRecorder
 from acp_proxy.proxy.session_states import UNOPENED_LIMIT
 from acp_proxy.transcript.file_format import GapReason
 from acp_proxy.transcript.rewinds import parse_fork_point

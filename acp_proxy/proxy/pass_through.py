@@ -11,9 +11,8 @@ from acp_proxy.proxy.aliases import Aliases, CopyIds
 from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.held_entries import HeldEntries
 from acp_proxy.proxy.load.load_machine import LoadMachine
-from acp_proxy.proxy.message_recorder import MessageRecorder
 from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_recorder import SessionRecorder
+from acp_proxy.proxy.session_recorder import MessageRecorder, SessionRecorder
 from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
 
 _UPDATE_END = b"}}}\n"
