@@ -21,7 +21,7 @@ from acp_proxy.comparison.tail import Tail
 from acp_proxy.comparison.transcript_text import TextBuilder, TranscriptText, User, block_letters
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.proxy import handover_lines, session_list
-from acp_proxy.proxy.load.compared_replay import ComparedReplay
+from acp_proxy.proxy.load.load import ComparedReplay
 from acp_proxy.replay.handover_record import Attachments
 from acp_proxy.replay.terminal_output import ReplayedTerminals
 from acp_proxy.run import replay_thread

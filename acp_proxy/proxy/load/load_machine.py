@@ -35,8 +35,7 @@ from acp_proxy.proxy.events import PastRead, ReplayEnded
 from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.load.agent_sessions import AgentSessions
 from acp_proxy.proxy.load.answered_loads import AnsweredLoads
-from acp_proxy.proxy.load.compared_replay import ComparedReplay
-from acp_proxy.proxy.load.load import Load
+from acp_proxy.proxy.load.load import ComparedReplay, Load
 from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.open_loads import OpenLoads
 from acp_proxy.proxy.load.states import (
