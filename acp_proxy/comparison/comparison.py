@@ -150,6 +150,18 @@ class Comparison:
             return is_known
         return self._compare_words(message)
 
+    def _mask_as_recorded(self, update: object) -> object:
+        """The update with its secrets masked, if that is what the transcript has: the agent repeats the secrets.
+
+        A secret that was spread over chunks when it was recorded is not masked there, though it may be whole here.
+        """
+        if self._mask is None or (masked := self._mask(data := jsonrpc.dump(update))) == data:
+            return update
+        recorded = jsonrpc.parse(masked)
+        return recorded if self.text.has_update(recorded) else update
+
+    # --- what was found
+
     def end_replay(self) -> ReplayFacts:
         """The agent has answered: ends the message that is coming in chunks, since what comes now is another one, and
         returns what is known of the replay."""
@@ -275,8 +287,8 @@ class Comparison:
 
     @property
     def is_surely_new(self) -> bool:
-        """Whether what is coming is new, whatever the agent sends next: something
-        as in ``has_next_turn`` after the transcript's last turn, or what comes after it."""
+        """Whether what is coming is new, whatever the agent sends next: something as in ``has_next_turn`` after the
+        transcript's last turn, or what comes after it."""
         message = self._current_message
         if message is not None and message.role is Role.THOUGHT and self._is_first_thought:
             return True
@@ -285,10 +297,10 @@ class Comparison:
         may_be_context = self.context.may_begin(message.text, follows_call=message.follows_call)
         if may_be_context or self.place.is_in_turn:
             return False
-        last_users = (
-            self.text.users[self.place.users.next_index - 1 :] if self.place.users.next_index else self.text.users
+        last_index = max(0, self.place.users.next_index - 1)
+        may_be_known = any(
+            form.startswith(message.text) for user in self.text.users[last_index:] for form in user.forms
         )
-        may_be_known = any(form.startswith(message.text) for user in last_users for form in user.forms)
         return self.place.is_at_end and not (
             may_be_known
             or self.place.users.find_restart(message.text, is_whole=False) is not None
@@ -320,17 +332,7 @@ class Comparison:
         """Whether the tail has a turn that was made elsewhere."""
         return self._tail.has_turn
 
-    def _mask_as_recorded(self, update: object) -> object:
-        """The update with its secrets masked, if that is what the transcript has: the agent repeats the secrets.
-
-        A secret that was spread over chunks when it was recorded is not masked there, though it may be whole here.
-        """
-        if self._mask is None or (masked := self._mask(data := jsonrpc.dump(update))) == data:
-            return update
-        recorded = jsonrpc.parse(masked)
-        return recorded if self.text.has_update(recorded) else update
-
-    # --- messages
+    # --- messages, from their chunks
 
     def _add_chunk(self, sent_update: ComparedUpdate, update: object) -> None:
         message_id = acp.text(update, "messageId")
@@ -367,6 +369,8 @@ class Comparison:
         is_context = self.context.has_form(message.text, follows_call=message.follows_call)
         is_before_context = self.context.has_form(following, follows_call=False)
         return is_context or is_before_context or self.place.users.is_whole(message.text, following)
+
+    # --- the agent's words
 
     def _compare_words(self, message: SentMessage) -> bool:
         """Take a whole message of the agent. Returns whether the transcript has it, at its end or where it goes on."""
@@ -511,6 +515,8 @@ class Comparison:
             self._tail.end_turn()
             return
         self._tail.add_new(*updates)
+
+    # --- user messages
 
     def _compare_user(self, message: SentMessage) -> bool:
         """Take a whole user message, and move to its place if the transcript has it. Returns whether it does."""
