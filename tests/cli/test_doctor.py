@@ -313,10 +313,34 @@ def test_of_an_acp_proxy_that_is_gone_nothing_else_is_said(root: Path, home: Pat
     ]
 
 
-def test_a_command_with_its_arguments_in_it_is_explained(root: Path, home: Path) -> None:
-    configure(zed_settings(home), both={"command": f"{sys.executable} --acp"}, kept=PROXIED)
-    [text] = [text for text in todo(doctor(root)) if "both" in text and "no program" in text]
-    assert text.endswith(f"If the program is {sys.executable}, put the words after it into args, each on its own.")
+GONE_LINE = f"{GONE['command']} run {sys.executable} acp"
+LINES: dict[str, tuple[object, str]] = {
+    "an agent": (
+        {"command": f"{sys.executable} --acp"},
+        f"the words after {sys.executable} in its command belong into args, each on its own",
+    ),
+    "an acp-proxy": (
+        {"command": GONE_LINE, "args": []},
+        f"the words after {GONE['command']} in its command belong into args, each on its own",
+    ),
+    "arguments": (
+        {"command": sys.executable, "args": ["-m", "acp_proxy", f"run {sys.executable} acp"]},
+        'the words of "run …" in its args belong there each on its own',
+    ),
+    "a text": (
+        f"{sys.executable} --acp",
+        "it is a text: its program belongs into command, and the words after it into args, each on its own",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_an_entry_with_several_words_in_one_is_explained(root: Path, home: Path, kind: str) -> None:
+    entry, fault = LINES[kind]
+    configure(zed_settings(home), both=entry, kept=PROXIED)
+    result = doctor(root)
+    assert todo(result) == [f'The entry "both" in Zed is wrong: {fault}. Correct it.']
+    assert '"both": in a way that cannot be read' in result.stdout
 
 
 def test_an_entry_with_another_store_or_without_recording_is_reported(root: Path, home: Path) -> None:

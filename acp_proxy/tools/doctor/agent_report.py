@@ -23,6 +23,7 @@ from acp_proxy.tools.doctor.capabilities import Ability, list_abilities
 from acp_proxy.tools.doctor.exit_reasons import ARGUMENTS, explain_exit
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
 from acp_proxy.tools.editors.agent_names import advise_arguments
+from acp_proxy.tools.editors.command_line import find_program_of_line
 
 AUTHENTICATION_REQUIRED = -32000
 _MESSAGE_LENGTH = 300
@@ -244,8 +245,7 @@ def describe_missing_program(program: str) -> tuple[str, str]:
     if equals and variable.isidentifier():
         advice = f"Put {variable} into \"env\" of the agent's entry in your editor's settings."
         return f"{program} is a variable and no program", advice
-    first_word, *more_words = program.split() or [program]
-    if more_words and shutil.which(first_word) is not None:
+    if (first_word := find_program_of_line(program)) is not None:
         return (
             f'"{program}" is no program',
             f"If the program is {first_word}, put the words after it into args, each on its own.",

@@ -53,6 +53,28 @@ def split_line(words: list[str]) -> list[str]:
         raise UsageError(f"this is not a valid command line ({problem}): {line}") from problem
 
 
+def find_program_of_line(word: str, path: str | None = None) -> str | None:
+    """The program at the beginning of a word that is no program itself, but a line of several words.
+
+    ``path``: as for ``shutil.which``.
+    """
+    first_word, *more_words = word.split() or [word]
+    if not more_words or os.path.lexists(os.path.expanduser(word)) or shutil.which(word, path=path) is not None:
+        return None
+    is_program = shutil.which(os.path.expanduser(first_word), path=path) is not None or _is_proxy(first_word)
+    return first_word if is_program else None
+
+
+def explain_line(words: list[str], path: str | None) -> str | None:
+    """What is wrong with an entry's command that has several words in one; None if it has not."""
+    if (program := find_program_of_line(words[0], path)) is not None:
+        return f"the words after {program} in its command belong into args, each on its own"
+    own_count = count_own_words(words)
+    if own_count is not None and "".join(words[own_count : own_count + 1]).startswith("run "):
+        return 'the words of "run …" in its args belong there each on its own'
+    return None
+
+
 def expand_home(words: list[str]) -> list[str]:
     """A command whose program does not begin with ``~``: a shell and Zed read it as the home directory, and what
     starts a program elsewhere does not."""

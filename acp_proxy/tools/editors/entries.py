@@ -107,11 +107,16 @@ def read_entry(name: str, value: object, setup_words: Sequence[str] = ()) -> Ent
     is_readable = isinstance(argument_list, list) and all(isinstance(word, str) for word in argument_list)
     if words and has_arguments and not is_readable:
         return Entry(name, Kind.UNREADABLE, tuple(words), environment, fault="its args are not a list of texts")
+    if isinstance(value, str):
+        fault = "it is a text: its program belongs into command, and the words after it into args, each on its own"
+        return Entry(name, Kind.UNREADABLE, tuple(value.split()), fault=fault)
     if not words:
         return Entry(name, Kind.NO_COMMAND)
     if not all(map(_may_pass, words)):
         fault = "its command has a character that no program can get"
         return Entry(name, Kind.UNREADABLE, tuple(words), environment, fault=fault)
+    if (fault_of_line := command_line.explain_line(words, environment.get("PATH"))) is not None:
+        return Entry(name, Kind.UNREADABLE, tuple(words), environment, fault=fault_of_line)
     own_count, after_run = command_line.count_own_words(words), command_line.find_words_after_run(words)
     if setup_words and words[: len(setup_words)] == list(setup_words):
         own_count = len(setup_words) - 1
