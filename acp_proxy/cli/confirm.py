@@ -18,10 +18,18 @@ def ask_to_confirm(
     declined: str = "Nothing was changed.",
     options_to_skip: str = "--yes",
 ) -> None:
-    """Ask on stderr until the answer is yes or no. No exits with 1, Ctrl-C with 130. ``enter_means_yes``: what Enter
-    means.
+    """Ask on stderr as ``ask`` does. No exits with 1, too. ``declined``: what to say after no, or at the end of the
+    input."""
+    if not ask(question, enter_means_yes=enter_means_yes, declined=declined, options_to_skip=options_to_skip):
+        print_on_stderr(declined)
+        raise typer.Exit(1)
 
-    ``declined``: what to say after no, or at the end of the input. ``options_to_skip``: those that mean yes.
+
+def ask(question: str, *, enter_means_yes: bool = False, declined: str, options_to_skip: str = "--yes") -> bool:
+    """Ask on stderr until the answer is yes or no. Returns whether it is yes. Without an answer it exits with 1, after
+    Ctrl-C with 130. ``enter_means_yes``: what Enter means.
+
+    ``declined``: what to say at the end of the input. ``options_to_skip``: those that mean yes.
     """
     choice, meaning = ("[Y/n]", "yes") if enter_means_yes else ("[y/N]", "no")
     try:
@@ -30,10 +38,9 @@ def ask_to_confirm(
             if not sys.stdin.isatty():  # only a terminal shows the answer, with the end of its line
                 typer.echo(err=True)
             if answer in ("y", "yes") or (enter_means_yes and not answer):
-                return
+                return True
             if answer in ("", "n", "no"):
-                print_on_stderr(declined)
-                break
+                return False
             typer.echo(f"Type y for yes, or n for no. Enter alone means {meaning}.", err=True)
     except typer.Abort as problem:
         typer.echo(err=True)

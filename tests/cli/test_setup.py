@@ -547,7 +547,41 @@ def test_undo_leaves_an_entry_that_setup_added_and_the_user_has_edited(home: Hom
     assert "sk-1234" in edited
     done = setup("--undo", "--yes")
     assert (done.exit_code, read(home.zed)) == (1, edited)
-    assert "stays as it is: setup added it, but it may have been edited since" in " ".join(done.stderr.split())
+    said = " ".join(done.stderr.split())
+    assert "stays as it is: setup added it, but it may have been edited since. To remove it all the same:" in said
+    assert "acp-proxy setup --undo --force" in said
+
+
+@pytest.mark.parametrize("words", [[], ["--agent", "nosuchagent"]])
+def test_undo_asks_about_an_entry_that_setup_added_and_the_user_has_edited(home: Home, words: list[str]) -> None:
+    write(home.zed, "{}")
+    setup("--yes", "--force", "--agent", "nosuchagent acp")
+    write(home.zed, edited := read(home.zed).replace('"env": {}', '"env": {},\n      "default_model": "opus"'))
+    assert "opus" in edited
+    for answer in ("\n", "n\n"):
+        kept = setup("--undo", *words, answer=answer)
+        assert (kept.exit_code, read(home.zed)) == (1, edited)
+    shown = '"nosuchagent (recorded)": {\n  "type": "custom",\n  "command": '
+    assert (shown in kept.stdout, "Remove it? [y/N]" in kept.stderr) == (True, True)
+    assert setup("--undo", *words, "--dry-run", "--force").exit_code == 0
+    assert read(home.zed) == edited
+    gone = setup("--undo", *words, *(["--yes", "--force"] if words else []), answer="y\ny\n")
+    assert (gone.exit_code, read(home.zed)) == (0, "{}")
+    assert home.files() == {home.zed: b"{}"}
+
+
+@pytest.mark.parametrize("options", ["", "--redact keys "])
+def test_undo_removes_an_entry_that_setup_added_and_that_got_options_of_run(home: Home, options: str) -> None:
+    write(home.zed, "{}")
+    write(home.paseo, '{"agents": {"providers": {"kimi": {"extends": "acp", "command": ["kimi"]}}}}')
+    before = home.files()
+    setup("--yes", "--force", "--agent", f"{options}nosuchagent acp")
+    for path in (home.zed, home.paseo):
+        write(path, read(path).replace('"run",', '"run", "--store", "/x", "--recall",'))
+    assert setup("--undo", "--yes").exit_code == 0
+    assert {path: jsonc.decode(data.decode()) for path, data in home.files().items()} == {
+        path: jsonc.decode(data.decode()) for path, data in before.items()
+    }
 
 
 @pytest.mark.parametrize("is_edited", [False, True])

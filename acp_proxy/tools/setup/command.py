@@ -14,7 +14,7 @@ import typer
 
 from acp_proxy import own_command, shell_quote
 from acp_proxy.cli.completion import make_word_completion
-from acp_proxy.cli.confirm import INTERRUPTED, ask_to_confirm, discard_typed_input
+from acp_proxy.cli.confirm import INTERRUPTED, ask, ask_to_confirm, discard_typed_input
 from acp_proxy.cli.report_errors import report_errors, report_wrong_usage
 from acp_proxy.cli.shared_options import RegistryOption
 from acp_proxy.cli.wrapping import fit_to_stream
@@ -126,7 +126,12 @@ def setup(
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Write an agent though its program is not here, or does not answer.")
+        bool,
+        typer.Option(
+            "--force",
+            help="Write an agent though its program is not here, or does not answer. With --undo: remove what setup "
+            "added though you have edited it since.",
+        ),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
@@ -148,7 +153,9 @@ def setup(
         record, machine = open_record(os.environ), find_machine()
         command_line_again = _make_command_line(editor or [], agent, registry, undo=undo)
         if undo:
-            if not _undo(machine, record, editor or [], agent, command_line_again, dry_run=dry_run, yes=yes):
+            if not _undo(
+                machine, record, editor or [], agent, command_line_again, force=force, dry_run=dry_run, yes=yes
+            ):
                 raise typer.Exit(1)
             return
         registry_read = open_registry(registry, [], _print_on_stderr)
@@ -294,6 +301,7 @@ def _undo(
     agent: str,
     command_line_again: str,
     *,
+    force: bool,
     dry_run: bool,
     yes: bool,
 ) -> bool:
@@ -301,8 +309,21 @@ def _undo(
     alone; empty: to all. Returns whether nothing of setup had to stay. Raises UsageError."""
     plans = [plan_undo(Path(path), file_record) for path, file_record in record.files.items()]
     plans = [plan for plan in plans if not editors or plan.editor in editors]
-    if agent:
-        plans = _plan_undo_of(agent, [plan.path for plan in plans], record)
+    only_names = _find_recorded_names(agent, [plan.path for plan in plans], record) if agent else None
+    edited_names = {plan.path: list[str]() for plan in plans}
+
+    def plan_again(path: Path) -> FileChange:
+        return plan_undo(path, record.files[str(path)], only_names, edited_names[path])
+
+    if only_names is not None:
+        plans = [
+            plan_again(plan.path)
+            for plan in plans
+            if any(entry.name in only_names for entry in record.files[str(plan.path)].entries)
+        ]
+    for plan in plans:
+        edited_names[plan.path] = _choose_edited(plan, force=force, asks=not yes and not dry_run)
+    plans = [plan_again(plan.path) if edited_names[plan.path] else plan for plan in plans]
     has_plans, failures = bool(plans), list[str]()
     for plan in plans:
         if plan.is_copy_changed:
@@ -310,10 +331,10 @@ def _undo(
                 f"The copy of {plan.path} has changed since setup made it, so it is not given back, and stays."
             )
         for name, reason in plan.kept:
-            _print_on_stderr(
-                f'"{name}" in {plan.path} stays as it is: {reason}. '
-                "To take acp-proxy out: write the agent's own command there."
-            )
+            advice = "To take acp-proxy out: write the agent's own command there."
+            if name in dict(plan.edited):
+                advice = f"To remove it all the same: {command_line_again} --force"
+            _print_on_stderr(f'"{name}" in {plan.path} stays as it is: {reason}. {advice}')
         if plan.problem is not None:
             _print_on_stderr(_make_problem_text(plan))
         elif not plan.entries and not plan.kept:
@@ -345,20 +366,28 @@ def _undo(
     return not failures and is_every_file_right and is_all_found and not any(plan.kept for plan in plans)
 
 
-def _plan_undo_of(agent: str, paths: Sequence[Path], record: Record) -> list[FileChange]:
-    """What takes back what setup did to one agent in these files. Raises UsageError if it did nothing to it."""
-    files = {path: record.files[str(path)] for path in paths}
-    names = list(dict.fromkeys(entry.name for file_record in files.values() for entry in file_record.entries))
+def _choose_edited(plan: FileChange, *, force: bool, asks: bool) -> list[str]:
+    """Which of the entries go that setup added and the user has edited since. ``asks``: the user says it of each."""
+    names = list[str]()
+    for name, text in plan.edited:
+        if not force and asks:
+            _print_on_stderr(f"setup added this to {plan.path}, and it may have been edited since:")
+            for line in text.splitlines():
+                typer.echo(sanitize.make_line(line))
+        if force or (asks and ask("Remove it?", declined="Nothing was changed.", options_to_skip="--yes --force")):
+            names.append(name)
+    return names
+
+
+def _find_recorded_names(agent: str, paths: Sequence[Path], record: Record) -> list[str]:
+    """The entries of one agent that setup has changed in these files. Raises UsageError if it has changed none."""
+    names = list(dict.fromkeys(entry.name for path in paths for entry in record.files[str(path)].entries))
     agent_names = find_name(names, agent) or find_beginning(names, agent)
     if len(agent_names) != 1:
         reason = f"several agents begin with {agent!r}" if agent_names else f"setup has changed no agent {agent!r}"
         known_names = ", ".join(agent_names or names) or "none"
         raise UsageError(f"{reason}. Those that it has changed: {known_names}.")
-    return [
-        plan_undo(path, file_record, agent_names)
-        for path, file_record in files.items()
-        if any(entry.name in agent_names for entry in file_record.entries)
-    ]
+    return agent_names
 
 
 def _settle(plan: FileChange, record: Record, failures: list[str]) -> None:

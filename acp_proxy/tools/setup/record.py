@@ -16,9 +16,10 @@ from pathlib import Path
 
 import msgspec
 
-from acp_proxy.config import config_file
-from acp_proxy.errors import AcpProxyError
+from acp_proxy.config import config_file, options
+from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.tools.editors.config_dirs import find_machine
+from acp_proxy.tools.editors.entries import Kind, read_entry
 from acp_proxy.tools.editors.known_editors import EDITORS, SettingsFiles
 from acp_proxy.tools.editors.own_files import NotOurs, find_temporary, make_move, make_removal, replace_file
 from acp_proxy.transcript import private_files
@@ -208,8 +209,21 @@ def digest(data: bytes) -> str:
 
 
 def digest_entry(value: object) -> str:
-    """The digest of an entry, however it is laid out."""
-    return digest(json.dumps(value, sort_keys=True).encode())
+    """The digest of an entry, however it is laid out, and whatever options of ``run`` it has: users add some."""
+    return digest(json.dumps(_drop_options(value), sort_keys=True).encode())
+
+
+def _drop_options(value: object) -> object:
+    """An entry without options of ``run``; as it is if these cannot be told."""
+    entry = read_entry("", value)
+    if not isinstance(value, dict) or entry.kind is not Kind.PROXIED or entry.words_after_run is None:
+        return value
+    try:
+        _, agent = options.parse([*entry.words_after_run], {})
+    except UsageError:
+        return value
+    words = [*entry.words[: len(entry.words) - len(entry.words_after_run)], *agent]
+    return {**value, "command": words} if isinstance(value["command"], list) else {**value, "args": words[1:]}
 
 
 def remove_directories(path: Path, count: int) -> None:

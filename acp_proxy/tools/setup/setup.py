@@ -50,6 +50,7 @@ class FileChange:
     goes. ``problem``: why nothing changes. ``kept``: the entries that stay as they are, and why. ``is_copy_changed``:
     the copy is not what setup wrote, and is not used. ``gone``: the agents of the copy, or that setup
     added, that the file does not have any more. ``is_settled``: after this undo, the copy and the record are of no use.
+    ``edited``: those of ``kept`` that setup added and the user has edited since, each with its text.
     """
 
     editor: Name
@@ -62,6 +63,7 @@ class FileChange:
     is_copy_changed: bool = False
     gone: tuple[str, ...] = ()
     is_settled: bool = False
+    edited: tuple[tuple[str, str], ...] = ()
 
     @property
     def diff(self) -> list[str]:

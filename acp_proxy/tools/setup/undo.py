@@ -5,6 +5,7 @@ What is not as setup left it is the user's: it stays, and is named. The copy sta
 the file again.
 """
 
+import textwrap
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -48,9 +49,12 @@ _AGAIN = "Correct it, then run acp-proxy setup --undo again"
 _UNKNOWN = "unknown"  # in no record: whether setup changed the entry cannot be said
 
 
-def plan_undo(path: Path, file_record: FileRecord, only_names: Collection[str] | None = None) -> FileChange:
+def plan_undo(
+    path: Path, file_record: FileRecord, only_names: Collection[str] | None = None, edited_names: Collection[str] = ()
+) -> FileChange:
     """What takes back exactly what setup did to a file: its copy, or if it was edited since, what setup put there.
-    ``only_names``: what it did to these entries alone; None: to all.
+    ``only_names``: what it did to these entries alone; None: to all. ``edited_names``: the entries that setup added and
+    that go though the user has edited them.
 
     ``new_content`` is None if the file must go, because setup made it. Without entries, nothing of setup is left in it,
     but in those that are kept.
@@ -75,14 +79,17 @@ def plan_undo(path: Path, file_record: FileRecord, only_names: Collection[str] |
         kind = configured if isinstance(configured, SettingsFiles) else _guess_kind(Settings(text))
         old_text = (copy_content or b"").decode("utf-8") if is_copy_right or file_record.copy is None else None
         old_values = find_agents(kind, old_text or "")
-        undone, kept = list[EntryChange](), list[tuple[str, str]]()
+        undone, kept, edited = list[EntryChange](), list[tuple[str, str]](), list[tuple[str, str]]()
         for change in [*file_record.entries, *_find_unrecorded(kind, path, data, file_record, old_text)]:
             if only_names is not None and change.name not in only_names:
                 continue
             try:
-                new_text = _undo_entry(Settings(text), kind.members, change, old_values.get(change.name))
+                old_value, is_to_go = old_values.get(change.name), change.name in edited_names
+                new_text = _undo_entry(Settings(text), kind.members, change, old_value, goes_though_edited=is_to_go)
             except NotOurs as problem:
                 kept.append((change.name, str(problem)))
+                if change.how == ADDED and change.name in find_agents(kind, text):
+                    edited.append((change.name, _cut_out(Settings(text), *kind.members, change.name)))
                 continue
             if new_text != text:
                 undone.append(change)
@@ -108,8 +115,25 @@ def plan_undo(path: Path, file_record: FileRecord, only_names: Collection[str] |
     is_settled = is_whole and not kept and (not is_copy_right or (bool(undone) and not gone))
     new_content = text.encode()
     return FileChange(
-        name, path, data, new_content, tuple(undone), None, tuple(kept), is_copy_changed, gone, is_settled
+        name,
+        path,
+        data,
+        new_content,
+        tuple(undone),
+        None,
+        tuple(kept),
+        is_copy_changed,
+        gone,
+        is_settled,
+        tuple(edited),
     )
+
+
+def _cut_out(settings: Settings, *names: str) -> str:
+    """The lines of a member, without the margin that all of them have."""
+    element = settings.list_members(settings.find(*names[:-1]) or (0, 0))[names[-1]]
+    margin = settings.find_separator(element.start).lstrip("\r\n")
+    return textwrap.dedent(margin + settings.text[element.start : element.value[1]])
 
 
 def _find_gone(old_entries: Sequence[Entry], entries: Sequence[Entry]) -> list[str]:
@@ -163,8 +187,11 @@ def _find_unrecorded(
     ]
 
 
-def _undo_entry(settings: Settings, members: Sequence[str], change: EntryChange, old_value: object) -> str:
+def _undo_entry(
+    settings: Settings, members: Sequence[str], change: EntryChange, old_value: object, *, goes_though_edited: bool
+) -> str:
     """The text without what setup did to an entry. ``old_value``: the entry of this name in the copy.
+    ``goes_though_edited``: also if it is not as setup added it.
 
     Raises NotOurs, which says why, if the entry is not as setup writes it.
     """
@@ -179,8 +206,8 @@ def _undo_entry(settings: Settings, members: Sequence[str], change: EntryChange,
     if change.how == _UNKNOWN:
         raise NotOurs("it may have gone through acp-proxy before setup")
     if change.how == ADDED:
-        if change.added != digest_entry(value):
-            raise NotOurs("setup added it, but it may have been edited since. If you do not need it, remove it")
+        if change.added != digest_entry(value) and not goes_though_edited:
+            raise NotOurs("setup added it, but it may have been edited since")
         return settings_text.apply(settings.text, settings_text.remove(settings, agents, change.name))
     if change.how == NAMED:
         is_as_written = acp.text(value, "type") == "custom" and words[:1] == (acp.text(value, "command"),)
