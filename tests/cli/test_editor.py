@@ -219,6 +219,16 @@ def test_an_agent_may_be_named_as_an_editors_settings_name_it(tmp_path: Path, mo
     assert "sk-1" not in result.output
 
 
+def test_the_variables_of_an_agent_that_the_editor_has_of_itself_are_to_be_copied(home: Path) -> None:
+    path = home / ".config/zed/settings.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"agent_servers": {"gemini": {"env": {"KEY": "secret", "MODE": "m"}}, "g": {"env": {"X": ""}}}}')
+    result = editor("zed", "MODE=mine", "gemini", "--acp")
+    assert 'Copy the variables of "gemini" there, too: KEY.' in " ".join(result.stderr.split())
+    assert "secret" not in result.output
+    assert "Copy" not in editor("zed", "kimi", "--acp").stderr
+
+
 def test_a_word_that_may_be_an_id_of_a_registry_that_cannot_be_read_is_refused() -> None:
     unread = ("--registry", "/nowhere/registry.json")
     refused, noted = editor("zed", *unread, "no-such-agent"), editor("zed", *unread, "no-such-agent", "acp")

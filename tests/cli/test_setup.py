@@ -370,6 +370,29 @@ def test_an_agent_of_the_editor_without_a_command_is_named_and_can_be_added(home
 
 
 @pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize(
+    ("name", "word"), [("gemini", "gemini"), ("claude-acp", "npx -y @agentclientprotocol/claude-agent-acp")]
+)
+def test_an_agent_that_is_added_gets_the_variables_of_the_editors_own_one(home: Home, name: str, word: str) -> None:
+    write(home.zed, json.dumps({"agent_servers": {name: {"env": {"KEY": "k", "MODE": "m"}, "default_mode": "yolo"}}}))
+    write(home.jetbrains, "{}")
+    before = home.files()
+    done = setup("--agent", f"MODE=mine {word}", "--yes", "--force")
+    environments = [
+        value["env"]
+        for path in (home.zed, home.jetbrains)
+        for value in json.loads(read(path))["agent_servers"].values()
+        if "command" in value
+    ]
+    assert environments == [{"KEY": "k", "MODE": "mine"}, {"MODE": "mine"}]
+    said = " ".join(done.stderr.split())
+    assert f'The new entry has the variables of "{name}" in {home.zed}: KEY.' in said
+    assert said.count("has the variables") == 1
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.files() == before
+
+
+@pytest.mark.usefixtures("registry")
 def test_an_id_that_the_registry_lacks_is_named(home: Home) -> None:
     write(home.zed, '{"agent_servers": {"newagent": {"type": "registry"}}}')
     for words in ([], ["--agent", "newagent"]):

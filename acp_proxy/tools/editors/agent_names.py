@@ -11,6 +11,7 @@ from acp_proxy.config import config_file, options
 from acp_proxy.errors import UsageError
 from acp_proxy.store.command_names import name_command
 from acp_proxy.tools.editors import command_line
+from acp_proxy.tools.editors.entries import Entry, Kind
 from acp_proxy.tools.editors.snippets import KNOWN_AGENTS
 from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.registry.agents import (
@@ -171,6 +172,17 @@ def explain_built_in(name: str, proxied_names: Iterable[str]) -> str:
         return text
     agent = find_adapter([name.lower()]) or (name if is_id(name) else "COMMAND")
     return f"{text}. To add one that is recorded: {make_typed_line('setup', '--agent', agent)}"
+
+
+def find_built_in(entries: Iterable[Entry], agent: NamedAgent) -> Entry | None:
+    """Of these entries, the one without a command that sets options of the same agent, which the editor itself has."""
+    known_agent = KNOWN_AGENTS.get(agent.title)
+    for entry in entries:
+        name = entry.name.casefold()
+        is_same = name in agent.names or (known_agent is not None and name.startswith(known_agent.title.casefold()))
+        if entry.kind is Kind.NO_COMMAND and is_same:
+            return entry
+    return None
 
 
 def _list_names(command: Sequence[str]) -> frozenset[str]:

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Annotated
@@ -93,6 +94,7 @@ def editor(
     """
     from acp_proxy.tools.editors.advice import place_snippet
     from acp_proxy.tools.editors.agent_names import (
+        find_built_in,
         identify_agent,
         make_registry_option,
         open_registry,
@@ -102,9 +104,10 @@ def editor(
     from acp_proxy.tools.editors.configured import (  # imported late: no other command needs these
         find_configurations,
         find_file,
+        read_entries,
         read_text,
     )
-    from acp_proxy.tools.editors.known_editors import EDITORS
+    from acp_proxy.tools.editors.known_editors import EDITORS, SettingsFiles
     from acp_proxy.tools.editors.launch_commands import find_in_settings
     from acp_proxy.tools.editors.snippets import EditorEntry, make_snippet
 
@@ -172,6 +175,14 @@ def editor(
             variable for variable in in_settings.environment if variable not in variables
         ]:  # their values may be secrets
             print_on_stderr(f"Copy its variables from there, too: {', '.join(missing)}.")
+    kind, built_in = EDITORS[name].configured, None
+    if isinstance(kind, SettingsFiles) and isinstance(existing, str):
+        with suppress(ValueError):
+            built_in = find_built_in(read_entries(kind, existing), named_agent)
+    if built_in is not None and (
+        missing := [variable for variable in built_in.environment if variable not in variables]
+    ):
+        print_on_stderr(f'Copy the variables of "{built_in.name}" there, too: {", ".join(missing)}.')
     if is_missing:
         unknown = f"{command[0]} was not found on this machine, nor in the registry. Check the agent's command."
         print_on_stderr(f"Note: {named_agent.problem or unknown}")

@@ -19,7 +19,7 @@ from acp_proxy.errors import UsageError
 from acp_proxy.protocol import acp
 from acp_proxy.tools.editors import command_line, jsonc
 from acp_proxy.tools.editors.config_dirs import Machine
-from acp_proxy.tools.editors.entries import Kind, read_entry
+from acp_proxy.tools.editors.entries import Entry, Kind, read_entry
 from acp_proxy.tools.editors.known_editors import (
     EDITORS,
     Editor,
@@ -159,6 +159,11 @@ def find_agents(kind: SettingsFiles, text: str) -> dict[str, object]:
         value = acp.member(value, member)
     agents = value.items() if isinstance(value, dict) else ()
     return {name: entry for name, entry in agents if kind.lists_agent(entry)}
+
+
+def read_entries(kind: SettingsFiles, text: str) -> list[Entry]:
+    """The entries of the agents in settings. Raises ValueError if they are no JSON."""
+    return [read_entry(name, value) for name, value in find_agents(kind, text).items()]
 
 
 def _read_agent(name: str, value: object) -> ConfiguredAgent:

@@ -111,7 +111,7 @@ def read_entry(name: str, value: object, setup_words: Sequence[str] = ()) -> Ent
         fault = "it is a text: its program belongs into command, and the words after it into args, each on its own"
         return Entry(name, Kind.UNREADABLE, tuple(value.split()), fault=fault)
     if not words:
-        return Entry(name, Kind.NO_COMMAND)
+        return Entry(name, Kind.NO_COMMAND, environment=environment if fault is None else {})
     if not all(map(_may_pass, words)):
         fault = "its command has a character that no program can get"
         return Entry(name, Kind.UNREADABLE, tuple(words), environment, fault=fault)

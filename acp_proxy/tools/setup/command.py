@@ -22,6 +22,7 @@ from acp_proxy.errors import UsageError
 from acp_proxy.tools.editors import command_line
 from acp_proxy.tools.editors.agent_names import (
     find_beginning,
+    find_built_in,
     find_name,
     identify_agent,
     make_registry_option,
@@ -210,6 +211,8 @@ def setup(
             _print_on_stderr(f"{text[:1].upper()}{text[1:]} {advice}")
         if named_agent is not None:
             _explain_variables(named_agent, chosen, {path: editor_found.title for editor_found, path in settings})
+        if agent_to_add is not None:
+            _explain_copied_variables(agent_to_add, entries, [plan.path for plan in plans if plan.entries])
         is_idle = not any(plan.entries or plan.problem or plan.kept for plan in plans)
         is_done_before = not agent and any(  # by an earlier setup, which left out the same agents
             entry.is_proxied for settings_path in settings for _, entry in steps.find_entries(*settings_path)
@@ -470,6 +473,14 @@ def _explain_variables(agent: WantedAgent, entries: Sequence[FoundEntry], titles
                     f'{variable} is not written: {titles[path]} has "{entry.name}" already. '
                     f'Add it to its "env" in {path}.'
                 )
+
+
+def _explain_copied_variables(agent: WantedAgent, entries: Sequence[FoundEntry], paths: Sequence[Path]) -> None:
+    """Say which variables the new entry of an agent gets in these files from one that has no command."""
+    for path in paths:
+        built_in = find_built_in([entry for entry_path, entry in entries if entry_path == path], agent.agent)
+        if built_in is not None and (copied := [name for name in built_in.environment if name not in agent.variables]):
+            _print_on_stderr(f'The new entry has the variables of "{built_in.name}" in {path}: {", ".join(copied)}.')
 
 
 def _find_unread(settings: Sequence[tuple[Editor, Path]], machine: Machine) -> list[tuple[Editor, Path]]:

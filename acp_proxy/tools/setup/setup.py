@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from acp_proxy.tools.editors import jsonc
-from acp_proxy.tools.editors.agent_names import NamedAgent, make_registry_option
+from acp_proxy.tools.editors import configured, jsonc
+from acp_proxy.tools.editors.agent_names import NamedAgent, find_built_in, make_registry_option
 from acp_proxy.tools.editors.config_dirs import Machine
 from acp_proxy.tools.editors.configured import find_agents
 from acp_proxy.tools.editors.entries import Entry, Kind, read_entry
@@ -139,7 +139,14 @@ def find_entries(editor: Editor, path: Path, planned: FileChange | None = None) 
 
 def read_entries(kind: SettingsFiles, content: bytes | None) -> list[Entry]:
     """The agents in the content of a settings file. Raises ValueError if it is no JSON."""
-    return [read_entry(name, value) for name, value in find_agents(kind, (content or b"").decode("utf-8")).items()]
+    return configured.read_entries(kind, (content or b"").decode("utf-8"))
+
+
+def find_variables(agent_to_add: WantedAgent, entries: Sequence[Entry]) -> dict[str, str]:
+    """The variables of an agent's new entry: those of the entry that it replaces for the user, which sets options of
+    the agent that the editor itself has, and those that the user gives. ``entries``: of the same file."""
+    built_in = find_built_in(entries, agent_to_add.agent)
+    return {**(built_in.environment if built_in is not None else {}), **agent_to_add.variables}
 
 
 def plan_file(editor: Editor, path: Path, wish: Wish) -> FileChange:
@@ -178,9 +185,8 @@ def plan_file(editor: Editor, path: Path, wish: Wish) -> FileChange:
                 entries.append(planned[0])
         if wish.agent_to_add is not None:
             words = [*wish.own_words, *wish.agent_to_add.options, *wish.agent_to_add.agent.command]
-            snippet = make_snippet(
-                editor.name, EditorEntry(words, wish.agent_to_add.variables, wish.agent_to_add.agent.title)
-            )
+            variables = find_variables(wish.agent_to_add, read_entries(kind, data))
+            snippet = make_snippet(editor.name, EditorEntry(words, variables, wish.agent_to_add.agent.title))
             if snippet.title in members:
                 raise NotOurs(
                     f'its "{snippet.title}" has another command. To have both, give that one another name; to have '
