@@ -135,7 +135,7 @@ class LoadMachine:
 
     # --- requests to open a session
 
-    def ask(self, load: Load) -> list[Effect]:
+    def follow(self, load: Load) -> list[Effect]:
         """Follow a load that the agent is asked now. Returns the request, if it is for a new session."""
         self.open_loads.add(load)
         cancelled = [other for other in self.open_loads.list_earlier(load) if other.state in CANCELLED_STATES]
@@ -154,11 +154,11 @@ class LoadMachine:
             load.before_response.hold(busy)
         return self._start_next(load.session_id)
 
-    def ask_for_new_session_of(self, load: Load, prompt: Request, refusal: bytes) -> list[Effect]:
+    def follow_refused_prompt(self, load: Load, prompt: Request, refusal: bytes) -> list[Effect]:
         """Follow a load that opens a new session for a refused prompt. ``refusal``: the line of the agent's error."""
         _add_unechoed(load, prompt)
         self._agent_sessions.add_refused_prompt(load, prompt, refusal)
-        return self.ask(load)
+        return self.follow(load)
 
     def add_fork(self, request: Request, session_id: str, early_lines: list[bytes]) -> None:
         """The agent has opened a fork. ``early_lines``: lines without newlines that came before its answer, which are

@@ -130,7 +130,7 @@ class Lookups:
     def handle_found(self, session: SessionFound) -> list[Effect]:
         """The session was looked up: refuse the request, or ask the agent."""
         if session.request_id in self._refused_prompts:
-            return self._ask_for_new_session_of(session)
+            return self._send_again(session)
         if session.request_id not in self._pending:  # the store hung, and the request was answered in the meantime
             return []
         request, line = self._pending.pop(session.request_id)
@@ -255,7 +255,7 @@ class Lookups:
         self._pending.clear()
         return effects
 
-    def _ask_for_new_session_of(self, session: SessionFound) -> list[Effect]:
+    def _send_again(self, session: SessionFound) -> list[Effect]:
         load, prompt, refusal = self._refused_prompts.pop(session.request_id)
         if not session.has_transcript:
             return [Forward(Peer.CLIENT, refusal)]
@@ -263,20 +263,20 @@ class Lookups:
         new_load = Load(
             new_request, load.session_id, LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER), has_transcript=True
         )
-        return self._machine.ask_for_new_session_of(new_load, prompt, refusal)
+        return self._machine.follow_refused_prompt(new_load, prompt, refusal)
 
     def _begin_load(self, line: bytes, load: Load) -> list[Effect]:
         """Ask the agent to open a session, or for a new one in its place."""
         if load.plan.sends is None:
             return self._machine.show_transcript(load)
         if load.plan.sends == acp.NEW:
-            return self._machine.ask(load)
+            return self._machine.follow(load)
         try:
             request_effects = self._send_request(line, load)
         except ValueError as problem:
             id = load.request.id
             return [CloseTranscript(id), own_messages.refuse(id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
-        return [*self._machine.ask(load), *request_effects]
+        return [*self._machine.follow(load), *request_effects]
 
     def _send_request(self, line: bytes, load: Load) -> list[Effect]:
         """Send the agent a load's request, with the method of its plan. ``line``: the client's. Raises ValueError."""
