@@ -48,7 +48,8 @@ def run(plan: Plan, *, with_processes: bool = False) -> Run:
 
     def behind(agent: Agent) -> links.Link:
         is_second = agent.habits.version == 2
-        made.append(links.Proxied(store, V2Agent(agent) if is_second else agent, plan.options))
+        own_store = ProxyStore(root / "store")  # as each process has: its index is for one thread at a time
+        made.append(links.Proxied(own_store, V2Agent(agent) if is_second else agent, plan.options))
         return V2Link(made[-1]) if is_second else made[-1]
 
     if with_processes:

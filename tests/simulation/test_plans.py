@@ -1,10 +1,12 @@
 """Conversations with and without acp-proxy, side by side: kept plans, and a fixed number of seeds."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from simulation import choices, running
+from acp_proxy.store.proxy_store import ProxyStore
+from simulation import choices, links, running
 from simulation.agent import Habits
 from simulation.plan import Plan, Step, read, read_file
 from simulation.promise import Broken
@@ -26,6 +28,19 @@ def test_a_kept_plan_shows_nothing_worse_than_without_acp_proxy(path: Path) -> N
     plan = read_file(path)
     result = run(plan)
     assert not result.broken, "\n".join(report(plan, result))
+
+
+def test_each_window_has_a_store_of_its_own_as_each_process_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    init, stores = links.Proxied.__init__, list[ProxyStore]()
+
+    def counts(self: links.Proxied, store: ProxyStore, *args: Any) -> None:
+        stores.append(store)
+        init(self, store, *args)
+
+    monkeypatch.setattr(links.Proxied, "__init__", counts)
+    run(read_file(next(path for path in PLANS if path.stem == "handed-over-again-in-another-window")))
+    assert len(stores) > 1
+    assert len({id(store) for store in stores}) == len(stores)
 
 
 @pytest.mark.parametrize("name", ["same-command-after-load", "fork-at-message"])
