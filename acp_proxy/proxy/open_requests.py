@@ -27,7 +27,7 @@ class OpenRequest:
     """An open request. ``session_id``: the id in its parameters, if there is one. ``weight``: its bytes in memory.
     ``kind``: who asked, and the method, if its answer means something here.
 
-    ``request`` has an empty ``raw`` unless it was added with ``whole``, and no ``params`` unless they are needed.
+    ``request`` has an empty ``raw`` unless it was added with ``keeps_raw``, and no ``params`` unless they are needed.
     """
 
     def __init__(self, request: Request, session_id: str | None, weight: int, kind: tuple[Peer, str]) -> None:
