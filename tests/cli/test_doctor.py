@@ -66,8 +66,7 @@ GOLDEN = """\
 Nothing is wrong.
 
 Advice:
-  1. Zed starts "other" directly, so it is not recorded. To put acp-proxy in front of it:\
- acp-proxy setup --editor zed --agent other
+  1. Elsewhere: 1 agent is not recorded. To see them: acp-proxy doctor
 
 agent  AGENT
   name           scripted 1.2.3
@@ -170,10 +169,7 @@ def test_json_has_the_same_report(root: Path, home: Path, tmp_path: Path) -> Non
         tmp_path / "notes", {"initialize": offer_capabilities(loadSession=True), "session/load": {"result": {}}}
     )
     value = get_json(root, *agent)
-    advice = (
-        'JetBrains starts "other" directly, so it is not recorded. To put acp-proxy in front of it: acp-proxy setup'
-    )
-    text = f"{advice} --editor jetbrains --agent other"
+    text = "Elsewhere: 1 agent is not recorded. To see them: acp-proxy doctor"
     assert (value["isWell"], value["todo"]) == (True, [{"text": text, "isWrong": False}])
     assert value["store"]["place"] == str(root)
     assert (value["store"]["mode"], value["store"]["sessions"], value["store"]["notRecording"]) == ("0700", 1, None)
@@ -189,6 +185,46 @@ def test_json_has_the_same_report(root: Path, home: Path, tmp_path: Path) -> Non
         "delete": "acp-proxy",
     }
     assert value["agent"]["load"]["leavesOut"] == ["the user's words", "the agent's words"]
+
+
+def test_several_agents_that_are_not_recorded_are_one_point(root: Path, home: Path, tmp_path: Path) -> None:
+    configure(zed_settings(home), kept=PROXIED, one=DIRECT)
+    advice = 'Zed starts "one" directly, so it is not recorded. To put acp-proxy in front of it: acp-proxy setup'
+    assert [one["text"] for one in get_json(root)["todo"]] == [f"{advice} --editor zed --agent one"]
+    configure(zed_settings(home), kept=PROXIED, one=DIRECT, two=DIRECT)
+    configure(tmp_path / "dotfiles/acp.json", three=DIRECT, four=DIRECT)
+    (jetbrains := home / ".jetbrains").mkdir()
+    (jetbrains / "acp.json").symlink_to(tmp_path / "dotfiles/acp.json")
+    (tmp_path / "dotfiles/acp.json").chmod(0o444)
+    ours, theirs = [one["text"] for one in get_json(root)["todo"]]
+    text = "2 agents are started directly, so they are not recorded."
+    assert ours == f"{text} To put acp-proxy in front of them: acp-proxy setup"
+    assert theirs.startswith(f"{text} Setup leaves {jetbrains / 'acp.json'} to you: it is a link")
+
+
+def test_with_an_agent_only_its_own_entries_are_judged(root: Path, home: Path, tmp_path: Path) -> None:
+    program, *arguments = answering_agent(tmp_path / "notes", {"initialize": offer_capabilities()}, [USER])
+    mine = {"command": program, "args": arguments}
+    lost = {"command": sys.executable, "args": ["-m", "acp_proxy", "run", "no-such-agent"]}
+    configure(zed_settings(home), mine=mine, kept=PROXIED, other=DIRECT, lost=lost, both={"command": "sh -c x"})
+    (home / ".jetbrains").mkdir()
+    (home / ".jetbrains/acp.json").write_text("{")
+    own = 'Zed starts "mine" directly, so it is not recorded. To put acp-proxy in front of it: acp-proxy setup'
+    others = "Elsewhere: 1 agent is not recorded, 2 agents do not work, 1 file cannot be read."
+    for words in ([program, *arguments], ["mine"]):
+        value = get_json(root, *words)
+        assert [(one["text"], one["isWrong"]) for one in value["todo"]] == [
+            (f"{own} --editor zed --agent mine", False),
+            (f"{others} To see them: acp-proxy doctor", False),
+        ]
+    assert len(todo(doctor(root))) == 3
+    assert len(todo(doctor(root, "no-such-agent"))) == 1
+
+
+def test_where_setup_would_change_nothing_it_is_advised_with_an_agent(root: Path, home: Path) -> None:
+    configure(zed_settings(home), gemini={"env": {}})
+    [text] = [one["text"] for one in get_json(root)["todo"]]
+    assert text.endswith("through acp-proxy. To add an agent that is recorded: acp-proxy setup --agent AGENT")
 
 
 def test_only_names_of_a_configuration_are_reported(root: Path, home: Path) -> None:
@@ -391,7 +427,7 @@ def test_the_missing_package_of_recall_is_a_problem(
     run_by_uvx = {"command": str(runner), "args": ["acp-proxy", *words]}  # with packages of its own
     configure(zed_settings(home), one=recalling, plain=PROXIED, other=run_by_uvx)
     assert "Nothing is wrong" in doctor(root).stdout
-    monkeypatch.setattr("acp_proxy.tools.doctor.report.find_spec", {"mcp": None}.get)
+    monkeypatch.setattr("acp_proxy.tools.doctor.editor_advice.find_spec", {"mcp": None}.get)
     assert todo(doctor(root)) == [f'Zed starts "one" with --recall, but {explain_no_mcp()}']
     configure(home / ".jetbrains/acp.json", two=recalling, passive={**recalling, "env": {"ACP_PROXY_NO_RECORD": "1"}})
     text = f"R{explain_no_mcp()[1:]}"
@@ -405,7 +441,7 @@ def test_the_missing_package_of_recall_is_a_problem(
 
 def test_each_problem_is_said_once_and_the_worst_first(root: Path, home: Path) -> None:
     root.write_text("")
-    configure(zed_settings(home), lost={"command": "no-such-agent"}, gone=GONE)
+    configure(zed_settings(home), lost={"command": "no-such-agent"}, gone={**GONE, "args": ["run", "no-such-agent"]})
     found = doctor(root, "no-such-agent")
     of_store, of_agent, of_entry = todo(found)
     assert (str(root) in of_store, of_agent[:13], "acp-proxy setup" in of_entry) == (True, "no-such-agent", True)

@@ -41,7 +41,7 @@ def doctor(
     It checks the store, the installed versions, and the editors on this machine. If you give an agent, it starts the
     agent and asks what it offers. If the agent can load sessions, it asks for a recorded one, and compares the agent's
     replay with the transcript. It creates no session, sends no prompt, and changes nothing. The exit status is 1 if
-    something is wrong.
+    something is wrong: with an agent, only what concerns it counts, and the editors' other agents get one line.
 
     Example: acp-proxy doctor npx -y @agentclientprotocol/claude-agent-acp
     """

@@ -2,13 +2,10 @@
 
 import contextlib
 import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 
-from acp_proxy import installation, shell_quote
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import StoreRefused, UsageError
 from acp_proxy.proxy.capabilities import Modes
@@ -16,13 +13,12 @@ from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.doctor import agent_report, store_report
 from acp_proxy.tools.doctor.advice import Advice, join_alike
 from acp_proxy.tools.doctor.agent_report import AgentReport, AgentStart
+from acp_proxy.tools.doctor.editor_advice import advise_on_agent, advise_on_editors, advise_on_recall, find_entries
 from acp_proxy.tools.doctor.store_report import StoreReport
 from acp_proxy.tools.doctor.versions import versions
 from acp_proxy.tools.editors import command_line
 from acp_proxy.tools.editors.config_dirs import Machine
-from acp_proxy.tools.editors.configured import Configuration, ConfiguredAgent, Way, find_configurations
-from acp_proxy.tools.editors.known_editors import Name
-from acp_proxy.tools.editors.own_files import NotOurs
+from acp_proxy.tools.editors.configured import Configuration, find_configurations
 from acp_proxy.tools.registry.agents import Registry, RegistryError
 from acp_proxy.tools.registry.resolve import resolve
 
@@ -49,9 +45,9 @@ def diagnose(
     print_progress: Callable[[str], None],
     registry: str = "",
 ) -> Diagnosis:
-    """Check everything. Raises UsageError.
+    """Check everything; of the editors' entries, only those of the agent, if there is one. Raises UsageError.
 
-    ``words``: an agent's command, as ``split_run_command`` takes it, or none. ``seconds``: how long each answer of the
+    ``words``: the agent's command, as ``split_run_command`` takes it, or none. ``seconds``: how long each answer of the
     agent may take. ``umask``: the user's own umask. ``registry``: goes before that of the command.
     """
     store, store_advice = store_report.examine(root)
@@ -71,12 +67,17 @@ def diagnose(
         text = f"run records nothing, {reason}. To see which: acp-proxy config"
         advice += [] if is_recording_off_by_fault else [Advice(text, is_wrong=False)]
     elif values["recall"]:
-        advice += _advise_on_recall()
+        advice += advise_on_recall()
     agent_result, agent_advice = None, list[Advice]()
+    explains_no_record = not is_recording_off_by_fault
     if words:
         agent_result, agent_advice = _examine_agent(
             root, store, values, command, seconds, umask, print_progress, registry
         )
+        own_entries = find_entries(command, Registry(registry or values["registry"]), machine)
+        editors_advice = advise_on_agent(editors, own_entries, root, explains_no_record=explains_no_record)
+    else:
+        editors_advice = advise_on_editors(editors, root, explains_no_record=explains_no_record)
     advice = [  # the worst first: nothing is recorded; what the user asked about; some agents do not start
         *(store_advice if store.why_not_recording is not None else ()),
         *agent_advice,
@@ -86,7 +87,7 @@ def diagnose(
             if version is None
         ),
         *advice,
-        *_advise_on_editors(editors, root, explains_no_record=not is_recording_off_by_fault),
+        *editors_advice,
         *(store_advice if store.why_not_recording is None else ()),
     ]
     return Diagnosis(store, found_versions, editors, agent_result, join_alike(advice))
@@ -167,89 +168,3 @@ def split_run_command(words: list[str], environment: dict[str, str]) -> tuple[di
     words_after_run = command_line.find_words_after_run(words)
     file, _ = config_file.read_user_file()
     return options.parse(["--", *words] if words_after_run is None else words_after_run, environment, file)
-
-
-def _advise_on_editors(configurations: list[Configuration], root: Path, *, explains_no_record: bool) -> list[Advice]:
-    advice, some_are_proxied = [], any(configuration.is_proxied for configuration in configurations)
-    for configuration in configurations:
-        name = configuration.editor.name
-        if configuration.problem is not None:
-            advice.append(Advice(f"{configuration.path} cannot be read: {configuration.problem}. Correct the file."))
-        for agent in configuration.agents:
-            advice += _advise_on_entry(
-                configuration.editor.title, agent, name, root, explains_no_record=explains_no_record
-            )
-            is_refused = agent.fault is not None or agent.missing_program is not None  # by setup
-            if agent.way is Way.DIRECT and some_are_proxied and not is_refused:
-                command = shell_quote.join(["acp-proxy", "setup", "--editor", str(name), "--agent", agent.name])
-                text = f'{configuration.editor.title} starts "{agent.name}" directly, so it is not recorded.'
-                how = f"To put acp-proxy in front of it: {command}"
-                if (hindrance := configuration.find_hindrance()) is not None:
-                    how = _explain_hindrance(configuration, hindrance)
-                advice.append(Advice(f"{text} {how}", is_wrong=False))
-    if not any(configuration.is_proxied or configuration.problem is not None for configuration in configurations):
-        texts = ["No editor on this machine starts an agent through acp-proxy."]
-        left = [
-            (configuration, hindrance)
-            for configuration in configurations
-            if (hindrance := configuration.find_hindrance()) is not None
-        ]
-        if not left or len(left) < len(configurations):
-            texts.append("To set them up: acp-proxy setup")
-        advice.append(Advice(" ".join(texts), is_wrong=False))
-        advice += [Advice(_explain_hindrance(*each), is_wrong=False) for each in left]
-    return advice
-
-
-def _explain_hindrance(configuration: Configuration, hindrance: NotOurs) -> str:
-    command = f"acp-proxy editor {configuration.editor.name} AGENT"
-    return f"Setup leaves {configuration.path} to you: {hindrance}. To print what to put there: {command}"
-
-
-def _advise_on_entry(
-    title: str, agent: ConfiguredAgent, editor: Name, root: Path, *, explains_no_record: bool
-) -> Iterator[Advice]:
-    beginning, found_in = f'{title} starts "{agent.name}"', f'"{agent.name}" in {title}'
-    if agent.program is not None and not _is_there(agent.program):
-        text = f"{beginning} with {agent.program}, which does not exist."
-        mend, cause = "Correct the entry.", f"{agent.program} does not exist. Correct the entries."
-        if agent.is_mended_by_setup:
-            mend = f"To write the present path there: acp-proxy setup --editor {editor}"
-            cause = f"{agent.program} does not exist: acp-proxy setup writes the present path."
-        yield Advice(f"{text} {mend}", cause=cause, found_in=found_in)
-        if agent.problem is not None:  # what is gone refuses nothing
-            return
-    if agent.fault is not None:
-        yield Advice(f"The entry {found_in} is wrong: {agent.fault}. Correct it.", found_in=found_in)
-    if agent.missing_program is not None:
-        cause = ". ".join(agent_report.explain_missing_program(agent.missing_program))
-        yield Advice(f"{beginning} {agent.way.value}, but {cause}", cause=cause, found_in=found_in)
-    if agent.looks_up_sessions:
-        yield from _advise_on_recall(beginning, found_in)
-    if agent.problem is not None:
-        is_mended = agent.is_mended_by_setup and agent.problem == command_line.MISSING_RUN
-        mend = f". To write it there: acp-proxy setup --editor {editor}" if is_mended else ""
-        yield Advice(
-            f"{beginning} through acp-proxy, which exits immediately with status 2: {agent.problem}{mend}",
-            found_in=found_in,
-        )
-    elif agent.way is Way.PROXIED and not agent.is_recorded:
-        reason = "because of --no-record, ACP_PROXY_NO_RECORD or the configuration file"
-        if explains_no_record:
-            yield Advice(f"{beginning} through acp-proxy, which records nothing, {reason}.", is_wrong=False)
-    elif agent.store is not None and agent.is_kept_elsewhere(root):
-        command = f"acp-proxy doctor --store {shell_quote.quote(agent.store)}"
-        yield Advice(f"{beginning} with another store, which was not checked. To check it: {command}", is_wrong=False)
-
-
-def _advise_on_recall(beginning: str = "", found_in: str = "") -> list[Advice]:
-    """What to do for ``--recall``, if its package is missing. ``beginning``: which entry has it, in words."""
-    if find_spec("mcp") is not None:
-        return []
-    reason = installation.explain_no_mcp()
-    text = f"{beginning} with --recall, but {reason}" if beginning else f"{reason[:1].upper()}{reason[1:]}"
-    return [Advice(text, cause=f"{reason[:1].upper()}{reason[1:]}.", found_in=found_in)]
-
-
-def _is_there(program: str) -> bool:
-    return shutil.which(os.path.expanduser(program)) is not None
