@@ -1407,6 +1407,29 @@ def test_an_editor_that_lacks_the_named_agent_is_named(home: Home) -> None:
     assert servers(home.zed)["OpenCode (recorded)"] == [COMMAND, "run", "opencode", "acp"]
 
 
+@pytest.mark.parametrize("word", ["opencode acp", "OpenCode"])
+def test_an_agent_is_added_to_a_named_editor_that_lacks_it(home: Home, word: str) -> None:
+    write(home.zed, '{"agent_servers": {"OpenCode": {"command": "opencode", "args": ["acp"], "env": {"KEY": "k"}}}}')
+    write(home.cursor, "{}")
+    words = ("--editor", "zed", "--editor", "jetbrains", "--editor", "cursor", "--agent", word, "--yes")
+    done = setup(*words)
+    said = " ".join(done.stderr.split())
+    assert (done.exit_code, servers(home.zed)["OpenCode"]) == (0, [COMMAND, "run", "opencode", "acp"])
+    assert servers(home.jetbrains) == {"OpenCode (recorded)": [COMMAND, "run", "opencode", "acp"]}
+    assert "OpenCode (recorded)" in read(home.cursor)
+    assert f'JetBrains {home.jetbrains} "OpenCode (recorded)" will be added, and recorded' in said
+    assert f'Copy the variables of "OpenCode" in {home.zed}, too: KEY.' in said
+    written = home.files()
+    assert "Nothing to change." in setup(*words).stderr
+    assert home.files() == written
+
+
+def test_an_editor_that_has_no_settings_is_not_said_to_lack_the_named_agent(home: Home) -> None:
+    write_servers(home, OpenCode="opencode acp")
+    home.zed.parent.mkdir(parents=True)
+    assert str(home.zed) not in setup("--agent", "OpenCode", "--yes").stderr.replace("\n", "")
+
+
 def test_the_name_of_an_agent_of_another_editor_is_answered_with_its_command(home: Home) -> None:
     write_servers(home, OpenCode="opencode acp")
     refused = setup("--agent", "opencode", "--editor", "zed")
@@ -1675,6 +1698,10 @@ def test_ctrl_c_skips_one_agent_and_another_ends_setup(home: Home, monkeypatch: 
         assert (ended.exit_code, len(starts)) == (130, start_count)
         assert ended.stderr.endswith("\nNothing was changed.\n")
         assert read(home.jetbrains) == before
+    monkeypatch.setattr("acp_proxy.tools.setup.command._END_SECONDS", 0.0)  # the user waits before the second Ctrl-C
+    write_servers(home, First="one silent", Second="another silent", Third="answers")
+    assert setup("--yes").exit_code == 0
+    assert [words[0] for words in servers(home.jetbrains).values()] == ["one", "another", COMMAND]
 
 
 @pytest.mark.usefixtures("trying")

@@ -1,8 +1,10 @@
 """``acp-proxy setup``: write acp-proxy into the editors' settings, or take it out again."""
 
+import math
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -60,6 +62,9 @@ _ANSWER_SECONDS = 60.0
 
 _RUNNERS = ("uvx", "pipx")
 """Programs that start acp-proxy without an installation, from the package index unless they are told otherwise."""
+
+_END_SECONDS = 2.0
+"""How soon after a Ctrl-C, which skips an agent, another one ends setup."""
 
 _SLOW_ADVICE = "If it is only slow, write it all the same: --force"
 
@@ -165,12 +170,16 @@ def setup(
         if agent:
             entries = [entry for settings_path in settings for entry in steps.find_entries(*settings_path)]
             chosen, named_agent = _choose(agent, entries, registry, registry_read)
-        agent_to_add = named_agent if not chosen else None
+        agent_to_add, settings_to_add = (named_agent, settings) if not chosen else (None, [])
+        if chosen and editor:
+            agent_to_add, settings_to_add = _find_lacking(
+                settings, entries, chosen, named_agent, registry, registry_read
+            )
         left_out_settings = list[tuple[Editor, Path]]()
         if agent_to_add is not None and not editor:
             left_out_settings = _find_unread(settings, machine)
             settings = [each for each in settings if each not in left_out_settings]
-        if agent_to_add is not None and not force:
+        if agent_to_add is not None and not chosen and not force:
             _refuse_name_of_other_editor(agent, agent_to_add, editor or [], machine)
             refuse_without_adapter(
                 agent_to_add.agent.command,
@@ -192,7 +201,8 @@ def setup(
             registry=registry,
             agent_to_add=agent_to_add,
         )
-        plan_files = partial(_plan_files, settings, wish, chosen if agent else None, record)
+        paths_to_add = [path for _, path in settings_to_add]
+        plan_files = partial(_plan_files, settings, wish, chosen if agent else None, paths_to_add, record)
         tried_agents = TriedAgents()
         choose = partial(
             _choose_answering, plan_files, tried_agents, force=force, yes=yes, command_line_again=command_line_again
@@ -212,7 +222,9 @@ def setup(
         if named_agent is not None:
             _explain_variables(named_agent, chosen, {path: editor_found.title for editor_found, path in settings})
         if agent_to_add is not None:
-            _explain_copied_variables(agent_to_add, entries, [plan.path for plan in plans if plan.entries])
+            added_paths = [plan.path for plan in plans if plan.entries and plan.path in paths_to_add]
+            _explain_copied_variables(agent_to_add, entries, added_paths)
+            _explain_variables_elsewhere(agent_to_add, chosen if added_paths else [])
         is_idle = not any(plan.entries or plan.problem or plan.kept for plan in plans)
         is_done_before = not agent and any(  # by an earlier setup, which left out the same agents
             entry.is_proxied for settings_path in settings for _, entry in steps.find_entries(*settings_path)
@@ -244,11 +256,13 @@ def _plan_files(
     settings: Sequence[tuple[Editor, Path]],
     wish: Wish,
     chosen: Sequence[FoundEntry] | None,
+    paths_to_add: Collection[Path],
     record: Record,
     left_out_entries: Collection[tuple[Path, str]] = (),
 ) -> list[FileChange]:
     """What would change in each file. ``wish``: what is the same for all files. ``chosen``: the only entries that may
-    change; None: all. ``left_out_entries``: those that stay without acp-proxy, by file and name."""
+    change; None: all. ``paths_to_add``: the files that get the agent that is to be added. ``left_out_entries``: those
+    that stay without acp-proxy, by file and name."""
     plans = [
         steps.plan_file(
             editor,
@@ -258,6 +272,7 @@ def _plan_files(
                 only_names={entry.name for entry_path, entry in chosen if entry_path == path}
                 if chosen is not None
                 else None,
+                agent_to_add=wish.agent_to_add if path in paths_to_add else None,
                 left_out_names={name for entry_path, name in left_out_entries if entry_path == path},
             ),
         )
@@ -440,13 +455,7 @@ def _choose(
     names = [entry.name for _, entry in entries if entry.words]  # an agent that is built into the editor has none
     if exact_names := find_name(names, agent):
         return [found for found in entries if found[1].name in exact_names], None
-    run_options, variables, command = read_agent(["acp-proxy", "setup", "--agent"], command_line.split_line([agent]))
-    named_agent = identify_agent(
-        command, open_registry(registry, run_options, _print_on_stderr) if run_options else registry_read
-    )
-    wanted_agent = WantedAgent(
-        named_agent, [*make_registry_option(registry, named_agent.command), *run_options], variables
-    )
+    wanted_agent = _read_wanted(command_line.split_line([agent]), registry, registry_read)
     if started_entries := [found for found in entries if wanted_agent.agent.is_started_by(found[1].words)]:
         return started_entries, wanted_agent
     longer_names = find_beginning(names, agent)
@@ -461,6 +470,39 @@ def _choose(
         )
         return [found for found in entries if found[1].name == longer_names[0]], None
     return [], wanted_agent
+
+
+def _read_wanted(words: list[str], registry: str, registry_read: Registry) -> WantedAgent:
+    """The agent of a command, with options of ``run`` and variables. The other arguments are those of ``_choose``.
+    Raises UsageError, RegistryError."""
+    run_options, variables, command = read_agent(["acp-proxy", "setup", "--agent"], words)
+    named_agent = identify_agent(
+        command, open_registry(registry, run_options, _print_on_stderr) if run_options else registry_read
+    )
+    options_of_run = [*make_registry_option(registry, named_agent.command), *run_options]
+    return WantedAgent(named_agent, options_of_run, variables)
+
+
+def _find_lacking(
+    settings: Sequence[tuple[Editor, Path]],
+    entries: Sequence[FoundEntry],
+    chosen: Sequence[FoundEntry],
+    named_agent: WantedAgent | None,
+    registry: str,
+    registry_read: Registry,
+) -> tuple[WantedAgent | None, list[tuple[Editor, Path]]]:
+    """The agent of the ``chosen`` entries, and the settings of the editors that have none for it, so that it is added
+    there. ``named_agent``: None: only the entries say what it is. The other arguments are those of ``_choose``."""
+    wanted_agent = named_agent
+    if wanted_agent is None and not chosen[0][1].runs_elsewhere:
+        with suppress(UsageError, RegistryError):
+            wanted_agent = _read_wanted([*overview.find_command(chosen[0][1])], registry, registry_read)
+    if wanted_agent is None:
+        return None, []
+    paths = {path for path, entry in entries if wanted_agent.agent.is_started_by(entry.words)}
+    paths |= {path for path, _ in chosen}
+    titles = {editor.title for editor, path in settings if path in paths}
+    return wanted_agent, [(editor, path) for editor, path in settings if editor.title not in titles]
 
 
 def _explain_variables(agent: WantedAgent, entries: Sequence[FoundEntry], titles: Mapping[Path, str]) -> None:
@@ -483,6 +525,13 @@ def _explain_copied_variables(agent: WantedAgent, entries: Sequence[FoundEntry],
             _print_on_stderr(f'The new entry has the variables of "{built_in.name}" in {path}: {", ".join(copied)}.')
 
 
+def _explain_variables_elsewhere(agent: WantedAgent, chosen: Sequence[FoundEntry]) -> None:
+    """Say which variables the entries of the agent in other settings have, which its new entry does not get."""
+    for path, entry in chosen:
+        if missing := [name for name in entry.environment if name not in agent.variables]:
+            _print_on_stderr(f'Copy the variables of "{entry.name}" in {path}, too: {", ".join(missing)}.')
+
+
 def _find_unread(settings: Sequence[tuple[Editor, Path]], machine: Machine) -> list[tuple[Editor, Path]]:
     """The settings that have no agents, and that nothing would read for lack of an extension."""
     used_paths = {found.path for found in find_configurations(machine) if found.agents or found.problem is not None}
@@ -500,9 +549,11 @@ def _find_kind(editor: Name) -> SettingsFiles:
 
 
 def _lacks_named_agent(plan: FileChange, chosen: Sequence[FoundEntry], machine: Machine) -> bool:
-    """Whether settings do not have the agent, and could not have it for lack of an extension."""
-    is_chosen = any(path == plan.path for path, _ in chosen)
-    return not is_chosen and plan.problem is None and _find_kind(plan.editor).lacks_extension(machine)
+    """Whether settings do not have the agent, do not get it, and most likely do not need it: they lack an extension, or
+    are not there."""
+    if plan.entries or plan.problem is not None or any(path == plan.path for path, _ in chosen):
+        return False
+    return plan.old_content is None or _find_kind(plan.editor).lacks_extension(machine)
 
 
 def _show_overview(files: Sequence[overview.FoundFile]) -> None:
@@ -678,10 +729,9 @@ def _show(changes: Sequence[FileChange]) -> None:
 @dataclass(slots=True)
 class TriedAgents:
     """The agents that were started once. ``some_answer``: at least one of them. ``problems``: those of the others.
-    ``silent``: the others, each with its file. ``is_interrupted``: the user has skipped one."""
+    ``silent``: the others, each with its file."""
 
     some_answer: bool = False
-    is_interrupted: bool = False
     problems: list[str] = field(default_factory=list)
     silent: list[tuple[Path, str]] = field(default_factory=list)
 
@@ -707,6 +757,7 @@ def try_agents(changes: Sequence[FileChange], tried_agents: TriedAgents) -> bool
     same_agents: dict[object, list[tuple[Path, StartedAgent]]] = {}
     for path, agent in ((change.path, agent) for change in changes for agent in _find_changed(change)):
         same_agents.setdefault((agent.words, agent.environment), []).append((path, agent))
+    interrupted_at = -math.inf
     for same in same_agents.values():
         agent, entries = same[0][1], [(path, agent.name) for path, agent in same]
         if agent.words is None:
@@ -725,11 +776,12 @@ def try_agents(changes: Sequence[FileChange], tried_agents: TriedAgents) -> bool
                     root, list(agent.words), _ANSWER_SECONDS, umask, lambda _: None, _SLOW_ADVICE
                 )
         except KeyboardInterrupt as interrupt:
-            if tried_agents.is_interrupted or isinstance(interrupt.__context__, KeyboardInterrupt):
+            is_second = time.monotonic() - interrupted_at < _END_SECONDS
+            if is_second or isinstance(interrupt.__context__, KeyboardInterrupt):
                 raise
-            tried_agents.is_interrupted = True
+            interrupted_at = time.monotonic()
             tried_agents.silent += entries
-            _print_on_stderr(f"{name} is skipped. Another Ctrl-C ends setup, which then writes nothing.")
+            _print_on_stderr(f"{name} is skipped. Ctrl-C again at once ends setup, which then writes nothing.")
             continue
         if report.problem is None:
             tried_agents.some_answer = True
