@@ -2187,6 +2187,21 @@ def test_what_setup_would_change_without_a_word_stays_and_is_named(
     assert invoke("editor", "zed", sys.executable).exit_code == 0
 
 
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize("is_other_there", [False, True])
+def test_an_agent_in_read_only_settings_is_not_called_unknown(home: Home, is_other_there: bool) -> None:
+    write(home.zed, '{"agent_servers": {"OpenCode": {"command": "opencode", "args": ["acp"]}}}')
+    home.zed.chmod(0o444)
+    if is_other_there:
+        write(home.jetbrains, "{}")
+    done = setup("--yes", "--agent", "OpenCode")
+    said = " ".join(done.stderr.split())
+    assert f"stays as it is: it is read-only. To allow it: {MAKE_WRITABLE} {home.zed}" in said
+    assert (done.exit_code, "PATH" in said, "Did you mean" in said) == (1, False, False)
+    assert ("JetBrains" in said) is is_other_there
+    assert home.files().get(home.jetbrains, b"{}") == b"{}"
+
+
 def test_undo_says_what_to_do_with_a_file_that_it_cannot_read(home: Home) -> None:
     write(home.zed, ZED)
     setup("--yes")

@@ -126,15 +126,16 @@ def find_settings(machine: Machine, editors: Sequence[Name]) -> list[tuple[Edito
 
 
 def find_entries(editor: Editor, path: Path, planned: FileChange | None = None) -> list[FoundEntry]:
-    """The agents in a settings file, or where it leads as a link, or that would be in it after ``planned``; none if it
-    cannot be read."""
+    """The agents in a settings file, also if setup leaves it as it is, or that would be in it after ``planned``; none
+    if it cannot be read."""
     kind = editor.configured
     assert isinstance(kind, SettingsFiles)
+    text = configured.read_text(path) if planned is None else (planned.new_content or b"").decode()
     try:
-        content = planned.new_content if planned is not None else read_own_file(Path(os.path.realpath(path)))
-        return [(path, entry) for entry in read_entries(kind, content)]
-    except (OSError, ValueError):
-        return []  # the plan says why
+        entries = configured.read_entries(kind, text) if isinstance(text, str) else []
+    except ValueError:
+        entries = []  # the plan says why
+    return [(path, entry) for entry in entries]
 
 
 def read_entries(kind: SettingsFiles, content: bytes | None) -> list[Entry]:
