@@ -2202,6 +2202,25 @@ def test_an_agent_in_read_only_settings_is_not_called_unknown(home: Home, is_oth
     assert home.files().get(home.jetbrains, b"{}") == b"{}"
 
 
+@pytest.mark.skipif(ON_WINDOWS, reason="an editor has the user's PATH there")
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize(("word", "program"), [("some-agent --acp", "some-agent"), ("registry:gemini", "npx")])
+def test_an_agent_that_only_a_terminal_finds_is_noted_where_it_is_added(
+    home: Home, monkeypatch: pytest.MonkeyPatch, word: str, program: str
+) -> None:
+    directory = Path(write_program(home.path / "nvm/bin" / program)).parent
+    monkeypatch.setenv("PATH", str(directory))
+    write(home.zed, "{}")
+    said = " ".join(setup("--agent", word, "--dry-run").stderr.split())
+    assert f"Note: {program} is in {directory}, where an editor that is started from a menu may not look." in said
+    assert f'"PATH": "{directory}:/usr/local/bin:/usr/bin:' in said
+    assert "from a menu" not in setup("--agent", f"PATH={directory} {word}", "--dry-run").stderr
+    write_servers(home, Mine=word)
+    assert "from a menu" not in setup("--dry-run").stderr
+    monkeypatch.setattr("acp_proxy.tools.setup.command._SYSTEM_DIRECTORIES", (str(directory),))
+    assert "from a menu" not in setup("--agent", word, "--dry-run").stderr
+
+
 def test_undo_says_what_to_do_with_a_file_that_it_cannot_read(home: Home) -> None:
     write(home.zed, ZED)
     setup("--yes")

@@ -1,7 +1,9 @@
 """``acp-proxy setup``: write acp-proxy into the editors' settings, or take it out again."""
 
+import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -49,6 +51,7 @@ from acp_proxy.tools.editors.known_editors import (
 )
 from acp_proxy.tools.editors.launch_commands import StartedAgent, find_started
 from acp_proxy.tools.editors.own_files import NotOurs, explain_no_write, find_temporary, make_removal
+from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.registry.agents import NotAsked, Registry, RegistryError, find_similar
 from acp_proxy.tools.setup import overview
 from acp_proxy.tools.setup import setup as steps
@@ -65,6 +68,9 @@ _RUNNERS = ("uvx", "pipx")
 
 _END_SECONDS = 2.0
 """How soon after a Ctrl-C, which skips an agent, another one ends setup."""
+
+_SYSTEM_DIRECTORIES = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/sbin", "/snap/bin")
+"""Where every program looks for others."""
 
 _SLOW_ADVICE = "If it is only slow, write it all the same: --force"
 
@@ -225,6 +231,8 @@ def setup(
             added_paths = [plan.path for plan in plans if plan.entries and plan.path in paths_to_add]
             _explain_copied_variables(agent_to_add, entries, added_paths)
             _explain_variables_elsewhere(agent_to_add, chosen if added_paths else [])
+            if added_paths:
+                _explain_place_of_program(agent_to_add, registry_read)
         is_idle = not any(plan.entries or plan.problem or plan.kept for plan in plans)
         is_done_before = not agent and any(  # by an earlier setup, which left out the same agents
             entry.is_proxied for settings_path in settings for _, entry in steps.find_entries(*settings_path)
@@ -530,6 +538,24 @@ def _explain_variables_elsewhere(agent: WantedAgent, chosen: Sequence[FoundEntry
     for path, entry in chosen:
         if missing := [name for name in entry.environment if name not in agent.variables]:
             _print_on_stderr(f'Copy the variables of "{entry.name}" in {path}, too: {", ".join(missing)}.')
+
+
+def _explain_place_of_program(agent: WantedAgent, registry: Registry) -> None:
+    """Say how an editor finds the program of an agent that is only in the PATH of this terminal: an editor that was
+    started from a menu has a shorter one."""
+    program = agent.agent.command[0]
+    if program.startswith(PREFIX):
+        with suppress(RegistryError):
+            registered = registry.find(program.removeprefix(PREFIX), may_download=False)
+            program = registered.words[0] if registered.archive is None else ""
+    path = shutil.which(program) if not os.path.dirname(program) and "PATH" not in agent.variables else None
+    if path is None or os.name != "posix" or (directory := os.path.dirname(path)) in _SYSTEM_DIRECTORIES:
+        return
+    value = ":".join([directory, *_SYSTEM_DIRECTORIES])
+    _print_on_stderr(
+        f"Note: {program} is in {directory}, where an editor that is started from a menu may not look. If the agent "
+        f'does not start there, put this into the "env" of the new entry: "PATH": {json.dumps(value)}'
+    )
 
 
 def _find_unread(settings: Sequence[tuple[Editor, Path]], machine: Machine) -> list[tuple[Editor, Path]]:
