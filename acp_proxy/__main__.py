@@ -64,7 +64,7 @@ def _find_agent(command: list[str], source: str) -> list[str]:
     word = command[0]
     if not word.startswith("registry:") and (os.path.dirname(word) or _is_program(word)):
         return command
-    from acp_proxy.run.start import say
+    from acp_proxy.run.start import is_terminal, say
     from acp_proxy.tools.registry.agents import Registry, RegistryError
     from acp_proxy.tools.registry.resolve import resolve
 
@@ -73,11 +73,15 @@ def _find_agent(command: list[str], source: str) -> list[str]:
     except RegistryError as problem:
         say(str(problem))
         os._exit(127)
-    reason = agent.problem
+    reason, program = agent.problem, agent.words[0]
     if len(word.split()) > 1 or "=" in word:  # a whole line in quotes, or a variable
         from acp_proxy.tools.doctor.agent_report import explain_missing_program
 
         reason = ". ".join(explain_missing_program(word))
+    elif reason is None and not os.path.dirname(program) and not _is_program(program):
+        from acp_proxy.tools.doctor.agent_report import explain_missing_runner
+
+        reason = explain_missing_runner(program, word, is_started_by_editor=not is_terminal(0))
     if reason is not None:
         say(reason)
         os._exit(127)

@@ -24,6 +24,8 @@ from acp_proxy.tools.doctor.exit_reasons import ARGUMENTS, explain_exit
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
 from acp_proxy.tools.editors.agent_names import advise_arguments
 from acp_proxy.tools.editors.command_line import find_program_of_line
+from acp_proxy.tools.registry import PREFIX
+from acp_proxy.tools.registry.resolve import RUNNERS
 
 AUTHENTICATION_REQUIRED = -32000
 _MESSAGE_LENGTH = 300
@@ -252,7 +254,20 @@ def describe_missing_program(program: str) -> tuple[str, str]:
         )
     if os.path.dirname(program):
         return f"{program} does not exist", "Correct the path."
+    if (package := RUNNERS.get(program)) is not None:
+        path = "PATH in \"env\" of the agent's entry in your editor's settings"
+        return f"{program} is not in PATH", f"Install {package}, or add its directory to {path}."
     return f"{program} is not in PATH", "Install it, or give its absolute path."
+
+
+def explain_missing_runner(program: str, agent: str, *, is_started_by_editor: bool) -> str:
+    """Why ``run`` does not start an agent whose program is not in PATH, and what to do. ``agent``: its id, or its
+    program."""
+    path = "the PATH that your editor gives" if is_started_by_editor else "PATH"
+    fact = f"{program} is not in {path}"
+    if agent != program:
+        fact = f"{agent.removeprefix(PREFIX)} needs {program}, which is not in {path}"
+    return f"{fact}. {describe_missing_program(program)[1]}"
 
 
 def advise_on_silence(

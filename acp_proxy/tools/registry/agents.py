@@ -12,7 +12,7 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import URLError
@@ -51,7 +51,11 @@ class NotAsked(RegistryError):
 
 
 class NotInRegistry(RegistryError):
-    """The registry was read, and has no such agent for this machine."""
+    """The registry was read, and has no such agent for this machine. ``short_reason``: for a word that may be no id."""
+
+    def __init__(self, text: str, known_ids: Sequence[str] = ()) -> None:
+        super().__init__(f"{text} It has: {', '.join(known_ids)}" if known_ids else text)
+        self.short_reason = text
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ def is_id(word: str) -> bool:
 def explain_missing(word: str, problem: RegistryError) -> str:
     """Why a word is neither a program here nor an id of the registry. ``problem``: what the registry says."""
     reason = str(problem)
-    if isinstance(problem, NotAsked):
+    if isinstance(problem, NotAsked | NotInRegistry):
         reason = problem.short_reason or f"If you mean an id of the registry of agents: {PREFIX}{word}"
     return f"{word} is not in PATH. {reason[:1].upper()}{reason[1:]}"
 
@@ -134,8 +138,10 @@ class Registry:
             agents = self._load(may_wait=True)
         if id not in agents:
             similar = find_similar(id, agents)
-            advice = f"Did you mean {' or '.join(similar)}?" if similar else f"It has: {', '.join(sorted(agents))}"
-            raise NotInRegistry(f"the registry has no agent {id!r}. {advice}")
+            text = f"the registry has no agent {id!r}."
+            if similar:
+                raise NotInRegistry(f"{text} Did you mean {' or '.join(similar)}?")
+            raise NotInRegistry(text, sorted(agents))
         return read_agent(id, agents[id], machine or find_platform())
 
     def list_ids(self) -> list[str]:

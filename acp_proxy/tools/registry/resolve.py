@@ -8,6 +8,9 @@ from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.registry.agents import Registry, RegistryError, explain_missing, is_id
 from acp_proxy.tools.registry.install import install
 
+RUNNERS = {"bunx": "Bun", "node": "Node.js", "npx": "Node.js", "uvx": "uv"}
+"""Programs that start other agents and are none themselves, and what to install for each."""
+
 
 @dataclass(frozen=True, slots=True)
 class ResolvedAgent:
@@ -26,6 +29,8 @@ def names_an_id(command: Sequence[str], path: str | None = None) -> bool:
     ``path``: as for ``shutil.which``.
     """
     word = command[0] if command else ""
+    if word in RUNNERS:
+        return False
     return word.startswith(PREFIX) or (is_id(word) and shutil.which(word, path=path) is None)
 
 

@@ -49,6 +49,9 @@ def test_run_takes_an_id_without_the_prefix_on_every_system(
     monkeypatch.setattr("sys.platform", platform)
     monkeypatch.setenv("MODE", "as it was")  # the process gets the variables of the agent
     source = str(tmp_path / "registry.json")
+    monkeypatch.setenv("PATHEXT", ".exe")
+    for name in ("npx", "npx.exe"):
+        (tmp_path / "bin" / name).touch(mode=0o755)
     assert main._find_agent(["claude-acp"], source)[0] == "npx"
     assert main._find_agent(["./claude-acp"], source) == ["./claude-acp"]
 
@@ -67,8 +70,10 @@ def test_a_path_is_never_an_id(registry: Registry) -> None:
 def test_an_unknown_word_stays_with_the_reason(registry: Registry) -> None:
     found = resolve(["other"], registry, lambda text: None, may_wait=True)
     assert found.words == ["other"]
-    assert found.problem == "other is not in PATH. The registry has no agent 'other'. It has: claude-acp, kimi"
-    with pytest.raises(RegistryError, match="no agent 'other'"):
+    assert found.problem == "other is not in PATH. The registry has no agent 'other'."
+    found = resolve(["kmii"], registry, lambda text: None, may_wait=True)
+    assert found.problem == "kmii is not in PATH. The registry has no agent 'kmii'. Did you mean kimi?"
+    with pytest.raises(RegistryError, match=r"no agent 'other'\. It has: claude-acp, kimi"):
         words(registry, "registry:other")
 
 

@@ -77,6 +77,25 @@ def test_a_word_that_is_no_program_says_why_it_is_no_id_either(server: Server, t
     assert "tinny is not in PATH. The registry has no agent 'tinny'" in result.stderr
 
 
+NEEDED = """{} not in the PATH that your editor gives. Install {}, or add its directory to PATH in "env" of the \
+agent's entry in your editor's settings."""
+
+
+def test_the_program_that_starts_an_agent_is_named_if_it_is_missing(server: Server, tmp_path: Path) -> None:
+    url = server.serve_agents({"id": "tiny", "distribution": {"npx": {"package": "tiny-acp"}}})
+    for words, what, package in (
+        (["registry:tiny"], "tiny needs npx, which is", "Node.js"),
+        (["npx", "-y", "tiny"], "npx is", "Node.js"),
+        (["uvx", "tiny"], "uvx is", "uv"),
+    ):
+        result = run(tmp_path, "--registry", url, *words, PATH=str(tmp_path))
+        assert (result.returncode, result.stderr) == (127, f"acp-proxy: {NEEDED.format(what, package)}\n")
+    told = run(tmp_path, "--registry", url, "uvx", "tiny", by="doctor", PATH=str(tmp_path)).stdout
+    assert "uvx is not in PATH, so it would not start. Install uv, or add its directory" in told
+    assert "The registry has no agent" not in told
+    assert server.asked == ["/registry.json"]
+
+
 def test_a_program_asks_no_registry(server: Server, tmp_path: Path) -> None:
     result = run(tmp_path, "--registry", server.serve_agents(agent(server)), "cat")
     assert result.stdout.startswith("{")
