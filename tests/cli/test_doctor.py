@@ -379,6 +379,18 @@ def test_an_entry_with_several_words_in_one_is_explained(root: Path, home: Path,
     assert '"both": in a way that cannot be read' in result.stdout
 
 
+def test_an_option_of_run_after_the_agent_is_doubted(root: Path, home: Path) -> None:
+    def entry(*words: str) -> dict[str, object]:
+        return {"command": sys.executable, "args": ["-m", "acp_proxy", "run", *words]}
+
+    after, before = entry(sys.executable, "x", "--redact", "keys"), entry("--redact", "keys", sys.executable, "--acp")
+    configure(zed_settings(home), after=after, before=before, cut=entry(sys.executable, "--", "--redact"))
+    assert get_json(root)["isWell"]
+    [text] = [one["text"] for one in get_json(root)["todo"]]
+    beginning = 'Zed starts "after" with --redact after the agent, which gets it.'
+    assert text == f"{beginning} If it is for acp-proxy, write it before the agent."
+
+
 def test_an_entry_with_another_store_or_without_recording_is_reported(root: Path, home: Path) -> None:
     def entry(*words: str) -> dict[str, object]:
         return {"command": sys.executable, "args": ["-m", "acp_proxy", "run", *words, sys.executable]}

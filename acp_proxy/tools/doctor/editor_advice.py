@@ -178,6 +178,9 @@ def _advise_on_entry(
     if agent.missing_program is not None:
         cause = ". ".join(agent_report.explain_missing_program(agent.missing_program))
         yield Advice(f"{beginning} {agent.way.value}, but {cause}", cause=cause, found_in=found_in)
+    if (option := agent.option_after_agent) is not None:
+        text = f"{beginning} with {option} after the agent, which gets it."
+        yield Advice(f"{text} If it is for acp-proxy, write it before the agent.", is_wrong=False)
     if agent.looks_up_sessions:
         yield from advise_on_recall(beginning, found_in)
     if agent.problem is not None:

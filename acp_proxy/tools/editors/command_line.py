@@ -5,9 +5,10 @@ import re
 import shutil
 import sys
 import zipfile
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from acp_proxy import own_command, shell_quote
+from acp_proxy.config import options
 from acp_proxy.errors import UsageError
 from acp_proxy.tools.registry import PREFIX
 
@@ -89,6 +90,14 @@ def find_words_after_run(words: list[str]) -> list[str] | None:
         if next_word == "run" and _is_proxy(word):
             return words[index + 2 :]
     return None
+
+
+def find_option_after_agent(command: list[str]) -> str | None:
+    """An option of ``run`` that the agent gets, because it stands after the agent. It may be the agent's, too, if it
+    has one of the same name."""
+    names = {f"--{name}" for name in options.OPTIONS if name != "registry"}  # npx has one, too
+    words = (word.partition("=")[0] for word in takewhile(lambda word: word != "--", command[1:]))
+    return next((word for word in words if word in names), None)
 
 
 def mentions_proxy(words: list[str]) -> bool:

@@ -57,7 +57,7 @@ class ConfiguredAgent:
     """``program``: the program, if it is acp-proxy. ``problem``: why acp-proxy refuses the entry. ``store``: its value
     of --store. ``missing_program``: the agent's program, if it does not exist. ``is_mended_by_setup``: whether
     ``setup`` repairs the entry. ``fault``: what is wrong with it, whatever it starts. ``looks_up_sessions``: whether it
-    starts this installation's acp-proxy with --recall.
+    starts this installation's acp-proxy with --recall. ``option_after_agent``: one of ``run``, which the agent gets.
     """
 
     name: str
@@ -70,6 +70,7 @@ class ConfiguredAgent:
     is_mended_by_setup: bool = False
     fault: str | None = None
     looks_up_sessions: bool = False
+    option_after_agent: str | None = None
 
     def is_kept_elsewhere(self, root: Path) -> bool:
         """Whether its sessions go to another store than the one at ``root``."""
@@ -200,7 +201,12 @@ def _read_agent(name: str, value: object) -> ConfiguredAgent:
             values, command = options.parse(list(entry.words_after_run), entry.environment, file)
         except UsageError as problem:
             return replace(agent, way=Way.REFUSED, problem=str(problem))
-        agent = replace(agent, store=values["store"] or None, is_recorded=not values["no-record"])
+        agent = replace(
+            agent,
+            store=values["store"] or None,
+            is_recorded=not values["no-record"],
+            option_after_agent=command_line.find_option_after_agent(command),
+        )
         if agent.is_recorded and values["recall"] and program is not None:
             agent = replace(agent, looks_up_sessions=command_line.is_of_this_installation(program))
     program_there = command_line.may_exist(command[0], entry.environment.get("PATH"))
