@@ -1,5 +1,7 @@
 """Asks the user on the terminal whether to go on."""
 
+import io
+import select
 import sys
 
 import typer
@@ -50,6 +52,17 @@ def ask(question: str, *, enter_means_yes: bool = False, declined: str, options_
         why = "There is no answer" if is_attended() else "stdin is not a terminal, so there is no answer"
         print_on_stderr(f"{why}. To skip the question: {options_to_skip}")
     raise typer.Exit(1)
+
+
+def is_unanswered() -> bool:
+    """Whether stdin is at its end already, so that no question has an answer. Where that cannot be told, it may have
+    one."""
+    try:
+        if sys.stdin.isatty() or not select.select([sys.stdin], [], [], 0)[0]:
+            return False
+        return isinstance(sys.stdin.buffer, io.BufferedReader) and not sys.stdin.buffer.peek(1)
+    except (AttributeError, OSError, ValueError):
+        return False
 
 
 def discard_typed_input() -> None:

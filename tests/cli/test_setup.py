@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import select
+import subprocess
 import sys
 import threading
 import time
@@ -1035,8 +1036,12 @@ def test_undo_gives_back_the_words_that_a_repair_has_replaced(home: Home, monkey
     setup("--yes")
     assert {words[0] for words in servers(home.jetbrains).values()} == {COMMAND}
     write(home.jetbrains, read(home.jetbrains) + "\n")
-    assert setup("--undo", "--yes").exit_code == 0
+    undone = setup("--undo", "--yes")
+    assert undone.exit_code == 0
     assert read(home.jetbrains) == before + "\n"
+    said = " ".join(undone.stderr.split())
+    assert f'"Gone" in {home.jetbrains} names acp-proxy again as it did before setup, which had repaired it.' in said
+    assert "goes through acp-proxy" not in said
 
 
 def test_undo_gives_back_what_stood_there_before_the_first_of_two_repairs(
@@ -1365,6 +1370,9 @@ def test_a_program_that_needs_an_adapter_is_refused_with_the_line_that_adds_it(
     advice = "Give its adapter instead: acp-proxy setup --agent 'npx -y @agentclientprotocol/codex-acp'"
     assert advice.replace("'", '"' if ON_WINDOWS else "'") in " ".join(refused.stderr.split())
     assert (refused.exit_code, read(home.zed)) == (2, ZED)
+    write(home.path / "registry.json", registry_of(("codex-acp", "Codex", "codex")))
+    monkeypatch.setenv("ACP_PROXY_REGISTRY", str(home.path / "registry.json"))
+    assert "instead: acp-proxy setup --agent codex-acp\n" in setup("--agent", "codex", "--yes").stderr
     assert setup("--agent", "codex", "--yes", "--force").exit_code == 0
 
 
@@ -1437,6 +1445,15 @@ def test_the_name_of_an_agent_of_another_editor_is_answered_with_its_command(hom
     assert f'Zed has no "OpenCode", but another editor has. To add it there: {line}' in " ".join(refused.stderr.split())
     assert refused.exit_code == 2
     assert setup("--agent", "opencode acp", "--editor", "zed", "--yes", "--force").exit_code == 0
+
+
+def test_a_runner_without_a_package_is_refused_with_what_is_missing(home: Home) -> None:
+    write(home.zed, "{}")
+    for words in (["setup", "--yes", "--force", "--agent", "npx -y"], ["editor", "zed", "npx"]):
+        refused = invoke(*words)
+        said = " ".join(refused.stderr.split())
+        assert (refused.exit_code, "Give the agent's package, too: npx -y PACKAGE" in said) == (2, True)
+    assert read(home.zed) == "{}"
 
 
 def test_several_agents_at_once_are_refused(home: Home) -> None:
@@ -1535,6 +1552,25 @@ def test_without_an_answer_the_options_that_write_it_all_the_same_are_named(home
     assert read(home.jetbrains) == GONE
     assert setup("--yes", "--force").exit_code == 0
     assert read(home.jetbrains) != GONE
+
+
+@pytest.mark.skipif(ON_WINDOWS, reason="the end of stdin is found only by reading there")
+def test_no_agent_is_started_where_nobody_can_answer_the_question(home: Home) -> None:
+    write(home.jetbrains, GONE)
+    words = [sys.executable, "-m", "acp_proxy", "setup"]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "is started once" in done.stderr, read(home.jetbrains)) == (1, False, GONE)
+    assert done.stderr.endswith("stdin is not a terminal, so there is no answer. To skip the question: --yes\n")
+    assert "+++ " in done.stdout
+    answered = subprocess.run(words, input="y\n", capture_output=True, text=True, timeout=60, check=False)
+    assert ("is started once" in answered.stderr, read(home.jetbrains) == GONE) == (True, False)
+
+
+@pytest.mark.usefixtures("trying")
+def test_what_an_agent_that_does_not_answer_has_said_is_below_the_advice_that_names_it(home: Home) -> None:
+    write_servers(home, Exits=f"{sys.executable} -c import(sys")
+    said = " ".join(setup("--yes").stderr.split())
+    assert "See its messages on stderr. on stderr: " in said
 
 
 @pytest.mark.usefixtures("trying")
@@ -1767,12 +1803,15 @@ def test_settings_that_their_editor_writes_again_are_named(home: Home, monkeypat
     assert result.exit_code == 1
 
 
-def test_a_configuration_that_is_a_program_is_left_to_the_command_that_prints(home: Home) -> None:
+@pytest.mark.parametrize(
+    ("word", "name"), [("codecompanion", "codecompanion"), ("emacs", "agent-shell"), ("toad", "toad")]
+)
+def test_a_configuration_that_is_a_program_is_left_to_the_command_that_prints(home: Home, word: str, name: str) -> None:
     write(home.zed, "{}")
-    result = setup("--editor", "codecompanion", "--yes")
-    said = " ".join(result.stderr.split())
-    assert result.exit_code == 1
-    assert "acp-proxy editor codecompanion AGENT" in said
+    result = setup("--editor", word, "--yes")
+    said = " ".join(result.stderr.replace("│", " ").split())
+    assert result.exit_code == 2
+    assert f"acp-proxy editor {name} AGENT" in said
     assert "has settings of agents on this machine" not in said
 
 
@@ -1918,7 +1957,7 @@ def test_a_machine_without_editors_gets_advice(home: Home) -> None:
         in said
     )
     assert "acp-proxy editor EDITOR COMMAND" in said
-    assert (done.exit_code, setup("--editor", "emacs").exit_code) == (0, 1)
+    assert done.exit_code == 0
     assert f"acp-proxy setup --editor zed --agent {shell_quote.quote('npx me')}" in " ".join(
         setup("--agent", "npx me").stderr.split()
     )

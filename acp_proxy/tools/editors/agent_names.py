@@ -134,11 +134,12 @@ def make_typed_line(*arguments: str) -> str:
 
 
 def refuse_without_adapter(
-    command: Sequence[str], make_line: Callable[[str], Sequence[str]], advice_for_own_script: str
+    command: Sequence[str], make_line: Callable[[str], Sequence[str]], advice_for_own_script: str, registry: Registry
 ) -> None:
     """Refuse a program that does not speak the protocol itself. ``make_line``: the command line with an adapter in its
-    place. ``advice_for_own_script``: what to do if it is a script that does. Raises UsageError."""
-    if (adapter := find_adapter(command)) is None:
+    place. ``advice_for_own_script``: what to do if it is a script that does. ``registry``: if it has the adapter, its
+    id will do. Raises UsageError."""
+    if (adapter := find_adapter(command, registry)) is None:
         return
     line = make_typed_line(*make_line(adapter))
     raise UsageError(
@@ -159,9 +160,14 @@ def advise_arguments(command: Sequence[str]) -> str | None:
     return None
 
 
-def find_adapter(command: Sequence[str]) -> str | None:
-    """The command of the adapter for a program that does not speak the protocol itself; None for any other."""
-    return _ADAPTER_COMMANDS.get(Path(command[0]).stem)
+def find_adapter(command: Sequence[str], registry: Registry | None = None) -> str | None:
+    """The command of the adapter for a program that does not speak the protocol itself, or its id if the registry is
+    here and has it; None for any other program."""
+    program = Path(command[0]).stem
+    if program in _ADAPTER_COMMANDS and registry is not None:
+        with suppress(RegistryError):
+            return registry.find(f"{program}-acp", may_download=False).id
+    return _ADAPTER_COMMANDS.get(program)
 
 
 def explain_built_in(name: str, proxied_names: Iterable[str]) -> str:

@@ -28,6 +28,7 @@ _PROGRAMS = {Name.AGENTIC: "neovim", Name.AGENT_SHELL: "emacs"}
 """The program that a plugin is for, after its last plugin: users may not know the plugin by name."""
 NAMES = [word for name in Name for word in (str(name), _PROGRAMS.get(name)) if word is not None]
 """What to give for an editor."""
+_LINES_OF_RUNNERS = {"npx": "npx -y PACKAGE", **{runner: f"{runner} PACKAGE" for runner in ("bunx", "pnpx", "uvx")}}
 VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
 """A variable for the agent, which stands before its command."""
 
@@ -132,13 +133,15 @@ def editor(
         if in_settings is not None:
             settings_options, _, command = read_agent(begin, in_settings.words)
             run_options = [*settings_options, *run_options]  # the later ones win
-        named_agent = identify_agent(command, open_registry(registry, run_options, print_on_stderr))
+        registry_read = open_registry(registry, run_options, print_on_stderr)
+        named_agent = identify_agent(command, registry_read)
         command, title = named_agent.command, in_settings.name if in_settings is not None else named_agent.title
         words_before = ["editor", name, *run_options, *(f"{key}={value}" for key, value in variables.items())]
         refuse_without_adapter(
             command,
             lambda adapter: [*words_before, *adapter.split()],
             "If it is a script of yours that does, give it another name.",
+            registry_read,
         )
         is_missing = shutil.which(command[0]) is None and not command[0].startswith(PREFIX)
         if is_missing and named_agent.problem is not None and len(command) == 1:  # only the registry knows the rest
@@ -208,6 +211,11 @@ def read_agent(words_before: list[str], words: list[str]) -> tuple[list[str], di
     run_options, variables, command = _split_command(words_before, words)
     run_options = [*_make_absolute(run_options)]
     command = command_line.expand_home(command)
+    program = re.split(r"[/\\]", command[0])[-1]
+    if program in _LINES_OF_RUNNERS and all(word.startswith("-") for word in command[1:]):
+        raise UsageError(
+            f"{program} alone starts no agent. Give the agent's package, too: {_LINES_OF_RUNNERS[program]}"
+        )
     if os.path.dirname(command[0]):
         command = [os.path.abspath(command[0]), *command[1:]]  # the editor starts it in another directory
     return run_options, variables, command

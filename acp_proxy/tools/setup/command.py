@@ -18,7 +18,7 @@ import typer
 
 from acp_proxy import own_command, shell_quote
 from acp_proxy.cli.completion import make_word_completion
-from acp_proxy.cli.confirm import INTERRUPTED, ask, ask_to_confirm, discard_typed_input
+from acp_proxy.cli.confirm import INTERRUPTED, ask, ask_to_confirm, discard_typed_input, is_unanswered
 from acp_proxy.cli.report_errors import report_errors, report_wrong_usage
 from acp_proxy.cli.shared_options import RegistryOption
 from acp_proxy.cli.wrapping import fit_to_stream
@@ -55,7 +55,15 @@ from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.registry.agents import NotAsked, Registry, RegistryError, find_similar
 from acp_proxy.tools.setup import overview
 from acp_proxy.tools.setup import setup as steps
-from acp_proxy.tools.setup.record import COPY_SUFFIX, Record, RecordStays, explain_copy, list_copies, open_record
+from acp_proxy.tools.setup.record import (
+    COPY_SUFFIX,
+    REPLACED,
+    Record,
+    RecordStays,
+    explain_copy,
+    list_copies,
+    open_record,
+)
 from acp_proxy.tools.setup.setup import FileChange, FoundEntry, WantedAgent, Wish
 from acp_proxy.tools.setup.undo import plan_undo, write_undo
 from acp_proxy.views import sanitize
@@ -92,7 +100,14 @@ def _read_editor(word: str) -> Name:
             "Neovim's configuration is a program, which setup leaves to you. To print what to put there: "
             f"acp-proxy editor PLUGIN AGENT, with your plugin: {', '.join(NEOVIM_PLUGINS)}."
         )
-    if not find_editors(word):
+    editors = [EDITORS[name] for name in find_editors(word)]
+    if len(editors) == 1 and not isinstance(editors[0].configured, SettingsFiles):
+        reason = ", which is a program" if isinstance(editors[0].configured, Sources) else ""
+        raise typer.BadParameter(
+            f"setup does not write the configuration of {editors[0].title}{reason}. "
+            f"To print what to put there: {make_typed_line('editor', str(editors[0].name), 'AGENT')}"
+        )
+    if not editors:
         names = [str(name) for name, editor in EDITORS.items() if isinstance(editor.configured, SettingsFiles)]
         near_names = [name for name in find_near_editors(word) if name in names]
         advice = f" Did you mean {' or '.join(near_names)}?" if near_names else ""
@@ -191,6 +206,7 @@ def setup(
                 agent_to_add.agent.command,
                 lambda adapter: ["setup", "--agent", adapter],
                 "To write it all the same, such as a script of yours that does: --force",
+                registry_read,
             )
             plans_without_change = [
                 steps.plan_file(*settings_path, Wish(own_words=[], only_names=[])) for settings_path in settings
@@ -219,7 +235,7 @@ def setup(
             [
                 *overview.describe_files(shown_plans, chosen if agent else None, agent, registry_problems),
                 *overview.describe_left_out(left_out_settings),
-                *overview.describe_programs(machine, editor or []),
+                *(overview.describe_programs(machine) if not editor else []),
             ]
         )
         for text in dict.fromkeys(map(str, registry_problems.values())):
@@ -696,7 +712,7 @@ def _carry_out(
         _print_on_stderr("Nothing was written. To be asked: leave out --dry-run")
     if right_changes and not dry_run:
         try:
-            chosen_changes, is_well = choose(right_changes)
+            chosen_changes, is_well = choose(right_changes) if yes or not is_unanswered() else (right_changes, True)
         except KeyboardInterrupt:
             _print_on_stderr("Nothing was changed.")
             raise typer.Exit(INTERRUPTED) from None
@@ -815,11 +831,11 @@ def try_agents(changes: Sequence[FileChange], tried_agents: TriedAgents) -> bool
         else:
             tried_agents.problems.append(report.problem)
             tried_agents.silent += entries
-            for line in report.stderr:
-                _print_on_stderr(f"  {sanitize.make_line(line)}")
             _print_on_stderr(f"{name} does not answer: {report.problem}.")
         for advice in (piece for piece in advice_list if piece.is_wrong):
             _print_on_stderr(f"  {_remove_problem(report.problem, advice.text)}", indent_columns=2)
+        for line in report.stderr if report.problem is not None else ():
+            _print_on_stderr(f"  on stderr: {sanitize.make_line(line)}")
     return not tried_agents.silent
 
 
@@ -905,15 +921,6 @@ def _explain_no_change(
     if chosen:
         _print_on_stderr("Nothing to change.")
         return not is_any_broken
-    programs = [EDITORS[name] for name in editors if not isinstance(EDITORS[name].configured, SettingsFiles)]
-    for program in programs:
-        reason = ", which is a program" if isinstance(program.configured, Sources) else ""
-        _print_on_stderr(
-            f"setup does not write the configuration of {program.title}{reason}. "
-            f"To print what to put there: {make_typed_line('editor', str(program.name), agent or 'AGENT')}"
-        )
-    if programs and not changes:
-        return False
     if not changes:
         titles_by_name = {
             str(name): known_editor.title
@@ -933,7 +940,7 @@ def _explain_no_change(
     command_to_add = make_typed_line("setup", *editor_options, "--agent", agent or "COMMAND")
     example = "" if agent else f". For example: {make_typed_line('setup', *editor_options, '--agent', 'claude-acp')}"
     _print_on_stderr(f"Nothing to change. To add an agent: {command_to_add}{example}")
-    return not programs and not is_any_broken
+    return not is_any_broken
 
 
 def _explain_remaining(
@@ -949,13 +956,18 @@ def _explain_remaining(
         for found in steps.find_entries(editor, path, plan)
     ]
     kept_entries = {(plan.path, name) for plan in undone for name, _ in plan.kept}
+    repaired_entries = {
+        (plan.path, change.name) for plan in undone for change in plan.entries if change.how == REPLACED
+    }
     remaining = [
         (path, entry) for path, entry in entries if entry.mentions_proxy and (path, entry.name) not in kept_entries
     ]
     for path, entry in remaining:
+        reason = "goes through acp-proxy, but setup did not write it there, so it stays"
+        if (path, entry.name) in repaired_entries:
+            reason = "names acp-proxy again as it did before setup, which had repaired it"
         _print_on_stderr(
-            f'"{entry.name}" in {path} goes through acp-proxy, but setup did not write it there, so it stays. '
-            "To take acp-proxy out: write the agent's own command there."
+            f'"{entry.name}" in {path} {reason}. To take acp-proxy out: write the agent\'s own command there.'
         )
     is_all_found, is_any_named = True, bool(remaining)
     variable = {"win32": "APPDATA", "darwin": "HOME"}.get(machine.platform, "XDG_CONFIG_HOME")
@@ -976,7 +988,7 @@ def _explain_remaining(
                 removal = make_removal(leftover)
                 _print_on_stderr(f"A setup that was killed has left {leftover}. To remove it: {removal}")
     for configuration in find_configurations(machine):
-        if configuration.mentions_proxy and (not editors or configuration.editor.name in editors):
+        if configuration.mentions_proxy and not editors:
             _print_on_stderr(f"{configuration.path} mentions acp-proxy. It is a program, which stays as it is.")
     return is_all_found, is_any_named
 

@@ -10,7 +10,7 @@ from acp_proxy.tools.editors.agent_names import explain_built_in, make_typed_lin
 from acp_proxy.tools.editors.config_dirs import Machine
 from acp_proxy.tools.editors.configured import ConfiguredAgent, Way, find_configurations, read_agents
 from acp_proxy.tools.editors.entries import Entry, Kind
-from acp_proxy.tools.editors.known_editors import EDITORS, EXTENSION_TITLE, Editor, Name, SettingsFiles
+from acp_proxy.tools.editors.known_editors import EDITORS, EXTENSION_TITLE, Editor, SettingsFiles
 from acp_proxy.tools.setup.record import ADDED, NAMED, PUT_IN_FRONT, REPLACED
 from acp_proxy.tools.setup.setup import FileChange, FoundEntry, read_entries
 
@@ -141,8 +141,8 @@ def describe_left_out(settings: Sequence[tuple[Editor, Path]]) -> list[FoundFile
     ]
 
 
-def describe_programs(machine: Machine, editors: Sequence[Name]) -> list[FoundFile]:
-    """The configurations that are programs: of ``editors``, or if there are none, of all."""
+def describe_programs(machine: Machine) -> list[FoundFile]:
+    """The configurations that are programs."""
     return [
         FoundFile(
             configuration.editor.title,
@@ -155,5 +155,5 @@ def describe_programs(machine: Machine, editors: Sequence[Name]) -> list[FoundFi
             ],
         )
         for configuration in find_configurations(machine)
-        if configuration.mentions_proxy is not None and (not editors or configuration.editor.name in editors)
+        if configuration.mentions_proxy is not None
     ]
