@@ -295,11 +295,12 @@ class RecordedSessions(dict[str, RecordedSession]):
         """
         try:
             transcript = self.open_transcript(session)
+            # If another process renames it at this moment, the old name may be that of its own session by now.
+            while not (has_its_name := _has_its_name(transcript)) and self._was_renamed(session, transcript):
+                transcript = self.open_transcript(session)
         except FileNotFoundError:
             return False
-        with contextlib.suppress(OSError):
-            return transcript.has_its_name()
-        return True
+        return has_its_name
 
     def close(self, session: RecordedSession) -> None:
         """Close a session's file, if open. Never raises."""
@@ -407,3 +408,9 @@ class RecordedSessions(dict[str, RecordedSession]):
         if not self._has_warned:
             self._has_warned = True
             self._warn(text)
+
+
+def _has_its_name(transcript: Transcript) -> bool:
+    with contextlib.suppress(OSError):
+        return transcript.has_its_name()
+    return True

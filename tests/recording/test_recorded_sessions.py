@@ -121,6 +121,27 @@ def test_two_windows_whose_agents_give_the_same_id_keep_their_sessions_apart(tmp
     assert aside.stem in {mark.name for mark in (tmp_path / "store" / "unindexed").rglob("*~1")}
 
 
+def test_a_session_that_is_set_aside_while_its_turn_begins_goes_on_in_its_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (RecorderHarness(ProxyStore(tmp_path / "store")) for _ in range(2))
+    first.begin()
+    looks, has_its_name = list[Transcript](), Transcript.has_its_name
+
+    def set_aside_after_the_first_look(transcript: Transcript) -> bool:
+        looks.append(transcript)
+        if len(looks) == 2:
+            second.begin()
+        return has_its_name(transcript)
+
+    monkeypatch.setattr(Transcript, "has_its_name", set_aside_after_the_first_look)
+    first.write(*make_prompt_effects("mine"))
+    second.write(*make_prompt_effects("yours"))
+    assert second.read_texts_and_notes() == ["yours"]
+    (aside,) = (tmp_path / "store").rglob("*~1.jsonl")
+    assert aside.read_text().count("mine") == 1
+
+
 def test_a_session_is_open_elsewhere_only_in_another_process_and_not_known_in_a_turn(tmp_path: Path) -> None:
     first, second = (RecorderHarness(ProxyStore(tmp_path / "store")) for _ in range(2))
 
