@@ -24,12 +24,6 @@ NUMBERS = ("grace", "replay-tool-limit", "bin-days")
 """The options whose value may be a number, without quotes."""
 PATHS = ("store", "redact")
 ONE_AGENT_OPTION = "agent-id"
-_DECIDE_RECORDING = ("redact", "no-record")
-"""The options that decide what is recorded. If the user's wish for one is not known, nothing may be: a secret in a
-transcript cannot be taken back."""
-STOPS_RECORDING = "nothing is recorded."
-"""The end of each message about a fault for which ``read`` adds ``no-record``."""
-_NOTHING_IS_RECORDED = f"Until it is correct, {STOPS_RECORDING}"
 
 
 def find_path(environment: "Mapping[str, str]" = os.environ, platform: str = sys.platform) -> str:
@@ -58,7 +52,7 @@ def read_user_file(environment: "Mapping[str, str]" = os.environ) -> tuple[dict[
     path = find_path(environment)
     if environment.get(VARIABLE) and not os.path.lexists(path):
         return {"no-record": "1"}, [
-            f"{VARIABLE} names {path}, which does not exist. Correct the variable. {_NOTHING_IS_RECORDED}"
+            f"{VARIABLE} names {path}, which does not exist. Correct the variable. {options.NOTHING_IS_RECORDED}"
         ]
     return read(path)
 
@@ -75,7 +69,9 @@ def read(path: str) -> tuple[dict[str, str], list[str]]:
     except (FileNotFoundError, NotADirectoryError):
         return {}, []
     except OSError as problem:
-        return {"no-record": "1"}, [f"{path}: {problem.strerror}. Make it readable. Until then, {STOPS_RECORDING}"]
+        return {"no-record": "1"}, [
+            f"{path}: {problem.strerror}. Make it readable. Until then, {options.STOPS_RECORDING}"
+        ]
     if not data.strip():
         return {}, []
     import tomllib  # few users have a file
@@ -84,7 +80,7 @@ def read(path: str) -> tuple[dict[str, str], list[str]]:
         text = data.decode("utf-8-sig")  # Notepad may begin a file with a byte order mark
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as problem:
-        return {"no-record": "1"}, [f"{path}: {_explain(problem)}. Correct the file. {_NOTHING_IS_RECORDED}"]
+        return {"no-record": "1"}, [f"{path}: {_explain(problem)}. Correct the file. {options.NOTHING_IS_RECORDED}"]
     values: dict[str, str] = {}
     problems: list[str] = []
     is_clear = True
@@ -92,11 +88,10 @@ def read(path: str) -> tuple[dict[str, str], list[str]]:
         try:
             values[key] = encode_value(key, value, os.path.dirname(path))
         except UsageError as problem:
-            must_hold = _guess_key(key) in _DECIDE_RECORDING  # a misspelt wish not to record must not be ignored
+            must_hold = _guess_key(key) in options.DECIDE_RECORDING  # a misspelt wish not to record must not be ignored
             is_clear &= not must_hold
-            problems.append(
-                f"{path}, line {_find_line(text, key)}: {problem}{f' {_NOTHING_IS_RECORDED}' if must_hold else ''}"
-            )
+            consequence = f" {options.NOTHING_IS_RECORDED}" if must_hold else ""
+            problems.append(f"{path}, line {_find_line(text, key)}: {problem}{consequence}")
     return values if is_clear else {**values, "no-record": "1"}, problems
 
 

@@ -152,6 +152,12 @@ _HELP_WORDS = ("-h", "--help", "--help-all")
 _TRUE = ("1", "true", "t", "yes", "y", "on")
 _FALSE = ("", "0", "false", "f", "no", "n", "off")
 
+DECIDE_RECORDING = ("redact", "no-record")
+"""The options that decide what is recorded. If the user's wish for one is not known, nothing may be: a secret in a
+transcript cannot be taken back."""
+STOPS_RECORDING = "nothing is recorded."
+"""The end of each message about a fault for which ``no-record`` is added."""
+NOTHING_IS_RECORDED = f"Until it is correct, {STOPS_RECORDING}"
 LEAST_RECORD = 1024
 """Bytes: the introduction and the end of a record take half of it."""
 MOST_BIN_DAYS = 36500
@@ -165,6 +171,7 @@ def parse(
     environment: "Mapping[str, str]",
     file: "Mapping[str, str] | None" = None,
     subcommand: str = RUN,
+    wrong_variables: "list[str] | None" = None,
 ) -> tuple[dict[str, str], list[str]]:
     """Read the words after ``run``. Returns the options by name (without ``--``), and the agent's command.
 
@@ -172,15 +179,22 @@ def parse(
 
     Options end at the first word that does not begin with ``-``, or after ``--``. An option on the command line wins
     over its environment variable, and that over ``file``, the values in the configuration file. The value of a flag is
-    ``1`` or empty. Raises UsageError.
+    ``1`` or empty.
+
+    ``wrong_variables``: what is wrong with a variable is added to it, and the variable counts as unset; if it decides
+    what is recorded, nothing is. Without this list, it is wrong usage. Raises UsageError.
     """
     table = {f"--{name}": option for name, option in OPTIONS.items() if subcommand == RUN or name not in NOT_IN_CHAIN}
     values = {name: option.default for name, option in OPTIONS.items()} | dict(file or {})
     sources = {name: f"--{name}" for name in OPTIONS}
+    problems: dict[str, str] = {}
     for name, option in OPTIONS.items():
         if value_given := environment.get(option.variable):  # an empty variable counts as unset
-            values[name] = _normalize(option.variable, option, value_given)
             sources[name] = option.variable
+            try:
+                values[name] = _normalize(option.variable, option, value_given)
+            except UsageError as problem:
+                problems[name] = str(problem)
     index = 0
     while index < len(words) and words[index].startswith("-"):
         word, equals, value = words[index].partition("=")
@@ -218,11 +232,20 @@ def parse(
             raise UsageError(f"{word} is empty. Give a name, or leave the option out.")
         values[option.name] = _normalize(word, option, value)
         sources[option.name] = word
+        problems.pop(option.name, None)
     for name, check in _CHECKS.items():
         try:
             check(values[name])
         except UsageError as problem:
-            raise UsageError(str(problem).replace(f"--{name}", sources[name], 1)) from problem
+            problems[name] = str(problem).replace(f"--{name}", sources[name], 1)
+    for name, text in problems.items():
+        if wrong_variables is None or sources[name] != OPTIONS[name].variable:
+            raise UsageError(text)
+        values[name] = (file or {}).get(name, OPTIONS[name].default)
+        must_hold = name in DECIDE_RECORDING
+        wrong_variables.append(f"{text}.{f' {NOTHING_IS_RECORDED}' if must_hold else ''}")
+    if not problems.keys().isdisjoint(DECIDE_RECORDING):
+        values["no-record"] = "1"
     if subcommand == CHAIN:
         if index < len(words):
             raise UsageError(f"chain takes no command, because the conductor starts the agent. Remove: {words[index]}")

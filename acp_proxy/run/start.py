@@ -63,13 +63,13 @@ def launch(words: list[str], find_agent: "Callable[[list[str], str], list[str]]"
 
 
 def read_options(name: str, words: list[str]) -> tuple[dict[str, str], list[str], list[str]]:
-    """The options and the agent's command after ``acp-proxy NAME``, and what is wrong in the configuration file.
+    """The options and the agent's command after ``acp-proxy NAME``, and what is wrong with variables and in the file.
 
     Exits with 2 on wrong usage. Afterwards, all standard streams are open.
     """
     file, config_problems = config_file.read_user_file()
     try:
-        values, command = options.parse(words, os.environ, file, name)
+        values, command = options.parse(words, os.environ, file, name, config_problems)
     except UsageError as problem:
         say(str(problem))
         os._exit(USAGE)
@@ -93,7 +93,7 @@ def is_terminal(fd: int) -> bool:
 
 
 def report_config_problems(config_problems: list[str]) -> None:
-    """Write what is wrong in the configuration file to stderr. Call it before anything else is imported."""
+    """Write what ``read_options`` found wrong to stderr. Call it before anything else is imported."""
     for text in config_problems:
         say(text)
 

@@ -191,6 +191,31 @@ def test_an_invalid_variable_is_refused(variable: str, value: str) -> None:
         parse("agent", **{variable: value})
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "records"),
+    [
+        ("ACP_PROXY_LOAD", "mine", True),
+        ("ACP_PROXY_GRACE", "soon", True),
+        ("ACP_PROXY_REDACT", "/no/such/file", False),
+        ("ACP_PROXY_NO_RECORD", "perhaps", False),
+    ],
+)
+def test_for_run_an_invalid_variable_counts_as_unset_unless_it_decides_what_is_recorded(
+    variable: str, value: str, records: bool
+) -> None:
+    problems = list[str]()
+    values, _ = options.parse(["agent"], {variable: value}, {"load": "agent"}, wrong_variables=problems)
+    assert values == DEFAULTS | {"load": "agent", "no-record": "" if records else "1"}
+    [text] = problems
+    assert text.startswith(f"{variable} takes ")
+    assert text.endswith("nothing is recorded.") != records
+
+
+def test_an_option_on_the_command_line_replaces_an_invalid_variable() -> None:
+    assert parse("--redact", "keys", "agent", ACP_PROXY_REDACT="/no/such/file")[0]["redact"] == "keys"
+    assert parse("--load", "auto", "agent", ACP_PROXY_LOAD="mine") == (DEFAULTS, ["agent"])
+
+
 def test_a_word_on_the_command_line_is_named_and_not_the_variable_that_it_replaces() -> None:
     with pytest.raises(UsageError, match=r"^--grace takes "):
         parse("--grace", "soon", "agent", ACP_PROXY_GRACE="5")

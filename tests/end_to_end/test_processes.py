@@ -218,6 +218,24 @@ def test_an_unknown_command_exits_with_127(proxied: Proxied) -> None:
     assert "no-such-agent-anywhere is not in PATH. The registry" in line
 
 
+@pytest.mark.parametrize(
+    ("variable", "told"),
+    [
+        ("ACP_PROXY_LOAD", "takes one of auto, agent, store, not 'bogus'."),
+        ("ACP_PROXY_NO_RECORD", "takes 1 or 0, not 'bogus'. Until it is correct, nothing is recorded."),
+    ],
+)
+def test_a_wrong_variable_stops_no_agent(
+    proxied: Proxied, monkeypatch: pytest.MonkeyPatch, variable: str, told: str
+) -> None:
+    monkeypatch.setenv(variable, "bogus")
+    with proxied.editor("conversation") as editor:
+        editor.prompt(editor.open(), "hello")
+        assert editor.end() == 0
+    assert editor.read_stderr().splitlines() == [f"acp-proxy: {variable} {told}"]
+    assert proxied.store.exists() == (variable != "ACP_PROXY_NO_RECORD")
+
+
 def test_a_line_in_one_argument_is_said_to_be_several_words(proxied: Proxied) -> None:
     program = "cmd" if sys.platform == "win32" else "sh"
     with start(proxied, [f"{program} -c agent"]) as editor:

@@ -54,14 +54,10 @@ def diagnose(
     found_versions = versions()
     editors = find_configurations(machine)
     faults = config_file.read_user_file()[1]
+    values, command = split_run_command(words or ["agent"], dict(machine.environment), faults)
     advice = [Advice(text) for text in faults]
     # With such a fault, no option is why nothing is recorded.
-    is_recording_off_by_fault = any(text.endswith(config_file.STOPS_RECORDING) for text in faults)
-    values, command = split_run_command(words or ["agent"], {})
-    try:
-        values, command = split_run_command(words or ["agent"], dict(machine.environment))
-    except UsageError as problem:
-        advice.append(Advice(f"run exits immediately with status 2: {problem}"))
+    is_recording_off_by_fault = any(text.endswith(options.STOPS_RECORDING) for text in faults)
     if values["no-record"]:
         reason = "because of --no-record, ACP_PROXY_NO_RECORD or the configuration file"
         text = f"run records nothing, {reason}. To see which: acp-proxy config"
@@ -105,7 +101,7 @@ def diagnose_agent(
     arguments are those of ``diagnose``."""
     store, _ = store_report.examine(root)
     try:
-        values, command = split_run_command(words, dict(os.environ))
+        values, command = split_run_command(words, dict(os.environ), [])
     except UsageError as problem:
         text = f"run exits immediately with status 2: {problem}"
         return AgentReport(words, text), [Advice(text)]
@@ -158,13 +154,16 @@ def _make_start(
     return AgentStart(command, modes, values["agent-id"] or None, opened_store, why_passive, seconds, umask)
 
 
-def split_run_command(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str], list[str]]:
+def split_run_command(
+    words: list[str], environment: dict[str, str], wrong_variables: list[str] | None = None
+) -> tuple[dict[str, str], list[str]]:
     """The options and the agent's command that ``run`` would read, from a command or from a line of an editor's
-    settings. Raises UsageError.
+    settings. ``wrong_variables``: as for ``options.parse``. Raises UsageError.
     """
     words = command_line.split_line(words)
     if command_line.lacks_run(words):
         raise UsageError(command_line.MISSING_RUN)
     words_after_run = command_line.find_words_after_run(words)
     file, _ = config_file.read_user_file()
-    return options.parse(["--", *words] if words_after_run is None else words_after_run, environment, file)
+    run_words = ["--", *words] if words_after_run is None else words_after_run
+    return options.parse(run_words, environment, file, wrong_variables=wrong_variables)

@@ -198,13 +198,17 @@ def _read_agent(name: str, value: object) -> ConfiguredAgent:
             return agent
         try:
             file, _ = config_file.read_user_file({**os.environ, **entry.environment})
-            values, command = options.parse(list(entry.words_after_run), entry.environment, file)
+            wrong_variables = list[str]()
+            values, command = options.parse(
+                list(entry.words_after_run), entry.environment, file, wrong_variables=wrong_variables
+            )
         except UsageError as problem:
             return replace(agent, way=Way.REFUSED, problem=str(problem))
         agent = replace(
             agent,
             store=values["store"] or None,
             is_recorded=not values["no-record"],
+            fault=" ".join(wrong_variables).removesuffix(".") or None,
             option_after_agent=command_line.find_option_after_agent(command),
         )
         if agent.is_recorded and values["recall"] and program is not None:

@@ -87,9 +87,9 @@ ENTRIES: dict[str, tuple[dict[str, object], ConfiguredAgent]] = {
         {"args": ["run", AGENT], "env": {"ACP_PROXY_LIST": "mine"}},
         ConfiguredAgent(
             "x",
-            Way.REFUSED,
+            Way.PROXIED,
             "acp-proxy",
-            "ACP_PROXY_LIST takes one of auto, agent, store, not 'mine'",
+            fault="ACP_PROXY_LIST takes one of auto, agent, store, not 'mine'",
             is_mended_by_setup=True,
         ),
     ),
