@@ -19,9 +19,15 @@ def parse_seconds(option: str, text: str) -> float:
     """``7d`` in seconds. Raises UsageError, which names the ``option``."""
     seconds = parse_period(text)
     if seconds is None:
-        days = f". For days: {text}d" if text.isascii() and text.isdecimal() else ""
-        raise UsageError(f"{option} takes a number followed by s, m, h, d or w, such as 7d, not {text!r}{days}")
+        raise UsageError(
+            f"{option} takes a number followed by s, m, h, d or w, such as 7d, not {text!r}{_advise_days(text)}"
+        )
     return seconds
+
+
+def _advise_days(text: str) -> str:
+    """What to write instead of a number alone."""
+    return f". For days: {text}d" if text.isascii() and text.isdecimal() else ""
 
 
 def parse_period(text: str) -> float | None:
@@ -133,9 +139,10 @@ def _parse_time(option: str, text: str, *, is_end: bool) -> str:
     except (ValueError, OverflowError, OSError) as problem:  # Windows knows no local time before 1970 or after 3000
         if not isinstance(problem, ValueError) or _EDGE_YEAR.match(text):
             raise UsageError(f"{option} {text} is too far away. For no limit, leave out {option}.") from None
+        days = _advise_days(text) if len(text) < len("2026") else ""
         raise UsageError(
             f"{option} takes a number and s, m, h, d or w, such as 7d; today, yesterday, tuesday or november; a date,"
-            f" such as 2026-11-01 or 2026-11; or a time of today, such as 14:00, not {text!r}"
+            f" such as 2026-11-01 or 2026-11; or a time of today, such as 14:00, not {text!r}{days}"
         ) from None
 
 

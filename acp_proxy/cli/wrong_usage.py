@@ -15,7 +15,7 @@ from acp_proxy import installation, own_command, shell_quote
 from acp_proxy.cli.wrapping import fit_to_stream
 
 _LEAST_LIKENESS = 0.7
-"""How alike a wrong word and a command have to be: with less, `settings` is like `stats`."""
+"""How alike a wrong word and a command or an option have to be: with less, `settings` is like `stats`."""
 _MOST_QUOTED = 20
 """Characters of a wrong number in the message."""
 _NUMBERS = {
@@ -28,6 +28,7 @@ _NUMBERS = {
 INSTEAD_OF_OPTION = {
     ("list", "--all"): "acp-proxy list; for the archived ones: --archived",
     ("list", "--deleted"): "acp-proxy restore",
+    ("delete", "--all"): "acp-proxy prune, which deletes by age, number or size",
     ("export", "--html"): "--format html",
     ("export", "--md"): "--format md",
     ("export", "--markdown"): "--format md",
@@ -259,8 +260,10 @@ def explain_unknown_command(words: Sequence[str], path: str, commands: Iterable[
 
 
 def _find_similar_options(option: str, known_options: Sequence[str]) -> list[str]:
-    """The options whose name is near. The library counts the dashes too, and finds --json near --long."""
-    return [other for other in known_options if get_close_matches(option.strip("-"), [other.strip("-")])]
+    """The options whose name is near. The library counts the dashes too, and finds --json near --long; with less
+    likeness, --force would be near --store."""
+    word = option.strip("-")
+    return [other for other in known_options if get_close_matches(word, [other.strip("-")], cutoff=_LEAST_LIKENESS)]
 
 
 def _explain_missing(problem: Any) -> str:

@@ -194,6 +194,11 @@ def test_a_frequent_wrong_option_is_answered_with_what_to_write(command: str, wr
     assert f". Instead: {INSTEAD_OF_OPTION[command, wrong]}" in " ".join(result.stderr.split())
 
 
+def test_an_option_of_other_programs_is_not_taken_for_one_that_is_spelled_alike() -> None:
+    assert " ".join(invoke("import", "--force").stderr.split()).endswith("To see all: acp-proxy import --help")
+    assert "Did you mean --damaged?" in invoke("import", "--damged").stderr
+
+
 @pytest.mark.parametrize(
     ("command", "advice"), [(command, advice) for (command, _), advice in INSTEAD_OF_OPTION.items()]
 )

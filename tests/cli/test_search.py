@@ -438,6 +438,9 @@ def test_a_misspelt_word_is_answered_with_the_one_that_is_there(store: WholeStor
 
 def test_operators_of_other_searches_are_said_to_be_words(store: WholeStore) -> None:
     two_sessions(store)
+    lines = run(store, "log*in", "page*").stderr.splitlines()
+    assert lines[1] == "* stands only for the end of a word, not as in log*in."
+    assert "* stands" not in run(store, "nothing*").stderr
     lines = run(store, "login", "OR", "nothing").stderr.splitlines()
     assert lines[1] == "OR is searched as a word: there are no operators."
     lines = run(store, "login", "OR", "nothing", "AND").stderr.splitlines()
@@ -715,6 +718,11 @@ def test_a_path_with_a_directory_leads_to_others_of_that_name(store: WholeStore)
 def test_no_matching_call_exits_with_1(store: WholeStore) -> None:
     three_with_calls(store)
     result = run(store, "--tool", "nothing")
-    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "No tool call matches.\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (
+        1,
+        "",
+        "No tool call matches.\nTools that were called: edit, execute, read, view\n",
+    )
+    assert run(store, "--tool", "VIEW", "--failed").stderr == "No tool call matches. Try fewer options.\n"
     both = run(store, "--tool", "nothing", "--failed")
-    assert both.stderr == "No tool call matches. Try fewer options.\n"
+    assert both.stderr.startswith("No tool call matches. Try fewer options.\nTools that were called: ")

@@ -97,3 +97,10 @@ def test_a_time_that_only_windows_does_not_know_is_called_too_far_away_there(tex
 def test_what_is_no_month_or_time_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"--since takes .* or 14:00|such as 14:00"):
         values.parse_since(text)
+
+
+@pytest.mark.parametrize(("text", "ending"), [("7", "not '7'. For days: 7d"), ("2026", "not '2026'")])
+def test_a_number_alone_is_said_to_lack_its_unit_unless_it_may_be_a_year(text: str, ending: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        values.parse_since(text)
+    assert str(refusal.value).endswith(ending)

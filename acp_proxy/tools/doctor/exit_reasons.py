@@ -75,6 +75,11 @@ _CAUSES = (
         "Correct its name or its version.",
     ),
     _Cause(
+        re.compile(r"^npm (?:error|ERR!) notarget No matching version found for (\S+?)@[^@\s]*$"),
+        "npm does not find this version of {0}",
+        "Correct its version, or take the newest, also in place of an id: npx -y {0}.",
+    ),
+    _Cause(
         re.compile(r"^npm (?:error|ERR!) (?:notarget No matching version\b|code ETARGET\b)"),
         "npm does not find this version of the package",
         "Correct its version.",

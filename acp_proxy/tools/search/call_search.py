@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -103,6 +104,14 @@ def find_calls(
         lambda index: _search(store.layout, index, request, matches, progress, lists_hits=False), *agent_folders
     )
     return calls
+
+
+def list_tools(store: CommandStore, agent_folders: Sequence[str]) -> list[str]:
+    """The tools that were called, as ``CallQuery.tool`` names them, the most used first. Raises as ``search_store``."""
+    found = find_calls(store, agent_folders, lambda call: True)
+    all_calls = [call for by_turn in found.values() for _, calls in by_turn.values() for call in calls]
+    counts = Counter(word for call in all_calls for word in {call.name, call.kind} if word)
+    return sorted(counts, key=lambda name: (-counts[name], name))
 
 
 class _CallTables(TranscriptTables[StoredCall, CallTable]):

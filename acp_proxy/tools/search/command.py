@@ -39,6 +39,8 @@ if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.tools.search.call_search import FoundCalls
     from acp_proxy.tools.search.search import Hit, SearchRequest
 
+_MOST_TOOLS = 15
+"""Tools that are listed for one that nobody has called."""
 _DISK_FULL = ("ENOSPC", "EDQUOT")
 _PART_OPTIONS = ("parts",)
 _CALL_OPTIONS = ("file", "tool", "command", "failed")
@@ -267,6 +269,7 @@ def _explain_no_match_at_all(
     store: CommandStore, asked: _Asked, attempts: "Sequence[Attempt]", has_namesake: bool | None
 ) -> str:
     """``has_namesake``: whether another file of the same name matches; None: nobody has looked."""
+    from acp_proxy.tools.search.call_search import list_tools
     from acp_proxy.tools.search.nearby import is_printed
 
     request, calls = attempts[0].request, attempts[0].calls
@@ -278,6 +281,10 @@ def _explain_no_match_at_all(
         name_option = ["--file", os.path.basename(path), *_repeat_parts(asked.parts)]
         other_command = asked.format_other(*name_option, without=("file",))
         text = f"{text}\nFor others of that name, wherever they are: {other_command}"
+    if calls is not None and calls.tool and not asked.words:
+        tools = list_tools(store, request.agent_folders)
+        if calls.tool.casefold() not in map(str.casefold, tools):
+            text = f"{text}\nTools that were called: {sanitize.make_line(', '.join(tools[:_MOST_TOOLS]))}"
     if asked.words != asked.given_words:
         text = f"A quote is not closed. Searched: {sanitize.make_line(' '.join(asked.words))}\n{text}"
     if asked.words and is_for_people:

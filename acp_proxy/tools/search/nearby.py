@@ -60,7 +60,9 @@ def search_apart(request: SearchRequest, words: Sequence[str]) -> SearchRequest 
 
 
 def explain_operators(words: Sequence[str]) -> str:
-    """That these words have no meaning of their own; empty if no search has one for them."""
+    """What these words do not mean here, though they do in other searches; empty if they mean nothing there."""
+    if begun := next((word for word in words if word.rstrip("*").partition("*")[1]), None):
+        return f"* stands only for the end of a word, not as in {begun}."
     operators = sorted(_OPERATORS & set(words))
     verb = "is searched as a word" if len(operators) == 1 else "are searched as words"
     return f"{', '.join(operators)} {verb}: there are no operators." if operators else ""

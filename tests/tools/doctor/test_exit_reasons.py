@@ -40,7 +40,10 @@ NOT_FOUND = "the program node was not found. Install it"
         ("error: this agent requires Node.js >= 22", "needs another version of Node"),
         ("npm error 404 Not Found - GET https://registry.example/agent", "npm does not find the package"),
         ("npm error code ETARGET", "npm does not find this version of the package. Correct its version."),
-        ("npm ERR! notarget No matching version found for agent@9.", "Correct its version."),
+        (
+            "npm ERR! notarget No matching version found for @x/agent@9.0.1.",
+            "version of @x/agent. Correct its version, or take the newest, also in place of an id: npx -y @x/agent.",
+        ),
         ("FetchError: getaddrinfo EAI_AGAIN registry.example", "cannot reach a server"),
         ("sh: 1: /x/agent: Permission denied", "may not use a file"),
         ("error: unknown option '--acp'", "Check its arguments"),
