@@ -38,7 +38,7 @@ from acp_proxy.proxy.events import (
 from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.held_entries import HeldEntries
 from acp_proxy.proxy.jetbrains_index import AgentIndex
-from acp_proxy.proxy.load.agent_sessions import AgentSessions
+from acp_proxy.proxy.load.continuations import Continuations
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.lookups import Lookups
 from acp_proxy.proxy.negotiation import Negotiation
@@ -66,8 +66,8 @@ class Connection:
         self._aliases = Aliases()
         self._copy_ids = CopyIds()
         self._handovers = Handovers()
-        self._agent_sessions = AgentSessions(self._session_recorder, self._aliases, self._handovers)
-        self._machine = LoadMachine(self._session_recorder, self._handovers, self._agent_sessions)
+        self._continuations = Continuations(self._session_recorder, self._aliases, self._handovers)
+        self._machine = LoadMachine(self._session_recorder, self._handovers, self._continuations)
         self._answered_loads = self._machine.answered_loads
         self._message_recorder = MessageRecorder(
             self._open_requests, self._session_recorder, self._machine.open_loads.may_be_replay
@@ -77,7 +77,7 @@ class Connection:
             self._open_requests,
             self._session_recorder,
             self._machine,
-            self._agent_sessions,
+            self._continuations,
             self._handovers,
             self._aliases,
             self._copy_ids,
@@ -91,7 +91,7 @@ class Connection:
         )
         self._has_warned_crowded = False
         self._negotiation = Negotiation(
-            settings, self._answerers, self._session_recorder, self._held_entries, self._machine, self._agent_sessions
+            settings, self._answerers, self._session_recorder, self._held_entries, self._machine, self._continuations
         )
         self.pass_through = PassThrough(
             self._session_recorder,

@@ -7,7 +7,7 @@ from acp_proxy.proxy import capabilities, jetbrains_index
 from acp_proxy.proxy.capabilities import Answerers, Settings
 from acp_proxy.proxy.effects import Effect, Forward, IdentifyAgent, ProtocolVersion, Warn
 from acp_proxy.proxy.held_entries import HeldEntries
-from acp_proxy.proxy.load.agent_sessions import AgentSessions
+from acp_proxy.proxy.load.continuations import Continuations
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.session_recorder import SessionRecorder
 
@@ -22,7 +22,7 @@ class Negotiation:
         session_recorder: SessionRecorder,
         held_entries: HeldEntries,
         machine: LoadMachine,
-        agent_sessions: AgentSessions,
+        continuations: Continuations,
     ) -> None:
         self.dialect = versions.V1
         self._settings = settings
@@ -30,7 +30,7 @@ class Negotiation:
         self._session_recorder = session_recorder
         self._held_entries = held_entries
         self._machine = machine
-        self._agent_sessions = agent_sessions
+        self._continuations = continuations
         self._initialize: object = None
         """The parameters of the client's ``initialize``."""
         self._recall: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Negotiation:
         answerers.is_ready = answerers.is_wanted and offer.has_sessions
         answerers.index_parts = jetbrains_index.find_offered_parts(self._initialize, message.result)
         self._machine.sends_titles = capabilities.LIST in answerers.served_here
-        self._agent_sessions.are_listed = capabilities.LIST in offer.served_by_agent
+        self._continuations.are_listed = capabilities.LIST in offer.served_by_agent
         fills_agents_list = (
             answerers.is_wanted and offer.dialect.fills_titles and answerers.modes.list != capabilities.AGENT
         )

@@ -180,7 +180,7 @@ class OpenedTranscript:
 
     def describe(self, request: RequestId, *, is_complete: bool) -> SessionFound:
         """What deciding needs to know about it."""
-        agents = self.reading.agents
+        agent_session = self.reading.agent_session
         session = SessionFound(
             request, has_transcript=True, is_complete=is_complete, is_archived_here=self._is_archived
         )
@@ -188,10 +188,10 @@ class OpenedTranscript:
             return replace(session, agent_has_only_part=True, is_copy=True, is_foreign=True)
         return replace(
             session,
-            alias=agents.alias,
-            agent_has_only_part=agents.was_handed_over,
-            is_copy=agents.is_missing,
-            is_behind=agents.is_behind,
+            alias=agent_session.alias,
+            agent_has_only_part=agent_session.was_handed_over,
+            is_copy=agent_session.is_missing,
+            is_behind=agent_session.is_behind,
             is_open=self.is_open,
         )
 

@@ -232,9 +232,9 @@ class ReplayThread:
 
     def _read_missing(self) -> Iterable[Line | AlikeLines]:
         """The part of the transcript that the agent's session lacks."""
-        agents, start = self._reading.agents, self._reading.entries_start
-        lines = self._reading.read_alike(start + agents.first_lacking, 1)
-        return (line for line in drop_rewound(self._reading, lines) if agents.lacks(line.end - 1 - start))
+        agent_session, start = self._reading.agent_session, self._reading.entries_start
+        lines = self._reading.read_alike(start + agent_session.first_lacking, 1)
+        return (line for line in drop_rewound(self._reading, lines) if agent_session.lacks(line.end - 1 - start))
 
     @property
     def _makes_whole_record(self) -> bool:

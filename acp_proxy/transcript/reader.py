@@ -188,7 +188,7 @@ class Reading:
             self._modified_at = status.st_mtime
             self.first_line = next((line for _, line in cut(self._read_at, 0, self.size)), b"")
             self.header, self.header_size = read_header(self.first_line, None if any_name else path)
-            self.agents = AgentSession(self.header)
+            self.agent_session = AgentSession(self.header)
             """What the agent here has of the session, as far as ``search`` has read."""
         except BaseException:
             self.close()
@@ -477,9 +477,9 @@ class Reading:
             if note["type"] == NoteType.GAP:
                 self._has_gap = True
             else:
-                self.agents.add(note, offset + start)
-        if self.agents.reads_all:
-            self.agents.read(lines, offset)
+                self.agent_session.add(note, offset + start)
+        if self.agent_session.reads_all:
+            self.agent_session.read(lines, offset)
 
     @property
     def _may_be_complete(self) -> bool:

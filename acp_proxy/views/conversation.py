@@ -192,7 +192,7 @@ def _find_handovers(reading: Reading) -> dict[int, str]:
     answer, since a prompt that failed carries no record."""
     while reading.search():
         pass
-    if not reading.agents.was_handed_over:
+    if not reading.agent_session.was_handed_over:
         return {}
     return {
         max(number, 1): acp.text(line.entry.note, "to") or ""

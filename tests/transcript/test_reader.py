@@ -396,7 +396,8 @@ def test_what_a_message_contains_is_no_note(
     path.write_bytes(HEADER + b"".join([*lines, *cut, *(each + b"\n" for each in torn)]))
     with open_to_read(path) as opened:
         assert opened.is_complete
-        assert (opened.agents.alias, opened.agents.is_missing, opened.agents.was_handed_over) == (None, False, False)
+        found = opened.agent_session
+        assert (found.alias, found.is_missing, found.was_handed_over) == (None, False, False)
 
 
 def test_a_note_after_a_long_line_is_found(path: Path) -> None:
@@ -412,7 +413,7 @@ def test_a_note_after_a_long_line_is_found(path: Path) -> None:
             path.write_bytes(HEADER + long + long[:-9] + b"\n" + note)
             with open_to_read(path) as opened:
                 assert opened.is_complete
-                assert opened.agents.alias == "theirs"
+                assert opened.agent_session.alias == "theirs"
 
 
 def zeros(size: int) -> Iterator[bytes]:
@@ -458,5 +459,5 @@ def test_a_copy_and_a_fork_have_no_id_of_what_they_were_copied_from(
     with open_to_read(path) as opened:
         while opened.search():
             pass
-        agents = opened.agents
-        assert (agents.alias, agents.is_missing, agents.was_handed_over) == (alias, is_missing, True)
+        found = opened.agent_session
+        assert (found.alias, found.is_missing, found.was_handed_over) == (alias, is_missing, True)

@@ -33,8 +33,8 @@ from acp_proxy.proxy.effects import (
 )
 from acp_proxy.proxy.events import PastRead, ReplayEnded
 from acp_proxy.proxy.handovers import Handovers
-from acp_proxy.proxy.load.agent_sessions import AgentSessions
 from acp_proxy.proxy.load.answered_loads import AnsweredLoads
+from acp_proxy.proxy.load.continuations import Continuations
 from acp_proxy.proxy.load.load import ComparedReplay, Load
 from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.open_loads import OpenLoads
@@ -56,7 +56,7 @@ _FORK = LoadPlan(acp.FORK, passes_at_once=True)
 class LoadMachine:
     """All loads of one connection."""
 
-    def __init__(self, session_recorder: SessionRecorder, handovers: Handovers, agent_sessions: AgentSessions) -> None:
+    def __init__(self, session_recorder: SessionRecorder, handovers: Handovers, continuations: Continuations) -> None:
         self.sends_titles = True
         """Whether the client gets the title made from the prompts. It does not if the agent's list shows another."""
         self.client_update_kinds: frozenset[str] = frozenset()
@@ -70,7 +70,7 @@ class LoadMachine:
         self.answered_loads = AnsweredLoads(session_recorder, self.open_loads, self.waiting_lines, self._send_or_hold)
         self._session_recorder = session_recorder
         self._handovers = handovers
-        self._agent_sessions = agent_sessions
+        self._continuations = continuations
         self._has_agent_ended = False
 
     # --- the table
@@ -110,7 +110,7 @@ class LoadMachine:
             case Action.SEND_WAITING:
                 return self._send_waiting(load)
             case Action.ANSWER:
-                line = self._agent_sessions.take_refusal(load) or load.response
+                line = self._continuations.take_refusal(load) or load.response
                 return [Forward(Peer.CLIENT, line)] if line else []
             case Action.ANSWER_REPLAYED:
                 return self._end_replay(load, outcome)
@@ -157,7 +157,7 @@ class LoadMachine:
     def follow_refused_prompt(self, load: Load, prompt: Request, refusal: bytes) -> list[Effect]:
         """Follow a load that opens a new session for a refused prompt. ``refusal``: the line of the agent's error."""
         _add_unechoed(load, prompt)
-        self._agent_sessions.add_refused_prompt(load, prompt, refusal)
+        self._continuations.add_refused_prompt(load, prompt, refusal)
         return self.follow(load)
 
     def add_fork(self, request: Request, session_id: str, early_lines: list[bytes]) -> None:
@@ -178,7 +178,7 @@ class LoadMachine:
         except ValueError:  # nested too deeply to be the id of a load
             return []
         load = self.open_loads.find_by_id(id)
-        if load is None or self._agent_sessions.find_refused_prompt(id) is not None:
+        if load is None or self._continuations.find_refused_prompt(id) is not None:
             return []
         return self._move(load, LoadEvent.CANCELLED)
 
@@ -209,7 +209,7 @@ class LoadMachine:
                 cancelled_count += load.cancelled_update_counts.get(other.request.id, 0)
                 effects += self._move(other, LoadEvent.OVERTAKEN)
         if message.error is not None:
-            event = LoadEvent.UNKNOWN if self._agent_sessions.can_open_anew(load, message) else LoadEvent.REFUSED
+            event = LoadEvent.UNKNOWN if self._continuations.can_open_anew(load, message) else LoadEvent.REFUSED
             return effects + self._move(load, event)
         if cancelled_lines:
             lines = [*cancelled_lines, *load.uncompared.items]
@@ -267,7 +267,7 @@ class LoadMachine:
         result = answer.result if isinstance(answer, Response) else None
         alias = None
         if not load.opens_anew:
-            load.response, alias = self._agent_sessions.rename(load, acp.session_id(result))
+            load.response, alias = self._continuations.rename(load, acp.session_id(result))
         sessions = self._session_recorder.sessions
         if load.uncompared.is_closed or sessions.has_begun(session_id) or sessions.is_deleted(session_id):
             load.is_import = False
@@ -285,7 +285,7 @@ class LoadMachine:
         if alias is not None:
             effects += [
                 *self._session_recorder.note_alias(session_id, alias),
-                *self._agent_sessions.add_alias(session_id, alias),
+                *self._continuations.add_alias(session_id, alias),
             ]
         for state in states:
             effects += self._session_recorder.record_line(session_id, Peer.AGENT, state)
@@ -296,7 +296,7 @@ class LoadMachine:
     def _open_anew(self, load: Load) -> list[Effect]:
         """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
         load.opens_anew = True
-        effect_or_refusal = self._agent_sessions.ask_for_new(load)
+        effect_or_refusal = self._continuations.ask_for_new(load)
         if not isinstance(effect_or_refusal, bytes):
             return [effect_or_refusal]
         load.response = effect_or_refusal
@@ -304,7 +304,7 @@ class LoadMachine:
 
     def handle_new_session(self, load: Load, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer to acp-proxy's own ``session/new``. ``message``: the same line, parsed."""
-        new_session = self._agent_sessions.continue_in_new(load, line, message)
+        new_session = self._continuations.continue_in_new(load, line, message)
         load.response = new_session.response if new_session.response is not None else load.response
         idle = self.dialect.encode_state(load.session_id, is_busy=False)
         if new_session.event is LoadEvent.AGREED and idle is not None:
@@ -331,7 +331,7 @@ class LoadMachine:
             name = jsonrpc.make_printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [*([] if load.uncompared else [warning]), *self._move(load, LoadEvent.REPLAYED)]
-        refused_prompt = self._agent_sessions.find_refused_prompt(load.request.id)
+        refused_prompt = self._continuations.find_refused_prompt(load.request.id)
         gives_record = load.opens_anew or load.catches_up or load.returns_to is not None
         return [
             StartReplay(
@@ -356,13 +356,13 @@ class LoadMachine:
         if load is None or load.state not in REPLAYING_STATES:  # cancelled, or the id came again
             for cancelled in self.open_loads.list_unsettled():
                 if cancelled.request.id == replay_end.request_id:
-                    self._agent_sessions.keep_record(cancelled, replay_end)
+                    self._continuations.keep_record(cancelled, replay_end)
             return []
         load.decision = replay_end.decision
         if replay_end.comparison is not None and not load.opens_anew:
             is_checked = load.compared is not None and load.compared.is_checked
             self._keep_comparison(load, replay_end.comparison, replay_end.size, is_checked=is_checked)
-        self._agent_sessions.keep_record(load, replay_end)
+        self._continuations.keep_record(load, replay_end)
         return self._move(load, LoadEvent.REPLAYED, replay_end)
 
     def _end_replay(self, load: Load, replay_end: Response | ReplayEnded | None) -> list[Effect]:
@@ -381,7 +381,7 @@ class LoadMachine:
         lines += [line for line, _ in load.before_response.take()]
         ids = load.compared.new_message_ids if load.compared is not None else {}
         effects: list[Effect] = [*self._session_recorder.note_replay(load.session_id, load.decision, ids)]
-        prompt = self._agent_sessions.send_prompt_again(load)
+        prompt = self._continuations.send_prompt_again(load)
         answer = [load.response, *states] if not prompt else []
         return [*effects, Forward(Peer.CLIENT, b"".join([*lines, *answer])), *prompt]
 

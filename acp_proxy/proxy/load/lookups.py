@@ -18,7 +18,7 @@ from acp_proxy.proxy.effects import CloseTranscript, DecideLater, Effect, FindSe
 from acp_proxy.proxy.events import SessionFound
 from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.jetbrains_index import METHODS
-from acp_proxy.proxy.load.agent_sessions import AgentSessions
+from acp_proxy.proxy.load.continuations import Continuations
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_plan import LoadPlan, Refusal, plan_load
@@ -48,7 +48,7 @@ class Lookups:
         open_requests: OpenRequests,
         session_recorder: SessionRecorder,
         machine: LoadMachine,
-        agent_sessions: AgentSessions,
+        continuations: Continuations,
         handovers: Handovers,
         aliases: Aliases,
         copy_ids: CopyIds,
@@ -57,7 +57,7 @@ class Lookups:
         self._open_requests = open_requests
         self._session_recorder = session_recorder
         self._machine = machine
-        self._agent_sessions = agent_sessions
+        self._continuations = continuations
         self._handovers = handovers
         self._aliases = aliases
         self._copy_ids = copy_ids
@@ -207,7 +207,7 @@ class Lookups:
             return []
         if self._aliases.find_client_id(session.alias) is None:
             self._aliases.add(session_id, session.alias)
-        return self._agent_sessions.add_alias(session_id, session.alias)
+        return self._continuations.add_alias(session_id, session.alias)
 
     def _decide_again(self, line: bytes, request: Request, session_id: str, session: SessionFound) -> list[Effect]:
         """Answer an unarchive of a session that only acp-proxy has archived; decide on all other requests."""

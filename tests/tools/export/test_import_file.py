@@ -102,7 +102,7 @@ def test_an_imported_file_does_not_say_for_which_session_the_agent_is_asked(
     with closing(store.read(AGENT, transcript_lines.SESSION)) as reading:
         while reading.search():
             pass
-        found = reading.agents
+        found = reading.agent_session
         assert (found.alias, found.is_missing, found.was_handed_over) == (None, True, True)
     [imported] = list_files(store)
     with imported.open("ab") as file:
@@ -110,7 +110,7 @@ def test_an_imported_file_does_not_say_for_which_session_the_agent_is_asked(
     with closing(store.read(AGENT, transcript_lines.SESSION)) as reading:
         while reading.search():
             pass
-        assert (reading.agents.alias, reading.agents.is_missing) == ("mine", False)
+        assert (reading.agent_session.alias, reading.agent_session.is_missing) == ("mine", False)
 
 
 def test_an_imported_file_is_private(store: WholeStore, tmp_path: Path) -> None:

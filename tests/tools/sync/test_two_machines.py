@@ -416,7 +416,7 @@ def test_an_agent_is_never_asked_for_an_id_that_an_agent_of_another_machine_gave
     assert row.session_id not in ("1", "")
     with closing(two.store.open_listed(row)) as reading:
         reading.search()
-        assert reading.agents.is_missing
+        assert reading.agent_session.is_missing
     note = file_format.encode_note(
         transcript_lines.time(0), transcript_lines.RUN, {"type": NoteType.HANDOVER, "to": "2"}
     )
@@ -428,10 +428,11 @@ def test_an_agent_is_never_asked_for_an_id_that_an_agent_of_another_machine_gave
     one.sync()
     with closing(two.store.open_listed(row)) as reading:
         reading.search()
-        assert reading.agents.alias == "2"
+        assert reading.agent_session.alias == "2"
     with closing(Reading(path)) as reading:
         reading.search()
-        assert (reading.agents.alias, reading.agents.is_missing, reading.agents.is_behind) == (None, False, True)
+        found = reading.agent_session
+        assert (found.alias, found.is_missing, found.is_behind) == (None, False, True)
 
 
 def test_a_delete_of_a_session_whose_id_was_given_again_does_not_delete_the_older_one(homes: tuple[Home, Home]) -> None:

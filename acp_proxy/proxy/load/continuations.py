@@ -1,5 +1,5 @@
-"""Which of the agent's sessions a load is about: the one that was asked for, one to which the agent renames that, or a
-new one, in which a session continues that the agent cannot open. The last is a handover.
+"""In which of the agent's sessions a session continues once it is loaded: the one that was asked for, one to which the
+agent renames that, or a new one, since the agent cannot open the old one. The last is a handover.
 
 Changes nothing of a ``Load``: ``LoadMachine`` does with it what the results here say.
 """
@@ -33,8 +33,8 @@ class NewSession(Struct, frozen=True):
     effects: list[Effect]
 
 
-class AgentSessions:
-    """The agent's sessions of all loads of one connection."""
+class Continuations:
+    """In which of the agent's sessions those of one connection continue."""
 
     def __init__(self, session_recorder: SessionRecorder, known_aliases: Aliases, handovers: Handovers) -> None:
         self.are_listed = False
