@@ -283,10 +283,10 @@ class Connection:
         next_index, count = 0, len(lines)
         while next_index < count:
             line, next_index = lines[next_index], next_index + 1
-            session_id = self.pass_through.find_passing_session(line)
+            session_id = self.pass_through.admit_updates(line)
             if session_id is not None:  # one write for several
                 first = next_index - 1
-                while next_index < count and self.pass_through.find_passing_session(lines[next_index]) == session_id:
+                while next_index < count and self.pass_through.admit_updates(lines[next_index]) == session_id:
                     next_index += 1
                 data = b"".join(lines[first:next_index])
                 effects += [Forward(Peer.CLIENT, data, before_recording=True), RecordUpdates(session_id, data)]

@@ -20,7 +20,7 @@ _UPDATE_END = b"}}}\n"
 _SESSION_METHOD = b'"session/'
 """Bytes in nearly every line that means something here."""
 _READ_TWICE_LIMIT = 1024 * 1024
-"""Bytes. ``pass_simple_lines`` parses a line, and ``Connection.handle`` once more if it has a meaning: too much for a
+"""Bytes. ``admit_simple_lines`` parses a line, and ``Connection.handle`` once more if it has a meaning: too much for a
 longer one."""
 _CLIENT_NOTIFICATIONS = acp.CANCEL, acp.CANCEL_REQUEST
 """Client notifications that mean something here."""
@@ -66,16 +66,18 @@ class PassThrough:
         self._is_allowed = False
         """Whether its other updates pass. False also if that is not known."""
 
-    def find_passing_session(self, lines: bytes) -> str | None:
-        """The session whose updates these whole lines of the agent all are, if they may pass unparsed.
+    def admit_updates(self, lines: bytes) -> str | None:
+        """Decide whether whole lines of the agent may pass unparsed. Returns the session whose updates they all are,
+        into whose transcript they then go; None: something else, or it must be parsed.
 
-        They then go to the client, and into that session's transcript. None: something else, or it must be parsed. The
-        session that they begin with counts as updated last, whatever comes out.
+        The session that they begin with counts as updated last, whatever comes out.
         """
         if not lines.startswith(self._prefix) and not self._switch_session(lines):
             return None
-        if not self._is_allowed and not self._check_whether_allowed():
-            return None
+        if not self._is_allowed:
+            self._set_what_passes()
+            if not self._is_allowed:
+                return None
         for part in self._parsed_if_contains:
             if lines.rfind(part) >= 0:  # faster than ``in``
                 return None
@@ -87,11 +89,12 @@ class PassThrough:
                 return None
         return self._session_id
 
-    def pass_simple_lines(self, lines: bytes, peer: Peer) -> bool:
-        """Let whole lines of ``peer`` pass that mean nothing here, or only open or close a request that is remembered.
+    def admit_simple_lines(self, lines: bytes, peer: Peer) -> bool:
+        """Decide whether whole lines of ``peer`` may pass undecided, and open or close the request that one opens or
+        closes.
 
-        Returns whether they are all like that; then they pass. If not, nothing has changed, and they must be decided
-        on. Several lines at once pass only if none means anything, since each may depend on the one before.
+        They may if they mean nothing here, or that is all that follows from them. If they may not, nothing has changed.
+        Several lines at once may only if none means anything, since each may depend on the one before.
         """
         # Lines whose ids the other side knows by another name are rewritten, so they are parsed.
         if self._aliases or self._copy_ids:
@@ -123,9 +126,9 @@ class PassThrough:
         self._is_allowed = False
         return True
 
-    def _check_whether_allowed(self) -> bool:
-        """Check whether nothing but forwarding and recording follows from this session's updates, and which must be
-        parsed nevertheless. Kept until ``forget``."""
+    def _set_what_passes(self) -> None:
+        """Set whether nothing but forwarding and recording follows from this session's updates, and which must be
+        parsed nevertheless. Holds until ``forget``."""
         session_id, machine = self._session_id, self._machine
         self._is_allowed = (
             self._session_recorder.records  # else there is no transcript for them
@@ -149,7 +152,6 @@ class PassThrough:
             self._parsed_if_contains += (machine.dialect.state_bytes,)
         if machine.open_loads.may_be_replay(session_id):  # in the turn after a load, it may begin a replay
             self._parsed_if_contains += (update_kinds.USER_BYTES,)
-        return self._is_allowed
 
     def _means_nothing(self, message: Message, peer: Peer) -> bool:
         """Whether a message has no meaning here: from the client a notification, or an answer to a request that is not

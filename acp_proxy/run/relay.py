@@ -196,7 +196,7 @@ class Relay:
     def pass_to_agent(self, lines: bytes) -> bool:
         """Forward a client's lines if nothing has to be decided about them; returns whether it did."""
         with self._deciding_lock:
-            if not self._pass_simple_lines(Peer.CLIENT, lines):
+            if not self._admit_simple_lines(Peer.CLIENT, lines):
                 return False
         self._to_agent.write(lines)
         if self._idle_work is not None:
@@ -208,12 +208,12 @@ class Relay:
         nothing has to be decided about them; returns whether it did."""
         with self._deciding_lock:
             try:
-                session_id = self._connection.pass_through.find_passing_session(lines)
+                session_id = self._connection.pass_through.admit_updates(lines)
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
                 self._warn_of_bug(bug)
                 return False
             if session_id is None:
-                if not self._pass_simple_lines(Peer.AGENT, lines):
+                if not self._admit_simple_lines(Peer.AGENT, lines):
                     return False
             elif self._recorder is not None:
                 self._recorder.add(RecordUpdates(session_id, lines))
@@ -224,9 +224,9 @@ class Relay:
             self._idle_work.is_idle = False
         return True
 
-    def _pass_simple_lines(self, peer: Peer, lines: bytes) -> bool:
+    def _admit_simple_lines(self, peer: Peer, lines: bytes) -> bool:
         try:
-            return self._connection.pass_through.pass_simple_lines(lines, peer)
+            return self._connection.pass_through.admit_simple_lines(lines, peer)
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn_of_bug(bug)
             return False

@@ -93,14 +93,14 @@ class Buggy(Connection):
 def test_a_bug_in_the_check_of_a_meaningless_line_is_a_warning_and_the_line_is_decided_on(
     talk: RelayConversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pass_simple_lines = PassThrough.pass_simple_lines
+    admit_simple_lines = PassThrough.admit_simple_lines
 
     def stumbles(self: PassThrough, lines: bytes, peer: Peer) -> bool:
         if b"stumble" in lines:
             raise ValueError("stumbled")
-        return pass_simple_lines(self, lines, peer)
+        return admit_simple_lines(self, lines, peer)
 
-    monkeypatch.setattr(PassThrough, "pass_simple_lines", stumbles)
+    monkeypatch.setattr(PassThrough, "admit_simple_lines", stumbles)
     talk.turn("stumble")
     assert talk.transcript_items() == ["opened", "stumble"]
     assert len(talk.warnings) == 1
@@ -109,14 +109,14 @@ def test_a_bug_in_the_check_of_a_meaningless_line_is_a_warning_and_the_line_is_d
 def test_a_bug_in_the_check_of_updates_is_a_warning_and_they_pass(
     talk: RelayConversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find_passing_session = PassThrough.find_passing_session
+    admit_updates = PassThrough.admit_updates
 
     def stumbles(self: PassThrough, lines: bytes) -> str | None:
         if b"stumble" in lines:
             raise ValueError("stumbled")
-        return find_passing_session(self, lines)
+        return admit_updates(self, lines)
 
-    monkeypatch.setattr(PassThrough, "find_passing_session", stumbles)
+    monkeypatch.setattr(PassThrough, "admit_updates", stumbles)
     for text in ("stumble", "afterwards"):
         talk.agent.say(chunk(text))
         talk.editor.hear(**chunk(text))
