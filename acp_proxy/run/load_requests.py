@@ -103,7 +103,7 @@ class LoadRequests:
 
         What was recorded since counts although a rewind may have taken it back: it is in the transcript.
         """
-        from acp_proxy.run.replay_thread import compare
+        from acp_proxy.run.compare_replay import compare_replay
         from acp_proxy.store.proxy_store import drop_rewound
 
         recorder, comparison, size = self._recorder, None, 0
@@ -113,7 +113,7 @@ class LoadRequests:
             )
             try:
                 lines = drop_rewound(reading) if effect.since_size is None else reading.read_alike(effect.since_size, 1)
-                comparison, size = compare(lines, effect.updates, recorder.mask), reading.size
+                comparison, size = compare_replay(lines, effect.updates, recorder.mask), reading.size
             finally:
                 reading.close()
         except (OSError, NewerFormat) as problem:

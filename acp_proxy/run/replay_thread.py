@@ -15,9 +15,8 @@ from msgspec.structs import replace
 
 from acp_proxy.comparison.choose_replay import Rule, ShownReplay, choose_replay
 from acp_proxy.comparison.comparison import Comparison
-from acp_proxy.comparison.transcript_text import TextBuilder
 from acp_proxy.errors import errno_name
-from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds, v2_updates
+from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, Request
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import StartReplay
@@ -27,6 +26,7 @@ from acp_proxy.replay.replayer import FOLDED_PAGE, TOOL_LIMIT, Mode, Replayer
 from acp_proxy.replay.v2_client import V2ClientReplayer, count_handovers
 from acp_proxy.replay.v2_folder import V2Folder
 from acp_proxy.replay.v2_replayer import V2Replayer
+from acp_proxy.run.compare_replay import compare_replay
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
 from acp_proxy.store.proxy_store import AlikeLines, Line, Reading, Summary, drop_rewound, read_as_v1
 from acp_proxy.transcript.file_format import V1, Entry, Header
@@ -184,7 +184,7 @@ class ReplayThread:
 
     def _compare(self) -> Comparison | None:
         """Compare the agent's replay with the transcript. Raises OSError."""
-        return compare(self._read_lines(), self._effect.updates, self._mask, self._is_needed)
+        return compare_replay(self._read_lines(), self._effect.updates, self._mask, self._is_needed)
 
     def _send_transcript(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> bool:
         """Send the transcript. Returns whether all of it was sent."""
@@ -295,43 +295,6 @@ class ReplayThread:
             self._client.write_locked(b"".join(self._unsent))
         self._unsent.clear()
         self._size = 0
-
-
-def compare(
-    transcript: Iterable[Line | AlikeLines],
-    replay: Iterable[tuple[bytes, bool]],
-    mask: Callable[[bytes], bytes] | None = None,
-    is_needed: Callable[[], bool] = lambda: True,
-) -> Comparison | None:
-    """Compare the agent's replay with a transcript. ``replay``: lines of updates, each with whether it came after the
-    agent's answer.
-
-    ``mask``: as for ``ReplayThread``; None: a transcript with masks was masked later, in the known forms of secrets.
-    ``is_needed``: the comparison stops, and is None, when this returns False. Raises OSError.
-    """
-    builder = TextBuilder()
-    for line in read_as_v1(transcript):
-        if not is_needed():
-            return None
-        _add_line(builder, line)
-    text = builder.finish()
-    if mask is None and text.is_masked:
-        from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
-
-        mask = Masking().mask_lines
-    comparison = Comparison(text, mask if text.is_masked else None)
-    lines = list(replay)
-    updates = v2_updates.all_as_v1([acp.read_update(raw) for raw, _ in lines])
-    for (raw, is_late), update in zip(lines, updates, strict=True):
-        comparison.add(raw, update, is_late=is_late)
-    return comparison
-
-
-def _add_line(builder: TextBuilder, line: Line | AlikeLines) -> None:
-    if isinstance(line, AlikeLines):
-        builder.add_chunks(line.chunks)
-    elif line.entry is not None:
-        builder.add(line.entry)
 
 
 def _replay_line(replayer: Replayer | V2ClientReplayer, line: Line | AlikeLines) -> list[bytes]:

@@ -15,7 +15,7 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.replay.handover_record import HandoverRecord
 from acp_proxy.replay.replayer import Mode, Replayer
-from acp_proxy.run.replay_thread import compare
+from acp_proxy.run.compare_replay import compare_replay
 from acp_proxy.store.index import Index
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header, NoteType
@@ -88,7 +88,7 @@ def retold(lines: list[Line], header: Header | None) -> None:
         assert len(record.make_text().encode("utf-8", "replace")) <= RECORD
     for one in tellings:
         told = [said for said in one if update_kinds.is_conversation(acp.update_kind(acp.read_update(said)))]
-        comparison = compare(lines, ((said, number % 2 == 1) for number, said in enumerate(told)))
+        comparison = compare_replay(lines, ((said, number % 2 == 1) for number, said in enumerate(told)))
         assert comparison is not None
         choose_replay(comparison.end_replay())
         assert set(comparison.find_new()) <= {*one, *ends_of_calls(told)}, "only what was told can be new"

@@ -15,7 +15,7 @@ from acp_proxy.comparison.choose_replay import Rule, choose_replay
 from acp_proxy.comparison.comparison import ReplayFacts
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
-from acp_proxy.run.replay_thread import compare as compared_with
+from acp_proxy.run.compare_replay import compare_replay
 from acp_proxy.store.command_store import CommandStore, ListedSession, Reading, drop_rewound
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
@@ -101,7 +101,7 @@ def _is_suitable(row: ListedSession) -> bool:
 
 def compare(reading: Reading, lines: list[bytes]) -> ReplayComparison:
     """Compare the agent's replay, as update lines, with a transcript. Raises OSError."""
-    comparison = compared_with(drop_rewound(reading), ((line, False) for line in lines))
+    comparison = compare_replay(drop_rewound(reading), ((line, False) for line in lines))
     facts = comparison.end_replay() if comparison is not None else None
     rule = choose_replay(facts, unreadable=facts is None).rule
     if facts is None or rule is not Rule.LESS:

@@ -1,0 +1,46 @@
+"""Compares the agent's replay with a transcript: for a load (``replay_thread``), for what the agent sends later
+(``load_requests``), and for ``doctor``."""
+
+from collections.abc import Callable, Iterable
+
+from acp_proxy.comparison.comparison import Comparison
+from acp_proxy.comparison.transcript_text import TextBuilder
+from acp_proxy.protocol import acp, v2_updates
+from acp_proxy.store.proxy_store import AlikeLines, Line, read_as_v1
+
+
+def compare_replay(
+    transcript: Iterable[Line | AlikeLines],
+    replay: Iterable[tuple[bytes, bool]],
+    mask: Callable[[bytes], bytes] | None = None,
+    is_needed: Callable[[], bool] = lambda: True,
+) -> Comparison | None:
+    """Compare the agent's replay with a transcript. ``replay``: lines of updates, each with whether it came after the
+    agent's answer.
+
+    ``mask``: as for ``ReplayThread``; None: a transcript with masks was masked later, in the known forms of secrets.
+    ``is_needed``: the comparison stops, and is None, when this returns False. Raises OSError.
+    """
+    builder = TextBuilder()
+    for line in read_as_v1(transcript):
+        if not is_needed():
+            return None
+        _add_line(builder, line)
+    text = builder.finish()
+    if mask is None and text.is_masked:
+        from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
+
+        mask = Masking().mask_lines
+    comparison = Comparison(text, mask if text.is_masked else None)
+    lines = list(replay)
+    updates = v2_updates.all_as_v1([acp.read_update(raw) for raw, _ in lines])
+    for (raw, is_late), update in zip(lines, updates, strict=True):
+        comparison.add(raw, update, is_late=is_late)
+    return comparison
+
+
+def _add_line(builder: TextBuilder, line: Line | AlikeLines) -> None:
+    if isinstance(line, AlikeLines):
+        builder.add_chunks(line.chunks)
+    elif line.entry is not None:
+        builder.add(line.entry)
