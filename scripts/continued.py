@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import permutations
 from pathlib import Path
 
-from acp_proxy.transcript.record_text import INTRODUCTION
+from acp_proxy.transcript.handover_record_text import INTRODUCTION
 from scripts.real_agents import (
     PATIENCE,
     PROXY,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from acp_proxy.transcript.record_text import END
+from acp_proxy.transcript.handover_record_text import END
 from simulation.agent import (
     CALL,
     COMPACTION,
@@ -40,7 +40,7 @@ _TAKES_BACK = re.compile(r"\s*/(clear|compact|compress|undo|rewind|revert|restor
 _UNLIKE = {"again", "cancel", "in turn", "then"}
 """A load with one of these shows what came by chance, too."""
 _RECORD = "record of"
-"""Is in the first line of every record of a handover."""
+"""Is in the first line of every handover record."""
 
 
 @dataclass
@@ -130,7 +130,7 @@ class Truth:
         """Sessions in which something had been said before the last step."""
         self.counted: dict[int, int] = {}
         """How much had been said before the last step."""
-        self.lacks_record: set[str] = set()
+        self.lacks_handover_record: set[str] = set()
         """The agent's sessions to which a conversation was handed over and that have not answered its record yet."""
         self.copied: dict[int, int] = {}
         """How much forks have copied from their parents."""
@@ -320,7 +320,7 @@ def check_step(truth: Truth, step: Step, bare: World, proxied: World, alone: Out
             )
     found += check_live(truth, proxied, behind)
     found += check_same_again(truth, step, proxied, behind)
-    found += check_records(truth, step, behind)
+    found += check_handover_records(truth, step, behind)
     found += [Broken("foreign", f"an update of {id}") for id in behind.unknown - {*proxied.ids.values()}]
     found += [Broken("version", f"the client of version 1 got {kind}") for kind in behind.odd]
     found += check_list(alone, behind, bare, proxied)
@@ -352,12 +352,12 @@ def _replay_of(behind: Outcome) -> View | None:
         return None
     view = View("load")
     for update in itertools.chain.from_iterable(replays):
-        view.add(_without_record(update), {})
+        view.add(_without_handover_record(update), {})
     return view
 
 
-def _without_record(update: Update) -> Update:
-    """The update without the record of a handover, which also quotes prompts that were refused."""
+def _without_handover_record(update: Update) -> Update:
+    """The update without the handover record, which also quotes prompts that were refused."""
     if update["sessionUpdate"] != KINDS[USER]:
         return update
     return {**update, "content": {"type": "text", "text": update["content"]["text"].rpartition(END)[2]}}
@@ -435,7 +435,7 @@ def check_view(
         unknown_rewinds.clear()
     by_command = Counter(word for each in said if each.is_gone == "command" for word in each.words())
     without = [word for word in without if not word[1].startswith("greeting-")]  # each run has its own
-    if behind.is_apart:  # the agent behind us also has what we sent it ourselves: the record of a handover
+    if behind.is_apart:  # the agent behind us also has what we sent it ourselves: the handover record
         without = [word for word in without if told[word]]
     has, has_without = Counter(seen), Counter(without)
     times = behind.replays
@@ -602,20 +602,20 @@ def check_same_again(truth: Truth, step: Step, proxied: World, behind: Outcome) 
     return [Broken("not again", f"session {session}: first {_text(last.words)}, now {_text(now.words)}")]
 
 
-def check_records(truth: Truth, step: Step, behind: Outcome) -> list[Broken]:
+def check_handover_records(truth: Truth, step: Step, behind: Outcome) -> list[Broken]:
     """An agent to which a conversation was handed over gets its record, and commands come alone."""
     found: list[Broken] = []
     for what, *about in behind.events:
         if what == "asked" and about[0] == "session/new" and step["do"] != "new" and behind.session in truth.begun:
-            truth.lacks_record.add(about[1])
+            truth.lacks_handover_record.add(about[1])
         elif what == "ended" and len(about[1]) > 1:
-            truth.lacks_record.discard(about[0])
+            truth.lacks_handover_record.discard(about[0])
         elif what == "prompted":
             session, label, _, blocks, is_queued = about
             is_command = blocks[-1].get("text", "").startswith("/")
             if is_command and len(blocks) > 1:
                 found.append(Broken("record", f"session {label}: a command came with a record"))
-            elif session in truth.lacks_record and len(blocks) == 1 and not is_command and not is_queued:
+            elif session in truth.lacks_handover_record and len(blocks) == 1 and not is_command and not is_queued:
                 found.append(Broken("record", f"session {label}: the agent got {blocks[0].get('text')!r} alone"))
     return found
 

@@ -461,13 +461,25 @@ class CoreConversation:
         return step
 
     def end_replay(
-        self, id: object, *states: Said, rule: Rule | None = None, record: str = "", attached: tuple[bytes, ...] = ()
+        self,
+        id: object,
+        *states: Said,
+        rule: Rule | None = None,
+        handover_record: str = "",
+        attached: tuple[bytes, ...] = (),
     ) -> Step:
         """``rule``: the verdict; by default that of the transcript in ``stored``."""
-        return self.end_replay_by_id(make_request_id(id), *states, rule=rule, record=record, attached=attached)
+        return self.end_replay_by_id(
+            make_request_id(id), *states, rule=rule, handover_record=handover_record, attached=attached
+        )
 
     def end_replay_by_id(
-        self, id: RequestId, *states: Said, rule: Rule | None = None, record: str = "", attached: tuple[bytes, ...] = ()
+        self,
+        id: RequestId,
+        *states: Said,
+        rule: Rule | None = None,
+        handover_record: str = "",
+        attached: tuple[bytes, ...] = (),
     ) -> Step:
         replay = self._replays.pop(id)
         assert replay.wanted is not None, f"nobody asked to replay {id}"
@@ -478,10 +490,10 @@ class CoreConversation:
         facts = compared.end_replay() if compared is not None else None
         decision = choose_replay(facts, fixed_rule=rule or wanted.fixed_rule, shows_replay=wanted.shows_replay)
         told = [line(state) for state in states]
-        uncompared = ReplayEnded(id, decision, None, told, record, attached, is_uncompared=True, size=size)
+        uncompared = ReplayEnded(id, decision, None, told, handover_record, attached, is_uncompared=True, size=size)
         if not wanted.compares and not self.core.must_compare_first(uncompared):
             return self._step(uncompared)
-        return self._step(ReplayEnded(id, decision, comparison, told, record, attached, size=size))
+        return self._step(ReplayEnded(id, decision, comparison, told, handover_record, attached, size=size))
 
     def free_output(self) -> Step:
         """Everything that waited for the client's output gets it, in order."""
@@ -737,7 +749,7 @@ class _Rules:
                     self._deleted.add(session)
                 case FindSession(id, session):
                     self._opening[id] = session
-                case StartReplay(id, makes_record=True):
+                case StartReplay(id, makes_handover_record=True):
                     self._handed_over.add(self._opening[id])
                 case Forward(data=data, is_own=True):
                     assert data.endswith(b"\n"), "a message of ours ends its line"
@@ -754,7 +766,7 @@ class _Rules:
             said = (
                 one for one in reversed(self.said) if effect.raw in one or effect.raw in _about(effect.session_id, one)
             )
-            # Of a chunk with known and new words, the new ones. Echoes of a handover's record are not kept: such a
+            # Of a chunk with known and new words, the new ones. Echoes of a handover record are not kept: such a
             # message keeps only its other words; and no title made from one is.
             is_users = b'"user_message' in effect.raw and effect.session_id in self._handed_over
             is_title = b'"session_info_update"' in effect.raw

@@ -65,7 +65,7 @@ TOOLS_MAY_IMPORT = {
     "web": {"export", "search", "stats"},
 }
 """The tools that use a public function of another one."""
-TRANSCRIPT_FORMAT = {"file_format", "titles", "chunk_runs", "v2_entries", "rewinds", "record_text"}
+TRANSCRIPT_FORMAT = {"file_format", "titles", "chunk_runs", "v2_entries", "rewinds", "handover_record_text"}
 """What ``comparison``, ``replay`` and ``proxy`` may import of ``transcript``: the rest reads and writes files."""
 ONLY_IN = {
     "anyio": {"tools.mock_agent"},

@@ -1,9 +1,9 @@
-"""Titles that agents make from the record of a handover, which was in the first prompt of their session."""
+"""Titles that agents make from the handover record, which was in the first prompt of their session."""
 
 import pytest
 
-from acp_proxy.transcript.record_text import INTRODUCTION, LACKING
-from acp_proxy.transcript.titles import RECORD_BEGINNINGS, clean_agent_title, is_of_record
+from acp_proxy.transcript.handover_record_text import INTRODUCTION, LACKING
+from acp_proxy.transcript.titles import HANDOVER_RECORD_BEGINNINGS, clean_agent_title, is_of_handover_record
 
 BEFORE_0_1 = (
     "This is the record of an earlier conversation between the user and you, which is continued here. "
@@ -29,7 +29,7 @@ BEFORE_0_1 = (
 )
 def test_a_title_made_from_a_record_is_recognized(introduction: str, made: object) -> None:
     title = made(introduction)  # type: ignore[operator]
-    assert is_of_record(title)
+    assert is_of_handover_record(title)
     assert clean_agent_title(title) is None
 
 
@@ -44,8 +44,11 @@ def test_a_title_made_from_a_record_is_recognized(introduction: str, made: objec
     ],
 )
 def test_any_other_title_is_the_sessions_own(title: str) -> None:
-    assert not is_of_record(title)
+    assert not is_of_handover_record(title)
 
 
 def test_both_introductions_begin_as_titles_know_it() -> None:
-    assert (INTRODUCTION.startswith(RECORD_BEGINNINGS[0]), LACKING.startswith(RECORD_BEGINNINGS[1])) == (True, True)
+    assert (
+        INTRODUCTION.startswith(HANDOVER_RECORD_BEGINNINGS[0]),
+        LACKING.startswith(HANDOVER_RECORD_BEGINNINGS[1]),
+    ) == (True, True)

@@ -158,7 +158,7 @@ transcript cannot be taken back."""
 STOPS_RECORDING = "nothing is recorded."
 """The end of each message about a fault for which ``no-record`` is added."""
 NOTHING_IS_RECORDED = f"Until it is correct, {STOPS_RECORDING}"
-LEAST_RECORD = 1024
+LEAST_HANDOVER_RECORD = 1024
 """Bytes: the introduction and the end of a record take half of it."""
 MOST_BIN_DAYS = 36500
 RUN, CHAIN = "run", "chain"
@@ -296,10 +296,10 @@ def parse_bin_days(text: str) -> int:
     return int(text)
 
 
-def parse_record_size(text: str) -> int:
+def parse_handover_record_size(text: str) -> int:
     """Read the value of ``--record-size``, in bytes. Raises UsageError."""
-    if not (text.isascii() and text.isdigit() and int(text) >= LEAST_RECORD):
-        raise UsageError(f"--record-size takes a number of bytes, at least {LEAST_RECORD}, not {text!r}")
+    if not (text.isascii() and text.isdigit() and int(text) >= LEAST_HANDOVER_RECORD):
+        raise UsageError(f"--record-size takes a number of bytes, at least {LEAST_HANDOVER_RECORD}, not {text!r}")
     return int(text)
 
 
@@ -330,7 +330,7 @@ def read_patterns(text: str) -> list[str] | None:
 _CHECKS: "Mapping[str, Callable[[str], object]]" = {
     "grace": parse_seconds,
     "replay-tool-limit": parse_size,
-    "record-size": parse_record_size,
+    "record-size": parse_handover_record_size,
     "bin-days": parse_bin_days,
     "redact": read_patterns,
 }

@@ -48,7 +48,7 @@ from acp_proxy.proxy.session_recorder import MessageRecorder, SessionRecorder
 from acp_proxy.proxy.session_states import UNOPENED_LIMIT
 from acp_proxy.transcript.file_format import GapReason
 from acp_proxy.transcript.rewinds import parse_fork_point
-from acp_proxy.transcript.titles import RECORD_BYTES
+from acp_proxy.transcript.titles import HANDOVER_RECORD_BYTES
 
 _SETTLING_METHODS = frozenset({acp.PROMPT, acp.STEERING, acp.CLOSE, acp.LOAD, acp.RESUME}) | acp.REWINDS
 """Client requests that settle what the agent sent about their session before them."""
@@ -271,14 +271,14 @@ class Connection:
         if not self._aliases:
             return line
         if isinstance(message, Request) and message.method == acp.PROMPT:
-            line = self._handovers.add_record(line, message, acp.session_id(message.params) or "")
+            line = self._handovers.add_handover_record(line, message, acp.session_id(message.params) or "")
         return self._aliases.rewrite_for_agent(line, message)
 
     # --- from the agent
 
     def _decide_agent_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
-        if self._session_recorder.records and any(RECORD_BYTES in line for line in lines):
+        if self._session_recorder.records and any(HANDOVER_RECORD_BYTES in line for line in lines):
             lines = [remaining for line in lines if (remaining := handover_lines.without_title(line)) is not None]
         next_index, count = 0, len(lines)
         while next_index < count:
@@ -314,7 +314,7 @@ class Connection:
         ):
             session_id = open_request.session_id
         if session_id is None or (isinstance(message, Notification) and message.method == acp.UPDATE):
-            return []  # ``Handovers.cut_record`` decides on an update
+            return []  # ``Handovers.cut_handover_record`` decides on an update
         return self._decide_taken(self._handovers.take_held_lines(session_id))
 
     def _decide_taken(self, lines: list[bytes]) -> list[Effect]:
@@ -389,9 +389,9 @@ class Connection:
         # It may be a fork, before the agent names that.
         if session_id is not None and session_id not in self._session_recorder.sessions:
             for parent in self._open_requests.list_session_ids(Peer.CLIENT, (acp.FORK,)):
-                self._handovers.expect_record_of_fork(session_id, parent)
-        if session_id is not None and self._handovers.may_repeat_record(session_id):
-            remaining = self._handovers.cut_record(session_id, line, message)
+                self._handovers.expect_handover_record_of_fork(session_id, parent)
+        if session_id is not None and self._handovers.may_repeat_handover_record(session_id):
+            remaining = self._handovers.cut_handover_record(session_id, line, message)
             if remaining != [line]:
                 return self._decide_taken(remaining)
         return self._handle_visible_update(session_id, line, message)
@@ -472,11 +472,13 @@ class Connection:
             case acp.INITIALIZE:
                 return effects + self._negotiation.handle_initialize_answer(line, message)
             case acp.FORK if fork is not None and self._session_recorder.records:
-                has_record = self._handovers.expect_record_of_fork(fork, open_request.session_id or "")
+                has_handover_record = self._handovers.expect_handover_record_of_fork(
+                    fork, open_request.session_id or ""
+                )
                 if (
-                    has_record and parse_fork_point(open_request.request.params) is not None
+                    has_handover_record and parse_fork_point(open_request.request.params) is not None
                 ):  # the copy may end before the note
-                    effects += self._session_recorder.note_inherited_record(fork)
+                    effects += self._session_recorder.note_inherited_handover_record(fork)
                 self._machine.add_fork(open_request.request, fork, early_lines)
             case acp.LIST if (
                 capabilities.LIST not in self._answerers.served_here and is_amended and message.error is None

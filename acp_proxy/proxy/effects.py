@@ -301,8 +301,8 @@ class StartReplay(Struct, frozen=True):
     """The rule, if it is decided already; else ``choose_replay`` decides."""
     shows_replay: bool = True
     """False if the client gets no replay at all."""
-    makes_record: bool = False
-    """Make the record of a handover, of everything up to ``before_prompt``."""
+    makes_handover_record: bool = False
+    """Make the handover record, of everything up to ``before_prompt``."""
     only_lacking: bool = False
     """The record is only of what the agent's session lacks, since other machines recorded it."""
     before_prompt: RequestId | None = None

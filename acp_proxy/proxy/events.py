@@ -59,15 +59,15 @@ class ReplayEnded(Struct, frozen=True):
 
     ``decision``: whose replay is shown, and why. ``comparison``: None if the transcript could not be read, or nothing
     was compared, since the agent had sent nothing before its answer (``is_uncompared``). ``states``: lines with the
-    latest recorded state of the session. ``record``: the record for the agent, if it was asked for. ``attached``:
-    content blocks that follow it, as JSON. ``size``: the size of the transcript, in bytes.
+    latest recorded state of the session. ``handover_record``: the one for the agent, if it was asked for.
+    ``attached``: content blocks that follow it, as JSON. ``size``: the size of the transcript, in bytes.
     """
 
     request_id: RequestId
     decision: Decision
     comparison: Comparison | None
     states: list[bytes]
-    record: str = ""
+    handover_record: str = ""
     attached: tuple[bytes, ...] = ()
     is_uncompared: bool = False
     size: int = 0

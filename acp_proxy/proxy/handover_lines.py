@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Request, RequestId
-from acp_proxy.transcript.titles import is_of_record
+from acp_proxy.transcript.titles import is_of_handover_record
 
 _NOTICE_TEXT = "\n\nThis conversation continues in a new session of the agent, which has been given the record above."
 """Begins with an empty line, since some clients join it to the agent's last words."""
@@ -89,8 +89,8 @@ def encode_notice(session_id: str) -> bytes:
     return jsonrpc.encode_notification(acp.UPDATE, {"sessionId": session_id, "update": update})
 
 
-def with_record(line: bytes, record: str, attached: Sequence[bytes] = ()) -> bytes:
-    """A prompt with the record (``record``) and what is attached to it as blocks before the user's.
+def with_handover_record(line: bytes, handover_record: str, attached: Sequence[bytes] = ()) -> bytes:
+    """A prompt with the record (``handover_record``) and what is attached to it as blocks before the user's.
 
     Raises ValueError, KeyError.
     """
@@ -98,10 +98,14 @@ def with_record(line: bytes, record: str, attached: Sequence[bytes] = ()) -> byt
     params = json_splice.find_members(text, json_splice.find_value(text)[0])["params"]
     start, _ = json_splice.find_members(text, params[0])["prompt"]
     blocks = json_splice.find_elements(text, start)
-    record_blocks = ",".join(block.decode() for block in (jsonrpc.dump({"type": "text", "text": record}), *attached))
+    handover_record_blocks = ",".join(
+        block.decode() for block in (jsonrpc.dump({"type": "text", "text": handover_record}), *attached)
+    )
     position = blocks[0][0] if blocks else start + 1
     return json_splice.encode(
-        json_splice.replace_spans(text, [((position, position), f"{record_blocks}," if blocks else record_blocks)])
+        json_splice.replace_spans(
+            text, [((position, position), f"{handover_record_blocks}," if blocks else handover_record_blocks)]
+        )
     )
 
 
@@ -113,7 +117,7 @@ def without_title(line: bytes) -> bytes | None:
     message = jsonrpc.read_message(line)
     update = acp.member(message.params, "update") if isinstance(message, Notification) else None
     title = acp.text(update, "title") if acp.update_kind(update) == update_kinds.SESSION_INFO else None
-    if title is None or not is_of_record(title):
+    if title is None or not is_of_handover_record(title):
         return line
     try:
         return acp.without_title(line)

@@ -6,7 +6,7 @@ handover, so the next process that opens the session hands it over again. If the
 its first prompt because it does not know the session, that prompt is sent again in a new one.
 
 ``handover_lines`` reads and makes the lines for that. ``replay/handover_record.py`` makes the record, of the texts in
-``transcript/record_text.py``.
+``transcript/handover_record_text.py``.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import Effect, Forward
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
-from acp_proxy.transcript.record_text import ExactRecord, FormRecord
+from acp_proxy.transcript.handover_record_text import AnyHandoverRecord, ExactHandoverRecord
 
 OWN_IDS = "acp-proxy/"
 """The beginning of the ids of acp-proxy's own requests. No client uses such ids."""
@@ -62,7 +62,7 @@ class UnnamedUpdates:
         return [line for line, is_with_client in lines if not is_with_client or aliases.is_renamed(line)]
 
 
-class RepeatedRecord:
+class RepeatedHandoverRecord:
     """Finds what an agent repeats of a record that it was given.
 
     A record of this process is known by its text. One of an earlier process is known by its form: every line of it is
@@ -71,10 +71,12 @@ class RepeatedRecord:
     acp-proxy wrote them, and nothing tells them from the record.
     """
 
-    def __init__(self, record: str | None, attached: Sequence[bytes] = ()) -> None:
-        """``record``: None: one of an earlier process. ``attached``: the blocks that followed it."""
-        self.is_of_this_process = record is not None
-        self._start: ExactRecord | FormRecord = ExactRecord(record) if record is not None else FormRecord()
+    def __init__(self, handover_record: str | None, attached: Sequence[bytes] = ()) -> None:
+        """``handover_record``: None: one of an earlier process. ``attached``: the blocks that followed it."""
+        self.is_of_this_process = handover_record is not None
+        self._start: ExactHandoverRecord | AnyHandoverRecord = (
+            ExactHandoverRecord(handover_record) if handover_record is not None else AnyHandoverRecord()
+        )
         self._matched = self._start
         self._attached = [_identify_content(jsonrpc.parse(block)) for block in attached]
         self._expected: list[tuple[object, ...]] = []
@@ -127,23 +129,23 @@ class RepeatedRecord:
         """Something else comes than what is attached to the record of an earlier process."""
         self._next_attached, self._has_just_ended = 0, False
 
-    def _take_rest(self, progress: ExactRecord | FormRecord, text: str) -> str:
+    def _take_rest(self, progress: ExactHandoverRecord | AnyHandoverRecord, text: str) -> str:
         remaining = text[progress.end :].lstrip()
         self._expected = self._attached.copy()
         self._has_just_ended = not remaining
-        if isinstance(progress, FormRecord) and not remaining:
+        if isinstance(progress, AnyHandoverRecord) and not remaining:
             self._next_attached = progress.attached
         return remaining
 
 
-class CarriedRecord(NamedTuple):
+class CarriedHandoverRecord(NamedTuple):
     """A record that a session's next prompt carries. ``attached``: the blocks that follow it."""
 
     text: str
     attached: Sequence[bytes] = ()
 
 
-class DeliveredRecord(NamedTuple):
+class DeliveredHandoverRecord(NamedTuple):
     """A record that the agent has got. ``new_id``: its id of the session's new one; None: its own has caught up."""
 
     session_id: str
@@ -157,7 +159,7 @@ class Handovers:
         self.unnamed = UnnamedUpdates()
         self.unwanted: set[str] = set()
         """The agent's ids of sessions that it opened for cancelled loads. The client never sees them."""
-        self._records: dict[str, CarriedRecord] = {}
+        self._handover_records: dict[str, CarriedHandoverRecord] = {}
         """By session."""
         self._carriers: dict[RequestId, str] = {}
         """By prompt: the session whose record it carries. Only unanswered prompts."""
@@ -165,14 +167,14 @@ class Handovers:
         """The prompts in ``_carriers`` that the client has cancelled. Some agents never answer these, and may forget
         the record.
         """
-        self._repeated_records: dict[str, RepeatedRecord] = {}
+        self._repeated_handover_records: dict[str, RepeatedHandoverRecord] = {}
         """By session: the record that the agent was given."""
-        self._have_record: set[str] = set()
+        self._have_handover_record: set[str] = set()
         """The sessions of which the agent was given a record, by this process or another. Their forks have it."""
         self._held_lines: dict[str, list[bytes]] = {}
         """By session: the agent's last lines, if together they are a beginning of the record."""
         self._held_size = 0
-        self._awaiting_record: dict[str, str | None] = {}
+        self._awaiting_handover_record: dict[str, str | None] = {}
         """By session whose record is not delivered yet: the agent's id of the new one; None if it only catches up."""
         self._asked_loads: dict[RequestId, Load] = {}
         self._asked_count = 0
@@ -209,68 +211,77 @@ class Handovers:
 
     def take_all_held_lines(self) -> list[bytes]:
         """The lines that only began like a record. None is held from now on."""
-        self._repeated_records.clear()
+        self._repeated_handover_records.clear()
         return [line for session_id in list(self._held_lines) for line in self.take_held_lines(session_id)]
 
     def begin_handover(self, session_id: str, agent_id: str) -> None:
         """The session continues in another one of the agent, which awaits its record. ``agent_id``: its id."""
-        self._awaiting_record[session_id] = agent_id
+        self._awaiting_handover_record[session_id] = agent_id
         self._carriers = {prompt: session for prompt, session in self._carriers.items() if session != session_id}
 
     def begin_catching_up(self, session_id: str) -> None:
         """The agent's own session will get a record of what other machines recorded."""
-        self._awaiting_record[session_id] = None
+        self._awaiting_handover_record[session_id] = None
 
     # --- the record
 
-    def awaits_record(self, session_id: str) -> bool:
+    def awaits_handover_record(self, session_id: str) -> bool:
         """Whether the agent's session has not got its record yet."""
-        return session_id in self._awaiting_record
+        return session_id in self._awaiting_handover_record
 
-    def keep_record(self, session_id: str, record: str, attached: Sequence[bytes] = ()) -> None:
+    def keep_handover_record(self, session_id: str, handover_record: str, attached: Sequence[bytes] = ()) -> None:
         """Keep the record for the session's next prompt. Empty: nothing was said, so the prompt goes out unchanged.
 
         ``attached``: blocks that follow it. If too many bytes of them wait, those of the oldest record are dropped.
         """
-        self._records.pop(session_id, None)
-        self._records[session_id] = CarriedRecord(record, attached)
-        sizes = {owner: sum(map(len, other.attached)) for owner, other in self._records.items() if other.attached}
+        self._handover_records.pop(session_id, None)
+        self._handover_records[session_id] = CarriedHandoverRecord(handover_record, attached)
+        sizes = {
+            owner: sum(map(len, other.attached)) for owner, other in self._handover_records.items() if other.attached
+        }
         waiting_size = sum(sizes.values())
         for owner, size in sizes.items():
             if waiting_size <= ATTACHED_LIMIT:
                 break
-            self._records[owner] = CarriedRecord(self._records[owner].text)
+            self._handover_records[owner] = CarriedHandoverRecord(self._handover_records[owner].text)
             waiting_size -= size
 
-    def has_record(self, session_id: str) -> bool:
+    def has_handover_record(self, session_id: str) -> bool:
         """Whether a record that says something waits for the session's next prompt."""
-        record = self._records.get(session_id)
-        return record is not None and bool(record.text)
+        handover_record = self._handover_records.get(session_id)
+        return handover_record is not None and bool(handover_record.text)
 
     def forget_session(self, session_id: str) -> None:
         """Forget a session, since it was deleted."""
         self.take_held_lines(session_id)
-        for by_session in (self._records, self._repeated_records, self._awaiting_record, self._first_prompts):
+        for by_session in (
+            self._handover_records,
+            self._repeated_handover_records,
+            self._awaiting_handover_record,
+            self._first_prompts,
+        ):
             by_session.pop(session_id, None)
-        self._have_record.discard(session_id)
+        self._have_handover_record.discard(session_id)
 
-    def add_record(self, line: bytes, prompt: Request, session_id: str) -> bytes:
+    def add_handover_record(self, line: bytes, prompt: Request, session_id: str) -> bytes:
         """A prompt's line with the record before the user's blocks; unchanged for a slash command, or if no record
         waits. ``prompt``: the same line, parsed."""
-        record = self._records.get(session_id)
+        handover_record = self._handover_records.get(session_id)
         carriers = {id for id, session in self._carriers.items() if session == session_id}
-        if record is None or carriers - self._cancelled_carriers:
+        if handover_record is None or carriers - self._cancelled_carriers:
             return line
-        if not record.text:
+        if not handover_record.text:
             self._carriers[prompt.id] = session_id
             return line
         if handover_lines.is_command(acp.member(prompt.params, "prompt")):
             return line
         with contextlib.suppress(ValueError, KeyError):  # not a valid prompt: the agent will refuse it
-            line = handover_lines.with_record(line, record.text, record.attached)
+            line = handover_lines.with_handover_record(line, handover_record.text, handover_record.attached)
             self._carriers[prompt.id] = session_id
-            self._repeated_records[session_id] = RepeatedRecord(record.text, record.attached)
-            self._have_record.add(session_id)
+            self._repeated_handover_records[session_id] = RepeatedHandoverRecord(
+                handover_record.text, handover_record.attached
+            )
+            self._have_handover_record.add(session_id)
         return line
 
     def cancel_turn(self, session_id: str) -> None:
@@ -279,53 +290,53 @@ class Handovers:
             id for id, session in self._carriers.items() if session == session_id or id in self._cancelled_carriers
         }
 
-    def take_delivered(self, prompt: RequestId, *, succeeded: bool) -> DeliveredRecord | None:
+    def take_delivered(self, prompt: RequestId, *, succeeded: bool) -> DeliveredHandoverRecord | None:
         """A prompt was answered. Returns the record that it has delivered with that, if there is one."""
         session_id = self._carriers.pop(prompt, None)
         self._cancelled_carriers.discard(prompt)
         if session_id is None or not succeeded:
             return None
-        self._records.pop(session_id, None)
-        if session_id not in self._awaiting_record:
+        self._handover_records.pop(session_id, None)
+        if session_id not in self._awaiting_handover_record:
             return None
-        return DeliveredRecord(session_id, self._awaiting_record.pop(session_id))
+        return DeliveredHandoverRecord(session_id, self._awaiting_handover_record.pop(session_id))
 
-    def end_turn(self, session_id: str, *, succeeded: bool) -> DeliveredRecord | None:
+    def end_turn(self, session_id: str, *, succeeded: bool) -> DeliveredHandoverRecord | None:
         """The turn of the session's oldest prompts has ended, not with an answer. Returns as ``take_delivered``."""
         prompt = next((id for id, session in self._carriers.items() if session == session_id), None)
         return self.take_delivered(prompt, succeeded=succeeded) if prompt is not None else None
 
-    def may_repeat_record(self, session_id: str) -> bool:
+    def may_repeat_handover_record(self, session_id: str) -> bool:
         """Whether the agent was given a record of this session, so that its updates may repeat it."""
-        return session_id in self._repeated_records
+        return session_id in self._repeated_handover_records
 
-    def expect_record(self, session_id: str, *, handed_over_again: bool) -> None:
+    def expect_handover_record(self, session_id: str, *, handed_over_again: bool) -> None:
         """Another process gave the agent a record of this session, which a replay may contain.
 
         ``handed_over_again``: it did so after this process had handed the session over, so the record that this process
         knows by its text is not in the agent's session.
         """
         if handed_over_again:
-            self._repeated_records.pop(session_id, None)
-        self._repeated_records.setdefault(session_id, RepeatedRecord(None))
-        self._have_record.add(session_id)
+            self._repeated_handover_records.pop(session_id, None)
+        self._repeated_handover_records.setdefault(session_id, RepeatedHandoverRecord(None))
+        self._have_handover_record.add(session_id)
 
-    def expect_record_of_fork(self, fork: str, parent: str) -> bool:
+    def expect_handover_record_of_fork(self, fork: str, parent: str) -> bool:
         """The agent forks a session. If it was given a record of that, the fork has it, too, as from another process.
         Returns whether it was."""
-        if parent in self._have_record:
-            self.expect_record(fork, handed_over_again=False)
-        return parent in self._have_record
+        if parent in self._have_handover_record:
+            self.expect_handover_record(fork, handed_over_again=False)
+        return parent in self._have_handover_record
 
     def end_replay(self, session_id: str) -> None:
         """The agent replays nothing more of this session: a record of an earlier process comes no more."""
-        repeated_record = self._repeated_records.get(session_id)
+        repeated_handover_record = self._repeated_handover_records.get(session_id)
         if (
-            repeated_record is not None
-            and not repeated_record.is_of_this_process
+            repeated_handover_record is not None
+            and not repeated_handover_record.is_of_this_process
             and session_id not in self._held_lines
         ):
-            del self._repeated_records[session_id]
+            del self._repeated_handover_records[session_id]
 
     @property
     def is_holding(self) -> bool:
@@ -338,25 +349,29 @@ class Handovers:
         self._held_size -= sum(map(len, lines))
         return lines
 
-    def cut_record(self, session_id: str, line: bytes, message: Notification) -> list[bytes]:
+    def cut_handover_record(self, session_id: str, line: bytes, message: Notification) -> list[bytes]:
         """An update without what it repeats of the record, after lines that only began like that.
 
         While the agent's user chunks are a beginning of the record, they wait: ``take_held_lines`` has them.
         """
-        repeated_record = self._repeated_records[session_id]
+        repeated_handover_record = self._repeated_handover_records[session_id]
         update = acp.member(message.params, "update")
         kind, content = acp.update_kind(update), acp.member(update, "content")
         text = acp.text(content, "text") if kind == update_kinds.USER_CHUNK else None
         taken_lines: list[bytes] = []
         if kind != update_kinds.USER_CHUNK:
-            repeated_record.end_attached()
-        if text is None or not repeated_record.continues(text):
-            repeated_record.start_over()
+            repeated_handover_record.end_attached()
+        if text is None or not repeated_handover_record.continues(text):
+            repeated_handover_record.start_over()
             taken_lines = self.take_held_lines(session_id)
         if text is None:
-            is_left_out = kind == update_kinds.USER_CHUNK and repeated_record.is_attached(content)
-            return taken_lines if is_left_out else [*taken_lines, *_cut_whole_message(line, kind, repeated_record)]
-        if (words := repeated_record.cut(text)) == text:
+            is_left_out = kind == update_kinds.USER_CHUNK and repeated_handover_record.is_attached(content)
+            return (
+                taken_lines
+                if is_left_out
+                else [*taken_lines, *_cut_whole_message(line, kind, repeated_handover_record)]
+            )
+        if (words := repeated_handover_record.cut(text)) == text:
             return [*taken_lines, line]
         if words is not None:
             self.take_held_lines(session_id)  # the record
@@ -364,7 +379,7 @@ class Handovers:
         self._held_lines.setdefault(session_id, []).append(line)
         self._held_size += len(line)
         if self._held_size > HELD_LIMIT:
-            repeated_record.start_over()
+            repeated_handover_record.start_over()
             taken_lines += self.take_held_lines(session_id)
         return taken_lines
 
@@ -392,12 +407,12 @@ class Handovers:
         return first_prompt
 
 
-def _cut_whole_message(line: bytes, kind: str | None, repeated_record: RepeatedRecord) -> list[bytes]:
+def _cut_whole_message(line: bytes, kind: str | None, repeated_handover_record: RepeatedHandoverRecord) -> list[bytes]:
     """An update that is no text chunk of the user, without the record if it is a whole message; none if that is all."""
     if kind != update_kinds.USER_MESSAGE:
         return [line]
     try:
-        remaining = _cut_blocks(line, repeated_record)
+        remaining = _cut_blocks(line, repeated_handover_record)
     except (ValueError, KeyError):
         return [line]
     return [remaining] if remaining is not None else []
@@ -410,7 +425,7 @@ def _replace_text(line: bytes, words: str) -> list[bytes]:
         return [line]
 
 
-def _cut_blocks(line: bytes, repeated: RepeatedRecord) -> bytes | None:
+def _cut_blocks(line: bytes, repeated: RepeatedHandoverRecord) -> bytes | None:
     """A whole user message without the record; None if it has nothing else. Raises ValueError, KeyError."""
     text = json_splice.decode(line)
     start = json_splice.find_value(text)[0]
@@ -428,7 +443,7 @@ def _cut_blocks(line: bytes, repeated: RepeatedRecord) -> bytes | None:
     )
 
 
-def _cut_block(block: str, repeated: RepeatedRecord) -> str | None:
+def _cut_block(block: str, repeated: RepeatedHandoverRecord) -> str | None:
     if repeated.is_attached(jsonrpc.parse_leniently(json_splice.encode(block))):
         return None
     words = acp.text(jsonrpc.parse_leniently(json_splice.encode(block)), "text") or ""

@@ -141,7 +141,7 @@ class PassThrough:
             # Another agent's gets a transcript when it is prompted.
             and not self._uncopied.is_uncopied(session_id)
             # else it may repeat the handover record, which the client must not see
-            and not self._handovers.may_repeat_record(session_id)
+            and not self._handovers.may_repeat_handover_record(session_id)
             # Until the first turn after a load, an update may be of the past, and is compared first. In that turn it
             # is new, unless a replay still runs.
             and not machine.may_be_past(session_id)

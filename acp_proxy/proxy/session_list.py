@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from acp_proxy.protocol import acp, framing, json_splice, jsonrpc, timestamps, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, RequestId
-from acp_proxy.transcript.titles import RECORD_BYTES, is_of_record
+from acp_proxy.transcript.titles import HANDOVER_RECORD_BYTES, is_of_handover_record
 
 EXCLUDE, INCLUDE, ONLY = "exclude", "include", "only"
 """Which sessions to list by archive state: all but archived ones, all, or only archived ones."""
@@ -131,10 +131,10 @@ class ListChanges(Struct, frozen=True):
 
 
 def amend_rows(raw: bytes, changes: ListChanges, *, list_member: str = "result") -> bytes:
-    """The agent's list with these changes, and without titles that the agent has made from records of handovers; every
+    """The agent's list with these changes, and without titles that the agent has made from handover records; every
     other byte stays. ``list_member``: the member of the line that has the list. Raises ValueError."""
     has_changes = changes.hidden or changes.title_of is not None or changes.archived is not None
-    is_needed = has_changes or changes.generated_titles or RECORD_BYTES in raw
+    is_needed = has_changes or changes.generated_titles or HANDOVER_RECORD_BYTES in raw
     sessions = _read_sessions(raw, list_member) if is_needed else []
     if not sessions:
         return raw
@@ -180,9 +180,9 @@ def replace_removed_ids(raw: bytes, params_member: str, map_ids: Callable[[list[
 
 
 def find_untitled(raw: bytes, *, include_absent: bool, list_member: str = "result") -> list[str]:
-    """The ids of the sessions in the agent's list whose title was made from the record of a handover, and with
+    """The ids of the sessions in the agent's list whose title was made from a handover record, and with
     ``include_absent`` also of those without a title. Raises ValueError."""
-    if not include_absent and RECORD_BYTES not in raw:
+    if not include_absent and HANDOVER_RECORD_BYTES not in raw:
         return []
     items = (item for item in _read_sessions(raw, list_member) if _find_title(item) is None)
     ids = (acp.session_id(item) for item in items if include_absent or acp.text(item, "title") is not None)
@@ -190,9 +190,9 @@ def find_untitled(raw: bytes, *, include_absent: bool, list_member: str = "resul
 
 
 def _find_title(item: object) -> str | None:
-    """The title of a listed session, unless the agent has made it from the record of a handover."""
+    """The title of a listed session, unless the agent has made it from a handover record."""
     title = acp.text(item, "title")
-    return title if title is not None and not is_of_record(title) else None
+    return title if title is not None and not is_of_handover_record(title) else None
 
 
 def _set_at_path(value: object, path: Sequence[str], value_there: bool) -> dict[str, object]:

@@ -80,7 +80,7 @@ class SessionRecorder:
         """The agent has got a record of what its session lacked of other machines."""
         return self._note(session_id, {"type": NoteType.CAUGHT_UP})
 
-    def note_inherited_record(self, session_id: str) -> list[TranscriptEffect]:
+    def note_inherited_handover_record(self, session_id: str) -> list[TranscriptEffect]:
         """The session is a fork, and the agent's begins with a record that it was given for the parent."""
         return self._note(session_id, {"type": NoteType.HANDOVER})
 

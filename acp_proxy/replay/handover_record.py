@@ -1,4 +1,4 @@
-"""Makes the record of a handover: the earlier conversation as one text, for an agent that does not remember it.
+"""Makes the handover record: the earlier conversation as one text, for an agent that does not remember it.
 
 Every line of what was said is quoted, and only acp-proxy writes lines without a quote, so nothing that was said can
 pass for a new message. The record holds the newest turns whole, older ones in less and less detail, and then files, the
@@ -13,7 +13,7 @@ from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.transcript.file_format import Entry, NoteType
-from acp_proxy.transcript.record_text import (
+from acp_proxy.transcript.handover_record_text import (
     AGENT,
     ATTACHED,
     CHANGED,
@@ -30,7 +30,7 @@ from acp_proxy.transcript.record_text import (
     USER,
 )
 
-# --- A turn of the record of a handover: what was said and done in it, in as much detail as there is room for.
+# --- A turn of the handover record: what was said and done in it, in as much detail as there is room for.
 
 
 CUT = "[…]"
@@ -193,7 +193,7 @@ def _measure(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
-# --- What the record of a handover states beside the turns: files, the last plan, open ends, and what is attached.
+# --- What the handover record states beside the turns: files, the last plan, open ends, and what is attached.
 
 
 _CHANGING_KINDS = frozenset({"edit", "delete", "move"})

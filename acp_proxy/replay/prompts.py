@@ -158,7 +158,7 @@ class Echoes:
     def leave_out_queued(self, run: str) -> None:
         """Replay no prompts of a run that wait for the end of its turn, if the agent echoes prompts: it will echo
         these when their turns begin."""
-        if self._has_echoes:  # not with each prompt: one that carries the record of a handover is not echoed
+        if self._has_echoes:  # not with each prompt: one that carries the handover record is not echoed
             queued = list(self._iterate_run(run))[1:]
             for prompt in queued:
                 if not prompt.is_echoed:

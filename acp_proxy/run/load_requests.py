@@ -24,12 +24,12 @@ if TYPE_CHECKING:  # imported for the first load
 
 
 class ReplayOptions(Struct, frozen=True):
-    """How to replay. ``tool_limit``: bytes per tool call in a compact replay; 0: no limit. ``record_size``: the most
-    bytes of a handover's record."""
+    """How to replay. ``tool_limit``: bytes per tool call in a compact replay; 0: no limit.
+    ``handover_record_size``: the most bytes of a handover record."""
 
     mode: "Mode"
     tool_limit: int
-    record_size: int = 64 * 1024
+    handover_record_size: int = 64 * 1024
 
 
 class LoadRequests:
@@ -87,7 +87,7 @@ class LoadRequests:
                 mode=options.mode,
                 tool_limit=options.tool_limit,
                 title=transcript.title,
-                record_size=options.record_size,
+                handover_record_size=options.handover_record_size,
                 mask=self._recorder.mask,
                 is_open=transcript.is_open,
             )

@@ -30,7 +30,7 @@ from acp_proxy.run.compare_replay import compare_replay
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
 from acp_proxy.store.proxy_store import AlikeLines, Line, Reading, Summary, drop_rewound, read_as_v1
 from acp_proxy.transcript.file_format import V1, Entry, Header
-from acp_proxy.transcript.record_text import INTRODUCTION, LACKING
+from acp_proxy.transcript.handover_record_text import INTRODUCTION, LACKING
 
 FLUSH_SIZE = 64 * 1024
 _GATHER_SECONDS = 0.005
@@ -53,7 +53,7 @@ class ReplayThread:
         mode: Mode = "compact",
         tool_limit: int = TOOL_LIMIT,
         title: str | None = None,
-        record_size: int = LIMIT,
+        handover_record_size: int = LIMIT,
         mask: Callable[[bytes], bytes] | None = None,
         is_open: bool | None = None,
     ) -> None:
@@ -61,7 +61,7 @@ class ReplayThread:
 
         ``on_end``: called at the end with the result; returns False if updates arrived that must be compared first.
         ``other_ids``, ``mode``, ``tool_limit``: as for ``Replayer``. ``title``: the user's title, if there is one.
-        ``record_size``: the most bytes of a handover's record. ``mask``: masks secrets in what is recorded.
+        ``handover_record_size``: the most bytes of a handover record. ``mask``: masks secrets in what is recorded.
         ``is_open``: as for ``choose_replay``.
         """
         self._session_id = session_id
@@ -74,11 +74,11 @@ class ReplayThread:
         self._mode: Mode = mode
         self._tool_limit = tool_limit
         self._title = title
-        self._record_size = record_size
+        self._handover_record_size = handover_record_size
         self._mask = mask
         self._is_open = is_open
         self._effect: StartReplay  # what to do; set by ``start``
-        self._record: HandoverRecord | None = None
+        self._handover_record: HandoverRecord | None = None
         self._is_stopped = False
         self._unsent: list[bytes] = []
         self._size = 0
@@ -89,8 +89,10 @@ class ReplayThread:
         """Start the thread."""
         self._effect = effect
         introduction = LACKING if effect.only_lacking else INTRODUCTION
-        self._record = (
-            HandoverRecord(self._record_size, effect.accepted_content, introduction) if effect.makes_record else None
+        self._handover_record = (
+            HandoverRecord(self._handover_record_size, effect.accepted_content, introduction)
+            if effect.makes_handover_record
+            else None
         )
         self._thread.start()
 
@@ -129,23 +131,29 @@ class ReplayThread:
                 shows_replay=effect.shows_replay,
                 is_open=self._is_open,
             )
-            is_shown = decision.shows is ShownReplay.TRANSCRIPT or self._makes_whole_record
+            is_shown = decision.shows is ShownReplay.TRANSCRIPT or self._makes_whole_handover_record
             is_done = not is_shown or self._send_transcript(replayer, summary)
             if effect.protocol != V1 or effect.only_lacking:
-                self._make_record()
+                self._make_handover_record()
         except OSError as problem:  # what could be read was sent; the agent has opened the session
             self._warn(f"a replay ended early: {errno_name(problem)}")
         except Exception as bug:  # noqa: BLE001 - the load must be answered whatever happens here
             self._warn(f"internal error, a replay ended early: {type(bug).__name__}: {bug}")
-        filled_record = self._record if self._record is not None and not self._record.is_empty else None
-        record, attached = (
-            (filled_record.make_text(), filled_record.attached) if filled_record is not None else ("", ())
+        filled_handover_record = (
+            self._handover_record if self._handover_record is not None and not self._handover_record.is_empty else None
+        )
+        handover_record, attached = (
+            (filled_handover_record.make_text(), filled_handover_record.attached)
+            if filled_handover_record is not None
+            else ("", ())
         )
         states = self._make_states(replayer, summary) if decision.shows is ShownReplay.TRANSCRIPT else []
         # A client that gets no replay must not get a late one of the agent either, which may wait already.
         is_uncompared = is_done and comparison is None
         size = self._reading.size
-        self._report(ReplayEnded(effect.request, decision, comparison, states, record, attached, is_uncompared, size))
+        self._report(
+            ReplayEnded(effect.request, decision, comparison, states, handover_record, attached, is_uncompared, size)
+        )
 
     def _begin_replayer(self, effect: StartReplay, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
         """What turns the transcript's entries into updates for a client of the wanted protocol version."""
@@ -190,7 +198,7 @@ class ReplayThread:
         """Send the transcript. Returns whether all of it was sent."""
         if isinstance(replayer, V2ClientReplayer) and self._effect.fixed_rule is Rule.HANDED_OVER:
             handover_count = count_handovers(line.entry for line in self._read_lines() if isinstance(line, Line))
-            replayer.total_handovers = handover_count + self._effect.makes_record
+            replayer.total_handovers = handover_count + self._effect.makes_handover_record
         lines = self._read_lines()
         if self._reading.size > WIDE_PIPE_BYTES:
             self._client.widen()
@@ -199,36 +207,36 @@ class ReplayThread:
                 return False
             if isinstance(line, Line) and line.entry is not None:
                 summary.add(line.entry)  # only its title and _meta are used
-                if self._record is not None and self._makes_whole_record:
-                    self._record.add_entry(line.entry)
+                if self._handover_record is not None and self._makes_whole_handover_record:
+                    self._handover_record.add_entry(line.entry)
             self._send(_replay_line(replayer, line))
             if self._unsent and time.monotonic() - self._flushed_at > _GATHER_SECONDS:
                 self._flush()
         self._send(replayer.end())
         return True
 
-    def _make_record(self) -> None:
-        """Make the record of a handover, if it is wanted, from what a client of version 1 would see."""
+    def _make_handover_record(self) -> None:
+        """Make the handover record, if it is wanted, from what a client of version 1 would see."""
         replayer = self._begin_replayer(replace(self._effect, protocol=V1), None)
         lines = self._read_missing() if self._effect.only_lacking else self._read_lines()
-        for line in read_as_v1(lines) if self._record is not None else ():
+        for line in read_as_v1(lines) if self._handover_record is not None else ():
             if not self._is_needed():
                 return
             if (
-                self._record is not None
+                self._handover_record is not None
                 and self._effect.only_lacking
                 and isinstance(line, Line)
                 and line.entry is not None
             ):
-                self._record.add_entry(line.entry)
-            self._add_to_record(_replay_line(replayer, line))
-        self._add_to_record(replayer.end())
+                self._handover_record.add_entry(line.entry)
+            self._add_to_handover_record(_replay_line(replayer, line))
+        self._add_to_handover_record(replayer.end())
 
-    def _add_to_record(self, items: list[bytes]) -> None:
-        """Add what is replayed to the record of a handover."""
-        if self._record is not None:
+    def _add_to_handover_record(self, items: list[bytes]) -> None:
+        """Add what is replayed to the handover record."""
+        if self._handover_record is not None:
             for line in framing.cut(b"".join(items)):
-                self._record.add(line)
+                self._handover_record.add(line)
 
     def _read_missing(self) -> Iterable[Line | AlikeLines]:
         """The part of the transcript that the agent's session lacks."""
@@ -237,9 +245,9 @@ class ReplayThread:
         return (line for line in drop_rewound(self._reading, lines) if agent_session.lacks(line.end - 1 - start))
 
     @property
-    def _makes_whole_record(self) -> bool:
-        """Whether a handover's record is made of all that is replayed, not only of what the agent's session lacks."""
-        return self._effect.makes_record and not self._effect.only_lacking
+    def _makes_whole_handover_record(self) -> bool:
+        """Whether a handover record is made of all that is replayed, not only of what the agent's session lacks."""
+        return self._effect.makes_handover_record and not self._effect.only_lacking
 
     def _read_lines(self) -> Iterable[Line | AlikeLines]:
         """The transcript, up to the prompt that the agent will get again."""
@@ -271,13 +279,13 @@ class ReplayThread:
         return [*replayer.list_states(), *title_lines]
 
     def _is_needed(self) -> bool:
-        is_for_nobody = self._is_stopped and self._record is None  # a handover's record is for the agent
+        is_for_nobody = self._is_stopped and self._handover_record is None  # a handover record is for the agent
         return not (is_for_nobody or self._client.is_gone)
 
     def _send(self, lines: list[bytes]) -> None:
         """Send items; each is one or more whole lines."""
-        if self._effect.protocol == V1 and self._makes_whole_record:
-            self._add_to_record(lines)
+        if self._effect.protocol == V1 and self._makes_whole_handover_record:
+            self._add_to_handover_record(lines)
         for line in lines:
             if self._unsent and self._size + len(line) > FLUSH_SIZE:
                 self._flush()

@@ -105,7 +105,9 @@ def build(
         to_agent=to_agent,
         warn=masking_warn,
         replay=ReplayOptions(
-            mode, options.parse_size(values["replay-tool-limit"]), options.parse_record_size(values["record-size"])
+            mode,
+            options.parse_size(values["replay-tool-limit"]),
+            options.parse_handover_record_size(values["record-size"]),
         ),
         idle_seconds=IDLE_SECONDS,
         compresses=values["compress"] == "daily",

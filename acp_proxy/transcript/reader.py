@@ -62,7 +62,7 @@ class AgentSession:
         self._id_note: Mapping[str, object] | None = None
         """The last note that names the agent's new id of the session, or ends such a name: a copy has no session of the
         agent yet, and a fork one of its own."""
-        self._record_offset = self._last_remote_offset = 0
+        self._handover_record_offset = self._last_remote_offset = 0
         self.reads_all = bool(self._remote_parts)
         """Whether parts of the transcript without a note matter too, since turns were recorded on other machines."""
 
@@ -75,7 +75,7 @@ class AgentSession:
         if kind in _RESTARTING_NOTES:
             self.was_handed_over = True
         if kind in _RESTARTING_NOTES or kind == NoteType.CAUGHT_UP:
-            self._record_offset = max(self._record_offset, offset)
+            self._handover_record_offset = max(self._handover_record_offset, offset)
         if kind in NEW_ID or kind == NoteType.CONTINUED or note.get("method") == acp.FORK:
             self._id_note = note
 
@@ -110,16 +110,16 @@ class AgentSession:
     @property
     def is_behind(self) -> bool:
         """Whether the agent's session lacks turns that were recorded on other machines."""
-        return self._last_remote_offset > self._record_offset and not self.is_missing
+        return self._last_remote_offset > self._handover_record_offset and not self.is_missing
 
     @property
     def first_lacking(self) -> int:
         """The offset of the first turn that the agent's session lacks, since it was recorded on another machine."""
-        return next((start for start, end, _ in self._remote_parts if end > self._record_offset), 0)
+        return next((start for start, end, _ in self._remote_parts if end > self._handover_record_offset), 0)
 
     def lacks(self, offset: int) -> bool:
         """Whether the agent's session lacks what is at this offset."""
-        return offset > self._record_offset and self.is_remote(offset)
+        return offset > self._handover_record_offset and self.is_remote(offset)
 
     def is_remote(self, offset: int) -> bool:
         """Whether what is at this offset was recorded on another machine."""

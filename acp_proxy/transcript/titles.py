@@ -12,15 +12,15 @@ from acp_proxy.protocol import acp, jsonrpc
 
 TITLE_LENGTH = 120
 AGENT_TITLE_LENGTH = 500
-RECORD_BEGINNINGS = (
+HANDOVER_RECORD_BEGINNINGS = (
     "This is the record of an earlier conversation between the user and ",
     "This is the record of what the user and an agent said in this conversation ",
 )
-"""How the records of handovers begin, of this version and of all before. Nobody else writes that."""
-_RECORD_TEXT = "This is the record o"
+"""How handover records begin, of this version and of all before. Nobody else writes that."""
+_HANDOVER_RECORD_TEXT = "This is the record o"
 """What every title made from a record contains. Agents cut titles, but hardly shorter than this."""
-RECORD_BYTES = _RECORD_TEXT.encode()
-"""``_RECORD_TEXT`` in an agent's line."""
+HANDOVER_RECORD_BYTES = _HANDOVER_RECORD_TEXT.encode()
+"""``_HANDOVER_RECORD_TEXT`` in an agent's line."""
 _PREFIX_LENGTH = 32  # characters that an agent may put in front of a title: "[archived] ", "Fork of "
 _COMMAND = re.compile(r"/[^\s/]+(?!\S)")  # not a path
 _CONTEXT = re.compile(
@@ -78,24 +78,24 @@ def shorten_masks(text: str) -> str:
     return _MASKED.sub(r"\1", text) if "]*" in text else text
 
 
-def is_of_record(title: str) -> bool:
-    """Whether an agent made this title from the record of a handover, since it was in the first prompt of its session.
+def is_of_handover_record(title: str) -> bool:
+    """Whether an agent made this title from a handover record, since it was in the first prompt of its session.
 
     The title may be cut, have a prefix or quotes, and other white space.
     """
     words = " ".join(title[:_READ_LENGTH].split())
-    offset = words.find(_RECORD_TEXT, 0, _PREFIX_LENGTH + len(_RECORD_TEXT))
+    offset = words.find(_HANDOVER_RECORD_TEXT, 0, _PREFIX_LENGTH + len(_HANDOVER_RECORD_TEXT))
     opening = words[offset:].rstrip(".…\"' ") if offset >= 0 else ""
     return any(
-        opening.startswith(record_start.rstrip()) or (opening and record_start.startswith(opening))
-        for record_start in RECORD_BEGINNINGS
+        opening.startswith(handover_record_start.rstrip()) or (opening and handover_record_start.startswith(opening))
+        for handover_record_start in HANDOVER_RECORD_BEGINNINGS
     )
 
 
 def clean_agent_title(title: object) -> str | None:
-    """What an agent calls a session, cleaned; None if it made that from the record of a handover."""
+    """What an agent calls a session, cleaned; None if it made that from a handover record."""
     cleaned = clean(title, AGENT_TITLE_LENGTH)
-    return cleaned if cleaned is not None and not is_of_record(cleaned) else None
+    return cleaned if cleaned is not None and not is_of_handover_record(cleaned) else None
 
 
 def mask_title(title: str, mask: Callable[[bytes], bytes]) -> str:

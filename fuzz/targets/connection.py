@@ -46,9 +46,9 @@ def happens(choices: Choices, talking: "Talking") -> None:
         case 0 if talk.pending_lookups:
             talk.finish_lookup_by_id(next(iter(talk.pending_lookups)), stored(choices))
         case 1 if talk.replays_running:
-            record = choices.pick(("", "# record"))
+            handover_record = choices.pick(("", "# record"))
             rule = choices.pick((None, *Rule))
-            talk.end_replay_by_id(choices.pick(talk.replays_running), rule=rule, record=record)
+            talk.end_replay_by_id(choices.pick(talk.replays_running), rule=rule, handover_record=handover_record)
         case 2:
             id = f"acp-proxy/{1 + choices.below(3)}"
             answer = {"result": choices.result()} if choices.maybe() else {"error": choices.value(2)}

@@ -22,8 +22,8 @@ from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.reader import KINDS, Line, Reading
 from acp_proxy.transcript.summary import Summary
 
-RECORD = 2000
-"""Bytes of a handover's record: so few that most records are cut."""
+HANDOVER_RECORD = 2000
+"""Bytes of a handover record: so few that most records are cut."""
 AT, RUN = "2026-11-20T09:15:02.123Z", "q7w8e9"
 """The run is in no other bytes."""
 INTACT = b'{"at":"2026-11-20T09:15:02.123Z","run":"zzzzzz","from":"proxy","note":{"type":"intact"}}\n'
@@ -81,11 +81,11 @@ def retold(lines: list[Line], header: Header | None) -> None:
             summary = Summary.from_state(json.loads(json.dumps(summary.dump_state())))
     tellings = [telling(session, lines, mode, limit) for mode, limit in TELLINGS]
     for one in tellings:
-        record = HandoverRecord(RECORD)
+        handover_record = HandoverRecord(HANDOVER_RECORD)
         for said in one:
             is_an_update(said, session)
-            record.add(said)
-        assert len(record.make_text().encode("utf-8", "replace")) <= RECORD
+            handover_record.add(said)
+        assert len(handover_record.make_text().encode("utf-8", "replace")) <= HANDOVER_RECORD
     for one in tellings:
         told = [said for said in one if update_kinds.is_conversation(acp.update_kind(acp.read_update(said)))]
         comparison = compare_replay(lines, ((said, number % 2 == 1) for number, said in enumerate(told)))

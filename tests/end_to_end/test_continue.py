@@ -7,7 +7,7 @@ import pytest
 
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.demo.display import ShownItem, list_items
-from acp_proxy.transcript.record_text import ATTACHED, END, INTRODUCTION
+from acp_proxy.transcript.handover_record_text import ATTACHED, END, INTRODUCTION
 from tests.cli.commands import get_stdout, invoke
 from tests.end_to_end.handovers import CLOSING, NOTHING, given, notes, read_memory, record_session
 from tests.end_to_end.proxied import (

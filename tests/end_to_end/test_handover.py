@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.tools.demo.display import ShownItem, list_items
-from acp_proxy.transcript.record_text import END, INTRODUCTION
+from acp_proxy.transcript.handover_record_text import END, INTRODUCTION
 from tests.end_to_end.handovers import (
     ANSWERS,
     CLOSING,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from acp_proxy.protocol import proxy_ids
-from acp_proxy.transcript.titles import RECORD_BEGINNINGS
+from acp_proxy.transcript.titles import HANDOVER_RECORD_BEGINNINGS
 from tests.end_to_end.handovers import LISTS, continued
 from tests.end_to_end.proxied import Editor, Proxied, say
 
@@ -123,7 +123,7 @@ def test_the_index_has_rows_of_other_agents_sessions(proxied: Proxied) -> None:
 def test_a_title_that_the_agents_session_before_a_handover_got_is_that_of_the_new_one(proxied: Proxied) -> None:
     session, new, _ = continued(proxied)
     script = scripted(new)
-    script["methods"]["_session/batch_get"]["result"]["sessions"][0]["title"] = RECORD_BEGINNINGS[0]
+    script["methods"]["_session/batch_get"]["result"]["sessions"][0]["title"] = HANDOVER_RECORD_BEGINNINGS[0]
     with proxied.editor(script, agent=LISTS) as editor:
         editor.initialize(clientCapabilities=AIR)
         editor.request("_session/rename", {"sessionId": session, "title": "Mine"})

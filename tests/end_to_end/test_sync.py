@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.transcript.record_text import INTRODUCTION, LACKING
+from acp_proxy.transcript.handover_record_text import INTRODUCTION, LACKING
 from tests import forked
 from tests.client import TIMEOUT
 from tests.end_to_end.handovers import read_memory

@@ -13,8 +13,8 @@ from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, RecordLine, Reco
 from acp_proxy.proxy.handovers import ATTACHED_LIMIT, Handovers
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
-from acp_proxy.transcript.record_text import ATTACHED, END, INTRODUCTION
-from acp_proxy.transcript.titles import RECORD_BEGINNINGS
+from acp_proxy.transcript.handover_record_text import ATTACHED, END, INTRODUCTION
+from acp_proxy.transcript.titles import HANDOVER_RECORD_BEGINNINGS
 from tests.conversation import (
     AS_USUAL,
     LOADS,
@@ -49,7 +49,7 @@ from tests.conversation import (
 
 ONE = make_request_id(1)
 OURS = "acp-proxy/1"
-RECORD = "# what was said\nüber “all” of it"
+HANDOVER_RECORD = "# what was said\nüber “all” of it"
 
 
 def about_to_load(
@@ -76,7 +76,7 @@ def replaying() -> CoreConversation:
 
 def hand_over() -> CoreConversation:
     talk = replaying()
-    talk.end_replay(1, record=RECORD)
+    talk.end_replay(1, handover_record=HANDOVER_RECORD)
     return talk
 
 
@@ -84,8 +84,8 @@ def client_messages(step: Step) -> list[Any]:
     return [json.loads(one) for one in step.to_client.splitlines()]
 
 
-def prompt_with_record(id: object, session: str, text: str = "hello") -> dict[str, Any]:
-    blocks = [{"type": "text", "text": RECORD}, {"type": "text", "text": text}]
+def prompt_with_handover_record(id: object, session: str, text: str = "hello") -> dict[str, Any]:
+    blocks = [{"type": "text", "text": HANDOVER_RECORD}, {"type": "text", "text": text}]
     return request(id, "session/prompt", {"sessionId": session, "prompt": blocks})
 
 
@@ -99,14 +99,14 @@ def test_a_load_opens_a_new_session_is_replayed_and_then_answered() -> None:
     assert (step.to_client, step.kept) == (b"", [])
     modes = {"currentModeId": "plan"}
     step = talk.agent.say(result(OURS, {"sessionId": "n", "modes": modes, "configOptions": [], "x": 1}))
-    assert step.asked == [StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True)]
+    assert step.asked == [StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)]
     assert step.to_client == b""
     assert step.kept == [
         BeginTranscript("s", "/w", [], file_format.PARTIAL),
         RecordNote("s", opened_note("session/load", anew=True, modes=modes, configOptions=[])),
     ]
     talk.send_replay(1, chunk("s", "told"))
-    step = talk.end_replay(1, commands("s", "stored"), record=RECORD)
+    step = talk.end_replay(1, commands("s", "stored"), handover_record=HANDOVER_RECORD)
     notice, answer, state = client_messages(step)
     assert notice["params"]["sessionId"] == "s"
     assert notice["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
@@ -145,7 +145,7 @@ def test_an_unrecorded_session_is_refused_without_asking_the_agent() -> None:
 def test_an_incomplete_transcript_is_handed_over_too() -> None:
     talk = opening(SimulatedSession(complete=False))
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [
-        StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True)
+        StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)
     ]
 
 
@@ -190,8 +190,8 @@ def test_a_prompt_before_the_record_is_made_does_not_complete_the_handover() -> 
     note = RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
     talk.client.say(prompt(2, "s"))
     assert note not in talk.agent.say(prompt_answer(2)).kept
-    talk.end_replay(1, record=RECORD)
-    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_record(3, "n")
+    talk.end_replay(1, handover_record=HANDOVER_RECORD)
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_handover_record(3, "n")
     assert note in talk.agent.say(prompt_answer(3)).kept
 
 
@@ -236,8 +236,8 @@ def test_if_the_agent_ends_meanwhile_the_load_fails_and_held_updates_pass() -> N
 def test_the_record_is_kept_although_the_load_is_cancelled_while_it_is_replayed() -> None:
     talk = replaying()
     assert talk.client.say(cancel(1)).refusals == [(1, -32800)]
-    assert talk.end_replay(1, record=RECORD).to_client == b""
-    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == prompt_with_record(2, "n")
+    assert talk.end_replay(1, handover_record=HANDOVER_RECORD).to_client == b""
+    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == prompt_with_handover_record(2, "n")
 
 
 # --- the conversation continues
@@ -283,11 +283,11 @@ def test_client_lines_are_decided_on_after_a_handover() -> None:
 def test_the_record_precedes_the_users_blocks_in_the_first_prompt_only() -> None:
     talk = hand_over()
     step = talk.client.say(prompt(2, "s"))
-    assert json.loads(step.to_agent) == prompt_with_record(2, "n")
+    assert json.loads(step.to_agent) == prompt_with_handover_record(2, "n")
     assert step.kept == [BeginTurn("s"), client_kept("s", prompt(2, "s"))]
     assert talk.agent.say(prompt_answer(2)).to_client == line(prompt_answer(2))
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
-    assert RECORD.encode() not in talk.all.to_client
+    assert HANDOVER_RECORD.encode() not in talk.all.to_client
 
 
 @pytest.mark.parametrize("reason", ["end_turn", "cancelled", "refusal", "max_tokens"])
@@ -303,7 +303,7 @@ def test_the_handover_is_noted_once_a_prompt_with_the_record_has_a_result(reason
 def test_the_record_is_sent_again_until_a_prompt_with_it_has_a_result() -> None:
     talk = hand_over()
     for id in (2, 3):
-        assert json.loads(talk.client.say(prompt(id, "s")).to_agent) == prompt_with_record(id, "n")
+        assert json.loads(talk.client.say(prompt(id, "s")).to_agent) == prompt_with_handover_record(id, "n")
         assert talk.agent.say(error(id, -32000, "login")).to_client == line(error(id, -32000, "login"))
     talk.client.say(prompt(4, "s"))
     talk.end_agent()
@@ -320,7 +320,7 @@ def test_the_prompt_after_a_cancelled_one_carries_the_record_again_unless_that_w
         talk.client.say(prompt(2, "s"), notification("session/cancel", {"sessionId": "s"}))
         talk.agent.say(*([prompt_answer(2, "cancelled")] if answers else []))
         sent = json.loads(talk.client.say(prompt(3, "s")).to_agent)
-        assert sent == (prompt(3, "n") if answers else prompt_with_record(3, "n"))
+        assert sent == (prompt(3, "n") if answers else prompt_with_handover_record(3, "n"))
         assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == prompt(4, "n")
 
 
@@ -329,8 +329,8 @@ def test_after_another_handover_before_the_record_was_answered_the_next_prompt_c
     talk.client.say(prompt(2, "s"), notification("session/cancel", {"sessionId": "s"}))
     talk.client.say(load(3, "s"))
     talk.agent.say(result("acp-proxy/2", {"sessionId": "m"}))
-    talk.end_replay(3, record=RECORD)
-    assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == prompt_with_record(4, "m")
+    talk.end_replay(3, handover_record=HANDOVER_RECORD)
+    assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == prompt_with_handover_record(4, "m")
     note = RecordNote("s", {"type": NoteType.HANDOVER, "to": "m"})
     assert note not in talk.agent.say(prompt_answer(2)).kept
     assert talk.agent.say(prompt_answer(4)).kept[0] == note
@@ -339,14 +339,17 @@ def test_after_another_handover_before_the_record_was_answered_the_next_prompt_c
 def test_the_first_of_two_queued_prompts_carries_the_record() -> None:
     talk = hand_over()
     step = talk.client.say(prompt(2, "s"), prompt(3, "s"))
-    assert [json.loads(each) for each in step.to_agent.splitlines()] == [prompt_with_record(2, "n"), prompt(3, "n")]
+    assert [json.loads(each) for each in step.to_agent.splitlines()] == [
+        prompt_with_handover_record(2, "n"),
+        prompt(3, "n"),
+    ]
 
 
 def test_a_slash_command_goes_out_unchanged_and_the_record_waits_for_the_next_prompt() -> None:
     talk = hand_over()
     assert talk.client.say(prompt(2, "s", " /model fast")).to_agent == line(prompt(2, "n", " /model fast"))
     talk.agent.say(prompt_answer(2))
-    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_record(3, "n")
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_handover_record(3, "n")
 
 
 def test_no_other_byte_of_a_prompt_with_the_record_changes() -> None:
@@ -354,7 +357,7 @@ def test_no_other_byte_of_a_prompt_with_the_record_changes() -> None:
         b' {"params":{"prompt" : [ {"type":"text","text":"\\ud800","n":1.0} ],"sessionId":"s"},'
         b'"id":2.0,"method":"session/prompt"}\r\n'
     )
-    block = json.dumps({"type": "text", "text": RECORD}, separators=(",", ":"), ensure_ascii=False).encode()
+    block = json.dumps({"type": "text", "text": HANDOVER_RECORD}, separators=(",", ":"), ensure_ascii=False).encode()
     expected = said.replace(b'[ {"type"', b"[ " + block + b',{"type"').replace(b'"s"}', b'"n"}')
     assert hand_over().client.say(said).to_agent == expected
 
@@ -365,13 +368,13 @@ def test_an_empty_prompt_gets_the_record_and_an_invalid_one_passes(blocks: objec
     step = hand_over().client.say(said)
     told = json.loads(step.to_agent)["params"]
     assert told["sessionId"] == "n"
-    assert told["prompt"] == ([{"type": "text", "text": RECORD}] if blocks == [] else blocks)
+    assert told["prompt"] == ([{"type": "text", "text": HANDOVER_RECORD}] if blocks == [] else blocks)
 
 
 def test_another_sessions_prompt_carries_no_record() -> None:
     talk = hand_over().open("t")
     assert talk.client.say(prompt(2, "t")).to_agent == line(prompt(2, "t"))
-    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_record(3, "n")
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_handover_record(3, "n")
 
 
 def test_a_second_load_of_the_same_session_is_handed_over_again() -> None:
@@ -379,7 +382,7 @@ def test_a_second_load_of_the_same_session_is_handed_over_again() -> None:
     step = talk.client.say(load(2, "s"))
     assert json.loads(step.to_agent) == new("acp-proxy/2")
     talk.agent.say(result("acp-proxy/2", {"sessionId": "m"}))
-    talk.end_replay(2, record="newer")
+    talk.end_replay(2, handover_record="newer")
     told = json.loads(talk.client.say(prompt(3, "s")).to_agent)["params"]
     assert (told["sessionId"], told["prompt"][0]["text"]) == ("m", "newer")
     assert talk.agent.say(chunk("m", "a"), chunk("n", "late")).to_client == line(chunk("s", "a"), chunk("s", "late"))
@@ -391,7 +394,7 @@ def test_the_record_of_a_deleted_session_is_never_sent() -> None:
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
     talk = replaying()
     assert StopReplay(ONE) in talk.client.say(delete(2, "s")).asked
-    assert [told["id"] for told in client_messages(talk.end_replay(1, record=RECORD))] == [1]
+    assert [told["id"] for told in client_messages(talk.end_replay(1, handover_record=HANDOVER_RECORD))] == [1]
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
 
 
@@ -418,11 +421,11 @@ def test_a_refused_restore_is_handed_over_on_request(capabilities: Any) -> None:
     assert json.loads(step.to_agent) == new(OURS)
     assert (step.to_client, step.kept) == (b"", [])
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [
-        StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True)
+        StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)
     ]
-    told = client_messages(talk.end_replay(1, record=RECORD))
+    told = client_messages(talk.end_replay(1, handover_record=HANDOVER_RECORD))
     assert [each.get("id") for each in told] == [None, 1]
-    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == prompt_with_record(2, "n")
+    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == prompt_with_handover_record(2, "n")
 
 
 @pytest.mark.parametrize("capabilities", REFUSING)
@@ -495,12 +498,12 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
         make_request_id(2),
         fixed_rule=Rule.HANDED_OVER,
         shows_replay=False,
-        makes_record=True,
+        makes_handover_record=True,
         before_prompt=make_request_id(2),
     )
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [wanted]
-    step = talk.end_replay(2, record=RECORD)
-    assert json.loads(step.to_agent) == prompt_with_record(2, "n")
+    step = talk.end_replay(2, handover_record=HANDOVER_RECORD)
+    assert json.loads(step.to_agent) == prompt_with_handover_record(2, "n")
     assert [message.get("id") for message in client_messages(step)] == [None]
     step = talk.agent.say(chunk("n", "a"), prompt_answer(2))
     assert step.to_client == line(chunk("s", "a"), prompt_answer(2))
@@ -526,7 +529,7 @@ def test_a_refusal_during_a_turn_causes_no_handover() -> None:
 def test_a_load_in_a_turn_after_a_handover_shows_the_transcript_and_leaves_the_agent_to_its_turn() -> None:
     talk = opening()
     talk.agent.say(result(OURS, {"sessionId": "n", "models": ["m"]}))
-    talk.end_replay(1, record=RECORD)
+    talk.end_replay(1, handover_record=HANDOVER_RECORD)
     talk.client.say(prompt(2, "s"))
     assert talk.client.say(load(3, "s")).to_agent == b""
     assert talk.agent.say(chunk("n", "live")).to_client == b""
@@ -584,9 +587,9 @@ def test_the_session_that_the_agent_had_before_another_windows_handover_gets_a_r
     talk = asked_by_another_windows_id(load(1, "s"))
     assert talk.agent.say(error(1, -32002, "session not found")).to_agent == line(load(1, "s"))
     step = talk.agent.say(result(1, {}))
-    assert step.asked == [StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True)]
-    assert client_messages(talk.end_replay(1, record=RECORD)) == [result(1, {})]
-    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == prompt_with_record(2, "s")
+    assert step.asked == [StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)]
+    assert client_messages(talk.end_replay(1, handover_record=HANDOVER_RECORD)) == [result(1, {})]
+    assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == prompt_with_handover_record(2, "s")
     assert talk.agent.say(prompt_answer(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "s"})
 
 
@@ -595,7 +598,7 @@ def test_a_session_is_handed_over_again_if_the_agent_knows_neither_of_its_ids() 
     assert talk.agent.say(error(1, -32002, "session not found")).to_agent == line(load(1, "s"))
     assert json.loads(talk.agent.say(error(1, -32002, "session not found")).to_agent) == new(OURS)
     talk.agent.say(result(OURS, {"sessionId": "n"}))
-    talk.end_replay(1, record=RECORD)
+    talk.end_replay(1, handover_record=HANDOVER_RECORD)
     talk.client.say(prompt(2, "s"))
     assert talk.agent.say(prompt_answer(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
 
@@ -640,7 +643,7 @@ def user_chunk(session: str, text: str) -> dict[str, Any]:
 def hand_over_and_prompt() -> CoreConversation:
     """The agent has the first prompt after the handover, with the record."""
     talk = replaying()
-    talk.end_replay(1, record=RECORD)
+    talk.end_replay(1, handover_record=HANDOVER_RECORD)
     talk.client.say(prompt(5, "s", "go on"))
     return talk
 
@@ -648,10 +651,10 @@ def hand_over_and_prompt() -> CoreConversation:
 @pytest.mark.parametrize(
     "echo",
     [
-        [RECORD, "go on"],
-        [RECORD + "\n\ngo on"],
-        [RECORD[:7], RECORD[7:], "go on"],
-        [RECORD[:7], RECORD[7:] + "\ngo on"],
+        [HANDOVER_RECORD, "go on"],
+        [HANDOVER_RECORD + "\n\ngo on"],
+        [HANDOVER_RECORD[:7], HANDOVER_RECORD[7:], "go on"],
+        [HANDOVER_RECORD[:7], HANDOVER_RECORD[7:] + "\ngo on"],
     ],
 )
 def test_an_echo_of_the_record_is_neither_shown_nor_recorded(echo: list[str]) -> None:
@@ -691,16 +694,16 @@ def test_the_agents_words_in_other_sessions_do_not_end_an_echo_of_the_record() -
     talk = hand_over_and_prompt().open("t")
     other = [chunk("t", "Hello."), prompt_answer(6)]
     talk.client.say(prompt(6, "t"))
-    assert talk.agent.say(user_chunk("n", RECORD[:7])).to_client == b""
+    assert talk.agent.say(user_chunk("n", HANDOVER_RECORD[:7])).to_client == b""
     assert b"what" not in talk.agent.say(*other).to_client
-    assert talk.agent.say(user_chunk("n", RECORD[7:])).to_client == b""
+    assert talk.agent.say(user_chunk("n", HANDOVER_RECORD[7:])).to_client == b""
 
 
 def test_a_beginning_of_the_record_that_may_be_the_past_is_compared_and_then_shown_before_what_follows() -> None:
     talk = about_to_load(SimulatedSession(says=(prompt(9, "s", "earlier"),), behind=True), RESUMES)
     talk.client.say(load(1, "s"))
     talk.agent.say(result(1, {}))
-    talk.end_replay(1, record=RECORD)
+    talk.end_replay(1, handover_record=HANDOVER_RECORD)
     talk.client.say(prompt(5, "s", "go on"))
     talk.agent.say(user_chunk("s", "# what"))
     step = talk.agent.say(chunk("s", "Let me see."))
@@ -719,22 +722,22 @@ def test_what_begins_like_the_record_is_shown_when_the_agent_ends() -> None:
 
 def test_the_record_is_found_after_something_that_only_began_like_it() -> None:
     talk = hand_over_and_prompt()
-    step = talk.agent.say(*(user_chunk("n", text) for text in ("# what", "# what", RECORD[6:], "go on")))
+    step = talk.agent.say(*(user_chunk("n", text) for text in ("# what", "# what", HANDOVER_RECORD[6:], "go on")))
     assert step.to_client == line(user_chunk("s", "# what"), user_chunk("s", "go on"))
 
 
 def test_a_beginning_of_the_record_waits_only_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     talk = hand_over_and_prompt()
-    said = [chunk("s", RECORD[at : at + 4], "user_message_chunk") for at in range(0, 12, 4)]
+    said = [chunk("s", HANDOVER_RECORD[at : at + 4], "user_message_chunk") for at in range(0, 12, 4)]
     monkeypatch.setattr(handovers, "HELD_LIMIT", len(line(*said[:2])))
     assert talk.agent.say(*said[:2]).to_client == b""
     assert talk.agent.say(said[2]).to_client == line(*said)
-    assert talk.agent.say(user_chunk("n", RECORD)).to_client == b""
+    assert talk.agent.say(user_chunk("n", HANDOVER_RECORD)).to_client == b""
 
 
 def test_a_title_made_from_the_record_is_dropped_and_other_titles_pass() -> None:
     talk = hand_over_and_prompt()
-    step = talk.agent.say(update("n", "session_info_update", title=f"{RECORD_BEGINNINGS[0][:40]}…"))
+    step = talk.agent.say(update("n", "session_info_update", title=f"{HANDOVER_RECORD_BEGINNINGS[0][:40]}…"))
     assert (step.to_client, step.kept) == (b"", [])
     named = talk.agent.say(update("n", "session_info_update", title="Mend it"))
     assert named.to_client == line(update("s", "session_info_update", title="Mend it"))
@@ -750,22 +753,24 @@ def hand_over_with_image() -> CoreConversation:
     """The agent has the first prompt after the handover, with the record and an image."""
     talk = about_to_load(capabilities=TAKES_IMAGES)
     talk.client.say(load(1, "s"))
-    wanted = StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_record=True, accepted_content=frozenset({"image"}))
+    wanted = StartReplay(
+        ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True, accepted_content=frozenset({"image"})
+    )
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [wanted]
-    talk.end_replay(1, record=RECORD, attached=(raw(IMAGE),))
+    talk.end_replay(1, handover_record=HANDOVER_RECORD, attached=(raw(IMAGE),))
     return talk
 
 
 def test_what_is_attached_follows_the_record_and_precedes_the_users_blocks() -> None:
     told = json.loads(hand_over_with_image().client.say(prompt(5, "s", "go on")).to_agent)["params"]["prompt"]
-    assert told == [{"type": "text", "text": RECORD}, IMAGE, {"type": "text", "text": "go on"}]
+    assert told == [{"type": "text", "text": HANDOVER_RECORD}, IMAGE, {"type": "text", "text": "go on"}]
 
 
 def test_an_echo_of_what_is_attached_is_neither_shown_nor_recorded() -> None:
     talk = hand_over_with_image()
     talk.client.say(prompt(5, "s", "go on"))
     echo = update("n", "user_message_chunk", content={"type": "image", "data": "aGk=", "mimeType": "image/png", "x": 1})
-    step = talk.agent.say(user_chunk("n", RECORD), echo)
+    step = talk.agent.say(user_chunk("n", HANDOVER_RECORD), echo)
     assert (step.to_client, step.kept) == (b"", [])
     assert talk.agent.say(echo).to_client == line(echo | {"params": echo["params"] | {"sessionId": "s"}})
 
@@ -781,9 +786,11 @@ def test_too_much_that_is_attached_is_dropped_with_the_oldest_record_first() -> 
     waiting = Handovers()
     half = b"x" * (ATTACHED_LIMIT // 2)
     for session in ("a", "b", "c"):
-        waiting.keep_record(session, "record", (half,))
+        waiting.keep_handover_record(session, "record", (half,))
     sent = {
-        letter: waiting.add_record(line(prompt(1, letter)), Request(b"", make_request_id(letter), "", {}), letter)
+        letter: waiting.add_handover_record(
+            line(prompt(1, letter)), Request(b"", make_request_id(letter), "", {}), letter
+        )
         for letter in "abc"
     }
     assert [half in sent[letter] for letter in "abc"] == [False, True, True]
@@ -791,7 +798,7 @@ def test_too_much_that_is_attached_is_dropped_with_the_oldest_record_first() -> 
 
 # a later process, which has not the record's text
 
-OLD_RECORD = f"{INTRODUCTION}\n\nUser:\n> mend it\n\n{{attached}}{END}\n"
+OLD_HANDOVER_RECORD = f"{INTRODUCTION}\n\nUser:\n> mend it\n\n{{attached}}{END}\n"
 
 
 def reopened(capabilities: Any = LOADS) -> CoreConversation:
@@ -810,7 +817,7 @@ def chunks(text: str, length: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("is_late", [False, True])
 def test_the_record_of_an_earlier_process_is_not_shown_by_a_resume(length: int, is_late: bool) -> None:
     talk = reopened(RESUMES)
-    told = chunks(OLD_RECORD.format(attached="") + "and test it", length)
+    told = chunks(OLD_HANDOVER_RECORD.format(attached="") + "and test it", length)
     talk.agent.say(*([result(2, {}), *told] if is_late else [*told, result(2, {})]))
     talk.agent.say(chunk("new", "Done."))
     texts = [
@@ -824,7 +831,7 @@ def test_in_the_turn_after_a_load_the_record_of_an_earlier_process_is_neither_sh
     talk.agent.say(result(2, {}))
     talk.end_replay(2)
     talk.client.say(prompt(3, "s", "go on"))
-    step = talk.agent.say(user_chunk("new", OLD_RECORD.format(attached="")), chunk("new", "Going on."))
+    step = talk.agent.say(user_chunk("new", OLD_HANDOVER_RECORD.format(attached="")), chunk("new", "Going on."))
     assert step.to_client == line(chunk("s", "Going on."))
     assert [record.raw for record in step.kept if isinstance(record, RecordLine)] == [raw(chunk("s", "Going on."))]
 
@@ -833,13 +840,13 @@ def test_in_the_turn_after_a_load_the_record_of_an_earlier_process_is_neither_sh
 def test_only_what_an_earlier_record_names_is_left_out_directly_after_it(named: str, left: int) -> None:
     talk = reopened(RESUMES)
     images = [update("new", "user_message_chunk", content=IMAGE)] * 2
-    step = talk.agent.say(user_chunk("new", OLD_RECORD.format(attached=named)), *images, result(2, {}))
+    step = talk.agent.say(user_chunk("new", OLD_HANDOVER_RECORD.format(attached=named)), *images, result(2, {}))
     assert step.to_client.count(b"aGk=") == left
 
 
 def test_an_image_after_words_of_the_users_is_theirs() -> None:
     talk = reopened(RESUMES)
-    said = user_chunk("new", OLD_RECORD.format(attached=f"{ATTACHED}image 1.\n\n")), user_chunk("new", "look")
+    said = user_chunk("new", OLD_HANDOVER_RECORD.format(attached=f"{ATTACHED}image 1.\n\n")), user_chunk("new", "look")
     step = talk.agent.say(*said, update("new", "user_message_chunk", content=IMAGE), result(2, {}))
     assert step.to_client.count(b"aGk=") == 1
 
@@ -855,7 +862,7 @@ def test_in_a_session_that_was_not_handed_over_a_record_is_the_users_words() -> 
     talk = CoreConversation().initialize(RESUMES)
     talk.stored["s"] = SimulatedSession()
     talk.client.say(resume(2, "s"))
-    said = user_chunk("s", OLD_RECORD.format(attached=""))
+    said = user_chunk("s", OLD_HANDOVER_RECORD.format(attached=""))
     assert line(said) in talk.agent.say(said, result(2, {})).to_client
 
 

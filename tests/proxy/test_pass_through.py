@@ -171,7 +171,7 @@ def test_after_a_handover_only_the_updates_of_its_own_session_are_parsed() -> No
     talk.stored["s"] = SimulatedSession()
     talk.client.say(load(7, "s"))
     talk.agent.say(result("acp-proxy/1", {"sessionId": "new"}))
-    talk.end_replay(7, record="record")
+    talk.end_replay(7, handover_record="record")
     assert talk.core.pass_through.admit_updates(line(chunk("other", "one"))) == "other"
     assert talk.core.pass_through.admit_updates(line(chunk("new", "one"))) is None
     assert talk.agent.say(chunk("new", "one"), chunk("other", "one")).to_client == line(

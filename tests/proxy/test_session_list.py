@@ -12,7 +12,7 @@ from acp_proxy.protocol.jsonrpc import Peer, RequestId
 from acp_proxy.proxy import own_messages, session_list
 from acp_proxy.proxy.effects import Forward
 from acp_proxy.proxy.session_list import ListChanges, amend_rows
-from acp_proxy.transcript.titles import RECORD_BEGINNINGS
+from acp_proxy.transcript.titles import HANDOVER_RECORD_BEGINNINGS
 from tests.conversation import line, result
 from tests.strategies import spelled, texts, values
 
@@ -254,7 +254,7 @@ def test_a_session_without_a_title_gets_one_and_other_bytes_stay() -> None:
 
 
 def test_a_title_made_from_a_handovers_record_is_left_out_of_the_agents_list_or_replaced() -> None:
-    title = f"{RECORD_BEGINNINGS[0]}an agent, which continues here..."
+    title = f"{HANDOVER_RECORD_BEGINNINGS[0]}an agent, which continues here..."
     raw = line(result(1, {"sessions": [{"title": title, "sessionId": "a", "n": 1.0}, {"sessionId": "b"}]}))
     assert session_list.find_untitled(raw, include_absent=False) == ["a"]
     assert session_list.find_untitled(raw, include_absent=True) == ["a", "b"]

@@ -6,8 +6,8 @@ import pytest
 
 from acp_proxy.proxy.capabilities import STORE, Modes
 from acp_proxy.proxy.effects import RecordLine
-from acp_proxy.transcript.record_text import INTRODUCTION
-from acp_proxy.transcript.titles import RECORD_BEGINNINGS
+from acp_proxy.transcript.handover_record_text import INTRODUCTION
+from acp_proxy.transcript.titles import HANDOVER_RECORD_BEGINNINGS
 from tests.conversation import (
     LOADS,
     RESUMES,
@@ -62,13 +62,17 @@ def test_the_agents_title_is_not_overridden(when: str, spelling: Any) -> None:
 def test_a_title_made_from_the_record_of_an_earlier_process_is_neither_shown_nor_recorded() -> None:
     talk = CoreConversation().initialize().open("s")
     talk.client.say(prompt(1, "s"))
-    of_record = f"[archived] {RECORD_BEGINNINGS[0]}an…"
-    step = talk.agent.say(chunk("s", "a"), update("s", "session_info_update", title=of_record), chunk("s", "b"))
+    title_of_handover_record = f"[archived] {HANDOVER_RECORD_BEGINNINGS[0]}an…"
+    step = talk.agent.say(
+        chunk("s", "a"), update("s", "session_info_update", title=title_of_handover_record), chunk("s", "b")
+    )
     assert step.to_client == line(chunk("s", "a"), chunk("s", "b"))
     assert not any(
         b"session_info_update" in getattr(record, "raw", getattr(record, "data", b"")) for record in step.kept
     )
-    step = talk.agent.say(update("s", "session_info_update", title=of_record, updatedAt="2026-01-01T00:00:00Z"))
+    step = talk.agent.say(
+        update("s", "session_info_update", title=title_of_handover_record, updatedAt="2026-01-01T00:00:00Z")
+    )
     assert step.to_client == line(update("s", "session_info_update", updatedAt="2026-01-01T00:00:00Z"))
     assert talk.agent.say(prompt_answer(1)).to_client == line(title_update("s", "hello"), prompt_answer(1))
 

@@ -331,7 +331,7 @@ def test_lines_of_version_2_do_not_end_turns_in_version_1() -> None:
 
 # Handovers.
 
-RECORD = "# what was said"
+HANDOVER_RECORD = "# what was said"
 NOT_FOUND = error(1, jsonrpc.RESOURCE_NOT_FOUND, "Session not found")
 DELIVERED = RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
 
@@ -353,7 +353,7 @@ def asked_again() -> Second:
 def hand_over() -> Second:
     second = asked_again()
     second.agent.say(NOT_FOUND, result("acp-proxy/1", {"sessionId": "n"}))
-    second.end_replay(1, rule=Rule.HANDED_OVER, record=RECORD)
+    second.end_replay(1, rule=Rule.HANDED_OVER, handover_record=HANDOVER_RECORD)
     return second
 
 
@@ -364,8 +364,10 @@ def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one() -> None
     [aliased, wanted] = second.agent.say(result("acp-proxy/1", {"sessionId": "n", "configOptions": []})).asked
     assert aliased == AddAlias("s", "n")
     assert isinstance(wanted, StartReplay)
-    assert (wanted.fixed_rule, wanted.makes_record, wanted.protocol) == (Rule.HANDED_OVER, True, 2)
-    notice, idle, answer = second.end_replay(1, rule=Rule.HANDED_OVER, record=RECORD).to_client.splitlines(True)
+    assert (wanted.fixed_rule, wanted.makes_handover_record, wanted.protocol) == (Rule.HANDED_OVER, True, 2)
+    notice, idle, answer = second.end_replay(
+        1, rule=Rule.HANDED_OVER, handover_record=HANDOVER_RECORD
+    ).to_client.splitlines(True)
     assert json.loads(notice)["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
     assert idle == line(state("idle")), "a resume must tell the state before its answer; a new session need not"
     assert json.loads(answer)["result"] == {"configOptions": [], "_meta": {"acp-proxy": {"handover": True}}}
@@ -392,13 +394,13 @@ def test_an_agent_without_sessions_is_asked_for_none() -> None:
 def test_the_record_is_delivered_when_a_turn_that_carried_it_ends_well(ends: Any, *, is_delivered: bool) -> None:
     second = hand_over()
     sent = json.loads(second.client.say(prompt(2, "s")).to_agent)
-    assert sent["params"] == {"sessionId": "n", "prompt": [text(RECORD), text("hello")]}
+    assert sent["params"] == {"sessionId": "n", "prompt": [text(HANDOVER_RECORD), text("hello")]}
     second.agent.say(state("running", "n"), result(2, {"messageId": "u"}))
     assert DELIVERED not in second.all.kept, "the agent has only accepted the prompt"
     second.agent.say(state("idle", "n", **ends))
     assert (DELIVERED in second.all.kept) is is_delivered
     again = json.loads(second.client.say(prompt(3, "s")).to_agent)["params"]["prompt"]
-    assert again == [text("hello")] if is_delivered else [text(RECORD), text("hello")]
+    assert again == [text("hello")] if is_delivered else [text(HANDOVER_RECORD), text("hello")]
 
 
 def test_a_load_in_a_turn_after_a_handover_says_before_its_answer_that_the_turn_is_under_way() -> None:
@@ -421,11 +423,15 @@ def test_a_turn_that_is_over_before_its_prompt_is_accepted_delivers_the_record()
 def test_the_client_does_not_see_the_record_that_the_agent_repeats() -> None:
     second = hand_over()
     second.client.say(prompt(2, "s"))
-    for said in (echo_message(RECORD, "hello"), echo_message(f"{RECORD}\nhello"), echo_message("hello")):
+    for said in (
+        echo_message(HANDOVER_RECORD, "hello"),
+        echo_message(f"{HANDOVER_RECORD}\nhello"),
+        echo_message("hello"),
+    ):
         step = second.agent.say(said)
         assert step.to_client == line(echo_message("hello", session="s"))
         assert step.kept == [agent_kept("s", echo_message("hello", session="s"))]
-    assert second.agent.say(echo_message(RECORD)).to_client == b""
+    assert second.agent.say(echo_message(HANDOVER_RECORD)).to_client == b""
 
 
 def test_a_first_prompt_that_is_refused_is_sent_again_in_a_new_session() -> None:
@@ -435,5 +441,5 @@ def test_a_first_prompt_that_is_refused_is_sent_again_in_a_new_session() -> None
     second.client.say(prompt(2, "s"))
     opened = json.loads(second.agent.say(error(2, jsonrpc.RESOURCE_NOT_FOUND, "Session not found")).to_agent)
     second.agent.say(result(opened["id"], {"sessionId": "n"}))
-    step = second.end_replay(2, rule=Rule.HANDED_OVER, record=RECORD)
-    assert json.loads(step.to_agent)["params"] == {"sessionId": "n", "prompt": [text(RECORD), text("hello")]}
+    step = second.end_replay(2, rule=Rule.HANDED_OVER, handover_record=HANDOVER_RECORD)
+    assert json.loads(step.to_agent)["params"] == {"sessionId": "n", "prompt": [text(HANDOVER_RECORD), text("hello")]}

@@ -147,9 +147,9 @@ def updated(id: str, /, **fields: object) -> Value:
     return {"sessionUpdate": "tool_call_update", "toolCallId": id, **fields}
 
 
-def make_record(lines: Iterable[bytes], limit: int = LIMIT) -> str:
-    """The record of all these lines of a replay."""
-    record = HandoverRecord(limit)
+def make_handover_record(lines: Iterable[bytes], limit: int = LIMIT) -> str:
+    """The handover record of all these lines of a replay."""
+    handover_record = HandoverRecord(limit)
     for line in lines:
-        record.add(line)
-    return record.make_text()
+        handover_record.add(line)
+    return handover_record.make_text()

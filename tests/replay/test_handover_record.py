@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.replay.handover_record import ATTACHED_BYTES, CUT, LIMIT, SHORT_OUTPUT, HandoverRecord
 from acp_proxy.transcript.file_format import Entry
-from acp_proxy.transcript.record_text import (
+from acp_proxy.transcript.handover_record_text import (
     AGENT,
     ATTACHED,
     CHANGED,
@@ -25,7 +25,7 @@ from acp_proxy.transcript.record_text import (
     TOOL,
     USER,
 )
-from tests.replay.entries import make_record
+from tests.replay.entries import make_handover_record
 from tests.replay.held import measure_held
 from tests.strategies import messages, one_line, values
 
@@ -57,7 +57,7 @@ def test_messages_are_quoted_in_order_after_an_introduction() -> None:
         chunk_line("Done."),
         user("thanks"),
     ]
-    assert make_record(lines) == "\n\n".join(
+    assert make_handover_record(lines) == "\n\n".join(
         [
             INTRODUCTION,
             "User:\n> mend it",
@@ -81,7 +81,7 @@ def test_messages_are_quoted_in_order_after_an_introduction() -> None:
     ],
 )
 def test_content_that_is_not_text_is_named(content: object, told: str) -> None:
-    assert make_record([line({"sessionUpdate": "user_message_chunk", "content": content})]).endswith(
+    assert make_handover_record([line({"sessionUpdate": "user_message_chunk", "content": content})]).endswith(
         f"User:\n> {told}\n\n{END}\n"
     )
 
@@ -93,15 +93,17 @@ def test_thoughts_states_and_empty_plans_are_left_out() -> None:
         line({"sessionUpdate": "usage_update"}),
         user(""),
     ]
-    assert make_record([user("a"), *others, chunk_line("b")]) == make_record([user("a"), chunk_line("b")])
+    assert make_handover_record([user("a"), *others, chunk_line("b")]) == make_handover_record(
+        [user("a"), chunk_line("b")]
+    )
 
 
 def test_a_record_within_the_limit_is_whole_and_a_longer_one_keeps_the_newest_turns() -> None:
     lines = [part for n in range(20) for part in (user(f"question {n}"), chunk_line(f"é{n}" * 50))]
-    whole = make_record(lines)
+    whole = make_handover_record(lines)
     size = len(whole.encode())
-    assert make_record(lines, size) == whole
-    shorter = make_record(lines, size - 1)
+    assert make_handover_record(lines, size) == whole
+    shorter = make_handover_record(lines, size - 1)
     assert len(shorter.encode()) < size
     assert shorter.startswith(INTRODUCTION)
     assert "question 0" not in shorter
@@ -110,7 +112,7 @@ def test_a_record_within_the_limit_is_whole_and_a_longer_one_keeps_the_newest_tu
 
 
 def test_the_newest_turn_is_cut_if_it_does_not_fit() -> None:
-    text = make_record([user("old"), user("x"), chunk_line("é" * LIMIT)])
+    text = make_handover_record([user("old"), user("x"), chunk_line("é" * LIMIT)])
     assert LIMIT - 100 < len(text.encode()) <= LIMIT
     assert "> oldx" in text
     assert "\ufffd" not in text
@@ -122,7 +124,7 @@ TURNS = st.lists(st.tuples(st.text(max_size=30), st.text(max_size=200)), max_siz
 @given(TURNS, st.integers(700, 2000))
 def test_a_record_stays_within_the_limit_and_keeps_its_introduction(turns: list[tuple[str, str]], limit: int) -> None:
     lines = [part for asked, answered in turns for part in (user(f"U{asked}"), chunk_line(f"A{answered}"))]
-    text, whole = make_record(lines, limit), make_record(lines, 10**9)
+    text, whole = make_handover_record(lines, limit), make_handover_record(lines, 10**9)
     assert len(text.encode("utf-8", "replace")) <= limit
     assert text.startswith(INTRODUCTION)
     assert (text == whole) == (len(whole.encode("utf-8", "replace")) <= limit)
@@ -142,7 +144,7 @@ def test_lines_of_any_shape_are_accepted(lines: list[bytes]) -> None:
 def test_a_tool_call_has_its_last_status() -> None:
     call = {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Run tests", "status": "pending"}
     done = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"}
-    assert make_record([user("go"), line(call), chunk_line("wait"), line(done)]).endswith(
+    assert make_handover_record([user("go"), line(call), chunk_line("wait"), line(done)]).endswith(
         f"Tool call:\n> Run tests (completed)\n\nAgent:\n> wait\n\n{END}\n"
     )
 
@@ -156,7 +158,7 @@ def test_messages_of_one_speaker_with_different_ids_are_separate() -> None:
         content = {"type": "text", "text": words}
         return line({"sessionUpdate": "user_message_chunk", "content": content, "messageId": id})
 
-    text = make_record([user_chunk_line("a", "1"), user_chunk_line("b", "1"), user_chunk_line("c", "2")])
+    text = make_handover_record([user_chunk_line("a", "1"), user_chunk_line("b", "1"), user_chunk_line("c", "2")])
     assert text == "\n\n".join([INTRODUCTION, "User:\n> ab", "User:\n> c", f"{END}\n"])
 
 
@@ -173,7 +175,7 @@ def test_quoted_text_cannot_imitate_a_speaker_or_the_end_of_the_record(parted: s
     words = FORGED.replace("\n", parted)
     call = line({"sessionUpdate": "tool_call", "toolCallId": words, "title": words, "status": words})
     link = line({"sessionUpdate": "agent_message_chunk", "content": {"type": words, "name": words}})
-    text = make_record([user(words), chunk_line(words), call, link, chunk_line(parted), user(parted)])
+    text = make_handover_record([user(words), chunk_line(words), call, link, chunk_line(parted), user(parted)])
     assert lines_of_ours(text) == [INTRODUCTION, "", USER, "", AGENT, "", TOOL, "", AGENT, "", USER, "", END]
     assert len(text.split("\n")) == len(text.splitlines()) + 1, "no other line ends are left"
 
@@ -188,7 +190,7 @@ SAID = st.lists(
     st.sampled_from([700, 10**9]),
 )
 def test_only_our_own_lines_are_unquoted(talk: list[tuple[Any, str]], limit: int) -> None:
-    text = make_record([speak(words) for speak, words in talk], limit)
+    text = make_handover_record([speak(words) for speak, words in talk], limit)
     ours = [line for line in lines_of_ours(text) if line]
     assert (ours[0], ours[-1], ours.count(END)) == (INTRODUCTION, END, 1)
     assert set(ours[1:-1]) <= {USER, AGENT, LEFT_OUT, SHORTENED}
@@ -225,7 +227,7 @@ def test_the_newest_turns_are_whole_and_older_ones_lose_their_output_first() -> 
     lines = [
         each for n in range(99) for each in (user(f"do {n}"), call_line(str(n), f"{n} " * 3000), chunk_line(f"did {n}"))
     ]
-    text = make_record(lines)
+    text = make_handover_record(lines)
     assert len(text.encode()) <= LIMIT
     for number in range(99):
         assert f"> do {number}\n" in text
@@ -246,7 +248,7 @@ def test_the_oldest_turns_keep_the_users_words_and_the_last_answer() -> None:
         for n in range(40)
         for each in (user(f"do {n}"), chunk_line("x" * 2900), tool(f"c{n}"), chunk_line(f"did {n}"))
     ]
-    text = make_record(talk)
+    text = make_handover_record(talk)
     oldest = text[text.index("> do 0\n") :].split(f"{USER}\n")[0]
     assert "> did 0" in oldest
     assert "xxx" not in oldest
@@ -255,7 +257,7 @@ def test_the_oldest_turns_keep_the_users_words_and_the_last_answer() -> None:
 
 
 def test_a_newest_turn_that_is_too_long_keeps_the_prompt_and_its_end() -> None:
-    text = make_record(
+    text = make_handover_record(
         [
             user("old"),
             chunk_line("hm"),
@@ -347,7 +349,7 @@ def test_the_same_image_is_attached_once() -> None:
 @pytest.mark.parametrize("limit", range(1024, 1224))
 def test_a_shortened_record_stays_within_the_limit(limit: int) -> None:
     talk = [each for n in range(9) for each in (user(f"do {n}"), call_line(f"{n}", "x" * 300), chunk_line(f"did {n}"))]
-    assert len(make_record(talk, limit).encode()) <= limit
+    assert len(make_handover_record(talk, limit).encode()) <= limit
 
 
 TAKES_ALL = frozenset({"image", "audio", "resource"})

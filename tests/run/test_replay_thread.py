@@ -18,7 +18,7 @@ from acp_proxy.run.replay_thread import ReplayThread
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.reader import Reading
 from tests.pipes import count_held_bytes, needs_wide_pipes, set_capacity
-from tests.replay.entries import make_record
+from tests.replay.entries import make_handover_record
 from tests.store import transcript_lines
 from tests.waiting import SECONDS
 
@@ -156,9 +156,11 @@ def test_a_replay_that_is_not_shown_is_still_compared(path: Path, mode: Mode) ->
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
     ours = [transcript_lines.prompt_line("q"), TERMINAL, *ANSWER, transcript_lines.answer()]
-    heard, ended = run_replay(path, ours, mode, replace(WANTED, makes_record=True, fixed_rule=Rule.HANDED_OVER))
-    assert "".join(WORDS) in ended.record
-    assert ended.record == make_record(heard)
+    heard, ended = run_replay(
+        path, ours, mode, replace(WANTED, makes_handover_record=True, fixed_rule=Rule.HANDED_OVER)
+    )
+    assert "".join(WORDS) in ended.handover_record
+    assert ended.handover_record == make_handover_record(heard)
 
 
 def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> None:
@@ -171,13 +173,17 @@ def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> Non
         transcript_lines.agent_chunk("never said"),
     ]
     wanted = replace(
-        WANTED, makes_record=True, fixed_rule=Rule.HANDED_OVER, shows_replay=False, before_prompt=RequestId("1")
+        WANTED,
+        makes_handover_record=True,
+        fixed_rule=Rule.HANDED_OVER,
+        shows_replay=False,
+        before_prompt=RequestId("1"),
     )
     heard, ended = run_replay(path, ours, "compact", wanted)
     assert heard == []
-    assert "".join(WORDS) in ended.record
-    assert "again" not in ended.record
-    assert "never said" not in ended.record
+    assert "".join(WORDS) in ended.handover_record
+    assert "again" not in ended.handover_record
+    assert "never said" not in ended.handover_record
 
 
 @pytest.mark.parametrize(("titles", "told"), [(True, ["q"]), (False, [])])

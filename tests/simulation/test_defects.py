@@ -153,9 +153,9 @@ def _take_any_note_for_the_output(patch: Patch) -> None:
     patch.setattr(ReplayedTerminals, "_may_change", lacks)
 
 
-def _pass_titles_of_records(patch: Patch) -> None:
+def _pass_titles_of_handover_records(patch: Patch) -> None:
     for module in (session_list, handover_lines):
-        patch.setattr(module, "is_of_record", lambda title: False)
+        patch.setattr(module, "is_of_handover_record", lambda title: False)
 
 
 def _swallow_what_comes_after_a_load(patch: Patch) -> None:
@@ -186,11 +186,11 @@ def _replay_version_2_as_it_is(patch: Patch) -> None:
     patch.setattr("acp_proxy.run.compare_replay.read_as_v1", lambda lines: lines)
 
 
-def _hand_over_without_a_record(patch: Patch) -> None:
-    patch.setattr(handover_lines, "with_record", lambda line, *_: line)
+def _hand_over_without_a_handover_record(patch: Patch) -> None:
+    patch.setattr(handover_lines, "with_handover_record", lambda line, *_: line)
 
 
-def _send_the_record_with_commands(patch: Patch) -> None:
+def _send_the_handover_record_with_commands(patch: Patch) -> None:
     patch.setattr(handover_lines, "is_command", lambda blocks: False)
 
 
@@ -223,10 +223,10 @@ def _explain_nothing_by_later_commands(patch: Patch) -> None:
         (_ignore_rewinds, {"rewind"}, {"taken back"}),
         (_forget_steering, {"steering"}, {"worse", "lost"}),
         (_hide_an_unanswered_message_at_the_end, {"elsewhere"}, {"worse"}),
-        (_pass_titles_of_records, {"handover"}, {"title"}),
+        (_pass_titles_of_handover_records, {"handover"}, {"title"}),
         (_list_the_sessions_of_handovers, {"handover"}, {"list"}),
-        (_hand_over_without_a_record, {"handover"}, {"record"}),
-        (_send_the_record_with_commands, {"handover", "commands"}, {"record"}),
+        (_hand_over_without_a_handover_record, {"handover"}, {"record"}),
+        (_send_the_handover_record_with_commands, {"handover", "commands"}, {"record"}),
         (_swallow_what_comes_after_a_load, {"remarks"}, {"swallowed"}),
         (_swallow_short_known_words, {"equal"}, {"swallowed"}),
         (_take_no_message_for_a_replay_in_a_turn, {"steering"}, {"recorded twice"}),

@@ -11,7 +11,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.summary import Summary, merge
-from acp_proxy.transcript.titles import RECORD_BEGINNINGS, clean
+from acp_proxy.transcript.titles import HANDOVER_RECORD_BEGINNINGS, clean
 from tests.store import transcript_lines
 from tests.store.transcript_lines import agent_chunk, answer, info, note, prompt_line, update
 from tests.strategies import messages, texts, values
@@ -36,12 +36,12 @@ def title(*blocks: transcript_lines.Block) -> str | None:
 
 
 def test_a_title_made_from_a_handovers_record_does_not_count_and_the_one_before_stays() -> None:
-    of_record = f"{RECORD_BEGINNINGS[0]}an agent…"
-    lines = [prompt_line("mend it", at=1), answer(at=2), info(title=of_record, at=3)]
+    title_of_handover_record = f"{HANDOVER_RECORD_BEGINNINGS[0]}an agent…"
+    lines = [prompt_line("mend it", at=1), answer(at=2), info(title=title_of_handover_record, at=3)]
     assert summary(*lines).title == "mend it"
-    lines += [info(title="Mending", at=4), info(title=of_record, at=5)]
+    lines += [info(title="Mending", at=4), info(title=title_of_handover_record, at=5)]
     assert summary(*lines).title == "Mending"
-    lines.append(note("adopted", title=of_record, at=6))
+    lines.append(note("adopted", title=title_of_handover_record, at=6))
     assert summary(*lines).title == "Mending"
     assert summary(*lines, info(title=None, at=7)).title == "mend it"
 

@@ -106,17 +106,17 @@ class Continuations:
         answer = handover_lines.encode_answer(id, message.result)
         return NewSession(LoadEvent.AGREED, answer, self.add_alias(load.session_id, opened_id))
 
-    def keep_record(self, load: Load, replay_end: ReplayEnded) -> None:
+    def keep_handover_record(self, load: Load, replay_end: ReplayEnded) -> None:
         """Keep the record that the next prompt carries."""
         if self._session_recorder.sessions.is_deleted(load.session_id):
             return
-        if load.catches_up and replay_end.record:
+        if load.catches_up and replay_end.handover_record:
             self._aliases.watch(load.session_id)  # from now on, its lines are looked at one by one
             self._handovers.begin_catching_up(load.session_id)
-        if load.returns_to is not None and not load.opens_anew and replay_end.record:
+        if load.returns_to is not None and not load.opens_anew and replay_end.handover_record:
             self._handovers.begin_handover(load.session_id, load.returns_to)
-        if load.opens_anew or replay_end.record:
-            self._handovers.keep_record(load.session_id, replay_end.record, replay_end.attached)
+        if load.opens_anew or replay_end.handover_record:
+            self._handovers.keep_handover_record(load.session_id, replay_end.handover_record, replay_end.attached)
 
     # --- a prompt that is sent again in a new session
 
@@ -140,5 +140,5 @@ class Continuations:
         if refused is None:
             return []
         prompt, _ = refused
-        line = self._handovers.add_record(prompt.raw + b"\n", prompt, load.session_id)
+        line = self._handovers.add_handover_record(prompt.raw + b"\n", prompt, load.session_id)
         return [Forward(Peer.AGENT, self._aliases.rewrite_for_agent(line, jsonrpc.read_message(line)))]

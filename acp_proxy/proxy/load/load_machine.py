@@ -332,7 +332,7 @@ class LoadMachine:
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [*([] if load.uncompared else [warning]), *self._move(load, LoadEvent.REPLAYED)]
         refused_prompt = self._continuations.find_refused_prompt(load.request.id)
-        gives_record = load.opens_anew or load.catches_up or load.returns_to is not None
+        gives_handover_record = load.opens_anew or load.catches_up or load.returns_to is not None
         return [
             StartReplay(
                 load.request.id,
@@ -340,13 +340,13 @@ class LoadMachine:
                 load.needs_comparison,
                 load.fixed_rule,
                 shows_replay=load.plan.shows_replay and refused_prompt is None,
-                makes_record=gives_record,
+                makes_handover_record=gives_handover_record,
                 only_lacking=load.catches_up,
                 before_prompt=refused_prompt.id if refused_prompt is not None else None,
                 sends_title=self.sends_titles,
                 kinds=self.client_update_kinds,
                 protocol=self.dialect.version,
-                accepted_content=self.accepted_content if gives_record else frozenset(),
+                accepted_content=self.accepted_content if gives_handover_record else frozenset(),
             )
         ]
 
@@ -356,13 +356,13 @@ class LoadMachine:
         if load is None or load.state not in REPLAYING_STATES:  # cancelled, or the id came again
             for cancelled in self.open_loads.list_unsettled():
                 if cancelled.request.id == replay_end.request_id:
-                    self._continuations.keep_record(cancelled, replay_end)
+                    self._continuations.keep_handover_record(cancelled, replay_end)
             return []
         load.decision = replay_end.decision
         if replay_end.comparison is not None and not load.opens_anew:
             is_checked = load.compared is not None and load.compared.is_checked
             self._keep_comparison(load, replay_end.comparison, replay_end.size, is_checked=is_checked)
-        self._continuations.keep_record(load, replay_end)
+        self._continuations.keep_handover_record(load, replay_end)
         return self._move(load, LoadEvent.REPLAYED, replay_end)
 
     def _end_replay(self, load: Load, replay_end: Response | ReplayEnded | None) -> list[Effect]:
@@ -376,7 +376,7 @@ class LoadMachine:
         if isinstance(replay_end, ReplayEnded):
             load.uncompared.drop()
             states = replay_end.states
-        if self._handovers.has_record(load.session_id) and load.opens_anew:
+        if self._handovers.has_handover_record(load.session_id) and load.opens_anew:
             lines.append(handover_lines.encode_notice(load.session_id))
         lines += [line for line, _ in load.before_response.take()]
         ids = load.compared.new_message_ids if load.compared is not None else {}

@@ -163,8 +163,8 @@ class Lookups:
         is_in_turn = self._session_recorder.sessions.is_in_turn(session_id)
         if session.agent_has_only_part and not session.is_copy:
             is_ours_no_more = session.alias is not None and self._aliases.find_client_id(session.alias) is None
-            self._handovers.expect_record(session_id, handed_over_again=is_ours_no_more)
-        if self._handovers.awaits_record(session_id):
+            self._handovers.expect_handover_record(session_id, handed_over_again=is_ours_no_more)
+        if self._handovers.awaits_handover_record(session_id):
             session = replace(session, agent_has_only_part=True)
         served, modes = self._answerers.served_by_agent, self._answerers.modes
         plan = plan_load(request.method, session, served, modes, is_in_turn=is_in_turn)

@@ -25,7 +25,7 @@ from tests.conversation import (
 )
 
 ONE = make_request_id(1)
-RECORD = "# what was said there"
+HANDOVER_RECORD = "# what was said there"
 NOTE = RecordNote("s", {"type": NoteType.CAUGHT_UP})
 
 
@@ -45,18 +45,18 @@ def open_native(alias: str | None = None) -> CoreConversation:
     step = talk.agent.say(chunk(alias or "s", "an old answer"), result(1, {}))
     [replay] = step.asked
     assert isinstance(replay, StartReplay)
-    assert (replay.fixed_rule, replay.makes_record, replay.only_lacking, replay.shows_replay) == (
+    assert (replay.fixed_rule, replay.makes_handover_record, replay.only_lacking, replay.shows_replay) == (
         Rule.HANDED_OVER,
         True,
         True,
         True,
     )
-    talk.end_replay(1, record=RECORD)
+    talk.end_replay(1, handover_record=HANDOVER_RECORD)
     return talk
 
 
-def prompt_with_record(id: object, session: str, text: str = "hello") -> dict[str, Any]:
-    blocks = [{"type": "text", "text": RECORD}, {"type": "text", "text": text}]
+def prompt_with_handover_record(id: object, session: str, text: str = "hello") -> dict[str, Any]:
+    blocks = [{"type": "text", "text": HANDOVER_RECORD}, {"type": "text", "text": text}]
     return request(id, "session/prompt", {"sessionId": session, "prompt": blocks})
 
 
@@ -73,9 +73,9 @@ def test_the_next_prompt_carries_the_record_until_one_has_a_result(alias: str | 
     agents = alias or "s"
     assert talk.client.say(prompt(2, "s", "/help")).to_agent == line(prompt(2, agents, "/help"))
     assert NOTE not in talk.agent.say(prompt_answer(2)).kept
-    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_record(3, agents)
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_handover_record(3, agents)
     assert NOTE not in talk.agent.say(error(3, -32000, "login")).kept
-    assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == prompt_with_record(4, agents)
+    assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == prompt_with_handover_record(4, agents)
     assert NOTE in talk.agent.say(prompt_answer(4)).kept
     assert talk.client.say(prompt(5, "s")).to_agent == line(prompt(5, agents))
 
@@ -83,9 +83,9 @@ def test_the_next_prompt_carries_the_record_until_one_has_a_result(alias: str | 
 def test_the_user_sees_nothing_of_the_record_that_the_agent_echoes() -> None:
     talk = open_native()
     talk.client.say(prompt(2, "s"))
-    step = talk.agent.say(chunk("s", f"{RECORD}hello", "user_message_chunk"))
-    assert RECORD.encode() not in step.to_client
-    assert RECORD not in str(step.kept)
+    step = talk.agent.say(chunk("s", f"{HANDOVER_RECORD}hello", "user_message_chunk"))
+    assert HANDOVER_RECORD.encode() not in step.to_client
+    assert HANDOVER_RECORD not in str(step.kept)
     assert b"hello" in step.to_client
 
 
@@ -94,7 +94,7 @@ def test_a_session_that_the_agent_has_lost_is_handed_over_whole() -> None:
     assert json.loads(talk.agent.say(error(1, -32002, "not found")).to_agent) == new("acp-proxy/1")
     [replay] = talk.agent.say(result("acp-proxy/1", {"sessionId": "n"})).asked
     assert isinstance(replay, StartReplay)
-    assert (replay.makes_record, replay.only_lacking) == (True, False)
+    assert (replay.makes_handover_record, replay.only_lacking) == (True, False)
 
 
 def test_a_first_prompt_to_a_session_that_the_agent_has_lost_gets_the_whole_record_instead() -> None:
@@ -103,8 +103,8 @@ def test_a_first_prompt_to_a_session_that_the_agent_has_lost_gets_the_whole_reco
     assert json.loads(talk.agent.say(error(2, -32002, "not found")).to_agent) == new("acp-proxy/1")
     [replay] = talk.agent.say(result("acp-proxy/1", {"sessionId": "n"})).asked
     assert isinstance(replay, StartReplay)
-    assert (replay.makes_record, replay.only_lacking) == (True, False)
-    step = talk.end_replay(2, record="# all of it")
+    assert (replay.makes_handover_record, replay.only_lacking) == (True, False)
+    step = talk.end_replay(2, handover_record="# all of it")
     assert [block["text"] for block in json.loads(step.to_agent)["params"]["prompt"]] == ["# all of it", "hello"]
     assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in talk.agent.say(prompt_answer(2)).kept
 
@@ -123,5 +123,5 @@ def test_another_load_before_the_record_is_delivered_makes_it_again() -> None:
     [replay] = talk.agent.say(result(2, {})).asked
     assert isinstance(replay, StartReplay)
     assert replay.only_lacking
-    talk.end_replay(2, record=RECORD)
-    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_record(3, "s")
+    talk.end_replay(2, handover_record=HANDOVER_RECORD)
+    assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_handover_record(3, "s")

@@ -156,7 +156,7 @@ class Walk:
     def end_replay(self) -> Step:
         if not self.talk.replays_running:
             raise Impossible
-        return self.talk.end_replay_by_id(self.talk.replays_running[0], record="RECORD")
+        return self.talk.end_replay_by_id(self.talk.replays_running[0], handover_record="RECORD")
 
     def prompt(self) -> Step:
         id = max(50, *self.open, 50) + 1
@@ -440,7 +440,7 @@ def _flags(effect: StartReplay) -> list[tuple[str, bool]]:
     return [
         ("compares", effect.compares),
         ("shows", effect.shows_replay),
-        ("record", effect.makes_record),
+        ("record", effect.makes_handover_record),
         ("lacking", effect.only_lacking),
     ]
 

@@ -1,4 +1,4 @@
-"""The texts of a handover's record that are not quotes, and a reader that finds the end of a record by them.
+"""The texts of a handover record that are not quotes, and a reader that finds the end of a record by them.
 
 ``replay/handover_record.py`` makes records. An agent keeps the record as the user's words, and a later process, which
 never had its text, must know it again. Only acp-proxy writes lines without a quote into a record, so its form is known
@@ -7,15 +7,15 @@ line by line; a text that leaves this form, or ends before the last line, is no 
 
 from msgspec import Struct
 
-from acp_proxy.transcript.titles import RECORD_BEGINNINGS
+from acp_proxy.transcript.titles import HANDOVER_RECORD_BEGINNINGS
 
 INTRODUCTION = (
-    f"{RECORD_BEGINNINGS[0]}an agent, which continues here with you. "
+    f"{HANDOVER_RECORD_BEGINNINGS[0]}an agent, which continues here with you. "
     'Everything said in it is quoted, with ">" before each line. '
     "It is not a request: the user's message follows it."
 )
 LACKING = (
-    f"{RECORD_BEGINNINGS[1]}on another machine, since your last "
+    f"{HANDOVER_RECORD_BEGINNINGS[1]}on another machine, since your last "
     'turn here. Everything said in it is quoted, with ">" before each line. Files may differ here. '
     "It is not a request: the user's message follows it."
 )
@@ -37,7 +37,7 @@ _OTHER_LINES = ("", USER, AGENT, TOOL, OUTPUT, CHANGED, READ, PLAN, OPEN, LEFT_O
 """All whole lines of a record, but the first one, quotes, and the names of what is attached."""
 
 
-class ExactRecord(Struct, frozen=True):
+class ExactHandoverRecord(Struct, frozen=True):
     """How far a text is that may repeat a record whose text is known. ``remaining``: what is still to come.
 
     ``end``: where the record ends in the text read last; None: it goes on.
@@ -46,41 +46,41 @@ class ExactRecord(Struct, frozen=True):
     remaining: str
     end: int | None = None
 
-    def read(self, text: str) -> "ExactRecord | None":
+    def read(self, text: str) -> "ExactHandoverRecord | None":
         """This and the text after it; None if together they are neither the record nor its beginning."""
         if text.startswith(self.remaining):
-            return ExactRecord("", len(self.remaining))
-        return ExactRecord(self.remaining[len(text) :]) if self.remaining.startswith(text) else None
+            return ExactHandoverRecord("", len(self.remaining))
+        return ExactHandoverRecord(self.remaining[len(text) :]) if self.remaining.startswith(text) else None
 
 
-class FormRecord(Struct, frozen=True):
+class AnyHandoverRecord(Struct, frozen=True):
     """How far a text is that may be a record of any text. ``line``: its last line until now. ``is_begun``: a line came
-    before that. ``attached``: how many blocks follow the record, as it says. ``end``: as in ``ExactRecord``."""
+    before that. ``attached``: how many blocks follow the record, as it says. ``end``: as in ``ExactHandoverRecord``."""
 
     line: str = ""
     is_begun: bool = False
     attached: int = 0
     end: int | None = None
 
-    def read(self, text: str) -> "FormRecord | None":
+    def read(self, text: str) -> "AnyHandoverRecord | None":
         """This and the text after it; None if together they do not have the form of a record or of its beginning."""
         line, is_begun, attached, offset = self.line, self.is_begun, self.attached, 0
         while True:
             newline = text.find("\n", offset)
             is_whole = newline >= 0
             line, offset = line + text[offset : newline if is_whole else None], newline + 1 if is_whole else len(text)
-            if not _may_be_of_record(line, is_whole=is_whole, is_first=not is_begun):
+            if not _may_be_of_handover_record(line, is_whole=is_whole, is_first=not is_begun):
                 return None
             if line == END and is_begun:
-                return FormRecord(line, is_begun, attached, offset)
+                return AnyHandoverRecord(line, is_begun, attached, offset)
             if not is_whole:
-                return FormRecord(line, is_begun, attached)
+                return AnyHandoverRecord(line, is_begun, attached)
             if line.startswith(ATTACHED):
                 attached = line.count(",") + 1
             line, is_begun = "", True
 
 
-def _may_be_of_record(line: str, *, is_whole: bool, is_first: bool) -> bool:
+def _may_be_of_handover_record(line: str, *, is_whole: bool, is_first: bool) -> bool:
     """Whether this is a line of a record, or (unless it is whole) the beginning of one."""
     lines = _FIRST_LINES if is_first else _OTHER_LINES
     if not is_first and (line.startswith((QUOTE, ATTACHED)) or (not is_whole and ATTACHED.startswith(line))):

@@ -1,4 +1,4 @@
-"""The record of a handover is found again in what an agent replays."""
+"""The handover handover_record is found again in what an agent replays."""
 
 from itertools import pairwise
 from typing import Any
@@ -8,9 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.replay.handover_record import HandoverRecord
-from acp_proxy.transcript.record_text import ATTACHED, END, INTRODUCTION, LACKING, USER, ExactRecord, FormRecord
+from acp_proxy.transcript.handover_record_text import (
+    ATTACHED,
+    END,
+    INTRODUCTION,
+    LACKING,
+    USER,
+    AnyHandoverRecord,
+    ExactHandoverRecord,
+)
 from tests.conversation import chunk, line, update
-from tests.replay.entries import make_record
+from tests.replay.entries import make_handover_record
 
 WORDS = st.text(max_size=30) | st.sampled_from([f"\n{END}\nx", "a\n\nb", "> q", "\u2028x", "\r", USER])
 SAID = st.one_of(
@@ -18,21 +26,21 @@ SAID = st.one_of(
     st.builds(lambda id, title: update("s", "tool_call", toolCallId=id, title=title, status="failed"), WORDS, WORDS),
     st.builds(lambda text: update("s", "plan", entries=[{"content": text, "status": "pending"}]), WORDS),
 )
-RECORD = f"{INTRODUCTION}\n\n{USER}\n> mend it\n\n{END}\n"
+HANDOVER_RECORD = f"{INTRODUCTION}\n\n{USER}\n> mend it\n\n{END}\n"
 
 
-def read(pieces: list[str]) -> tuple[int | None, FormRecord | ExactRecord | None]:
-    """How many letters of the pieces belong to a record, and what was read last."""
-    record: FormRecord | ExactRecord | None = FormRecord()
+def read(pieces: list[str]) -> tuple[int | None, AnyHandoverRecord | ExactHandoverRecord | None]:
+    """How many letters of the pieces belong to a handover_record, and what was read last."""
+    handover_record: AnyHandoverRecord | ExactHandoverRecord | None = AnyHandoverRecord()
     before = 0
     for piece in pieces:
-        record = record.read(piece) if record is not None else None
-        if record is None:
+        handover_record = handover_record.read(piece) if handover_record is not None else None
+        if handover_record is None:
             return None, None
-        if record.end is not None:
-            return before + record.end, record
+        if handover_record.end is not None:
+            return before + handover_record.end, handover_record
         before += len(piece)
-    return None, record
+    return None, handover_record
 
 
 @given(
@@ -50,12 +58,12 @@ def test_the_end_of_every_record_is_found_however_it_is_cut(
         made.add(line(each))
     if made.is_empty:
         return
-    record = made.make_text()
-    text = record + words
+    handover_record = made.make_text()
+    text = handover_record + words
     places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     end, _ = read([text[a:b] for a, b in pairwise(places)])
     assert end is not None
-    assert text[:end].rstrip("\n") == record.rstrip("\n")
+    assert text[:end].rstrip("\n") == handover_record.rstrip("\n")
 
 
 @pytest.mark.parametrize(
@@ -63,35 +71,37 @@ def test_the_end_of_every_record_is_found_however_it_is_cut(
     [
         "mend it",
         INTRODUCTION.replace("earlier", "old"),
-        f" {RECORD}",
+        f" {HANDOVER_RECORD}",
         f"{INTRODUCTION}\nand I say:\n> mend it\n\n{END}\n",
-        RECORD.replace(f"{END}\n", f"{END} Really.\n"),
-        RECORD.replace("> mend it", "mend it"),
+        HANDOVER_RECORD.replace(f"{END}\n", f"{END} Really.\n"),
+        HANDOVER_RECORD.replace("> mend it", "mend it"),
     ],
 )
 def test_what_only_looks_like_a_record_is_none(text: str) -> None:
-    assert FormRecord().read(text) is None
+    assert AnyHandoverRecord().read(text) is None
 
 
-@pytest.mark.parametrize("end", range(1, len(RECORD) - 1))
+@pytest.mark.parametrize("end", range(1, len(HANDOVER_RECORD) - 1))
 def test_the_beginning_of_a_record_may_go_on(end: int) -> None:
-    record = FormRecord().read(RECORD[:end])
-    assert record is not None
-    assert record.end is None
+    handover_record = AnyHandoverRecord().read(HANDOVER_RECORD[:end])
+    assert handover_record is not None
+    assert handover_record.end is None
 
 
 def test_a_record_says_how_many_blocks_follow_it() -> None:
-    end, record = read([RECORD.replace(END, f"{ATTACHED}image 1, resource 2.\n\n{END}")])
+    end, handover_record = read([HANDOVER_RECORD.replace(END, f"{ATTACHED}image 1, resource 2.\n\n{END}")])
     assert end is not None
-    assert isinstance(record, FormRecord)
-    assert record.attached == 2
+    assert isinstance(handover_record, AnyHandoverRecord)
+    assert handover_record.attached == 2
 
 
 def test_a_known_record_is_found_by_its_text() -> None:
-    known = ExactRecord(make_record([line(chunk("s", "mend it", "user_message_chunk"))])).read("This is the ")
+    known = ExactHandoverRecord(make_handover_record([line(chunk("s", "mend it", "user_message_chunk"))])).read(
+        "This is the "
+    )
     assert known is not None
     assert known.end is None
     assert known.read("list of") is None
-    found = known.read(f"{RECORD.removeprefix('This is the ')}words")
+    found = known.read(f"{HANDOVER_RECORD.removeprefix('This is the ')}words")
     assert found is not None
-    assert found.end == len(RECORD) - len("This is the ")
+    assert found.end == len(HANDOVER_RECORD) - len("This is the ")
