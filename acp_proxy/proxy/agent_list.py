@@ -17,8 +17,8 @@ from acp_proxy.proxy.effects import AmendList, Effect, Forward
 from acp_proxy.proxy.events import PageEmptied
 from acp_proxy.proxy.handovers import OWN_IDS
 from acp_proxy.proxy.open_requests import OpenRequests
+from acp_proxy.proxy.session_entries import SessionEntries
 from acp_proxy.proxy.session_list import EXCLUDE, ONLY
-from acp_proxy.proxy.session_recorder import SessionRecorder
 
 PAGE_LIMIT = 100
 """The most pages that are read for one request. The client asks for more if it wants."""
@@ -32,10 +32,10 @@ _ENTRY_OVERHEAD = 256
 class AgentList:
     """The list of one connection's agent."""
 
-    def __init__(self, answerers: Answerers, open_requests: OpenRequests, session_recorder: SessionRecorder) -> None:
+    def __init__(self, answerers: Answerers, open_requests: OpenRequests, session_entries: SessionEntries) -> None:
         self._answerers = answerers
         self._open_requests = open_requests
-        self._session_recorder = session_recorder
+        self._session_entries = session_entries
         self._request_count = 0
         self._emptied_pages: dict[RequestId, AmendList] = {}
         """By the id of acp-proxy's own ``session/list``: the emptied page before the one that was asked for."""
@@ -119,7 +119,7 @@ class AgentList:
 
     def agent_has(self, session_id: str) -> bool:
         """Whether the agent has this session: it has listed it, or the session was opened or named here."""
-        return session_id in self._listed or self._session_recorder.sessions.exists_here(session_id)
+        return session_id in self._listed or self._session_entries.sessions.exists_here(session_id)
 
     def _make_request(self, request: Request, id: RequestId, cursor: str | None = None) -> bytes:
         """A client's ``session/list`` as the agent gets it, with this id, and with another cursor if one is given.

@@ -44,7 +44,7 @@ from acp_proxy.proxy.load.lookups import Lookups
 from acp_proxy.proxy.negotiation import Negotiation
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
-from acp_proxy.proxy.session_recorder import MessageRecorder, SessionRecorder
+from acp_proxy.proxy.session_entries import MessageEntries, SessionEntries
 from acp_proxy.proxy.session_states import UNOPENED_LIMIT
 from acp_proxy.transcript.file_format import GapReason
 from acp_proxy.transcript.rewinds import parse_fork_point
@@ -60,43 +60,43 @@ class Connection:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._open_requests = OpenRequests()
-        self._session_recorder = SessionRecorder(records=settings.records)
+        self._session_entries = SessionEntries(is_recording=settings.records)
         self._answerers = Answerers(settings.modes, is_wanted=settings.records and settings.serves)
         self._held_entries = HeldEntries()
         self._aliases = Aliases()
         self._copy_ids = CopyIds()
         self._handovers = Handovers()
-        self._continuations = Continuations(self._session_recorder, self._aliases, self._handovers)
-        self._machine = LoadMachine(self._session_recorder, self._handovers, self._continuations)
+        self._continuations = Continuations(self._session_entries, self._aliases, self._handovers)
+        self._machine = LoadMachine(self._session_entries, self._handovers, self._continuations)
         self._answered_loads = self._machine.answered_loads
-        self._message_recorder = MessageRecorder(
-            self._open_requests, self._session_recorder, self._machine.open_loads.may_be_replay
+        self._message_entries = MessageEntries(
+            self._open_requests, self._session_entries, self._machine.open_loads.may_be_replay
         )
         self._lookups = Lookups(
             self._answerers,
             self._open_requests,
-            self._session_recorder,
+            self._session_entries,
             self._machine,
             self._continuations,
             self._handovers,
             self._aliases,
             self._copy_ids,
         )
-        self._agent_list = AgentList(self._answerers, self._open_requests, self._session_recorder)
+        self._agent_list = AgentList(self._answerers, self._open_requests, self._session_entries)
         self._agent_index = AgentIndex(
             self._answerers, self._open_requests, self._aliases, self._copy_ids, self._agent_list.agent_has
         )
         self._drafts = Drafts(
-            self._answerers, self._open_requests, self._session_recorder, self._machine, self._agent_list, self._aliases
+            self._answerers, self._open_requests, self._session_entries, self._machine, self._agent_list, self._aliases
         )
         self._has_warned_crowded = False
         self._negotiation = Negotiation(
-            settings, self._answerers, self._session_recorder, self._held_entries, self._machine, self._continuations
+            settings, self._answerers, self._session_entries, self._held_entries, self._machine, self._continuations
         )
         self.pass_through = PassThrough(
-            self._session_recorder,
+            self._session_entries,
             self._open_requests,
-            self._message_recorder,
+            self._message_entries,
             self._machine,
             self._handovers,
             self._held_entries,
@@ -151,7 +151,7 @@ class Connection:
         if not self._held_entries.is_named:
             effects = self._held_entries.hold(effects)
         effects = self._copy_ids.rename_effects(self._lookups.uncopied.hold(self._drafts.amend_titles(effects)))
-        if self._session_recorder.sessions.is_crowded and not self._has_warned_crowded:
+        if self._session_entries.sessions.is_crowded and not self._has_warned_crowded:
             self._has_warned_crowded = True
             effects.append(
                 Warn(
@@ -167,7 +167,7 @@ class Connection:
             Warn(f"a line of the {peer.value} is too long to be read. It passes unchanged, and is not recorded.")
         ]
         session_id = acp.find_session_id(beginning)
-        if session_id is not None and self._session_recorder.records:
+        if session_id is not None and self._session_entries.is_recording:
             effects += self._held_entries.hold([RecordGap(session_id, GapReason.LINE_TOO_LONG)])
         return effects
 
@@ -201,7 +201,7 @@ class Connection:
         if isinstance(message, Request) and message.method == acp.INITIALIZE:
             self._negotiation.handle_initialize(message.params)
         effects += [
-            *self._message_recorder.record(Peer.CLIENT, message),
+            *self._message_entries.add(Peer.CLIENT, message),
             Forward(Peer.AGENT, self._to_agent(line, message)),
         ]
         if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
@@ -218,7 +218,7 @@ class Connection:
             return []
         if message.method == acp.PROMPT:
             return self._machine.handle_prompt(session_id, message)
-        begins_turn = message.method == acp.STEERING and not self._session_recorder.sessions.is_in_turn(session_id)
+        begins_turn = message.method == acp.STEERING and not self._session_entries.sessions.is_in_turn(session_id)
         ends = message.method == acp.CLOSE or message.method in acp.REWINDS or begins_turn
         return self._machine.close(session_id) if ends else []
 
@@ -226,7 +226,7 @@ class Connection:
         """The effects of a request that is not simply forwarded; None for all other requests."""
         served_methods = self._answerers.served_here
         if request.method in (acp.LOAD, acp.RESUME):
-            if not self._session_recorder.records:
+            if not self._session_entries.is_recording:
                 return None
             try:
                 session_id = acp.required_text(request.params, "sessionId")
@@ -258,9 +258,9 @@ class Connection:
                 ]
             if request.method == acp.DELETE and self._answerers.deletes(request.params):
                 session_id = acp.required_text(request.params, "sessionId")
-                forgotten = self._session_recorder.delete(session_id)
+                forgotten = self._session_entries.delete(session_id)
                 return [*forgotten, *self._machine.forget_session(session_id), DeleteSession(session_id, request.id)]
-            if request.method == acp.DELETE and self._session_recorder.records and self._answerers.is_ready:
+            if request.method == acp.DELETE and self._session_entries.is_recording and self._answerers.is_ready:
                 return self._lookups.look_up_other_id(line, request)
         except acp.InvalidParams as problem:
             return [own_messages.refuse(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
@@ -278,7 +278,7 @@ class Connection:
 
     def _decide_agent_lines(self, lines: list[bytes]) -> list[Effect]:
         effects: list[Effect] = []
-        if self._session_recorder.records and any(HANDOVER_RECORD_BYTES in line for line in lines):
+        if self._session_entries.is_recording and any(HANDOVER_RECORD_BYTES in line for line in lines):
             lines = [remaining for line in lines if (remaining := handover_lines.without_title(line)) is not None]
         next_index, count = 0, len(lines)
         while next_index < count:
@@ -341,7 +341,7 @@ class Connection:
                 session_id = acp.session_id(params)
                 effects: list[Effect] = [
                     *self._answered_loads.send_late(session_id),
-                    *self._message_recorder.record(Peer.AGENT, message),
+                    *self._message_entries.add(Peer.AGENT, message),
                 ]
                 return effects + self._machine.send_request(session_id, line)
             case Notification(method=method) if (
@@ -356,15 +356,15 @@ class Connection:
                 )
                 effects = [
                     *self._answered_loads.send_late(session_id),
-                    *self._message_recorder.record(Peer.AGENT, message),
+                    *self._message_entries.add(Peer.AGENT, message),
                 ]
                 return effects + self._machine.send(session_id, line)
             case Batch() | Opaque():
-                return [*self._message_recorder.record(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
+                return [*self._message_entries.add(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
     def _take_title_line(self, session_id: str) -> list[bytes]:
         """An update with the title made from the prompts, if the list has that too, so that both show the same."""
-        title = self._session_recorder.take_title(session_id) if self._answerers.gives_titles else None
+        title = self._session_entries.take_title(session_id) if self._answerers.gives_titles else None
         return (
             [own_messages.encode_update(session_id, {"sessionUpdate": update_kinds.SESSION_INFO, "title": title})]
             if title is not None
@@ -387,7 +387,7 @@ class Connection:
         if session_id in self._handovers.unwanted:
             return []
         # It may be a fork, before the agent names that.
-        if session_id is not None and session_id not in self._session_recorder.sessions:
+        if session_id is not None and session_id not in self._session_entries.sessions:
             for parent in self._open_requests.list_session_ids(Peer.CLIENT, (acp.FORK,)):
                 self._handovers.expect_handover_record_of_fork(session_id, parent)
         if session_id is not None and self._handovers.may_repeat_handover_record(session_id):
@@ -407,16 +407,16 @@ class Connection:
         load = self._machine.open_loads.find_current(session_id) if session_id is not None else None
         if load is not None:
             return self._machine.handle_update(load, line, message)
-        return [Forward(Peer.CLIENT, line, before_recording=True), *self._message_recorder.record(Peer.AGENT, message)]
+        return [Forward(Peer.CLIENT, line, before_recording=True), *self._message_entries.add(Peer.AGENT, message)]
 
     def _handle_state(self, session_id: str, state: str, line: bytes, message: Notification) -> list[Effect]:
         """The agent says that it works on a session, or that nothing is under way, which ends turns."""
         if state == versions.BUSY:
-            self._session_recorder.begin_work(session_id)
+            self._session_entries.begin_work(session_id)
             return self._send_update(session_id, line, message)
-        was_in_turn = self._session_recorder.sessions.is_in_turn(session_id)
+        was_in_turn = self._session_entries.sessions.is_in_turn(session_id)
         late_effects = self._answered_loads.send_late_in_turn(session_id) if was_in_turn else []
-        end_effects = self._session_recorder.end_work(session_id)
+        end_effects = self._session_entries.end_work(session_id)
         title_effects = self._send_title(session_id) if end_effects else []
         handover_effects = (
             self._complete_handover(session_id, None, succeeded=state == versions.IDLE) if end_effects else []
@@ -435,7 +435,7 @@ class Connection:
         The client does not know that id, so it must not see the updates before that."""
         if not self._handovers.is_asking:
             return False
-        return session_id not in self._session_recorder.sessions and not self._machine.open_loads.may_be_replay(
+        return session_id not in self._session_entries.sessions and not self._machine.open_loads.may_be_replay(
             session_id
         )
 
@@ -458,27 +458,27 @@ class Connection:
         if (load := self._machine.open_loads.find_by_request(open_request.request)) is not None:
             if resent := self._lookups.ask_by_earlier_id(load, message):
                 return resent
-            return [*self._machine.handle_answer(load, line, message), *self._message_recorder.record_early_updates()]
+            return [*self._machine.handle_answer(load, line, message), *self._message_entries.add_early_updates()]
         if open_request.request.method == acp.PROMPT and open_request.session_id is not None:
             return self._handle_prompt_answer(open_request, open_request.session_id, line, message)
         # Until this answer nobody knew the fork's id. What came for it may be the parent's past, so it is not recorded
         # with the answer, but compared.
         fork = acp.session_id(message.result) if open_request.request.method == acp.FORK else None
-        early_lines = self._session_recorder.take_early_conversation(fork) if fork is not None else []
-        effects: list[Effect] = [*self._message_recorder.record_answer(open_request, message)]
+        early_lines = self._session_entries.take_early_conversation(fork) if fork is not None else []
+        effects: list[Effect] = [*self._message_entries.add_answer(open_request, message)]
         answerers = self._answerers
-        is_amended = answerers.amends_lists and self._session_recorder.records
+        is_amended = answerers.amends_lists and self._session_entries.is_recording
         match open_request.request.method:
             case acp.INITIALIZE:
                 return effects + self._negotiation.handle_initialize_answer(line, message)
-            case acp.FORK if fork is not None and self._session_recorder.records:
+            case acp.FORK if fork is not None and self._session_entries.is_recording:
                 has_handover_record = self._handovers.expect_handover_record_of_fork(
                     fork, open_request.session_id or ""
                 )
                 if (
                     has_handover_record and parse_fork_point(open_request.request.params) is not None
                 ):  # the copy may end before the note
-                    effects += self._session_recorder.note_inherited_handover_record(fork)
+                    effects += self._session_entries.note_inherited_handover_record(fork)
                 self._machine.add_fork(open_request.request, fork, early_lines)
             case acp.LIST if (
                 capabilities.LIST not in self._answerers.served_here and is_amended and message.error is None
@@ -486,17 +486,17 @@ class Connection:
                 return [*effects, self._agent_list.amend_page(line, open_request.request, message.result)]
             case acp.STEERING if open_request.session_id is not None and acp.is_steered(message.result):
                 if self._negotiation.dialect is versions.V1:  # in version 2, the agent repeats what it takes
-                    effects += self._session_recorder.record_steering(open_request.session_id, open_request.request.raw)
+                    effects += self._session_entries.add_steering(open_request.session_id, open_request.request.raw)
             case acp.DELETE if (
-                open_request.session_id is not None and message.error is None and self._session_recorder.records
+                open_request.session_id is not None and message.error is None and self._session_entries.is_recording
             ):
-                effects += self._session_recorder.delete(open_request.session_id)
+                effects += self._session_entries.delete(open_request.session_id)
                 effects += [
                     *self._machine.forget_session(open_request.session_id),
                     DeleteSession(open_request.session_id),
                 ]
             case method if (
-                method in jetbrains_index.METHODS and message.error is None and self._session_recorder.records
+                method in jetbrains_index.METHODS and message.error is None and self._session_entries.is_recording
             ):
                 return [*effects, *self._agent_index.handle_answer(line, open_request, message)]
         return [*effects, Forward(Peer.CLIENT, line)]
@@ -507,7 +507,7 @@ class Connection:
         """The end of a turn: the answer follows the turn's updates. In version 2, an answer only accepts the prompt."""
         id = open_request.request.id
         if self._negotiation.dialect.accepts(message):
-            accept_effects = self._session_recorder.accept_prompt(session_id, message.raw, id)
+            accept_effects = self._session_entries.accept_prompt(session_id, message.raw, id)
             is_over = EndTurn(session_id) in accept_effects  # its turn has ended before
             end_effects = (
                 [*self._send_title(session_id), *self._complete_handover(session_id, id, succeeded=True)]
@@ -527,7 +527,7 @@ class Connection:
             return self._lookups.look_up_to_send_again(load, prompt, line)
         effects = self._answered_loads.send_late_in_turn(session_id)
         effects += self._complete_handover(session_id, id, succeeded=message.error is None)
-        effects += [*self._message_recorder.record_answer(open_request, message), *self._machine.end_turn(session_id)]
+        effects += [*self._message_entries.add_answer(open_request, message), *self._machine.end_turn(session_id)]
         return [*effects, *self._send_title(session_id), *self._machine.send(session_id, line)]
 
     def _complete_handover(self, session_id: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
@@ -541,24 +541,24 @@ class Connection:
             return []
         session_id, new_id = delivered
         if new_id is None:
-            return [*self._session_recorder.note_caught_up(session_id)]
-        return [*self._session_recorder.note_handover(session_id, new_id)]
+            return [*self._session_entries.note_caught_up(session_id)]
+        return [*self._session_entries.note_handover(session_id, new_id)]
 
     def _end(self, reason: str) -> list[Effect]:
         """The agent has ended: send and record what waits, and answer every open request with an error, since nobody
         else will. ``reason``: its text."""
         effects = self._decide_taken(self._handovers.take_all_held_lines())
-        for session_id, id in self._session_recorder.sessions.list_accepted_prompts():
+        for session_id, id in self._session_entries.sessions.list_accepted_prompts():
             effects += self._answered_loads.send_late_in_turn(session_id)
-            effects += self._session_recorder.fail_prompt(session_id, reason, id)
+            effects += self._session_entries.fail_prompt(session_id, reason, id)
         for open_request in list(self._open_requests.list_all(Peer.CLIENT)):
             request = open_request.request
             if request.method == acp.PROMPT and open_request.session_id is not None:
                 effects += self._answered_loads.send_late_in_turn(open_request.session_id)
-                effects += self._session_recorder.fail_prompt(open_request.session_id, reason, request.id)
+                effects += self._session_entries.fail_prompt(open_request.session_id, reason, request.id)
             if self._machine.open_loads.find_by_request(request) is None:
                 effects.append(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, reason))
         effects += [*self._machine.end(reason), *self._decide_unnamed(), *self._lookups.fail(reason)]
-        effects += [*self._drafts.end(), *self._agent_list.end(reason), *self._session_recorder.end()]
+        effects += [*self._drafts.end(), *self._agent_list.end(reason), *self._session_entries.end()]
         self._open_requests.clear()
-        return [*effects, *self._message_recorder.record_early_updates()]
+        return [*effects, *self._message_entries.add_early_updates()]

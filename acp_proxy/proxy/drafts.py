@@ -13,7 +13,7 @@ from acp_proxy.proxy.effects import AmendTitles, AnswerStatus, Effect, Forward, 
 from acp_proxy.proxy.handovers import OWN_IDS
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_recorder import SessionRecorder
+from acp_proxy.proxy.session_entries import SessionEntries
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
 
 CLOSE_LIMIT = 64
@@ -27,14 +27,14 @@ class Drafts:
         self,
         answerers: Answerers,
         open_requests: OpenRequests,
-        session_recorder: SessionRecorder,
+        session_entries: SessionEntries,
         machine: LoadMachine,
         agent_list: AgentList,
         aliases: Aliases,
     ) -> None:
         self._answerers = answerers
         self._open_requests = open_requests
-        self._session_recorder = session_recorder
+        self._session_entries = session_entries
         self._machine = machine
         self._agent_list = agent_list
         self._aliases = aliases
@@ -63,7 +63,7 @@ class Drafts:
                 return [SetArchived(request.id, session_id, agent_has(session_id), False)]
             case acp.STATUS if STATUS in served_methods:
                 session_id = acp.required_text(request.params, "sessionId")
-                is_open = self._session_recorder.sessions.is_open(session_id)
+                is_open = self._session_entries.sessions.is_open(session_id)
                 return [AnswerStatus(request.id, session_id, agent_has(session_id), is_open)]
         return None
 
@@ -72,7 +72,7 @@ class Drafts:
         archiving = self._closing.pop(message.id, None) if message.id is not None else None
         if archiving is None:
             return None
-        return [*(self._session_recorder.close(archiving.session_id) if message.error is None else []), archiving]
+        return [*(self._session_entries.close(archiving.session_id) if message.error is None else []), archiving]
 
     def end(self) -> list[Effect]:
         """The agent has ended, and answers nothing more: archive what it was asked to close."""
@@ -96,11 +96,11 @@ class Drafts:
     def _archive(self, request: RequestId, session_id: str) -> list[Effect]:
         """Archive a session; cancel and close it first if it is open here."""
         archiving = SetArchived(request, session_id, self._agent_list.agent_has(session_id), True)
-        if not self._session_recorder.sessions.is_open(session_id):
+        if not self._session_entries.sessions.is_open(session_id):
             return [archiving]
         effects: list[Effect] = [*self._machine.close(session_id)]
-        if self._session_recorder.sessions.is_in_turn(session_id):
-            self._session_recorder.cancel_turn(session_id)
+        if self._session_entries.sessions.is_in_turn(session_id):
+            self._session_entries.cancel_turn(session_id)
             effects.append(self._send_to_agent(jsonrpc.encode_notification(acp.CANCEL, {"sessionId": session_id})))
         if CLOSE not in self._answerers.served_by_agent or len(self._closing) >= CLOSE_LIMIT:
             return [*effects, archiving]

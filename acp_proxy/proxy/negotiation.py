@@ -9,7 +9,7 @@ from acp_proxy.proxy.effects import Effect, Forward, IdentifyAgent, ProtocolVers
 from acp_proxy.proxy.held_entries import HeldEntries
 from acp_proxy.proxy.load.continuations import Continuations
 from acp_proxy.proxy.load.load_machine import LoadMachine
-from acp_proxy.proxy.session_recorder import SessionRecorder
+from acp_proxy.proxy.session_entries import SessionEntries
 
 
 class Negotiation:
@@ -19,7 +19,7 @@ class Negotiation:
         self,
         settings: Settings,
         answerers: Answerers,
-        session_recorder: SessionRecorder,
+        session_entries: SessionEntries,
         held_entries: HeldEntries,
         machine: LoadMachine,
         continuations: Continuations,
@@ -27,7 +27,7 @@ class Negotiation:
         self.dialect = versions.V1
         self._settings = settings
         self._answerers = answerers
-        self._session_recorder = session_recorder
+        self._session_entries = session_entries
         self._held_entries = held_entries
         self._machine = machine
         self._continuations = continuations
@@ -74,7 +74,7 @@ class Negotiation:
             return self._stand_aside(line, "another acp-proxy, nearer to the agent, has the same store. Remove one.")
         self._recall = self._settings.recall if offer.starts_servers else ()
         if self._settings.records:
-            self._session_recorder.start()
+            self._session_entries.start()
         effects: list[Effect] = self._set_dialect(offer.dialect)
         if not self._held_entries.is_named:
             effects += self._held_entries.take(IdentifyAgent(offer.name, offer.release))
@@ -97,7 +97,7 @@ class Negotiation:
 
     def _stand_aside(self, line: bytes, reason: str) -> list[Effect]:
         """Record nothing and serve nothing. ``line``: the answer to ``initialize``."""
-        self._session_recorder.stop()
+        self._session_entries.stop()
         self._held_entries.drop()
         self._answerers.served_here = ()
         warning = [Warn(f"nothing is recorded: {reason}")] if self._settings.records else []

@@ -12,7 +12,7 @@ from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.held_entries import HeldEntries
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_recorder import MessageRecorder, SessionRecorder
+from acp_proxy.proxy.session_entries import MessageEntries, SessionEntries
 from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
 
 _UPDATE_END = b"}}}\n"
@@ -38,9 +38,9 @@ class PassThrough:
 
     def __init__(
         self,
-        session_recorder: SessionRecorder,
+        session_entries: SessionEntries,
         open_requests: OpenRequests,
-        message_recorder: MessageRecorder,
+        message_entries: MessageEntries,
         machine: LoadMachine,
         handovers: Handovers,
         held_entries: HeldEntries,
@@ -48,9 +48,9 @@ class PassThrough:
         copy_ids: CopyIds,
         uncopied: UncopiedSessions,
     ) -> None:
-        self._session_recorder = session_recorder
+        self._session_entries = session_entries
         self._open_requests = open_requests
-        self._message_recorder = message_recorder
+        self._message_entries = message_entries
         self._machine = machine
         self._handovers = handovers
         self._held_entries = held_entries
@@ -131,11 +131,11 @@ class PassThrough:
         parsed nevertheless. Holds until ``forget``."""
         session_id, machine = self._session_id, self._machine
         self._is_allowed = (
-            self._session_recorder.records  # else there is no transcript for them
+            self._session_entries.is_recording  # else there is no transcript for them
             and self._held_entries.is_named  # else entries wait, since the agent's name chooses their folder
             # It exists here and is not deleted, else its transcript is begun first, or not at all. And it has no
             # terminal that a tool call may show, since the output of that is noted.
-            and self._session_recorder.sessions.needs_no_parsing(session_id)
+            and self._session_entries.sessions.needs_no_parsing(session_id)
             and self._aliases.find_client_id(session_id) is None  # else the client knows it by another id
             and self._copy_ids.find_client_id(session_id) is None
             # Another agent's gets a transcript when it is prompted.
@@ -173,9 +173,9 @@ class PassThrough:
         answered = self._open_requests.find(peer.other, message.id) if isinstance(message, Response) else None
         if answered is None or not _is_only_remembered(answered.request.method, peer.other):
             return False
-        if self._session_recorder.is_output_noted(answered.session_id, answered.request.params, message):
+        if self._session_entries.is_output_noted(answered.session_id, answered.request.params, message):
             return False
-        self._message_recorder.record(peer, message)
+        self._message_entries.add(peer, message)
         return True
 
 

@@ -121,7 +121,7 @@ class SessionState:
 
 
 class SessionStates(OrderedDict[str, SessionState]):
-    """The sessions' states by id, the one used longest ago first. ``SessionRecorder`` changes them, others ask."""
+    """The sessions' states by id, the one used longest ago first. ``SessionEntries`` changes them, others ask."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -90,20 +90,20 @@ def test_a_turn_ends_when_the_agent_is_idle() -> None:
     assert BeginTurn("s") in second.client.say(prompt(1, "s")).kept
     assert second.agent.say(state("running")).kept == [agent_kept("s", state("running"))]
     assert second.agent.say(ACCEPTED).kept == [agent_kept("s", ACCEPTED, "session/prompt")]
-    assert second.core._session_recorder.sessions.is_in_turn("s")
+    assert second.core._session_entries.sessions.is_in_turn("s")
     step = second.agent.say(agent_chunk("Done."), state("idle", stopReason="end_turn"))
     assert step.kept[-2:] == [agent_kept("s", state("idle", stopReason="end_turn")), EndTurn("s")]
     assert step.to_client == line(agent_chunk("Done."), title_update("s"), state("idle", stopReason="end_turn"))
-    assert not second.core._session_recorder.sessions.is_in_turn("s")
+    assert not second.core._session_entries.sessions.is_in_turn("s")
 
 
 def test_a_turn_whose_prompt_is_accepted_only_after_its_end_has_ended() -> None:
     second = talk().open("s")
     second.client.say(prompt(1, "s"))
     second.agent.say(state("running"), agent_chunk("Done."), state("idle"))
-    assert second.core._session_recorder.sessions.is_in_turn("s")
+    assert second.core._session_entries.sessions.is_in_turn("s")
     assert second.agent.say(ACCEPTED).kept[-1] == EndTurn("s")
-    assert not second.core._session_recorder.sessions.is_in_turn("s")
+    assert not second.core._session_entries.sessions.is_in_turn("s")
 
 
 def test_a_queued_prompt_does_not_end_with_the_turn_before_it() -> None:
@@ -112,16 +112,16 @@ def test_a_queued_prompt_does_not_end_with_the_turn_before_it() -> None:
     second.agent.say(state("running"), ACCEPTED)
     second.client.say(prompt(2, "s"))
     second.agent.say(state("idle"))
-    assert second.core._session_recorder.sessions.is_in_turn("s")
+    assert second.core._session_entries.sessions.is_in_turn("s")
     second.agent.say(state("running"), result(2, {"messageId": "v"}), state("idle"))
-    assert not second.core._session_recorder.sessions.is_in_turn("s")
+    assert not second.core._session_entries.sessions.is_in_turn("s")
 
 
 def test_a_refused_prompt_ends_its_turn() -> None:
     second = talk().open("s")
     second.client.say(prompt(1, "s"))
     assert second.agent.say(error(1, -32000)).kept[-1] == EndTurn("s")
-    assert not second.core._session_recorder.sessions.is_in_turn("s")
+    assert not second.core._session_entries.sessions.is_in_turn("s")
 
 
 def test_an_agent_that_exits_in_a_turn_has_failed() -> None:
@@ -326,7 +326,7 @@ def test_lines_of_version_2_do_not_end_turns_in_version_1() -> None:
     first = CoreConversation().initialize().open("s")
     first.client.say(prompt(1, "s"))
     first.agent.say(chunk("s", "x"), state("idle"))
-    assert first.core._session_recorder.sessions.is_in_turn("s")
+    assert first.core._session_entries.sessions.is_in_turn("s")
 
 
 # Handovers.

@@ -68,7 +68,7 @@ def _believe_notes_anywhere(patch: Patch) -> None:
 
 
 def _copy_the_whole_parent(patch: Patch) -> None:
-    patch.setattr("acp_proxy.proxy.session_recorder.parse_fork_point", lambda params: None)
+    patch.setattr("acp_proxy.proxy.session_entries.parse_fork_point", lambda params: None)
     patch.setattr(choose_replay, "_was_forked_before", lambda past, lost: False)
 
 

@@ -16,7 +16,7 @@ from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.open_loads import OpenLoads
 from acp_proxy.proxy.load.states import LoadState
 from acp_proxy.proxy.load.waiting_lines import WaitingLines
-from acp_proxy.proxy.session_recorder import SessionRecorder
+from acp_proxy.proxy.session_entries import SessionEntries
 
 
 class AnsweredLoads:
@@ -25,13 +25,13 @@ class AnsweredLoads:
 
     def __init__(
         self,
-        session_recorder: SessionRecorder,
+        session_entries: SessionEntries,
         open_loads: OpenLoads,
         waiting_lines: WaitingLines,
         send_or_hold: Callable[[Load, bytes], list[Effect]],
     ) -> None:
         """``send_or_hold``: sends a load's line, or holds it until after the answer to another load of the session."""
-        self._session_recorder = session_recorder
+        self._session_entries = session_entries
         self._open_loads = open_loads
         self._waiting_lines = waiting_lines
         self._send_or_hold = send_or_hold
@@ -76,7 +76,7 @@ class AnsweredLoads:
         new_lines = load.compared.find_new(may_replay_again=self._open_loads.may_replay_again(load))
         load.compared.comparison.forget_tail()
         for line in new_lines:
-            effects += self._record(load, line)
+            effects += self._make_entries(load, line)
         if new_lines:
             effects.append(EndTurn(load.session_id))
         load.compared.begin_turn(hides_agents_replay=load.hides_agents_replay)
@@ -129,14 +129,14 @@ class AnsweredLoads:
         """Send and record what the agent sent in a turn."""
         effects: list[Effect] = []
         for sorted_line in lines:
-            effects += self._record(load, sorted_line.line) if sorted_line.is_recorded else []
+            effects += self._make_entries(load, sorted_line.line) if sorted_line.is_recorded else []
             effects += self._send_or_hold(load, sorted_line.line) if sorted_line.is_sent else []
         return effects
 
-    def _record(self, load: Load, line: bytes) -> list[Effect]:
+    def _make_entries(self, load: Load, line: bytes) -> list[Effect]:
         message = jsonrpc.read_message(line)
         update = acp.member(message.params, "update") if isinstance(message, Notification) else None
-        return [*self._session_recorder.record_update(load.session_id, message.raw, update, may_be_new=False)]
+        return [*self._session_entries.add_update(load.session_id, message.raw, update, may_be_new=False)]
 
 
 def _read_past(load: Load) -> Effect:

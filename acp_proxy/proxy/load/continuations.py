@@ -15,7 +15,7 @@ from acp_proxy.proxy.events import ReplayEnded
 from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.states import LoadEvent, LoadState
-from acp_proxy.proxy.session_recorder import SessionRecorder
+from acp_proxy.proxy.session_entries import SessionEntries
 
 _TOO_MANY_HANDOVERS = "Too many sessions continue in new sessions of the agent. Restart the agent to open this one."
 _UNWANTED_STATES = frozenset({LoadState.CANCELLING, LoadState.CANCELLED, LoadState.ABANDONED})
@@ -36,10 +36,10 @@ class NewSession(Struct, frozen=True):
 class Continuations:
     """In which of the agent's sessions those of one connection continue."""
 
-    def __init__(self, session_recorder: SessionRecorder, known_aliases: Aliases, handovers: Handovers) -> None:
+    def __init__(self, session_entries: SessionEntries, known_aliases: Aliases, handovers: Handovers) -> None:
         self.are_listed = False
         """Whether the agent has a list of its own, in which the session that it opens for a handover would appear."""
-        self._session_recorder = session_recorder
+        self._session_entries = session_entries
         self._aliases = known_aliases
         self._handovers = handovers
         self._refused_prompts: dict[RequestId, tuple[Request, bytes]] = {}
@@ -71,7 +71,7 @@ class Continuations:
         if (
             handover_mode == "never"
             or load.state is not LoadState.ASKED
-            or self._session_recorder.sessions.is_in_turn(load.session_id)
+            or self._session_entries.sessions.is_in_turn(load.session_id)
         ):
             return False
         if handover_lines.wants_login(message.error):
@@ -108,7 +108,7 @@ class Continuations:
 
     def keep_handover_record(self, load: Load, replay_end: ReplayEnded) -> None:
         """Keep the record that the next prompt carries."""
-        if self._session_recorder.sessions.is_deleted(load.session_id):
+        if self._session_entries.sessions.is_deleted(load.session_id):
             return
         if load.catches_up and replay_end.handover_record:
             self._aliases.watch(load.session_id)  # from now on, its lines are looked at one by one

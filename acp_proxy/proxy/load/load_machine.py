@@ -48,7 +48,7 @@ from acp_proxy.proxy.load.states import (
     LoadState,
 )
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT, WaitingLines
-from acp_proxy.proxy.session_recorder import SessionRecorder
+from acp_proxy.proxy.session_entries import SessionEntries
 
 _FORK = LoadPlan(acp.FORK, passes_at_once=True)
 
@@ -56,7 +56,7 @@ _FORK = LoadPlan(acp.FORK, passes_at_once=True)
 class LoadMachine:
     """All loads of one connection."""
 
-    def __init__(self, session_recorder: SessionRecorder, handovers: Handovers, continuations: Continuations) -> None:
+    def __init__(self, session_entries: SessionEntries, handovers: Handovers, continuations: Continuations) -> None:
         self.sends_titles = True
         """Whether the client gets the title made from the prompts. It does not if the agent's list shows another."""
         self.client_update_kinds: frozenset[str] = frozenset()
@@ -67,8 +67,8 @@ class LoadMachine:
         """The connection's version of the protocol."""
         self.open_loads = OpenLoads()
         self.waiting_lines = WaitingLines(self.open_loads)
-        self.answered_loads = AnsweredLoads(session_recorder, self.open_loads, self.waiting_lines, self._send_or_hold)
-        self._session_recorder = session_recorder
+        self.answered_loads = AnsweredLoads(session_entries, self.open_loads, self.waiting_lines, self._send_or_hold)
+        self._session_entries = session_entries
         self._handovers = handovers
         self._continuations = continuations
         self._has_agent_ended = False
@@ -148,7 +148,7 @@ class LoadMachine:
         self.open_loads.add(load)
         self.open_loads.set_answered_by_agent(load)
         load.response = jsonrpc.encode_result(
-            load.request.id, self._session_recorder.sessions.find_answer(load.session_id)
+            load.request.id, self._session_entries.sessions.find_answer(load.session_id)
         )
         if (busy := self.dialect.encode_state(load.session_id, is_busy=True)) is not None:
             load.before_response.hold(busy)
@@ -268,27 +268,27 @@ class LoadMachine:
         alias = None
         if not load.opens_anew:
             load.response, alias = self._continuations.rename(load, acp.session_id(result))
-        sessions = self._session_recorder.sessions
+        sessions = self._session_entries.sessions
         if load.uncompared.is_closed or sessions.has_begun(session_id) or sessions.is_deleted(session_id):
             load.is_import = False
         states = load.state_updates.lines
         if load.is_import:
             lines = [line.removesuffix(b"\n") for line in find_conversation(load.uncompared.lines)]
             return [
-                *self._session_recorder.begin_imported(session_id, request.params, result, lines, states),
+                *self._session_entries.begin_imported(session_id, request.params, result, lines, states),
                 EndTurn(session_id),
             ]
         anew = load.opens_anew
         effects: list[Effect] = [
-            *self._session_recorder.open(session_id, request.method, request.params, result, anew=anew)
+            *self._session_entries.open(session_id, request.method, request.params, result, anew=anew)
         ]
         if alias is not None:
             effects += [
-                *self._session_recorder.note_alias(session_id, alias),
+                *self._session_entries.note_alias(session_id, alias),
                 *self._continuations.add_alias(session_id, alias),
             ]
         for state in states:
-            effects += self._session_recorder.record_line(session_id, Peer.AGENT, state)
+            effects += self._session_entries.add_line(session_id, Peer.AGENT, state)
         return effects
 
     # --- a new session
@@ -380,7 +380,7 @@ class LoadMachine:
             lines.append(handover_lines.encode_notice(load.session_id))
         lines += [line for line, _ in load.before_response.take()]
         ids = load.compared.new_message_ids if load.compared is not None else {}
-        effects: list[Effect] = [*self._session_recorder.note_replay(load.session_id, load.decision, ids)]
+        effects: list[Effect] = [*self._session_entries.note_replay(load.session_id, load.decision, ids)]
         prompt = self._continuations.send_prompt_again(load)
         answer = [load.response, *states] if not prompt else []
         return [*effects, Forward(Peer.CLIENT, b"".join([*lines, *answer])), *prompt]
@@ -396,7 +396,7 @@ class LoadMachine:
                     load.has_transcript = False  # do not read it again
                 else:
                     compared = self._keep_comparison(load, read.comparison, read.size, is_checked=True)
-                    if self._session_recorder.sessions.is_in_turn(load.session_id):
+                    if self._session_entries.sessions.is_in_turn(load.session_id):
                         compared.begin_turn(
                             hides_agents_replay=load.hides_agents_replay, expects_replay=load.expects_replay_in_turn
                         )
@@ -428,7 +428,7 @@ class LoadMachine:
         effects: list[Effect] = []
         oldest = (
             self.open_loads.add_unsettled(load)
-            if not self._session_recorder.sessions.is_deleted(load.session_id)
+            if not self._session_entries.sessions.is_deleted(load.session_id)
             else None
         )
         if oldest is not None:
@@ -438,7 +438,7 @@ class LoadMachine:
 
     def _apply_earlier_events(self, load: Load) -> list[Effect]:
         """Act on what happened before the client got its answer: a prompt, another request, the agent's end."""
-        is_in_turn = self._session_recorder.sessions.is_in_turn(load.session_id)
+        is_in_turn = self._session_entries.sessions.is_in_turn(load.session_id)
         other_loads = [
             other for other in self.open_loads.list_of_session(load.session_id) if other.state not in ABANDONED_STATES
         ]
@@ -474,7 +474,7 @@ class LoadMachine:
 
     def end_turn(self, session_id: str) -> list[Effect]:
         """A prompt is answered. Settles the session's load if no other prompt is open."""
-        if self._session_recorder.sessions.is_in_turn(session_id):
+        if self._session_entries.sessions.is_in_turn(session_id):
             return []
         load = self.open_loads.find_unsettled(session_id)
         loads = [*self.open_loads.list_of_session(session_id), *([load] if load is not None else [])]
@@ -517,7 +517,7 @@ class LoadMachine:
         update = v2_updates.as_v1(acp.member(message.params, "update"))
         if not update_kinds.is_conversation(acp.update_kind(update)):
             return self._handle_state_update(load, line, message)
-        if self._session_recorder.sessions.is_in_turn(load.session_id) or load.plan.sends is None:
+        if self._session_entries.sessions.is_in_turn(load.session_id) or load.plan.sends is None:
             load.expected_repetition = None  # after a prompt, what is alike may be new
             return self.answered_loads.handle_update_in_turn(load, line, update)
         if load.expected_repetition is not None and load.expected_repetition.take(line):
@@ -547,8 +547,8 @@ class LoadMachine:
     def _handle_state_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """A state update: recorded, but one that comes before the agent's answer only after that."""
         effects: list[Effect] = []
-        if not load.awaits_agent or self._session_recorder.sessions.is_in_turn(load.session_id):
-            effects += self._session_recorder.record_update(
+        if not load.awaits_agent or self._session_entries.sessions.is_in_turn(load.session_id):
+            effects += self._session_entries.add_update(
                 load.session_id, message.raw, acp.member(message.params, "update"), may_be_new=False
             )
         elif load.state_updates.size + len(line) <= HELD_LIMIT:

@@ -23,7 +23,7 @@ from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.load_plan import LoadPlan, Refusal, plan_load
 from acp_proxy.proxy.open_requests import OpenRequests
-from acp_proxy.proxy.session_recorder import SessionRecorder
+from acp_proxy.proxy.session_entries import SessionEntries
 from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
 
 _NAMING_METHODS = acp.RECORDED_REQUESTS | acp.RENAMES | {acp.STEERING, acp.CLOSE, acp.FORK, acp.STATUS}
@@ -46,7 +46,7 @@ class Lookups:
         self,
         answerers: Answerers,
         open_requests: OpenRequests,
-        session_recorder: SessionRecorder,
+        session_entries: SessionEntries,
         machine: LoadMachine,
         continuations: Continuations,
         handovers: Handovers,
@@ -55,7 +55,7 @@ class Lookups:
     ) -> None:
         self._answerers = answerers
         self._open_requests = open_requests
-        self._session_recorder = session_recorder
+        self._session_entries = session_entries
         self._machine = machine
         self._continuations = continuations
         self._handovers = handovers
@@ -105,9 +105,9 @@ class Lookups:
 
     def _may_have_other_id(self, session_id: str) -> bool:
         """Whether the store may know another id for a session that was not opened here."""
-        if not (self._answerers.is_ready and self._session_recorder.records):
+        if not (self._answerers.is_ready and self._session_entries.is_recording):
             return False
-        exists_here = self._session_recorder.sessions.exists_here(session_id)
+        exists_here = self._session_entries.sessions.exists_here(session_id)
         return not exists_here and self._aliases.find_agent_id(session_id) is None
 
     def _unarchives(self, request: Request) -> bool:
@@ -144,7 +144,7 @@ class Lookups:
             return self._decide_again(line, request, session_id, session)
         if session.is_deleted:  # a prompt would revive it, in the directory that the client names
             return [
-                *self._session_recorder.remember_deleted(session_id, request.params),
+                *self._session_entries.remember_deleted(session_id, request.params),
                 _refuse_unknown(request, session_id),
             ]
         plan = self._plan(request, session_id, session)
@@ -159,8 +159,8 @@ class Lookups:
 
     def _plan(self, request: Request, session_id: str, session: SessionFound) -> LoadPlan | Refusal:
         """How a load or a resume is served, as ``plan_load`` says, and as far as nothing is too much."""
-        self._session_recorder.drop_cancelled_prompts(session_id)
-        is_in_turn = self._session_recorder.sessions.is_in_turn(session_id)
+        self._session_entries.drop_cancelled_prompts(session_id)
+        is_in_turn = self._session_entries.sessions.is_in_turn(session_id)
         if session.agent_has_only_part and not session.is_copy:
             is_ours_no_more = session.alias is not None and self._aliases.find_client_id(session.alias) is None
             self._handovers.expect_handover_record(session_id, handed_over_again=is_ours_no_more)
@@ -179,14 +179,14 @@ class Lookups:
         """Ask the agent for what the plan says, or show the transcript."""
         session_loads = self._machine.open_loads.list_of_session(session_id)
         earlier_id = next((other.earlier_id for other in session_loads if other.earlier_id is not None), None)
-        if earlier_id is None and self._session_recorder.sessions.exists_here(session_id):
+        if earlier_id is None and self._session_entries.sessions.exists_here(session_id):
             earlier_id = self._aliases.find_agent_id(session_id) or session_id
         # An agent that is not asked goes on with its turn in the session that it has open.
         alias_effects = self._use_alias(session_id, session) if plan.sends is not None else []
         if session.is_foreign:
             self.uncopied.add(session_id)
         close_effects: list[Effect] = [CloseTranscript(request.id)] if plan.passes_at_once else []
-        is_open = None if self._session_recorder.sessions.has_begun(session_id) else session.is_open
+        is_open = None if self._session_entries.sessions.has_begun(session_id) else session.is_open
         load = Load(
             request,
             session_id,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from acp_proxy.comparison.repeated_replays import find_conversation
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.proxy.effects import BeginTranscript, RecordLine, RecordNote
-from acp_proxy.proxy.session_recorder import SessionRecorder
+from acp_proxy.proxy.session_entries import SessionEntries
 from acp_proxy.tools.adopt.plan import OfferedSession
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Header, NoteType
@@ -49,7 +49,7 @@ def compose_transcript(
     stamp = min(offered.updated or now, now)
     params = {"cwd": offered.cwd, "additionalDirectories": list(offered.directories), "mcpServers": list[object]()}
     lines: list[bytes] = []
-    for effect in SessionRecorder(records=True).begin_imported(
+    for effect in SessionEntries(is_recording=True).begin_imported(
         offered.session_id, params, result, conversation, states
     ):
         match effect:

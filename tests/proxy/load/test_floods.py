@@ -56,7 +56,7 @@ def ids(count: int) -> list[str]:
 
 def count_held_bytes(talk: CoreConversation) -> int:
     """Bytes of ids that the core remembers."""
-    return sum(map(len, talk.core._session_recorder.sessions))
+    return sum(map(len, talk.core._session_entries.sessions))
 
 
 def test_only_so_many_unopened_sessions_are_recorded_and_the_user_is_warned_once(few_strangers: int) -> None:

@@ -16,7 +16,7 @@ from acp_proxy.proxy.effects import (
     IndexSession,
     RecordNote,
 )
-from acp_proxy.proxy.session_recorder import EARLY_LIMIT
+from acp_proxy.proxy.session_entries import EARLY_LIMIT
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from tests.conversation import (

@@ -1,6 +1,6 @@
-"""Says what is recorded of each session, as effects that ``recording`` performs. Does not decide where lines go.
+"""Makes the entries of each session, as effects that ``recording`` performs. Does not decide where lines go.
 
-``MessageRecorder`` tells ``SessionRecorder`` what each message means for its session, and pairs answers with requests.
+``MessageEntries`` tells ``SessionEntries`` what each message means for its session, and pairs answers with requests.
 docs/transcript-format.md says what is recorded.
 """
 
@@ -31,11 +31,11 @@ EARLY_LIMIT = 1024 * 1024
 """The most bytes of updates that wait for the answer that names their session."""
 
 
-class SessionRecorder:
-    """Records the sessions of one connection, and keeps their states. With ``records=False`` it records nothing."""
+class SessionEntries:
+    """Makes the entries of a connection's sessions, and keeps their states. Without ``is_recording`` it makes none."""
 
-    def __init__(self, *, records: bool) -> None:
-        self.records = records
+    def __init__(self, *, is_recording: bool) -> None:
+        self.is_recording = is_recording
         self.sessions = SessionStates()
         self._terminals = Terminals()
         self._early_updates = EarlyUpdates()
@@ -132,7 +132,7 @@ class SessionRecorder:
         first_entries: Sequence[TranscriptEffect] = (),
         anew: bool = False,
     ) -> list[TranscriptEffect]:
-        if not self.records:
+        if not self.is_recording:
             return []
         cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
         members = result if isinstance(result, dict) else {}
@@ -159,12 +159,12 @@ class SessionRecorder:
         return [*forgotten, begin, *first_entries, RecordNote(session_id, note), *self._take_early_updates(session_id)]
 
     def start(self) -> None:
-        """Record again."""
-        self.records = True
+        """From here on, make entries again."""
+        self.is_recording = True
 
     def stop(self) -> None:
-        """Record nothing from here on, and forget all sessions."""
-        self.records = False
+        """From here on, make no entries, and forget all sessions."""
+        self.is_recording = False
         self.sessions.forget_all()
         self._early_updates.drop()
 
@@ -172,7 +172,7 @@ class SessionRecorder:
         """The conversation updates that came before the answer that names their session."""
         return self._early_updates.take_conversation(session_id)
 
-    def record_early_updates(self) -> list[TranscriptEffect]:
+    def add_early_updates(self) -> list[TranscriptEffect]:
         """No open request can name the session of the early updates, so they begin transcripts of their own."""
         effects: list[TranscriptEffect] = []
         for session_id in self._early_updates.sessions:
@@ -182,10 +182,10 @@ class SessionRecorder:
                 self._early_updates.take(session_id)
         return effects
 
-    def record_update(self, session_id: str, raw: bytes, update: object, *, may_be_new: bool) -> list[TranscriptEffect]:
-        """Record an update. ``raw``: its line without the newline. ``may_be_new``: an open request may be what opens
-        this session, so its updates wait for the answer."""
-        if not self.records:
+    def add_update(self, session_id: str, raw: bytes, update: object, *, may_be_new: bool) -> list[TranscriptEffect]:
+        """The entry of an update. ``raw``: its line without the newline. ``may_be_new``: an open request may be
+        what opens this session, so its updates wait for the answer."""
+        if not self.is_recording:
             return []
         if session_id not in self.sessions and may_be_new and self._early_updates.hold(session_id, raw, update):
             return []
@@ -200,11 +200,11 @@ class SessionRecorder:
             effects.append(IndexSession(session_id))
         return effects
 
-    def record_prompt(
+    def add_prompt(
         self, session_id: str, raw: bytes, blocks: object, id: RequestId | None = None
     ) -> list[TranscriptEffect]:
-        """Record a prompt, which begins a turn and revives a deleted session. ``blocks``: its content blocks."""
-        if not self.records:
+        """The entry of a prompt, which begins a turn and revives a deleted session. ``blocks``: its content blocks."""
+        if not self.is_recording:
             return []
         begin_effects = self._begin(session_id)
         self.sessions.move_to_end(session_id)
@@ -215,20 +215,20 @@ class SessionRecorder:
             state.titles.consider(blocks)
         return [*begin_effects, BeginTurn(session_id), RecordLine(session_id, Peer.CLIENT, raw)]
 
-    def record_steering(self, session_id: str, raw: bytes) -> list[TranscriptEffect]:
-        """Record the user's words into a turn, which the agent has just taken. ``raw``: the line of the request."""
-        if not self.records or self.sessions.is_deleted(session_id):
+    def add_steering(self, session_id: str, raw: bytes) -> list[TranscriptEffect]:
+        """The entry of the user's words into a turn, which the agent has just taken. ``raw``: the request's line."""
+        if not self.is_recording or self.sessions.is_deleted(session_id):
             return []
         effects = [*self._begin(session_id), RecordLine(session_id, Peer.CLIENT, raw)]
         return effects if self.sessions.is_in_turn(session_id) else [*effects, EndTurn(session_id)]
 
-    def record_answer(self, session_id: str, raw: bytes, id: RequestId | None = None) -> list[TranscriptEffect]:
-        """Record the agent's answer to a prompt, which ends the turn."""
+    def add_answer(self, session_id: str, raw: bytes, id: RequestId | None = None) -> list[TranscriptEffect]:
+        """The entry of the agent's answer to a prompt, which ends the turn."""
         return self._end_turn(session_id, [RecordLine(session_id, Peer.AGENT, raw, acp.PROMPT)], id)
 
     def accept_prompt(self, session_id: str, raw: bytes, id: RequestId | None) -> list[TranscriptEffect]:
-        """Record the agent's answer to a prompt that does not end its turn."""
-        entries = self.record_line(session_id, Peer.AGENT, raw, acp.PROMPT)
+        """The entry of the agent's answer to a prompt that does not end its turn."""
+        entries = self.add_line(session_id, Peer.AGENT, raw, acp.PROMPT)
         is_over = session_id in self.sessions and self.sessions[session_id].prompts.accept(id)
         return [*entries, *self._make_turn_end(session_id)] if is_over else entries
 
@@ -250,10 +250,10 @@ class SessionRecorder:
         note = {"type": NoteType.FAILED, "method": acp.PROMPT, "message": reason}
         return self._end_turn(session_id, [RecordNote(session_id, note)], id)
 
-    def record_line(
+    def add_line(
         self, session_id: str | None, peer: Peer, raw: bytes, answered_method: str | None = None
     ) -> list[TranscriptEffect]:
-        """Record any other line, if its session is recorded. ``answered_method``: the method that a response
+        """The entry of any other line, if its session is recorded. ``answered_method``: the method that a response
         answers."""
         if session_id is None or session_id not in self.sessions or self.sessions[session_id].is_deleted:
             return []
@@ -275,7 +275,7 @@ class SessionRecorder:
 
     def delete(self, session_id: str) -> list[TranscriptEffect]:
         """The session was deleted: record nothing of it until it is prompted again."""
-        if not self.records:
+        if not self.is_recording:
             return []
         self._take_early_updates(session_id)
         state, forgotten = self._find_or_add(session_id)
@@ -390,40 +390,40 @@ class EarlyUpdates:
         self._size = 0
 
 
-class MessageRecorder:
-    """Records the messages of both peers."""
+class MessageEntries:
+    """Makes the entries of both peers' messages."""
 
     def __init__(
-        self, open_requests: OpenRequests, session_recorder: SessionRecorder, may_be_replay: Callable[[str], bool]
+        self, open_requests: OpenRequests, session_entries: SessionEntries, may_be_replay: Callable[[str], bool]
     ) -> None:
-        """``may_be_replay``: whether a session's updates may be its past. Then its load records them."""
+        """``may_be_replay``: whether a session's updates may be its past. Then its load has them recorded."""
         self._open_requests = open_requests
-        self._session_recorder = session_recorder
+        self._session_entries = session_entries
         self._may_be_replay = may_be_replay
 
-    def record(self, sender: Peer, message: Message) -> list[TranscriptEffect]:
-        """The recording effects of a message or a batch. Enters requests as open, and closes answered ones."""
+    def add(self, sender: Peer, message: Message) -> list[TranscriptEffect]:
+        """The entries of a message or a batch. Enters requests as open, and closes answered ones."""
         match message:
             case Batch(messages=messages):
-                return [effect for item in messages for effect in self.record(sender, item)]
+                return [effect for item in messages for effect in self.add(sender, item)]
             case Request(params=params, method=method):
-                return self._record_request(sender, message, method, acp.session_id(params))
+                return self._add_request(sender, message, method, acp.session_id(params))
             case Notification(method=acp.UPDATE, params=params, raw=raw) if sender is Peer.AGENT:
                 session_id, update = acp.session_id(params), acp.member(params, "update")
                 if session_id is None or self._is_past(session_id, update):
                     return []
                 may_be_new = self._open_requests.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
-                return self._session_recorder.record_update(session_id, raw, update, may_be_new=may_be_new)
+                return self._session_entries.add_update(session_id, raw, update, may_be_new=may_be_new)
             case Notification(method=acp.CANCEL, params=params, raw=raw):
                 if sender is Peer.CLIENT:
-                    self._session_recorder.cancel_turn(acp.session_id(params))
-                return self._session_recorder.record_line(acp.session_id(params), sender, raw)
+                    self._session_entries.cancel_turn(acp.session_id(params))
+                return self._session_entries.add_line(acp.session_id(params), sender, raw)
             case Response(id=id) if answered := self._open_requests.take(sender.other, id):
-                return self.record_answer(answered, message)
+                return self.add_answer(answered, message)
             case _:
                 return []
 
-    def _record_request(
+    def _add_request(
         self, sender: Peer, request: Request, method: str, session_id: str | None
     ) -> list[TranscriptEffect]:
         if sender is Peer.CLIENT or method == acp.REQUEST_PERMISSION or method in acp.TERMINALS:
@@ -431,19 +431,17 @@ class MessageRecorder:
         if session_id is None:
             return []
         if method == acp.PROMPT and sender is Peer.CLIENT:
-            return self._session_recorder.record_prompt(
+            return self._session_entries.add_prompt(
                 session_id, request.raw, acp.member(request.params, "prompt"), request.id
             )
         if method == acp.TERMINAL_RELEASE:
-            return self._session_recorder.release_terminal(session_id, request.params)
+            return self._session_entries.release_terminal(session_id, request.params)
         return (
-            self._session_recorder.record_line(session_id, sender, request.raw)
-            if method in acp.RECORDED_REQUESTS
-            else []
+            self._session_entries.add_line(session_id, sender, request.raw) if method in acp.RECORDED_REQUESTS else []
         )
 
-    def record_answer(self, answered: OpenRequest, response: Response) -> list[TranscriptEffect]:
-        """The recording effects of an answer. ``answered``: its request, which is closed."""
+    def add_answer(self, answered: OpenRequest, response: Response) -> list[TranscriptEffect]:
+        """The entries of an answer. ``answered``: its request, which is closed."""
         request, session_id = answered.request, answered.session_id
         method, succeeded = request.method, response.error is None
         answerer = Peer.CLIENT if method == acp.REQUEST_PERMISSION else Peer.AGENT
@@ -452,29 +450,25 @@ class MessageRecorder:
                 session_id = acp.session_id(response.result)
             is_open = succeeded and session_id is not None
             effects = (
-                self._session_recorder.open(session_id or "", method, request.params, response.result)
-                if is_open
-                else []
+                self._session_entries.open(session_id or "", method, request.params, response.result) if is_open else []
             )
-            return effects + self.record_early_updates()
+            return effects + self.add_early_updates()
         if session_id is None:
             return []
         if method == acp.PROMPT:
-            return self._session_recorder.record_answer(session_id, response.raw, request.id)
+            return self._session_entries.add_answer(session_id, response.raw, request.id)
         if method == acp.CLOSE and succeeded:
-            return self._session_recorder.close(session_id)
+            return self._session_entries.close(session_id)
         if method in acp.TERMINALS:
-            return self._session_recorder.answer_terminal(session_id, method, request.params, response.result)
+            return self._session_entries.answer_terminal(session_id, method, request.params, response.result)
         if method in acp.RECORDED_REQUESTS:
-            return self._session_recorder.record_line(session_id, answerer, response.raw, method)
+            return self._session_entries.add_line(session_id, answerer, response.raw, method)
         return []
 
-    def record_early_updates(self) -> list[TranscriptEffect]:
-        """Record the updates that waited for an answer to name their session, unless such a request is still open."""
+    def add_early_updates(self) -> list[TranscriptEffect]:
+        """The entries of updates that waited for an answer to name their session, unless such a request is open."""
         return (
-            []
-            if self._open_requests.is_open(Peer.CLIENT, *acp.OPENING)
-            else self._session_recorder.record_early_updates()
+            [] if self._open_requests.is_open(Peer.CLIENT, *acp.OPENING) else self._session_entries.add_early_updates()
         )
 
     def _is_past(self, session_id: str, update: object) -> bool:
