@@ -387,7 +387,8 @@ class Handovers:
 
     def keep_first_prompt(self, load: Load, prompt: Request) -> None:
         """Remember the first prompt after a load, to send it again if the agent does not know the session."""
-        if load.has_transcript and not load.opens_anew and len(prompt.raw) <= RESENT_LIMIT:
+        # Without a transcript to compare with, there is none to hand over.
+        if load.may_compare and not load.opens_anew and len(prompt.raw) <= RESENT_LIMIT:
             self._first_prompts[load.session_id] = load, prompt
 
     def take_refused_prompt(self, session_id: str, prompt: RequestId, error: object) -> tuple[Load, Request] | None:

@@ -42,7 +42,7 @@ class AnsweredLoads:
         """An update of the conversation after the client's answer, before the next prompt."""
         if load.compared is not None:
             return [Forward(Peer.CLIENT, late_line) for late_line in load.compared.sort_late(line, update)]
-        if load.hides_agents_replay and load.has_transcript and not load.opens_anew:  # shown without comparing
+        if load.hides_agents_replay and load.may_compare and not load.opens_anew:  # shown without comparing
             return [_read_past(load), DecideLater(Peer.AGENT, [line])]
         self._waiting_lines.remember(load, line, is_late=True)
         return [Forward(Peer.CLIENT, line, before_recording=True)]
@@ -89,7 +89,7 @@ class AnsweredLoads:
         if load.replay_in_turn is not None:
             expects, replay, prompts = load.expects_replay_in_turn, load.replay_in_turn, load.unechoed_prompts
             return self._send_sorted(load, replay.add(line, update, prompts, expects_replay=expects))
-        may_be_past = load.has_transcript and load.expects_replay
+        may_be_past = load.may_compare and load.expects_replay
         role = update_kinds.find(acp.update_kind(update)).role if may_be_past else None
         letters = block_letters(acp.member(update, "content")) if role is Role.USER else ""
         # The agent may replay words from before the first prompt, if it was asked for a replay.

@@ -187,7 +187,9 @@ class Load:
         first_state = LoadState.PASSING if plan.passes_at_once else LoadState.ASKED
         first_state = first_state if plan.sends is not None else LoadState.QUEUED
         self.state = LoadState.ANSWERED if is_answered else first_state
-        self.has_transcript = has_transcript
+        self.may_compare = has_transcript
+        """Whether what the agent sends can still be compared with a transcript. False if there is none, or if it could
+        not be read; one that begins with this load counts only if the client gets no replay."""
         self.is_import = plan.may_import
         """Whether a transcript begins, or has begun, with what the agent sends before its answer."""
         self.earlier_id = earlier_id

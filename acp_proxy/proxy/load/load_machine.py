@@ -323,11 +323,11 @@ class LoadMachine:
 
     def _start_replay(self, load: Load) -> list[Effect]:
         """Have ``run`` compare and replay; without a transcript, end with what the agent sent."""
-        if not load.has_transcript:
+        if not load.may_compare:
             load.decision = choose_replay(None, shows_replay=load.plan.shows_replay, has_transcript=False)
             # A client that gets no replay must not get the rest of one either: what comes late is compared with the
             # transcript that begins now.
-            load.has_transcript = not load.plan.shows_replay
+            load.may_compare = not load.plan.shows_replay
             name = jsonrpc.make_printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [*([] if load.uncompared else [warning]), *self._move(load, LoadEvent.REPLAYED)]
@@ -393,7 +393,7 @@ class LoadMachine:
                 if load.compared is not None:
                     load.compared.end_check(read.comparison)
                 elif read.comparison is None:
-                    load.has_transcript = False  # do not read it again
+                    load.may_compare = False
                 else:
                     compared = self._keep_comparison(load, read.comparison, read.size, is_checked=True)
                     if self._session_entries.sessions.is_in_turn(load.session_id):
