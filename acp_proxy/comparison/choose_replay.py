@@ -31,7 +31,7 @@ class Rule(enum.Enum):
     and older versions read those. A new rule gets a new number, or None: then no transcript notes it.
     """
 
-    ALREADY_SENT = (None, ShownReplay.AGENT, "what the agent sent went to the client before the agent answered")
+    PASSES = (None, ShownReplay.AGENT, "what the agent sends goes to the client before the agent answers")
     CANCELLED = (None, ShownReplay.NOTHING, "the client cancelled the load")
     NOT_RECORDED = (None, ShownReplay.AGENT, "the session was not recorded here")
     # Known before the agent answers, from the plan of the load: at most one of these three.
@@ -76,7 +76,7 @@ def choose_replay(
     *,
     fixed_rule: Rule | None = None,
     shows_replay: bool = True,
-    already_sent: bool = False,
+    passes: bool = False,
     cancelled: bool = False,
     has_transcript: bool = True,
     unreadable: bool = False,
@@ -88,13 +88,13 @@ def choose_replay(
     replayed nothing.
     ``fixed_rule``: the rule, if it was known before the agent answered: in a turn, handed over, or asked for.
     ``shows_replay``: False for a resume, after which the client gets no replay.
-    ``already_sent``: the client got what the agent sent before its answer: the plan says so (a fork, a load in a turn),
+    ``passes``: what the agent sends goes to the client before its answer: the plan says so (a fork, a load in a turn),
     too much waited, or a prompt came. ``cancelled``: the client has cancelled the load.
     ``has_transcript``: False if the store has none. ``unreadable``: it has one, but that cannot be read.
     ``is_open``: another process has it open to append; None: not known.
     """
-    if already_sent:  # it cannot be taken back, whatever was planned
-        rule = Rule.ALREADY_SENT
+    if passes:  # what is sent cannot be taken back, whatever was planned
+        rule = Rule.PASSES
     elif cancelled:
         rule = Rule.CANCELLED
     elif not has_transcript:

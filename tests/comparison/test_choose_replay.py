@@ -77,11 +77,11 @@ PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]]
         {"has_transcript": False, "fixed_rule": Rule.ASKED_FOR, "shows_replay": False},
         Decision(NOTHING, Rule.NOT_RECORDED),
     ),
-    "a flood, a prompt before the answer, a fork": (None, {"already_sent": True}, Decision(AGENT, Rule.ALREADY_SENT)),
+    "a flood, a prompt before the answer, a fork": (None, {"passes": True}, Decision(AGENT, Rule.PASSES)),
     "a prompt before the answer, after a handover": (
         None,
-        {"already_sent": True, "fixed_rule": Rule.HANDED_OVER},
-        Decision(AGENT, Rule.ALREADY_SENT),
+        {"passes": True, "fixed_rule": Rule.HANDED_OVER},
+        Decision(AGENT, Rule.PASSES),
     ),
     "a load that the client cancelled": (None, {"cancelled": True}, Decision(NOTHING, Rule.CANCELLED)),
 }

@@ -228,7 +228,7 @@ class Load:
         If, in the example above, it then sends ``a b c`` and answers this load, ``c`` may be the rest of either. A
         ``c`` that comes after this answer is left out."""
 
-        self.decision: Decision | None = choose_replay(None, already_sent=True) if plan.passes_at_once else None
+        self.decision: Decision | None = choose_replay(None, passes=True) if plan.passes_at_once else None
         """Whose replay the client sees, and why; None: not decided yet."""
         self.compared: ComparedReplay | None = None
         """What the agent sent for it, once that is compared with the transcript."""

@@ -96,7 +96,7 @@ class LoadMachine:
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.BEGIN_PASSING:
-                load.decision = choose_replay(None, already_sent=True)
+                load.decision = choose_replay(None, passes=True)
                 return self._send_after_earlier(load, load.uncompared.lines if load.plan.shows_replay else [])
             case Action.SEND_UNCOMPARED:
                 return self._send_after_earlier(load, [line for line, _ in load.uncompared.take()])
