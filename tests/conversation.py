@@ -672,7 +672,8 @@ class CoreConversation:
             is_archived = session in self.archived - self.changed_by_agent
             found = SessionFound(id, has_transcript=True, is_complete=stored.complete, alias=stored.alias)
             found = replace(found, is_archived_here=is_archived)
-            return replace(found, agent_has_only_part=stored.moved, is_behind=stored.behind, is_open=stored.open)
+            found = replace(found, agent_has_only_part=stored.moved, is_behind=stored.behind)
+            return replace(found, is_open_elsewhere=stored.open)
         return SessionFound(id, is_deleted=stored.deleted, trouble=stored.trouble)
 
 

@@ -80,7 +80,7 @@ def choose_replay(
     cancelled: bool = False,
     has_transcript: bool = True,
     unreadable: bool = False,
-    is_open: bool | None = None,
+    is_open_elsewhere: bool | None = None,
 ) -> Decision:
     """Decide whose replay the client sees, and why.
 
@@ -91,7 +91,7 @@ def choose_replay(
     ``passes``: what the agent sends goes to the client before its answer: the plan says so (a fork, a load in a turn),
     too much waited, or a prompt came. ``cancelled``: the client has cancelled the load.
     ``has_transcript``: False if the store has none. ``unreadable``: it has one, but that cannot be read.
-    ``is_open``: another process has it open to append; None: not known.
+    ``is_open_elsewhere``: another process has it open to append; None: not known.
     """
     if passes:  # what is sent cannot be taken back, whatever was planned
         rule = Rule.PASSES
@@ -106,7 +106,7 @@ def choose_replay(
     elif facts is None:
         rule = Rule.NOTHING_REPLAYED
     else:
-        rule = _judge(facts, may_have_queued_prompts=is_open is True)
+        rule = _judge(facts, may_have_queued_prompts=is_open_elsewhere is True)
     return Decision(rule.shows if shows_replay else ShownReplay.NOTHING, rule)
 
 

@@ -46,8 +46,8 @@ class SessionFound(Struct, frozen=True):
     """Not even the copy exists; it is made with the first prompt."""
     is_behind: bool = False
     """The agent's session lacks turns of other machines."""
-    is_open: bool | None = None
-    """A process has the transcript open to append; None: not known."""
+    is_open_elsewhere: bool | None = None
+    """Another process has the transcript open to append; None: not known."""
     continued_session_id: str | None = None
     """The session that continues in this one of the agent; then the rest says nothing."""
     is_archived_here: bool = False

@@ -89,7 +89,7 @@ class LoadRequests:
                 title=transcript.title,
                 handover_record_size=options.handover_record_size,
                 mask=self._recorder.mask,
-                is_open=transcript.is_open,
+                is_open_elsewhere=transcript.is_open_elsewhere,
             )
             return self._decide_locked(transcript.describe(request, is_complete=is_complete))
 
@@ -153,8 +153,8 @@ class OpenedTranscript:
     """A transcript that can be replayed.
 
     ``other_ids``: other session ids that its entries may have. ``title``: the user's title, if there is one.
-    ``is_foreign``: it is another agent's, and this one has no copy of it. ``is_open``: another process has it open to
-    append. ``is_archived``: the session is archived in the store.
+    ``is_foreign``: it is another agent's, and this one has no copy of it. ``is_open_elsewhere``: as for
+    ``choose_replay``. ``is_archived``: the session is archived in the store.
     """
 
     def __init__(
@@ -165,13 +165,13 @@ class OpenedTranscript:
         title: str | None,
         *,
         is_foreign: bool = False,
-        is_open: bool | None = None,
+        is_open_elsewhere: bool | None = None,
         is_archived: bool = False,
     ) -> None:
         self.reading = reading
         self.title = title
         self.is_foreign = is_foreign
-        self.is_open = is_open
+        self.is_open_elsewhere = is_open_elsewhere
         own_id = reading.header.session_id if is_foreign and reading.header is not None else session_id
         self.other_ids = reading.other_ids | {own_id}
         self._recorder = recorder
@@ -192,7 +192,7 @@ class OpenedTranscript:
             agent_has_only_part=agent_session.was_handed_over,
             is_copy=agent_session.is_missing,
             is_behind=agent_session.is_behind,
-            is_open=self.is_open,
+            is_open_elsewhere=self.is_open_elsewhere,
         )
 
     def run_when_written(
@@ -235,11 +235,17 @@ def look_up(
         state = recorder.store.read_state(recorder.agent_folder)
         if session_id in state.deleted_ids:
             return SessionFound(request, is_deleted=True)
-        is_open = recorder.is_open_elsewhere(session_id)
+        is_open_elsewhere = recorder.is_open_elsewhere(session_id)
         try:
             reading = recorder.store.read_and_hold(recorder.agent_folder, session_id)
-            title, is_archived = state.find_title(session_id), session_id in state.archived_here
-            return OpenedTranscript(recorder, session_id, reading, title, is_open=is_open, is_archived=is_archived)
+            return OpenedTranscript(
+                recorder,
+                session_id,
+                reading,
+                state.find_title(session_id),
+                is_open_elsewhere=is_open_elsewhere,
+                is_archived=session_id in state.archived_here,
+            )
         except FileNotFoundError:
             # Another process may have deleted it between our two checks.
             if session_id in recorder.store.read_deleted(recorder.agent_folder):

@@ -55,14 +55,14 @@ class ReplayThread:
         title: str | None = None,
         handover_record_size: int = LIMIT,
         mask: Callable[[bytes], bytes] | None = None,
-        is_open: bool | None = None,
+        is_open_elsewhere: bool | None = None,
     ) -> None:
         """``session_id``: the client's id. ``reading``: the transcript; this closes it. ``run_id``: this connection's.
 
         ``on_end``: called at the end with the result; returns False if updates arrived that must be compared first.
         ``other_ids``, ``mode``, ``tool_limit``: as for ``Replayer``. ``title``: the user's title, if there is one.
         ``handover_record_size``: the most bytes of a handover record. ``mask``: masks secrets in what is recorded.
-        ``is_open``: as for ``choose_replay``.
+        ``is_open_elsewhere``: as for ``choose_replay``.
         """
         self._session_id = session_id
         self._reading = reading
@@ -76,7 +76,7 @@ class ReplayThread:
         self._title = title
         self._handover_record_size = handover_record_size
         self._mask = mask
-        self._is_open = is_open
+        self._is_open_elsewhere = is_open_elsewhere
         self._effect: StartReplay  # what to do; set by ``start``
         self._handover_record: HandoverRecord | None = None
         self._is_stopped = False
@@ -129,7 +129,7 @@ class ReplayThread:
                 facts,
                 fixed_rule=effect.fixed_rule,
                 shows_replay=effect.shows_replay,
-                is_open=self._is_open,
+                is_open_elsewhere=self._is_open_elsewhere,
             )
             is_shown = decision.shows is ShownReplay.TRANSCRIPT or self._makes_whole_handover_record
             is_done = not is_shown or self._send_transcript(replayer, summary)
@@ -160,7 +160,7 @@ class ReplayThread:
         v1_replayer = Replayer(
             self._session_id,
             run_id=self._run_id,
-            is_open_elsewhere=self._is_open is True,
+            is_open_elsewhere=self._is_open_elsewhere is True,
             mode=self._mode,
             tool_limit=self._tool_limit,
             other_ids=self._other_ids,

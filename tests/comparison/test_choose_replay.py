@@ -325,7 +325,7 @@ def test_a_prompt_that_may_wait_in_another_window_is_not_missing(noted: list[Ent
         builder = TextBuilder()
         for entry in (*entries, *noted):
             builder.add(entry)
-        return choose_replay(compare_replay(builder.finish(), *ONE), is_open=is_open).rule
+        return choose_replay(compare_replay(builder.finish(), *ONE), is_open_elsewhere=is_open).rule
 
     running = [prompt_entry("mend it", id=1), updated(agent(ONE[1])), prompt_entry("and test it", id=2)]
     assert [decide(*running, is_open=each) for each in (True, None, False)] == [Rule.SAME, Rule.LESS, Rule.LESS]

@@ -443,8 +443,8 @@ class LoadMachine:
             other for other in self.open_loads.list_of_session(load.session_id) if other.state not in ABANDONED_STATES
         ]
         last_event = LoadEvent.ENDED if self._has_agent_ended else LoadEvent.CLOSED if other_loads else None
-        is_open = load.state is LoadState.ANSWERED and self.open_loads.find_unsettled(load.session_id) is load
-        if not is_open or not (is_in_turn or last_event is not None):
+        is_unsettled = load.state is LoadState.ANSWERED and self.open_loads.find_unsettled(load.session_id) is load
+        if not is_unsettled or not (is_in_turn or last_event is not None):
             return []
         if first := self.answered_loads.finish_comparison(load.session_id):
             return first

@@ -186,13 +186,13 @@ class Lookups:
         if session.is_foreign:
             self.uncopied.add(session_id)
         close_effects: list[Effect] = [CloseTranscript(request.id)] if plan.passes_at_once else []
-        is_open = None if self._session_entries.sessions.has_begun(session_id) else session.is_open
+        is_open_elsewhere = None if self._session_entries.sessions.has_begun(session_id) else session.is_open_elsewhere
         load = Load(
             request,
             session_id,
             plan,
             has_transcript=session.has_transcript,
-            is_open_elsewhere=is_open,
+            is_open_elsewhere=is_open_elsewhere,
             earlier_id=earlier_id if earlier_id != (self._aliases.find_agent_id(session_id) or session_id) else None,
         )
         return [*alias_effects, *close_effects, *self._begin_load(line, load)]
