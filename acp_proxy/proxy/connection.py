@@ -220,7 +220,7 @@ class Connection:
             return self._machine.handle_prompt(session_id, message)
         begins_turn = message.method == acp.STEERING and not self._session_entries.sessions.is_in_turn(session_id)
         ends = message.method == acp.CLOSE or message.method in acp.REWINDS or begins_turn
-        return self._machine.close(session_id) if ends else []
+        return self._machine.settle(session_id) if ends else []
 
     def _answer_here(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that is not simply forwarded; None for all other requests."""

@@ -424,7 +424,7 @@ class LoadMachine:
         """The client has its answer: the load is unsettled until the next prompt: what the agent sends may be past."""
         self.open_loads.set_answered_to_client(load)
         if load.plan.sends is None:
-            return self._move(load, LoadEvent.CLOSED)
+            return self._move(load, LoadEvent.MUST_SETTLE)
         effects: list[Effect] = []
         oldest = (
             self.open_loads.add_unsettled(load)
@@ -433,7 +433,7 @@ class LoadMachine:
         )
         if oldest is not None:
             oldest.uncompared.drop()
-            effects += self.close(oldest.session_id)
+            effects += self.settle(oldest.session_id)
         return effects + self._apply_earlier_events(load)
 
     def _apply_earlier_events(self, load: Load) -> list[Effect]:
@@ -442,7 +442,7 @@ class LoadMachine:
         other_loads = [
             other for other in self.open_loads.list_of_session(load.session_id) if other.state not in ABANDONED_STATES
         ]
-        last_event = LoadEvent.ENDED if self._has_agent_ended else LoadEvent.CLOSED if other_loads else None
+        last_event = LoadEvent.ENDED if self._has_agent_ended else LoadEvent.MUST_SETTLE if other_loads else None
         is_unsettled = load.state is LoadState.ANSWERED and self.open_loads.find_unsettled(load.session_id) is load
         if not is_unsettled or not (is_in_turn or last_event is not None):
             return []
@@ -451,10 +451,10 @@ class LoadMachine:
         effects = self._move(load, LoadEvent.PROMPTED) if is_in_turn else []
         return effects + (self._move(load, last_event) if last_event is not None else [])
 
-    def close(self, session_id: str | None) -> list[Effect]:
-        """The session is closed or opened again: settle what the agent sent about it until now."""
+    def settle(self, session_id: str | None) -> list[Effect]:
+        """Settle now what the agent sent about a session: something other than a prompt begins, or it is closed."""
         load = self.open_loads.find_unsettled(session_id)
-        return self._move(load, LoadEvent.CLOSED) if load is not None else []
+        return self._move(load, LoadEvent.MUST_SETTLE) if load is not None else []
 
     def handle_prompt(self, session_id: str, prompt: Request | None) -> list[Effect]:
         """The client prompts: settle what the agent sent until now. ``prompt``: None if it passes in pieces."""

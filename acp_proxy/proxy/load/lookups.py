@@ -77,7 +77,7 @@ class Lookups:
         self._pending[request.id] = request, line
         client_id = self._copy_ids.find_client_id(session_id)
         return [
-            *self._machine.close(session_id),
+            *self._machine.settle(session_id),
             FindSession(request.id, session_id, only_here=is_ours, client_id=client_id),
         ]
 
@@ -123,9 +123,9 @@ class Lookups:
         """
         if request.id in self._machine.open_loads or request.id in self._pending or self._machine.open_loads.are_many:
             return None
-        close_effects = self._machine.close(session_id)
+        settle_effects = self._machine.settle(session_id)
         plan = LoadPlan(request.method, passes_at_once=True, renames=False)
-        return [*close_effects, *self._begin_load(line, Load(request, session_id, plan, has_transcript=True))]
+        return [*settle_effects, *self._begin_load(line, Load(request, session_id, plan, has_transcript=True))]
 
     def handle_found(self, session: SessionFound) -> list[Effect]:
         """The session was looked up: refuse the request, or ask the agent."""

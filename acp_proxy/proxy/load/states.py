@@ -65,7 +65,7 @@ class LoadEvent(enum.Enum):
     MAY_REPLAY = "no other replay of this session is running"
     REPLAYED = "``run`` has compared and replayed"
     PROMPTED = "the client has sent a prompt"
-    CLOSED = "the client has closed the session or opened it again, or too many sessions are open"
+    MUST_SETTLE = "the session is closed, rewound or opened again, too many are open, or the agent was not asked"
     DELETED = "the session was deleted"
     TURN_ENDED = "no prompt of this session is open any more"
     ENDED = "the agent has ended"
@@ -228,7 +228,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
     LoadState.ANSWERED: StateRules(
         moves={
             LoadEvent.PROMPTED: (LoadState.TURN, (Action.SETTLE,)),
-            LoadEvent.CLOSED: (LoadState.OVER, (Action.SETTLE, *_END_ACTIONS)),
+            LoadEvent.MUST_SETTLE: (LoadState.OVER, (Action.SETTLE, *_END_ACTIONS)),
             LoadEvent.DELETED: _DELETED_MOVE,
             LoadEvent.ENDED: (LoadState.OVER, (Action.SETTLE, *_END_ACTIONS)),
         },
@@ -237,7 +237,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
         moves={
             # After a whole turn, no replay runs any more: the session is as if it had been opened new.
             LoadEvent.TURN_ENDED: (LoadState.OVER, (Action.END_TURN, *_END_ACTIONS)),
-            LoadEvent.CLOSED: (LoadState.OVER, (Action.END_TURN, *_END_ACTIONS)),
+            LoadEvent.MUST_SETTLE: (LoadState.OVER, (Action.END_TURN, *_END_ACTIONS)),
             LoadEvent.DELETED: _DELETED_MOVE,
             LoadEvent.ENDED: (LoadState.OVER, (Action.END_TURN, *_END_ACTIONS)),
         },

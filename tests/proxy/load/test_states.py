@@ -47,15 +47,15 @@ that id waited for.
 """
 WITHIN = {LoadEvent.MAY_REPLAY, LoadEvent.REPLAYED}
 """Events of a replay."""
-SETTLING = {LoadEvent.CLOSED, LoadEvent.DELETED, LoadEvent.ENDED}
+SETTLING = {LoadEvent.MUST_SETTLE, LoadEvent.DELETED, LoadEvent.ENDED}
 CANNOT = {
-    **{state: {*WITHIN, LoadEvent.CLOSED, LoadEvent.DELETED} for state in AWAITING},
+    **{state: {*WITHIN, LoadEvent.MUST_SETTLE, LoadEvent.DELETED} for state in AWAITING},
     LoadState.QUEUED: {LoadEvent.REPLAYED, LoadEvent.CANNOT_WAIT, *SETTLING},
     LoadState.REPLAYING: {LoadEvent.MAY_REPLAY, LoadEvent.CANNOT_WAIT, *SETTLING},
     LoadState.STOPPING: {LoadEvent.MAY_REPLAY, LoadEvent.CANNOT_WAIT, *SETTLING},
 }
-"""Events that cannot happen: no replay before the agent agrees, no close before the client's answer. The end of the
-agent does not stop a replay."""
+"""Events that cannot happen: no replay before the agent agrees, nothing to settle before the client's answer. The end
+of the agent does not stop a replay."""
 OF_THE_AGENTS_ANSWER = {LoadEvent.AGREED, LoadEvent.REFUSED, LoadEvent.UNKNOWN}
 OPEN_ONLY = {LoadEvent.CANNOT_WAIT, LoadEvent.CANCELLED, LoadEvent.OUTPUT_RESERVED, *WITHIN}
 """Events that happen only to a request that is not answered yet."""
