@@ -199,8 +199,7 @@ class Relay:
             if not self._admit_simple_lines(Peer.CLIENT, lines):
                 return False
         self._to_agent.write(lines)
-        if self._idle_work is not None:
-            self._idle_work.is_idle = False
+        self.note_activity()
         return True
 
     def pass_to_client(self, lines: bytes) -> bool:
@@ -218,10 +217,9 @@ class Relay:
             elif self._recorder is not None:
                 self._recorder.add(RecordUpdates(session_id, lines))
         self._to_client.write(lines)
-        if self._recorder is not None and session_id is not None:
-            self._recorder.flush_soon()
-        if self._idle_work is not None:
-            self._idle_work.is_idle = False
+        if session_id is not None:
+            self.flush_soon()
+        self.note_activity()
         return True
 
     def _admit_simple_lines(self, peer: Peer, lines: bytes) -> bool:
@@ -253,6 +251,9 @@ class Relay:
         """Let the decided entries be recorded within a moment."""
         if self._recorder is not None:
             self._recorder.flush_soon()
+
+    def note_activity(self) -> None:
+        """Something was relayed: work for idle times stops."""
         if self._idle_work is not None:
             self._idle_work.is_idle = False
 

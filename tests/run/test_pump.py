@@ -68,6 +68,9 @@ class Performer:
     def flush_soon(self) -> None:
         self._note("flush soon")
 
+    def note_activity(self) -> None:
+        pass
+
     def wait_for_room(self, peer: Peer) -> None:
         assert self.room.wait(SECONDS)
 
