@@ -364,7 +364,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         for gap in list(self._gaps.values()):
             gap.retry_at = 0.0
 
-    def open_to_append(self, session: RecordedSession, stamp: str) -> Transcript:
+    def open_with_gap_noted(self, session: RecordedSession, stamp: str) -> Transcript:
         """A session's open file, to which the note of its gap is appended first. Raises OSError."""
         if self._gaps:
             self._append_gap_note(session, stamp)

@@ -320,7 +320,7 @@ class Recorder:
             seconds, effect = batch.popleft()
             stamp = timestamps.stamp(seconds)
             if not isinstance(effect, _LINE_EFFECTS) or effect.session_id != session_id:
-                self._append(session_id, data, stamp)
+                self._write_run(session_id, data, stamp)
                 data = file_format.Parts()
             match effect:  # the patterns of lines assign ``session_id``: from here on, the run is of that session
                 case RecordLine(session_id) if self._sessions.is_imported_elsewhere(session_id):
@@ -335,7 +335,7 @@ class Recorder:
                         lines = b"".join([lines, *_take_updates(batch, session_id, seconds)])
                     data += file_format.encode_update_parts(stamp, self.run_id, lines, self._protocol)
                     if len(lines) > _ENCODED_TOGETHER_BYTES:  # written at once, its memory serves the next ones
-                        self._append(session_id, data, stamp)
+                        self._write_run(session_id, data, stamp)
                         data = file_format.Parts()
                 case RecordNote(session_id, note):
                     self._sessions.end_import(session_id)
@@ -361,7 +361,7 @@ class Recorder:
                     self._sessions.forget(effect.session_id, stamp)
                 case _:
                     assert_never(effect)
-        self._append(session_id, data, stamp)
+        self._write_run(session_id, data, stamp)
         self._sessions.mark_sessions()
 
     def _identify(self, info: IdentifyAgent) -> None:
@@ -371,14 +371,17 @@ class Recorder:
         with suppress(OSError):  # tried again with each session
             self.agent_folder  # noqa: B018
 
-    def _append(self, session_id: str, data: file_format.Parts, stamp: str) -> None:
+    def _write_run(self, session_id: str, data: file_format.Parts, stamp: str) -> None:
+        """Write a run of entries of one session, unless that is suspended."""
         if data:
-            self._sessions.run_unless_suspended(session_id, stamp, lambda recorded: self._write(recorded, data, stamp))
+            self._sessions.run_unless_suspended(
+                session_id, stamp, lambda recorded: self._mask_and_append(recorded, data, stamp)
+            )
 
-    def _write(self, session: RecordedSession, data: file_format.Parts, stamp: str) -> None:
+    def _mask_and_append(self, session: RecordedSession, data: file_format.Parts, stamp: str) -> None:
         if session.is_deleted:
             return
-        transcript = self._sessions.open_to_append(session, stamp)
+        transcript = self._sessions.open_with_gap_noted(session, stamp)
         transcript.append(*(data if self.mask is None else [self._mask_entries(b"".join(data))]))
         self._sessions.request_mark(session)
         if self.fsync == "always":

@@ -86,7 +86,7 @@ class Pump:
             if framer.unfinished_size > LINE_LIMIT:
                 self._pass_unread()
         if last_line := framer.take_unfinished():
-            self._perform(relay.decide_lines(self.peer, [last_line]))
+            self._record_and_perform(relay.decide_lines(self.peer, [last_line]))
         self.has_ended.set()
         self._on_end()
 
@@ -101,7 +101,7 @@ class Pump:
         was_long = self._framer.unfinished_size >= LONG_LINE_SIZE
         lines = self._framer.feed_joined(data)
         if lines and not (may_pass and self._pass_lines(lines)):
-            self._perform(self._relay.decide_lines(self.peer, cut(lines)))
+            self._record_and_perform(self._relay.decide_lines(self.peer, cut(lines)))
         if self._framer.unfinished_size >= LONG_LINE_SIZE and not was_long:
             output.widen(self._fd)
 
@@ -117,7 +117,7 @@ class Pump:
         if end:
             self._handle_data(data[end:])
 
-    def _perform(self, effects: Sequence[RelayEffect]) -> None:
+    def _record_and_perform(self, effects: Sequence[RelayEffect]) -> None:
         """Perform what was decided, in order. What goes to a peer is recorded before, unless it may leave first."""
         pending = deque(effects)
         is_recorded = False

@@ -263,16 +263,16 @@ class Relay:
             self._has_room.wait()
 
     def perform(self, effect: RelayEffect) -> list[RelayEffect]:
-        """Perform an effect. Returns the effects to perform next."""
+        """Perform an effect, or what takes its place if it fails. Returns the effects to perform next."""
         try:
-            return self._perform(effect)
+            return self._perform_or_raise(effect)
         except ImportError as problem:
             return self._replace_failed(effect, errno_name(problem))
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn(f"internal error: {type(bug).__name__}: {bug}")
             return self._replace_failed(effect, "ETIMEDOUT")
 
-    def _perform(self, effect: RelayEffect) -> list[RelayEffect]:
+    def _perform_or_raise(self, effect: RelayEffect) -> list[RelayEffect]:
         match effect:
             case Forward():
                 output = self._get_output(effect.to)
@@ -389,16 +389,16 @@ class Relay:
         self._require_load_requests().forget(replay_end.request_id)
         self.pauses_agent = False
         self._has_room.set()
-        self._perform_locked(effects)
+        self._perform_with_client_held(effects)
         self._wake_recorder()
         return True
 
     def _reserve_output(self, request: RequestId) -> None:
         with self._to_client.reserve():
-            self._perform_locked(self._decide(OutputReserved(request)))
+            self._perform_with_client_held(self._decide(OutputReserved(request)))
             self._wake_recorder()
 
-    def _perform_locked(self, effects: list[RelayEffect]) -> None:
+    def _perform_with_client_held(self, effects: list[RelayEffect]) -> None:
         """Perform effects while holding the client's output."""
         for effect in effects:
             if isinstance(effect, Forward) and effect.to is Peer.CLIENT:
@@ -406,7 +406,7 @@ class Relay:
             elif isinstance(effect, Forward):
                 self._to_agent.post(effect.data, math.inf)  # never wait for one output while holding the other
             else:
-                self._perform_locked(self.perform(effect))
+                self._perform_with_client_held(self.perform(effect))
 
     def _wake_recorder(self) -> None:
         if self._recorder is not None:

@@ -37,7 +37,7 @@ class Transcript:
         was renamed or removed while being opened.
         """
         self.path = path
-        self._fd = _open_to_append(path, create=creates and header is not None)
+        self._fd = _open_descriptor(path, create=creates and header is not None)
         self._is_written = False
         try:
             status = os.fstat(self._fd)
@@ -185,8 +185,8 @@ class Transcript:
         self.is_begun, self._header = True, line.rstrip(b"\n")[:_IDENTITY_SIZE]
 
 
-def _open_to_append(path: Path, *, create: bool) -> int:
-    """Open a transcript to append; ``create``: create it unless it exists in compressed form. Raises OSError."""
+def _open_descriptor(path: Path, *, create: bool) -> int:
+    """A descriptor to append to a transcript. ``create``: unless it exists in compressed form. Raises OSError."""
     flags = os.O_RDWR | os.O_APPEND
     with contextlib.suppress(FileNotFoundError):
         return open_private(path, flags)
@@ -201,7 +201,7 @@ def fsync_file(path: Path) -> bool:
     Raises OSError: what was written may be lost (FileNotFoundError: there is none, or it is compressed).
     """
     try:
-        fd = _open_to_append(path, create=False)
+        fd = _open_descriptor(path, create=False)
     except FileNotFoundError:
         raise
     except OSError:

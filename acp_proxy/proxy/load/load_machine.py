@@ -79,9 +79,9 @@ class LoadMachine:
         """Move a load to its next state, and perform the actions of that. ``outcome``: what the event brought: the
         agent's answer, or the end of the replay."""
         load.state, actions = TRANSITIONS[load.state].moves.get(event, (load.state, ()))
-        return [effect for action in actions for effect in self._perform(load, action, outcome)]
+        return [effect for action in actions for effect in self._perform_action(load, action, outcome)]
 
-    def _perform(self, load: Load, action: Action, outcome: Response | ReplayEnded | None) -> list[Effect]:
+    def _perform_action(self, load: Load, action: Action, outcome: Response | ReplayEnded | None) -> list[Effect]:
         match action:
             case Action.RECORD_OPENED:
                 return self._record_opened(load, outcome)
