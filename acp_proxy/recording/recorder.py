@@ -1,9 +1,9 @@
 """Writes entries to the store, in order, on one thread: no other thread of a conversation writes transcripts.
 
-``add`` is called under the lock on deciding and fixes the order. The writer passes what was added to the kernel, with
-one write for each run of lines of one session. What is forwarded before it is recorded is written a moment later
-(``flush_soon``); everything else waits until it is (``flush``). What a user asks of the store runs on the same thread,
-after the entries added before (``run_on_writer``).
+``add`` is called under the lock on deciding and fixes the order. The writer performs what was added, with one write for
+each run of lines of one session. What is forwarded before it is recorded is written a moment later (``flush_soon``);
+everything else waits until it is (``flush``). What a user asks of the store runs on the same thread, after the effects
+added before (``run_on_writer``).
 
 A failing store suspends the recording of a session (``RecordedSessions``). Nothing waits long for a store that hangs:
 entries wait in memory, which is bounded.
@@ -103,7 +103,7 @@ class Recorder:
         self._unwritten: deque[TimedEffect] = deque()
         self._unwritten_bytes = 0
         self._added_count = self._written_count = 0
-        """How many entries were added, and how many of them are in the kernel, or given up."""
+        """How many effects were added, and how many of them are done, with their entries in the kernel or given up."""
         self._wakeup = Wakeup()
         """Wakes the writer."""
         self.jobs = WriterJobs(
@@ -132,10 +132,11 @@ class Recorder:
         self._thread.join(seconds)
         self._progress.has_ended = True
 
-    # --- under the lock on deciding
+    # --- under the lock on deciding, but for a gap
 
     def add(self, effect: TranscriptEffect) -> None:
-        """Add an entry. Lines are added under the lock on deciding, which fixes their order; a gap at any time."""
+        """Add an effect. The lock on deciding fixes their order; a gap needs none, since its note says from when on
+        something is missing."""
         with self._adding_lock:
             self._unwritten.append((time.time(), effect))
             self._unwritten_bytes += _measure(effect)
@@ -315,31 +316,31 @@ class Recorder:
 
     def _write_batch(self, batch: deque[TimedEffect]) -> None:
         """Write what was added, with one write for each run of entries of one session."""
-        stamp, session_id, data = "", "", file_format.Parts()  # the entries of the run, and its session
+        stamp, session_id, parts = "", "", file_format.Parts()  # the entries of the run, and its session
         while batch:
             seconds, effect = batch.popleft()
             stamp = timestamps.stamp(seconds)
             if not isinstance(effect, _LINE_EFFECTS) or effect.session_id != session_id:
-                self._write_run(session_id, data, stamp)
-                data = file_format.Parts()
+                self._write_run(session_id, parts, stamp)
+                parts = file_format.Parts()
             match effect:  # the patterns of lines assign ``session_id``: from here on, the run is of that session
                 case RecordLine(session_id) if self._sessions.is_imported_elsewhere(session_id):
                     pass
                 case RecordLine(session_id, peer, raw, answered_method):
                     is_plain = jsonrpc.is_plain(raw)
-                    data += file_format.encode_message_parts(
+                    parts += file_format.encode_message_parts(
                         stamp, self.run_id, peer, raw, answered_method, is_plain=is_plain, protocol=self._protocol
                     )
-                case RecordUpdates(session_id, lines):
-                    if len(lines) < _ENCODED_TOGETHER_BYTES and batch and batch[0][0] < seconds + 0.001:
-                        lines = b"".join([lines, *_take_updates(batch, session_id, seconds)])
-                    data += file_format.encode_update_parts(stamp, self.run_id, lines, self._protocol)
-                    if len(lines) > _ENCODED_TOGETHER_BYTES:  # written at once, its memory serves the next ones
-                        self._write_run(session_id, data, stamp)
-                        data = file_format.Parts()
+                case RecordUpdates(session_id, data):
+                    if len(data) < _ENCODED_TOGETHER_BYTES and batch and batch[0][0] < seconds + 0.001:
+                        data = b"".join([data, *_take_updates(batch, session_id, seconds)])
+                    parts += file_format.encode_update_parts(stamp, self.run_id, data, self._protocol)
+                    if len(data) > _ENCODED_TOGETHER_BYTES:  # written at once, its memory serves the next ones
+                        self._write_run(session_id, parts, stamp)
+                        parts = file_format.Parts()
                 case RecordNote(session_id, note):
                     self._sessions.end_import(session_id)
-                    data.append(file_format.encode_note(stamp, self.run_id, note))
+                    parts.append(file_format.encode_note(stamp, self.run_id, note))
                 case IdentifyAgent():
                     self._identify(effect)
                 case ProtocolVersion(version):
@@ -361,7 +362,7 @@ class Recorder:
                     self._sessions.forget(effect.session_id, stamp)
                 case _:
                     assert_never(effect)
-        self._write_run(session_id, data, stamp)
+        self._write_run(session_id, parts, stamp)
         self._sessions.mark_sessions()
 
     def _identify(self, info: IdentifyAgent) -> None:
@@ -371,18 +372,18 @@ class Recorder:
         with suppress(OSError):  # tried again with each session
             self.agent_folder  # noqa: B018
 
-    def _write_run(self, session_id: str, data: file_format.Parts, stamp: str) -> None:
+    def _write_run(self, session_id: str, parts: file_format.Parts, stamp: str) -> None:
         """Write a run of entries of one session, unless that is suspended."""
-        if data:
+        if parts:
             self._sessions.run_unless_suspended(
-                session_id, stamp, lambda recorded: self._mask_and_append(recorded, data, stamp)
+                session_id, stamp, lambda recorded: self._mask_and_append(recorded, parts, stamp)
             )
 
-    def _mask_and_append(self, session: RecordedSession, data: file_format.Parts, stamp: str) -> None:
+    def _mask_and_append(self, session: RecordedSession, parts: file_format.Parts, stamp: str) -> None:
         if session.is_deleted:
             return
         transcript = self._sessions.open_with_gap_noted(session, stamp)
-        transcript.append(*(data if self.mask is None else [self._mask_entries(b"".join(data))]))
+        transcript.append(*(parts if self.mask is None else [self._mask_entries(b"".join(parts))]))
         self._sessions.request_mark(session)
         if self.fsync == "always":
             transcript.fsync()

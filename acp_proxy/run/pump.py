@@ -35,8 +35,8 @@ class RelayInterface(Protocol):
     pauses_agent: bool
     """Whether the agent must not be read until there is room (``wait_for_room``)."""
 
-    def pass_to_client(self, lines: bytes) -> bool: ...
-    def pass_to_agent(self, lines: bytes) -> bool: ...
+    def pass_to_client(self, data: bytes) -> bool: ...
+    def pass_to_agent(self, data: bytes) -> bool: ...
     def pass_unread(self, peer: Peer, beginning: bytes) -> AbstractContextManager[Callable[[bytes], None]]: ...
     def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[RelayEffect]: ...
     def perform(self, effect: RelayEffect) -> Sequence[RelayEffect]: ...
@@ -82,7 +82,7 @@ class Pump:
                 continue
             if not data:
                 break
-            self._handle_data(data, may_pass=not is_whole)
+            self._handle_data(data, may_pass=not is_whole)  # if it was whole, it was refused above
             if framer.unfinished_size > LINE_LIMIT:
                 self._pass_unread()
         if last_line := framer.take_unfinished():
@@ -96,12 +96,12 @@ class Pump:
         self.is_reading = False
         return data
 
-    def _handle_data(self, data: bytes, *, may_pass: bool = False) -> None:
-        """Process the lines that the data of one read completes."""
+    def _handle_data(self, data: bytes, *, may_pass: bool) -> None:
+        """Process the lines that the data of one read completes. ``may_pass``: offer them unparsed first."""
         was_long = self._framer.unfinished_size >= LONG_LINE_SIZE
-        lines = self._framer.feed_joined(data)
-        if lines and not (may_pass and self._pass_lines(lines)):
-            self._record_and_perform(self._relay.decide_lines(self.peer, cut(lines)))
+        joined_lines = self._framer.feed_joined(data)
+        if joined_lines and not (may_pass and self._pass_lines(joined_lines)):
+            self._record_and_perform(self._relay.decide_lines(self.peer, cut(joined_lines)))
         if self._framer.unfinished_size >= LONG_LINE_SIZE and not was_long:
             output.widen(self._fd)
 
@@ -115,7 +115,7 @@ class Pump:
                 end = data.find(b"\n") + 1
                 write(data[:end] if end else data)
         if end:
-            self._handle_data(data[end:])
+            self._handle_data(data[end:], may_pass=False)  # too rare to gain by an offer
 
     def _record_and_perform(self, effects: Sequence[RelayEffect]) -> None:
         """Perform what was decided, in order. What goes to a peer is recorded before, unless it may leave first."""

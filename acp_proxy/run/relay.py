@@ -193,38 +193,38 @@ class Relay:
         """Decide on complete lines from ``peer``. Returns the effects to perform."""
         return self._decide(LinesRead(peer, lines))
 
-    def pass_to_agent(self, lines: bytes) -> bool:
-        """Forward a client's lines if nothing has to be decided about them; returns whether it did."""
+    def pass_to_agent(self, data: bytes) -> bool:
+        """Forward a client's lines (``data``) if nothing has to be decided about them; returns whether it did."""
         with self._deciding_lock:
-            if not self._admit_simple_lines(Peer.CLIENT, lines):
+            if not self._admit_simple_lines(Peer.CLIENT, data):
                 return False
-        self._to_agent.write(lines)
+        self._to_agent.write(data)
         self.note_activity()
         return True
 
-    def pass_to_client(self, lines: bytes) -> bool:
-        """Forward an agent's lines if they are only updates, which are recorded, and nothing depends on them, or if
-        nothing has to be decided about them; returns whether it did."""
+    def pass_to_client(self, data: bytes) -> bool:
+        """Forward an agent's lines (``data``) if they are only updates, which are recorded, and nothing depends on
+        them, or if nothing has to be decided about them; returns whether it did."""
         with self._deciding_lock:
             try:
-                session_id = self._connection.pass_through.admit_updates(lines)
+                session_id = self._connection.pass_through.admit_updates(data)
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
                 self._warn_of_bug(bug)
                 return False
             if session_id is None:
-                if not self._admit_simple_lines(Peer.AGENT, lines):
+                if not self._admit_simple_lines(Peer.AGENT, data):
                     return False
             elif self._recorder is not None:
-                self._recorder.add(RecordUpdates(session_id, lines))
-        self._to_client.write(lines)
+                self._recorder.add(RecordUpdates(session_id, data))
+        self._to_client.write(data)
         if session_id is not None:
             self.flush_soon()
         self.note_activity()
         return True
 
-    def _admit_simple_lines(self, peer: Peer, lines: bytes) -> bool:
+    def _admit_simple_lines(self, peer: Peer, data: bytes) -> bool:
         try:
-            return self._connection.pass_through.admit_simple_lines(lines, peer)
+            return self._connection.pass_through.admit_simple_lines(data, peer)
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn_of_bug(bug)
             return False
