@@ -1,9 +1,9 @@
-"""Relays between the editor and the agent: runs the two pumps and the replays, and performs the effects.
+"""Relays between the client and the agent: runs the two pumps and the replays, and performs the effects.
 
 Locks: one on deciding, and so on the order of recording, never held during a write to a peer; one per output, held for
 whole lines. The lock on deciding may be taken while holding an output's: a replay decides at its end while it still
-holds the editor's, so that nothing comes between it and the answer. Never the reverse: a pump that waited for the
-editor's output while holding the lock on deciding would wait for that replay, which waits for the lock; and an editor
+holds the client's, so that nothing comes between it and the answer. Never the reverse: a pump that waited for the
+client's output while holding the lock on deciding would wait for that replay, which waits for the lock; and a client
 that does not read would stop both directions, though deciding needs no peer.
 Nobody waits for the writer of the recorder while holding the lock on deciding, since the writer takes it too.
 
@@ -140,12 +140,12 @@ class Relay:
 
     @property
     def client_is_gone(self) -> bool:
-        """Whether the editor has closed its side, or no longer reads."""
+        """Whether the client has closed its side, or no longer reads."""
         return self.client.has_ended.is_set() or self._has_hung_up or self._to_client.is_gone
 
     @property
     def is_behind(self) -> bool:
-        """Whether the editor has closed its side while the agent does not read what came before that."""
+        """Whether the client has closed its side while the agent does not read what came before that."""
         return self._has_hung_up and not self.client.has_ended.is_set() and not self._to_client.is_gone
 
     @property

@@ -1,9 +1,9 @@
 """Waits for the agent, signals and the end of streams, and ends the proxy.
 
 An end takes these steps, whoever begins it: the agent gets the end of its input (and our signal), ``grace`` seconds,
-SIGTERM to its process tree, ``TERM_SECONDS``, SIGKILL. An agent that is still reading what the editor sent may finish,
+SIGTERM to its process tree, ``TERM_SECONDS``, SIGKILL. An agent that is still reading what the client sent may finish,
 unless it reads nothing for ``grace`` seconds. All its output is delivered before we exit; a descendant that keeps its
-stdout open delays us by ``OPEN_OUTPUT_SECONDS`` at most. Every wait is bounded, except for an editor that stays open
+stdout open delays us by ``OPEN_OUTPUT_SECONDS`` at most. Every wait is bounded, except for a client that stays open
 and does not read.
 """
 
@@ -78,7 +78,7 @@ class _Supervisor:
         delivery.start()
         while not self._is_delivered and self._signal is None:
             self._wait()
-        delivery.join(OPEN_OUTPUT_SECONDS)  # after a signal, no longer wait for an editor that does not read
+        delivery.join(OPEN_OUTPUT_SECONDS)  # after a signal, no longer wait for a client that does not read
         self._relay.finish_work(_WORK_SECONDS)
 
     def _wait(self, seconds: float | None = _TICK_SECONDS if sys.platform == "win32" else None) -> None:
@@ -112,7 +112,7 @@ class _Supervisor:
         return self._signal is not None or self._relay.client_is_gone or self._relay.agent.has_ended.is_set()
 
     def _reads_nothing(self) -> bool:
-        """Whether the editor has gone and the agent has read nothing of the waiting input for ``grace`` seconds."""
+        """Whether the client has gone and the agent has read nothing of the waiting input for ``grace`` seconds."""
         accepted, last_read_at = self._relay.accepted_writes, time.monotonic()
         while self._relay.is_behind and self._signal is None and not self._agent.poll():
             if time.monotonic() - last_read_at >= self._grace:
@@ -147,7 +147,7 @@ class _Supervisor:
                 return
 
     def _deliver(self) -> None:
-        """Wait until the editor has the agent's output, and answer what is open.
+        """Wait until the client has the agent's output, and answer what is open.
 
         Waits ``OPEN_OUTPUT_SECONDS`` at most for an output that another process has open.
         """
