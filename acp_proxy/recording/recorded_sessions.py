@@ -97,7 +97,9 @@ class RecordedSessions(dict[str, RecordedSession]):
         self._warn = warn
         self._find_agent_folder = find_agent_folder
         self._git = GitReader()
-        self._has_warned = store.open_problem is not None
+        self._has_warned_of_removal = self._has_warned_of_trouble = store.open_problem is not None
+        """Whether the user was told that the store was removed, and that it cannot be written. Apart, since a store
+        that was created again may fail like any other."""
 
     # --- one session
 
@@ -253,7 +255,7 @@ class RecordedSessions(dict[str, RecordedSession]):
                 session.transcript = self._store.reopen(session.agent_folder, session_id, session.identity)
             else:
                 if not self._store.still_exists:
-                    self._warn_once(f"{self._store.root} was removed, with all sessions in it. It is created again.")
+                    self._warn_of_removal()
                 session.transcript = self._create(session)
                 session.identity = session.transcript.identity
                 session.has_file, session.is_new = True, False
@@ -382,8 +384,8 @@ class RecordedSessions(dict[str, RecordedSession]):
                 self.run_unless_suspended(session_id, stamp, partial(self._append_gap_note, stamp=stamp))
 
     def warn_suspended(self, reason: str) -> None:
-        """Warn that recording is suspended, unless this process has warned of its store already. From any thread."""
-        self._warn_once(f"recording is suspended: {self._store.root}: {reason}. The conversation continues.")
+        """Warn that recording is suspended, unless the process has warned of such trouble. From any thread."""
+        self._warn_of_trouble(f"recording is suspended: {self._store.root}: {reason}. The conversation continues.")
 
     def _append_gap_note(self, session: RecordedSession, stamp: str) -> None:
         session_id = session.header.session_id
@@ -395,8 +397,10 @@ class RecordedSessions(dict[str, RecordedSession]):
             self._ids_to_mark.add(session_id)
 
     def warn_of_loss(self, reason: str) -> None:
-        """Warn that the disk may have lost something, unless this process has warned of its store. From any thread."""
-        self._warn_once(f"the disk may have lost something: {self._store.root}: {reason}. The conversation continues.")
+        """Warn that the disk may have lost something, as ``warn_suspended`` does. From any thread."""
+        self._warn_of_trouble(
+            f"the disk may have lost something: {self._store.root}: {reason}. The conversation continues."
+        )
 
     def _handle_failed_close(self, session: RecordedSession, problem: OSError) -> None:
         """A file could not be closed."""
@@ -404,10 +408,15 @@ class RecordedSessions(dict[str, RecordedSession]):
             self.remember_gap(session.header.session_id, timestamps.stamp(time.time()), errno_name(problem))
             self.warn_of_loss(errno_name(problem))
 
-    def _warn_once(self, text: str) -> None:
-        if not self._has_warned:
-            self._has_warned = True
+    def _warn_of_trouble(self, text: str) -> None:
+        if not self._has_warned_of_trouble:
+            self._has_warned_of_trouble = True
             self._warn(text)
+
+    def _warn_of_removal(self) -> None:
+        if not self._has_warned_of_removal:
+            self._has_warned_of_removal = True
+            self._warn(f"{self._store.root} was removed, with all sessions in it. It is created again.")
 
 
 def _has_its_name(transcript: Transcript) -> bool:

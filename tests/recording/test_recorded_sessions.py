@@ -468,6 +468,18 @@ def test_a_removed_store_is_created_again_at_the_next_prompt(recording: Recorder
     assert len(recording.warnings) == 1
 
 
+def test_trouble_with_a_store_that_was_created_again_is_one_more_warning(recording: RecorderHarness) -> None:
+    recording.begin()
+    recording.write(*make_prompt_effects("first"))
+    shutil.rmtree(recording.store.root)
+    recording.write(*make_prompt_effects("again"))
+    with fill_disk(after=recording.path().stat().st_size):
+        recording.write(chunk_to_record("1"), chunk_to_record("2"))
+    removal, trouble = recording.warnings
+    assert "was removed" in removal
+    assert "recording is suspended" in trouble
+
+
 def test_a_gap_is_noted_with_the_next_entry_of_any_session(
     recording: RecorderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
