@@ -269,7 +269,7 @@ class CommandStore(StoreBase):
 
         ``agent_folder``: that agent's folder. ``agent_info``: its name and version, if they are known.
         """
-        from acp_proxy.store.open_session import create_copy
+        from acp_proxy.store.copy_session import create_copy
 
         header = Header(listed.session_id, listed.cwd, PARTIAL, "", listed.directories)
         copy_id = create_copy(

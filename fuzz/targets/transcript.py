@@ -18,8 +18,9 @@ from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.run.compare_replay import compare_replay
 from acp_proxy.store.index import Index
 from acp_proxy.transcript import file_format
+from acp_proxy.transcript.agent_session import KINDS
 from acp_proxy.transcript.file_format import Header, NoteType
-from acp_proxy.transcript.reader import KINDS, Line, Reading
+from acp_proxy.transcript.reader import Line, Reading
 from acp_proxy.transcript.summary import Summary
 
 HANDOVER_RECORD = 2000

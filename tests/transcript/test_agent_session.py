@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.reader import KINDS, AgentSession
+from acp_proxy.transcript.agent_session import KINDS, AgentSession
 from tests.store import transcript_lines
 
 HERE, THERE = True, False

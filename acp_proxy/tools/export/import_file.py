@@ -30,11 +30,12 @@ from acp_proxy.store.agent_folder import choose_folder_for_import
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format, private_files
+from acp_proxy.transcript.agent_session import NEW_ID
 from acp_proxy.transcript.compressed import CompressedTranscript, read_pieces, write_chunks
 from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.file_names import file_name, unfinished_path
 from acp_proxy.transcript.long_lines import read_shortened
-from acp_proxy.transcript.reader import NEW_ID, Reading
+from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.summary import Summary
 
 _ZSTD_START = b"\x28\xb5\x2f\xfd"
