@@ -21,8 +21,10 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.proxy.effects import BeginTranscript
 from acp_proxy.recording.git_head import GitReader
 from acp_proxy.recording.writer_jobs import Progress
-from acp_proxy.store.proxy_store import Deleted, ProxyStore, Transcript
+from acp_proxy.store.open_session import Deleted
+from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
+from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.rewinds import Point, read_fork_point
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.transcript_text import TextBuilder
 from acp_proxy.protocol import acp, v2_updates
-from acp_proxy.store.proxy_store import AlikeLines, Line, read_as_v1
+from acp_proxy.transcript.reader import AlikeLines, Line
+from acp_proxy.transcript.v2_entries import read_as_v1
 
 
 def compare_replay(

@@ -17,7 +17,7 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.store.proxy_store import ProxyStore
 
 if TYPE_CHECKING:  # a start does not load what compresses
-    from acp_proxy.store.proxy_store import CompressionOptions
+    from acp_proxy.store.compress import CompressionOptions
 
 _NICENESS = 10
 """Lower priority, but not the lowest: a thread that never ran could never release the interpreter's lock."""
@@ -78,7 +78,7 @@ def compress(root: Path, may_continue: Callable[[], bool]) -> None:
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
     try:
-        from acp_proxy.store.proxy_store import CompressionOptions
+        from acp_proxy.store.compress import CompressionOptions
 
         store = ProxyStore(root)  # a store of its own: the index is for one thread at a time
         with store.claim_daily_compression() as is_due:

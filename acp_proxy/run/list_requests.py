@@ -21,7 +21,8 @@ from acp_proxy.run.changed_sessions import ChangedSessions
 from acp_proxy.run.worker import TimedAnswers
 
 if TYPE_CHECKING:
-    from acp_proxy.store.proxy_store import JournalState, ListedSession
+    from acp_proxy.store.index import ListedSession
+    from acp_proxy.store.journal import JournalState
 
 _ARCHIVE_FILTERS = {session_list.EXCLUDE: False, session_list.ONLY: True, session_list.INCLUDE: None}
 """The filters of ``session/list``, as ``ProxyStore.list_page`` takes them."""

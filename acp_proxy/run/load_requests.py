@@ -16,7 +16,7 @@ from acp_proxy.proxy.effects import FindSession, ReadPast, RelayEffect, StartRep
 from acp_proxy.proxy.events import Event, PastRead, ReplayEnded, SessionFound
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.output import Output
-from acp_proxy.store.proxy_store import Reading
+from acp_proxy.transcript.reader import Reading
 
 if TYPE_CHECKING:  # imported for the first load
     from acp_proxy.replay.replayer import Mode
@@ -104,7 +104,7 @@ class LoadRequests:
         What was recorded since counts although a rewind may have taken it back: it is in the transcript.
         """
         from acp_proxy.run.compare_replay import compare_replay
-        from acp_proxy.store.proxy_store import drop_rewound
+        from acp_proxy.transcript.drop_rewound import drop_rewound
 
         recorder, comparison, size = self._recorder, None, 0
         try:

@@ -28,9 +28,12 @@ from acp_proxy.replay.v2_folder import V2Folder
 from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.run.compare_replay import compare_replay
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
-from acp_proxy.store.proxy_store import AlikeLines, Line, Reading, Summary, drop_rewound, read_as_v1
+from acp_proxy.transcript.drop_rewound import drop_rewound
 from acp_proxy.transcript.file_format import V1, Entry, Header
 from acp_proxy.transcript.handover_record_text import INTRODUCTION, LACKING
+from acp_proxy.transcript.reader import AlikeLines, Line, Reading
+from acp_proxy.transcript.summary import Summary
+from acp_proxy.transcript.v2_entries import read_as_v1
 
 FLUSH_SIZE = 64 * 1024
 _GATHER_SECONDS = 0.005

@@ -13,7 +13,7 @@ from pathlib import Path
 import orjson
 
 from acp_proxy import own_command
-from acp_proxy.store.proxy_store import lock_file, open_private
+from acp_proxy.transcript.private_files import lock, open_private
 
 FOLDER = "sync"
 """The part of a store's directory that belongs to sync."""
@@ -52,7 +52,7 @@ def _does_rounds_by_itself(folder: Path) -> bool:
 def _is_waiting(folder: Path) -> bool:
     fd = open_private(folder / WAITING, os.O_RDWR | os.O_CREAT)
     try:
-        lock_file(fd)
+        lock(fd)
     except BlockingIOError:
         return True
     finally:

@@ -10,32 +10,21 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from acp_proxy.protocol.proxy_ids import PREFIX, parse_id
 from acp_proxy.store import delete, fork, journal, old_forks, open_session, user_state
-from acp_proxy.store.journal import Event, JournalState
-from acp_proxy.store.open_session import Deleted
-from acp_proxy.store.store_base import StoreBase, find_default_root, import_lazily
+from acp_proxy.store.journal import Event
+from acp_proxy.store.store_base import StoreBase
 from acp_proxy.transcript.appender import Transcript, fsync_file, lock_unused
-from acp_proxy.transcript.drop_rewound import drop_rewound
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import file_name
-from acp_proxy.transcript.private_files import PRIVATE_UMASK, lock, open_private
-from acp_proxy.transcript.reader import AlikeLines, Line, Reading
+from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.rewinds import Point
 
-TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
-    from acp_proxy.store.compress import CompressionOptions
     from acp_proxy.store.index import Index, ListedSession, Page
-    from acp_proxy.transcript.summary import Summary
-    from acp_proxy.transcript.v2_entries import read_as_v1
 
-__all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "ProxyStore", "Reading", "Summary"]
-__all__ += ["ALL", "ListedSession", "drop_rewound", "read_as_v1"]
-__all__ += ["CompressionOptions", "Transcript", "find_default_root", "import_lazy_modules", "lock_file", "open_private"]
-
-lock_file = lock
 _SYNC_FOLDER = "sync"
 """The directory that a store has if it is part of a history that several machines share."""
 _HOLD_TRIES, _HOLD_PAUSE_SECONDS = 100, 0.001  # longer than sync replaces a file
@@ -46,13 +35,6 @@ ALL = "all"
 CATCH_UP_SECONDS = 10.0
 """How long a query may bring in what is new. The editor gets an error after ``worker.ANSWER_SECONDS``: rather a list of
 the newest of 100,000 new transcripts, and the others in the next one."""
-if not TYPE_CHECKING:
-    _LAZY_NAMES = {
-        "transcript.v2_entries": {"read_as_v1"},
-        "store.index": {"ListedSession", "Page"},
-        "store.compress": {"CompressionOptions"},
-    }
-    __getattr__ = import_lazily({"transcript.summary": {"Summary"}, **_LAZY_NAMES})
 
 
 class ProxyStore(StoreBase):

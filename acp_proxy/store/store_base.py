@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from acp_proxy.errors import StoreRefused, Unreadable, errno_name
 from acp_proxy.protocol.proxy_ids import is_proxy_id
@@ -23,7 +24,6 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_names, private_files
 from acp_proxy.transcript.file_names import digest, file_name
 
-TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
     from typing import Self
 

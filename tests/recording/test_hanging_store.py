@@ -12,7 +12,8 @@ from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, EndTurn, RecordG
 from acp_proxy.recording import recorder, writer_jobs
 from acp_proxy.recording.recorder import WAITING_BYTES
 from acp_proxy.recording.writer_jobs import Progress, Stalled
-from acp_proxy.store.proxy_store import ProxyStore, Reading
+from acp_proxy.store.proxy_store import ProxyStore
+from acp_proxy.transcript.reader import Reading
 from tests.open_files import list_open_below
 from tests.recording.hanging_store import HangingStore, come_back, hang
 from tests.recording.recorder_harness import RecorderHarness, chunk_to_record, make_prompt_effects

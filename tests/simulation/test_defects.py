@@ -77,7 +77,7 @@ def _ignore_rewinds(patch: Patch) -> None:
         return reading.read_alike() if lines is None else lines
 
     patch.setattr("acp_proxy.run.replay_thread.drop_rewound", read_everything)
-    patch.setattr("acp_proxy.store.proxy_store.drop_rewound", read_everything)
+    patch.setattr("acp_proxy.transcript.drop_rewound.drop_rewound", read_everything)
     patch.setattr("acp_proxy.transcript.rewinds.is_rewind", lambda entry: False)
     patch.setattr("acp_proxy.transcript.rewinds.update_kinds.HISTORY_TRUNCATED", "")
     patch.delitem(update_kinds._BY_NAME, "history_truncated")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.run.start_sync import FOLDER, LOCK, WAITING, write_trouble
-from acp_proxy.store.proxy_store import PRIVATE_UMASK, lock_file, open_private
+from acp_proxy.transcript.private_files import PRIVATE_UMASK, lock, open_private
 
 _ROUND_SECONDS = 60.0
 """Seconds between the beginnings of two rounds."""
@@ -66,7 +66,7 @@ def _is_first(folder: Path, waiting: ExitStack) -> bool:
         return False
     waiting.callback(os.close, fd)
     try:
-        lock_file(fd)
+        lock(fd)
     except BlockingIOError:
         return False
     return True
