@@ -420,7 +420,7 @@ class CoreConversation:
         differ: that is about time."""
         parsed = copy.deepcopy(self.core)
         vars(parsed.pass_through)["admit_updates"] = lambda lines: None
-        effects = parsed.handle(LinesRead(Peer.AGENT, framing.cut(data)))
+        effects = parsed.handle(LinesRead(Peer.AGENT, framing.split_lines(data)))
         forwards = [effect for effect in effects if isinstance(effect, Forward)]
         assert all(
             replace(forward, before_recording=True) == Forward(Peer.CLIENT, forward.data, before_recording=True)

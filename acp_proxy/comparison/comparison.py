@@ -214,8 +214,8 @@ class Comparison:
             position == end or text.are_remarks(position, end)
         )
         is_user = message is not None and message.role is Role.USER
-        is_cut = text.is_unfinished and not is_open_elsewhere
-        return is_at_end and not (is_cut or self.place.is_in_answer or self._tail.user_count or is_user)
+        is_interrupted = text.is_unfinished and not is_open_elsewhere
+        return is_at_end and not (is_interrupted or self.place.is_in_answer or self._tail.user_count or is_user)
 
     @property
     def tail_size(self) -> int:
@@ -230,7 +230,7 @@ class Comparison:
     def find_rest(self, message: SentMessage) -> list[bytes] | None:
         """The new part of an unfinished agent message that begins with the last words of a turn that was cut; None for
         any other message."""
-        span = self.place.find_continued(message.text) if self.text.is_cut else None
+        span = self.place.find_continued(message.text) if self.text.is_interrupted else None
         new_part = self._cut_known(message, span) if span is not None else None
         return None if new_part is None else [update.line for update in new_part]
 

@@ -230,7 +230,7 @@ class ReplayPlace:
         turn that was cut all that follows the last known place."""
         words = self.text.words
         last_message = max(self.text.message_positions[-1] if self.text.message_positions else 0, self.position)
-        for start in (last_message, self.position) if self.text.is_cut else (last_message,):
+        for start in (last_message, self.position) if self.text.is_interrupted else (last_message,):
             if 0 < len(words) - start < len(letters) and letters.startswith(words[start:]):
                 return start, len(words)
         return None

@@ -219,7 +219,7 @@ class TranscriptText:
         return max(turn, self.users[turn - 1].overtaken_by + 1) if turn else 0
 
     @property
-    def is_cut(self) -> bool:
+    def is_interrupted(self) -> bool:
         """Whether the last turn has no answer to its prompt, although the agent has said or done something in it."""
         return self.is_unfinished and self.has_answer(self.last_begun)
 

@@ -20,7 +20,7 @@ class LineFramer:
 
     def feed(self, data: bytes) -> list[bytes]:
         """Add the bytes of one read. Returns the lines that they complete, each with its ``\\n``."""
-        lines = cut(data)
+        lines = split_lines(data)
         unfinished = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
         if lines and self._unfinished:
             lines[0] = b"".join([*self.take_parts(), lines[0]])
@@ -67,7 +67,7 @@ class LineFramer:
         return parts
 
 
-def cut(lines: bytes) -> list[bytes]:
+def split_lines(lines: bytes) -> list[bytes]:
     """Split bytes after each ``\\n``. Bytes after the last newline become the last item."""
     if len(lines) > _LARGE_LINE_BYTES and lines.find(b"\n") + 1 == len(lines):
         return [lines]  # not copied

@@ -142,7 +142,7 @@ class CopyIds(IdPairs):
         return effect
 
     def _rename_lines(self, data: bytes) -> bytes:
-        return b"".join(self.restore_client_id(line, jsonrpc.read_message(line)) for line in framing.cut(data))
+        return b"".join(self.restore_client_id(line, jsonrpc.read_message(line)) for line in framing.split_lines(data))
 
 
 def _measure_pair(kept_id: str, other_id: str) -> int:

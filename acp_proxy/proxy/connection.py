@@ -314,7 +314,7 @@ class Connection:
         ):
             session_id = open_request.session_id
         if session_id is None or (isinstance(message, Notification) and message.method == acp.UPDATE):
-            return []  # ``Handovers.cut_handover_record`` decides on an update
+            return []  # ``Handovers.remove_handover_record`` decides on an update
         return self._decide_taken(self._handovers.take_held_lines(session_id))
 
     def _decide_taken(self, lines: list[bytes]) -> list[Effect]:
@@ -391,7 +391,7 @@ class Connection:
             for parent in self._open_requests.list_session_ids(Peer.CLIENT, (acp.FORK,)):
                 self._handovers.expect_handover_record_of_fork(session_id, parent)
         if session_id is not None and self._handovers.may_repeat_handover_record(session_id):
-            remaining = self._handovers.cut_handover_record(session_id, line, message)
+            remaining = self._handovers.remove_handover_record(session_id, line, message)
             if remaining != [line]:
                 return self._decide_taken(remaining)
         return self._handle_visible_update(session_id, line, message)

@@ -86,10 +86,10 @@ class RepeatedHandoverRecord:
         self._has_just_ended = False
 
     def continues(self, text: str) -> bool:
-        """Whether the text of a user chunk goes on with the record, after the chunks that were given to ``cut``."""
+        """Whether the text of a user chunk goes on with the record, after those given to ``remove_from_chunk``."""
         return self._matched.read(text) is not None
 
-    def cut(self, text: str) -> str | None:
+    def remove_from_chunk(self, text: str) -> str | None:
         """The text of a user chunk without the record; None: all of it is the record's if the rest of that follows.
 
         Agents echo prompts whole or in chunks; call it in order.
@@ -108,7 +108,7 @@ class RepeatedHandoverRecord:
         """What came only began like the record, which may still come."""
         self._matched = self._start
 
-    def cut_message(self, text: str) -> str:
+    def remove_from_message(self, text: str) -> str:
         """The text of a whole user message, or of its first text block, without the record."""
         self.end_attached()
         progress = self._start.read(text)
@@ -349,7 +349,7 @@ class Handovers:
         self._held_size -= sum(map(len, lines))
         return lines
 
-    def cut_handover_record(self, session_id: str, line: bytes, message: Notification) -> list[bytes]:
+    def remove_handover_record(self, session_id: str, line: bytes, message: Notification) -> list[bytes]:
         """An update without what it repeats of the record, after lines that only began like that.
 
         While the agent's user chunks are a beginning of the record, they wait: ``take_held_lines`` has them.
@@ -369,9 +369,9 @@ class Handovers:
             return (
                 taken_lines
                 if is_left_out
-                else [*taken_lines, *_cut_whole_message(line, kind, repeated_handover_record)]
+                else [*taken_lines, *_remove_from_whole(line, kind, repeated_handover_record)]
             )
-        if (words := repeated_handover_record.cut(text)) == text:
+        if (words := repeated_handover_record.remove_from_chunk(text)) == text:
             return [*taken_lines, line]
         if words is not None:
             self.take_held_lines(session_id)  # the record
@@ -408,12 +408,12 @@ class Handovers:
         return first_prompt
 
 
-def _cut_whole_message(line: bytes, kind: str | None, repeated_handover_record: RepeatedHandoverRecord) -> list[bytes]:
+def _remove_from_whole(line: bytes, kind: str | None, repeated: RepeatedHandoverRecord) -> list[bytes]:
     """An update that is no text chunk of the user, without the record if it is a whole message; none if that is all."""
     if kind != update_kinds.USER_MESSAGE:
         return [line]
     try:
-        remaining = _cut_blocks(line, repeated_handover_record)
+        remaining = _remove_from_blocks(line, repeated)
     except (ValueError, KeyError):
         return [line]
     return [remaining] if remaining is not None else []
@@ -426,7 +426,7 @@ def _replace_text(line: bytes, words: str) -> list[bytes]:
         return [line]
 
 
-def _cut_blocks(line: bytes, repeated: RepeatedHandoverRecord) -> bytes | None:
+def _remove_from_blocks(line: bytes, repeated: RepeatedHandoverRecord) -> bytes | None:
     """A whole user message without the record; None if it has nothing else. Raises ValueError, KeyError."""
     text = json_splice.decode(line)
     start = json_splice.find_value(text)[0]
@@ -434,7 +434,7 @@ def _cut_blocks(line: bytes, repeated: RepeatedHandoverRecord) -> bytes | None:
         start = json_splice.find_members(text, start)[key][0]
     content = json_splice.find_members(text, start)["content"]
     blocks = [text[start:end] for start, end in json_splice.find_elements(text, content[0])]
-    remaining = [remaining_block for block in blocks if (remaining_block := _cut_block(block, repeated)) is not None]
+    remaining = [rest for block in blocks if (rest := _remove_from_block(block, repeated)) is not None]
     if remaining == blocks:
         return line
     return (
@@ -444,11 +444,11 @@ def _cut_blocks(line: bytes, repeated: RepeatedHandoverRecord) -> bytes | None:
     )
 
 
-def _cut_block(block: str, repeated: RepeatedHandoverRecord) -> str | None:
+def _remove_from_block(block: str, repeated: RepeatedHandoverRecord) -> str | None:
     if repeated.is_attached(jsonrpc.parse_leniently(json_splice.encode(block))):
         return None
     words = acp.text(jsonrpc.parse_leniently(json_splice.encode(block)), "text") or ""
-    remaining = repeated.cut_message(words)
+    remaining = repeated.remove_from_message(words)
     if remaining == words:
         return block
     span = json_splice.find_members(block)["text"]

@@ -84,7 +84,7 @@ class PassThrough:
         if not lines.endswith(_UPDATE_END):
             return None
         if lines.find(b"\n") + 1 < len(lines):
-            count = len(framing.cut(lines))  # a third of the time that counting the newlines takes
+            count = len(framing.split_lines(lines))  # a third of the time that counting the newlines takes
             if lines.count(_UPDATE_END + self._prefix) != count - 1:
                 return None
         return self._session_id
@@ -105,7 +105,7 @@ class PassThrough:
         if len(lines) > _READ_TWICE_LIMIT or lines.rfind(_SESSION_METHOD) >= 0:
             return False
         if lines.find(b"\n") + 1 < len(lines):
-            return all(self._means_nothing(jsonrpc.read_message(line), peer) for line in framing.cut(lines))
+            return all(self._means_nothing(jsonrpc.read_message(line), peer) for line in framing.split_lines(lines))
         message = jsonrpc.read_message(lines)
         return self._means_nothing(message, peer) or self._remember(message, peer)
 

@@ -270,7 +270,7 @@ def replace_titles(data: bytes, title_of: Callable[[str], str | None]) -> bytes:
     """
     return b"".join(
         _replace_title(line, title_of) if update_kinds.SESSION_INFO_BYTES in line else line
-        for line in framing.cut(data)
+        for line in framing.split_lines(data)
     )
 
 

@@ -124,7 +124,7 @@ class V1AsV2:
 
     def convert(self, lines: list[bytes]) -> list[bytes]:
         """Restate these items, each of which is one or more lines."""
-        return [b"".join(map(self._convert, framing.cut(item))) for item in lines]
+        return [b"".join(map(self._convert, framing.split_lines(item))) for item in lines]
 
     def _convert(self, line: bytes) -> bytes:
         update = acp.read_update(line)
@@ -226,7 +226,7 @@ _WITH_INNER_IDS = ("plan", "content")
 
 def prefix_ids(lines: list[bytes], prefix: str) -> list[bytes]:
     """Items of a replay, each of which is one or more lines, with this prefix to every id. Other bytes stay."""
-    return [b"".join(_prefix_ids_of(line, prefix) for line in framing.cut(item)) for item in lines]
+    return [b"".join(_prefix_ids_of(line, prefix) for line in framing.split_lines(item)) for item in lines]
 
 
 def _prefix_ids_of(line: bytes, prefix: str) -> bytes:

@@ -74,7 +74,7 @@ class V2Folder:
         """Add items of a replay, each of which is one or more lines. Returns the lines of a piece that is full."""
         self._last_chunks = None
         for item in lines:
-            for line in framing.cut(item):
+            for line in framing.split_lines(item):
                 self._add(line)
         return self._count_page(sum(map(len, lines)))
 

@@ -237,7 +237,7 @@ def look_up(
             return SessionFound(request, is_deleted=True)
         is_open_elsewhere = recorder.is_open_elsewhere(session_id)
         try:
-            reading = recorder.store.read_and_hold(recorder.agent_folder, session_id)
+            reading = recorder.store.read_in_place(recorder.agent_folder, session_id)
             return OpenedTranscript(
                 recorder,
                 session_id,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from acp_proxy.protocol.framing import LineFramer, cut
+from acp_proxy.protocol.framing import LineFramer, split_lines
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.effects import Forward, RelayEffect
 from acp_proxy.run import output
@@ -101,7 +101,7 @@ class Pump:
         was_long = self._framer.unfinished_size >= LONG_LINE_SIZE
         joined_lines = self._framer.feed_joined(data)
         if joined_lines and not (may_pass and self._pass_lines(joined_lines)):
-            self._record_and_perform(self._relay.decide_lines(self.peer, cut(joined_lines)))
+            self._record_and_perform(self._relay.decide_lines(self.peer, split_lines(joined_lines)))
         if self._framer.unfinished_size >= LONG_LINE_SIZE and not was_long:
             output.widen(self._fd)
 

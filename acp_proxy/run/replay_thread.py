@@ -238,7 +238,7 @@ class ReplayThread:
     def _add_to_handover_record(self, items: list[bytes]) -> None:
         """Add what is replayed to the handover record."""
         if self._handover_record is not None:
-            for line in framing.cut(b"".join(items)):
+            for line in framing.split_lines(b"".join(items)):
                 self._handover_record.add(line)
 
     def _read_missing(self) -> Iterable[Line | AlikeLines]:

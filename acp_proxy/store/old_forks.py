@@ -21,7 +21,7 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format, file_names, private_files
 from acp_proxy.transcript.file_format import GapReason, NoteType
 from acp_proxy.transcript.file_names import fork_path
-from acp_proxy.transcript.reader import Reading, cut
+from acp_proxy.transcript.reader import Reading, split_file
 
 _FORK_RUN = "forked"
 """The run of the note about what could not be copied."""
@@ -140,7 +140,7 @@ def _read_missing_copy(fd: int, agent_folder: str) -> _MissingCopy | None:
 
 def _read_head(fd: int) -> tuple[int, int, Mapping[str, object]] | None:
     """The note after the header: where it begins and ends, and its content. None if one of the two is incomplete."""
-    lines = cut(partial(private_files.read_at, fd), 0, os.fstat(fd).st_size)
+    lines = split_file(partial(private_files.read_at, fd), 0, os.fstat(fd).st_size)
     (begin, first), (end, second) = next(lines, (0, b"")), next(lines, (0, b""))
     if not second.endswith(b"\n") or file_format.decode_header_of(first)[0] is None:
         return None

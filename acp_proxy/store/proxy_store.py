@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _SYNC_FOLDER = "sync"
 """The directory that a store has if it is part of a history that several machines share."""
-_HOLD_TRIES, _HOLD_PAUSE_SECONDS = 100, 0.001  # longer than sync replaces a file
+_IN_PLACE_TRIES, _IN_PLACE_PAUSE_SECONDS = 100, 0.001  # longer than sync replaces a file
 _COPY_NAME_START = file_name(PREFIX).rpartition("-")[0] + "-"
 """The beginning of the names of copies' transcripts."""
 ALL = "all"
@@ -207,15 +207,15 @@ class ProxyStore(StoreBase):
         except OSError:  # for example, the store is read-only
             return None
 
-    def read_and_hold(self, agent_folder: str, session_id: str) -> Reading:
+    def read_in_place(self, agent_folder: str, session_id: str) -> Reading:
         """As ``read``, for a session that is to be opened: until this is closed, sync adds no turns to it."""
         if not (self.root / _SYNC_FOLDER).exists():
             return self.read(agent_folder, session_id)
-        for _ in range(_HOLD_TRIES):
-            if (reading := self.read(agent_folder, session_id)).hold():
+        for _ in range(_IN_PLACE_TRIES):
+            if (reading := self.read(agent_folder, session_id)).keep_in_place():
                 return reading
             reading.close()
-            time.sleep(_HOLD_PAUSE_SECONDS)
+            time.sleep(_IN_PLACE_PAUSE_SECONDS)
         return self.read(agent_folder, session_id)
 
     def append_waiting_turns(self, agent_folder: str, session_id: str) -> bool:

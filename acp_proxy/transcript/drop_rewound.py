@@ -45,7 +45,7 @@ def find_fork_end(reading: Reading, point: Point) -> int | None:
     number, offset = 0, reading.header_size
     for lines in _read_blocks(reading):
         if messages.may_move(point) or any(lines.rfind(mark) >= 0 for mark in marks):  # faster than ``in``
-            for line in framing.cut(lines):
+            for line in framing.split_lines(lines):
                 for piece in file_format.find_entries(line):
                     messages.add(number, offset, offset + len(line), piece.value)
                 number, offset = number + 1, offset + len(line)

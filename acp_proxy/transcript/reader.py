@@ -29,7 +29,7 @@ from acp_proxy.transcript.private_files import (
     read_at,
     write_at,
 )
-from acp_proxy.transcript.rewinds import MARKS
+from acp_proxy.transcript.rewinds import REWIND_BYTES
 
 if TYPE_CHECKING:
     from acp_proxy.transcript.chunk_runs import AlikeChunks
@@ -39,7 +39,7 @@ _WRITING_SECONDS = 1.0  # far longer than one write takes: after that, a line wi
 _SEARCH_STEP = 4 * 1024 * 1024  # takes a moment even on a slow disk
 _OPEN_TRIES = 2  # tries for each of the two forms of a file, which may turn into each other
 _SEARCHED_NOTES = KINDS | {NoteType.GAP}
-_MARK_OVERLAP = max(map(len, MARKS)) - 1  # bytes in which a mark may have begun
+_REWIND_OVERLAP = max(map(len, REWIND_BYTES)) - 1  # bytes in which one of these may have begun
 _READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
 
 
@@ -89,13 +89,13 @@ class Reading:
         self._fd, self.compressed = open_to_read(path)
         self._read_at: Callable[[int, int], bytes]
         self._read_at = self.compressed.read if self.compressed is not None else partial(read_at, self._fd)
-        self._searched_until, self._in_long_line, self._has_gap, self._has_mark = 0, False, False, False
+        self._searched_until, self._in_long_line, self._has_gap, self._may_have_rewind = 0, False, False, False
         try:
             status = os.fstat(self._fd)
             self.size = status.st_size if self.compressed is None else self.compressed.size
             self.inode = status.st_ino
             self._modified_at = status.st_mtime
-            self.first_line = next((line for _, line in cut(self._read_at, 0, self.size)), b"")
+            self.first_line = next((line for _, line in split_file(self._read_at, 0, self.size)), b"")
             self.header, self.header_size = read_header(self.first_line, None if any_name else path)
             self.agent_session = AgentSession(self.header)
             """What the agent here has of the session, as far as ``search`` has read."""
@@ -122,10 +122,10 @@ class Reading:
                 return os.stat(path).st_ino == self.inode
         return False
 
-    def hold(self) -> bool:
+    def keep_in_place(self) -> bool:
         """Keep others from replacing the file with a longer one until this is closed.
 
-        Returns False if it is being replaced, or was. A compressed file is not held.
+        Returns False if it is being replaced, or was. A compressed file is not kept so.
         """
         if self.compressed is not None:
             return True
@@ -152,7 +152,7 @@ class Reading:
         while self.compressed is None and self.size and self._read_at(1, self.size - 1) != b"\n":
             if self.measure_age(time.time()) > _WRITING_SECONDS or time.monotonic() > deadline:
                 if self._is_claimed():
-                    ends = (end for end, line in cut(self._read_at, 0, self.size) if line.endswith(b"\n"))
+                    ends = (end for end, line in split_file(self._read_at, 0, self.size) if line.endswith(b"\n"))
                     self.size = max(ends, default=0)
                 return
             time.sleep(_WRITING_SECONDS / 20)
@@ -168,7 +168,7 @@ class Reading:
 
     def read_lines(self, start: int = 0, number: int = 0) -> Iterator[Line]:
         """The entries from offset ``start`` on, which is line ``number``; without the header and blank lines."""
-        for end, line in cut(self._read_at, start, self.size):
+        for end, line in split_file(self._read_at, start, self.size):
             yield from self._read_line(number, end, line)
             number += 1
 
@@ -233,7 +233,7 @@ class Reading:
 
     def read_raw_lines(self, start: int = 0, number: int = 0) -> Iterator[tuple[int, int, bytes]]:
         """Lines as they are in the file: number, offset, bytes. The first line comes without its header."""
-        for end, line in cut(self._read_at, start, self.size):
+        for end, line in split_file(self._read_at, start, self.size):
             if number == 0:
                 line = line[self.header_size :]
             yield number, end - len(line), line
@@ -297,7 +297,7 @@ class Reading:
 
     def _find_broken_header(self) -> bytes:
         """The line that begins as a header before all entries, else the first line: a foreign line may be before it."""
-        for _, line in cut(self._read_at, 0, self.size):
+        for _, line in split_file(self._read_at, 0, self.size):
             if line.startswith(file_format.HEADER_START):
                 return line
             if line.startswith(file_format.ENTRY_START):
@@ -336,7 +336,7 @@ class Reading:
         """Whether it may contain a rewind: only ``rewinds`` knows, which needs all entries. Raises OSError."""
         while self.search():
             pass
-        return self._has_mark
+        return self._may_have_rewind
 
     def search(self) -> bool:
         """Read the next few megabytes for gap notes, for what the agent has of the session, and for rewinds.
@@ -348,12 +348,14 @@ class Reading:
         while offset < self.size:
             if offset >= step_end:
                 return True
-            overlap = _MARK_OVERLAP if self._in_long_line else 0
+            overlap = _REWIND_OVERLAP if self._in_long_line else 0
             data = self._read_at(min(_READ_SIZE, self.size - offset) + overlap, offset - overlap)
             if len(data) <= overlap:
                 break
             lines = data if self._in_long_line else data[: data.rfind(b"\n") + 1] or self._read_long_line(offset)
-            self._has_mark = self._has_mark or any(lines.rfind(mark) >= 0 for mark in MARKS)  # faster than ``in``
+            self._may_have_rewind = self._may_have_rewind or any(
+                lines.rfind(part) >= 0 for part in REWIND_BYTES
+            )  # faster than ``in``
             if self._in_long_line:
                 end = data.find(b"\n", overlap) + 1
                 self._in_long_line = not end
@@ -401,7 +403,7 @@ class Reading:
         close(fd)
 
 
-def cut(read: Callable[[int, int], bytes], start: int, size: int) -> Iterator[tuple[int, bytes]]:
+def split_file(read: Callable[[int, int], bytes], start: int, size: int) -> Iterator[tuple[int, bytes]]:
     """The lines between two offsets, each with its end's offset. ``read(size, offset)`` returns the file's bytes."""
     framer, offset, end = LineFramer(), start, start
     while offset < size and (data := read(min(_READ_SIZE, size - offset), offset)):

@@ -24,7 +24,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.transcript.file_format import ANEW, Entry, NoteType
 
-MARKS = (f'{acp.REWIND}"'.encode(), f'"{update_kinds.HISTORY_TRUNCATED}"'.encode())
+REWIND_BYTES = (f'{acp.REWIND}"'.encode(), f'"{update_kinds.HISTORY_TRUNCATED}"'.encode())
 """Every line that says so of a rewind contains one of these; the first is in both methods. So may other lines."""
 _SEGMENT = re.compile(r":segment:\d+$")
 """What AIR adds to the id of a message of which it shows several parts."""

@@ -408,7 +408,7 @@ def _add_messages(items: Iterable[Item], session_id: str) -> Iterator[Item]:
 def _read_items(lines: Iterable[bytes]) -> Iterator[Item]:
     """The items in lines of updates. Adjacent updates of one call are joined."""
     calls: list[ToolCall] = []
-    for line in chain.from_iterable(map(framing.cut, lines)):
+    for line in chain.from_iterable(map(framing.split_lines, lines)):
         update = acp.member(acp.member(jsonrpc.parse(line), "params"), "update")
         if not isinstance(update, Mapping):
             continue

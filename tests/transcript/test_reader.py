@@ -20,7 +20,7 @@ from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.private_files import TooLarge
 from acp_proxy.transcript.reader import Line, Reading
-from acp_proxy.transcript.rewinds import MARKS
+from acp_proxy.transcript.rewinds import REWIND_BYTES
 from tests.open_files import list_open_below
 from tests.store import transcript_lines
 from tests.strategies import messages
@@ -166,7 +166,7 @@ def test_a_long_transcript_is_searched_in_steps(path: Path, before: int) -> None
         assert not opened.is_still_complete
 
 
-@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("mark", REWIND_BYTES)
 @pytest.mark.parametrize("border", [65_536, file_format.IN_PIECES_SIZE, file_format.IN_PIECES_SIZE + 65_536])
 @pytest.mark.parametrize("width", [100, 70_000, 3 * file_format.IN_PIECES_SIZE])
 def test_what_may_be_a_rewind_is_found_across_two_reads(path: Path, mark: bytes, border: int, width: int) -> None:

@@ -16,14 +16,14 @@ from acp_proxy.protocol.jsonrpc import Request, RequestId
 from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.states import TRANSITIONS, LoadState
 
-Mark = TypeVar("Mark")
+Detail = TypeVar("Detail")
 
 
-class LineBuffer(Generic[Mark]):
+class LineBuffer(Generic[Detail]):
     """Lines, each with what must be known of it, and their size in bytes. False if there are none."""
 
     def __init__(self) -> None:
-        self.items: list[tuple[bytes, Mark]] = []
+        self.items: list[tuple[bytes, Detail]] = []
         self.size = 0
 
     def __bool__(self) -> bool:
@@ -33,7 +33,7 @@ class LineBuffer(Generic[Mark]):
     def lines(self) -> list[bytes]:
         return [line for line, _ in self.items]
 
-    def take(self) -> list[tuple[bytes, Mark]]:
+    def take(self) -> list[tuple[bytes, Detail]]:
         """Return everything, and forget it."""
         items = self.items
         self.drop()
@@ -43,12 +43,12 @@ class LineBuffer(Generic[Mark]):
         """Forget everything."""
         self.items, self.size = [], 0
 
-    def replace(self, items: list[tuple[bytes, Mark]]) -> None:
+    def replace(self, items: list[tuple[bytes, Detail]]) -> None:
         """Have these instead."""
         self.items, self.size = items, sum(len(line) for line, _ in items)
 
-    def _add(self, line: bytes, mark: Mark) -> None:
-        self.items.append((line, mark))
+    def _add(self, line: bytes, detail: Detail) -> None:
+        self.items.append((line, detail))
         self.size += len(line)
 
 

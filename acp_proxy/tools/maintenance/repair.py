@@ -24,7 +24,7 @@ from acp_proxy.tools.maintenance.damage import DamagedStretch
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import GapReason, Header, NoteType
-from acp_proxy.transcript.reader import Reading, cut
+from acp_proxy.transcript.reader import Reading, split_file
 
 REPAIR = "repair"
 """The reason and the run of the gap notes written here, since no connection sent them."""
@@ -123,7 +123,7 @@ def repair_journal(path: Path, backup: Path) -> int:
     """Repair a journal, without gap notes. Returns the number of damaged stretches. Raises OSError, Unmendable."""
     with _open_locked(path) as fd:
         size = os.fstat(fd).st_size
-        stretches = list(damage.find_in_journal(cut(partial(private_files.read_at, fd), 0, size)))
+        stretches = list(damage.find_in_journal(split_file(partial(private_files.read_at, fd), 0, size)))
         if stretches:
             _back_up(path, fd, size, backup)
         for stretch in stretches:

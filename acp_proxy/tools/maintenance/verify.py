@@ -28,7 +28,7 @@ from acp_proxy.tools.maintenance import damage
 from acp_proxy.tools.maintenance.damage import DamagedStretch
 from acp_proxy.tools.maintenance.repair import fit_header, rebuild_header
 from acp_proxy.transcript import file_names, private_files
-from acp_proxy.transcript.reader import Reading, cut
+from acp_proxy.transcript.reader import Reading, split_file
 from acp_proxy.transcript.summary import Summary
 
 # --- Compares the index with a transcript. Raises OSError, ``sqlite3.Error``.
@@ -313,7 +313,9 @@ class Inspection:
     def _inspect_journal(self, agent_folder: str, path: Path) -> Iterator[Finding]:
         fd = private_files.open_private(path, os.O_RDONLY)
         try:
-            for stretch in damage.find_in_journal(cut(partial(private_files.read_at, fd), 0, os.fstat(fd).st_size)):
+            for stretch in damage.find_in_journal(
+                split_file(partial(private_files.read_at, fd), 0, os.fstat(fd).st_size)
+            ):
                 text = "a delete, or the end of one, may be forgotten"
                 yield Finding(path, JOURNAL_DAMAGE, text, REPAIR, agent_folder, "", stretch)
         finally:

@@ -10,7 +10,7 @@ from acp_proxy.store.journal import DELETED, Event, Journal
 from acp_proxy.tools.maintenance import damage
 from acp_proxy.tools.maintenance.damage import DamagedStretch, Neighbour
 from acp_proxy.transcript import file_format, private_files
-from acp_proxy.transcript.reader import Reading, cut
+from acp_proxy.transcript.reader import Reading, split_file
 from tests.store import transcript_lines
 
 HEADER = file_format.encode_header(transcript_lines.header())
@@ -112,5 +112,7 @@ def test_damage_of_a_journal_is_found(tmp_path: Path) -> None:
         file.write(b"\0\0\0")
     journal.append(Event(DELETED, "b"), transcript_lines.time(0))
     with path.open("rb") as file:
-        [found] = damage.find_in_journal(cut(partial(private_files.read_at, file.fileno()), 0, path.stat().st_size))
+        [found] = damage.find_in_journal(
+            split_file(partial(private_files.read_at, file.fileno()), 0, path.stat().st_size)
+        )
     assert (found.line, found.length) == (2, 3)

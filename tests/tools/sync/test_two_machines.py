@@ -327,7 +327,7 @@ def test_a_session_that_is_being_loaded_gets_its_turns_later(homes: tuple[Home, 
         home.sync()
     two.say("Hello", "There")
     two.sync()
-    with closing(one.store.read_and_hold(AGENT, "s")):
+    with closing(one.store.read_in_place(AGENT, "s")):
         one.sync()
         assert one.prompts() == {"Hello": ["Hello"]}
     one.sync()
