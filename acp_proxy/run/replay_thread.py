@@ -82,6 +82,8 @@ class ReplayThread:
         self._is_open_elsewhere = is_open_elsewhere
         self._effect: StartReplay  # what to do; set by ``start``
         self._handover_record: HandoverRecord | None = None
+        self._is_sent = False
+        """Whether the client sees the transcript's replay. It may be made for a handover record alone."""
         self._is_stopped = False
         self._unsent: list[bytes] = []
         self._size = 0
@@ -134,8 +136,9 @@ class ReplayThread:
                 shows_replay=effect.shows_replay,
                 is_open_elsewhere=self._is_open_elsewhere,
             )
-            is_shown = decision.shows is ShownReplay.TRANSCRIPT or self._makes_whole_handover_record
-            is_done = not is_shown or self._send_transcript(replayer, summary)
+            self._is_sent = decision.shows is ShownReplay.TRANSCRIPT
+            is_replayed = self._is_sent or self._makes_whole_handover_record
+            is_done = not is_replayed or self._replay_transcript(replayer, summary)
             if effect.protocol != V1 or effect.only_lacking:
                 self._make_handover_record()
         except OSError as problem:  # what could be read was sent; the agent has opened the session
@@ -197,8 +200,9 @@ class ReplayThread:
         """Compare the agent's replay with the transcript. Raises OSError."""
         return compare_replay(self._read_lines(), self._effect.updates, self._mask, self._is_needed)
 
-    def _send_transcript(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> bool:
-        """Send the transcript. Returns whether all of it was sent."""
+    def _replay_transcript(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> bool:
+        """Replay the transcript: to the client if that sees it, and into a handover record that is made of all of it.
+        Returns whether all of it was replayed."""
         if isinstance(replayer, V2ClientReplayer) and self._effect.fixed_rule is Rule.HANDED_OVER:
             handover_count = count_handovers(line.entry for line in self._read_lines() if isinstance(line, Line))
             replayer.total_handovers = handover_count + self._effect.makes_handover_record
@@ -212,10 +216,10 @@ class ReplayThread:
                 summary.add(line.entry)  # only its title and _meta are used
                 if self._handover_record is not None and self._makes_whole_handover_record:
                     self._handover_record.add_entry(line.entry)
-            self._send(_replay_line(replayer, line))
+            self._add_replayed(_replay_line(replayer, line))
             if self._unsent and time.monotonic() - self._flushed_at > _GATHER_SECONDS:
                 self._flush()
-        self._send(replayer.end())
+        self._add_replayed(replayer.end())
         return True
 
     def _make_handover_record(self) -> None:
@@ -285,14 +289,15 @@ class ReplayThread:
         is_for_nobody = self._is_stopped and self._handover_record is None  # a handover record is for the agent
         return not (is_for_nobody or self._client.is_gone)
 
-    def _send(self, lines: list[bytes]) -> None:
-        """Send items; each is one or more whole lines."""
+    def _add_replayed(self, lines: list[bytes]) -> None:
+        """Add items, each of one or more whole lines, to what is sent and to the handover record, as far as they are
+        wanted there."""
         if self._effect.protocol == V1 and self._makes_whole_handover_record:
             self._add_to_handover_record(lines)
         for line in lines:
             if self._unsent and self._size + len(line) > FLUSH_SIZE:
                 self._flush()
-            if self._effect.shows_replay:
+            if self._is_sent:
                 self._unsent.append(line)
                 self._size += len(line)
 

@@ -163,6 +163,16 @@ def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
     assert ended.handover_record == make_handover_record(heard)
 
 
+def test_a_record_that_is_made_beside_the_agents_replay_sends_nothing(path: Path) -> None:
+    """An agent that refuses another window's id and agrees to its earlier one may replay all of the session."""
+    ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
+    theirs = [transcript_lines.update("user_message_chunk", content={"type": "text", "text": "q"}), *ANSWER]
+    wanted = replace(make_request(messages(theirs)), makes_handover_record=True)
+    heard, ended = run_replay(path, ours, "compact", wanted)
+    assert (heard, ended.decision.rule) == ([], Rule.SAME)
+    assert "".join(WORDS) in ended.handover_record
+
+
 def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> None:
     """A prompt of another process may have the same id."""
     ours = [
