@@ -14,6 +14,7 @@ import enum
 
 from msgspec import Struct
 
+# The names that the code needs. Those that stand only in the table are written there.
 USER_CHUNK = "user_message_chunk"
 AGENT_CHUNK = "agent_message_chunk"
 THOUGHT_CHUNK = "agent_thought_chunk"
@@ -42,7 +43,6 @@ USER_BYTES = b'"user_message'
 """How the kinds of a user's messages begin, chunks or whole, as JSON."""
 STATE = "state_update"
 HISTORY_TRUNCATED = "history_truncated"
-"""The names that the code needs. Those that stand only in the table are written there."""
 
 
 class Role(enum.Enum):
@@ -145,7 +145,9 @@ KINDS = (
     UpdateKind(SESSION_INFO, Role.STATE, ComparedBy.NOT_COMPARED, Form.NEVER, Form.NEVER),
     UpdateKind("notice", Role.STATE, ComparedBy.NOT_COMPARED, Form.NEVER, Form.NEVER),
     UpdateKind(STATE, Role.STATE, ComparedBy.NOT_COMPARED, None, Form.NEVER),
-    # A draft that no schema has yet: the agent has taken back a part of the conversation.
+    # A draft that no schema has yet: the agent has taken back a part of the conversation. It says what the past is now,
+    # and is no part of it: as state, it is recorded and sent at once, not replayed, nor looked for in a replay. In the
+    # transcript, it explains what is missing before it.
     UpdateKind(HISTORY_TRUNCATED, Role.STATE, ComparedBy.TAKES_BACK, Form.NEVER, Form.NEVER),
 )
 UNKNOWN = UpdateKind("", Role.OTHER, ComparedBy.EQUAL, Form.AS_IT_CAME, Form.AS_IT_CAME)

@@ -400,7 +400,7 @@ class Connection:
         """An update that the client may see: of no session that it must not, and without what repeats a record."""
         state = self._negotiation.dialect.read_state(acp.member(message.params, "update"))
         if session_id is not None and state is not None:
-            return self._handle_state(session_id, state, line, message)
+            return self._handle_work_state(session_id, state, line, message)
         return self._send_update(session_id, line, message)
 
     def _send_update(self, session_id: str | None, line: bytes, message: Notification) -> list[Effect]:
@@ -409,8 +409,8 @@ class Connection:
             return self._machine.handle_update(load, line, message)
         return [Forward(Peer.CLIENT, line, before_recording=True), *self._message_entries.add(Peer.AGENT, message)]
 
-    def _handle_state(self, session_id: str, state: str, line: bytes, message: Notification) -> list[Effect]:
-        """The agent says that it works on a session, or that nothing is under way, which ends turns."""
+    def _handle_work_state(self, session_id: str, state: str, line: bytes, message: Notification) -> list[Effect]:
+        """Version 2: the agent says that it works on a session, or that nothing is under way, which ends turns."""
         if state == versions.BUSY:
             self._session_entries.begin_work(session_id)
             return self._send_update(session_id, line, message)
