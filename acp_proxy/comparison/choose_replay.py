@@ -84,8 +84,8 @@ def choose_replay(
 ) -> Decision:
     """Decide whose replay the client sees, and why.
 
-    ``facts``: what is known of the agent's replay; None if nothing is compared, since an agent that resumes has
-    replayed nothing.
+    ``facts``: what is known of the agent's replay; None if nothing was compared. Then another argument decides, or, if
+    none does, the agent has resumed the session and replayed nothing.
     ``fixed_rule``: the rule, if it was known before the agent answered: in a turn, handed over, or asked for.
     ``shows_replay``: False for a resume, after which the client gets no replay.
     ``passes``: what the agent sends goes to the client before its answer: the plan says so (a fork, a load in a turn),

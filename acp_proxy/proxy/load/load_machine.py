@@ -360,6 +360,7 @@ class LoadMachine:
             return []
         load.decision = replay_end.decision
         if replay_end.comparison is not None and not load.opens_anew:
+            # One that was compared before is in a turn, whose updates were recorded as they came.
             is_checked = load.compared is not None and load.compared.is_checked
             self._keep_comparison(load, replay_end.comparison, replay_end.size, is_checked=is_checked)
         self._continuations.keep_handover_record(load, replay_end)
@@ -368,7 +369,7 @@ class LoadMachine:
     def _end_replay(self, load: Load, replay_end: Response | ReplayEnded | None) -> list[Effect]:
         """Send the agent's replay or the transcript's tail, then the answer and the states."""
         lines, states = list[bytes](), list[bytes]()
-        shows = load.decision.shows if load.decision is not None else ShownReplay.AGENT
+        shows = load.decision.shows if load.decision is not None else ShownReplay.AGENT  # it is decided by now
         if shows is ShownReplay.AGENT:
             lines = [line for line, _ in order_replay(load.uncompared.items, load.earlier_first_line)]
         elif shows is ShownReplay.TRANSCRIPT and load.compared is not None:  # ``run`` has sent it; the tail follows
@@ -421,7 +422,8 @@ class LoadMachine:
     # --- an open session
 
     def _become_answered(self, load: Load) -> list[Effect]:
-        """The client has its answer: the load is unsettled until the next prompt: what the agent sends may be past."""
+        """The client has its answer. What the agent sends until the next prompt may be of the past, so the load is
+        unsettled now; but it is over if the agent was not asked."""
         self.open_loads.set_answered_to_client(load)
         if load.plan.sends is None:
             return self._move(load, LoadEvent.MUST_SETTLE)
@@ -516,7 +518,7 @@ class LoadMachine:
         """An update of a session whose load is not settled. ``message``: the same line, parsed."""
         update = v2_updates.as_v1(acp.member(message.params, "update"))
         if not update_kinds.is_conversation(acp.update_kind(update)):
-            return self._handle_state_update(load, line, message)
+            return self._handle_non_conversation(load, line, message)
         if self._session_entries.sessions.is_in_turn(load.session_id) or load.plan.sends is None:
             load.expected_repetition = None  # after a prompt, what is alike may be new
             return self.answered_loads.handle_update_in_turn(load, line, update)
@@ -544,8 +546,9 @@ class LoadMachine:
             case _:
                 assert_never(load.state)
 
-    def _handle_state_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
-        """A state update: recorded, but one that comes before the agent's answer only after that."""
+    def _handle_non_conversation(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
+        """An update of ``Role.STATE``, such as a title: recorded, but one that comes before the agent's answer only
+        after that."""
         effects: list[Effect] = []
         if not load.awaits_agent or self._session_entries.sessions.is_in_turn(load.session_id):
             effects += self._session_entries.add_update(

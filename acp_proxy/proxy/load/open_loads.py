@@ -33,7 +33,7 @@ class OpenLoads:
         self._answered_by_agent: list[Load] = []
         """The open and unsettled loads that the agent has answered, in the order of its answers."""
         self._following_answer: set[RequestId] = set()
-        """The request ids of the open loads that were sent before another one of their session was answered."""
+        """The request ids of those open loads whose session has had another load answered since they were sent."""
         self._first_lines: dict[str, bytes] = {}
         """By session: how the last replay began, while a request is open."""
 
@@ -142,9 +142,11 @@ class OpenLoads:
         self._following_answer |= {other.request.id for other in self.list_of_session(load.session_id)}
 
     def add_unsettled(self, load: Load) -> Load | None:
-        """A load is answered: until it is settled, what the agent sends about its session is compared. Returns one that
-        must be settled now: the oldest if there are too many, or the largest that waits for a prompt if they hold
-        too much."""
+        """Keep a load that is answered, until it is settled.
+
+        Returns a load that must be settled now, to make room: the oldest one beyond ``UNSETTLED_LIMIT``; beyond
+        ``ALL_TAILS_LIMIT``, the one with the longest tail of those that wait for a prompt.
+        """
         self._unsettled[load.session_id] = load
         if len(self._unsettled) > UNSETTLED_LIMIT:
             return next(iter(self._unsettled.values()))

@@ -2,9 +2,9 @@
 
 Two rules hold for this package:
 
-- Only ``LoadMachine`` assigns an attribute of a ``Load``, and only its ``_move`` the ``state``, to what ``TRANSITIONS``
-  says. Beside it, ``WaitingLines`` fills and empties the buffers of lines, and ``AnsweredLoads`` changes ``compared``
-  and, as ``comparison/replay_in_turn.py`` does for it, removes from ``unechoed_prompts``.
+- The constructor of a ``Load`` chooses its first ``state``. After that, only ``LoadMachine`` assigns its attributes,
+  and the ``state`` only in ``_move``, as ``TRANSITIONS`` says. What they hold is changed by two more: the buffers of
+  lines by ``WaitingLines``, ``compared`` and ``unechoed_prompts`` by ``AnsweredLoads``.
 - What happened before is the state, where the next step depends on it alone. The other attributes say what kind of load
   it is, and hold what the agent sent.
 
