@@ -115,9 +115,9 @@ class ForgetSession(TranscriptEffectBase, frozen=True):
 class Forward(Struct, frozen=True):
     """Send bytes to a peer.
 
-    ``before_recording``: it need not wait until the effects in front of it are written. To wait is always right; this saves
-    it where updates are sent and recorded one after another. While a load's lines are held or compared, hardly anything
-    is recorded, so most of them do without. ``is_own``: a message from acp-proxy.
+    ``before_recording``: it need not wait until the effects in front of it are written. To wait is never wrong; this
+    saves it where updates are sent and recorded one after another. While a load's lines are held or compared, hardly
+    anything is recorded, so most of them do without. ``is_own``: a message from acp-proxy.
     """
 
     to: Peer

@@ -267,7 +267,8 @@ class Load:
 
     @property
     def fixed_rule(self) -> Rule | None:
-        """The rule that decides whose replay is shown, if that is known before the agent's replay."""
+        """The rule that decides whose replay is shown, if that is known before the agent's replay: the plan's, unless
+        the agent was asked for a new session instead."""
         return Rule.HANDED_OVER if self.opens_anew else self.plan.fixed_rule
 
     @property

@@ -36,7 +36,7 @@ from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.load.answered_loads import AnsweredLoads
 from acp_proxy.proxy.load.continuations import Continuations
 from acp_proxy.proxy.load.load import ComparedReplay, Load
-from acp_proxy.proxy.load.load_plan import LoadPlan
+from acp_proxy.proxy.load.load_plan import FORKED
 from acp_proxy.proxy.load.open_loads import OpenLoads
 from acp_proxy.proxy.load.states import (
     ABANDONED_STATES,
@@ -49,8 +49,6 @@ from acp_proxy.proxy.load.states import (
 )
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT, WaitingLines
 from acp_proxy.proxy.session_entries import SessionEntries
-
-_FORK = LoadPlan(acp.FORK, passes_at_once=True)
 
 
 class LoadMachine:
@@ -163,7 +161,7 @@ class LoadMachine:
     def add_fork(self, request: Request, session_id: str, early_lines: list[bytes]) -> None:
         """The agent has opened a fork. ``early_lines``: lines without newlines that came before its answer, which are
         the parent's past or new."""
-        load = Load(request, session_id, _FORK, has_transcript=True, is_answered=True)
+        load = Load(request, session_id, FORKED, has_transcript=True, is_answered=True)
         load.uncompared.replace([(line + b"\n", False) for line in early_lines])
         self.open_loads.add_unsettled(load)
         self.open_loads.set_answered_by_agent(load)

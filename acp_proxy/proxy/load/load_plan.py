@@ -1,7 +1,8 @@
-"""Decides how a request to open a session is served, before the agent is asked: from its capabilities, the store and
-the options.
+"""Makes all plans of how a request to open a session is served, before the agent is asked: from its capabilities, the
+store and the options.
 
-docs/transparency.md says who answers what.
+A plan never changes. One thing overrides it: once the agent was asked for a new session instead, ``Load.fixed_rule`` is
+``HANDED_OVER``. docs/transparency.md says who answers what.
 """
 
 import enum
@@ -10,7 +11,8 @@ from msgspec import Struct
 
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol import acp
-from acp_proxy.proxy.capabilities import AGENT, ALWAYS, LOAD, NEVER, RESUME, STORE, Modes
+from acp_proxy.proxy import capabilities
+from acp_proxy.proxy.capabilities import AGENT, ALWAYS, NEVER, STORE, Modes
 from acp_proxy.proxy.events import SessionFound
 
 
@@ -45,6 +47,18 @@ class LoadPlan(Struct, frozen=True):
     """The agent's session lacks turns of other machines, and the next prompt carries a record of them."""
 
 
+FORKED = LoadPlan(acp.FORK, passes_at_once=True)
+"""The plan of a fork. Its load begins with the agent's answer, so nothing is left to decide."""
+PROMPTED_ANEW = LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER)
+"""The plan for a prompt that the agent refused, not knowing the session: a new one, which gets the prompt again."""
+
+
+def plan_passing(method: str, *, renames: bool = True) -> LoadPlan:
+    """The plan for a request that passes as it is, since acp-proxy does not serve it, or too many are open.
+    ``renames``: as for ``LoadPlan``."""
+    return LoadPlan(method, passes_at_once=True, renames=renames)
+
+
 def plan_load(
     method: str, session: SessionFound, served_by_agent: frozenset[str], modes: Modes, *, is_in_turn: bool
 ) -> LoadPlan | Refusal | None:
@@ -60,16 +74,16 @@ def plan_load(
             acp.NEW, fixed_rule=fixed_rule, shows_replay=method == acp.LOAD, handover_mode=ALWAYS
         )
         return new_session_plan if modes.handover != NEVER else Refusal.NO_HANDOVER
-    can_load, can_resume = LOAD in served_by_agent, RESUME in served_by_agent
+    can_load, can_resume = capabilities.LOAD in served_by_agent, capabilities.RESUME in served_by_agent
     is_behind = session.is_behind and not is_in_turn and modes.handover != NEVER
     if method != acp.LOAD:
         if is_behind and can_resume and modes.resume != AGENT and method == acp.RESUME:
             return LoadPlan(method, fixed_rule=fixed_rule, shows_replay=False, catches_up=True)
         if can_resume or modes.resume != STORE or method != acp.RESUME:
-            return LoadPlan(method, passes_at_once=True)
+            return plan_passing(method)
         return LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, shows_replay=False, catches_up=is_behind)
     if modes.load == AGENT:
-        return LoadPlan(acp.LOAD, passes_at_once=True)
+        return plan_passing(acp.LOAD)
     # In a turn, the agent has the session open. It cannot replay what was said before a handover, or anything. To open
     # a new session would leave the turn behind: the client's cancel would go to the new one. What an agent sends for a
     # resume, nobody could tell from the turn.

@@ -8,7 +8,6 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
 from acp_proxy.proxy import own_messages
@@ -21,7 +20,7 @@ from acp_proxy.proxy.jetbrains_index import METHODS
 from acp_proxy.proxy.load.continuations import Continuations
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_machine import LoadMachine
-from acp_proxy.proxy.load.load_plan import LoadPlan, Refusal, plan_load
+from acp_proxy.proxy.load.load_plan import PROMPTED_ANEW, LoadPlan, Refusal, plan_load, plan_passing
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_entries import SessionEntries
 from acp_proxy.proxy.uncopied_sessions import UncopiedSessions
@@ -124,7 +123,7 @@ class Lookups:
         if request.id in self._machine.open_loads or request.id in self._pending or self._machine.open_loads.are_many:
             return None
         settle_effects = self._machine.settle(session_id)
-        plan = LoadPlan(request.method, passes_at_once=True, renames=False)
+        plan = plan_passing(request.method, renames=False)
         return [*settle_effects, *self._begin_load(line, Load(request, session_id, plan, has_transcript=True))]
 
     def handle_found(self, session: SessionFound) -> list[Effect]:
@@ -169,8 +168,7 @@ class Lookups:
         served, modes = self._answerers.served_by_agent, self._answerers.modes
         plan = plan_load(request.method, session, served, modes, is_in_turn=is_in_turn)
         if plan is None or (not isinstance(plan, Refusal) and self._machine.open_loads.are_many):
-            passes = LoadPlan(request.method, passes_at_once=True)
-            return Refusal.TOO_MANY if self._is_served_here(request) else passes
+            return Refusal.TOO_MANY if self._is_served_here(request) else plan_passing(request.method)
         return plan
 
     def _serve_as_planned(
@@ -260,9 +258,7 @@ class Lookups:
         if not session.has_transcript:
             return [Forward(Peer.CLIENT, refusal)]
         new_request = Request(load.request.raw, prompt.id, load.request.method, load.request.params)
-        new_load = Load(
-            new_request, load.session_id, LoadPlan(acp.NEW, fixed_rule=Rule.HANDED_OVER), has_transcript=True
-        )
+        new_load = Load(new_request, load.session_id, PROMPTED_ANEW, has_transcript=True)
         return self._machine.follow_refused_prompt(new_load, prompt, refusal)
 
     def _begin_load(self, line: bytes, load: Load) -> list[Effect]:
