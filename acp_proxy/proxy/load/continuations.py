@@ -10,6 +10,7 @@ from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
 from acp_proxy.proxy import aliases, handover_lines
 from acp_proxy.proxy.aliases import Aliases
+from acp_proxy.proxy.capabilities import ALWAYS, NEVER
 from acp_proxy.proxy.effects import AddAlias, Effect, Forward
 from acp_proxy.proxy.events import ReplayEnded
 from acp_proxy.proxy.handovers import Handovers
@@ -69,14 +70,14 @@ class Continuations:
         """Whether the session continues in a new one, since the agent refuses it like this."""
         handover_mode = load.plan.handover_mode
         if (
-            handover_mode == "never"
+            handover_mode == NEVER
             or load.state is not LoadState.ASKED
             or self._session_entries.sessions.is_in_turn(load.session_id)
         ):
             return False
         if handover_lines.wants_login(message.error):
             return False
-        return handover_mode == "always" or handover_lines.says_unknown(message.error)
+        return handover_mode == ALWAYS or handover_lines.says_unknown(message.error)
 
     def ask_for_new(self, load: Load) -> Effect | bytes:
         """The request for a new session, or, if that cannot be made, the line that refuses the load."""
