@@ -2,7 +2,7 @@
 
 Entries go in one at a time. A prompt's blocks come out as soon as it is certain which id an echo gives them; what
 follows waits for that, up to ``HELD_LIMIT`` bytes. The rest of a segment comes out folded when the segment has ended
-(``compact``), or line by line at once (``full``). State comes last, from ``states``.
+(``compact``), or line by line at once (``full``). State comes last, from ``list_states``.
 
 The same entries always give the same bytes. Nothing raises: what makes no sense is left out. docs/transparency.md says
 what a replay contains.

@@ -220,11 +220,6 @@ def encode_message_parts(
     return [start, b'"line":', json.dumps(json_splice.decode(raw)).encode(), b"}\n"]
 
 
-def encode_updates(at: str, run: str, lines: bytes, protocol: int = V1) -> bytes:
-    """As ``encode_update_parts``, joined."""
-    return b"".join(encode_update_parts(at, run, lines, protocol))
-
-
 def encode_update_parts(at: str, run: str, lines: bytes, protocol: int = V1) -> Parts:
     """The lines of many entries of one time: agent messages, each of which ends in a newline. In parts, so that a long
     line is not copied.
@@ -399,8 +394,8 @@ def _was_passed_unread(raw: bytes, run: str) -> bool:
     """Whether a message that is not JSON was recorded on purpose: a line that begins and ends like an update passes
     unread. Half a line, or a line within another of the same run, is damage.
 
-    Today such a line is recorded as a string if it has bytes that begin an entry (``encode_updates``); older versions
-    did not do that.
+    Today such a line is recorded as a string if it has bytes that begin an entry (``encode_update_parts``); older
+    versions did not do that.
     """
     holds_entry = ENTRY_START in raw and b'"run":"%b"' % run.encode() in raw
     return raw.startswith(acp.UPDATE_PREFIX) and raw.endswith(b"}}}") and b"\0" not in raw and not holds_entry

@@ -59,7 +59,7 @@ def make_chunks(lines: int) -> bytes:
 
 def bare(effort: Effort, batches: int, lines: int) -> Numbers:
     """Write only the bytes that the recorder would write."""
-    data = file_format.encode_updates(AT, "bench1", make_chunks(lines))
+    data = b"".join(file_format.encode_update_parts(AT, "bench1", make_chunks(lines)))
     with effort.folder() as folder:
         file = os.open(folder / "transcript", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         began = time.perf_counter()

@@ -138,7 +138,7 @@ def is_found_after(data: bytes) -> None:
 def is_one_entry(data: bytes) -> None:
     """Whatever an agent sends as an update, JSON or not, is one entry, and of its end cut off nothing is one."""
     inside = data.replace(b"\n", b" ").removesuffix(b"}}}")
-    written = file_format.encode_updates(AT, RUN, acp.UPDATE_PREFIX + inside + b"}}}\n")
+    written = b"".join(file_format.encode_update_parts(AT, RUN, acp.UPDATE_PREFIX + inside + b"}}}\n"))
     for line in (written, written[: -len(b"}}}}\n")] + b"\n"):
         found = [piece.value for piece in file_format.find_entries(line)]
         assert all(entry.run == RUN and entry.note is None for entry in found)

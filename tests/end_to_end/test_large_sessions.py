@@ -43,7 +43,7 @@ def record_long_session(proxied: Proxied, count: int) -> str:
     lines = "".join(f"{before}{numbered(number)}{after}\n" for number in range(count)).encode()
     transcript = Transcript(proxied.transcript(session))
     transcript.append(file_format.encode_message(at, run, Peer.CLIENT, json.dumps(asked).encode()))
-    transcript.append(file_format.encode_updates(at, run, lines))
+    transcript.append(b"".join(file_format.encode_update_parts(at, run, lines)))
     transcript.append(file_format.encode_message(at, run, Peer.AGENT, ANSWER, "session/prompt"))
     transcript.close()
     return session

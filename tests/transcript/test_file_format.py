@@ -58,7 +58,7 @@ def test_an_entry_of_another_protocol_version_names_it() -> None:
     assert decode(line) == Entry(
         AT, RUN, Peer.AGENT, "session/prompt", b'{"id":2,"result":{}}', {"id": 2, "result": {}}, protocol=2
     )
-    assert file_format.encode_updates(AT, RUN, b"{}\n", 2) == file_format.encode_message(
+    assert b"".join(file_format.encode_update_parts(AT, RUN, b"{}\n", 2)) == file_format.encode_message(
         AT, RUN, Peer.AGENT, b"{}", protocol=2
     )
 
@@ -177,7 +177,7 @@ def test_the_exact_bytes_of_any_line_come_back(raw: bytes, of: str | None) -> No
 @given(st.lists(spelled(messages), min_size=1, max_size=5))
 def test_updates_encoded_together_equal_updates_encoded_alone(many: list[str]) -> None:
     raws = [text.encode() for text in many]
-    together = file_format.encode_updates(AT, RUN, b"".join(raw + b"\n" for raw in raws))
+    together = b"".join(file_format.encode_update_parts(AT, RUN, b"".join(raw + b"\n" for raw in raws)))
     alone = [file_format.encode_message(AT, RUN, Peer.AGENT, raw) for raw in raws]
     assert together == b"".join(alone)
 
@@ -336,7 +336,7 @@ FORGED = encode(PROMPT, peer=Peer.CLIENT)[:-1].replace(RUN.encode(), b"forged")
 def test_nothing_within_an_update_that_is_not_json_is_an_entry(around: bytes, forged: bytes) -> None:
     """Not even if it knows the run. Other lines that came with it are recorded as they came."""
     raw, json = BEGINNING + around % forged, UPDATE.replace(b"{", b'{"rawInput":%b,' % forged, 1)
-    written = file_format.encode_updates(AT, RUN, b"".join(each + b"\n" for each in (UPDATE, raw, json)))
+    written = b"".join(file_format.encode_update_parts(AT, RUN, b"".join(each + b"\n" for each in (UPDATE, raw, json))))
 
     lines = written.splitlines(keepends=True)
 
@@ -493,7 +493,7 @@ def test_text_after_a_message_changes_nothing_in_its_entry(rest: bytes) -> None:
     update = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}'
     hostile = update + rest + b',"z":{"y":1}'  # as a line of its own it is not JSON
 
-    entry = decode(file_format.encode_updates("2026-11-20T09:15:02.123Z", "k3f9a1", hostile + b"\n"))
+    entry = decode(b"".join(file_format.encode_update_parts("2026-11-20T09:15:02.123Z", "k3f9a1", hostile + b"\n")))
 
     assert (entry.at, entry.run, entry.peer, entry.of) == ("2026-11-20T09:15:02.123Z", "k3f9a1", Peer.AGENT, None)
     assert entry.raw == update
