@@ -6,6 +6,7 @@ Source: AgentCapabilities in the protocol's schema.
 """
 
 from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -16,8 +17,15 @@ from acp_proxy.protocol.versions import Dialect
 LIST, LOAD, DELETE, RESUME = "list", "load", "delete", "resume"
 TITLE, ARCHIVE, STATUS = "title", "archive", "status"
 """Drafts of the protocol."""
-AUTO, AGENT, STORE = "auto", "agent", "store"
-ALWAYS, NEVER = "always", "never"
+Mode = Literal["auto", "agent", "store"]
+"""Who answers. ``auto``: the agent, as far as it can."""
+HandoverMode = Literal["auto", "always", "never"]
+"""When a session is handed over. ``auto``: if the agent does not know it. ``always``: unless it wants a login."""
+AUTO: Final = "auto"
+AGENT: Final = "agent"
+STORE: Final = "store"
+ALWAYS: Final = "always"
+NEVER: Final = "never"
 CLOSE = "close"
 _SESSION_CAPABILITIES = (LIST, DELETE, RESUME, CLOSE, "fork", TITLE, ARCHIVE, STATUS)
 _CONTENT_CAPABILITIES = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
@@ -29,17 +37,20 @@ RECALL = "acp-proxy"
 
 
 class Modes(Struct, frozen=True):
-    """The options for who answers what (``auto``, ``agent`` or ``store``).
+    """The options for who answers what. ``unstable``: serve drafts too."""
 
-    ``handover``: when a session is handed over (``auto``, ``always`` or ``never``). ``unstable``: serve drafts too.
-    """
-
-    list: str = AUTO
-    load: str = AUTO
-    delete: str = AUTO
-    resume: str = AUTO
-    handover: str = AUTO
+    list: Mode = AUTO
+    load: Mode = AUTO
+    delete: Mode = AUTO
+    resume: Mode = AUTO
+    handover: HandoverMode = AUTO
     unstable: bool = False
+
+
+def read_modes(values: Mapping[str, str]) -> Modes:
+    """The modes that the options of ``run`` ask for. ``values``: those of all options, which were checked."""
+    answerers: dict[str, Any] = {name: values[name] for name in ("list", "load", "delete", "resume", "handover")}
+    return Modes(**answerers, unstable=bool(values["unstable"]))
 
 
 class Settings(Struct, frozen=True):

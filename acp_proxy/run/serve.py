@@ -15,7 +15,7 @@ from acp_proxy import __version__, own_command
 from acp_proxy.config import options
 from acp_proxy.errors import StoreRefused, UsageError
 from acp_proxy.protocol import jsonrpc
-from acp_proxy.proxy.capabilities import Modes, Settings
+from acp_proxy.proxy.capabilities import Settings, read_modes
 from acp_proxy.proxy.connection import Connection
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.agent_process import AgentProcess
@@ -74,8 +74,7 @@ def prepare(values: dict[str, str], *, is_chained: bool = False) -> RunContext:
             store = _open_store(values)
         except UsageError as problem:  # the file with patterns was removed since the start
             warn(f"nothing is recorded: {problem}")
-    answerers = {name: values[name] for name in ("list", "load", "delete", "resume", "handover")}
-    modes = Modes(**answerers, unstable=bool(values["unstable"]))
+    modes = read_modes(values)
     id = store.id if store is not None else None
     recall = _find_recall(store.root) if values["recall"] and store is not None else ()
     settings = Settings(store is not None, not values["no-synthesize"], __version__, modes, id, is_chained, recall)

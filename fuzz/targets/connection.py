@@ -10,7 +10,7 @@ from typing import Any
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.jsonrpc import Notification, Opaque, Peer, Request, Response
-from acp_proxy.proxy.capabilities import Modes
+from acp_proxy.proxy.capabilities import Mode, Modes
 from fuzz.choices import SESSIONS, Choices
 from tests.conversation import CoreConversation, SimulatedSession, chunk, raw
 
@@ -24,7 +24,7 @@ _ANSWERED |= acp.RECORDED_REQUESTS | acp.RENAMES | acp.ARCHIVES | acp.UNARCHIVES
 
 def run(data: bytes) -> None:
     choices = Choices(data)
-    who = ("auto", "auto", "agent", "store")
+    who: tuple[Mode, ...] = ("auto", "auto", "agent", "store")
     listing, loading, deleting, resuming = (choices.pick(who) for _ in range(4))
     modes = Modes(listing, loading, deleting, resuming, choices.pick(("auto", "always", "never")))
     talk = CoreConversation(records=choices.below(8) < 7, serves=choices.below(8) < 7, modes=modes)

@@ -8,7 +8,7 @@ import pytest
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol.jsonrpc import Peer, Request
 from acp_proxy.proxy import handovers
-from acp_proxy.proxy.capabilities import ALWAYS, NEVER, Modes
+from acp_proxy.proxy.capabilities import ALWAYS, NEVER, HandoverMode, Modes
 from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, RecordLine, RecordNote, StartReplay, StopReplay
 from acp_proxy.proxy.handovers import ATTACHED_LIMIT, Handovers
 from acp_proxy.transcript import file_format
@@ -430,7 +430,7 @@ def test_a_refused_restore_is_handed_over_on_request(capabilities: Any) -> None:
 
 @pytest.mark.parametrize("capabilities", REFUSING)
 @pytest.mark.parametrize("handover", ["auto", ALWAYS, NEVER])
-def test_a_login_error_passes_without_a_handover(capabilities: Any, handover: str) -> None:
+def test_a_login_error_passes_without_a_handover(capabilities: Any, handover: HandoverMode) -> None:
     talk = about_to_load(capabilities=capabilities, modes=Modes(handover=handover))
     talk.client.say(load(1, "s"))
     step = talk.agent.say(error(1, -32000, "login"))
@@ -439,7 +439,7 @@ def test_a_login_error_passes_without_a_handover(capabilities: Any, handover: st
 
 @pytest.mark.parametrize("capabilities", REFUSING)
 @pytest.mark.parametrize("handover", ["auto", NEVER])
-def test_otherwise_a_refused_restore_passes_the_agents_error(capabilities: Any, handover: str) -> None:
+def test_otherwise_a_refused_restore_passes_the_agents_error(capabilities: Any, handover: HandoverMode) -> None:
     talk = about_to_load(capabilities=capabilities, modes=Modes(handover=handover))
     talk.client.say(load(1, "s"))
     assert talk.agent.say(error(1, -32603)).to_client == line(error(1, -32603))

@@ -12,7 +12,7 @@ from msgspec import Struct
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol import acp
 from acp_proxy.proxy import capabilities
-from acp_proxy.proxy.capabilities import AGENT, ALWAYS, NEVER, STORE, Modes
+from acp_proxy.proxy.capabilities import AGENT, ALWAYS, NEVER, STORE, HandoverMode, Modes
 from acp_proxy.proxy.events import SessionFound
 
 
@@ -40,9 +40,8 @@ class LoadPlan(Struct, frozen=True):
     """A transcript may begin with what the agent sends, unless there is one when it answers."""
     renames: bool = True
     """If the agent answers with another session id, the client keeps its own."""
-    handover_mode: str = NEVER
-    """Whether the session continues in a new one if the agent refuses: ``auto`` (if the agent does not know it),
-    ``always`` (unless the agent wants a login) or ``never``."""
+    handover_mode: HandoverMode = NEVER
+    """Whether the session continues in a new one if the agent refuses."""
     catches_up: bool = False
     """The agent's session lacks turns of other machines, and the next prompt carries a record of them."""
 

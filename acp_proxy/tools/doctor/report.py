@@ -8,7 +8,7 @@ from pathlib import Path
 
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import StoreRefused, UsageError
-from acp_proxy.proxy.capabilities import Modes
+from acp_proxy.proxy.capabilities import read_modes
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.doctor import agent_report, store_report
 from acp_proxy.tools.doctor.advice import Advice, join_alike
@@ -138,8 +138,7 @@ def _examine_agent(
 def _make_start(
     root: Path, store: StoreReport, values: dict[str, str], command: list[str], seconds: float, umask: int
 ) -> AgentStart:
-    answerers = {name: values[name] for name in ("list", "load", "delete", "resume", "handover")}
-    modes = Modes(**answerers, unstable=bool(values["unstable"]))
+    modes = read_modes(values)
     opened_store = None
     if store.exists and store.why_not_recording is None:
         with contextlib.suppress(StoreRefused):  # it changed since the check

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol import acp
-from acp_proxy.proxy.capabilities import LOAD, RESUME, Modes
+from acp_proxy.proxy.capabilities import LOAD, RESUME, HandoverMode, Mode, Modes
 from acp_proxy.proxy.events import SessionFound
 from acp_proxy.proxy.load.load_plan import LoadPlan, Refusal, plan_load
 from tests.conversation import AS_USUAL, make_request_id
@@ -62,7 +62,9 @@ def test_by_default_the_agents_replay_is_compared_or_the_session_is_handed_over(
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
 @pytest.mark.parametrize("found", [COMPLETE, LOSSY, replace(COMPLETE, agent_has_only_part=True), UNKNOWN, UNREADABLE])
 @pytest.mark.parametrize("served_by_agent", EVERY_OFFER)
-def test_a_load_left_to_the_agent_passes(served_by_agent: tuple[str, ...], found: SessionFound, handover: str) -> None:
+def test_a_load_left_to_the_agent_passes(
+    served_by_agent: tuple[str, ...], found: SessionFound, handover: HandoverMode
+) -> None:
     assert make_plan(served_by_agent, found, Modes(load="agent", handover=handover)) == PASSED
 
 
@@ -91,7 +93,7 @@ def test_a_complete_transcript_is_shown_on_request(
 @pytest.mark.parametrize("found", [COMPLETE, LOSSY, UNKNOWN, UNREADABLE])
 @pytest.mark.parametrize("served_by_agent", [LOADS, BOTH])
 def test_during_a_turn_a_native_load_passes_and_begins_no_transcript(
-    served_by_agent: tuple[str, ...], found: SessionFound, load: str
+    served_by_agent: tuple[str, ...], found: SessionFound, load: Mode
 ) -> None:
     assert make_plan(served_by_agent, found, Modes(load=load), is_in_turn=True) == PASSED
 
@@ -117,7 +119,7 @@ def test_during_a_turn_no_new_session_is_opened_for_a_load_that_the_agent_does_n
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
 @pytest.mark.parametrize("served_by_agent", [LOADS, RESUMES, BOTH])
 def test_the_handover_mode_applies_to_refused_loads_of_recorded_sessions(
-    served_by_agent: tuple[str, ...], handover: str
+    served_by_agent: tuple[str, ...], handover: HandoverMode
 ) -> None:
     for found, expected in ((COMPLETE, handover), (LOSSY, handover), (UNKNOWN, "never"), (UNREADABLE, "never")):
         plan = make_plan(served_by_agent, found, Modes(handover=handover))
@@ -151,7 +153,7 @@ def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionFound)
     ],
 )
 def test_a_resume_passes_or_becomes_on_request_a_load_that_shows_nothing(
-    served_by_agent: tuple[str, ...], resume: str, expected: LoadPlan
+    served_by_agent: tuple[str, ...], resume: Mode, expected: LoadPlan
 ) -> None:
     for found in (COMPLETE, LOSSY, UNKNOWN):
         assert make_plan(served_by_agent, found, Modes(resume=resume), acp.RESUME) == expected

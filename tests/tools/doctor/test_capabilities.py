@@ -1,10 +1,11 @@
 """The report on an agent's abilities matches what the proxy does."""
 
 from itertools import chain, combinations, product
+from typing import get_args
 
 import pytest
 
-from acp_proxy.proxy.capabilities import Modes, Offer, choose_served_here
+from acp_proxy.proxy.capabilities import HandoverMode, Mode, Modes, Offer, choose_served_here
 from acp_proxy.tools.doctor.capabilities import BY_AGENT, BY_NOBODY, BY_PROXY, Ability, list_abilities
 
 NAMES = ("list", "load", "resume", "delete")
@@ -12,8 +13,8 @@ DRAFTS = ("title", "archive", "status")
 NATIVES = [frozenset(some) for some in chain.from_iterable(combinations(NAMES, size) for size in range(5))]
 SETTINGS = [
     Modes(listing, loading, deleting, resuming, handover, unstable)
-    for listing, loading, deleting, resuming in product(("auto", "agent", "store"), repeat=4)
-    for handover, unstable in product(("auto", "always", "never"), (False, True))
+    for listing, loading, deleting, resuming in product(get_args(Mode), repeat=4)
+    for handover, unstable in product(get_args(HandoverMode), (False, True))
 ]
 
 
