@@ -146,8 +146,8 @@ class Connection:
                 effects = self._machine.handle_reserved_output(request_id)
             case PageEmptied():
                 effects = self._agent_list.ask_next_page(event)
-            case AgentEnded(reason):
-                effects = self._end(reason)
+            case AgentEnded(reason, advice):
+                effects = self._end(reason, advice)
         if not self._held_entries.is_named:
             effects = self._held_entries.hold(effects)
         effects = self._copy_ids.rename_effects(self._lookups.uncopied.hold(self._drafts.amend_titles(effects)))
@@ -544,9 +544,9 @@ class Connection:
             return [*self._session_entries.note_caught_up(session_id)]
         return [*self._session_entries.note_handover(session_id, new_id)]
 
-    def _end(self, reason: str) -> list[Effect]:
+    def _end(self, reason: str, advice: str) -> list[Effect]:
         """The agent has ended: send and record what waits, and answer every open request with an error, since nobody
-        else will. ``reason``: its text."""
+        else will. ``reason``: its text. ``advice``: what follows in the answer to ``initialize``."""
         effects = self._decide_taken(self._handovers.take_all_held_lines())
         for session_id, id in self._session_entries.sessions.list_accepted_prompts():
             effects += self._answered_loads.send_late_in_turn(session_id)
@@ -556,7 +556,10 @@ class Connection:
             if request.method == acp.PROMPT and open_request.session_id is not None:
                 effects += self._answered_loads.send_late_in_turn(open_request.session_id)
                 effects += self._session_entries.fail_prompt(open_request.session_id, reason, request.id)
-            if self._machine.open_loads.find_by_request(request) is None:
+            if request.method == acp.INITIALIZE and advice:
+                text = f"{reason}. {advice}"
+                effects += [Warn(text), own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, text)]
+            elif self._machine.open_loads.find_by_request(request) is None:
                 effects.append(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, reason))
         effects += [*self._machine.end(reason), *self._decide_unnamed(), *self._lookups.fail(reason)]
         effects += [*self._drafts.end(), *self._agent_list.end(reason), *self._session_entries.end()]

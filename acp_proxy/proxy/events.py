@@ -101,9 +101,13 @@ class PageEmptied(Struct, frozen=True):
 
 
 class AgentEnded(Struct, frozen=True):
-    """The agent has ended, and all its output was handled. ``reason``: for example ``agent exited with status 17``."""
+    """The agent has ended, and all its output was handled. ``reason``: for example ``agent exited with status 17``.
+
+    ``advice``: a sentence for people about an agent that has not even answered ``initialize``.
+    """
 
     reason: str
+    advice: str = ""
 
 
 Event = LinesRead | LineTooLong | SessionFound | ReplayEnded | PastRead | OutputReserved | PageEmptied | AgentEnded

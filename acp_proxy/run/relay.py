@@ -162,15 +162,15 @@ class Relay:
         self._to_agent.close()
         self._to_client.close()
 
-    def finish(self, reason: str) -> None:
+    def finish(self, reason: str, advice: str = "") -> None:
         """Call this when the agent is gone: ends replays, answers open requests, and records the rest.
 
-        ``reason``: who ended, and how, for people.
+        ``reason``: who ended, and how, for people. ``advice``: what follows if ``initialize`` is not answered.
         """
         if self._load_requests is not None:
             self._load_requests.join()
         self._to_client.wait_until_written()
-        effects = deque(self._decide(AgentEnded(reason)))
+        effects = deque(self._decide(AgentEnded(reason, advice)))
         while effects:
             self.flush()
             effects.extendleft(self.perform(effects.popleft())[::-1])

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from acp_proxy import __version__, own_command
+from acp_proxy import __version__, own_command, shell_quote
 from acp_proxy.config import options
 from acp_proxy.errors import StoreRefused, UsageError
 from acp_proxy.protocol import jsonrpc
@@ -45,10 +45,10 @@ class RunContext(Struct, frozen=True):
     mask: Callable[[bytes], bytes] | None
 
 
-def serve(agent: AgentProcess, command: list[str], values: dict[str, str]) -> int:
+def serve(agent: AgentProcess, command: list[str], values: dict[str, str], given_words: list[str]) -> int:
     """Relay between the editor and the agent until both have ended. Returns the exit code.
 
-    ``command``: the agent's. ``values``: the values of the options.
+    ``command``: the agent's. ``values``: the values of the options. ``given_words``: the user's words for the agent.
     """
     recorder, relay = build(
         command,
@@ -61,7 +61,7 @@ def serve(agent: AgentProcess, command: list[str], values: dict[str, str]) -> in
     )
     relay.start()
     finish_start(recorder, relay)
-    return supervise(agent, relay, options.parse_seconds(values["grace"]))
+    return supervise(agent, relay, options.parse_seconds(values["grace"]), lambda: _advise_doctor(given_words))
 
 
 def prepare(values: dict[str, str], *, is_chained: bool = False) -> RunContext:
@@ -132,6 +132,14 @@ def finish_start(recorder: Recorder | None, relay: Relay) -> None:
     # ``launch`` stopped the garbage collector. What was loaded until now stays, so it need not be visited.
     gc.freeze()
     gc.enable()
+
+
+def _advise_doctor(given_words: list[str]) -> str:
+    """The command that says why an agent does not start."""
+    typed_words = ["acp-proxy"]
+    with contextlib.suppress(OSError):  # the directory is gone
+        typed_words = own_command.make_typed_command()
+    return f"To see why: {shell_quote.join([*typed_words, 'doctor', *given_words])}"
 
 
 def warn(text: str) -> None:

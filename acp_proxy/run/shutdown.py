@@ -32,12 +32,14 @@ _NO_SIGNAL = 0
 """A report that is not of a signal: a side has ended, or all is delivered."""
 
 
-def supervise(agent: AgentProcess, relay: Relay, grace: float) -> int:
+def supervise(agent: AgentProcess, relay: Relay, grace: float, make_advice: Callable[[], str]) -> int:
     """Run until the agent is gone and all is delivered. Returns the exit code.
+
+    ``make_advice``: makes the sentence for an agent that ends by itself before it has answered ``initialize``.
 
     Call it on the main thread, with the relay started and ``signals.block`` called before any thread was started.
     """
-    supervisor = _Supervisor(agent, relay, grace)
+    supervisor = _Supervisor(agent, relay, grace, make_advice)
     relay.notify = supervisor.wake  # called from the pumps' threads; earlier calls are visible in the relay's state
     signals.report(supervisor.wake)
     supervisor.wait_for_end()
@@ -47,10 +49,11 @@ def supervise(agent: AgentProcess, relay: Relay, grace: float) -> int:
 class _Supervisor:
     """Waits until one side ends, then ends the other."""
 
-    def __init__(self, agent: AgentProcess, relay: Relay, grace: float) -> None:
+    def __init__(self, agent: AgentProcess, relay: Relay, grace: float, make_advice: Callable[[], str]) -> None:
         self._agent = agent
         self._relay = relay
         self._grace = grace
+        self._make_advice = make_advice
         self._reports: queue.SimpleQueue[int] = queue.SimpleQueue()  # its put is safe in a signal handler
         self._signal: int | None = None
         self._ended_first: str | None = None
@@ -157,7 +160,7 @@ class _Supervisor:
             while not pump.has_ended.is_set() and listened_seconds < OPEN_OUTPUT_SECONDS:
                 pump.has_ended.wait(_SHORT_TICK_SECONDS)
                 listened_seconds += _SHORT_TICK_SECONDS if pump.is_reading else 0.0
-            self._relay.finish(self._describe_end())
+            self._relay.finish(self._describe_end(), self._make_advice() if self._ended_first is None else "")
         finally:
             self._is_delivered = True
             self.wake()

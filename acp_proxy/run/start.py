@@ -30,8 +30,8 @@ def launch(words: list[str], find_agent: "Callable[[list[str], str], list[str]]"
 
     ``find_agent``: returns what to start for a command and the value of ``--registry``.
     """
-    values, command, config_problems = read_options(options.RUN, words)
-    command = find_agent(command, values["registry"])
+    values, given_words, config_problems = read_options(options.RUN, words)
+    command = find_agent(given_words, values["registry"])
     if is_terminal(0):
         if is_terminal(2):  # a user is there, and may expect to be recorded
             say(_NOT_RECORDED)
@@ -59,7 +59,7 @@ def launch(words: list[str], find_agent: "Callable[[list[str], str], list[str]]"
         os._exit(_FILES_REPLACED)
 
     # Does not wait for threads that still read, or hang in the store.
-    os._exit(serve(agent, command, values))
+    os._exit(serve(agent, command, values, given_words))
 
 
 def read_options(name: str, words: list[str]) -> tuple[dict[str, str], list[str], list[str]]:

@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from acp_proxy import shell_quote
 from tests.client import RequestFailed
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, kinds, texts
 from tests.pipes import count_held_bytes
@@ -94,6 +95,23 @@ def test_open_requests_are_answered_when_the_agent_exits_and_its_status_is_ours(
         error = b',"error":{"code":-32603,"message":"agent exited with status 17"}}\n'
         expected = [b'{"jsonrpc":"2.0","id":' + id.encode() + error for id in [*ids, '"last"']]
         assert sorted(line.raw for line in editor.lines[since:]) == sorted(expected)
+
+
+@pytest.mark.parametrize(("script", "status"), [("raise SystemExit(1)", 1), ("print('usage: agent acp')", 0)])
+def test_an_agent_that_ends_before_it_answers_initialize_is_reported_with_the_command_that_says_why(
+    proxied: Proxied, script: str, status: int
+) -> None:
+    agent = [*PYTHON, f"import sys; sys.stdin.readline(); {script}"]
+    with start(proxied, agent) as editor:
+        first, second = editor.start_request("initialize", {"protocolVersion": 1}), editor.start_request("_other")
+        error, other = (editor.wait_for_answer(number)["error"] for number in (first, second))
+        assert editor.wait() == status
+        editor.wait_for_end()
+    text = error["message"]
+    assert text.startswith(f"agent exited with status {status}. To see why: ")
+    assert text.endswith(f" doctor {shell_quote.join(agent)}")
+    assert other["message"] == f"agent exited with status {status}"
+    assert f"acp-proxy: {text}" in editor.read_stderr().splitlines()
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV", "SIGTERM"])
