@@ -594,6 +594,31 @@ def test_undo_asks_about_an_entry_that_setup_added_and_the_user_has_edited(home:
     assert home.files() == {home.zed: b"{}"}
 
 
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize("agent", ["gemini", "nosuchagent acp"])
+@pytest.mark.parametrize("words", [[], ["--agent", "mine"]])
+@pytest.mark.parametrize("edit", ['"env": {}', '"env": {"KEY": "sk-1234"}'])
+def test_undo_asks_about_an_entry_that_setup_added_and_the_user_has_renamed(
+    home: Home, agent: str, words: list[str], edit: str
+) -> None:
+    write(home.zed, before := '{"agent_servers": {"Other": {"command": "other"}}}')
+    setup("--yes", "--force", "--agent", agent)
+    name = "Gemini" if agent == "gemini" else "nosuchagent"
+    write(home.zed, edited := read(home.zed).replace(f"{name} (recorded)", "Mine").replace('"env": {}', edit))
+    for _ in range(2):
+        kept = setup("--undo", *words, "--yes")
+        said = " ".join(kept.stderr.split())
+        assert (kept.exit_code, read(home.zed)) == (1, edited)
+        assert f'"Mine" in {home.zed} stays as it is: setup added it, but it may have been edited since.' in said
+        assert (said.count("--force"), "any more" in said) == (1, False)
+    assert '"Mine": {' in setup("--undo", *words, answer="n\n").stdout
+    assert setup("--undo", *words, "--yes", "--force").exit_code == 0
+    if words:
+        setup("--undo", "--yes")
+    assert jsonc.decode(read(home.zed)) == jsonc.decode(before)
+    assert [path for path in home.files() if path.name != "registry.json"] == [home.zed]
+
+
 @pytest.mark.parametrize("options", ["", "--redact keys "])
 def test_undo_removes_an_entry_that_setup_added_and_that_got_options_of_run(home: Home, options: str) -> None:
     write(home.zed, "{}")
@@ -633,6 +658,35 @@ def test_undo_of_one_agent_leaves_the_others_until_they_are_undone_too(home: Hom
     if is_edited:
         before[home.zed] = before[home.zed].replace(b"One Dark", b"Ayu")
     assert home.files() == before
+
+
+@pytest.mark.parametrize(
+    ("word", "is_readable"),
+    [
+        ("gemini", True),
+        ("registry:gemini", True),
+        ("registry:gemini", False),
+        ("npx -y @google/gemini-cli", True),
+        ("FOO=1 gemini --acp", True),
+        ("--redact keys gemini", True),
+    ],
+)
+@pytest.mark.parametrize("has_entry", [False, True])
+def test_undo_takes_the_words_by_which_setup_has_found_or_added_an_agent(
+    home: Home, monkeypatch: pytest.MonkeyPatch, word: str, is_readable: bool, has_entry: bool
+) -> None:
+    write(home.path / "registry.json", registry_of(*AGENTS))
+    monkeypatch.setenv("ACP_PROXY_REGISTRY", str(home.path / "registry.json"))
+    write_servers(home, Other="two", **({"Mine": "npx -y @google/gemini-cli --acp"} if has_entry else {}))
+    setup("--yes", "--agent", "Other")
+    before = servers(home.jetbrains)
+    setup("--yes", "--force", "--agent", word)
+    assert servers(home.jetbrains) != before
+    if not is_readable:
+        write(home.path / "registry.json", "damaged")
+    undone = setup("--undo", "--yes", "--agent", word)
+    assert (undone.exit_code, servers(home.jetbrains)) == (0, before)
+    assert setup("--undo", "--yes", "--agent", word).exit_code == 2
 
 
 def test_undo_of_an_agent_that_setup_added_removes_its_entry(home: Home) -> None:
@@ -969,6 +1023,7 @@ def test_undo_leaves_and_names_a_renamed_agent_of_zeds_registry_and_undoes_the_o
     said = " ".join(done.stderr.split())
     assert done.exit_code == 1
     assert f'"mine" in {home.zed} stays as it is: only acp-proxy can start registry:gemini.' in said
+    assert "write the agent's own command there, or delete the entry." in said
     assert f"The copy from before setup stays, too: {home.zed}.before-acp-proxy" in said
     assert read_entry(home.zed, "agent_servers", "Claude", "command") == "npx"
     assert read_entry(home.zed, "agent_servers", "mine", "command") == COMMAND

@@ -180,9 +180,18 @@ def setup(
         record, machine = open_record(os.environ), find_machine()
         command_line_again = _make_command_line(editor or [], agent, registry, undo=undo)
         if undo:
-            if not _undo(
-                machine, record, editor or [], agent, command_line_again, force=force, dry_run=dry_run, yes=yes
-            ):
+            is_undone = _undo(
+                machine,
+                record,
+                editor or [],
+                agent,
+                registry,
+                command_line_again,
+                force=force,
+                dry_run=dry_run,
+                yes=yes,
+            )
+            if not is_undone:
                 raise typer.Exit(1)
             return
         registry_read = open_registry(registry, [], _print_on_stderr)
@@ -341,6 +350,7 @@ def _undo(
     record: Record,
     editors: Sequence[Name],
     agent: str,
+    registry: str,
     command_line_again: str,
     *,
     force: bool,
@@ -348,21 +358,19 @@ def _undo(
     yes: bool,
 ) -> bool:
     """Take back what setup did, in the settings of ``editors``; of all, if there are none. ``agent``: to this agent
-    alone; empty: to all. Returns whether nothing of setup had to stay. Raises UsageError."""
+    alone; empty: to all. ``registry``: the value of ``--registry``. Returns whether nothing of setup had to stay.
+    Raises UsageError."""
     plans = [plan_undo(Path(path), file_record) for path, file_record in record.files.items()]
     plans = [plan for plan in plans if not editors or plan.editor in editors]
-    only_names = _find_recorded_names(agent, [plan.path for plan in plans], record) if agent else None
+    names_by_path = _find_changed_names(agent, plans, record, registry) if agent else None
     edited_names = {plan.path: list[str]() for plan in plans}
 
     def plan_again(path: Path) -> FileChange:
+        only_names = names_by_path[path] if names_by_path is not None else None
         return plan_undo(path, record.files[str(path)], only_names, edited_names[path])
 
-    if only_names is not None:
-        plans = [
-            plan_again(plan.path)
-            for plan in plans
-            if any(entry.name in only_names for entry in record.files[str(plan.path)].entries)
-        ]
+    if names_by_path is not None:
+        plans = [plan_again(plan.path) for plan in plans if names_by_path[plan.path]]
     for plan in plans:
         edited_names[plan.path] = _choose_edited(plan, force=force, asks=not yes and not dry_run)
     plans = [plan_again(plan.path) if edited_names[plan.path] else plan for plan in plans]
@@ -373,7 +381,7 @@ def _undo(
                 f"The copy of {plan.path} has changed since setup made it, so it is not given back, and stays."
             )
         for name, reason in plan.kept:
-            advice = "To take acp-proxy out: write the agent's own command there."
+            advice = "To take acp-proxy out: write the agent's own command there, or delete the entry."
             if name in dict(plan.edited):
                 advice = f"To remove it all the same: {command_line_again} --force"
             _print_on_stderr(f'"{name}" in {plan.path} stays as it is: {reason}. {advice}')
@@ -421,15 +429,59 @@ def _choose_edited(plan: FileChange, *, force: bool, asks: bool) -> list[str]:
     return names
 
 
-def _find_recorded_names(agent: str, paths: Sequence[Path], record: Record) -> list[str]:
-    """The entries of one agent that setup has changed in these files. Raises UsageError if it has changed none."""
-    names = list(dict.fromkeys(entry.name for path in paths for entry in record.files[str(path)].entries))
-    agent_names = find_name(names, agent) or find_beginning(names, agent)
+def _find_changed_names(
+    agent: str, plans: Sequence[FileChange], record: Record, registry: str
+) -> Mapping[Path, Collection[str]]:
+    """The entries of one agent that setup has changed, by file, for the words that ``_choose`` takes. ``plans``: what
+    undo would do in these files. ``registry``: the value of ``--registry``. Raises UsageError if there are none."""
+    names_by_path = {
+        plan.path: list(
+            dict.fromkeys(
+                [
+                    *(entry.name for entry in record.files[str(plan.path)].entries),
+                    *(entry.name for entry in plan.entries),  # also under new names
+                    *(name for name, _ in plan.kept),
+                ]
+            )
+        )
+        for plan in plans
+    }
+    names = list(dict.fromkeys(name for path_names in names_by_path.values() for name in path_names))
+    if exact_names := find_name(names, agent):
+        return {path: [name for name in exact_names if name in found] for path, found in names_by_path.items()}
+    started = _find_started(agent, plans, registry)
+    started_by_path = {
+        path: [name for name in found if (path, name) in started] for path, found in names_by_path.items()
+    }
+    if any(started_by_path.values()):
+        return started_by_path
+    agent_names = find_beginning(names, agent)
     if len(agent_names) != 1:
         reason = f"several agents begin with {agent!r}" if agent_names else f"setup has changed no agent {agent!r}"
         known_names = ", ".join(agent_names or names) or "none"
         raise UsageError(f"{reason}. Those that it has changed: {known_names}.")
-    return agent_names
+    return {path: [name for name in agent_names if name in found] for path, found in names_by_path.items()}
+
+
+def _find_started(agent: str, plans: Sequence[FileChange], registry: str) -> set[tuple[Path, str]]:
+    """The entries in these files that start the agent of a command or an id, by file and name. Nothing is downloaded:
+    an id is known by itself, too."""
+    try:
+        run_options, _, command = read_agent(["acp-proxy", "setup", "--agent"], command_line.split_line([agent]))
+        registry_read = open_registry(registry, run_options, _print_on_stderr)
+    except UsageError:
+        return set()  # it may be the beginning of a name
+    try:
+        named_agent = identify_agent(command, registry_read, downloads=False)
+    except RegistryError:
+        without_prefix = [command[0].removeprefix(PREFIX), *command[1:]]
+        named_agent = identify_agent(without_prefix, registry_read, downloads=False)
+    return {
+        (plan.path, entry.name)
+        for plan in plans
+        for _, entry in steps.find_entries(EDITORS[plan.editor], plan.path)
+        if named_agent.is_started_by(entry.words)
+    }
 
 
 def _settle(plan: FileChange, record: Record, failures: list[str]) -> None:

@@ -50,7 +50,8 @@ class FileChange:
     goes. ``problem``: why nothing changes. ``kept``: the entries that stay as they are, and why. ``is_copy_changed``:
     the copy is not what setup wrote, and is not used. ``gone``: the agents of the copy, or that setup
     added, that the file does not have any more. ``is_settled``: after this undo, the copy and the record are of no use.
-    ``edited``: those of ``kept`` that setup added and the user has edited since, each with its text.
+    ``edited``: those of ``kept`` that setup added and the user has edited since, each with its text. ``renamed``: the
+    recorded names of additions that go under other ones.
     """
 
     editor: Name
@@ -64,6 +65,7 @@ class FileChange:
     gone: tuple[str, ...] = ()
     is_settled: bool = False
     edited: tuple[tuple[str, str], ...] = ()
+    renamed: tuple[str, ...] = ()
 
     @property
     def diff(self) -> list[str]:

@@ -80,7 +80,8 @@ def plan_undo(
         old_text = (copy_content or b"").decode("utf-8") if is_copy_right or file_record.copy is None else None
         old_values = find_agents(kind, old_text or "")
         undone, kept, edited = list[EntryChange](), list[tuple[str, str]](), list[tuple[str, str]]()
-        for change in [*file_record.entries, *_find_unrecorded(kind, path, data, file_record, old_text)]:
+        unrecorded = _find_unrecorded(kind, path, data, file_record, old_text)
+        for change in [*file_record.entries, *unrecorded]:
             if only_names is not None and change.name not in only_names:
                 continue
             try:
@@ -98,8 +99,12 @@ def plan_undo(
             text = _remove_empty(Settings(text), kind.members, Settings(old_text))
         old_entries = read_entries(kind, (old_text or "").encode())
         names_before = {entry.name for entry in read_entries(kind, data)}
+        missing_additions = [
+            change.name for change in file_record.entries if change.how == ADDED and change.name not in names_before
+        ]
+        renamed = [change for change in unrecorded if change.how == ADDED]
         gone = (
-            *(change.name for change in file_record.entries if change.how == ADDED and change.name not in names_before),
+            *missing_additions[len(renamed) :],
             *_find_gone(old_entries, read_entries(kind, text.encode())),
         )
     except UnicodeDecodeError:
@@ -126,6 +131,7 @@ def plan_undo(
         gone,
         is_settled,
         tuple(edited),
+        tuple(missing_additions[: sum(change in undone for change in renamed)]),
     )
 
 
@@ -161,7 +167,8 @@ def _find_unrecorded(
 ) -> list[EntryChange]:
     """The entries of an edited file that mention acp-proxy under names that the record does not have: the user has
     renamed or copied what setup wrote. Those that had acp-proxy before setup, in ``old_text``, keep it. Where that
-    cannot be said, such as without ``old_text``, the change is unknown. Raises ValueError.
+    cannot be said, such as without ``old_text``, the change is unknown. One that setup added under another name counts
+    as edited. Raises ValueError.
     """
     if digest(data) == file_record.written:
         return []
@@ -177,11 +184,22 @@ def _find_unrecorded(
     old_words = {change.name: change.old_words for change in file_record.entries if change.how == REPLACED}
     repaired_agents = [entry.words[len(old_words[entry.name]) :] for entry in old_entries if entry.name in old_words]
 
-    def is_unknown(entry: Entry) -> bool:
-        return old_text is None or any(entry.words[-len(agent) :] == agent for agent in repaired_agents)
+    values = find_agents(kind, data.decode("utf-8"))
+    digests_of_added = {entry.added for entry in file_record.entries if entry.how == ADDED and entry.added}
+    are_only_additions_missing = bool(missing_names) and all(
+        entry.how == ADDED for entry in file_record.entries if entry.name in missing_names
+    )
+
+    def find_how(entry: Entry) -> str:
+        if digest_entry(values[entry.name]) in digests_of_added:
+            return ADDED
+        if old_text is None or any(entry.words[-len(agent) :] == agent for agent in repaired_agents):
+            return _UNKNOWN
+        is_of_copy = any(old.words and entry.words[-len(old.words) :] == old.words for old in old_entries)
+        return ADDED if are_only_additions_missing and not is_of_copy and entry.kind is Kind.PROXIED else PUT_IN_FRONT
 
     return [
-        EntryChange(entry.name, _UNKNOWN if is_unknown(entry) else PUT_IN_FRONT, had_args)
+        EntryChange(entry.name, find_how(entry), had_args)
         for entry in entries
         if entry.mentions_proxy and entry.name not in known_names and entry.words not in known_words
     ]
@@ -291,7 +309,7 @@ def _record_undo(change: FileChange, record: Record, file_record: FileRecord) ->
         record.forget(change.path)
         remove_directories(change.path, file_record.made_directories if change.new_content is None else 0)
         return
-    undone_names = {entry.name for entry in change.entries}
+    undone_names = {*(entry.name for entry in change.entries), *change.renamed}
     record.files[str(change.path)] = replace(
         file_record,
         entries=[entry for entry in file_record.entries if entry.name not in undone_names],
