@@ -64,15 +64,14 @@ def _find_agent(command: list[str], source: str) -> list[str]:
     word = command[0]
     if not word.startswith("registry:") and (os.path.dirname(word) or _is_program(word)):
         return command
-    from acp_proxy.run.start import is_terminal, say
+    from acp_proxy.run.start import fail, is_terminal, say
     from acp_proxy.tools.registry.agents import Registry, RegistryError
     from acp_proxy.tools.registry.resolve import resolve
 
     try:
         agent = resolve(command, Registry(source, print_line=say), say, may_wait=False)
     except RegistryError as problem:
-        say(str(problem))
-        os._exit(127)
+        fail(str(problem), 127)
     reason, program = agent.problem, agent.words[0]
     if len(word.split()) > 1 or "=" in word:  # a whole line in quotes, or a variable
         from acp_proxy.tools.doctor.agent_report import explain_missing_program
@@ -83,8 +82,7 @@ def _find_agent(command: list[str], source: str) -> list[str]:
 
         reason = explain_missing_runner(program, word, is_started_by_editor=not is_terminal(0))
     if reason is not None:
-        say(reason)
-        os._exit(127)
+        fail(reason, 127)
     for name, value in agent.variables.items():
         os.environ.setdefault(name, value)
     return agent.words

@@ -15,6 +15,7 @@ from acp_proxy.run import agent_process as processes
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import NoReturn
 
 USAGE = 2
 _FILES_REPLACED = 1  # exit status: an upgrade replaced the files during the start
@@ -53,10 +54,9 @@ def launch(words: list[str], find_agent: "Callable[[list[str], str], list[str]]"
     except Exception:  # noqa: BLE001 - an upgrade is replacing the files, and nothing here can relay
         import contextlib
 
-        say(f"{REPLACED} while it was starting. Restart the agent.")
         with contextlib.suppress(OSError):
             os.kill(agent.pid, _SIGTERM)
-        os._exit(_FILES_REPLACED)
+        fail(f"{REPLACED} while it was starting. Restart the agent.", _FILES_REPLACED)
 
     # Does not wait for threads that still read, or hang in the store.
     os._exit(serve(agent, command, values, given_words))
@@ -71,8 +71,7 @@ def read_options(name: str, words: list[str]) -> tuple[dict[str, str], list[str]
     try:
         values, command = options.parse(words, os.environ, file, name, config_problems)
     except UsageError as problem:
-        say(str(problem))
-        os._exit(USAGE)
+        fail(str(problem), USAGE)
     for fd in (0, 1, 2):  # else one of our pipes would get the number of a closed one
         try:
             os.fstat(fd)
@@ -108,6 +107,18 @@ def say(text: str) -> None:
         width = shutil.get_terminal_size().columns
         text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
     os.write(2, f"{text}\n".encode("utf-8", "replace"))
+
+
+def fail(text: str, status: int) -> "NoReturn":
+    """Exit with a message on stderr, which an editor also gets as the error of its ``initialize``."""
+    try:
+        say(text)
+        if not is_terminal(0):
+            from acp_proxy.run.refusal import refuse_request
+
+            refuse_request(text)
+    finally:
+        os._exit(status)
 
 
 def _start_agent(command: list[str]) -> processes.AgentProcess:

@@ -52,7 +52,11 @@ def start_agent(command: list[str]) -> AgentProcess:
         program, arguments = find_program(command)
         process = subprocess.Popen(arguments, executable=program, stdin=agent_in, stdout=agent_out, creationflags=flags)
     except OSError as problem:
-        os._exit(_report_failed_start(command, problem))
+        from acp_proxy.run.refusal import refuse_request
+
+        status = _report_failed_start(command, problem)
+        refuse_request(_describe_failed_start(command, problem))
+        os._exit(status)
     os.close(agent_in)  # else the agent would not see the end of its input, nor we the end of its output
     os.close(agent_out)
     handle = int(process._handle)  # type: ignore[attr-defined,unused-ignore]
@@ -82,10 +86,13 @@ def is_console(fd: int) -> bool:
 
 
 def _report_failed_start(command: list[str], problem: OSError) -> int:
-    text = f"acp-proxy: {command[0]}: {problem.strerror}. Check the agent's command in your editor.\n"
     with contextlib.suppress(OSError):
-        os.write(2, text.encode())
+        os.write(2, f"acp-proxy: {_describe_failed_start(command, problem)}\n".encode())
     return NOT_FOUND if isinstance(problem, FileNotFoundError) else NOT_EXECUTABLE
+
+
+def _describe_failed_start(command: list[str], problem: OSError) -> str:
+    return f"{command[0]}: {problem.strerror}. Check the agent's command in your editor."
 
 
 def find_program(command: list[str]) -> tuple[str | None, str | list[str]]:

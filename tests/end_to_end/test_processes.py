@@ -14,8 +14,9 @@ import psutil
 import pytest
 
 from acp_proxy import shell_quote
+from tests import forked
 from tests.client import RequestFailed
-from tests.end_to_end.proxied import PROXY, Editor, Proxied, kinds, texts
+from tests.end_to_end.proxied import INTERNAL_ERROR, PROXY, Editor, Proxied, kinds, texts
 from tests.pipes import count_held_bytes
 from tests.posix import pty
 from tests.waiting import SECONDS
@@ -230,10 +231,36 @@ def test_a_command_that_cannot_start_is_reported_in_one_line(
 
 def test_an_unknown_command_exits_with_127(proxied: Proxied) -> None:
     with start(proxied, ["no-such-agent-anywhere"]) as editor:
-        assert editor.wait() == 127
+        assert editor.wait() == 127  # though stdin stays open, and nothing comes
         editor.wait_for_end()
+        assert editor.lines == []
     [line] = editor.read_stderr().splitlines()
     assert "no-such-agent-anywhere is not in PATH. The registry" in line
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "told"),
+    [
+        (["no-such-agent-anywhere", "acp"], 127, "no-such-agent-anywhere is not in PATH."),
+        (["sh -c agent"], 127, "put the words after it into args"),
+        (["--registry", "/no/such/file", "registry:kimi"], 127, "/no/such/file"),
+        (["--redat", "keys", "opencode", "acp"], 2, "--redact"),
+    ],
+)
+def test_the_editor_gets_the_message_of_a_run_that_starts_no_agent(words: list[str], status: int, told: str) -> None:
+    with Editor([*PROXY, "run", *words]) as editor:
+        error = editor.wait_for_answer(editor.start_request("initialize", {"protocolVersion": 1}))["error"]
+        assert editor.wait() == status
+        editor.wait_for_end()
+    assert error["code"] == INTERNAL_ERROR
+    assert told in error["message"]
+    assert editor.read_stderr() == f"acp-proxy: {error['message']}\n"
+
+
+@pytest.mark.parametrize("given", ["", "words", "words\n", '{"jsonrpc":"2.0","method":"initialize"}\n'])
+def test_a_run_that_starts_no_agent_answers_nothing_but_a_request(given: str) -> None:
+    result = forked.run([*PROXY, "run", "no-such-agent-anywhere"], given=given, text=True, timeout=SECONDS)
+    assert (result.returncode, result.stdout) == (127, "")
 
 
 @pytest.mark.parametrize(

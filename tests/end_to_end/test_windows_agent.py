@@ -88,9 +88,9 @@ def test_an_agent_that_crashes_ends_us_with_its_status(tmp_path: Path) -> None:
     crashes = "import ctypes; ctypes.windll.kernel32.TerminateProcess(ctypes.c_void_p(-1), 0xC0000005)"
     with Client(proxy(tmp_path / "store", [sys.executable, "-c", crashes])) as client:
         error = client.wait_for_answer(client.start_request("initialize", {"protocolVersion": 1}), SECONDS)["error"]
-        assert error["message"] == "agent exited with status 0xC0000005"
+        assert error["message"].startswith("agent exited with status 0xC0000005. To see why: ")
         assert client.wait(SECONDS) == 0xC0000005
-        assert client.read_stderr() == ""
+        assert client.read_stderr() == f"acp-proxy: {error['message']}\n"
 
 
 def test_terminating_the_proxy_ends_what_the_agent_started_at_once(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_an_unknown_id_is_named_with_what_to_do(server: Server, tmp_path: Path) 
     result = run(tmp_path, "--registry", server.serve_agents(agent(server)), "registry:other")
     assert result.returncode == 127
     assert "the registry has no agent 'other'. It has: tiny" in result.stderr
-    assert result.stdout == ""
+    assert json.loads(result.stdout)["error"]["message"] == "the registry has no agent 'other'. It has: tiny"
 
 
 def test_a_word_that_is_no_program_says_why_it_is_no_id_either(server: Server, tmp_path: Path) -> None:
