@@ -389,3 +389,24 @@ def test_paths_in_options_of_run_are_absolute(tmp_path: Path, monkeypatch: pytes
 def test_the_complete_content_needs_an_agent_too() -> None:
     done = invoke("editor", "zed", "--whole")
     assert (done.exit_code, "acp-proxy editor zed --whole AGENT" in done.stderr) == (2, True)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="an editor has the user's PATH there")
+@pytest.mark.parametrize("name", ["zed", "codecompanion", "agent-shell", "toad"])
+def test_an_agent_that_only_a_terminal_finds_is_noted(home: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    program = home / "nvm/bin/some-agent"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    said = " ".join(editor(name, "--recall", "some-agent", "acp").stderr.split())
+    assert f"Note: some-agent is in {program.parent}, where an editor that is started from a menu may not look." in said
+    assignment = said.partition("put this in front of the agent here, too: ")[2].split()[0]
+    assert assignment.startswith(f"PATH={program.parent}:/usr/local/bin:")
+    done = editor(name, "--recall", assignment, "some-agent", "acp")
+    assert (done.exit_code, "from a menu" in done.stderr, assignment.partition("=")[2] in done.stdout) == (
+        0,
+        False,
+        True,
+    )
+    assert "from a menu" not in editor(name, str(program), "acp").stderr

@@ -1931,6 +1931,8 @@ def test_the_file_to_which_a_link_leads_is_changed_and_undone(home: Home) -> Non
     home.zed.parent.mkdir(parents=True)
     home.zed.symlink_to(target)
     before = home.files()
+    for said in (setup("--dry-run").stderr, invoke("doctor").stdout):
+        assert f"Zed {home.zed} -> {target} " in " ".join(said.split())
     done = setup("--yes")
     assert (done.exit_code, f"+++ {target}" in done.stdout, home.zed.is_symlink()) == (0, True, True)
     assert read_entry(home.zed, "agent_servers", "Claude", "command") == COMMAND
@@ -2311,7 +2313,7 @@ def test_an_agent_that_only_a_terminal_finds_is_noted_where_it_is_added(
     assert "from a menu" not in setup("--agent", f"PATH={directory} {word}", "--dry-run").stderr
     write_servers(home, Mine=word)
     assert "from a menu" not in setup("--dry-run").stderr
-    monkeypatch.setattr("acp_proxy.tools.setup.command._SYSTEM_DIRECTORIES", (str(directory),))
+    monkeypatch.setattr("acp_proxy.tools.editors.program_places._SYSTEM_DIRECTORIES", (str(directory),))
     assert "from a menu" not in setup("--agent", word, "--dry-run").stderr
 
 

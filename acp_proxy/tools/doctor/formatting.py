@@ -15,6 +15,7 @@ from acp_proxy.tools.doctor.store_report import StoreReport
 from acp_proxy.tools.doctor.versions import PROGRAMS
 from acp_proxy.tools.editors.agent_names import explain_built_in
 from acp_proxy.tools.editors.configured import Configuration, ConfiguredAgent, Way
+from acp_proxy.tools.editors.own_files import format_link
 from acp_proxy.views import formatting
 from acp_proxy.views.sanitize import make_line
 
@@ -122,7 +123,7 @@ def _format_store(store: StoreReport) -> Iterator[tuple[str, str]]:
 
 
 def _format_editor(configuration: Configuration, root: Path) -> Iterator[str]:
-    yield make_line(f"  {configuration.editor.title:<{_NAME_WIDTH}} {configuration.path}")
+    yield make_line(f"  {configuration.editor.title:<{_NAME_WIDTH}} {format_link(configuration.path)}")
     proxied_names = [agent.name for agent in configuration.agents if agent.way is Way.PROXIED]
     texts = [
         f'"{agent.name}" {explain_built_in(agent.name, proxied_names)}'

@@ -110,6 +110,7 @@ def editor(
     )
     from acp_proxy.tools.editors.known_editors import EDITORS, SettingsFiles
     from acp_proxy.tools.editors.launch_commands import find_in_settings
+    from acp_proxy.tools.editors.program_places import find_odd_place
     from acp_proxy.tools.editors.snippets import EditorEntry, make_snippet
 
     if agent[0] in ("-h", "--help"):
@@ -186,6 +187,10 @@ def editor(
         missing := [variable for variable in built_in.environment if variable not in variables]
     ):
         print_on_stderr(f'Copy the variables of "{built_in.name}" there, too: {", ".join(missing)}.')
+    known_variables = [*variables, *(in_settings.environment if in_settings is not None else ())]
+    if (place := find_odd_place(command, known_variables, registry_read)) is not None:
+        assignment = shell_quote.quote(f"PATH={place.path_value}")
+        print_on_stderr(f"Note: {place.describe()} put this in front of the agent here, too: {assignment}")
     if is_missing:
         unknown = f"{command[0]} was not found on this machine, nor in the registry. Check the agent's command."
         print_on_stderr(f"Note: {named_agent.problem or unknown}")

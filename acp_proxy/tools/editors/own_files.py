@@ -45,6 +45,12 @@ def follow_link(path: Path) -> Path:
     return path
 
 
+def format_link(path: Path) -> str:
+    """A path for people: of a link that is followed, also where it leads."""
+    target_path = follow_link(path)
+    return str(path) if target_path == path else f"{path} -> {target_path}"
+
+
 def find_hindrance(path: Path) -> NotOurs | None:
     """Why setup leaves a file, apart from its content; None if it does not, or if there is none. Raises OSError."""
     try:

@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -51,6 +50,7 @@ from acp_proxy.tools.editors.known_editors import (
 )
 from acp_proxy.tools.editors.launch_commands import StartedAgent, find_started
 from acp_proxy.tools.editors.own_files import NotOurs, explain_no_write, find_temporary, make_removal
+from acp_proxy.tools.editors.program_places import find_odd_place
 from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.registry.agents import NotAsked, Registry, RegistryError, find_similar
 from acp_proxy.tools.setup import overview
@@ -76,9 +76,6 @@ _RUNNERS = ("uvx", "pipx")
 
 _END_SECONDS = 2.0
 """How soon after a Ctrl-C, which skips an agent, another one ends setup."""
-
-_SYSTEM_DIRECTORIES = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/sbin", "/snap/bin")
-"""Where every program looks for others."""
 
 _SLOW_ADVICE = "If it is only slow, write it all the same: --force"
 
@@ -242,7 +239,7 @@ def setup(
         shown_plans = [plan for plan in plans if not chosen or not _lacks_named_agent(plan, chosen, machine)]
         _show_overview(
             [
-                *overview.describe_files(shown_plans, chosen if agent else None, agent, registry_problems),
+                *overview.describe_files(shown_plans, chosen if agent else None, agent, registry_problems, machine),
                 *overview.describe_left_out(left_out_settings),
                 *(overview.describe_programs(machine) if not editor else []),
             ]
@@ -609,21 +606,10 @@ def _explain_variables_elsewhere(agent: WantedAgent, chosen: Sequence[FoundEntry
 
 
 def _explain_place_of_program(agent: WantedAgent, registry: Registry) -> None:
-    """Say how an editor finds the program of an agent that is only in the PATH of this terminal: an editor that was
-    started from a menu has a shorter one."""
-    program = agent.agent.command[0]
-    if program.startswith(PREFIX):
-        with suppress(RegistryError):
-            registered = registry.find(program.removeprefix(PREFIX), may_download=False)
-            program = registered.words[0] if registered.archive is None else ""
-    path = shutil.which(program) if not os.path.dirname(program) and "PATH" not in agent.variables else None
-    if path is None or os.name != "posix" or (directory := os.path.dirname(path)) in _SYSTEM_DIRECTORIES:
-        return
-    value = ":".join([directory, *_SYSTEM_DIRECTORIES])
-    _print_on_stderr(
-        f"Note: {program} is in {directory}, where an editor that is started from a menu may not look. If the agent "
-        f'does not start there, put this into the "env" of the new entry: "PATH": {json.dumps(value)}'
-    )
+    """Say how an editor finds the program of an agent that is only in the PATH of this terminal."""
+    if (place := find_odd_place(agent.agent.command, agent.variables, registry)) is not None:
+        value = json.dumps(place.path_value)
+        _print_on_stderr(f'Note: {place.describe()} put this into the "env" of the new entry: "PATH": {value}')
 
 
 def _find_unread(settings: Sequence[tuple[Editor, Path]], machine: Machine) -> list[tuple[Editor, Path]]:

@@ -10,7 +10,8 @@ from acp_proxy.tools.editors.agent_names import explain_built_in, make_typed_lin
 from acp_proxy.tools.editors.config_dirs import Machine
 from acp_proxy.tools.editors.configured import ConfiguredAgent, Way, find_configurations, read_agents
 from acp_proxy.tools.editors.entries import Entry, Kind
-from acp_proxy.tools.editors.known_editors import EDITORS, EXTENSION_TITLE, Editor, SettingsFiles
+from acp_proxy.tools.editors.known_editors import EDITORS, EXTENSION_TITLE, Editor, Name, SettingsFiles
+from acp_proxy.tools.editors.own_files import follow_link, format_link
 from acp_proxy.tools.setup.record import ADDED, NAMED, PUT_IN_FRONT, REPLACED
 from acp_proxy.tools.setup.setup import FileChange, FoundEntry, read_entries
 
@@ -27,12 +28,16 @@ class FoundFile:
     """A file of an editor, and what to say of it."""
 
     title: str
-    path: Path
+    path: str
     texts: Sequence[str]
 
 
 def describe_files(
-    plans: Sequence[FileChange], chosen: Sequence[FoundEntry] | None, agent: str, unread_ids: Collection[str]
+    plans: Sequence[FileChange],
+    chosen: Sequence[FoundEntry] | None,
+    agent: str,
+    unread_ids: Collection[str],
+    machine: Machine,
 ) -> list[FoundFile]:
     """The settings files. ``chosen``: the entries of the only agent that may change, ``agent``; None: all may.
     ``unread_ids``: the entries of the editor's registry of which nobody can say whether acp-proxy can start them."""
@@ -48,8 +53,19 @@ def describe_files(
             texts = [f'has no "{agent}". To add it there: {line}']
         elif not texts:
             texts = ["no settings yet" if plan.old_content is None else "no agents"]
-        found.append(FoundFile(EDITORS[plan.editor].title, plan.path, texts))
+        found.append(FoundFile(EDITORS[plan.editor].title, _format_path(plan.editor, plan.path, machine), texts))
     return found
+
+
+def _format_path(editor: Name, path: Path, machine: Machine) -> str:
+    """A settings file as its user knows it: by the link that leads to it, if there is one."""
+    kind = EDITORS[editor].configured
+    links = (
+        [link for link in kind.find_files(machine) if follow_link(link) == path]
+        if isinstance(kind, SettingsFiles)
+        else []
+    )
+    return format_link(links[0]) if links else str(path)
 
 
 def find_command(entry: Entry) -> Sequence[str]:
@@ -134,7 +150,7 @@ def describe_left_out(settings: Sequence[tuple[Editor, Path]]) -> list[FoundFile
     return [
         FoundFile(
             editor.title,
-            path,
+            str(path),
             [f"left out: no extension {EXTENSION_TITLE}. To write it all the same: --editor {editor.name}"],
         )
         for editor, path in settings
@@ -146,7 +162,7 @@ def describe_programs(machine: Machine) -> list[FoundFile]:
     return [
         FoundFile(
             configuration.editor.title,
-            configuration.path,
+            str(configuration.path),
             [
                 "a program, which mentions acp-proxy already"
                 if configuration.mentions_proxy
