@@ -7,6 +7,7 @@ the file again.
 
 import textwrap
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -167,8 +168,8 @@ def _find_unrecorded(
 ) -> list[EntryChange]:
     """The entries of an edited file that mention acp-proxy under names that the record does not have: the user has
     renamed or copied what setup wrote. Those that had acp-proxy before setup, in ``old_text``, keep it. Where that
-    cannot be said, such as without ``old_text``, the change is unknown. One that setup added under another name counts
-    as edited. Raises ValueError.
+    cannot be said, such as without ``old_text``, the change is unknown. An addition that only
+    acp-proxy can start counts as edited. Raises ValueError.
     """
     if digest(data) == file_record.written:
         return []
@@ -190,19 +191,30 @@ def _find_unrecorded(
         entry.how == ADDED for entry in file_record.entries if entry.name in missing_names
     )
 
-    def find_how(entry: Entry) -> str:
+    def is_addition(entry: Entry) -> bool:
         if digest_entry(values[entry.name]) in digests_of_added:
-            return ADDED
-        if old_text is None or any(entry.words[-len(agent) :] == agent for agent in repaired_agents):
-            return _UNKNOWN
+            return True
         is_of_copy = any(old.words and entry.words[-len(old.words) :] == old.words for old in old_entries)
-        return ADDED if are_only_additions_missing and not is_of_copy and entry.kind is Kind.PROXIED else PUT_IN_FRONT
+        return old_text is not None and are_only_additions_missing and not is_of_copy
+
+    def find_how(entry: Entry) -> str:
+        if _needs_proxy(entry) and is_addition(entry):
+            return ADDED
+        is_unknown = old_text is None or any(entry.words[-len(agent) :] == agent for agent in repaired_agents)
+        return _UNKNOWN if is_unknown else PUT_IN_FRONT
 
     return [
         EntryChange(entry.name, find_how(entry), had_args)
         for entry in entries
         if entry.mentions_proxy and entry.name not in known_names and entry.words not in known_words
     ]
+
+
+def _needs_proxy(entry: Entry) -> bool:
+    """Whether nothing of the entry would be left without acp-proxy, since its agent is an id."""
+    with suppress(NotOurs):
+        return _find_agent(entry)[0].startswith(PREFIX)
+    return False
 
 
 def _undo_entry(
