@@ -1112,6 +1112,19 @@ def test_undo_gives_back_what_stood_there_before_the_first_of_two_repairs(
     assert read(home.jetbrains) == before + "\n"
 
 
+def test_an_entry_with_a_wrong_option_of_run_is_named_once_and_not_repaired(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    write_servers(home, Wrong="acp-proxy run --redat keys one", Two="two")
+    done = setup("--yes")
+    said = " ".join(done.stderr.split())
+    reason = "run has no option --redat. Did you mean --redact? Correct it, then run acp-proxy setup again."
+    assert (done.exit_code, said.count("--redat"), f'"Wrong" stays as it is: {reason}' in said) == (1, 1, True)
+    wrong_words = ["acp-proxy", "run", "--redat", "keys", "one"]
+    assert servers(home.jetbrains) == {"Wrong": wrong_words, "Two": [COMMAND, "run", "two"]}
+
+
 def test_undo_leaves_an_entry_that_may_be_a_renamed_repair(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     write_servers(home, Mine="acp-proxy run one", A="two")

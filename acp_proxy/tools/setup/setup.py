@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from acp_proxy.config import options
+from acp_proxy.errors import UsageError
 from acp_proxy.tools.editors import configured, jsonc
 from acp_proxy.tools.editors.agent_names import NamedAgent, find_built_in, make_registry_option
 from acp_proxy.tools.editors.config_dirs import Machine
@@ -181,6 +183,9 @@ def plan_file(editor: Editor, path: Path, wish: Wish) -> FileChange:
                 kept.append((name, f"{entry.fault}. Correct it, then run acp-proxy setup again"))
                 continue
             planned = _plan_entry(settings, entry, element.value, wish)
+            if planned is not None and planned[0].how == REPLACED and (reason := _explain_refusal(entry)) is not None:
+                kept.append((name, f"{reason} Correct it, then run acp-proxy setup again"))
+                continue
             if entry.kind is Kind.REGISTERED and planned is None and wish.has_id(entry.name) is False:
                 kept.append((name, _UNKNOWN_ID))
             if planned is not None and (name not in wish.left_out_names or planned[0].how == REPLACED):
@@ -237,6 +242,17 @@ def _plan_entry(
         return None
     change = EntryChange(entry.name, REPLACED, old_words=entry.words[:count], new_words=wish.own_words)
     return change, replace_own_words(settings, span, change.old_words, wish.own_words)
+
+
+def _explain_refusal(entry: Entry) -> str | None:
+    """Why ``run`` refuses the words after it, whatever starts it, as a sentence; None if it does not."""
+    if entry.words_after_run is None:
+        return None
+    try:
+        options.parse([*entry.words_after_run], {})
+    except UsageError as problem:
+        return str(problem)
+    return None
 
 
 def replace_own_words(
