@@ -316,13 +316,14 @@ class Recorder:
 
     def _write_batch(self, batch: deque[TimedEffect]) -> None:
         """Write what was added, with one write for each run of entries of one session."""
-        stamp, session_id, parts = "", "", file_format.Parts()  # the entries of the run, and its session
+        since, session_id, parts = "", "", file_format.Parts()  # the run's entries, their session, and when they began
         while batch:
             seconds, effect = batch.popleft()
-            stamp = timestamps.stamp(seconds)
             if not isinstance(effect, _LINE_EFFECTS) or effect.session_id != session_id:
-                self._write_run(session_id, parts, stamp)
+                self._write_run(session_id, parts, since)
                 parts = file_format.Parts()
+            stamp = timestamps.stamp(seconds)
+            since = since if parts else stamp
             match effect:  # the patterns of lines assign ``session_id``: from here on, the run is of that session
                 case RecordLine(session_id) if self._sessions.is_imported_elsewhere(session_id):
                     pass
@@ -336,7 +337,7 @@ class Recorder:
                         data = b"".join([data, *_take_updates(batch, session_id, seconds)])
                     parts += file_format.encode_update_parts(stamp, self.run_id, data, self._protocol)
                     if len(data) > _ENCODED_TOGETHER_BYTES:  # written at once, its memory serves the next ones
-                        self._write_run(session_id, parts, stamp)
+                        self._write_run(session_id, parts, since)
                         parts = file_format.Parts()
                 case RecordNote(session_id, note):
                     self._sessions.end_import(session_id)
@@ -362,7 +363,7 @@ class Recorder:
                     self._sessions.forget(effect.session_id, stamp)
                 case _:
                     assert_never(effect)
-        self._write_run(session_id, parts, stamp)
+        self._write_run(session_id, parts, since)
         self._sessions.mark_sessions()
 
     def _identify(self, info: IdentifyAgent) -> None:
@@ -372,17 +373,18 @@ class Recorder:
         with suppress(OSError):  # tried again with each session
             self.agent_folder  # noqa: B018
 
-    def _write_run(self, session_id: str, parts: file_format.Parts, stamp: str) -> None:
-        """Write a run of entries of one session, unless that is suspended."""
+    def _write_run(self, session_id: str, parts: file_format.Parts, since: str) -> None:
+        """Write a run of entries of one session, unless that is suspended. ``since``: the time of the first, at which a
+        gap begins if this fails."""
         if parts:
             self._sessions.run_unless_suspended(
-                session_id, stamp, lambda recorded: self._mask_and_append(recorded, parts, stamp)
+                session_id, since, lambda recorded: self._mask_and_append(recorded, parts, since)
             )
 
-    def _mask_and_append(self, session: RecordedSession, parts: file_format.Parts, stamp: str) -> None:
+    def _mask_and_append(self, session: RecordedSession, parts: file_format.Parts, since: str) -> None:
         if session.is_deleted:
             return
-        transcript = self._sessions.open_with_gap_noted(session, stamp)
+        transcript = self._sessions.open_with_gap_noted(session, since)
         transcript.append(*(parts if self.mask is None else [self._mask_entries(b"".join(parts))]))
         self._sessions.request_mark(session)
         if self.fsync == "always":

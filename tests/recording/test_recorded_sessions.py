@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from acp_proxy.protocol import timestamps
 from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
@@ -21,6 +23,7 @@ from acp_proxy.proxy.effects import (
     RecordNote,
     RecordUpdates,
 )
+from acp_proxy.recording.recorder import TimedEffect
 from acp_proxy.store import delete, soft_deleted
 from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.journal import DELETED, Event, Journal
@@ -406,6 +409,21 @@ def test_a_full_disk_suspends_a_session_with_one_warning_and_free_space_ends_it_
     gap = recording.read_entries()[1]["note"]
     assert gap["reason"] == "EFBIG"
     assert gap["since"]
+
+
+def test_a_gap_begins_with_the_first_entry_that_was_lost(
+    recording: RecorderHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = set_clock(monkeypatch)
+    recording.begin()
+    recording.write(chunk_to_record("1"))
+    lost = deque[TimedEffect]([(100.0, chunk_to_record("2")), (200.0, chunk_to_record("3")), (300.0, EndTurn("s"))])
+    with fill_disk(after=recording.path().stat().st_size):
+        recording.recorder.run_on_writer(lambda: recording.recorder._write_batch(lost))
+    now.seconds += 10
+    recording.write(chunk_to_record("4"))
+    assert recording.read_texts_and_notes() == ["1", "gap", "4"]
+    assert recording.read_entries()[1]["note"]["since"] == timestamps.stamp(100.0)
 
 
 def test_a_failing_store_is_tried_again_after_a_second_and_not_for_every_entry(
