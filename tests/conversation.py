@@ -583,7 +583,7 @@ class CoreConversation:
                     rows,
                     None,
                     supports_directories=effect.supports_directories,
-                    is_recording=True,
+                    records_all_sessions=True,
                     says_archived=effect.archived is not None,
                 )
                 return [Forward(Peer.CLIENT, page, is_own=True)]

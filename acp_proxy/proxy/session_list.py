@@ -63,14 +63,14 @@ def encode_page(
     cursor: str | None,
     *,
     supports_directories: bool,
-    is_recording: bool,
+    records_all_sessions: bool,
     says_archived: bool = False,
 ) -> bytes:
     """The answer to ``session/list``, as a line.
 
     ``cursor``: for the next page, if there is one. ``supports_directories``: the agent supports additional directories.
-    ``is_recording``: False if acp-proxy does not record now, which the answer then says. ``says_archived``: each
-    session says whether it is archived.
+    ``records_all_sessions``: False if acp-proxy does not record them all now, which the answer then says.
+    ``says_archived``: each session says whether it is archived.
     """
     sessions = [
         make_session_info(row, supports_directories=supports_directories, says_archived=says_archived) for row in rows
@@ -78,7 +78,7 @@ def encode_page(
     result: dict[str, object] = {"sessions": sessions}
     if cursor is not None:
         result["nextCursor"] = cursor
-    if not is_recording:
+    if not records_all_sessions:
         result["_meta"] = {"acp-proxy": {"recording": False}}
     return jsonrpc.encode_result(id, result)
 

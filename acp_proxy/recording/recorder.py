@@ -158,7 +158,7 @@ class Recorder:
         return self._agent_folder
 
     @property
-    def is_recording(self) -> bool:
+    def records_all_sessions(self) -> bool:
         """Whether all sessions are being recorded now."""
         return not self._sessions.has_gaps and not self._progress.is_stalled
 

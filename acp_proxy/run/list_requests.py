@@ -56,7 +56,7 @@ class ListRequests:
                 page.rows,
                 page.next,
                 supports_directories=effect.supports_directories,
-                is_recording=recorder.is_recording,
+                records_all_sessions=recorder.records_all_sessions,
                 says_archived=effect.archived is not None,
             )
         except InvalidCursor as problem:

@@ -36,7 +36,7 @@ class Row:
 
 def page_of(*rows: Row, cursor: str | None = None, directories: bool = False, recording: bool = True) -> Any:
     answer = session_list.encode_page(
-        RequestId("7"), rows, cursor, supports_directories=directories, is_recording=recording
+        RequestId("7"), rows, cursor, supports_directories=directories, records_all_sessions=recording
     )
     assert answer.endswith(b"}\n")
     assert answer.count(b"\n") == 1
@@ -108,7 +108,11 @@ def test_a_list_says_when_nothing_is_recorded() -> None:
 @given(texts, texts, st.dictionaries(texts, values, max_size=3))
 def test_any_text_can_be_listed_on_one_line(session: str, title: str, meta: dict[str, Any]) -> None:
     answer = session_list.encode_page(
-        RequestId('"x"'), [Row(session, title=title, meta=meta)], None, supports_directories=True, is_recording=True
+        RequestId('"x"'),
+        [Row(session, title=title, meta=meta)],
+        None,
+        supports_directories=True,
+        records_all_sessions=True,
     )
     assert answer.count(b"\n") == 1
     [told] = json.loads(answer)["result"]["sessions"]

@@ -74,7 +74,7 @@ def hang(recording: RecorderHarness, store: HangingStore, *effects: TranscriptEf
     with pytest.MonkeyPatch.context() as impatient:
         impatient.setattr(writer_jobs, "STALL_SECONDS", 0.01)
         recording.recorder.flush()
-    assert not recording.recorder.is_recording
+    assert not recording.recorder.records_all_sessions
 
 
 def come_back(recorder: Recorder, store: HangingStore) -> None:

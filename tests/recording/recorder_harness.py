@@ -57,8 +57,8 @@ class RecorderHarness:
             entry["note"]["type"] if entry["note"] else get_text(entry["value"]) for entry in self.read_entries(session)
         ]
 
-    def is_recording(self) -> bool:
-        return self.recorder.is_recording
+    def records_all_sessions(self) -> bool:
+        return self.recorder.records_all_sessions
 
     def is_complete(self, session: str = "s") -> bool:
         reading = self.store.read(self.recorder.agent_folder, session)

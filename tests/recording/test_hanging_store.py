@@ -45,7 +45,7 @@ def test_entries_wait_in_memory_while_the_store_hangs_and_are_kept_when_it_retur
     come_back(recording.recorder, hanging)
     assert recording.read_texts_and_notes() == ["stuck", "1"]
     assert recording.read_texts_and_notes("new") == ["2"]
-    assert recording.is_recording()
+    assert recording.records_all_sessions()
     assert recording.is_complete()
     assert recording.is_complete("new")
     assert len(recording.warnings) == 1
@@ -76,7 +76,7 @@ def test_too_many_entries_while_the_store_hangs_become_a_gap_in_their_place(
     come_back(recording.recorder, hanging)
     recording.write(chunk_to_record("after"))
     assert recording.read_texts_and_notes() == ["stuck", "gap", "kept again", "after"]
-    assert recording.is_recording()
+    assert recording.records_all_sessions()
     assert not recording.is_complete()
     assert len(recording.warnings) == 1
 
@@ -203,7 +203,7 @@ def test_both_directions_continue_without_a_hanging_store_and_recording_resumes_
     talk.agent.say(chunk("said meanwhile"))
     talk.editor.hear(**chunk("said meanwhile"))
     talk.turn("three")
-    assert not talk.recorder.is_recording
+    assert not talk.recorder.records_all_sessions
 
     come_back(talk.recorder, hanging)
     talk.turn("four")

@@ -344,7 +344,7 @@ def test_updates_of_a_session_deleted_in_an_earlier_run_create_no_file(recording
     recording.store.delete(recording.recorder.agent_folder, "s", soft=False)
     recording.write(BeginTranscript("s", None, [], "partial"), chunk_to_record("1"))
     assert list(recording.store.root.glob("transcripts/*/s-*.jsonl")) == []
-    assert recording.is_recording()
+    assert recording.records_all_sessions()
     assert recording.warnings == []
     recording.write(*make_prompt_effects("again"))
     assert recording.read_texts_and_notes() == ["again"]
@@ -399,11 +399,11 @@ def test_a_full_disk_suspends_a_session_with_one_warning_and_free_space_ends_it_
         for number in range(2, 6):
             recording.write(chunk_to_record(str(number)))
             now.seconds += 10
-        assert not recording.is_recording()
+        assert not recording.records_all_sessions()
     recording.write(chunk_to_record("6"))
     assert recording.read_texts_and_notes() == ["1", "gap", "6"]
     assert not recording.is_complete()
-    assert recording.is_recording()
+    assert recording.records_all_sessions()
     [warning] = recording.warnings
     assert "EFBIG" in warning
     gap = recording.read_entries()[1]["note"]
@@ -508,11 +508,11 @@ def test_a_gap_is_noted_with_the_next_entry_of_any_session(
         recording.write(chunk_to_record("1", "a"))
         now.seconds += 10
         recording.write(chunk_to_record("2", "b"))
-        assert not recording.is_recording()
+        assert not recording.records_all_sessions()
         assert recording.recorder.has_gap("a")
     now.seconds += 10
     recording.write(chunk_to_record("3", "b"))
-    assert recording.is_recording()
+    assert recording.records_all_sessions()
     assert recording.read_texts_and_notes("a") == ["x" * 2000, "gap"]
     assert not recording.is_complete("a")
 
@@ -554,7 +554,7 @@ def test_a_gap_ends_when_another_process_deletes_its_session(
     now.seconds += 10
     recording.write(chunk_to_record("2", "b"))
     recording.write(chunk_to_record("3", "b"))
-    assert recording.is_recording()
+    assert recording.records_all_sessions()
     assert list(recording.store.root.glob("transcripts/*/a-*.jsonl")) == []
 
 
