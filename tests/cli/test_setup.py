@@ -1200,6 +1200,34 @@ def test_an_entry_that_setup_has_added_and_the_user_renamed_keeps_no_empty_list(
     assert agent == {"type": "custom", "command": "nosuchagent", "env": {}}
 
 
+def test_a_file_that_setup_made_goes_with_the_last_agent_that_is_undone(home: Home) -> None:
+    for agent in ("someagent acp", "other acp"):
+        setup("--yes", "--force", "--editor", "zed", "--agent", agent)
+    for agent in ("someagent", "other"):
+        assert setup("--undo", "--yes", "--agent", agent).exit_code == 0
+    assert home.files() == {}
+
+
+def test_setup_names_the_extension_that_an_editor_lacks_for_a_new_agent(home: Home) -> None:
+    words = ("--editor", "vscode", "--dry-run", "--force", "--agent", "someagent acp")
+    text = 'VS Code has no extension "ACP Client", which starts the agent. Install it there: formulahendry.acp-client'
+    assert text in " ".join(setup(*words).stderr.split())
+    write(home.path / ".vscode/extensions/formulahendry.acp-client-0.2.0/package.json", "{}")
+    assert "Install it" not in setup(*words).stderr
+
+
+@pytest.mark.parametrize("has_id", [True, False])
+def test_an_agent_of_the_editor_itself_is_added_by_its_id_if_the_registry_has_it(
+    home: Home, monkeypatch: pytest.MonkeyPatch, has_id: bool
+) -> None:
+    write(home.path / "registry.json", registry_of(("codex-acp", "Codex", "codex"), *AGENTS) if has_id else "damaged")
+    monkeypatch.setenv("ACP_PROXY_REGISTRY", str(home.path / "registry.json"))
+    write(home.zed, '{"agent_servers": {"codex": {"env": {}}}}')
+    agent = "codex-acp" if has_id else f"{QUOTE}npx -y @agentclientprotocol/codex-acp"
+    for said in (setup("--yes").stderr, invoke("doctor").stdout):
+        assert f"To add one that is recorded: acp-proxy setup --agent {agent}" in " ".join(said.split())
+
+
 def test_undo_names_acp_proxy_without_arguments_too(home: Home) -> None:
     write_servers(home, A=COMMAND)
     assert f'"A" in {home.jetbrains} goes through acp-proxy' in " ".join(setup("--undo").stderr.split())
@@ -1841,6 +1869,20 @@ def test_what_doctor_finds_about_something_else_is_shown_and_no_failure(
     result = setup("--yes")
     assert "What to do: 1. ACP_PROXY_CONFIG names" in " ".join(result.stderr.split())
     assert result.exit_code == 0
+
+
+@pytest.mark.parametrize("is_in_written", [False, True])
+def test_what_is_wrong_elsewhere_is_noted_only_of_editors_that_were_written(
+    home: Home, monkeypatch: pytest.MonkeyPatch, is_in_written: bool
+) -> None:
+    monkeypatch.setattr("acp_proxy.tools.setup.command.report_written", report_written)
+    proxy = write_program(home.path / "acp-proxy")
+    monkeypatch.setattr("sys.argv", [proxy])
+    wrong, new = f"{proxy} run --nonsense one", f"{sys.executable} agent"
+    write_servers(home, New=new, **({"Wrong": wrong} if is_in_written else {}))
+    write(home.zed, json.dumps({"agent_servers": {"Wrong": {"command": proxy, "args": wrong.split()[1:]}}}))
+    said = " ".join(setup("--yes", "--agent", "New").stderr.split())
+    assert ("Note: JetBrains" in said, "Note: Zed" in said) == (is_in_written, False)
 
 
 def test_the_next_step_is_for_the_build_of_vs_code_that_was_written(

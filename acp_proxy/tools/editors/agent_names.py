@@ -176,7 +176,11 @@ def explain_built_in(name: str, proxied_names: Iterable[str]) -> str:
     text = "has no command: the editor itself starts it, and it is not recorded"
     if any(name.casefold() in proxied_name.casefold() for proxied_name in proxied_names):
         return text
-    agent = find_adapter([name.lower()]) or (name if is_id(name) else "COMMAND")
+    try:
+        registry = open_registry("", [], lambda _: None)
+    except UsageError:  # a wrong variable or file, which other messages name
+        registry = None
+    agent = find_adapter([name.lower()], registry) or (name if is_id(name) else "COMMAND")
     return f"{text}. To add one that is recorded: {make_typed_line('setup', '--agent', agent)}"
 
 

@@ -51,7 +51,9 @@ def split_line(words: list[str]) -> list[str]:
     try:
         return shell_quote.split(line)
     except ValueError as problem:
-        raise UsageError(f"this is not a valid command line ({problem}): {line}") from problem
+        raise UsageError(
+            f"this is not a valid command line ({problem}): {line}. Close each quotation mark that it opens."
+        ) from problem
 
 
 def find_program_of_line(word: str, path: str | None = None) -> str | None:

@@ -38,6 +38,7 @@ from acp_proxy.tools.editors.config_dirs import Machine, find_machine
 from acp_proxy.tools.editors.configured import find_configurations
 from acp_proxy.tools.editors.known_editors import (
     EDITORS,
+    EXTENSION,
     EXTENSION_TITLE,
     NEOVIM_PLUGINS,
     VSCODE_BUILDS,
@@ -255,6 +256,7 @@ def setup(
             _explain_variables_elsewhere(agent_to_add, chosen if added_paths else [])
             if added_paths:
                 _explain_place_of_program(agent_to_add, registry_read)
+            _explain_extensions([plan for plan in plans if plan.path in added_paths], machine)
         is_idle = not any(plan.entries or plan.problem or plan.kept for plan in plans)
         is_done_before = not agent and any(  # by an earlier setup, which left out the same agents
             entry.is_proxied for settings_path in settings for _, entry in steps.find_entries(*settings_path)
@@ -612,6 +614,16 @@ def _explain_place_of_program(agent: WantedAgent, registry: Registry) -> None:
         _print_on_stderr(f'Note: {place.describe()} put this into the "env" of the new entry: "PATH": {value}')
 
 
+def _explain_extensions(plans: Sequence[FileChange], machine: Machine) -> None:
+    """Say which editors lack the extension that reads the new entry."""
+    for plan in plans:
+        if _find_kind(plan.editor).lacks_extension(machine):
+            _print_on_stderr(
+                f'{EDITORS[plan.editor].title} has no extension "{EXTENSION_TITLE}", which starts the agent. '
+                f"Install it there: {EXTENSION}"
+            )
+
+
 def _find_unread(settings: Sequence[tuple[Editor, Path]], machine: Machine) -> list[tuple[Editor, Path]]:
     """The settings that have no agents, and that nothing would read for lack of an extension."""
     used_paths = {found.path for found in find_configurations(machine) if found.agents or found.problem is not None}
@@ -922,7 +934,9 @@ def report_written(machine: Machine, written: Sequence[FileChange], tried_agents
     texts_to_do += [
         advice.text for advice in faults if not advice.found_in
     ]  # of the store, or of acp-proxy's own configuration
-    for text in (advice.text for advice in faults if advice.text not in texts_to_do):
+    titles = {EDITORS[change.editor].title for change in written}
+    notes = [advice.text for advice in faults if any(f'" in {title}' in advice.found_in for title in titles)]
+    for text in (text for text in notes if text not in texts_to_do):
         _print_on_stderr(f"Note: {text}")
     if texts_to_do:
         _print_on_stderr("What to do:")

@@ -119,7 +119,9 @@ def plan_undo(
     except OSError as problem:
         return FileChange(name, path, data, problem=f"{problem.strerror or problem}. Check its permissions")
     is_settled = is_whole and not kept and (not is_copy_right or (bool(undone) and not gone))
-    new_content = text.encode()
+    new_content: bytes | None = text.encode()
+    if file_record.copy is None and is_settled and undone and text.strip() == "{}":
+        new_content = None  # setup made the file, for nothing else
     return FileChange(
         name,
         path,

@@ -153,3 +153,8 @@ def test_a_program_may_exist_unless_a_name_or_an_absolute_path_leads_nowhere(tmp
     assert may_exist("bin/agent", None)  # below the editor's directory
     assert may_exist("${HOME}/bin/agent", None)
     assert not may_exist("~/no-such-agent", None)  # nobody expands the ~
+
+
+def test_a_line_with_an_open_quotation_mark_is_refused_with_what_to_do() -> None:
+    with pytest.raises(UsageError, match="Close each quotation mark that it opens"):
+        split_line(["npx -y '@x"])
