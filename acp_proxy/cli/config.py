@@ -170,7 +170,7 @@ def _explain(setting: Setting) -> Iterator[str]:
     """What an option and its values mean, and what it is now."""
     option = options.OPTIONS[setting.name]
     is_set = setting.source != _DEFAULT
-    where = f"  ({setting.source})" if is_set or option.default or setting.value else "(not set)"
+    where = f"  ({setting.source})" if is_set or option.is_flag or option.default or setting.value else "(not set)"
     yield f"{'meaning':<{_COLUMN}}{option.help_text}"
     yield f"{'values':<{_COLUMN}}{', '.join(_list_values(setting.name))}"
     if option.default or option.is_flag:
@@ -224,6 +224,11 @@ def _change(path: str, words: list[str]) -> None:
             value = os.path.abspath(os.path.expanduser(value))  # the file's relative paths begin at its own directory
         if name == "store" and os.path.exists(value) and not os.path.isdir(value):
             raise UsageError(f"{value} is not a directory. Choose another place.")
+        if options.OPTIONS[name].is_flag:
+            try:
+                options.check_value(name, value)
+            except UsageError as problem:
+                raise UsageError(f"{name} takes {' or '.join(_list_values(name))}, not {value!r}") from problem
         value_text = config_edit.format_value(name, value)
         config_file.encode_value(name, tomllib.loads(f"value = {value_text}")["value"], folder)
     target = Path(os.path.realpath(path))  # a link stays one

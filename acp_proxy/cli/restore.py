@@ -78,7 +78,7 @@ def _choose_deleted(store: CommandStore, selector: str, agent: str) -> DeletedSe
         )
     if not matches and not find_deleted_matching(store.list_deleted(), None, agent):
         consequence = "" if selector == LAST else f", so none matches {selector!r}"
-        raise NoSuchSession(f"{NOTHING_DELETED}{consequence}. To see all sessions: acp-proxy list")
+        raise NoSuchSession(f"{NOTHING_DELETED}{consequence}. To see those that are not deleted: acp-proxy list")
     if not matches:
         raise NoSuchSession(f"no deleted session matches {selector!r}. To see them: acp-proxy restore --list")
     if selector != LAST and len({(session.agent_folder, session.session_id) for session in matches}) > 1:

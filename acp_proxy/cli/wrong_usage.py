@@ -151,6 +151,8 @@ def _explain(problem: Any) -> str:
             return f"{text} {quoted_agent}"
         if option := _find_option_for(match[1], problem.ctx):
             return f"{text} Did you mean {option}?"
+        if {*match[1].split()} == {"last"}:
+            return f"{text} It takes one session."
         takes_words = any(param.param_type_name == "argument" for param in problem.ctx.command.params)
         return f"{text} {'Put a text of several words in quotes.' if takes_words else _advise_help(problem.ctx)}"
     return text

@@ -253,6 +253,7 @@ def test_only_a_command_that_takes_words_is_said_to_need_quotes() -> None:
     said = {words: invoke(*words).stderr for words in (("config", "set", "x"), ("show", "the", "login"))}
     assert "quotes" not in said["config", "set", "x"]
     assert "Put a text of several words in quotes." in " ".join(said["show", "the", "login"].split())
+    assert invoke("show", "last", "last").stderr == "acp-proxy: show does not take: last. It takes one session.\n"
 
 
 @pytest.mark.parametrize(

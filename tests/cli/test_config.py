@@ -57,6 +57,8 @@ def test_an_option_is_explained(path: Path) -> None:
     assert ("auto, agent, store" in stdout, "agent  (file)" in stdout) == (True, True)
     for name, option in options.OPTIONS.items():
         assert option.help_text in run("config", name).stdout
+    assert "now       false  (default)\n" in run("config", "recall").stdout
+    assert "now       (not set)\n" in run("config", "also-list").stdout
     assert json.loads(run("config", "load", "--json").stdout)["value"] == "agent"
     assert [run("config", "get", name).stdout for name in ("load", "recall")] == ["agent\n", "false\n"]
     assert ("config unset load" in stdout, "config unset" in run("config", "list").stdout) == (True, False)
@@ -96,7 +98,7 @@ def test_set_and_unset_change_one_line_of_the_file(path: Path, tmp_path: Path, m
     ("text", "words", "said"),
     [
         ("", "set load never", "load takes one of auto, agent, store"),
-        ("", "set no-record perhaps", "no-record takes 1 or 0"),
+        ("", "set no-record perhaps", "no-record takes false or true, not 'perhaps'"),
         ("", "set bin-days -3", "bin-days takes"),
         ("", "set agent-id me", "agent-id cannot be set here"),
         ("", "set lod auto", "Did you mean load?"),

@@ -167,6 +167,15 @@ def test_an_agent_that_cannot_be_meant_is_refused(store: WholeStore, words: tupl
     assert len(get_json(store, "list")) == 2
 
 
+@pytest.mark.parametrize("words", [("acp",), ("opencode", "acp")])
+def test_an_agent_given_by_name_and_words_is_answered_with_the_line_that_works(
+    store: WholeStore, words: tuple[str, ...]
+) -> None:
+    status, error = get_error(store, "continue", "mine", "--with", "opencode", *words)[:2]
+    assert status == 2
+    assert " ".join(error.split()).endswith(f" Write: acp-proxy continue mine --store {store.root} -- opencode acp")
+
+
 def test_a_name_of_several_agents_is_refused(store: WholeStore) -> None:
     store_session(store, "third", ("look", []), agent="beta-two")
     store_session(store, "fourth", ("look", []), agent="beta-three")

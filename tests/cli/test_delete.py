@@ -129,10 +129,10 @@ def test_a_soft_deleted_session_is_deleted_permanently_only_if_that_is_asked_for
     assert [row["sessionId"] for row in get_json(store, "restore")] == ["xyz"]
     get_stdout(store, "delete", "xyz", "--permanent", "--yes")
     assert get_json(store, "restore") == []
-    none = "acp-proxy: no deleted session can be restored"
-    assert run(store, "restore", "last").stderr == f"{none}. To see all sessions: acp-proxy list\n"
+    none, advice = "acp-proxy: no deleted session can be restored", "To see those that are not deleted: acp-proxy list"
+    assert run(store, "restore", "last").stderr == f"{none}. {advice}\n"
     named = run(store, "restore", "nope").stderr
-    assert " ".join(named.split()) == f"{none}, so none matches 'nope'. To see all sessions: acp-proxy list"
+    assert " ".join(named.split()) == f"{none}, so none matches 'nope'. {advice}"
 
 
 def test_ctrl_c_at_the_question_deletes_nothing_and_exits_with_130(store: ProxyStore) -> None:

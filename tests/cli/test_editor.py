@@ -107,6 +107,19 @@ def test_a_missing_file_is_to_be_created(name: Name, home: Path) -> None:
     assert "Note" not in stderr
 
 
+def test_an_agent_before_the_editor_is_answered_with_the_line_that_works() -> None:
+    result = editor("opencode", "acp", "zed")
+    assert result.exit_code == 2
+    assert " ".join(result.stderr.split()).endswith("The editor comes first: acp-proxy editor zed opencode acp")
+
+
+def test_only_an_option_that_was_given_is_said_to_stand_elsewhere() -> None:
+    late = " ".join(editor("zed", "A=1", "--redact", "keys", "opencode").stderr.split())
+    advice = "options of run come first, then variables, then the agent."
+    assert late == f"acp-proxy: {advice} Write: acp-proxy editor zed --redact keys A=1 opencode"
+    assert "--whole comes first" in " ".join(editor("zed", "A=1", "--whole", "opencode").stderr.split())
+
+
 def test_an_existing_file_is_named(home: Path) -> None:
     (home / ".jetbrains").mkdir()
     (home / ".jetbrains/acp.json").write_text("{}")

@@ -56,6 +56,11 @@ def continue_session(
         opened_store = open_store(store, for_writing=True)
         if bool(other_name) == bool(command):
             usage = "continue takes either --with NAME or -- AGENT [ARGS…]."
+            if command:
+                options = [*repeat_store_option(context, store), *(["--agent", agent] if agent else [])]
+                agent_words = [*([other_name] if command[0] != other_name else []), *command]
+                line = format_command("continue", [session], *options, "--", *agent_words)
+                raise UsageError(f"{usage} Write: {line}")
             raise UsageError(f"{usage} {_list_agents(opened_store)}")
         row = choose_session(opened_store, session, agent)
         if command:

@@ -33,7 +33,8 @@ def place_snippet(
         return PlacedSnippet(kind.instruction, snippet.whole)
     assert path is not None
     if content is None and snippet.container is not None:
-        return PlacedSnippet(f"Create {path} and put this into {snippet.container}", snippet.whole)
+        instruction = f"Create {path}, set up {editor.title} in it, and put this into {snippet.container}"
+        return PlacedSnippet(instruction, snippet.whole)
     if content is None:
         return PlacedSnippet(f"Create {path} with this content", snippet.whole)
     if isinstance(content, OSError):

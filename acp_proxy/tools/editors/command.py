@@ -58,6 +58,12 @@ class _GivenEditor:
 
 
 def _read_given_editor(word: str) -> _GivenEditor:
+    words = list(own_command.words)
+    words_after = words[words.index(word) + 1 :] if word in words else []
+    if not find_editors(word) and words_after and words_after[-1].lower() in NAMES:
+        line = shell_quote.join(["acp-proxy", "editor", words_after[-1], word, *words_after[:-1]])
+        with report_wrong_usage():
+            raise UsageError(f"{word!r} is no editor. The editor comes first: {line}")
     is_neovim = find_editors(word) == list(NEOVIM_PLUGINS)
     return _GivenEditor(NEOVIM_PLUGINS if is_neovim else (read_name(word),))
 
@@ -268,7 +274,8 @@ def _split_command(words_before: list[str], words: list[str]) -> tuple[list[str]
         line = shell_quote.join(
             [*words_before, *whole_option, *_drop_dashes(run_options), *_drop_dashes(late_options), *pairs, *command]
         )
-        raise UsageError(f"{_WHOLE} comes first, then options of run, then variables, then the agent. Write: {line}")
+        first = f"{_WHOLE} comes first, then options of run" if has_whole else "options of run come first"
+        raise UsageError(f"{first}, then variables, then the agent. Write: {line}")
     command = command_line.split_line(command)
     if command_line.lacks_run(command):
         raise UsageError(command_line.MISSING_RUN)

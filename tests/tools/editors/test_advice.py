@@ -1,6 +1,7 @@
 """The advice for an existing file can be followed literally, and keeps the rest of the file."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +106,14 @@ def test_a_missing_file_or_whole_gets_everything(editor: Name) -> None:
     if editor not in JSON_EDITORS:
         there = f'"{editor}" agent-shell adapters = {{ acp = {{ acp_providers = {{ provider = 1'
     assert place(editor, None).text == place(editor, there, whole=True).text == make_entry(editor).whole
-    assert place(editor, None).instruction.startswith(f"Create {PATH} ")
+    assert re.match(f"Create {re.escape(str(PATH))}[ ,]", place(editor, None).instruction)
     assert not place(editor, there, whole=True).instruction.startswith("Create")
+
+
+@pytest.mark.parametrize("editor", LUA_EDITORS)
+def test_a_missing_program_is_to_set_up_the_plugin(editor: Name) -> None:
+    instruction = place(editor, None).instruction
+    assert instruction.startswith(f"Create {PATH}, set up {EDITORS[editor].title} in it, and put this into what you")
 
 
 @pytest.mark.parametrize("editor", [each for each in Name if each not in WITH_FILES])
