@@ -512,7 +512,7 @@ class Comparison:
             self.place.users.has_restarted = False
         if self.place.is_in_answer and not is_repetition:  # in other words; a user message before it is context
             self.has_new_before_tail = True
-            self._tail.end_turn()
+            self._tail.follow_rewording()
             return
         self._tail.add_new(*updates)
 

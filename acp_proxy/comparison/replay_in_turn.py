@@ -161,7 +161,7 @@ class ReplayInTurn:
             return sorted_lines + self._wait(line)  # the message may become such a proof with its next chunk
         if self._is_proven:
             return sorted_lines + self._wait(line)  # context of the agent's own, if the replay goes on after it
-        return sorted_lines + self._end_replay(line)
+        return sorted_lines + self._break_off(line)
 
     def _find_proof(self, letters: str) -> int | None:
         """The index of the user message with these letters that proves a replay, if it does.
@@ -182,7 +182,7 @@ class ReplayInTurn:
             is_whole = bool(self._letters) and self._may_end(self._position + len(self._letters))
             sorted_lines = self._end_message() if is_whole else []
             if not (is_whole and self._continues(letters)):
-                return sorted_lines + self._end_replay(line)
+                return sorted_lines + self._break_off(line)
         self._letters += letters
         return sorted_lines + self._wait(line)
 
@@ -234,7 +234,7 @@ class ReplayInTurn:
             call_index = self._next_call if self._text.calls[self._next_call].title == title else None
             self._new_call_ids |= {id} if call_index is not None else set()
         if call_index is None and id not in self._new_call_ids:
-            return self._end_replay(line)
+            return self._break_off(line)
         if call_index is not None and acp.text(fields, "status") not in UNFINISHED:
             self._ended_calls.add(call_index)
         self._next_call = max(self._next_call, call_index + 1 if call_index is not None else 0)
@@ -266,7 +266,7 @@ class ReplayInTurn:
                 return []  # the agent's words decide about it too
             if self._is_proven and not self._is_proof:
                 return []  # nor is it known whether this is context
-            return self._decide(is_new=False) if self._is_proof else self._end_replay()
+            return self._decide(is_new=False) if self._is_proof else self._break_off()
         self._position += len(letters)
         if not self._is_proven:
             return []  # equal words prove nothing: agents say the same twice, and leave turns out of their replays
@@ -284,9 +284,9 @@ class ReplayInTurn:
         self._undecided.append((line, is_sent))
         self._size += len(line)
         sorted_lines = [SortedLine(line, True, False)] if is_sent else []
-        return sorted_lines + (self._end_replay() if self._size > UNDECIDED_LIMIT else [])
+        return sorted_lines + (self._break_off() if self._size > UNDECIDED_LIMIT else [])
 
-    def _end_replay(self, *line: bytes) -> list[SortedLine]:
+    def _break_off(self, *line: bytes) -> list[SortedLine]:
         """Something comes that does not go on in order: it is new, and so is what waited for it."""
         self._may_continue = self._is_proven = self._is_proof = False
         return self._pass_as_new(*line)

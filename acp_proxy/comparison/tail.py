@@ -104,7 +104,7 @@ class Tail:
         before_user = takewhile(lambda update: update.role is not Role.USER, self._updates)
         self._greeting = [update for update in before_user if update.kind not in update_kinds.NEUTRAL]
 
-    def end_turn(self) -> None:
+    def follow_rewording(self) -> None:
         """The last turn's answer comes, in other words: the user messages in the tail so far are context in it."""
         if not self.follows_rewording:
             for update in self._updates:

@@ -197,7 +197,7 @@ class Connection:
     def _decide_client_message(self, line: bytes, message: Message) -> list[Effect]:
         if isinstance(message, Request) and (own_effects := self._answer_here(line, message)) is not None:
             return own_effects
-        effects = self._settle(message)
+        effects = self._settle_before(message)
         if isinstance(message, Request) and message.method == acp.INITIALIZE:
             self._negotiation.handle_initialize(message.params)
         effects += [
@@ -210,7 +210,7 @@ class Connection:
             self._handovers.cancel_turn(acp.session_id(message.params) or "")
         return effects
 
-    def _settle(self, message: Message) -> list[Effect]:
+    def _settle_before(self, message: Message) -> list[Effect]:
         """Settle what the agent sent about a session before the client's prompt, rewind or close, or its words into a
         turn: without a turn, they begin one that has no end."""
         session_id = acp.session_id(message.params) if isinstance(message, Request) else None
@@ -220,7 +220,7 @@ class Connection:
             return self._machine.handle_prompt(session_id, message)
         begins_turn = message.method == acp.STEERING and not self._session_entries.sessions.is_in_turn(session_id)
         ends = message.method == acp.CLOSE or message.method in acp.REWINDS or begins_turn
-        return self._machine.settle(session_id) if ends else []
+        return self._machine.settle_session(session_id) if ends else []
 
     def _answer_here(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that is not simply forwarded; None for all other requests."""
@@ -428,7 +428,7 @@ class Connection:
             *end_effects,
             *handover_effects,
         ]
-        return [*effects, *self._machine.end_turn(session_id)] if was_in_turn else effects
+        return [*effects, *self._machine.handle_turn_end(session_id)] if was_in_turn else effects
 
     def _may_be_opened_for_us(self, session_id: str) -> bool:
         """Whether this may be the session that the agent opens for a handover, and whose id only its answer will say.
@@ -516,7 +516,7 @@ class Connection:
             )
             return [
                 *accept_effects,
-                *self._machine.end_turn(session_id),
+                *self._machine.handle_turn_end(session_id),
                 *end_effects,
                 *self._machine.send(session_id, line),
             ]
@@ -527,7 +527,10 @@ class Connection:
             return self._lookups.look_up_to_send_again(load, prompt, line)
         effects = self._answered_loads.send_late_in_turn(session_id)
         effects += self._complete_handover(session_id, id, succeeded=message.error is None)
-        effects += [*self._message_entries.add_answer(open_request, message), *self._machine.end_turn(session_id)]
+        effects += [
+            *self._message_entries.add_answer(open_request, message),
+            *self._machine.handle_turn_end(session_id),
+        ]
         return [*effects, *self._send_title(session_id), *self._machine.send(session_id, line)]
 
     def _complete_handover(self, session_id: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
@@ -536,7 +539,7 @@ class Connection:
         if prompt is not None:
             delivered = self._handovers.take_delivered(prompt, succeeded=succeeded)
         else:
-            delivered = self._handovers.end_turn(session_id, succeeded=succeeded)
+            delivered = self._handovers.take_delivered_in_turn(session_id, succeeded=succeeded)
         if delivered is None:
             return []
         session_id, new_id = delivered

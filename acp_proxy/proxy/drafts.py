@@ -98,7 +98,7 @@ class Drafts:
         archiving = SetArchived(request, session_id, self._agent_list.agent_has(session_id), True)
         if not self._session_entries.sessions.is_open(session_id):
             return [archiving]
-        effects: list[Effect] = [*self._machine.settle(session_id)]
+        effects: list[Effect] = [*self._machine.settle_session(session_id)]
         if self._session_entries.sessions.is_in_turn(session_id):
             self._session_entries.cancel_turn(session_id)
             effects.append(self._send_to_agent(jsonrpc.encode_notification(acp.CANCEL, {"sessionId": session_id})))

@@ -301,7 +301,7 @@ class Handovers:
             return None
         return DeliveredHandoverRecord(session_id, self._awaiting_handover_record.pop(session_id))
 
-    def end_turn(self, session_id: str, *, succeeded: bool) -> DeliveredHandoverRecord | None:
+    def take_delivered_in_turn(self, session_id: str, *, succeeded: bool) -> DeliveredHandoverRecord | None:
         """The turn of the session's oldest prompts has ended, not with an answer. Returns as ``take_delivered``."""
         prompt = next((id for id, session in self._carriers.items() if session == session_id), None)
         return self.take_delivered(prompt, succeeded=succeeded) if prompt is not None else None
@@ -328,7 +328,7 @@ class Handovers:
             self.expect_handover_record(fork, handed_over_again=False)
         return parent in self._have_handover_record
 
-    def end_replay(self, session_id: str) -> None:
+    def stop_expecting_handover_record(self, session_id: str) -> None:
         """The agent replays nothing more of this session: a record of an earlier process comes no more."""
         repeated_handover_record = self._repeated_handover_records.get(session_id)
         if (

@@ -172,7 +172,7 @@ class SessionEntries:
         """The conversation updates that came before the answer that names their session."""
         return self._early_updates.take_conversation(session_id)
 
-    def add_early_updates(self) -> list[TranscriptEffect]:
+    def begin_early_sessions(self) -> list[TranscriptEffect]:
         """No open request can name the session of the early updates, so they begin transcripts of their own."""
         effects: list[TranscriptEffect] = []
         for session_id in self._early_updates.sessions:
@@ -222,7 +222,7 @@ class SessionEntries:
         effects = [*self._begin(session_id), RecordLine(session_id, Peer.CLIENT, raw)]
         return effects if self.sessions.is_in_turn(session_id) else [*effects, EndTurn(session_id)]
 
-    def add_answer(self, session_id: str, raw: bytes, id: RequestId | None = None) -> list[TranscriptEffect]:
+    def add_prompt_answer(self, session_id: str, raw: bytes, id: RequestId | None = None) -> list[TranscriptEffect]:
         """The entry of the agent's answer to a prompt, which ends the turn."""
         return self._end_turn(session_id, [RecordLine(session_id, Peer.AGENT, raw, acp.PROMPT)], id)
 
@@ -264,7 +264,7 @@ class SessionEntries:
         if session_id in self.sessions:
             self.sessions[session_id].is_open = False
         return [
-            *self._end_turn_of_terminals(session_id),
+            *self._note_shown_terminals(session_id),
             *self._note(session_id, {"type": NoteType.CLOSED, "method": acp.CLOSE}),
         ]
 
@@ -310,16 +310,16 @@ class SessionEntries:
         if state is None:
             return []
         state.prompts.end(id)
-        notes = self._end_turn_of_terminals(session_id)
+        notes = self._note_shown_terminals(session_id)
         return [*notes, *last_entries, EndTurn(session_id)] if not state.is_deleted else []
 
     def end(self) -> list[TranscriptEffect]:
         """The agent has ended: note what became known of terminals since their sessions' last turns."""
-        return [note for session_id in self.sessions for note in self._end_turn_of_terminals(session_id)]
+        return [note for session_id in self.sessions for note in self._note_shown_terminals(session_id)]
 
-    def _end_turn_of_terminals(self, session_id: str) -> list[TranscriptEffect]:
+    def _note_shown_terminals(self, session_id: str) -> list[TranscriptEffect]:
         state = self.sessions.get(session_id)
-        notes = self._terminals.end_turn(session_id, state.terminals) if state is not None else []
+        notes = self._terminals.note_shown_terminals(session_id, state.terminals) if state is not None else []
         return notes if state is not None and not state.is_deleted else []
 
     def _begin(self, session_id: str) -> list[TranscriptEffect]:
@@ -456,7 +456,7 @@ class MessageEntries:
         if session_id is None:
             return []
         if method == acp.PROMPT:
-            return self._session_entries.add_answer(session_id, response.raw, request.id)
+            return self._session_entries.add_prompt_answer(session_id, response.raw, request.id)
         if method == acp.CLOSE and succeeded:
             return self._session_entries.close(session_id)
         if method in acp.TERMINALS:
@@ -468,7 +468,9 @@ class MessageEntries:
     def add_early_updates(self) -> list[TranscriptEffect]:
         """The entries of updates that waited for an answer to name their session, unless such a request is open."""
         return (
-            [] if self._open_requests.is_open(Peer.CLIENT, *acp.OPENING) else self._session_entries.add_early_updates()
+            []
+            if self._open_requests.is_open(Peer.CLIENT, *acp.OPENING)
+            else self._session_entries.begin_early_sessions()
         )
 
     def _is_past(self, session_id: str, update: object) -> bool:

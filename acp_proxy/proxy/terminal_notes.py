@@ -134,7 +134,7 @@ class Terminals:
             return []
         return _make_notes(session_id, self._drop({id: terminal})) if terminal is not None else []
 
-    def end_turn(self, session_id: str, session_terminals: SessionTerminals) -> list[TranscriptEffect]:
+    def note_shown_terminals(self, session_id: str, session_terminals: SessionTerminals) -> list[TranscriptEffect]:
         """A turn has ended, or the session: the terminals shown in it are earlier ones from here on. Returns their
         notes, and those of earlier ones of which more is known."""
         if not (session_terminals.current or session_terminals.earlier):  # the usual case

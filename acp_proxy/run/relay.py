@@ -110,7 +110,13 @@ class Relay:
         self._has_room.set()
         self._load_requests = (
             LoadRequests(
-                recorder, self._to_client, replay, self._deciding_lock, self._decide_locked, self._end_replay, warn
+                recorder,
+                self._to_client,
+                replay,
+                self._deciding_lock,
+                self._decide_locked,
+                self._decide_replay_end,
+                warn,
             )
             if recorder is not None
             else None
@@ -377,7 +383,7 @@ class Relay:
 
     # --- replays
 
-    def _end_replay(self, replay_end: ReplayEnded) -> bool:
+    def _decide_replay_end(self, replay_end: ReplayEnded) -> bool:
         """End a replay: called with the client's output held, so that nothing comes between it and the answer.
 
         Returns False if there are updates that must be compared first; then the replay is not over.

@@ -100,7 +100,7 @@ class AnsweredLoads:
             return [_read_past(load), DecideLater(Peer.AGENT, [line])]
         return self._send_sorted(load, [SortedLine(line, is_sent=True, is_recorded=True)])
 
-    def end_turn(self, load: Load) -> list[Effect]:
+    def send_waiting_in_turn(self, load: Load) -> list[Effect]:
         """Send and record what waits in the turn."""
         replay = load.replay_in_turn
         return self._send_sorted(load, replay.release()) if replay is not None else []
@@ -112,12 +112,12 @@ class AnsweredLoads:
         load = self._open_loads.find_unsettled(session_id)
         if load is None:
             return []
-        return self.end_turn(load) if load.replay_in_turn is not None else self._send_waiting(load)
+        return self.send_waiting_in_turn(load) if load.replay_in_turn is not None else self._send_waiting(load)
 
     def send_late_in_turn(self, session_id: str) -> list[Effect]:
         """The agent has answered a prompt, or another is sent: send and record what waits in the turn before that."""
         load = self._open_loads.find_unsettled(session_id)
-        return self.end_turn(load) if load is not None else []
+        return self.send_waiting_in_turn(load) if load is not None else []
 
     def _send_waiting(self, load: Load) -> list[Effect]:
         """Send what waits from before the next prompt."""

@@ -111,7 +111,7 @@ class LoadMachine:
                 line = self._continuations.take_refusal(load) or load.response
                 return [Forward(Peer.CLIENT, line)] if line else []
             case Action.ANSWER_REPLAYED:
-                return self._end_replay(load, outcome)
+                return self._answer_replayed(load, outcome)
             case Action.ANSWER_CANCELLED:
                 load.decision = choose_replay(None, cancelled=True)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
@@ -124,7 +124,7 @@ class LoadMachine:
             case Action.SETTLE:
                 return self.answered_loads.settle(load)
             case Action.END_TURN:
-                return self.answered_loads.end_turn(load)
+                return self.answered_loads.send_waiting_in_turn(load)
             case Action.FORGET:
                 self.open_loads.forget(load)
                 return []
@@ -364,7 +364,7 @@ class LoadMachine:
         self._continuations.keep_handover_record(load, replay_end)
         return self._move(load, LoadEvent.REPLAYED, replay_end)
 
-    def _end_replay(self, load: Load, replay_end: Response | ReplayEnded | None) -> list[Effect]:
+    def _answer_replayed(self, load: Load, replay_end: Response | ReplayEnded | None) -> list[Effect]:
         """Send the agent's replay or the transcript's tail, then the answer and the states."""
         lines, states = list[bytes](), list[bytes]()
         shows = load.decision.shows if load.decision is not None else ShownReplay.AGENT  # it is decided by now
@@ -433,7 +433,7 @@ class LoadMachine:
         )
         if oldest is not None:
             oldest.uncompared.drop()
-            effects += self.settle(oldest.session_id)
+            effects += self.settle_session(oldest.session_id)
         return effects + self._apply_earlier_events(load)
 
     def _apply_earlier_events(self, load: Load) -> list[Effect]:
@@ -451,7 +451,7 @@ class LoadMachine:
         effects = self._move(load, LoadEvent.PROMPTED) if is_in_turn else []
         return effects + (self._move(load, last_event) if last_event is not None else [])
 
-    def settle(self, session_id: str | None) -> list[Effect]:
+    def settle_session(self, session_id: str | None) -> list[Effect]:
         """Settle now what the agent sent about a session: something other than a prompt begins, or it is closed."""
         load = self.open_loads.find_unsettled(session_id)
         return self._move(load, LoadEvent.MUST_SETTLE) if load is not None else []
@@ -472,13 +472,13 @@ class LoadMachine:
             effects += self._move(unsettled_load, LoadEvent.PROMPTED)
         return effects
 
-    def end_turn(self, session_id: str) -> list[Effect]:
+    def handle_turn_end(self, session_id: str) -> list[Effect]:
         """A prompt is answered. Settles the session's load if no other prompt is open."""
         if self._session_entries.sessions.is_in_turn(session_id):
             return []
         load = self.open_loads.find_unsettled(session_id)
         loads = [*self.open_loads.list_of_session(session_id), *([load] if load is not None else [])]
-        self._handovers.end_replay(session_id)
+        self._handovers.stop_expecting_handover_record(session_id)
         return [effect for each in loads for effect in self._move(each, LoadEvent.TURN_ENDED)]
 
     def forget_session(self, session_id: str) -> list[Effect]:

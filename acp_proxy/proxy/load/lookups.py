@@ -76,7 +76,7 @@ class Lookups:
         self._pending[request.id] = request, line
         client_id = self._copy_ids.find_client_id(session_id)
         return [
-            *self._machine.settle(session_id),
+            *self._machine.settle_session(session_id),
             FindSession(request.id, session_id, only_here=is_ours, client_id=client_id),
         ]
 
@@ -122,7 +122,7 @@ class Lookups:
         """
         if request.id in self._machine.open_loads or request.id in self._pending or self._machine.open_loads.are_many:
             return None
-        settle_effects = self._machine.settle(session_id)
+        settle_effects = self._machine.settle_session(session_id)
         plan = plan_passing(request.method, renames=False)
         return [*settle_effects, *self._begin_load(line, Load(request, session_id, plan, has_transcript=True))]
 
