@@ -36,7 +36,6 @@ from acp_proxy.proxy.events import (
     SessionFound,
 )
 from acp_proxy.proxy.handovers import Handovers
-from acp_proxy.proxy.held_entries import HeldEntries
 from acp_proxy.proxy.jetbrains_index import AgentIndex
 from acp_proxy.proxy.load.continuations import Continuations
 from acp_proxy.proxy.load.load_machine import LoadMachine
@@ -46,6 +45,7 @@ from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.proxy.session_entries import MessageEntries, SessionEntries
 from acp_proxy.proxy.session_states import UNOPENED_LIMIT
+from acp_proxy.proxy.unnamed_agent import UnnamedAgentEntries
 from acp_proxy.transcript.file_format import GapReason
 from acp_proxy.transcript.rewinds import parse_fork_point
 from acp_proxy.transcript.titles import HANDOVER_RECORD_BYTES
@@ -62,7 +62,7 @@ class Connection:
         self._open_requests = OpenRequests()
         self._session_entries = SessionEntries(is_recording=settings.records)
         self._answerers = Answerers(settings.modes, is_wanted=settings.records and settings.serves)
-        self._held_entries = HeldEntries()
+        self._unnamed_agent_entries = UnnamedAgentEntries()
         self._aliases = Aliases()
         self._copy_ids = CopyIds()
         self._handovers = Handovers()
@@ -91,7 +91,12 @@ class Connection:
         )
         self._has_warned_crowded = False
         self._negotiation = Negotiation(
-            settings, self._answerers, self._session_entries, self._held_entries, self._machine, self._continuations
+            settings,
+            self._answerers,
+            self._session_entries,
+            self._unnamed_agent_entries,
+            self._machine,
+            self._continuations,
         )
         self.pass_through = PassThrough(
             self._session_entries,
@@ -99,7 +104,7 @@ class Connection:
             self._message_entries,
             self._machine,
             self._handovers,
-            self._held_entries,
+            self._unnamed_agent_entries,
             self._aliases,
             self._copy_ids,
             self._lookups.uncopied,
@@ -148,8 +153,8 @@ class Connection:
                 effects = self._agent_list.ask_next_page(event)
             case AgentEnded(reason, advice):
                 effects = self._end(reason, advice)
-        if not self._held_entries.is_named:
-            effects = self._held_entries.hold(effects)
+        if not self._unnamed_agent_entries.is_named:
+            effects = self._unnamed_agent_entries.hold(effects)
         effects = self._copy_ids.rename_effects(self._lookups.uncopied.hold(self._drafts.amend_titles(effects)))
         if self._session_entries.sessions.is_crowded and not self._has_warned_crowded:
             self._has_warned_crowded = True
@@ -168,7 +173,7 @@ class Connection:
         ]
         session_id = acp.find_session_id(beginning)
         if session_id is not None and self._session_entries.is_recording:
-            effects += self._held_entries.hold([RecordGap(session_id, GapReason.LINE_TOO_LONG)])
+            effects += self._unnamed_agent_entries.hold([RecordGap(session_id, GapReason.LINE_TOO_LONG)])
         return effects
 
     # --- from the client
@@ -181,7 +186,7 @@ class Connection:
                 line, message = self._negotiation.read_client_line(self._copy_ids.rewrite_from_client(line, message))
             if comparison := self._finish_comparison(message):
                 return [*effects, *comparison, DecideLater(Peer.CLIENT, lines[next_index - 1 :])]
-            effects += self._held_entries.hold(self._decide_client_message(line, message))
+            effects += self._unnamed_agent_entries.hold(self._decide_client_message(line, message))
             if isinstance(effects[-1], FindSession) and next_index < len(lines):
                 return [*effects, DecideLater(Peer.CLIENT, lines[next_index:])]
         return effects
@@ -293,19 +298,21 @@ class Connection:
                 continue
             if self._aliases:
                 line = self._aliases.rewrite_for_client(line, jsonrpc.read_message(line))
-            effects += self._held_entries.hold(self._handle_agent_line(line, jsonrpc.read_message(line)))
+            effects += self._unnamed_agent_entries.hold(self._handle_agent_line(line, jsonrpc.read_message(line)))
             self.pass_through.forget()
             if effects and isinstance(later := effects[-1], DecideLater):
                 return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[next_index:]])]
         return effects
 
     def _handle_agent_line(self, line: bytes, message: Message) -> list[Effect]:
-        effects = self._decide_held_lines(message) if self._handovers.is_holding else []
+        effects = (
+            self._decide_partial_handover_record(message) if self._handovers.holds_partial_handover_records else []
+        )
         if effects and isinstance(later := effects[-1], DecideLater):
             return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, line])]
         return [*effects, *self._decide_agent_message(line, message)]
 
-    def _decide_held_lines(self, message: Message) -> list[Effect]:
+    def _decide_partial_handover_record(self, message: Message) -> list[Effect]:
         """Send and record what only began like a record, if this message shows that: it is about the same session."""
         session_id = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
         if (
@@ -315,7 +322,7 @@ class Connection:
             session_id = open_request.session_id
         if session_id is None or (isinstance(message, Notification) and message.method == acp.UPDATE):
             return []  # ``Handovers.remove_handover_record`` decides on an update
-        return self._decide_taken(self._handovers.take_held_lines(session_id))
+        return self._decide_taken(self._handovers.take_partial_handover_record(session_id))
 
     def _decide_taken(self, lines: list[bytes]) -> list[Effect]:
         """Updates that turned out to repeat no record. If one is decided on later, so are the rest: until then they
@@ -381,7 +388,7 @@ class Connection:
         if session_id is not None and self._may_be_opened_for_us(session_id):
             # If the client has asked for a session too, this may be that one, and the update passes.
             is_clients = self._open_requests.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
-            lines_to_send = self._handovers.unnamed.hold(line, is_with_client=is_clients)
+            lines_to_send = self._handovers.unnamed_session_updates.hold(line, is_with_client=is_clients)
             if not is_clients:
                 return [Forward(Peer.CLIENT, lines_to_send)] if lines_to_send else []
         if session_id in self._handovers.unwanted:
@@ -439,15 +446,15 @@ class Connection:
             session_id
         )
 
-    def _decide_unnamed(self) -> list[Effect]:
+    def _decide_unnamed_session_updates(self) -> list[Effect]:
         """Decide on the updates that waited for the id of a session opened for acp-proxy."""
-        return self._decide_agent_lines(self._handovers.unnamed.take(self._aliases))
+        return self._decide_agent_lines(self._handovers.unnamed_session_updates.take(self._aliases))
 
     def _handle_response(self, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer: to a request of acp-proxy's own, to a load, to a prompt, or to another of the client's
         that means something here. All others pass."""
         if (load := self._handovers.take_asked(message.id)) is not None:
-            return [*self._machine.handle_new_session(load, line, message), *self._decide_unnamed()]
+            return [*self._machine.handle_new_session(load, line, message), *self._decide_unnamed_session_updates()]
         if (own_effects := self._agent_list.handle_response(line, message)) is not None:
             return own_effects
         if (own_effects := self._drafts.handle_response(message)) is not None:
@@ -550,7 +557,7 @@ class Connection:
     def _end(self, reason: str, advice: str) -> list[Effect]:
         """The agent has ended: send and record what waits, and answer every open request with an error, since nobody
         else will. ``reason``: its text. ``advice``: what follows in the answer to ``initialize``."""
-        effects = self._decide_taken(self._handovers.take_all_held_lines())
+        effects = self._decide_taken(self._handovers.take_partial_handover_records())
         for session_id, id in self._session_entries.sessions.list_accepted_prompts():
             effects += self._answered_loads.send_late_in_turn(session_id)
             effects += self._session_entries.fail_prompt(session_id, reason, id)
@@ -564,7 +571,7 @@ class Connection:
                 effects += [Warn(text), own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, text)]
             elif self._machine.open_loads.find_by_request(request) is None:
                 effects.append(own_messages.refuse(request.id, jsonrpc.INTERNAL_ERROR, reason))
-        effects += [*self._machine.end(reason), *self._decide_unnamed(), *self._lookups.fail(reason)]
+        effects += [*self._machine.end(reason), *self._decide_unnamed_session_updates(), *self._lookups.fail(reason)]
         effects += [*self._drafts.end(), *self._agent_list.end(reason), *self._session_entries.end()]
         self._open_requests.clear()
         return [*effects, *self._message_entries.add_early_updates()]

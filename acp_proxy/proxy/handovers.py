@@ -32,7 +32,7 @@ RESENT_LIMIT = 1024 * 1024
 """The most bytes of a prompt that can be sent again. The agent's refusal of a longer one passes."""
 
 
-class UnnamedUpdates:
+class UnnamedSessionUpdates:
     """Holds updates of unknown sessions while the agent opens one for acp-proxy, until its answer names it."""
 
     def __init__(self) -> None:
@@ -156,7 +156,7 @@ class Handovers:
     """The handovers of one process. Sessions are known by the client's id unless said otherwise."""
 
     def __init__(self) -> None:
-        self.unnamed = UnnamedUpdates()
+        self.unnamed_session_updates = UnnamedSessionUpdates()
         self.unwanted: set[str] = set()
         """The agent's ids of sessions that it opened for cancelled loads. The client never sees them."""
         self._handover_records: dict[str, CarriedHandoverRecord] = {}
@@ -171,9 +171,9 @@ class Handovers:
         """By session: the record that the agent was given."""
         self._have_handover_record: set[str] = set()
         """The sessions of which the agent was given a record, by this process or another. Their forks have it."""
-        self._held_lines: dict[str, list[bytes]] = {}
+        self._partial_handover_records: dict[str, list[bytes]] = {}
         """By session: the agent's last lines, if together they are a beginning of the record."""
-        self._held_size = 0
+        self._partial_size = 0
         self._awaiting_handover_record: dict[str, str | None] = {}
         """By session whose record is not delivered yet: the agent's id of the new one; None if it only catches up."""
         self._asked_loads: dict[RequestId, Load] = {}
@@ -209,10 +209,14 @@ class Handovers:
         """The agent has ended, and its answers will not come."""
         self._asked_loads.clear()
 
-    def take_all_held_lines(self) -> list[bytes]:
-        """The lines that only began like a record. None is held from now on."""
+    def take_partial_handover_records(self) -> list[bytes]:
+        """The lines of all sessions that only began like a record. None is held from now on."""
         self._repeated_handover_records.clear()
-        return [line for session_id in list(self._held_lines) for line in self.take_held_lines(session_id)]
+        return [
+            line
+            for session_id in list(self._partial_handover_records)
+            for line in self.take_partial_handover_record(session_id)
+        ]
 
     def begin_handover(self, session_id: str, agent_id: str) -> None:
         """The session continues in another one of the agent, which awaits its record. ``agent_id``: its id."""
@@ -253,7 +257,7 @@ class Handovers:
 
     def forget_session(self, session_id: str) -> None:
         """Forget a session, since it was deleted."""
-        self.take_held_lines(session_id)
+        self.take_partial_handover_record(session_id)
         for by_session in (
             self._handover_records,
             self._repeated_handover_records,
@@ -334,25 +338,26 @@ class Handovers:
         if (
             repeated_handover_record is not None
             and not repeated_handover_record.is_of_this_process
-            and session_id not in self._held_lines
+            and session_id not in self._partial_handover_records
         ):
             del self._repeated_handover_records[session_id]
 
     @property
-    def is_holding(self) -> bool:
+    def holds_partial_handover_records(self) -> bool:
         """Whether lines wait since they may begin a record."""
-        return bool(self._held_lines)
+        return bool(self._partial_handover_records)
 
-    def take_held_lines(self, session_id: str) -> list[bytes]:
+    def take_partial_handover_record(self, session_id: str) -> list[bytes]:
         """The agent's lines that only began like the session's record."""
-        lines = self._held_lines.pop(session_id, [])
-        self._held_size -= sum(map(len, lines))
+        lines = self._partial_handover_records.pop(session_id, [])
+        self._partial_size -= sum(map(len, lines))
         return lines
 
     def remove_handover_record(self, session_id: str, line: bytes, message: Notification) -> list[bytes]:
         """An update without what it repeats of the record, after lines that only began like that.
 
-        While the agent's user chunks are a beginning of the record, they wait: ``take_held_lines`` has them.
+        While the agent's user chunks are a beginning of the record, they wait: ``take_partial_handover_record`` has
+        them.
         """
         repeated_handover_record = self._repeated_handover_records[session_id]
         update = acp.member(message.params, "update")
@@ -363,7 +368,7 @@ class Handovers:
             repeated_handover_record.end_attached()
         if text is None or not repeated_handover_record.continues(text):
             repeated_handover_record.start_over()
-            taken_lines = self.take_held_lines(session_id)
+            taken_lines = self.take_partial_handover_record(session_id)
         if text is None:
             is_left_out = kind == update_kinds.USER_CHUNK and repeated_handover_record.is_attached(content)
             return (
@@ -374,13 +379,13 @@ class Handovers:
         if (words := repeated_handover_record.remove_from_chunk(text)) == text:
             return [*taken_lines, line]
         if words is not None:
-            self.take_held_lines(session_id)  # the record
+            self.take_partial_handover_record(session_id)  # the record
             return [*taken_lines, *_replace_text(line, words)]
-        self._held_lines.setdefault(session_id, []).append(line)
-        self._held_size += len(line)
-        if self._held_size > HELD_LIMIT:
+        self._partial_handover_records.setdefault(session_id, []).append(line)
+        self._partial_size += len(line)
+        if self._partial_size > HELD_LIMIT:
             repeated_handover_record.start_over()
-            taken_lines += self.take_held_lines(session_id)
+            taken_lines += self.take_partial_handover_record(session_id)
         return taken_lines
 
     # --- a prompt sent again

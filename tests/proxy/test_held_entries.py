@@ -13,8 +13,8 @@ from acp_proxy.proxy.effects import (
     RecordLine,
     RecordNote,
 )
-from acp_proxy.proxy.held_entries import UNNAMED_LIMIT
 from acp_proxy.proxy.uncopied_sessions import UNCOPIED_LIMIT, UncopiedSessions
+from acp_proxy.proxy.unnamed_agent import UNNAMED_AGENT_LIMIT
 from acp_proxy.transcript import file_format
 from tests.conversation import (
     CoreConversation,
@@ -88,7 +88,7 @@ def test_a_prompt_does_not_wait_for_the_agents_name() -> None:
 def test_entries_beyond_the_limit_do_not_wait_for_the_agents_name() -> None:
     talk = CoreConversation()
     talk.client.say(request(0, "initialize"))
-    big = chunk("s", "x" * UNNAMED_LIMIT)
+    big = chunk("s", "x" * UNNAMED_AGENT_LIMIT)
     assert talk.agent.say(big).kept == [
         IdentifyAgent(None, None),
         begun("s", file_format.PARTIAL, cwd=None),

@@ -52,7 +52,7 @@ class LineBuffer(Generic[Detail]):
         self.size += len(line)
 
 
-class HeldLines(LineBuffer[object]):
+class LinesUntilAnswer(LineBuffer[object]):
     """Lines that wait for an answer, each with its update if that must be compared before it is sent, else None."""
 
     def hold(self, line: bytes, update: object = None) -> None:
@@ -202,9 +202,9 @@ class Load:
         """The line of the answer for the client."""
 
         self.uncompared = UncomparedLines()
-        self.state_updates = HeldLines()
+        self.state_updates = LinesUntilAnswer()
         """State updates from before the agent's answer, without newlines, which are recorded if the agent agrees."""
-        self.before_response, self.after_response = HeldLines(), HeldLines()
+        self.before_response, self.after_response = LinesUntilAnswer(), LinesUntilAnswer()
         """Lines that wait for the answer to the client, and must leave before or after it."""
         self.earlier_first_line = b""
         """The first line of the replay before this one, whose rest the agent may send before its answer to this; empty

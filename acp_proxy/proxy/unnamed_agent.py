@@ -18,14 +18,14 @@ from acp_proxy.proxy.effects import (
     TranscriptEffectBase,
 )
 
-UNNAMED_LIMIT = 1024 * 1024
+UNNAMED_AGENT_LIMIT = 1024 * 1024
 """The most bytes that wait until the agent is named."""
 
 
-class HeldEntries:
+class UnnamedAgentEntries:
     """Holds recording effects until the agent has named itself, because the name chooses its folder in the store.
 
-    Holds at most about ``UNNAMED_LIMIT`` bytes, and nothing once a prompt comes. Does not change the order of
+    Holds at most about ``UNNAMED_AGENT_LIMIT`` bytes, and nothing once a prompt comes. Does not change the order of
     effects for the transcript.
     """
 
@@ -51,9 +51,9 @@ class HeldEntries:
     def hold(self, effects: list[Effect]) -> list[Effect]:
         """Hold those of one line's effects that must wait, and return the others. Call it for each line, since a read
         may bring lines that must wait and the agent's name after them."""
-        return effects if self.is_named else self._hold_unnamed(effects)
+        return effects if self.is_named else self._hold_until_named(effects)
 
-    def _hold_unnamed(self, effects: list[Effect]) -> list[Effect]:
+    def _hold_until_named(self, effects: list[Effect]) -> list[Effect]:
         """As ``hold``, until a prompt or too many bytes end that without a name."""
         passing: list[Effect] = []
         for effect in effects:
@@ -62,7 +62,7 @@ class HeldEntries:
                 continue
             self._unrecorded.append(effect)
             self._size += _measure(effect)
-            if isinstance(effect, BeginTurn) or self._size > UNNAMED_LIMIT:
+            if isinstance(effect, BeginTurn) or self._size > UNNAMED_AGENT_LIMIT:
                 passing += self.take(IdentifyAgent(None, None))
         return passing
 
