@@ -2370,6 +2370,21 @@ def test_an_agent_that_only_a_terminal_finds_is_noted_where_it_is_added(
     assert "from a menu" not in setup("--agent", word, "--dry-run").stderr
 
 
+@pytest.mark.skipif(ON_WINDOWS, reason="every file may be started there")
+def test_a_program_that_cannot_be_started_is_named_with_what_to_do(home: Home) -> None:
+    program = Path(write_program(home.path / "bin/gemini"))
+    program.chmod(0o644)
+    write_servers(home, Plain=str(program), Shell="$HOME/bin/gemini", Right=sys.executable)
+    facts = [f"{program} is not executable", "$HOME/bin/gemini does not exist"]
+    found, shown = (" ".join(said.split()) for said in (invoke("doctor").stdout, setup("--dry-run").stderr))
+    for fact in facts:
+        assert (fact in found, f"but {fact}" in shown) == (True, True)
+    assert f"To allow it: chmod +x {program}" in found
+    assert "Write the directory itself: only a shell replaces $HOME." in found
+    refused = setup("--agent", f"{program} --acp", "--editor", "zed", "--yes")
+    assert (refused.exit_code, f"To allow it: chmod +x {program}" in " ".join(refused.stderr.split())) == (2, True)
+
+
 def test_undo_says_what_to_do_with_a_file_that_it_cannot_read(home: Home) -> None:
     write(home.zed, ZED)
     setup("--yes")

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from acp_proxy import shell_quote
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Notification
@@ -23,7 +24,7 @@ from acp_proxy.tools.doctor.capabilities import Ability, list_abilities
 from acp_proxy.tools.doctor.exit_reasons import ARGUMENTS, explain_exit
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
 from acp_proxy.tools.editors.agent_names import advise_arguments
-from acp_proxy.tools.editors.command_line import find_program_of_line
+from acp_proxy.tools.editors.command_line import SHELL_HOME, find_program_of_line, is_not_executable
 from acp_proxy.tools.registry import PREFIX
 from acp_proxy.tools.registry.resolve import RUNNERS
 
@@ -252,6 +253,10 @@ def describe_missing_program(program: str) -> tuple[str, str]:
             f'"{program}" is no program',
             f"If the program is {first_word}, put the words after it into args, each on its own.",
         )
+    if is_not_executable(program):
+        return f"{program} is not executable", f"To allow it: chmod +x {shell_quote.quote(program)}"
+    if program.startswith(SHELL_HOME):
+        return f"{program} does not exist", "Write the directory itself: only a shell replaces $HOME."
     if os.path.dirname(program):
         return f"{program} does not exist", "Correct the path."
     if (package := RUNNERS.get(program)) is not None:

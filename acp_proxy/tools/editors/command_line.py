@@ -40,6 +40,9 @@ _OWN_AGENT = "mock-agent"
 OTHER_COMMANDS = ("chain", "mcp")
 """Other commands that programs start."""
 
+SHELL_HOME = "$HOME/"
+"""What only a shell replaces by the home directory."""
+
 MISSING_RUN = "run is missing. Write: acp-proxy run, then the agent's command"
 
 
@@ -178,9 +181,16 @@ def may_exist(program: str, path: str | None) -> bool:
     """
     if program.startswith(PREFIX):
         return True
+    if program.startswith(SHELL_HOME):
+        return False
     if os.path.dirname(program) and not program.startswith("~"):
-        return not os.path.isabs(program) or os.path.exists(program)
+        return not os.path.isabs(program) or (os.path.exists(program) and not is_not_executable(program))
     return shutil.which(program, path=path) is not None
+
+
+def is_not_executable(program: str) -> bool:
+    """Whether a program is there, but no system starts it for want of a permission."""
+    return os.path.isfile(program) and not os.access(program, os.X_OK)
 
 
 def _find_proxy(words: list[str]) -> int | None:

@@ -683,6 +683,8 @@ def _check_program(
     ``names``: of the agents in the settings. ``unread_settings``: those that may have the agent, but cannot be read.
     Raises UsageError.
     """
+    from acp_proxy.tools.doctor.agent_report import describe_missing_program  # loads much
+
     program = agent.agent.command[0]
     if command_line.may_exist(program, agent.variables.get("PATH")):
         return
@@ -690,7 +692,7 @@ def _check_program(
         _print_on_stderr(_make_problem_text(plan))
     force_advice = "To write it all the same, for a program that you install later: --force"
     if os.path.dirname(program):
-        raise UsageError(f"{program} does not exist. Correct the path.", force_advice)
+        raise UsageError(". ".join(describe_missing_program(program)), force_advice)
     if len(agent.agent.command) > 1:
         raise UsageError(f"{program} is not in PATH. Install it, or give its absolute path.", force_advice)
     beginning = f"{program} is not in PATH"
