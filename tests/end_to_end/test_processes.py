@@ -30,6 +30,7 @@ PYTHON = (sys.executable, "-S", "-c")
 ON_WINDOWS = (*PYTHON, "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))")
 LAUNCHER = ON_WINDOWS if sys.platform == "win32" else ("sh", "-c", '"$@"; exit $?', "launcher")
 """A program that starts its arguments as a child with the same streams, and waits for it."""
+SHELL = "cmd" if sys.platform == "win32" else "sh"
 STAYS = 300
 """Seconds: a child that is not ended outlives the test, which then fails."""
 
@@ -242,7 +243,7 @@ def test_an_unknown_command_exits_with_127(proxied: Proxied) -> None:
     ("words", "status", "told"),
     [
         (["no-such-agent-anywhere", "acp"], 127, "no-such-agent-anywhere is not in PATH."),
-        (["sh -c agent"], 127, "put the words after it into args"),
+        ([f"{SHELL} -c agent"], 127, "put the words after it into args"),
         (["--registry", "/no/such/file", "registry:kimi"], 127, "/no/such/file"),
         (["--redat", "keys", "opencode", "acp"], 2, "--redact"),
     ],
@@ -282,12 +283,12 @@ def test_a_wrong_variable_stops_no_agent(
 
 
 def test_a_line_in_one_argument_is_said_to_be_several_words(proxied: Proxied) -> None:
-    program = "cmd" if sys.platform == "win32" else "sh"
-    with start(proxied, [f"{program} -c agent"]) as editor:
+
+    with start(proxied, [f"{SHELL} -c agent"]) as editor:
         assert editor.wait() == 127
         editor.wait_for_end()
     [line] = editor.read_stderr().splitlines()
-    assert line.endswith(f"If the program is {program}, put the words after it into args, each on its own.")
+    assert line.endswith(f"If the program is {SHELL}, put the words after it into args, each on its own.")
 
 
 def test_a_variable_before_the_agents_command_is_said_to_belong_in_the_settings(proxied: Proxied) -> None:
