@@ -466,6 +466,31 @@ def test_undo_keeps_the_copy_of_a_file_that_is_missing_and_says_how_it_comes_bac
     assert home.files() == {home.zed: ZED.encode()}
 
 
+def test_undo_names_a_file_once_that_is_removed_with_its_copy(home: Home) -> None:
+    write(home.zed, ZED)
+    setup("--yes")
+    for path in (home.zed, home.zed.with_name("settings.json.before-acp-proxy")):
+        path.unlink()
+    for words in (["--dry-run"], ["--agent", "Claude", "--yes"], ["--yes"]):
+        done = setup("--undo", *words)
+        assert (done.exit_code, f"{home.zed} is missing, and setup has no copy" in done.stderr.replace("\n", " ")) == (
+            0,
+            True,
+        )
+    assert home.files() == {}
+    assert "Nothing left to undo" in setup("--undo", "--yes").stderr
+
+
+def test_undo_keeps_its_record_of_a_file_whose_directory_is_missing(home: Home) -> None:
+    write(home.zed, ZED)
+    setup("--yes")
+    home.zed.parent.rename(home.path / "elsewhere")
+    assert setup("--undo", "--yes").exit_code == 0
+    (home.path / "elsewhere").rename(home.zed.parent)
+    assert setup("--undo", "--yes").exit_code == 0
+    assert home.files() == {home.zed: ZED.encode()}
+
+
 def test_setup_writes_no_missing_file_anew_while_its_copy_is_there(home: Home) -> None:
     write(home.zed, ZED)
     setup("--yes")

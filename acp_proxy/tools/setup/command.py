@@ -502,6 +502,8 @@ def _explain_nothing_left(plan: FileChange, record: Record) -> str:
         if copy_path is not None:
             removal = make_removal(copy_path)
             return f"{plan.path} is missing. {explain_copy(plan.path, copy_path)}. If you do not need it: {removal}"
+        if plan.is_settled:
+            return f"{plan.path} is missing, and setup has no copy of it, so nothing is left to undo there."
         command = make_typed_line("setup", "--undo")
         return f"{plan.path} is missing, and setup has no copy of it. If it comes back: {command}"
     text = f"{plan.path} has nothing of setup any more."

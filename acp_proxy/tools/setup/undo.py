@@ -67,9 +67,10 @@ def plan_undo(
     data: bytes | None = None
     try:
         data = read_own_file(path)
-        if data is None:
-            return FileChange(name, path, None)
         copy_content = read_copy(path, file_record)
+        if data is None:
+            is_all_removed = copy_content is None and path.parent.is_dir()  # else its disk may be missing
+            return FileChange(name, path, None, is_settled=is_all_removed and only_names is None)
         is_copy_right = copy_content is not None and file_record.is_right_copy(copy_content)
         is_copy_changed = copy_content is not None and not is_copy_right
         if is_copy_right and data == copy_content:
@@ -307,7 +308,7 @@ def write_undo(change: FileChange, record: Record) -> None:
         if file_record is None or read_own_file(change.path) != change.old_content:
             raise NotOurs("it changed in the meantime. Run acp-proxy setup --undo again")
         if change.new_content is None:
-            change.path.unlink()
+            change.path.unlink(missing_ok=True)
         elif change.new_content != change.old_content:
             replace_file(change.path, change.new_content)
         try:
