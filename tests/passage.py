@@ -135,7 +135,7 @@ class Passage:
                     entry.raw for entry in entries if entry is not None and entry.raw is not None
                 ]
         for session in kept:
-            self._recorder.store.delete(self._recorder.agent_folder, session, soft=False)
+            self._recorder.store.delete(self._recorder.find_agent_folder(), session, soft=False)
         return kept
 
 

@@ -153,7 +153,7 @@ class RecordedSessions(dict[str, RecordedSession]):
 
         def prepare_file(recorded: RecordedSession) -> None:
             self._store.lift_delete(recorded.agent_folder, session_id)
-            if recorded.is_deleted or (recorded.has_file and not self.has_its_name(recorded)):
+            if recorded.is_deleted or (recorded.has_file and not self.open_and_check_name(recorded)):
                 self.close(recorded)
                 recorded.is_deleted = recorded.has_file = False
                 recorded.header = replace(recorded.header, origin=file_format.PARTIAL, created_at=stamp)
@@ -213,9 +213,10 @@ class RecordedSessions(dict[str, RecordedSession]):
                 # The file that takes its place is opened as that of a session begun elsewhere.
                 session.has_file = False
 
-    def is_open_elsewhere(self, agent_folder: str, session_id: str) -> bool | None:
-        """Whether another process has a session's transcript open to append; None if that cannot be determined, or the
-        session is in a turn here. Closes it here, since one lock cannot be told from another."""
+    def close_and_check_elsewhere(self, agent_folder: str, session_id: str) -> bool | None:
+        """Close a session's transcript here, and return whether another process has it open to append: one lock cannot
+        be told from another. None if that cannot be determined, or the session is in a turn here: then it stays open.
+        """
         session = self.get(session_id)
         if session is not None and session.is_in_turn:
             return None
@@ -292,8 +293,9 @@ class RecordedSessions(dict[str, RecordedSession]):
                 copied_bytes=session.copied_bytes,
             )
 
-    def has_its_name(self, session: RecordedSession) -> bool:
-        """Whether readers find a session's file; where that cannot be determined, they do, as in ``_was_renamed``.
+    def open_and_check_name(self, session: RecordedSession) -> bool:
+        """Open a session's file, and return whether readers find it; where that cannot be determined, they do, as in
+        ``_was_renamed``.
 
         Raises OSError if it cannot be opened.
         """

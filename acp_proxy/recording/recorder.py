@@ -96,7 +96,7 @@ class Recorder:
         self._deletes_softly = deletes_softly
         self._listed_agents = other_agents
         self._progress = Progress()
-        self._sessions = RecordedSessions(store, self._progress, self.run_id, warn, lambda: self.agent_folder)
+        self._sessions = RecordedSessions(store, self._progress, self.run_id, warn, self.find_agent_folder)
         self._warn = warn
         self._adding_lock = threading.Lock()
         """Guards ``_unwritten``, ``_unwritten_bytes`` and ``_added_count``; held for some instructions only."""
@@ -148,9 +148,11 @@ class Recorder:
 
     # --- from any thread but the writer
 
-    @property
-    def agent_folder(self) -> str:
-        """The agent's folder; empty before the agent has said who it is. Raises OSError while the store cannot say."""
+    def find_agent_folder(self) -> str:
+        """The agent's folder; empty before the agent has said who it is. The store chooses it the first time.
+
+        Raises OSError while the store cannot say.
+        """
         if not self._agent_folder and (info := self._identity) is not None:
             self._agent_folder = self.store.choose_agent(
                 self._agent_name, info.name, self._command, may_run_others=self._may_run_others
@@ -234,22 +236,22 @@ class Recorder:
 
     def delete(self, session_id: str) -> None:
         """Delete a session's transcript. Only for an action of ``run_on_writer``. Raises OSError."""
-        self._sessions.delete(self.agent_folder, session_id, soft=self._deletes_softly)
+        self._sessions.delete(self.find_agent_folder(), session_id, soft=self._deletes_softly)
 
-    def is_open_elsewhere(self, session_id: str) -> bool | None:
-        """As ``RecordedSessions.is_open_elsewhere``. Only for an action of ``run_on_writer``. Raises OSError."""
-        return self._sessions.is_open_elsewhere(self.agent_folder, session_id)
+    def close_and_check_elsewhere(self, session_id: str) -> bool | None:
+        """As the method of ``RecordedSessions``. Only for an action of ``run_on_writer``. Raises OSError."""
+        return self._sessions.close_and_check_elsewhere(self.find_agent_folder(), session_id)
 
     def append_waiting_turns(self, session_id: str) -> None:
         """Add the turns of another machine that wait for a session. Only for an action of ``run_on_writer``."""
-        self._sessions.append_waiting_turns(self.agent_folder, session_id)
+        self._sessions.append_waiting_turns(self.find_agent_folder(), session_id)
 
     def list_other_agents(self) -> list[str]:
         """The folders of the other agents whose sessions are listed too. Raises OSError."""
         folders = (
             folder for name in self._listed_agents for folder in self.store.list_agents("" if name == ALL else name)
         )
-        return [folder for folder in dict.fromkeys(folders) if folder != self.agent_folder]
+        return [folder for folder in dict.fromkeys(folders) if folder != self.find_agent_folder()]
 
     def has_gap(self, session_id: str) -> bool:
         """Whether something is missing in a session that its transcript does not note yet."""
@@ -371,7 +373,7 @@ class Recorder:
         self._agent_info = {"name": _shorten(info.name), "version": _shorten(info.version)}
         self._identity, self._agent_folder = info, ""
         with suppress(OSError):  # tried again with each session
-            self.agent_folder  # noqa: B018
+            self.find_agent_folder()
 
     def _write_run(self, session_id: str, parts: file_format.Parts, since: str) -> None:
         """Write a run of entries of one session, unless that is suspended. ``since``: the time of the first, at which a

@@ -32,7 +32,7 @@ class ChangedSessions:
         """Let the worker force a session's transcript to the disk, and a moment later update the index. An fsync so
         shortly after another one waits until then too."""
         try:
-            session = self._recorder.agent_folder, session_id
+            session = self._recorder.find_agent_folder(), session_id
         except OSError:  # nothing of it is recorded
             return
         self._not_fsynced.append(session)

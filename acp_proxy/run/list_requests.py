@@ -47,7 +47,7 @@ class ListRequests:
         try:
             archived = _ARCHIVE_FILTERS[effect.archived or session_list.EXCLUDE]
             other_folders = recorder.list_other_agents() if effect.lists_foreign else []
-            store, agent = recorder.store, recorder.agent_folder
+            store, agent = recorder.store, recorder.find_agent_folder()
             page = store.list_page(
                 agent, effect.cwd, effect.cursor, recorder.run_id, archived=archived, other_folders=other_folders
             )
@@ -76,13 +76,13 @@ class ListRequests:
         self._changed_sessions.start_round()
         recorder, raw = self._recorder, page.raw
         try:
-            state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.agent_folder))
+            state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.find_agent_folder()))
             title_of = _make_title_lookup(state, page.renamed)
             generated_titles = self._find_titles(
                 session_list.find_untitled(raw, include_absent=page.fills_titles, list_member=page.list_member)
             )
             aliases = (
-                recorder.run_on_writer(lambda: recorder.store.read_aliases(recorder.agent_folder))
+                recorder.run_on_writer(lambda: recorder.store.read_aliases(recorder.find_agent_folder()))
                 if state.aliases
                 else {}
             )
@@ -159,7 +159,7 @@ class ListRequests:
         """Updates from the agent, with the user's titles."""
         recorder = self._recorder
         try:
-            state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.agent_folder))
+            state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.find_agent_folder()))
         except OSError:
             return updates.data
         title_of = _make_title_lookup(state, updates.renamed, updates.our_ids)
@@ -168,7 +168,7 @@ class ListRequests:
     def _find_rows(self, page: AmendList, sessions: list[str]) -> "list[ListedSession]":
         """The rows of these sessions, newest first, if the index answers in time."""
         recorder = self._recorder
-        store, agent = recorder.store, recorder.agent_folder
+        store, agent = recorder.store, recorder.find_agent_folder()
         other_folders = recorder.run_on_writer(recorder.list_other_agents) if sessions and page.lists_foreign else []
 
         def ask() -> "list[ListedSession]":
@@ -183,7 +183,7 @@ class ListRequests:
         """The sessions that join the first page of the agent's list, if the index answers in time: these, and those
         that only acp-proxy can list."""
         recorder, archived = self._recorder, _ARCHIVE_FILTERS[page.archived or session_list.EXCLUDE]
-        store, agent = recorder.store, recorder.agent_folder
+        store, agent = recorder.store, recorder.find_agent_folder()
 
         def ask() -> "list[ListedSession]":
             try:
@@ -212,7 +212,7 @@ class ListRequests:
 
         def ask() -> dict[str, str]:
             try:
-                return recorder.store.find_titles(recorder.agent_folder, sessions)
+                return recorder.store.find_titles(recorder.find_agent_folder(), sessions)
             except (OSError, Unreadable, ImportError):
                 return {}
 

@@ -109,7 +109,7 @@ class LoadRequests:
         recorder, comparison, size = self._recorder, None, 0
         try:
             reading = recorder.run_on_writer(
-                lambda: recorder.store.read(recorder.agent_folder, effect.session_id), Reading.close
+                lambda: recorder.store.read(recorder.find_agent_folder(), effect.session_id), Reading.close
             )
             try:
                 lines = drop_rewound(reading) if effect.since_size is None else reading.read_alike(effect.since_size, 1)
@@ -230,14 +230,14 @@ def look_up(
 
     def look_on_writer() -> SessionFound | OpenedTranscript:
         recorder.append_waiting_turns(session_id)
-        if (continued_session_id := recorder.store.find_by_alias(recorder.agent_folder, session_id)) is not None:
+        if (continued_session_id := recorder.store.find_by_alias(recorder.find_agent_folder(), session_id)) is not None:
             return SessionFound(request, continued_session_id=continued_session_id)
-        state = recorder.store.read_state(recorder.agent_folder)
+        state = recorder.store.read_state(recorder.find_agent_folder())
         if session_id in state.deleted_ids:
             return SessionFound(request, is_deleted=True)
-        is_open_elsewhere = recorder.is_open_elsewhere(session_id)
+        is_open_elsewhere = recorder.close_and_check_elsewhere(session_id)
         try:
-            reading = recorder.store.read_in_place(recorder.agent_folder, session_id)
+            reading = recorder.store.read_in_place(recorder.find_agent_folder(), session_id)
             return OpenedTranscript(
                 recorder,
                 session_id,
@@ -248,7 +248,7 @@ def look_up(
             )
         except FileNotFoundError:
             # Another process may have deleted it between our two checks.
-            if session_id in recorder.store.read_deleted(recorder.agent_folder):
+            if session_id in recorder.store.read_deleted(recorder.find_agent_folder()):
                 return SessionFound(request, is_deleted=True)
             reading = recorder.store.read_original(session_id, recorder.list_other_agents())
             return OpenedTranscript(recorder, session_id, reading, state.find_title(session_id), is_foreign=True)

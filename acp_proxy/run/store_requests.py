@@ -61,7 +61,7 @@ class StoreRequests:
     def _answer_change(self, effect: SetTitle | SetArchived | AnswerStatus) -> bytes:
         recorder, store = self._recorder, self._recorder.store
         try:
-            return recorder.run_on_writer(partial(self._apply_change, effect, store, recorder.agent_folder))
+            return recorder.run_on_writer(partial(self._apply_change, effect, store, recorder.find_agent_folder()))
         except FileNotFoundError:
             return own_messages.encode_not_found(effect.request, effect.session_id)
         except OSError as problem:
@@ -100,7 +100,7 @@ class StoreRequests:
         recorder = self._recorder
 
         def store_change() -> None:
-            store, agent, session_id = recorder.store, recorder.agent_folder, change.session_id
+            store, agent, session_id = recorder.store, recorder.find_agent_folder(), change.session_id
             if change.title is not None:
                 title = change.title if recorder.mask is None else mask_title(change.title, recorder.mask)
                 store.set_title(agent, session_id, title, by_agent=True)
@@ -120,14 +120,14 @@ class StoreRequests:
         until the session is opened again."""
         recorder = self._recorder
         with contextlib.suppress(OSError):
-            recorder.run_on_writer(lambda: recorder.store.add_alias(recorder.agent_folder, session_id, alias))
+            recorder.run_on_writer(lambda: recorder.store.add_alias(recorder.find_agent_folder(), session_id, alias))
 
     def delete(self, session_id: str, request: RequestId | None) -> None:
         """Delete a session, and answer the request if there is one. If that hangs, the answer comes when it is done."""
         recorder = self._recorder
 
         def delete_known() -> str:
-            known_id = recorder.store.find_by_alias(recorder.agent_folder, session_id) or session_id
+            known_id = recorder.store.find_by_alias(recorder.find_agent_folder(), session_id) or session_id
             recorder.delete(known_id)
             return known_id
 
@@ -158,7 +158,7 @@ class StoreRequests:
         answer = jsonrpc.encode_result(request, {}) if request is not None and claim_answer() else b""
 
         def sync_and_unindex() -> bytes:
-            agent = recorder.agent_folder
+            agent = recorder.find_agent_folder()
             try:
                 if recorder.fsync != "never":
                     recorder.store.fsync_journal(agent)
@@ -186,7 +186,7 @@ class StoreRequests:
 
         def ask() -> str | None:
             try:
-                return "ENOENT" if recorder.store.is_indexed(recorder.agent_folder, session_id) else None
+                return "ENOENT" if recorder.store.is_indexed(recorder.find_agent_folder(), session_id) else None
             except Unreadable as problem:
                 return problem.name
             except (OSError, ImportError) as problem:

@@ -42,7 +42,7 @@ class RecorderHarness:
 
     def read_entries(self, session: str = "s") -> list[dict[str, Any]]:
         """The readable entries of a transcript, without the header."""
-        reading = self.store.read(self.recorder.agent_folder, session)
+        reading = self.store.read(self.recorder.find_agent_folder(), session)
         try:
             values = [line.entry for line in reading.read_lines()]
         finally:
@@ -61,7 +61,7 @@ class RecorderHarness:
         return self.recorder.records_all_sessions
 
     def is_complete(self, session: str = "s") -> bool:
-        reading = self.store.read(self.recorder.agent_folder, session)
+        reading = self.store.read(self.recorder.find_agent_folder(), session)
         try:
             return reading.is_complete
         finally:

@@ -174,7 +174,9 @@ def test_what_comes_too_late_is_discarded(recording: RecorderHarness, hanging: H
     before = list_open_below(hanging.root)
     hanging.hangs.set()
     with pytest.raises(Stalled):
-        recording.recorder.run_on_writer(lambda: hanging.read(recording.recorder.agent_folder, "s"), Reading.close)
+        recording.recorder.run_on_writer(
+            lambda: hanging.read(recording.recorder.find_agent_folder(), "s"), Reading.close
+        )
     come_back(recording.recorder, hanging)
     assert recording.recorder.run_on_writer(lambda: None) is None
     assert list_open_below(hanging.root) == before

@@ -149,7 +149,7 @@ def test_a_session_is_open_elsewhere_only_in_another_process_and_not_known_in_a_
     first, second = (RecorderHarness(ProxyStore(tmp_path / "store")) for _ in range(2))
 
     def is_open(window: RecorderHarness) -> bool | None:
-        return window.recorder.run_on_writer(lambda: window.recorder.is_open_elsewhere("s"))
+        return window.recorder.run_on_writer(lambda: window.recorder.close_and_check_elsewhere("s"))
 
     first.begin()
     first.write(*make_prompt_effects("hello"), EndTurn("s"))
@@ -206,13 +206,13 @@ def test_entries_after_a_delete_are_not_kept_until_the_next_prompt(recording: Re
     recording.write(*make_prompt_effects("again"), chunk_to_record("3"))
     assert recording.read_texts_and_notes() == ["again", "3"]
     assert not recording.is_complete()
-    assert recording.store.read_deleted(recording.recorder.agent_folder) == frozenset()
+    assert recording.store.read_deleted(recording.recorder.find_agent_folder()) == frozenset()
 
 
 def test_only_a_prompt_revives_a_session_that_another_process_deleted(recording: RecorderHarness) -> None:
     recording.begin()
     recording.write(*make_prompt_effects("first"), chunk_to_record("1"))
-    ProxyStore(recording.store.root).delete(recording.recorder.agent_folder, "s", soft=False)
+    ProxyStore(recording.store.root).delete(recording.recorder.find_agent_folder(), "s", soft=False)
     recording.write(chunk_to_record("2"))
     assert list(recording.store.root.glob("transcripts/*/s-*.jsonl")) == []
     recording.write(*make_prompt_effects("again"))
@@ -226,7 +226,7 @@ def test_a_soft_deleted_session_has_what_was_recorded_until_another_process_dele
     recording.begin()
     recording.write(*make_prompt_effects("first"), chunk_to_record("1"))
     path = recording.path()
-    ProxyStore(recording.store.root).delete(recording.recorder.agent_folder, "s", soft=True)
+    ProxyStore(recording.store.root).delete(recording.recorder.find_agent_folder(), "s", soft=True)
     recording.write(chunk_to_record("2"))
     assert list_open_below(recording.store.root / "transcripts") == []
     [deleted] = soft_deleted.list_deleted(recording.store.layout)
@@ -241,7 +241,7 @@ def test_a_soft_deleted_session_has_what_was_recorded_until_another_process_dele
 def test_a_session_set_aside_and_then_deleted_by_another_process_gets_nothing_more(recording: RecorderHarness) -> None:
     recording.begin()
     recording.write(*make_prompt_effects("first"), chunk_to_record("1"))
-    folder, other = recording.recorder.agent_folder, ProxyStore(recording.store.root)
+    folder, other = recording.recorder.find_agent_folder(), ProxyStore(recording.store.root)
     other.open_to_append(folder, header("s"), is_new=True).close()  # an agent gives the id to a session elsewhere
     aside = f"{file_name('s')}~1"
     delete.delete_by_name(other.layout, folder, "s", aside, soft=True, only_on_this_machine=False)
@@ -260,7 +260,7 @@ def test_a_permanent_delete_by_another_process_ends_the_recording_even_if_the_fi
     snapshot = tmp_path / "snapshot.jsonl"
     os.link(recording.path(), snapshot)  # as cp -al and rsync --link-dest do
     before = snapshot.read_bytes()
-    ProxyStore(recording.store.root).delete(recording.recorder.agent_folder, "s", soft=False)
+    ProxyStore(recording.store.root).delete(recording.recorder.find_agent_folder(), "s", soft=False)
     recording.write(chunk_to_record("2"))
     assert snapshot.read_bytes() == before
     recording.write(*make_prompt_effects("again"), chunk_to_record("3"))
@@ -278,7 +278,7 @@ def test_a_permanent_delete_ends_the_recording_even_if_another_process_has_begun
     before = snapshot.read_bytes()
     other = RecorderHarness(ProxyStore(recording.store.root))
     other.begin(origin=PARTIAL)
-    other.store.delete(recording.recorder.agent_folder, "s", soft=False)
+    other.store.delete(recording.recorder.find_agent_folder(), "s", soft=False)
     other.write(*make_prompt_effects("theirs"), chunk_to_record("2"))
     recording.write(chunk_to_record("3"))
     assert recording.read_texts_and_notes() == ["theirs", "2"]
@@ -341,7 +341,7 @@ def test_a_failing_look_at_the_files_name_loses_nothing(
 
 def test_updates_of_a_session_deleted_in_an_earlier_run_create_no_file(recording: RecorderHarness) -> None:
     recording.begin("other")
-    recording.store.delete(recording.recorder.agent_folder, "s", soft=False)
+    recording.store.delete(recording.recorder.find_agent_folder(), "s", soft=False)
     recording.write(BeginTranscript("s", None, [], "partial"), chunk_to_record("1"))
     assert list(recording.store.root.glob("transcripts/*/s-*.jsonl")) == []
     assert recording.records_all_sessions()
@@ -550,7 +550,7 @@ def test_a_gap_ends_when_another_process_deletes_its_session(
     recording.write(BeginTranscript("b", "/project", [], "recorded"), *make_prompt_effects("hello", "a"))
     with fill_disk(after=recording.path("a").stat().st_size):
         recording.write(chunk_to_record("1", "a"))
-    ProxyStore(recording.store.root).delete(recording.recorder.agent_folder, "a", soft=False)
+    ProxyStore(recording.store.root).delete(recording.recorder.find_agent_folder(), "a", soft=False)
     now.seconds += 10
     recording.write(chunk_to_record("2", "b"))
     recording.write(chunk_to_record("3", "b"))

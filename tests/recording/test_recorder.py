@@ -54,7 +54,7 @@ def test_the_header_names_the_session_and_its_agent(recording: RecorderHarness) 
     recording.write(
         IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", ["/more"], "recorded"), chunk_to_record("1")
     )
-    reading = recording.store.read(recording.recorder.agent_folder, "s")
+    reading = recording.store.read(recording.recorder.find_agent_folder(), "s")
     header = reading.header
     reading.close()
     assert header is not None
@@ -64,7 +64,7 @@ def test_the_header_names_the_session_and_its_agent(recording: RecorderHarness) 
         "recorded",
         ["/more"],
     )
-    assert header.agent == {"id": recording.recorder.agent_folder, "name": NAME, "version": "1.0"}
+    assert header.agent == {"id": recording.recorder.find_agent_folder(), "name": NAME, "version": "1.0"}
 
 
 def test_an_answer_names_the_method_of_its_request_and_a_note_has_no_peer(recording: RecorderHarness) -> None:
@@ -87,7 +87,7 @@ def test_a_line_that_is_not_strict_json_is_kept_byte_for_byte(recording: Recorde
     raw = b'{"method":"session/update","params":{"a":"\\ud800","n":1.0, "b":\xff"\xff"}}'
     recording.begin()
     recording.write(RecordLine("s", Peer.AGENT, raw))
-    reading = recording.store.read(recording.recorder.agent_folder, "s")
+    reading = recording.store.read(recording.recorder.find_agent_folder(), "s")
     [line] = reading.read_lines()
     reading.close()
     assert line.entry is not None
@@ -123,7 +123,7 @@ def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(reco
     recording.begin()
     recording.write(*make_prompt_effects("hello"), answer, EndTurn("s"))
     for effects in ([late[0]], [late[1]], long, [chunk_to_record("later")]):
-        recording.store.index_session(recording.recorder.agent_folder, "s")
+        recording.store.index_session(recording.recorder.find_agent_folder(), "s")
         assert list(recording.store.root.glob("unindexed/*/*")) == []
         recording.write(*effects)
         [mark] = recording.store.root.glob("unindexed/*/*")

@@ -140,7 +140,7 @@ class RelayConversation:
 
     def transcript_items(self, session: str = "s") -> list[str]:
         """The content of the transcript: the texts of the prompts, and the types of the notes."""
-        reading = self.store.read(self.recorder.agent_folder, session)
+        reading = self.store.read(self.recorder.find_agent_folder(), session)
         try:
             values: list[Any] = [line.entry.note or line.entry.value for line in reading.read_lines() if line.entry]
         finally:
@@ -172,7 +172,7 @@ def chunk(text: str, session: str = "s") -> dict[str, Any]:
 
 def is_complete(talk: RelayConversation, session: str = "s") -> bool:
     """Whether a session's transcript says that it is complete."""
-    reading = talk.store.read(talk.recorder.agent_folder, session)
+    reading = talk.store.read(talk.recorder.find_agent_folder(), session)
     try:
         return reading.is_complete
     finally:

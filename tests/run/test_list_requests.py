@@ -69,7 +69,7 @@ def test_sessions_without_a_title_get_the_indexs_with_one_question_a_page(tmp_pa
 
 def test_the_users_title_wins(tmp_path: Path) -> None:
     talk = begin_talk(ProxyStore(tmp_path / "store"))
-    talk.store.set_title(talk.recorder.agent_folder, "s", "Mine")
+    talk.store.set_title(talk.recorder.find_agent_folder(), "s", "Mine")
     assert amend_list(talk, UNTITLED, TITLED) == [{**UNTITLED, "title": "Mine"}, TITLED]
     talk.end()
 

@@ -102,7 +102,7 @@ def test_a_delete_whose_row_cannot_be_removed_is_answered_and_the_session_is_lis
 
 def test_a_delete_under_the_agents_id_deletes_the_session_that_continues_there(tmp_path: Path) -> None:
     talk = begin_talk(ProxyStore(tmp_path / "store"))
-    talk.store.add_alias(talk.recorder.agent_folder, "s", "agents")
+    talk.store.add_alias(talk.recorder.find_agent_folder(), "s", "agents")
     assert talk.ask("session/delete", {"sessionId": "agents"})["result"] == {}
     assert (listed(talk), count_rows(talk.store)) == ([], 0)
     talk.end()
