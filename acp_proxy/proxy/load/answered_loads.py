@@ -20,8 +20,10 @@ from acp_proxy.proxy.session_entries import SessionEntries
 
 
 class AnsweredLoads:
-    """The answered loads of one connection. Changes nothing of a load but its ``compared`` and
-    ``unechoed_prompts``; its lines wait in ``waiting_lines``."""
+    """The loads of one connection to which the client has its answer.
+
+    Changes nothing of a load but its ``compared`` and ``unechoed_prompts``; its lines wait in ``waiting_lines``.
+    """
 
     def __init__(
         self,

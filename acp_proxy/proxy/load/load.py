@@ -174,19 +174,20 @@ class Load:
         *,
         has_transcript: bool,
         is_open_elsewhere: bool | None = None,
-        is_answered: bool = False,
+        is_answered_to_client: bool = False,
         earlier_id: str | None = None,
     ) -> None:
         """``has_transcript``: the store has a transcript of the session. ``is_open_elsewhere``: another process had it
-        open to append when it was looked up; None: not known. ``is_answered``: the client has its answer already.
-        ``earlier_id``: the id by which this process's agent had the session last, if it is asked for another one."""
+        open to append when it was looked up; None: not known. ``is_answered_to_client``: the client has its answer
+        already. ``earlier_id``: the id by which this process's agent had the session last, if it is asked for another
+        one."""
         self.request = request
         self.session_id = session_id
         self.plan = plan
         self.is_open_elsewhere = is_open_elsewhere
         first_state = LoadState.PASSING if plan.passes_at_once else LoadState.ASKED
         first_state = first_state if plan.sends is not None else LoadState.QUEUED
-        self.state = LoadState.ANSWERED if is_answered else first_state
+        self.state = LoadState.ANSWERED if is_answered_to_client else first_state
         self.may_compare = has_transcript
         """Whether what the agent sends can still be compared with a transcript. False if there is none, or if it could
         not be read; one that begins with this load counts only if the client gets no replay."""
@@ -236,9 +237,9 @@ class Load:
         """The letters of prompts since this request that the agent has not echoed."""
 
     @property
-    def awaits_agent(self) -> bool:
+    def awaits_agents_answer(self) -> bool:
         """Whether the agent has not answered."""
-        return TRANSITIONS[self.state].awaits_agent
+        return TRANSITIONS[self.state].awaits_agents_answer
 
     @property
     def holds_lines(self) -> bool:
@@ -288,7 +289,7 @@ class Load:
     @property
     def expects_replay_in_turn(self) -> bool:
         """Whether the agent was asked for a replay that goes to the client, and has not answered."""
-        return self.expects_replay and self.awaits_agent and not self.hides_agents_replay
+        return self.expects_replay and self.awaits_agents_answer and not self.hides_agents_replay
 
     @property
     def catches_up(self) -> bool:

@@ -161,7 +161,7 @@ class LoadMachine:
     def add_fork(self, request: Request, session_id: str, early_lines: list[bytes]) -> None:
         """The agent has opened a fork. ``early_lines``: lines without newlines that came before its answer, which are
         the parent's past or new."""
-        load = Load(request, session_id, FORKED, has_transcript=True, is_answered=True)
+        load = Load(request, session_id, FORKED, has_transcript=True, is_answered_to_client=True)
         load.uncompared.replace([(line + b"\n", False) for line in early_lines])
         self.open_loads.add_unsettled(load)
         self.open_loads.set_answered_by_agent(load)
@@ -250,7 +250,7 @@ class LoadMachine:
                 other.uncompared.replace(replay)
                 other.update_count_when_overtaken = len(replays[0])
             return
-        oldest = next((other for other in session_loads if other.awaits_agent), load)
+        oldest = next((other for other in session_loads if other.awaits_agents_answer), load)
         if oldest is load or oldest.state is not load.state:
             return
         replay = find_last_replay(oldest.uncompared.items)  # the last one until now is this load's
@@ -493,7 +493,7 @@ class LoadMachine:
         self._has_agent_ended = True
         effects: list[Effect] = []
         for load in self.open_loads.list_open():
-            if load.awaits_agent:
+            if load.awaits_agents_answer:
                 load.response = jsonrpc.encode_error(load.request.id, jsonrpc.INTERNAL_ERROR, reason)
                 effects += self._move(load, LoadEvent.ENDED)
         for load in self.open_loads.list_unsettled():
@@ -548,7 +548,7 @@ class LoadMachine:
         """An update of ``Role.STATE``, such as a title: recorded, but one that comes before the agent's answer only
         after that."""
         effects: list[Effect] = []
-        if not load.awaits_agent or self._session_entries.sessions.is_in_turn(load.session_id):
+        if not load.awaits_agents_answer or self._session_entries.sessions.is_in_turn(load.session_id):
             effects += self._session_entries.add_update(
                 load.session_id, message.raw, acp.member(message.params, "update"), may_be_new=False
             )

@@ -77,7 +77,7 @@ class OpenLoads:
         expected = (
             load
             for load in self.list_of_session(session_id)
-            if load.awaits_agent and load.state not in ABANDONED_STATES
+            if load.awaits_agents_answer and load.state not in ABANDONED_STATES
         )
         return next(expected, None) or next(
             (
@@ -104,7 +104,7 @@ class OpenLoads:
         """Whether the agent has answered another load of its session since this one was sent, so that what it sends may
         follow that answer."""
         return load.request.id in self._following_answer or any(
-            not other.awaits_agent for other in self.list_of_session(load.session_id)
+            not other.awaits_agents_answer for other in self.list_of_session(load.session_id)
         )
 
     def may_replay_again(self, load: Load) -> bool:

@@ -101,12 +101,12 @@ Moves = dict[LoadEvent, tuple[LoadState, tuple[Action, ...]]]
 class StateRules(NamedTuple):
     """What holds in a state.
 
-    ``moves``: by event, the next state and what is done. ``awaits_agent``: the agent has not answered. ``holds_lines``:
-    the session's lines wait for the answer to the client.
+    ``moves``: by event, the next state and what is done. ``awaits_agents_answer``: the agent has not answered.
+    ``holds_lines``: the session's lines wait for the answer to the client.
     """
 
     moves: Moves
-    awaits_agent: bool = False
+    awaits_agents_answer: bool = False
     holds_lines: bool = False
 
 
@@ -134,7 +134,7 @@ _CANCELLED_MOVES: Moves = {
 
 TRANSITIONS: dict[LoadState, StateRules] = {
     LoadState.ASKED: StateRules(
-        awaits_agent=True,
+        awaits_agents_answer=True,
         holds_lines=True,
         moves={
             # Nothing is sent yet: whose replay it will be is known when ``run`` has compared.
@@ -159,7 +159,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
         },
     ),
     LoadState.PASSING: StateRules(
-        awaits_agent=True,
+        awaits_agents_answer=True,
         moves={
             **_PASSING_MOVES,
             # What comes in the turn is recorded as the turn's, and must not be recorded as a replay again.
@@ -169,7 +169,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
         },
     ),
     LoadState.PASSING_CANCELLED: StateRules(
-        awaits_agent=True,
+        awaits_agents_answer=True,
         moves={
             **_PASSING_MOVES,
             LoadEvent.PROMPTED: (LoadState.PASSING_CANCELLED, (Action.DROP_IMPORT,)),
@@ -177,9 +177,9 @@ TRANSITIONS: dict[LoadState, StateRules] = {
             LoadEvent.OVERTAKEN: (LoadState.PASSING_ABANDONED, (Action.DROP_UNCOMPARED,)),
         },
     ),
-    LoadState.PASSING_ABANDONED: StateRules(awaits_agent=True, moves=_PASSING_MOVES),
+    LoadState.PASSING_ABANDONED: StateRules(awaits_agents_answer=True, moves=_PASSING_MOVES),
     LoadState.CANCELLING: StateRules(
-        awaits_agent=True,
+        awaits_agents_answer=True,
         holds_lines=True,
         moves={
             # What came is kept: it belongs to the next request if the agent does not answer this one.
@@ -192,7 +192,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
         },
     ),
     LoadState.CANCELLED: StateRules(
-        awaits_agent=True,
+        awaits_agents_answer=True,
         moves={
             **_CANCELLED_MOVES,
             LoadEvent.OVERTAKEN: (LoadState.ABANDONED, (Action.DROP_UNCOMPARED,)),
@@ -200,7 +200,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
             LoadEvent.TURN_ENDED: (LoadState.ABANDONED, (Action.DROP_UNCOMPARED,)),
         },
     ),
-    LoadState.ABANDONED: StateRules(awaits_agent=True, moves=_CANCELLED_MOVES),
+    LoadState.ABANDONED: StateRules(awaits_agents_answer=True, moves=_CANCELLED_MOVES),
     LoadState.QUEUED: StateRules(
         holds_lines=True,
         moves={

@@ -45,7 +45,7 @@ class WaitingLines:
     def find_earlier_replaying(self, load: Load) -> Load | None:
         """The last load of its session before this one that the agent has answered, and whose replay is not over."""
         earlier = reversed(self._open_loads.list_earlier(load))
-        return next((other for other in earlier if other.holds_lines and not other.awaits_agent), None)
+        return next((other for other in earlier if other.holds_lines and not other.awaits_agents_answer), None)
 
     def take(self, load: Load) -> list[tuple[bytes, object]]:
         """Take what waits for this load's answer, and for earlier ones of its session: what came after
@@ -100,7 +100,7 @@ class WaitingLines:
     def are_too_many(self) -> bool:
         """Whether so much waits that the agent must not be read until a replay has ended."""
         loads = self._open_loads.list_open() if self._open_loads else []
-        sizes = [load.size for load in loads if load.holds_lines and not load.awaits_agent]
+        sizes = [load.size for load in loads if load.holds_lines and not load.awaits_agents_answer]
         return bool(sizes) and (max(sizes) > HELD_LIMIT or self._is_full)
 
     def _is_over_limit(self, load: Load) -> bool:

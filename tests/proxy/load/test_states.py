@@ -14,7 +14,7 @@ from acp_proxy.proxy.load.load_plan import LoadPlan
 from acp_proxy.proxy.load.states import ABANDONED_STATES, CANCELLED_STATES, TRANSITIONS, Action, LoadEvent, LoadState
 
 FIRST = (LoadState.ASKED, LoadState.PASSING)
-AWAITING = {state for state, row in TRANSITIONS.items() if row.awaits_agent}
+AWAITING = {state for state, row in TRANSITIONS.items() if row.awaits_agents_answer}
 HOLDING = {state for state, row in TRANSITIONS.items() if row.holds_lines}
 ANSWERS = frozenset({Action.ANSWER, Action.ANSWER_REPLAYED, Action.ANSWER_CANCELLED})
 """Actions that answer the client's request."""
