@@ -1,10 +1,10 @@
-"""Sorts the updates that an agent sends late, between its answer to a load and the next prompt: what the client has
-seen, and what is new.
+"""Sorts what an agent sends after its answer to a load and before the next prompt: what the client has seen, and what
+is new. ``replay_in_turn`` sorts what comes after that prompt.
 
 Agents answer before their replay is complete. gemini sends one message of the history, answers, and sends the rest. It
 must not be shown after the transcript, nor recorded a second time. But swallowing what is new is worse than showing
 something twice. No prompt is open, so a line waits as long as it equals what the client has seen, and is left out once
-that is certain. ``replay_in_turn`` sorts what comes after the next prompt.
+that is certain.
 """
 
 from acp_proxy.comparison.comparison import Comparison

@@ -1,4 +1,6 @@
-"""Compares an agent's replays of a session with each other, where there is no transcript yet. Lines in, lines out."""
+"""Compares an agent's replays of a session with each other, not with a transcript: where there is none yet, and where
+the agent was asked for several. Lines in, lines out.
+"""
 
 from collections import deque
 from itertools import takewhile

@@ -1,10 +1,11 @@
-"""Finds a replay that an agent sends in the turn after a load, and what is new beside it.
+"""Sorts what an agent sends in the turn after a load: a replay that still runs or begins, and what is new beside it.
+``late_updates`` sorts what comes after the agent's answer and before that turn.
 
 Agents answer a load before their replay is complete, and a client that prompts at once meets the rest in its first
 turn. It must not be shown after the transcript, nor recorded a second time. But an answer to a prompt may have the
 same words as the history, and swallowing it is worse than showing something twice. So what the agent sends in the turn
 goes to the client at once, and is recorded. Only a user message that nobody typed can prove that it is history,
-together with what follows it in order. ``late_updates`` sorts what comes before the turn.
+together with what follows it in order.
 """
 
 from msgspec import Struct

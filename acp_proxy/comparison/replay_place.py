@@ -1,4 +1,8 @@
-"""Where an agent's replay has come to in the transcript, and what of the transcript it has sent until there."""
+"""Where an agent's replay has come to in the transcript, as far as it is in a ``Comparison``, before and after the
+agent's answer, and what of the transcript it has sent until there.
+
+``ReplayInTurn`` begins at this place and keeps its own.
+"""
 
 from bisect import bisect_left, bisect_right
 from itertools import accumulate

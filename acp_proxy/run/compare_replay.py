@@ -1,5 +1,6 @@
-"""Compares the agent's replay with a transcript: for a load (``replay_thread``), for what the agent sends later
-(``load_requests``), and for ``doctor``."""
+"""Reads a transcript and the agent's lines, and feeds both to a ``Comparison``, which alone compares: for a load
+(``replay_thread``), for what the agent sends later (``load_requests``), and for ``doctor``.
+"""
 
 from collections.abc import Callable, Iterable
 
@@ -16,9 +17,9 @@ def compare_replay(
     mask: Callable[[bytes], bytes] | None = None,
     is_needed: Callable[[], bool] = lambda: True,
 ) -> Comparison | None:
-    """Compare the agent's replay with a transcript. ``replay``: lines of updates, each with whether it came after the
-    agent's answer.
+    """A ``Comparison`` of the agent's replay with a transcript.
 
+    ``replay``: lines of updates, each with whether it came after the agent's answer.
     ``mask``: as for ``ReplayThread``; None: a transcript with masks was masked later, in the known forms of secrets.
     ``is_needed``: the comparison stops, and is None, when this returns False. Raises OSError.
     """
