@@ -122,7 +122,7 @@ def _judge(facts: ReplayFacts, *, may_have_queued_prompts: bool) -> Rule:
         return Rule.UNDECIDED
     # Before any rule about what is missing: an agent that has more than the transcript went on elsewhere, or has
     # rewritten its history, and then what it lacks may be gone on purpose. The transcript would hide what it has.
-    if facts.has_new_before_tail or facts.has_unknown_kind or facts.continues_last:
+    if facts.has_new_before_tail or facts.has_new_other_update or facts.continues_last:
         return Rule.MORE
     text = facts.text
     incomplete = [turn for turn in _list_counted_turns(text) if _is_part_missing(facts, turn)]

@@ -57,8 +57,8 @@ class ReplayFacts(Struct, frozen=True):
     """The transcript lacks words or calls from before the tail: the agent knows more, or tells it otherwise."""
     has_turn_elsewhere: bool
     """The tail has a turn that was made elsewhere: a user message and something from the agent."""
-    has_unknown_kind: bool
-    """The transcript lacks an update that is neither words nor a call nor a plan, such as a compaction."""
+    has_new_other_update: bool
+    """The transcript lacks an update that is compared as a whole: one of an unknown kind, or such as a compaction."""
     continues_last: bool
     """The transcript lacks the end of its last words."""
     has_repetition: bool
@@ -66,7 +66,8 @@ class ReplayFacts(Struct, frozen=True):
 
 
 class Comparison:
-    """One comparison: feed it with ``add``, then call ``end_replay``, ``find_new`` or ``split_tail``.
+    """One comparison: feed it with ``add``, then call ``end_replay``; or ``end_message`` and then ``find_new``,
+    ``find_undecided`` or ``split_tail``, which leave out a message that is still coming.
 
     ``ReplayFacts`` explains the attributes and properties that have the names of its fields.
     """
@@ -81,7 +82,7 @@ class Comparison:
         self.known_compactions: set[int] = set()
         self.user_count = 0
         self.has_thoughts = False
-        self.has_new_before_tail = self.has_unknown_kind = self.continues_last = self.has_repetition = False
+        self.has_new_before_tail = self.has_new_other_update = self.continues_last = self.has_repetition = False
         self.context = ContextMessages(text)
         self._tail = Tail(is_rest_of_turn=self.place.is_cut_at(0))
         self._before_restart: tuple[Tail, list[ComparedUpdate]] | None = None
@@ -115,13 +116,13 @@ class Comparison:
             return None
         self.end_message()
         self._follows_call = compared_by is ComparedBy.CALL or (
-            self._follows_call and compared_by is ComparedBy.NOTHING
+            self._follows_call and compared_by is ComparedBy.WHAT_FOLLOWS
         )
         if shown_call is not None:
             return self._compare_call(sent_update, shown_call)
         if compared_by is ComparedBy.CALL:
             return self._compare_call(sent_update, update)
-        if compared_by is ComparedBy.NOTHING:
+        if compared_by is ComparedBy.WHAT_FOLLOWS:
             self._tail.add(sent_update)
         elif (update_digest := digest(update)) in self.text.other_digests:
             sent_update.is_somewhere = True
@@ -129,7 +130,7 @@ class Comparison:
                 {self.text.compactions[update_digest]} if update_digest in self.text.compactions else set()
             )
         else:
-            self.has_unknown_kind = True
+            self.has_new_other_update = True
             self._tail.add(sent_update)
         return None
 
@@ -178,7 +179,7 @@ class Comparison:
             has_thoughts=self.has_thoughts,
             has_new_before_tail=self.has_new_before_tail,
             has_turn_elsewhere=self.has_turn_elsewhere,
-            has_unknown_kind=self.has_unknown_kind,
+            has_new_other_update=self.has_new_other_update,
             continues_last=self.continues_last,
             has_repetition=self.has_repetition,
         )
@@ -252,7 +253,6 @@ class Comparison:
         return self._split_tail(may_replay_again=False)[1]
 
     def _split_tail(self, *, may_replay_again: bool) -> tuple[list[ComparedUpdate], list[ComparedUpdate]]:
-        self.end_message()
         may_be_past = self.place.is_in_answer and not self.place.spans.merge_all and not self.place.calls.known_indexes
         return self._tail.split(may_be_past=may_be_past, may_replay_again=may_replay_again)
 
@@ -269,7 +269,6 @@ class Comparison:
         ``may_replay_again``: the agent was asked for another replay, which has the turns that were made elsewhere too,
         and all of them: the rest of this replay may come with that one.
         """
-        self.end_message()
         if self.is_undecided:
             return []
         return self._tail.find_new(

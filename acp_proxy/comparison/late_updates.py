@@ -49,6 +49,7 @@ class LateUpdates:
         if hides_agents_replay and shows_replay:
             # The tail passed after the transcript, except its end: thoughts, plans and user messages without an
             # answer. What the agent sends next says whether they belong to its replay.
+            comparison.end_message()
             self._waiting_updates = comparison.find_undecided()
         self._is_replay = False
         """A user message came before the next prompt, so the agent replays."""

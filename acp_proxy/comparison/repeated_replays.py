@@ -44,7 +44,9 @@ def _drop_context(lines: list[bytes]) -> list[bytes]:
         is_chunk = id is not None and id in (previous_id, next_id)
         if is_chunk or not has_form(letters, follows_call=follows_call):
             kept_lines.append(line)
-        follows_call = kind.compared_by is ComparedBy.CALL or (follows_call and kind.compared_by is ComparedBy.NOTHING)
+        follows_call = kind.compared_by is ComparedBy.CALL or (
+            follows_call and kind.compared_by is ComparedBy.WHAT_FOLLOWS
+        )
     return kept_lines
 
 
@@ -74,6 +76,7 @@ def drop_repetition(lines: list[bytes]) -> list[bytes]:
     comparison = Comparison(builder.finish())
     for line in lines[repeat_index:]:
         comparison.add(line, read_update(line), is_late=False)
+    comparison.end_message()
     new_lines = comparison.find_new()
     if comparison.has_new_before_tail:  # the user has said the same again
         return lines
@@ -252,8 +255,9 @@ def _has_more(lines: list[bytes], other_lines: list[bytes]) -> bool:
     comparison = Comparison(builder.finish())
     for line in lines:
         comparison.add(line, read_update(line), is_late=False)
+    comparison.end_message()
     has_tail = any(comparison.split_tail())
-    has_more = comparison.has_new_before_tail or comparison.has_unknown_kind or comparison.continues_last
+    has_more = comparison.has_new_before_tail or comparison.has_new_other_update or comparison.continues_last
     return has_tail or has_more or comparison.is_undecided
 
 

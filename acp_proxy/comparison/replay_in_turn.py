@@ -94,7 +94,7 @@ class ReplayInTurn:
         if not self._may_continue:
             return sorted_lines + self._pass_as_new(line)
         self._follows_call = compared_by is ComparedBy.CALL or (
-            self._follows_call and compared_by is ComparedBy.NOTHING
+            self._follows_call and compared_by is ComparedBy.WHAT_FOLLOWS
         )
         if compared_by is ComparedBy.WORDS and shown_call is None:
             return sorted_lines + self._add_words(line, letters)
@@ -103,7 +103,7 @@ class ReplayInTurn:
         if compared_by is ComparedBy.NEUTRAL_WORDS and self._is_last_thought(letters):
             self._thought_position += len(letters)
             return sorted_lines + self._wait(line) + self._decide(is_new=False)
-        is_known = compared_by is ComparedBy.NOTHING or (
+        is_known = compared_by is ComparedBy.WHAT_FOLLOWS or (
             letters in self._text.thoughts
             if compared_by is ComparedBy.NEUTRAL_WORDS
             else digest(update) in self._text.other_digests

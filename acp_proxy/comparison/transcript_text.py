@@ -413,7 +413,7 @@ class TextBuilder:
         if role is Role.USER:
             self._user_chunks.append(block_letters(update.get("content")))
             return
-        if compared_by is not ComparedBy.NOTHING:
+        if compared_by is not ComparedBy.WHAT_FOLLOWS:
             self._quiet_runs.discard(self._run_id)
         self._ends_in_thought = role is Role.THOUGHT
         if role is Role.AGENT and (shown_call := find_shown_call(update)) is not None:
@@ -424,7 +424,7 @@ class TextBuilder:
             self._add_thought(block_letters(update.get("content")))
         elif compared_by is ComparedBy.CALL:
             self._add_call(kind, update)
-        elif compared_by is not ComparedBy.NOTHING:
+        elif compared_by is not ComparedBy.WHAT_FOLLOWS:
             self._text.other_digests.add(digest(update))
             if compared_by is ComparedBy.TAKES_BACK:
                 self._text.compactions[digest(update)] = len(self._text.users)

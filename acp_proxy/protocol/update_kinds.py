@@ -71,11 +71,12 @@ class ComparedBy(enum.Enum):
     EQUAL = enum.auto()
     """The whole update."""
     TAKES_BACK = enum.auto()
-    """The whole update; and it explains why the agent lacks what came before it."""
-    NOTHING = enum.auto()
-    """It comes with a replay, but says nothing about what was said or done, such as a plan."""
+    """The whole update; and it explains why the agent lacks what came before it. State of this kind only explains."""
+    WHAT_FOLLOWS = enum.auto()
+    """Nothing of its own: what the agent sends next decides. For a new kind of conversation that says nothing about
+    what was said or done, such as a plan."""
     NOT_COMPARED = enum.auto()
-    """State, which is not part of the past."""
+    """Not part of the past, so no comparison gets it. For a new kind of ``Role.STATE``."""
 
 
 class Form(enum.Enum):
@@ -124,11 +125,11 @@ KINDS = (
     UpdateKind(TOOL_CALL, Role.CALL, ComparedBy.CALL, Form.MERGED, None),
     UpdateKind(TOOL_CALL_UPDATE, Role.CALL, ComparedBy.CALL, Form.MERGED, Form.MERGED),
     UpdateKind(TOOL_CALL_CHUNK, Role.CALL, ComparedBy.CALL, None, Form.MERGED),
-    UpdateKind(TERMINAL, Role.TERMINAL, ComparedBy.NOTHING, None, Form.MERGED),
-    UpdateKind(TERMINAL_CHUNK, Role.TERMINAL, ComparedBy.NOTHING, None, Form.MERGED),
-    UpdateKind(PLAN, Role.OTHER, ComparedBy.NOTHING, Form.LAST_OF_TURN, None),
-    UpdateKind(PLAN_UPDATE, Role.OTHER, ComparedBy.NOTHING, Form.AS_IT_CAME, Form.LAST_OF_TURN, needs=_PLAN),
-    UpdateKind(PLAN_REMOVED, Role.OTHER, ComparedBy.NOTHING, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_PLAN),
+    UpdateKind(TERMINAL, Role.TERMINAL, ComparedBy.WHAT_FOLLOWS, None, Form.MERGED),
+    UpdateKind(TERMINAL_CHUNK, Role.TERMINAL, ComparedBy.WHAT_FOLLOWS, None, Form.MERGED),
+    UpdateKind(PLAN, Role.OTHER, ComparedBy.WHAT_FOLLOWS, Form.LAST_OF_TURN, None),
+    UpdateKind(PLAN_UPDATE, Role.OTHER, ComparedBy.WHAT_FOLLOWS, Form.AS_IT_CAME, Form.LAST_OF_TURN, needs=_PLAN),
+    UpdateKind(PLAN_REMOVED, Role.OTHER, ComparedBy.WHAT_FOLLOWS, Form.AS_IT_CAME, Form.AS_IT_CAME, needs=_PLAN),
     UpdateKind(COMPACTION, Role.COMPACTION, ComparedBy.TAKES_BACK, Form.MERGED, Form.AS_IT_CAME, needs=_COMPACTION),
     UpdateKind(
         COMPACTION_CHUNK, Role.COMPACTION, ComparedBy.TAKES_BACK, Form.MERGED, Form.AS_IT_CAME, needs=_COMPACTION
@@ -163,7 +164,9 @@ CHUNK_OF = {kind.name: kind.chunk for kind in KINDS if kind.chunk is not None}
 """Maps the kinds of whole messages, in version 2, to the kinds of their chunks."""
 CHUNKS = frozenset(kind.name for kind in KINDS if kind.v1 is Form.JOINED)
 """The kinds that add to a message of the user or the agent, or to a thought."""
-NEUTRAL = frozenset(kind.name for kind in KINDS if kind.compared_by in (ComparedBy.NEUTRAL_WORDS, ComparedBy.NOTHING))
+NEUTRAL = frozenset(
+    kind.name for kind in KINDS if kind.compared_by in (ComparedBy.NEUTRAL_WORDS, ComparedBy.WHAT_FOLLOWS)
+)
 """The kinds that prove nothing alone: whether they are past depends on what the agent sends next."""
 OPTIONAL = frozenset(kind.name for kind in KINDS if kind.needs)
 """The kinds that only some clients of version 1 may get."""

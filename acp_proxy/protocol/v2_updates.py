@@ -28,7 +28,7 @@ def as_v1(update: object) -> object:
         }
     if kind.name == update_kinds.TOOL_CALL_CHUNK:
         return {"sessionUpdate": update_kinds.TOOL_CALL_UPDATE, "toolCallId": acp.text(update, "toolCallId")}
-    if kind.compared_by is ComparedBy.NOTHING and kind.name != update_kinds.PLAN:
+    if kind.compared_by is ComparedBy.WHAT_FOLLOWS and kind.name != update_kinds.PLAN:
         return {"sessionUpdate": update_kinds.PLAN}  # version 1 has no such kind, and of a plan nothing is compared
     return update
 

@@ -156,10 +156,10 @@ def test_a_greeting_before_the_first_user_message_is_new_and_not_a_rewording() -
 def test_an_update_of_an_unknown_kind_is_known_only_if_it_is_equal() -> None:
     odd = {"sessionUpdate": "compaction_update", "n": 1}
     past = transcript(*TALK, odd)
-    assert not compare_replay(past, *TALK, odd).has_unknown_kind
+    assert not compare_replay(past, *TALK, odd).has_new_other_update
     assert tail(compare_replay(past, *TALK, odd)) == []
-    assert compare_replay(past, *TALK, odd | {"n": 2}).has_unknown_kind
-    assert not compare_replay(past, *TALK, {"sessionUpdate": "plan", "entries": []}).has_unknown_kind
+    assert compare_replay(past, *TALK, odd | {"n": 2}).has_new_other_update
+    assert not compare_replay(past, *TALK, {"sessionUpdate": "plan", "entries": []}).has_new_other_update
 
 
 # --- the user's words and thoughts

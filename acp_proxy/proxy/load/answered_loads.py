@@ -75,6 +75,7 @@ class AnsweredLoads:
         effects = self._send_waiting(load)
         if load.compared is None:
             return effects
+        load.compared.comparison.end_message()
         new_lines = load.compared.find_new(may_replay_again=self._open_loads.may_replay_again(load))
         load.compared.comparison.forget_tail()
         for line in new_lines:

@@ -145,13 +145,16 @@ class ComparedReplay:
             )
 
     def find_new(self, *, may_replay_again: bool) -> list[bytes]:
-        """The lines that the transcript lacks. ``may_replay_again``: as for ``Comparison.find_new``."""
+        """The lines that the transcript lacks, without a message that is still coming. ``may_replay_again``: as for
+        ``Comparison.find_new``."""
         lines = self.comparison.find_new(is_open_elsewhere=self._is_open_elsewhere, may_replay_again=may_replay_again)
         lines = drop_repetition(lines) if self.comparison.text.is_empty else lines
         return [line for line in lines if line not in self._recorded_elsewhere]
 
     def begin_check(self, *, may_replay_again: bool) -> list[bytes]:
-        """Returns the new lines, which must be compared with what was appended to the transcript since ``size``."""
+        """End the message that is coming. Returns the new lines, which must be compared with what was appended to the
+        transcript since ``size``."""
+        self.comparison.end_message()
         lines = self.find_new(may_replay_again=may_replay_again)
         self._is_checked, self._checked_lines = not lines, frozenset(lines)
         return lines
@@ -160,6 +163,7 @@ class ComparedReplay:
         """What ``begin_check`` returned was compared with what was appended; None: that could not be read."""
         self._is_checked = True
         if appended is not None and not appended.is_undecided and not appended.text.is_empty:
+            appended.end_message()
             self._recorded_elsewhere |= self._checked_lines.difference(*appended.split_tail())
 
 

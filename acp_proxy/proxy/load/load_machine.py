@@ -371,6 +371,7 @@ class LoadMachine:
         if shows is ShownReplay.AGENT:
             lines = [line for line, _ in order_replay(load.uncompared.items, load.earlier_first_line)]
         elif shows is ShownReplay.TRANSCRIPT and load.compared is not None:  # ``run`` has sent it; the tail follows
+            load.compared.comparison.end_message()
             lines, _ = load.compared.comparison.split_tail(may_replay_again=self.open_loads.may_replay_again(load))
         if isinstance(replay_end, ReplayEnded):
             load.uncompared.drop()
