@@ -184,23 +184,23 @@ class Connection:
             line, message = self._negotiation.read_client_line(line)
             if self._copy_ids:
                 line, message = self._negotiation.read_client_line(self._copy_ids.rewrite_from_client(line, message))
-            if comparison := self._finish_comparison(message):
-                return [*effects, *comparison, DecideLater(Peer.CLIENT, lines[next_index - 1 :])]
+            if comparison_effects := self._ask_for_comparison(message):
+                return [*effects, *comparison_effects, DecideLater(Peer.CLIENT, lines[next_index - 1 :])]
             effects += self._unnamed_agent_entries.hold(self._decide_client_message(line, message))
             if isinstance(effects[-1], FindSession) and next_index < len(lines):
                 return [*effects, DecideLater(Peer.CLIENT, lines[next_index:])]
         return effects
 
-    def _finish_comparison(self, message: Message) -> list[Effect]:
-        """The comparison that a request must wait for, if what the agent sent about its session may be new."""
+    def _ask_for_comparison(self, message: Message) -> list[Effect]:
+        """Have ``run`` compare before this request goes on, if what the agent sent about its session may be new."""
         if not isinstance(message, Request):
             return []
         if message.method not in _SETTLING_METHODS and not self._drafts.is_settling(message.method):
             return []
-        return self._answered_loads.finish_comparison(acp.session_id(message.params))
+        return self._answered_loads.ask_for_comparison(acp.session_id(message.params))
 
     def _decide_client_message(self, line: bytes, message: Message) -> list[Effect]:
-        if isinstance(message, Request) and (own_effects := self._answer_here(line, message)) is not None:
+        if isinstance(message, Request) and (own_effects := self._intercept_request(line, message)) is not None:
             return own_effects
         effects = self._settle_before(message)
         if isinstance(message, Request) and message.method == acp.INITIALIZE:
@@ -227,8 +227,9 @@ class Connection:
         ends = message.method == acp.CLOSE or message.method in acp.REWINDS or begins_turn
         return self._machine.settle_session(session_id) if ends else []
 
-    def _answer_here(self, line: bytes, request: Request) -> list[Effect] | None:
-        """The effects of a request that is not simply forwarded; None for all other requests."""
+    def _intercept_request(self, line: bytes, request: Request) -> list[Effect] | None:
+        """The effects of a request that acp-proxy answers itself, or for which it looks something up or keeps a load
+        before the agent gets it; None for all others, which are simply forwarded."""
         served_methods = self._answerers.served_here
         if request.method in (acp.LOAD, acp.RESUME):
             if not self._session_entries.is_recording:

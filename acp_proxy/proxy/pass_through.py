@@ -34,7 +34,7 @@ _POLLING_REQUESTS = frozenset({acp.TERMINAL_OUTPUT, acp.TERMINAL_WAIT})
 
 
 class PassThrough:
-    """Recognises the lines that pass without a decision."""
+    """Admits the lines that pass without a decision, and remembers the requests that these open and close."""
 
     def __init__(
         self,

@@ -178,7 +178,7 @@ class LoadMachine:
         load = self.open_loads.find_by_id(id)
         if load is None or self._continuations.find_refused_prompt(id) is not None:
             return []
-        return self._move(load, LoadEvent.CANCELLED)
+        return self._move(load, LoadEvent.CANCEL_REQUESTED)
 
     def handle_reserved_output(self, request_id: RequestId) -> list[Effect]:
         """The client's output is reserved: answer a cancelled load, unless it has its answer."""
@@ -447,7 +447,7 @@ class LoadMachine:
         is_unsettled = load.state is LoadState.ANSWERED and self.open_loads.find_unsettled(load.session_id) is load
         if not is_unsettled or not (is_in_turn or last_event is not None):
             return []
-        if first := self.answered_loads.finish_comparison(load.session_id):
+        if first := self.answered_loads.ask_for_comparison(load.session_id):
             return first
         effects = self._move(load, LoadEvent.PROMPTED) if is_in_turn else []
         return effects + (self._move(load, last_event) if last_event is not None else [])

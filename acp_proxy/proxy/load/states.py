@@ -60,7 +60,7 @@ class LoadEvent(enum.Enum):
     UNKNOWN = "the agent does not know the session, which can continue in a new one"
     CANNOT_WAIT = "too much waits, or the agent asks something before it answers"
     OVERTAKEN = "the agent has answered a later request for the session"
-    CANCELLED = "the client has cancelled its request"
+    CANCEL_REQUESTED = "the client has cancelled its request"
     OUTPUT_RESERVED = "the client's output is reserved"
     MAY_REPLAY = "no other replay of this session is running"
     REPLAYED = "``run`` has compared and replayed"
@@ -151,7 +151,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
             LoadEvent.PROMPTED: (LoadState.PASSING, (Action.BEGIN_PASSING, Action.SEND_WAITING, Action.DROP_IMPORT)),
             # The client's thread decides this, while the agent's may be sending lines that were decided on before.
             # So the answer waits until the output is free, and nothing older can come after it.
-            LoadEvent.CANCELLED: (LoadState.CANCELLING, (Action.CLOSE_TRANSCRIPT, Action.RESERVE_OUTPUT)),
+            LoadEvent.CANCEL_REQUESTED: (LoadState.CANCELLING, (Action.CLOSE_TRANSCRIPT, Action.RESERVE_OUTPUT)),
             LoadEvent.ENDED: (
                 LoadState.OVER,
                 (Action.SEND_UNCOMPARED, Action.SEND_WAITING, Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_END_ACTIONS),
@@ -165,7 +165,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
             # What comes in the turn is recorded as the turn's, and must not be recorded as a replay again.
             LoadEvent.PROMPTED: (LoadState.PASSING, (Action.DROP_IMPORT,)),
             # The agent answers cancelled requests that pass, as it would without us.
-            LoadEvent.CANCELLED: (LoadState.PASSING_CANCELLED, ()),
+            LoadEvent.CANCEL_REQUESTED: (LoadState.PASSING_CANCELLED, ()),
         },
     ),
     LoadState.PASSING_CANCELLED: StateRules(
@@ -206,7 +206,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
         moves={
             # Two replays at once would mix their lines in the client.
             LoadEvent.MAY_REPLAY: (LoadState.REPLAYING, (Action.REPLAY,)),
-            LoadEvent.CANCELLED: (LoadState.STOPPING, (Action.CLOSE_TRANSCRIPT, Action.RESERVE_OUTPUT)),
+            LoadEvent.CANCEL_REQUESTED: (LoadState.STOPPING, (Action.CLOSE_TRANSCRIPT, Action.RESERVE_OUTPUT)),
         },
     ),
     LoadState.REPLAYING: StateRules(
@@ -214,7 +214,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
         moves={
             LoadEvent.REPLAYED: (LoadState.ANSWERED, (Action.ANSWER_REPLAYED, Action.SEND_WAITING, *_OPEN_ACTIONS)),
             # ``run`` may be within a write; once the output is reserved, it sends nothing more.
-            LoadEvent.CANCELLED: (LoadState.STOPPING, (Action.STOP, Action.RESERVE_OUTPUT)),
+            LoadEvent.CANCEL_REQUESTED: (LoadState.STOPPING, (Action.STOP, Action.RESERVE_OUTPUT)),
         },
     ),
     LoadState.STOPPING: StateRules(

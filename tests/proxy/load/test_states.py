@@ -20,23 +20,23 @@ ANSWERS = frozenset({Action.ANSWER, Action.ANSWER_REPLAYED, Action.ANSWER_CANCEL
 """Actions that answer the client's request."""
 HAS_IT_OPEN = frozenset({Action.CLOSE_TRANSCRIPT, Action.REPLAY})
 """Actions that close or replay the transcript that was looked up."""
-CLIENTS = {LoadEvent.CANCELLED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED}
+CLIENTS = {LoadEvent.CANCEL_REQUESTED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED}
 MEANS_NOTHING = {
     LoadState.ASKED: {LoadEvent.OUTPUT_RESERVED, LoadEvent.TURN_ENDED},
     LoadState.PASSING: {LoadEvent.OUTPUT_RESERVED, LoadEvent.CANNOT_WAIT, LoadEvent.TURN_ENDED},
     LoadState.PASSING_CANCELLED: {
-        LoadEvent.CANCELLED,
+        LoadEvent.CANCEL_REQUESTED,
         LoadEvent.OUTPUT_RESERVED,
         LoadEvent.CANNOT_WAIT,
         LoadEvent.TURN_ENDED,
     },
     LoadState.PASSING_ABANDONED: {*CLIENTS, LoadEvent.CANNOT_WAIT, LoadEvent.TURN_ENDED},
-    LoadState.CANCELLING: {LoadEvent.CANCELLED, LoadEvent.CANNOT_WAIT, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
+    LoadState.CANCELLING: {LoadEvent.CANCEL_REQUESTED, LoadEvent.CANNOT_WAIT, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.CANCELLED: CLIENTS,
     LoadState.ABANDONED: {*CLIENTS, LoadEvent.TURN_ENDED},
     LoadState.QUEUED: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.REPLAYING: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
-    LoadState.STOPPING: {LoadEvent.CANCELLED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
+    LoadState.STOPPING: {LoadEvent.CANCEL_REQUESTED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.ANSWERED: {LoadEvent.TURN_ENDED},
     LoadState.TURN: {LoadEvent.PROMPTED},
 }
@@ -57,7 +57,7 @@ CANNOT = {
 """Events that cannot happen: no replay before the agent agrees, nothing to settle before the client's answer. The end
 of the agent does not stop a replay."""
 OF_THE_AGENTS_ANSWER = {LoadEvent.AGREED, LoadEvent.REFUSED, LoadEvent.UNKNOWN}
-OPEN_ONLY = {LoadEvent.CANNOT_WAIT, LoadEvent.CANCELLED, LoadEvent.OUTPUT_RESERVED, *WITHIN}
+OPEN_ONLY = {LoadEvent.CANNOT_WAIT, LoadEvent.CANCEL_REQUESTED, LoadEvent.OUTPUT_RESERVED, *WITHIN}
 """Events that happen only to a request that is not answered yet."""
 
 
