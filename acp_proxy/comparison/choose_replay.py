@@ -44,7 +44,7 @@ class Rule(enum.Enum):
     NOTHING_REPLAYED = (4, ShownReplay.TRANSCRIPT, "the agent resumed the session and replayed nothing")
     UNDECIDED = (0, ShownReplay.AGENT, "the comparison would have taken too long")
     MORE = (2, ShownReplay.AGENT, "the agent's replay has something that the transcript lacks")
-    TAKEN_BACK = (3, ShownReplay.AGENT, "the agent's replay lacks a turn, for a known reason")
+    TAKEN_BACK = (3, ShownReplay.AGENT, "the agent's replay lacks something, for a known reason")
     LESS = (4, ShownReplay.TRANSCRIPT, "the agent's replay lacks something")
     SAME = (5, ShownReplay.AGENT, "the agent's replay lacks nothing")
 
@@ -88,7 +88,8 @@ def choose_replay(
     ``facts``: what is known of the agent's replay; None if nothing was compared. Then another argument decides, or, if
     none does, the agent has resumed the session and replayed nothing.
     ``fixed_rule``: the rule, if it was known before the agent answered: in a turn, handed over, or asked for.
-    ``shows_replay``: False for a resume, after which the client gets no replay.
+    ``shows_replay``: False for a resume that acp-proxy serves, after which the client gets no replay. If it only passes
+    one on (``plan_passing``), the client gets what the agent sends.
     ``passes``: what the agent sends goes to the client before its answer: the plan says so (a fork, a load in a turn),
     too much waited, or a prompt came. ``cancelled``: the client has cancelled the load.
     ``has_transcript``: False if the store has none. ``unreadable``: it has one, but that cannot be read.

@@ -34,9 +34,8 @@ class LateUpdates:
         """``comparison``: with what the agent sent before its answer.
 
         ``hides_agents_replay``: the client does not see the agent's replay, such as because it has the transcript.
-        ``shows_replay``: False for a resume, after which the client gets no replay at all. ``has_part``: the agent's
-        session began with a handover, so it does not have the turns that follow in the transcript.
-        ``is_open_elsewhere``: as for ``Comparison.find_new``.
+        ``shows_replay``: as for ``choose_replay``. ``has_part``: the agent's session began with a handover, so it does
+        not have the turns that follow in the transcript. ``is_open_elsewhere``: as for ``Comparison.find_new``.
         """
         self._comparison = comparison
         self._text = comparison.text

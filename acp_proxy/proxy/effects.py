@@ -1,7 +1,8 @@
 """What ``proxy`` asks ``run`` to do. ``run`` performs effects in the order in which ``Connection`` returns them.
 
-Effects for the transcript (``TranscriptEffectBase``) are written in exactly this order. A ``Forward`` with
-``before_recording`` may leave before the effects in front of it are written; everything else waits until they are.
+Effects for the transcript (``TranscriptEffectBase``) are written in exactly this order. A pump performs everything
+else once all of the same decision are written, those behind it too; only a ``Forward`` with ``before_recording`` may
+leave before.
 """
 
 from collections.abc import Mapping
@@ -115,9 +116,10 @@ class ForgetSession(TranscriptEffectBase, frozen=True):
 class Forward(Struct, frozen=True):
     """Send bytes to a peer.
 
-    ``before_recording``: it need not wait until the effects in front of it are written. To wait is never wrong; this
-    saves it where updates are sent and recorded one after another. While a load's lines are held or compared, hardly
-    anything is recorded, so most of them do without. ``is_own``: a message from acp-proxy.
+    ``before_recording``: it need not wait until the decision's effects for the transcript are written; its own entry
+    stands behind it. To wait is never wrong; this saves it where updates are sent and recorded one after another. While
+    a load's lines are held or compared, hardly anything is recorded, so most of them do without. ``is_own``: a message
+    from acp-proxy.
     """
 
     to: Peer

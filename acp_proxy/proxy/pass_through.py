@@ -175,6 +175,8 @@ class PassThrough:
             return False
         if self._session_entries.is_output_noted(answered.session_id, answered.request.params, message):
             return False
+        # Closes the request, and makes no entries: none are made for such a request of the client, and the note of a
+        # terminal's output was ruled out above.
         self._message_entries.add(peer, message)
         return True
 

@@ -95,6 +95,8 @@ class SessionEntries:
         agent's replay, by ``Entry.request_key``, if the transcript does not note them yet."""
         if decision is None or decision.rule.number is None:
             return []
+        # "transcript" also where nothing was shown, as after a resume. This is meant: it says that the agent's replay
+        # was hidden, and readers know no third word.
         shown_replay = "transcript" if decision.hides_agents_replay else "agent"
         note = {"type": NoteType.REPLAY, "shown": shown_replay, "rule": decision.rule.number}
         return self._note(session_id, note | ({"users": encode_ids(ids)} if ids else {}))

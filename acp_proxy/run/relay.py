@@ -254,7 +254,7 @@ class Relay:
             self._recorder.flush()
 
     def flush_soon(self) -> None:
-        """Let the decided entries be recorded within a moment."""
+        """Let the decided entries be recorded within a moment. Waits if much is to be written."""
         if self._recorder is not None:
             self._recorder.flush_soon()
 
@@ -276,6 +276,7 @@ class Relay:
             return self._replace_failed(effect, errno_name(problem))
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn(f"internal error: {type(bug).__name__}: {bug}")
+            # A bug has no errno. With that of a store that does not answer, nobody takes a file for missing or damaged.
             return self._replace_failed(effect, "ETIMEDOUT")
 
     def _perform_or_raise(self, effect: RelayEffect) -> list[RelayEffect]:

@@ -1,8 +1,13 @@
 """Makes all plans of how a request to open a session is served, before the agent is asked: from its capabilities, the
 store and the options.
 
-A plan never changes. One thing overrides it: once the agent was asked for a new session instead, ``Load.fixed_rule`` is
-``HANDED_OVER``. docs/transparency.md says who answers what.
+A plan never changes, but what happens later may override it in the ``Load``:
+
+- Too much waits, or a prompt comes: what was to wait passes.
+- The agent was asked for a new session instead: ``fixed_rule`` is ``HANDED_OVER``.
+- A prompt comes, or there is a transcript by now: ``is_import`` is False.
+
+docs/transparency.md says who answers what.
 """
 
 import enum

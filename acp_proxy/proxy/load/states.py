@@ -1,10 +1,11 @@
 """The states of a load (a request to load, resume or fork a session), and the table of its transitions.
 
-Two rules hold for this package:
+Two rules hold for this package, whose code runs only under the lock on deciding (``Relay`` has it):
 
 - The constructor of a ``Load`` chooses its first ``state``. After that, only ``LoadMachine`` assigns its attributes,
-  and the ``state`` only in ``_move``, as ``TRANSITIONS`` says. What they hold is changed by two more: the buffers of
-  lines by ``WaitingLines``, ``compared`` and ``unechoed_prompts`` by ``AnsweredLoads``.
+  and the ``state`` only in ``_move``, as ``TRANSITIONS`` says. What they hold is changed by three more: the buffers of
+  lines by ``WaitingLines``, ``compared`` and ``unechoed_prompts`` by ``AnsweredLoads``, and echoed prompts are removed
+  from the latter by the ``ReplayInTurn`` that it calls.
 - What happened before is the state, where the next step depends on it alone. The other attributes say what kind of load
   it is, and hold what the agent sent.
 
