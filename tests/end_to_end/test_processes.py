@@ -283,7 +283,6 @@ def test_a_wrong_variable_stops_no_agent(
 
 
 def test_a_line_in_one_argument_is_said_to_be_several_words(proxied: Proxied) -> None:
-
     with start(proxied, [f"{SHELL} -c agent"]) as editor:
         assert editor.wait() == 127
         editor.wait_for_end()
