@@ -1,6 +1,6 @@
 """Decides whose replay the client sees for a load: the agent's, the transcript's or none. It decides from what is known
 of the load, and from what ``comparison`` has found if that was needed. docs/transparency.md has the rules for users,
-under "Past or new".
+under "Whose replay you see".
 
 ``choose_replay`` is the only place that decides this; everybody else keeps its ``Decision``. Until there is one, what
 is held of a load depends on its ``fixed_rule`` alone.

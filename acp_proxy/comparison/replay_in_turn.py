@@ -36,7 +36,7 @@ class ReplayInTurn:
         self._text, self._context = comparison.text, comparison.context
         self._hides_agents_replay = hides_agents_replay
         self._position, self._next_user = comparison.place.position, comparison.place.users.next_index
-        """Where the replay has come to, as ``at`` and ``users.next`` of the comparison."""
+        """Where the replay has come to, as ``position`` and ``users.next_index`` of the comparison's place."""
         self._thought_position = 0
         """Where the replay has come to in the thought with which the transcript ends."""
         self._next_call = 0

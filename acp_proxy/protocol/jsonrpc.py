@@ -174,6 +174,16 @@ def read_request_id(value: object, raw: bytes, *path: str) -> RequestId:
         raise ValueError("nested too deeply") from None
 
 
+def read_cancelled_id(cancel: Notification) -> RequestId | None:
+    """The id that ``$/cancel_request`` names; None if it names none, or one nested too deeply to be a request's."""
+    if not isinstance(cancel.params, dict) or "requestId" not in cancel.params:
+        return None
+    try:
+        return read_request_id(cancel.params["requestId"], cancel.raw, "params", "requestId")
+    except ValueError:
+        return None
+
+
 def encode_result(id: RequestId, value: object) -> bytes:
     """The line of a successful response."""
     return b"".join((b'{"jsonrpc":"2.0","id":', _encode_id(id), b',"result":', dump(value), b"}\n"))

@@ -358,7 +358,7 @@ class Connection:
                 return [amendment]
             case Notification(method=method, params=params):
                 session_id = (
-                    self._machine.waiting_lines.find_session_of_held_request(params)
+                    self._machine.waiting_lines.find_session_of_held_request(message)
                     if method == acp.CANCEL_REQUEST
                     else acp.session_id(params)
                 )

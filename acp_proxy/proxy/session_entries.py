@@ -333,9 +333,11 @@ class SessionEntries:
         begin = BeginTranscript(session_id, state.cwd, state.directories, file_format.PARTIAL)
         return [*forgotten, begin, *self._take_early_updates(session_id)]
 
-    def _find_or_add(self, session_id: str, texts: int | None = None) -> tuple[SessionState, list[TranscriptEffect]]:
+    def _find_or_add(
+        self, session_id: str, text_bytes: int | None = None
+    ) -> tuple[SessionState, list[TranscriptEffect]]:
         """As ``SessionStates.find_or_add``, with the effects of forgetting others."""
-        state, forgotten = self.sessions.find_or_add(session_id, texts)
+        state, forgotten = self.sessions.find_or_add(session_id, text_bytes)
         for other in forgotten.values():
             self._terminals.forget(other.terminals)
         return state, [ForgetSession(id) for id, other in forgotten.items() if other.is_recorded]

@@ -178,7 +178,7 @@ class Recorder:
             self.wake()
 
     def flush(self) -> None:
-        """Return once the kernel has everything added before.
+        """Return once the kernel has everything added before, or a gap stands for what the store does not take.
 
         If the store hangs, this waits for ``STALL_SECONDS``, and then nobody does until the writer moves.
         """

@@ -272,7 +272,7 @@ class Relay:
         """Perform an effect, or what takes its place if it fails. Returns the effects to perform next."""
         try:
             return self._perform_or_raise(effect)
-        except ImportError as problem:
+        except ImportError as problem:  # an upgrade of acp-proxy has replaced its files
             return self._replace_failed(effect, errno_name(problem))
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn(f"internal error: {type(bug).__name__}: {bug}")

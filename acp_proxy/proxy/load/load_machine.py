@@ -168,15 +168,9 @@ class LoadMachine:
 
     def cancel(self, message: Notification) -> list[Effect]:
         """The client cancels a load with ``$/cancel_request``: it gets an answer, and the agent's is dropped."""
-        params = message.params
-        if not isinstance(params, dict) or "requestId" not in params:
-            return []
-        try:
-            id = jsonrpc.read_request_id(params["requestId"], message.raw, "params", "requestId")
-        except ValueError:  # nested too deeply to be the id of a load
-            return []
-        load = self.open_loads.find_by_id(id)
-        if load is None or self._continuations.find_refused_prompt(id) is not None:
+        id = jsonrpc.read_cancelled_id(message)
+        load = self.open_loads.find_by_id(id) if id is not None else None
+        if id is None or load is None or self._continuations.find_refused_prompt(id) is not None:
             return []
         return self._move(load, LoadEvent.CANCEL_REQUESTED)
 

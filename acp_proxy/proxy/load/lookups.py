@@ -1,4 +1,4 @@
-"""Starts requests to open sessions: looks each session up in the store, then asks the agent for what ``plan`` says.
+"""Starts requests to open sessions: looks each session up in the store, then asks the agent for what its plan says.
 Other requests about sessions that were not opened here are looked up too, since the agent may know another id.
 
 Knows the requests that are being looked up. As soon as the agent is asked, a load belongs to ``LoadMachine``.

@@ -5,8 +5,8 @@ overtakes the replay. The lines are in the buffers of each ``Load``.
 """
 
 from acp_proxy.comparison.choose_replay import ShownReplay
-from acp_proxy.protocol import acp, jsonrpc
-from acp_proxy.protocol.jsonrpc import Request, RequestId
+from acp_proxy.protocol import jsonrpc
+from acp_proxy.protocol.jsonrpc import Notification, Request, RequestId
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.open_loads import OpenLoads
 from acp_proxy.proxy.load.states import LoadState
@@ -71,9 +71,9 @@ class WaitingLines:
         session_loads = self._open_loads.list_of_session(load.session_id)
         return any(update is not None for other in session_loads for _, update in other.after_response.items)
 
-    def find_session_of_held_request(self, params: object) -> str | None:
-        """The session whose waiting lines contain the request that the agent cancels with these parameters, or None."""
-        cancelled_id = jsonrpc.dump(acp.member(params, "requestId")).decode()
+    def find_session_of_held_request(self, cancel: Notification) -> str | None:
+        """The session whose waiting lines contain the request that the agent cancels, or None."""
+        cancelled_id = jsonrpc.read_cancelled_id(cancel)
         for load in self._open_loads.list_open():
             for line in load.before_response.lines + load.after_response.lines:
                 message = jsonrpc.read_message(line)

@@ -56,7 +56,7 @@ class Envelopes:
                 self._conductor_requests.take(side, message.id)
                 return line
             case Notification(method=acp.CANCEL_REQUEST):
-                id = _find_cancelled(message)
+                id = jsonrpc.read_cancelled_id(message)
                 return line if id is not None and self._own_requests.has_id(side, id) else b""
             case Request():
                 self._own_requests.add(side, message, None)
@@ -74,7 +74,7 @@ class Envelopes:
             case Request():
                 return self._open_request(line, message)
             case Notification(method=acp.CANCEL_REQUEST):
-                id = _find_cancelled(message)
+                id = jsonrpc.read_cancelled_id(message)
                 return [(side, line) for side in Peer if id is not None and self._conductor_requests.has_id(side, id)]
             case Notification():
                 if message.method != SUCCESSOR:
@@ -108,16 +108,6 @@ class Envelopes:
 
 def _refuse(id: RequestId, text: str) -> bytes:
     return jsonrpc.encode_error(id, jsonrpc.INVALID_REQUEST, text)
-
-
-def _find_cancelled(message: Notification) -> RequestId | None:
-    """The id of the request that a notification cancels."""
-    if not isinstance(message.params, dict) or "requestId" not in message.params:
-        return None
-    try:
-        return jsonrpc.read_request_id(message.params["requestId"], message.raw, "params", "requestId")
-    except ValueError:
-        return None
 
 
 def _find_method(envelope: Request | Notification) -> str | None:

@@ -119,6 +119,15 @@ def test_a_load_with_any_id_can_be_cancelled(id: str) -> None:
     assert json.dumps(json.loads(told)["id"]) == json.dumps(json.loads(id))
 
 
+@pytest.mark.parametrize("id", ["7", "1e2", "12345678901234567890123"])
+def test_the_agents_cancel_follows_its_request_with_any_id_that_waits_for_a_replay(id: str) -> None:
+    talk = replaying()
+    talk.agent.say(f'{{"id":{id},"method":"session/request_permission","params":{{"sessionId":"s"}}}}\n'.encode())
+    said = f'{{"method":"$/cancel_request","params":{{"requestId":{id}}}}}\n'.encode()
+    assert talk.agent.say(said).to_client == b""
+    assert talk.end_replay(1).to_client.endswith(said)
+
+
 def test_an_id_can_be_used_again_after_a_cancelled_replay() -> None:
     talk = replaying()
     talk.client.say(cancel(1))
