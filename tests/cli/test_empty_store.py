@@ -50,7 +50,7 @@ ON_EMPTY_STORE: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("restore", "last"): (
         1,
         "",
-        "acp-proxy: no deleted session can be restored. To see all sessions: acp-proxy list\n",
+        "acp-proxy: no deleted session can be restored. To see those that are not deleted: acp-proxy list\n",
     ),
     ("prune", "--keep", "1", "--yes"): (0, "0 sessions deleted.\n", ""),
     ("verify",): (0, "No damage found.\n", ""),
