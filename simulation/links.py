@@ -95,9 +95,9 @@ class Proxied(Link):
         self.recorder = Recorder(store, COMMAND, None, "never", self.warnings.append)
         vars(self.recorder.jobs)["wait"] = _wait_for
         self._from_client, self._client_writes = os.pipe()
-        self._client_reads, self._to_client = os.pipe()
+        self._client_reads, self._client_output = os.pipe()
         self._from_agent, self._agent_writes = os.pipe()
-        self._agent_reads, self._to_agent = os.pipe()
+        self._agent_reads, self._agent_output = os.pipe()
         self._begun = {self._client_reads: b"", self._agent_reads: b""}
         self._ends = list(self._begun)
         self._heard: deque[Message] = deque()
@@ -105,9 +105,9 @@ class Proxied(Link):
             Connection(Settings(records=True, serves=True, release="0", modes=Modes(**options))),
             self.recorder,
             from_client=self._from_client,
-            to_client=self._to_client,
+            to_client=self._client_output,
             from_agent=self._from_agent,
-            to_agent=self._to_agent,
+            to_agent=self._agent_output,
             warn=self.warnings.append,
             replay=ReplayOptions(replay, TOOL_LIMIT),
         )
@@ -142,20 +142,20 @@ class Proxied(Link):
 
     def _close_client(self) -> None:
         os.close(self._client_writes)
-        if not self._relay.client.has_ended.wait(SECONDS):
+        if not self._relay.client_pump.has_ended.wait(SECONDS):
             raise Stuck("the proxy has not read to the client's end")
 
     def _close_agent(self) -> None:
         os.close(self._agent_writes)
-        if not self._relay.agent.has_ended.wait(SECONDS):
+        if not self._relay.agent_pump.has_ended.wait(SECONDS):
             raise Stuck("the proxy has not read to the agent's end")
 
     def _close(self) -> list[Message]:
         self._relay.finish_work(SECONDS)
         for known in self.recorder._sessions.values():  # a process that ends closes what it has open
             self.recorder._sessions.close(known)
-        os.close(self._to_client)
-        os.close(self._to_agent)
+        os.close(self._client_output)
+        os.close(self._agent_output)
         while self._ends:
             self._pass_on(SECONDS, answers=False)
         for each in (self._client_reads, self._agent_reads, self._from_client, self._from_agent):

@@ -4,7 +4,7 @@
     talk.open("s")                                     # session/new, asked and answered
     step = talk.client.say(prompt(1, "s", "mend it"))  # one read from the client
     assert step.to_agent == line(prompt(1, "s", "mend it"))
-    assert step.kept == [BeginTurn("s"), RecordLine("s", Peer.CLIENT, raw(prompt(1, "s", "mend it")))]
+    assert step.kept == [BeginTurn("s"), RecordMessage("s", Peer.CLIENT, raw(prompt(1, "s", "mend it")))]
 
 ``CoreConversation`` plays the part of ``acp_proxy/run``. The store's answers come from ``stored``: at once or, for a
 ``slow`` session, when the test calls ``finish_lookup``. The test drives a replay with ``send_replay`` and
@@ -54,7 +54,7 @@ from acp_proxy.proxy.effects import (
     ListSessions,
     ProtocolVersion,
     ReadPast,
-    RecordLine,
+    RecordMessage,
     RecordNote,
     RecordUpdates,
     RelayEffect,
@@ -218,14 +218,14 @@ def make_request_id(id: object) -> RequestId:
 # --- effects
 
 
-def agent_kept(session: str, said: Said, of: str | None = None) -> RecordLine:
+def agent_kept(session: str, said: Said, of: str | None = None) -> RecordMessage:
     """What is recorded of the agent's message."""
-    return RecordLine(session, Peer.AGENT, raw(said), of)
+    return RecordMessage(session, Peer.AGENT, raw(said), of)
 
 
-def client_kept(session: str, said: Said, of: str | None = None) -> RecordLine:
+def client_kept(session: str, said: Said, of: str | None = None) -> RecordMessage:
     """What is recorded of the client's message."""
-    return RecordLine(session, Peer.CLIENT, raw(said), of)
+    return RecordMessage(session, Peer.CLIENT, raw(said), of)
 
 
 def begun(session: str, origin: str = file_format.RECORDED, cwd: str | None = "/w") -> BeginTranscript:
@@ -688,7 +688,7 @@ def _kept(effect: TranscriptEffect) -> list[TranscriptEffect]:
     if not isinstance(effect, RecordUpdates):
         return [effect]
     assert effect.data.endswith(b"\n")
-    return [RecordLine(effect.session_id, Peer.AGENT, one) for one in effect.data[:-1].split(b"\n")]
+    return [RecordMessage(effect.session_id, Peer.AGENT, one) for one in effect.data[:-1].split(b"\n")]
 
 
 def _about(session: str, said: bytes) -> bytes:
@@ -741,7 +741,7 @@ class _Rules:
                     assert session in self._begun, f"{session} has no transcript yet"
                     self._deleted.discard(session)
                     against_a_delete.discard(session)
-                case RecordLine(session) | RecordUpdates(session) | RecordNote(session) | EndTurn(session):
+                case RecordMessage(session) | RecordUpdates(session) | RecordNote(session) | EndTurn(session):
                     assert session in self._begun, f"{session} has no transcript yet"
                     if session in self._deleted:
                         against_a_delete.add(session)
@@ -762,7 +762,7 @@ class _Rules:
         assert not against_a_delete, f"{against_a_delete} was deleted, but entries of it are kept"
 
     def _is_verbatim(self, effect: Effect) -> None:
-        if isinstance(effect, RecordLine):
+        if isinstance(effect, RecordMessage):
             assert b"\n" not in effect.raw
             said = (
                 one for one in reversed(self.said) if effect.raw in one or effect.raw in _about(effect.session_id, one)

@@ -104,7 +104,7 @@ class Passage:
         writers = [threading.Thread(target=self._say_all, args=(peer, pieces[peer]), daemon=True) for peer in Peer]
         for writer in writers:
             writer.start()
-        for pump in (self._relay.client, self._relay.agent):
+        for pump in (self._relay.client_pump, self._relay.agent_pump):
             assert pump.has_ended.wait(SECONDS), "the relay has not read to the end"
         for writer in writers:
             writer.join(SECONDS)

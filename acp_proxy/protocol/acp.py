@@ -172,48 +172,48 @@ def find_session_id(beginning: bytes) -> str | None:
 
 def with_method(raw: bytes, method: str) -> bytes:
     """The request with another method. Raises ValueError, KeyError."""
-    line = json_splice.decode(raw)
-    span = json_splice.find_members(line, json_splice.find_value(line)[0])["method"]
-    return json_splice.encode(json_splice.replace_spans(line, [(span, f'"{method}"')]))
+    text = json_splice.decode(raw)
+    span = json_splice.find_members(text, json_splice.find_value(text)[0])["method"]
+    return json_splice.encode(json_splice.replace_spans(text, [(span, f'"{method}"')]))
 
 
 def with_result(raw: bytes, value: str) -> bytes:
     """The response with another result, given as JSON text. Raises ValueError, KeyError."""
-    line = json_splice.decode(raw)
-    span = json_splice.find_members(line, json_splice.find_value(line)[0])["result"]
-    return json_splice.encode(json_splice.replace_spans(line, [(span, value)]))
+    text = json_splice.decode(raw)
+    span = json_splice.find_members(text, json_splice.find_value(text)[0])["result"]
+    return json_splice.encode(json_splice.replace_spans(text, [(span, value)]))
 
 
 def with_id(raw: bytes, id: RequestId) -> bytes:
     """The request or response with another id. Raises ValueError, KeyError."""
-    line = json_splice.decode(raw)
-    span = json_splice.find_members(line, json_splice.find_value(line)[0])["id"]
-    return json_splice.encode(json_splice.replace_spans(line, [(span, id)]))
+    text = json_splice.decode(raw)
+    span = json_splice.find_members(text, json_splice.find_value(text)[0])["id"]
+    return json_splice.encode(json_splice.replace_spans(text, [(span, id)]))
 
 
 def with_session(raw: bytes, session_id: str) -> bytes:
     """The message with another ``params.sessionId``. Raises ValueError, KeyError."""
-    line = json_splice.decode(raw)
-    params = json_splice.find_members(line, json_splice.find_value(line)[0])["params"]
-    span = json_splice.find_members(line, params[0])["sessionId"]
-    return json_splice.encode(json_splice.replace_spans(line, [(span, jsonrpc.dump(session_id).decode())]))
+    text = json_splice.decode(raw)
+    params = json_splice.find_members(text, json_splice.find_value(text)[0])["params"]
+    span = json_splice.find_members(text, params[0])["sessionId"]
+    return json_splice.encode(json_splice.replace_spans(text, [(span, jsonrpc.dump(session_id).decode())]))
 
 
 def with_server(raw: bytes, server: Mapping[str, object]) -> bytes:
     """The request with one more MCP server, after its own. Raises ValueError, KeyError."""
-    line = json_splice.decode(raw)
-    params = json_splice.find_members(line, json_splice.find_value(line)[0])["params"]
-    members, entry = json_splice.find_members(line, params[0]), jsonrpc.dump(server).decode()
+    text = json_splice.decode(raw)
+    params = json_splice.find_members(text, json_splice.find_value(text)[0])["params"]
+    members, entry = json_splice.find_members(text, params[0]), jsonrpc.dump(server).decode()
     if "mcpServers" not in members:
         insert_offset = params[1] - 1
         change = (insert_offset, insert_offset), f'{"," if members else ""}"mcpServers":[{entry}]'
-    elif line[slice(*(span := members["mcpServers"]))] == "null":
+    elif text[slice(*(span := members["mcpServers"]))] == "null":
         change = span, f"[{entry}]"
     else:
-        own_servers = json_splice.find_elements(line, span[0])
+        own_servers = json_splice.find_elements(text, span[0])
         insert_offset = own_servers[-1][1] if own_servers else span[0] + 1
         change = (insert_offset, insert_offset), f",{entry}" if own_servers else entry
-    return json_splice.encode(json_splice.replace_spans(line, [change]))
+    return json_splice.encode(json_splice.replace_spans(text, [change]))
 
 
 def with_title(raw: bytes, title: str) -> bytes:
@@ -232,40 +232,40 @@ def with_update_kind(raw: bytes, kind: str) -> bytes:
 
 
 def _with_member(raw: bytes, key: str, value: str) -> bytes:
-    line = json_splice.decode(raw)
-    start = json_splice.find_value(line)[0]
+    text = json_splice.decode(raw)
+    start = json_splice.find_value(text)[0]
     for outer in ("params", "update"):
-        start = json_splice.find_members(line, start)[outer][0]
-    span = json_splice.find_members(line, start)[key]
-    return json_splice.encode(json_splice.replace_spans(line, [(span, jsonrpc.dump(value).decode())]))
+        start = json_splice.find_members(text, start)[outer][0]
+    span = json_splice.find_members(text, start)[key]
+    return json_splice.encode(json_splice.replace_spans(text, [(span, jsonrpc.dump(value).decode())]))
 
 
 def without_title(raw: bytes) -> bytes | None:
     """The ``session_info_update`` without its title; None if it says nothing else. Raises ValueError, KeyError."""
-    line = json_splice.decode(raw)
-    start = json_splice.find_value(line)[0]
-    start = json_splice.find_members(line, start)["params"][0]
-    span = json_splice.find_members(line, start)["update"]
-    members = json_splice.find_members(line, span[0])
+    text = json_splice.decode(raw)
+    start = json_splice.find_value(text)[0]
+    start = json_splice.find_members(text, start)["params"][0]
+    span = json_splice.find_members(text, start)["update"]
+    members = json_splice.find_members(text, span[0])
     if members.keys() <= {"sessionUpdate", "title"}:
         return None
     return json_splice.encode(
-        json_splice.replace_spans(line, [(span, json_splice.remove_member(line, span[0], "title"))])
+        json_splice.replace_spans(text, [(span, json_splice.remove_member(text, span[0], "title"))])
     )
 
 
 def with_chunk_text(raw: bytes, new_text: str) -> bytes:
     """The chunk with another ``params.update.content.text``. Raises ValueError, KeyError."""
-    line = json_splice.decode(raw)
-    start = json_splice.find_value(line)[0]
+    text = json_splice.decode(raw)
+    start = json_splice.find_value(text)[0]
     for key in ("params", "update", "content"):
-        start = json_splice.find_members(line, start)[key][0]
-    span = json_splice.find_members(line, start)["text"]
-    return json_splice.encode(json_splice.replace_spans(line, [(span, jsonrpc.dump(new_text).decode())]))
+        start = json_splice.find_members(text, start)[key][0]
+    span = json_splice.find_members(text, start)["text"]
+    return json_splice.encode(json_splice.replace_spans(text, [(span, jsonrpc.dump(new_text).decode())]))
 
 
 def encode_user_chunk(session_id: str, block: bytes, message_id: str) -> bytes:
-    """A user chunk that repeats a block of a prompt to the client, as a line. ``block``: the block's JSON text."""
+    """A user chunk that repeats a block of a prompt to the client, as a text. ``block``: the block's JSON text."""
     return b"".join(
         (
             UPDATE_PREFIX[:-1],

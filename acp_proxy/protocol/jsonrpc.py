@@ -3,6 +3,9 @@
 ``read_message`` never raises: a line that is not a message becomes ``Opaque``, and of one nested too deeply to parse
 only the outer levels are read. Messages carry the original bytes (``raw``), and only those are forwarded. Integers
 beyond 64 bits may become floats, so parsed values must not be written back to a peer; ids keep their JSON text.
+
+Everywhere in the core, ``raw`` is a message's bytes without its newline, and a ``line`` has its newline. Functions that
+only read JSON, or replace parts of it, take both as ``raw``, and what they return ends as that did.
 """
 
 import enum
@@ -51,7 +54,7 @@ Peer.CLIENT.other, Peer.AGENT.other = Peer.AGENT, Peer.CLIENT
 
 
 class Request(Struct, frozen=True):
-    """A request. ``raw``: the line, or its part of a batch, without a newline; so in all classes below."""
+    """A request. ``raw``: its bytes without a newline, also of one in a batch; so in all classes below."""
 
     raw: bytes
     id: RequestId

@@ -109,7 +109,7 @@ class AgentList:
                 own_messages.refuse(page.client_request.id, jsonrpc.INTERNAL_ERROR, "The agent's list cannot be read")
             ]
         self._remember_listed(message.result)
-        return [replace(page, raw=line, pages=page.pages + 1) if message.error is None else Forward(Peer.CLIENT, line)]
+        return [replace(page, line=line, pages=page.pages + 1) if message.error is None else Forward(Peer.CLIENT, line)]
 
     def end(self, reason: str) -> list[Effect]:
         """The agent has ended, and answers nothing more. ``reason``: the text of errors."""

@@ -348,10 +348,10 @@ class Connection:
             case Request(params=params):
                 session_id = acp.session_id(params)
                 effects: list[Effect] = [
-                    *self._answered_loads.send_late(session_id),
+                    *self._answered_loads.release_updates(session_id),
                     *self._message_entries.add(Peer.AGENT, message),
                 ]
-                return effects + self._machine.send_request(session_id, line)
+                return effects + self._machine.send_agents_request(session_id, line)
             case Notification(method=method) if (
                 amendment := self._agent_index.find_amendment(method, line)
             ) is not None:
@@ -363,10 +363,10 @@ class Connection:
                     else acp.session_id(params)
                 )
                 effects = [
-                    *self._answered_loads.send_late(session_id),
+                    *self._answered_loads.release_updates(session_id),
                     *self._message_entries.add(Peer.AGENT, message),
                 ]
-                return effects + self._machine.send(session_id, line)
+                return effects + self._machine.send_in_order(session_id, line)
             case Batch() | Opaque():
                 return [*self._message_entries.add(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
@@ -381,7 +381,11 @@ class Connection:
 
     def _send_title(self, session_id: str) -> list[Effect]:
         """Send the title made from the prompts, as ``_take_title_line`` has it."""
-        return [effect for line in self._take_title_line(session_id) for effect in self._machine.send(session_id, line)]
+        return [
+            effect
+            for line in self._take_title_line(session_id)
+            for effect in self._machine.send_in_order(session_id, line)
+        ]
 
     def _handle_update(self, line: bytes, message: Notification, session_id: str | None) -> list[Effect]:
         """An update from the agent, unless it belongs to a session that the client must not see, or only repeats a
@@ -423,7 +427,7 @@ class Connection:
             self._session_entries.begin_work(session_id)
             return self._send_update(session_id, line, message)
         was_in_turn = self._session_entries.sessions.is_in_turn(session_id)
-        late_effects = self._answered_loads.send_late_in_turn(session_id) if was_in_turn else []
+        late_effects = self._answered_loads.release_updates_in_turn(session_id) if was_in_turn else []
         end_effects = self._session_entries.end_work(session_id)
         title_effects = self._send_title(session_id) if end_effects else []
         handover_effects = (
@@ -472,7 +476,7 @@ class Connection:
         # Until this answer nobody knew the fork's id. What came for it may be the parent's past, so it is not recorded
         # with the answer, but compared.
         fork = acp.session_id(message.result) if open_request.request.method == acp.FORK else None
-        early_lines = self._session_entries.take_early_conversation(fork) if fork is not None else []
+        raw_updates = self._session_entries.take_early_conversation(fork) if fork is not None else []
         effects: list[Effect] = [*self._message_entries.add_answer(open_request, message)]
         answerers = self._answerers
         is_amended = answerers.amends_lists and self._session_entries.is_recording
@@ -487,7 +491,7 @@ class Connection:
                     has_handover_record and parse_fork_point(open_request.request.params) is not None
                 ):  # the copy may end before the note
                     effects += self._session_entries.note_inherited_handover_record(fork)
-                self._machine.add_fork(open_request.request, fork, early_lines)
+                self._machine.add_fork(open_request.request, fork, raw_updates)
             case acp.LIST if (
                 capabilities.LIST not in self._answerers.served_here and is_amended and message.error is None
             ):
@@ -526,20 +530,20 @@ class Connection:
                 *accept_effects,
                 *self._machine.handle_turn_end(session_id),
                 *end_effects,
-                *self._machine.send(session_id, line),
+                *self._machine.send_in_order(session_id, line),
             ]
         refused_prompt = self._handovers.take_refused_prompt(session_id, id, message.error)
         if refused_prompt is not None and self._answerers.modes.handover != capabilities.NEVER:
             load, prompt = refused_prompt
             self._open_requests.add(Peer.CLIENT, prompt, session_id)
             return self._lookups.look_up_to_send_again(load, prompt, line)
-        effects = self._answered_loads.send_late_in_turn(session_id)
+        effects = self._answered_loads.release_updates_in_turn(session_id)
         effects += self._complete_handover(session_id, id, succeeded=message.error is None)
         effects += [
             *self._message_entries.add_answer(open_request, message),
             *self._machine.handle_turn_end(session_id),
         ]
-        return [*effects, *self._send_title(session_id), *self._machine.send(session_id, line)]
+        return [*effects, *self._send_title(session_id), *self._machine.send_in_order(session_id, line)]
 
     def _complete_handover(self, session_id: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
         """A turn has ended, which may complete a handover, or catching up. ``prompt``: the one that was answered, if
@@ -560,12 +564,12 @@ class Connection:
         else will. ``reason``: its text. ``advice``: what follows in the answer to ``initialize``."""
         effects = self._decide_taken(self._handovers.take_partial_handover_records())
         for session_id, id in self._session_entries.sessions.list_accepted_prompts():
-            effects += self._answered_loads.send_late_in_turn(session_id)
+            effects += self._answered_loads.release_updates_in_turn(session_id)
             effects += self._session_entries.fail_prompt(session_id, reason, id)
         for open_request in list(self._open_requests.list_all(Peer.CLIENT)):
             request = open_request.request
             if request.method == acp.PROMPT and open_request.session_id is not None:
-                effects += self._answered_loads.send_late_in_turn(open_request.session_id)
+                effects += self._answered_loads.release_updates_in_turn(open_request.session_id)
                 effects += self._session_entries.fail_prompt(open_request.session_id, reason, request.id)
             if request.method == acp.INITIALIZE and advice:
                 text = f"{reason}. {advice}"

@@ -60,8 +60,8 @@ class BeginTurn(TranscriptEffectBase, frozen=True):
     session_id: str
 
 
-class RecordLine(TranscriptEffectBase, frozen=True):
-    """A line, byte for byte. ``answered_method``: the method that a response answers."""
+class RecordMessage(TranscriptEffectBase, frozen=True):
+    """A message, byte for byte. ``answered_method``: the method that a response answers."""
 
     session_id: str
     peer: Peer
@@ -159,8 +159,8 @@ class AmendList(Struct, frozen=True):
     """Send a line of the agent with listed sessions to the client, without the sessions deleted here and with the
     user's titles."""
 
-    raw: bytes
-    """The line, usually the answer to ``session/list``."""
+    line: bytes
+    """Usually the answer to ``session/list``."""
     archived: str | None = None
     """As for ``ListSessions``."""
     client_request: Request | None = None
@@ -348,7 +348,7 @@ TranscriptEffect = (
     | ProtocolVersion
     | BeginTranscript
     | BeginTurn
-    | RecordLine
+    | RecordMessage
     | RecordUpdates
     | RecordGap
     | RecordNote

@@ -169,7 +169,7 @@ class Handovers:
         """
         self._repeated_handover_records: dict[str, RepeatedHandoverRecord] = {}
         """By session: the record that the agent was given."""
-        self._have_handover_record: set[str] = set()
+        self._given_a_handover_record: set[str] = set()
         """The sessions of which the agent was given a record, by this process or another. Their forks have it."""
         self._partial_handover_records: dict[str, list[bytes]] = {}
         """By session: the agent's last lines, if together they are a beginning of the record."""
@@ -250,8 +250,8 @@ class Handovers:
             self._handover_records[owner] = CarriedHandoverRecord(self._handover_records[owner].text)
             waiting_size -= size
 
-    def has_handover_record(self, session_id: str) -> bool:
-        """Whether a record that says something waits for the session's next prompt."""
+    def keeps_handover_record(self, session_id: str) -> bool:
+        """Whether the session's next prompt will carry a record that says something."""
         handover_record = self._handover_records.get(session_id)
         return handover_record is not None and bool(handover_record.text)
 
@@ -265,7 +265,7 @@ class Handovers:
             self._first_prompts,
         ):
             by_session.pop(session_id, None)
-        self._have_handover_record.discard(session_id)
+        self._given_a_handover_record.discard(session_id)
 
     def add_handover_record(self, line: bytes, prompt: Request, session_id: str) -> bytes:
         """A prompt's line with the record before the user's blocks; unchanged for a slash command, or if no record
@@ -285,7 +285,7 @@ class Handovers:
             self._repeated_handover_records[session_id] = RepeatedHandoverRecord(
                 handover_record.text, handover_record.attached
             )
-            self._have_handover_record.add(session_id)
+            self._given_a_handover_record.add(session_id)
         return line
 
     def cancel_turn(self, session_id: str) -> None:
@@ -323,14 +323,14 @@ class Handovers:
         if handed_over_again:
             self._repeated_handover_records.pop(session_id, None)
         self._repeated_handover_records.setdefault(session_id, RepeatedHandoverRecord(None))
-        self._have_handover_record.add(session_id)
+        self._given_a_handover_record.add(session_id)
 
     def expect_handover_record_of_fork(self, fork: str, parent: str) -> bool:
         """The agent forks a session. If it was given a record of that, the fork has it, too, as from another process.
         Returns whether it was."""
-        if parent in self._have_handover_record:
+        if parent in self._given_a_handover_record:
             self.expect_handover_record(fork, handed_over_again=False)
-        return parent in self._have_handover_record
+        return parent in self._given_a_handover_record
 
     def stop_expecting_handover_record(self, session_id: str) -> None:
         """The agent replays nothing more of this session: a record of an earlier process comes no more."""

@@ -15,7 +15,7 @@ from acp_proxy.proxy.effects import (
     EndTurn,
     ForgetSession,
     IndexSession,
-    RecordLine,
+    RecordMessage,
     RecordNote,
     TranscriptEffect,
 )
@@ -63,13 +63,13 @@ class SessionEntries:
         return self._open(session_id, method, params, result, origin, parent=parent, point=point, anew=anew)
 
     def begin_imported(
-        self, session_id: str, params: object, result: object, conversation: list[bytes], states: list[bytes]
+        self, session_id: str, params: object, result: object, raw_updates: list[bytes], raw_states: list[bytes]
     ) -> list[TranscriptEffect]:
         """The agent has loaded a session without a transcript: its replay begins one.
 
-        ``conversation``, ``states``: lines of conversation and of state that came before its answer, without newlines.
+        ``raw_updates``, ``raw_states``: the updates of the conversation and of state that came before its answer.
         """
-        entries = [RecordLine(session_id, Peer.AGENT, raw) for raw in (*conversation, *states)]
+        entries = [RecordMessage(session_id, Peer.AGENT, raw) for raw in (*raw_updates, *raw_states)]
         return self._open(session_id, acp.LOAD, params, result, file_format.IMPORTED, first_entries=entries)
 
     def note_handover(self, session_id: str, new_id: str) -> list[TranscriptEffect]:
@@ -185,8 +185,8 @@ class SessionEntries:
         return effects
 
     def add_update(self, session_id: str, raw: bytes, update: object, *, may_be_new: bool) -> list[TranscriptEffect]:
-        """The entry of an update. ``raw``: its line without the newline. ``may_be_new``: an open request may be
-        what opens this session, so its updates wait for the answer."""
+        """The entry of an update. ``may_be_new``: an open request may be what opens this session, so its updates wait
+        for the answer."""
         if not self.is_recording:
             return []
         if session_id not in self.sessions and may_be_new and self._early_updates.hold(session_id, raw, update):
@@ -196,7 +196,7 @@ class SessionEntries:
         effects = self._begin(session_id)
         state = self.sessions[session_id]
         state.terminals.mark_shown(update)
-        effects.append(RecordLine(session_id, Peer.AGENT, raw))
+        effects.append(RecordMessage(session_id, Peer.AGENT, raw))
         if acp.update_kind(update) == update_kinds.SESSION_INFO:
             self.mark_titled(session_id, update)
             effects.append(IndexSession(session_id))
@@ -215,22 +215,22 @@ class SessionEntries:
         state.is_deleted, state.is_open = False, True
         if state.lacks_title:
             state.titles.consider(blocks)
-        return [*begin_effects, BeginTurn(session_id), RecordLine(session_id, Peer.CLIENT, raw)]
+        return [*begin_effects, BeginTurn(session_id), RecordMessage(session_id, Peer.CLIENT, raw)]
 
     def add_steering(self, session_id: str, raw: bytes) -> list[TranscriptEffect]:
-        """The entry of the user's words into a turn, which the agent has just taken. ``raw``: the request's line."""
+        """The entry of the user's words into a turn, which the agent has just taken."""
         if not self.is_recording or self.sessions.is_deleted(session_id):
             return []
-        effects = [*self._begin(session_id), RecordLine(session_id, Peer.CLIENT, raw)]
+        effects = [*self._begin(session_id), RecordMessage(session_id, Peer.CLIENT, raw)]
         return effects if self.sessions.is_in_turn(session_id) else [*effects, EndTurn(session_id)]
 
     def add_prompt_answer(self, session_id: str, raw: bytes, id: RequestId | None = None) -> list[TranscriptEffect]:
         """The entry of the agent's answer to a prompt, which ends the turn."""
-        return self._end_turn(session_id, [RecordLine(session_id, Peer.AGENT, raw, acp.PROMPT)], id)
+        return self._end_turn(session_id, [RecordMessage(session_id, Peer.AGENT, raw, acp.PROMPT)], id)
 
     def accept_prompt(self, session_id: str, raw: bytes, id: RequestId | None) -> list[TranscriptEffect]:
         """The entry of the agent's answer to a prompt that does not end its turn."""
-        entries = self.add_line(session_id, Peer.AGENT, raw, acp.PROMPT)
+        entries = self.add_message(session_id, Peer.AGENT, raw, acp.PROMPT)
         is_over = session_id in self.sessions and self.sessions[session_id].prompts.accept(id)
         return [*entries, *self._make_turn_end(session_id)] if is_over else entries
 
@@ -252,14 +252,14 @@ class SessionEntries:
         note = {"type": NoteType.FAILED, "method": acp.PROMPT, "message": reason}
         return self._end_turn(session_id, [RecordNote(session_id, note)], id)
 
-    def add_line(
+    def add_message(
         self, session_id: str | None, peer: Peer, raw: bytes, answered_method: str | None = None
     ) -> list[TranscriptEffect]:
-        """The entry of any other line, if its session is recorded. ``answered_method``: the method that a response
+        """The entry of any other message, if its session is recorded. ``answered_method``: the method that a response
         answers."""
         if session_id is None or session_id not in self.sessions or self.sessions[session_id].is_deleted:
             return []
-        return [RecordLine(session_id, peer, raw, answered_method)]
+        return [RecordMessage(session_id, peer, raw, answered_method)]
 
     def close(self, session_id: str) -> list[TranscriptEffect]:
         """Note that the agent has closed the session."""
@@ -347,7 +347,7 @@ class SessionEntries:
         for _, update in early:
             if acp.update_kind(update) == update_kinds.SESSION_INFO:
                 self.mark_titled(session_id, update)
-        return [RecordLine(session_id, Peer.AGENT, raw) for raw, _ in early]
+        return [RecordMessage(session_id, Peer.AGENT, raw) for raw, _ in early]
 
 
 class EarlyUpdates:
@@ -356,7 +356,7 @@ class EarlyUpdates:
 
     def __init__(self) -> None:
         self._updates: dict[str, list[tuple[bytes, object]]] = {}
-        """By session: lines without newlines, with their updates."""
+        """By session: the ``raw`` of each message, with its update."""
         self._size = 0
 
     @property
@@ -373,20 +373,20 @@ class EarlyUpdates:
         return True
 
     def take(self, session_id: str) -> list[tuple[bytes, object]]:
-        """A session's lines and updates."""
+        """A session's, as they were held."""
         updates = self._updates.pop(session_id, [])
         self._size -= sum(len(raw) for raw, _ in updates)
         return updates
 
     def take_conversation(self, session_id: str) -> list[bytes]:
-        """The lines of a session's conversation updates. The others are still held."""
-        lines = []
+        """The ``raw`` of a session's conversation updates. The others are still held."""
+        raw_updates = []
         for raw, update in self.take(session_id):
             if update_kinds.is_conversation(acp.update_kind(update)):
-                lines.append(raw)
+                raw_updates.append(raw)
             else:
                 self.hold(session_id, raw, update)
-        return lines
+        return raw_updates
 
     def drop(self) -> None:
         """Forget what is held."""
@@ -421,7 +421,7 @@ class MessageEntries:
             case Notification(method=acp.CANCEL, params=params, raw=raw):
                 if sender is Peer.CLIENT:
                     self._session_entries.cancel_turn(acp.session_id(params))
-                return self._session_entries.add_line(acp.session_id(params), sender, raw)
+                return self._session_entries.add_message(acp.session_id(params), sender, raw)
             case Response(id=id) if answered := self._open_requests.take(sender.other, id):
                 return self.add_answer(answered, message)
             case _:
@@ -441,7 +441,9 @@ class MessageEntries:
         if method == acp.TERMINAL_RELEASE:
             return self._session_entries.release_terminal(session_id, request.params)
         return (
-            self._session_entries.add_line(session_id, sender, request.raw) if method in acp.RECORDED_REQUESTS else []
+            self._session_entries.add_message(session_id, sender, request.raw)
+            if method in acp.RECORDED_REQUESTS
+            else []
         )
 
     def add_answer(self, answered: OpenRequest, response: Response) -> list[TranscriptEffect]:
@@ -466,7 +468,7 @@ class MessageEntries:
         if method in acp.TERMINALS:
             return self._session_entries.answer_terminal(session_id, method, request.params, response.result)
         if method in acp.RECORDED_REQUESTS:
-            return self._session_entries.add_line(session_id, answerer, response.raw, method)
+            return self._session_entries.add_message(session_id, answerer, response.raw, method)
         return []
 
     def add_early_updates(self) -> list[TranscriptEffect]:

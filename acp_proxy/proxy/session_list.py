@@ -130,14 +130,14 @@ class ListChanges(Struct, frozen=True):
         return self.only_archived and not is_in_archive
 
 
-def amend_rows(raw: bytes, changes: ListChanges, *, list_member: str = "result") -> bytes:
+def amend_rows(line: bytes, changes: ListChanges, *, list_member: str = "result") -> bytes:
     """The agent's list with these changes, and without titles that the agent has made from handover records; every
     other byte stays. ``list_member``: the member of the line that has the list. Raises ValueError."""
     has_changes = changes.hidden or changes.title_of is not None or changes.archived is not None
-    is_needed = has_changes or changes.generated_titles or HANDOVER_RECORD_BYTES in raw
-    sessions = _read_sessions(raw, list_member) if is_needed else []
+    is_needed = has_changes or changes.generated_titles or HANDOVER_RECORD_BYTES in line
+    sessions = _read_sessions(line, list_member) if is_needed else []
     if not sessions:
-        return raw
+        return line
     ids = [acp.session_id(item) for item in sessions]
     is_removed = [changes.leaves_out(id, item) for id, item in zip(ids, sessions, strict=True)]
     changed_members = [
@@ -145,8 +145,8 @@ def amend_rows(raw: bytes, changes: ListChanges, *, list_member: str = "result")
         for id, item in zip(ids, sessions, strict=True)
     ]
     if not any(is_removed) and not any(changed_members):
-        return raw
-    text = json_splice.decode(raw)
+        return line
+    text = json_splice.decode(line)
     result = json_splice.find_members(text, json_splice.find_value(text)[0])[list_member]
     start, end = json_splice.find_members(text, result[0])["sessions"]
     spans = json_splice.find_elements(text, start)
@@ -161,30 +161,30 @@ def amend_rows(raw: bytes, changes: ListChanges, *, list_member: str = "result")
     return json_splice.encode(json_splice.replace_spans(text, replacements))
 
 
-def find_ids(raw: bytes, list_member: str) -> list[str | None]:
+def find_ids(line: bytes, list_member: str) -> list[str | None]:
     """The ids of the sessions in the agent's list. Raises ValueError."""
-    return [acp.session_id(item) for item in _read_sessions(raw, list_member)]
+    return [acp.session_id(item) for item in _read_sessions(line, list_member)]
 
 
-def replace_removed_ids(raw: bytes, params_member: str, map_ids: Callable[[list[str]], list[str]]) -> bytes:
+def replace_removed_ids(line: bytes, params_member: str, map_ids: Callable[[list[str]], list[str]]) -> bytes:
     """The agent's line with other ids in its array ``removed``; every other byte stays. ``params_member``: the member
     of the line that has the array. ``map_ids``: returns the ids to put there for the agent's. Raises ValueError,
     KeyError."""
-    agent_ids = acp.strings(acp.member(jsonrpc.parse(raw), params_member), "removed")
+    agent_ids = acp.strings(acp.member(jsonrpc.parse(line), params_member), "removed")
     if not agent_ids or (new_ids := map_ids(agent_ids)) == agent_ids:
-        return raw
-    text = json_splice.decode(raw)
+        return line
+    text = json_splice.decode(line)
     params = json_splice.find_members(text, json_splice.find_value(text)[0])[params_member]
     span = json_splice.find_members(text, params[0])["removed"]
     return json_splice.encode(json_splice.replace_spans(text, [(span, jsonrpc.dump(new_ids).decode())]))
 
 
-def find_untitled(raw: bytes, *, include_absent: bool, list_member: str = "result") -> list[str]:
+def find_untitled(line: bytes, *, include_absent: bool, list_member: str = "result") -> list[str]:
     """The ids of the sessions in the agent's list whose title was made from a handover record, and with
     ``include_absent`` also of those without a title. Raises ValueError."""
-    if not include_absent and HANDOVER_RECORD_BYTES not in raw:
+    if not include_absent and HANDOVER_RECORD_BYTES not in line:
         return []
-    items = (item for item in _read_sessions(raw, list_member) if _find_title(item) is None)
+    items = (item for item in _read_sessions(line, list_member) if _find_title(item) is None)
     ids = (acp.session_id(item) for item in items if include_absent or acp.text(item, "title") is not None)
     return [id for id in ids if id is not None]
 
@@ -209,9 +209,9 @@ def is_archived(item: object) -> bool:
     return item is True
 
 
-def _read_sessions(raw: bytes, list_member: str) -> list[object]:
+def _read_sessions(line: bytes, list_member: str) -> list[object]:
     """The sessions in the agent's list. Raises ValueError."""
-    sessions = acp.member(acp.member(jsonrpc.parse(raw), list_member), "sessions")
+    sessions = acp.member(acp.member(jsonrpc.parse(line), list_member), "sessions")
     return sessions if isinstance(sessions, list) else []
 
 
@@ -295,7 +295,7 @@ def _replace_title(line: bytes, title_of: Callable[[str], str | None]) -> bytes:
 
 
 def join_rows(
-    raw: bytes, rows: Iterable[ListRow], *, supports_directories: bool, says_archived: bool, is_of_index: bool = False
+    line: bytes, rows: Iterable[ListRow], *, supports_directories: bool, says_archived: bool, is_of_index: bool = False
 ) -> bytes:
     """The agent's answer to ``session/list`` with these rows by time among its own; every other byte stays.
 
@@ -312,8 +312,8 @@ def join_rows(
         for row in rows
     ]
     if not infos:
-        return raw
-    text = json_splice.decode(raw)
+        return line
+    text = json_splice.decode(line)
     result = json_splice.find_members(text, json_splice.find_value(text)[0])["result"]
     start, end = json_splice.find_members(text, result[0])["sessions"]
     items: list[str] = []

@@ -11,7 +11,7 @@ from acp_proxy.proxy.effects import (
     IndexSession,
     ProtocolVersion,
     RecordGap,
-    RecordLine,
+    RecordMessage,
     RecordNote,
     RecordUpdates,
     TranscriptEffect,
@@ -69,7 +69,7 @@ class UnnamedAgentEntries:
 
 def _measure(effect: TranscriptEffect) -> int:
     match effect:
-        case RecordLine(raw=raw):
+        case RecordMessage(raw=raw):
             return len(raw)
         case RecordUpdates(data=data):
             return len(data)

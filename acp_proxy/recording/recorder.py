@@ -28,7 +28,7 @@ from acp_proxy.proxy.effects import (
     IndexSession,
     ProtocolVersion,
     RecordGap,
-    RecordLine,
+    RecordMessage,
     RecordNote,
     RecordUpdates,
     TranscriptEffect,
@@ -55,7 +55,7 @@ _ENCODED_TOGETHER_BYTES = 4096
 """Bytes of updates that are encoded together with others: to copy larger ones would cost more than it saves."""
 _NAME_LENGTH = 500  # characters of a name or version
 
-_LINE_EFFECTS = (RecordLine, RecordUpdates, RecordNote)
+_ENTRY_EFFECTS = (RecordMessage, RecordUpdates, RecordNote)
 
 T = TypeVar("T")
 TimedEffect = tuple[float, TranscriptEffect]
@@ -321,15 +321,15 @@ class Recorder:
         since, session_id, parts = "", "", file_format.Parts()  # the run's entries, their session, and when they began
         while batch:
             seconds, effect = batch.popleft()
-            if not isinstance(effect, _LINE_EFFECTS) or effect.session_id != session_id:
+            if not isinstance(effect, _ENTRY_EFFECTS) or effect.session_id != session_id:
                 self._write_run(session_id, parts, since)
                 parts = file_format.Parts()
             stamp = timestamps.stamp(seconds)
             since = since if parts else stamp
             match effect:  # the patterns of lines assign ``session_id``: from here on, the run is of that session
-                case RecordLine(session_id) if self._sessions.is_imported_elsewhere(session_id):
+                case RecordMessage(session_id) if self._sessions.is_imported_elsewhere(session_id):
                     pass
-                case RecordLine(session_id, peer, raw, answered_method):
+                case RecordMessage(session_id, peer, raw, answered_method):
                     is_plain = jsonrpc.is_plain(raw)
                     parts += file_format.encode_message_parts(
                         stamp, self.run_id, peer, raw, answered_method, is_plain=is_plain, protocol=self._protocol
@@ -432,7 +432,7 @@ def _measure(effect: TranscriptEffect) -> int:
     match effect:
         case RecordUpdates(data=data):
             return len(data) + _ENTRY_OVERHEAD
-        case RecordLine(raw=raw):
+        case RecordMessage(raw=raw):
             return len(raw) + _ENTRY_OVERHEAD
         case RecordNote(note=note):
             return len(jsonrpc.dump(note)) + _ENTRY_OVERHEAD

@@ -34,10 +34,10 @@ def compare_replay(
 
         mask = Masking().mask_lines
     comparison = Comparison(text, mask if text.is_masked else None)
-    lines = list(replay)
-    updates = v2_updates.all_as_v1([acp.read_update(raw) for raw, _ in lines])
-    for (raw, is_late), update in zip(lines, updates, strict=True):
-        comparison.add(raw, update, is_late=is_late)
+    sent_lines = list(replay)
+    updates = v2_updates.all_as_v1([acp.read_update(sent_line) for sent_line, _ in sent_lines])
+    for (sent_line, is_late), update in zip(sent_lines, updates, strict=True):
+        comparison.add(sent_line, update, is_late=is_late)
     return comparison
 
 

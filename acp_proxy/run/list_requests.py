@@ -74,12 +74,12 @@ class ListRequests:
         empty, returns an event instead.
         """
         self._changed_sessions.start_round()
-        recorder, raw = self._recorder, page.raw
+        recorder, agents_line = self._recorder, page.line
         try:
             state = recorder.run_on_writer(lambda: recorder.store.read_state(recorder.find_agent_folder()))
             title_of = _make_title_lookup(state, page.renamed)
             generated_titles = self._find_titles(
-                session_list.find_untitled(raw, include_absent=page.fills_titles, list_member=page.list_member)
+                session_list.find_untitled(agents_line, include_absent=page.fills_titles, list_member=page.list_member)
             )
             aliases = (
                 recorder.run_on_writer(lambda: recorder.store.read_aliases(recorder.find_agent_folder()))
@@ -97,7 +97,7 @@ class ListRequests:
             )
             hidden |= listed_elsewhere
             if page.archived is None:
-                line = session_list.amend_rows(raw, ListChanges(hidden, title_of, generated_titles))
+                line = session_list.amend_rows(agents_line, ListChanges(hidden, title_of, generated_titles))
                 return [
                     Forward(
                         Peer.CLIENT,
@@ -112,7 +112,7 @@ class ListRequests:
                 only_archived=page.archived == session_list.ONLY,
                 is_of_index=page.is_of_index,
             )
-            line = session_list.amend_rows(raw, changes, list_member=page.list_member)
+            line = session_list.amend_rows(agents_line, changes, list_member=page.list_member)
             line = join_rows(
                 line,
                 rows,
@@ -120,19 +120,19 @@ class ListRequests:
                 says_archived=not page.is_of_index,
                 is_of_index=page.is_of_index,
             )
-            cursor = session_list.find_next_cursor(raw, line)
+            cursor = session_list.find_next_cursor(agents_line, line)
             return PageEmptied(page, line, cursor) if cursor is not None else [Forward(Peer.CLIENT, line)]
         except (OSError, ValueError, KeyError, RecursionError):
-            return [Forward(Peer.CLIENT, raw)]
+            return [Forward(Peer.CLIENT, agents_line)]
 
     def _amend_index(self, page: AmendList, state: "JournalState", aliases: dict[str, str]) -> bytes:
         """A line with rows of the agent's index, with the ids that the client knows, and with those rows that it asked
         for and only acp-proxy has. Raises OSError, ValueError, KeyError."""
-        raw, list_member = page.raw, page.list_member
+        agents_line, list_member = page.line, page.list_member
         index = IndexRows(aliases, state.deleted_ids, frozenset({*page.requested_ids, *page.our_ids}))
         untitled = [
             aliases.get(id, id)
-            for id in session_list.find_untitled(raw, include_absent=page.fills_titles, list_member=list_member)
+            for id in session_list.find_untitled(agents_line, include_absent=page.fills_titles, list_member=list_member)
         ]
         # The agent's new session lacks a title that the user gave to the one before.
         users_titles = {
@@ -147,9 +147,9 @@ class ListRequests:
             our_ids=aliases,
             to_client_id=index.find_client_id if aliases else None,
         )
-        line = session_list.amend_rows(raw, changes, list_member=list_member)
+        line = session_list.amend_rows(agents_line, changes, list_member=list_member)
         line = session_list.replace_removed_ids(line, list_member, index.find_removed) if aliases else line
-        missing = index.find_missing(page.requested_ids, session_list.find_ids(raw, list_member))
+        missing = index.find_missing(page.requested_ids, session_list.find_ids(agents_line, list_member))
         rows = [replace(row, session_id=index.find_client_id(row.session_id)) for row in self._find_rows(page, missing)]
         return join_rows(
             line, rows, supports_directories=page.supports_directories, says_archived=False, is_of_index=True

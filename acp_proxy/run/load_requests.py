@@ -38,7 +38,7 @@ class LoadRequests:
     def __init__(
         self,
         recorder: Recorder,
-        client: Output,
+        client_output: Output,
         options: ReplayOptions,
         deciding_lock: threading.Lock,
         decide_locked: Callable[[Event], list[RelayEffect]],
@@ -46,10 +46,10 @@ class LoadRequests:
         warn: Callable[[str], None],
     ) -> None:
         """``deciding_lock``: the lock on deciding. ``decide_locked``: called with it held; decides on an event.
-        ``on_end``: as for ``ReplayThread``. ``client``: the client's output.
+        ``on_end``: as for ``ReplayThread``. ``client_output``: where what the client gets is written.
         """
         self._recorder = recorder
-        self._client = client
+        self._client_output = client_output
         self._options = options
         self._deciding_lock = deciding_lock
         self._decide_locked = decide_locked
@@ -79,7 +79,7 @@ class LoadRequests:
             self._threads[request] = ReplayThread(
                 client_id,
                 transcript.reading,
-                self._client,
+                self._client_output,
                 self._on_end,
                 self._warn,
                 run_id=self._recorder.run_id,

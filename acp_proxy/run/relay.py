@@ -70,7 +70,7 @@ IDLE_SECONDS = 5 * 60.0
 class Relay:
     """The relay of one connection. Its methods may be called from any thread.
 
-    ``notify``: called when a side ends or is closed. ``client``, ``agent``: the pumps that read from them.
+    ``notify``: called when a side ends or is closed. ``client_pump``, ``agent_pump``: what reads from them.
     """
 
     def __init__(
@@ -99,19 +99,19 @@ class Relay:
         self._recorder = recorder
         self._warn = warn
         self._deciding_lock = threading.Lock()
-        self._to_client = Output(to_client, self._notify)
-        self._to_agent = Output(to_agent, lambda: None, from_client, self._handle_hang_up)
-        self.client = Pump(Peer.CLIENT, from_client, self, self._notify)
-        self.agent = Pump(Peer.AGENT, from_agent, self, self._notify)
+        self._client_output = Output(to_client, self._notify)
+        self._agent_output = Output(to_agent, lambda: None, from_client, self._handle_hang_up)
+        self.client_pump = Pump(Peer.CLIENT, from_client, self, self._notify)
+        self.agent_pump = Pump(Peer.AGENT, from_agent, self, self._notify)
         self._has_hung_up = False
-        self._store_requests = StoreRequests(recorder, self._to_client, warn) if recorder is not None else None
+        self._store_requests = StoreRequests(recorder, self._client_output, warn) if recorder is not None else None
         self.pauses_agent = False
         self._has_room = threading.Event()
         self._has_room.set()
         self._load_requests = (
             LoadRequests(
                 recorder,
-                self._to_client,
+                self._client_output,
                 replay,
                 self._deciding_lock,
                 self._decide_locked,
@@ -132,8 +132,8 @@ class Relay:
         """Start the pumps and the store's threads."""
         if self._recorder is not None:
             self._recorder.start()
-        self.client.start()
-        self.agent.start()
+        self.client_pump.start()
+        self.agent_pump.start()
         if self._store_requests is not None:
             self._store_requests.start()
         if self._idle_work is not None:
@@ -147,26 +147,26 @@ class Relay:
     @property
     def client_is_gone(self) -> bool:
         """Whether the client has closed its side, or no longer reads."""
-        return self.client.has_ended.is_set() or self._has_hung_up or self._to_client.is_gone
+        return self.client_pump.has_ended.is_set() or self._has_hung_up or self._client_output.is_gone
 
     @property
     def is_behind(self) -> bool:
         """Whether the client has closed its side while the agent does not read what came before that."""
-        return self._has_hung_up and not self.client.has_ended.is_set() and not self._to_client.is_gone
+        return self._has_hung_up and not self.client_pump.has_ended.is_set() and not self._client_output.is_gone
 
     @property
     def accepted_writes(self) -> int:
         """Grows while an agent that is behind reads."""
-        return self._to_agent.accepted_writes
+        return self._agent_output.accepted_writes
 
     def end_input(self) -> None:
         """Close the agent's input once everything waiting is written. Returns at once."""
-        threading.Thread(target=self._to_agent.close, name="end of input", daemon=True).start()
+        threading.Thread(target=self._agent_output.close, name="end of input", daemon=True).start()
 
     def close(self) -> None:
         """Close the outputs to both sides once everything waiting is written."""
-        self._to_agent.close()
-        self._to_client.close()
+        self._agent_output.close()
+        self._client_output.close()
 
     def finish(self, reason: str, advice: str = "") -> None:
         """Call this when the agent is gone: ends replays, answers open requests, and records the rest.
@@ -175,7 +175,7 @@ class Relay:
         """
         if self._load_requests is not None:
             self._load_requests.join()
-        self._to_client.wait_until_written()
+        self._client_output.wait_until_written()
         effects = deque(self._decide(AgentEnded(reason, advice)))
         while effects:
             self.flush()
@@ -187,7 +187,7 @@ class Relay:
         """Let the store's remaining work run, for at most ``seconds``."""
         if self._store_requests is not None:
             self._store_requests.finish(seconds)
-            self._to_client.wait_until_written(seconds)
+            self._client_output.wait_until_written(seconds)
         if self._recorder is not None:
             self._recorder.end(seconds)
         if self._idle_work is not None:
@@ -204,7 +204,7 @@ class Relay:
         with self._deciding_lock:
             if not self._admit_simple_lines(Peer.CLIENT, data):
                 return False
-        self._to_agent.write(data)
+        self._agent_output.write(data)
         self.note_activity()
         return True
 
@@ -222,7 +222,7 @@ class Relay:
                     return False
             elif self._recorder is not None:
                 self._recorder.add(RecordUpdates(session_id, data))
-        self._to_client.write(data)
+        self._client_output.write(data)
         if session_id is not None:
             self.flush_soon()
         self.note_activity()
@@ -335,7 +335,7 @@ class Relay:
                 return self._decide(SessionFound(request, trouble=trouble))
             case ReadPast(request, session_id):
                 return self._decide(PastRead(request, session_id, None))
-            case AmendList(raw=data) | AmendTitles(data):
+            case AmendList(line=data) | AmendTitles(data):
                 return [Forward(Peer.CLIENT, data)]
             case SetTitle(request=request) | SetArchived(request=request) | AnswerStatus(request=request):
                 return [own_messages.refuse_for_store(request, trouble)]
@@ -348,9 +348,9 @@ class Relay:
         The pump that reads from its receiver must not wait for it: the receiver may read nothing until it has written.
         """
         output = self._get_output(effect.to)
-        if effect.to is Peer.AGENT and self.agent.runs_in(threading.get_ident()):
+        if effect.to is Peer.AGENT and self.agent_pump.runs_in(threading.get_ident()):
             output.post(effect.data, math.inf)  # one per load under way, and their number is limited
-        elif effect.to is Peer.CLIENT and self.client.runs_in(threading.get_ident()):
+        elif effect.to is Peer.CLIENT and self.client_pump.runs_in(threading.get_ident()):
             output.post(effect.data)
         else:
             output.write(effect.data, is_own=True)
@@ -401,7 +401,7 @@ class Relay:
         return True
 
     def _reserve_output(self, request: RequestId) -> None:
-        with self._to_client.reserve():
+        with self._client_output.reserve():
             self._perform_with_client_held(self._decide(OutputReserved(request)))
             self._wake_recorder()
 
@@ -409,9 +409,9 @@ class Relay:
         """Perform effects while holding the client's output."""
         for effect in effects:
             if isinstance(effect, Forward) and effect.to is Peer.CLIENT:
-                self._to_client.write_locked(effect.data, is_own=effect.is_own)
+                self._client_output.write_locked(effect.data, is_own=effect.is_own)
             elif isinstance(effect, Forward):
-                self._to_agent.post(effect.data, math.inf)  # never wait for one output while holding the other
+                self._agent_output.post(effect.data, math.inf)  # never wait for one output while holding the other
             else:
                 self._perform_with_client_held(self.perform(effect))
 
@@ -422,7 +422,7 @@ class Relay:
     # --- small things
 
     def _get_output(self, peer: Peer) -> Output:
-        return self._to_client if peer is Peer.CLIENT else self._to_agent
+        return self._client_output if peer is Peer.CLIENT else self._agent_output
 
     def _require_load_requests(self) -> LoadRequests:
         if self._load_requests is None:

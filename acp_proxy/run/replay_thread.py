@@ -47,7 +47,7 @@ class ReplayThread:
         self,
         session_id: str,
         reading: Reading,
-        client: Output,
+        client_output: Output,
         on_end: Callable[[ReplayEnded], bool],
         warn: Callable[[str], None],
         *,
@@ -69,7 +69,7 @@ class ReplayThread:
         """
         self._session_id = session_id
         self._reading = reading
-        self._client = client
+        self._client_output = client_output
         self._on_end = on_end
         self._warn = warn
         self._run_id = run_id
@@ -183,7 +183,7 @@ class ReplayThread:
 
     def _report(self, replay_end: ReplayEnded) -> None:
         """Report the result. The transcript is read again only if the agent sent updates after its answer."""
-        with self._client.lock:
+        with self._client_output.lock:
             self._flush_locked()
             is_over = self._on_end(replay_end)
         if not is_over:
@@ -192,7 +192,7 @@ class ReplayThread:
                 comparison = self._compare()
             except Exception as problem:  # noqa: BLE001 - the load must be answered whatever happens here
                 self._warn(f"what the agent replayed is not compared: {type(problem).__name__}: {problem}")
-            with self._client.lock:
+            with self._client_output.lock:
                 self._on_end(replace(replay_end, comparison=comparison, is_uncompared=False))
         self._reading.close()
 
@@ -208,7 +208,7 @@ class ReplayThread:
             replayer.total_handovers = handover_count + self._effect.makes_handover_record
         lines = self._read_lines()
         if self._reading.size > WIDE_PIPE_BYTES:
-            self._client.widen()
+            self._client_output.widen()
         for line in read_as_v1(lines) if self._effect.protocol == V1 else lines:
             if not self._is_needed():
                 return False
@@ -287,7 +287,7 @@ class ReplayThread:
 
     def _is_needed(self) -> bool:
         is_for_nobody = self._is_stopped and self._handover_record is None  # a handover record is for the agent
-        return not (is_for_nobody or self._client.is_gone)
+        return not (is_for_nobody or self._client_output.is_gone)
 
     def _add_replayed(self, lines: list[bytes]) -> None:
         """Add items, each of one or more whole lines, to what is sent and to the handover record, as far as they are
@@ -302,13 +302,13 @@ class ReplayThread:
                 self._size += len(line)
 
     def _flush(self) -> None:
-        with self._client.reserve():
+        with self._client_output.reserve():
             self._flush_locked()
         self._flushed_at = time.monotonic()
 
     def _flush_locked(self) -> None:
         if not self._is_stopped:
-            self._client.write_locked(b"".join(self._unsent))
+            self._client_output.write_locked(b"".join(self._unsent))
         self._unsent.clear()
         self._size = 0
 

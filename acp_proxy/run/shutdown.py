@@ -72,7 +72,7 @@ class _Supervisor:
             self._ended_first = f"acp-proxy got {signal.Signals(self._signal).name}"
         elif self._relay.client_is_gone and not self._agent.poll():
             self._ended_first = "the editor ended"
-        if self._relay.agent.has_ended.is_set() and self._signal is None:
+        if self._relay.agent_pump.has_ended.is_set() and self._signal is None:
             # An exiting agent closes its stdout first.
             self._wait_until(self._agent.poll, OPEN_OUTPUT_SECONDS, _SHORT_TICK_SECONDS)
         if not self._agent.poll():
@@ -112,7 +112,7 @@ class _Supervisor:
         return f"{self._ended_first}, then the {agents_end}{grace_note}"
 
     def _must_end(self) -> bool:
-        return self._signal is not None or self._relay.client_is_gone or self._relay.agent.has_ended.is_set()
+        return self._signal is not None or self._relay.client_is_gone or self._relay.agent_pump.has_ended.is_set()
 
     def _reads_nothing(self) -> bool:
         """Whether the client has gone and the agent has read nothing of the waiting input for ``grace`` seconds."""
@@ -155,7 +155,7 @@ class _Supervisor:
         Waits ``OPEN_OUTPUT_SECONDS`` at most for an output that another process has open.
         """
         try:
-            pump = self._relay.agent
+            pump = self._relay.agent_pump
             listened_seconds = 0.0
             while not pump.has_ended.is_set() and listened_seconds < OPEN_OUTPUT_SECONDS:
                 pump.has_ended.wait(_SHORT_TICK_SECONDS)

@@ -33,12 +33,12 @@ from acp_proxy.transcript.titles import mask_title
 class StoreRequests:
     """Serves one connection's requests."""
 
-    def __init__(self, recorder: Recorder, client: Output, warn: Callable[[str], None]) -> None:
+    def __init__(self, recorder: Recorder, client_output: Output, warn: Callable[[str], None]) -> None:
         self._recorder = recorder
-        self._client = client
+        self._client_output = client_output
         self._warn = warn
         self._worker = Worker(warn)
-        self._answers = TimedAnswers(self._worker, client)
+        self._answers = TimedAnswers(self._worker, client_output)
         self.changed_sessions = ChangedSessions(recorder, self._worker, warn)
         self.lists = ListRequests(recorder, self._answers, self.changed_sessions)
         recorder.on_session_changed = self.changed_sessions.add
@@ -176,7 +176,7 @@ class StoreRequests:
         if request is None:
             self._warn(f"a deleted session could not be removed from {self._recorder.store.root}: {trouble}")
         elif claim_answer():
-            self._client.post(own_messages.refuse_for_store(request, trouble).data)
+            self._client_output.post(own_messages.refuse_for_store(request, trouble).data)
 
     def find_missing_reason(self, session_id: str) -> str | None:
         """Why a session without a transcript should have one: an errno's name. None if the index does not know the

@@ -84,9 +84,9 @@ class TimedAnswers:
     """Has the worker answer the client's requests, within a limit: if the store hangs, the client gets an answer
     without it."""
 
-    def __init__(self, worker: Worker, client: Output) -> None:
+    def __init__(self, worker: Worker, client_output: Output) -> None:
         self._worker = worker
-        self._client = client
+        self._client_output = client_output
         self._is_over = False
         self._questions = threading.BoundedSemaphore(QUESTION_LIMIT)
 
@@ -100,7 +100,7 @@ class TimedAnswers:
         If too many questions are waiting, wait a moment for room, then send ``late_answer``.
         """
         if not self._questions.acquire(timeout=STALL_SECONDS):
-            self._client.post(late_answer)
+            self._client_output.post(late_answer)
             return
         claim_answer = self.start_timer(late_answer)
 
@@ -110,7 +110,7 @@ class TimedAnswers:
                 line = make_answer()
             finally:  # even if a bug prevents an answer
                 if claim_answer():
-                    self._client.post(line)
+                    self._client_output.post(line)
                 self._questions.release()
 
         self._worker.put(work)
@@ -126,7 +126,7 @@ class TimedAnswers:
 
         def expire() -> None:
             if claim_answer():
-                self._client.post(late_answer)
+                self._client_output.post(late_answer)
 
         timer = threading.Timer(ANSWER_SECONDS, expire)
         timer.daemon = True

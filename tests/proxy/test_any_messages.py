@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.capabilities import Modes
-from acp_proxy.proxy.effects import IdentifyAgent, RecordLine
+from acp_proxy.proxy.effects import IdentifyAgent, RecordMessage
 from tests.conversation import (
     LOADS,
     RESUMES,
@@ -253,7 +253,9 @@ def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
     answered = [json.loads(message)["id"] for message in heard if b'"method"' not in message]
     assert len(answered) == len(set(answered)), "a request is answered once"
     assert set(pretender.loads) <= set(answered)
-    kept = [entry.raw + b"\n" for entry in talk.all.kept if isinstance(entry, RecordLine) and entry.peer is Peer.AGENT]
+    kept = [
+        entry.raw + b"\n" for entry in talk.all.kept if isinstance(entry, RecordMessage) and entry.peer is Peer.AGENT
+    ]
     for said in pretender.told.values():
         due = [each for each in said if each not in pretender.past]
         past = [each for each in said if each in pretender.past and each in heard]

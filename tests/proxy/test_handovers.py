@@ -9,7 +9,7 @@ from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol.jsonrpc import Peer, Request
 from acp_proxy.proxy import handovers
 from acp_proxy.proxy.capabilities import ALWAYS, NEVER, HandoverMode, Modes
-from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, RecordLine, RecordNote, StartReplay, StopReplay
+from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, RecordMessage, RecordNote, StartReplay, StopReplay
 from acp_proxy.proxy.handovers import ATTACHED_LIMIT, Handovers
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
@@ -508,7 +508,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     step = talk.agent.say(chunk("n", "a"), prompt_answer(2))
     assert step.to_client == line(chunk("s", "a"), prompt_answer(2))
     assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in step.kept
-    asked = [entry for entry in talk.all.kept if isinstance(entry, RecordLine) and entry.peer is Peer.CLIENT]
+    asked = [entry for entry in talk.all.kept if isinstance(entry, RecordMessage) and entry.peer is Peer.CLIENT]
     assert asked == [client_kept("s", prompt(2, "s"))]
 
 
@@ -537,7 +537,7 @@ def test_a_load_in_a_turn_after_a_handover_shows_the_transcript_and_leaves_the_a
     assert talk.end_replay(3).to_client == line(result(3, {"models": ["m"]}), chunk("s", "live"))
     later = talk.agent.say(chunk("n", "later"), prompt_answer(2))
     assert later.to_client == line(chunk("s", "later"), prompt_answer(2))
-    recorded = [record for record in talk.all.kept if isinstance(record, RecordLine) and b"later" in record.raw]
+    recorded = [record for record in talk.all.kept if isinstance(record, RecordMessage) and b"later" in record.raw]
     assert len(recorded) == 1
 
 
@@ -833,7 +833,7 @@ def test_in_the_turn_after_a_load_the_record_of_an_earlier_process_is_neither_sh
     talk.client.say(prompt(3, "s", "go on"))
     step = talk.agent.say(user_chunk("new", OLD_HANDOVER_RECORD.format(attached="")), chunk("new", "Going on."))
     assert step.to_client == line(chunk("s", "Going on."))
-    assert [record.raw for record in step.kept if isinstance(record, RecordLine)] == [raw(chunk("s", "Going on."))]
+    assert [record.raw for record in step.kept if isinstance(record, RecordMessage)] == [raw(chunk("s", "Going on."))]
 
 
 @pytest.mark.parametrize(("named", "left"), [("", 2), (f"{ATTACHED}image 1.\n\n", 1)])

@@ -10,7 +10,7 @@ from acp_proxy.proxy.effects import (
     EndTurn,
     Forward,
     IdentifyAgent,
-    RecordLine,
+    RecordMessage,
     RecordNote,
 )
 from acp_proxy.proxy.uncopied_sessions import UNCOPIED_LIMIT, UncopiedSessions
@@ -33,8 +33,12 @@ from tests.conversation import (
 )
 
 BEGIN = BeginTranscript("s", "/w", [], "partial")
-NOTE, LINE, PASSES = RecordNote("s", {"type": "opened"}), RecordLine("s", Peer.AGENT, b"{}"), Forward(Peer.CLIENT, b"x")
-OTHER = RecordLine("other", Peer.AGENT, b"{}")
+NOTE, LINE, PASSES = (
+    RecordNote("s", {"type": "opened"}),
+    RecordMessage("s", Peer.AGENT, b"{}"),
+    Forward(Peer.CLIENT, b"x"),
+)
+OTHER = RecordMessage("other", Peer.AGENT, b"{}")
 
 
 # --- the folder of the agent

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.proxy.effects import RecordLine, RecordNote, RecordUpdates, TranscriptEffect
+from acp_proxy.proxy.effects import RecordMessage, RecordNote, RecordUpdates, TranscriptEffect
 from acp_proxy.replay.replayer import Mode, Replayer
 from acp_proxy.replay.terminal_output import PLACEHOLDER
 from acp_proxy.replay.v2_client import V2ClientReplayer
@@ -45,7 +45,7 @@ def recorded_entries(kept: Iterable[TranscriptEffect]) -> list[Entry]:
     lines: list[bytes] = []
     for effect in kept:
         match effect:
-            case RecordLine(_, peer, raw, of):
+            case RecordMessage(_, peer, raw, of):
                 lines.append(file_format.encode_message("", RUN, peer, raw, of))
             case RecordUpdates(_, data):
                 lines += [file_format.encode_message("", RUN, Peer.AGENT, raw) for raw in data.splitlines()]

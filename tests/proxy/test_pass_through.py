@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.proxy.effects import EndTurn, RecordLine
+from acp_proxy.proxy.effects import EndTurn, RecordMessage
 from tests.conversation import (
     LOADS,
     RESUMES,
@@ -148,7 +148,7 @@ def test_in_one_read_each_session_gets_its_updates_around_what_must_be_parsed() 
     said = [chunk("s", "one"), chunk("s", "two"), chunk("t", "three"), {"jsonrpc": "2.0", "id": 7, "result": {}}]
     step = talk.agent.say(*said)
     assert step.to_client.startswith(line(*said[:3]))
-    assert [row.session_id for row in step.kept if isinstance(row, RecordLine)] == ["s", "s", "t", "s"]
+    assert [row.session_id for row in step.kept if isinstance(row, RecordMessage)] == ["s", "s", "t", "s"]
 
 
 def test_in_the_turn_after_a_load_updates_pass_once_the_echo_of_the_prompt_is_complete() -> None:

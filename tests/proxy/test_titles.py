@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.proxy.capabilities import STORE, Modes
-from acp_proxy.proxy.effects import RecordLine
+from acp_proxy.proxy.effects import RecordMessage
 from acp_proxy.transcript.handover_record_text import INTRODUCTION
 from acp_proxy.transcript.titles import HANDOVER_RECORD_BEGINNINGS
 from tests.conversation import (
@@ -33,7 +33,7 @@ def test_a_title_is_announced_once_before_the_first_answer_and_not_recorded() ->
     talk.agent.say(chunk("s", "a"))
     step = talk.agent.say(prompt_answer(1))
     assert step.to_client == line(title_update("s", "/go"), prompt_answer(1))
-    assert not any(isinstance(record, RecordLine) and b"session_info_update" in record.raw for record in step.kept)
+    assert not any(isinstance(record, RecordMessage) and b"session_info_update" in record.raw for record in step.kept)
     talk.client.say(prompt(2, "s", "and that"))
     assert talk.agent.say(prompt_answer(2)).to_client == line(prompt_answer(2))
 

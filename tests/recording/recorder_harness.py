@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, IdentifyAgent, RecordLine, TranscriptEffect
+from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, IdentifyAgent, RecordMessage, TranscriptEffect
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.posix import resource
@@ -82,15 +82,15 @@ def update_line(text: str, session: str = "s") -> bytes:
     return json.dumps({"method": "session/update", "params": {"sessionId": session, "update": content}}).encode()
 
 
-def chunk_to_record(text: str, session: str = "s") -> RecordLine:
+def chunk_to_record(text: str, session: str = "s") -> RecordMessage:
     """The effect that records a chunk."""
-    return RecordLine(session, Peer.AGENT, update_line(text, session))
+    return RecordMessage(session, Peer.AGENT, update_line(text, session))
 
 
-def make_prompt_effects(text: str, session: str = "s") -> tuple[BeginTurn, RecordLine]:
+def make_prompt_effects(text: str, session: str = "s") -> tuple[BeginTurn, RecordMessage]:
     """The effects that begin a turn and record its prompt."""
     message = {"id": 1, "method": "session/prompt", "params": {"sessionId": session, "prompt": text}}
-    return BeginTurn(session), RecordLine(session, Peer.CLIENT, json.dumps(message).encode())
+    return BeginTurn(session), RecordMessage(session, Peer.CLIENT, json.dumps(message).encode())
 
 
 def get_text(value: Any) -> str:

@@ -13,7 +13,7 @@ from acp_proxy.proxy.effects import (
     BeginTranscript,
     EndTurn,
     IdentifyAgent,
-    RecordLine,
+    RecordMessage,
     RecordNote,
     RecordUpdates,
 )
@@ -70,7 +70,7 @@ def test_the_header_names_the_session_and_its_agent(recording: RecorderHarness) 
 def test_an_answer_names_the_method_of_its_request_and_a_note_has_no_peer(recording: RecorderHarness) -> None:
     recording.begin()
     recording.write(
-        RecordLine("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt"), RecordNote("s", {"type": "closed"})
+        RecordMessage("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt"), RecordNote("s", {"type": "closed"})
     )
     answer, note = recording.read_entries()
     assert (answer["peer"], answer["of"], answer["value"]) == (Peer.AGENT, "session/prompt", {"id": 1, "result": {}})
@@ -86,7 +86,7 @@ def test_unread_updates_are_kept_line_by_line(recording: RecorderHarness) -> Non
 def test_a_line_that_is_not_strict_json_is_kept_byte_for_byte(recording: RecorderHarness) -> None:
     raw = b'{"method":"session/update","params":{"a":"\\ud800","n":1.0, "b":\xff"\xff"}}'
     recording.begin()
-    recording.write(RecordLine("s", Peer.AGENT, raw))
+    recording.write(RecordMessage("s", Peer.AGENT, raw))
     reading = recording.store.read(recording.recorder.find_agent_folder(), "s")
     [line] = reading.read_lines()
     reading.close()
@@ -117,9 +117,9 @@ def test_a_prompt_marks_its_transcript_for_the_index_and_the_end_of_a_turn_is_re
 def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(recording: RecorderHarness) -> None:
     title = {"sessionUpdate": "session_info_update", "title": "Renamed by the agent"}
     info = json.dumps({"method": "session/update", "params": {"sessionId": "s", "update": title}}).encode()
-    late = RecordUpdates("s", update_line("late") + b"\n"), RecordLine("s", Peer.AGENT, info)
+    late = RecordUpdates("s", update_line("late") + b"\n"), RecordMessage("s", Peer.AGENT, info)
     long = RecordUpdates("s", update_line("long" * 100_000) + b"\n"), chunk_to_record("long" * 100_000)
-    answer = RecordLine("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt")
+    answer = RecordMessage("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt")
     recording.begin()
     recording.write(*make_prompt_effects("hello"), answer, EndTurn("s"))
     for effects in ([late[0]], [late[1]], long, [chunk_to_record("later")]):
@@ -207,7 +207,7 @@ def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(recording:
             RecordNote("s", {"type": "closed"}),
         ),
         RecordUpdates("s", update_line("b") + b"\n" + update_line("c") + b"\n"),
-        *(*make_prompt_effects("d"), RecordLine("s", Peer.AGENT, b"{}", "session/prompt")),
+        *(*make_prompt_effects("d"), RecordMessage("s", Peer.AGENT, b"{}", "session/prompt")),
     ):
         recorder.add(effect)
     recorder.flush()

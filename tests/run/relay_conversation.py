@@ -156,7 +156,7 @@ class RelayConversation:
         if self._has_ended:
             return
         self._has_ended = True
-        for side, pump in ((self.editor, self.relay.client), (self.agent, self.relay.agent)):
+        for side, pump in ((self.editor, self.relay.client_pump), (self.agent, self.relay.agent_pump)):
             side.end()
             assert pump.has_ended.wait(SECONDS)
         self.relay.finish("agent exited with status 0")

@@ -269,12 +269,12 @@ def test_when_the_agent_ends_open_requests_are_answered_and_the_prompt_is_record
     talk.editor.say({"jsonrpc": "2.0", "id": "p", "method": "session/prompt", "params": prompt})
     talk.agent.hear(id="p")
     talk.agent.end()
-    assert talk.relay.agent.has_ended.wait(SECONDS)
+    assert talk.relay.agent_pump.has_ended.wait(SECONDS)
     talk.relay.finish("agent exited with status 17")
     assert talk.editor.hear(id="p")["error"] == {"code": -32603, "message": "agent exited with status 17"}
     assert talk.transcript_items() == ["opened", "one", "failed"]
     talk.editor.end()
-    assert talk.relay.client.has_ended.wait(SECONDS)
+    assert talk.relay.client_pump.has_ended.wait(SECONDS)
     talk.relay.finish_work(SECONDS)
     talk.editor.close()
     talk.agent.close()
@@ -290,7 +290,7 @@ def test_the_end_of_an_editor_is_reported_and_the_agent_reads_its_end(tmp_path: 
     talk.relay.end_input()
     assert talk.agent.heard_the_end()
     talk.agent.end()
-    assert talk.relay.agent.has_ended.wait(SECONDS)
+    assert talk.relay.agent_pump.has_ended.wait(SECONDS)
     talk.editor.close()
 
 

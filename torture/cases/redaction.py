@@ -17,7 +17,7 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.effects import (
     BeginTranscript,
     IdentifyAgent,
-    RecordLine,
+    RecordMessage,
     RecordNote,
     RecordUpdates,
     TranscriptEffect,
@@ -220,7 +220,7 @@ def _write_message(peer: Peer, before: bytes, secret: bytes, after: bytes) -> Wr
         raw = json.dumps(raw.decode())[1:-1].encode()
     start = line.index(raw) + len(before)
     effect = RecordUpdates(SESSION, before + secret + after + b"\n") if is_plain and peer is Peer.AGENT else None
-    return Written(effect or RecordLine(SESSION, peer, _read_raw(line)), line, start, start + len(secret))
+    return Written(effect or RecordMessage(SESSION, peer, _read_raw(line)), line, start, start + len(secret))
 
 
 def _read_raw(line: bytes) -> bytes:

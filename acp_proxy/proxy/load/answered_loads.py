@@ -30,13 +30,14 @@ class AnsweredLoads:
         session_entries: SessionEntries,
         open_loads: OpenLoads,
         waiting_lines: WaitingLines,
-        send_or_hold: Callable[[Load, bytes], list[Effect]],
+        send_or_hold_line: Callable[[str | None, bytes], list[Effect]],
     ) -> None:
-        """``send_or_hold``: sends a load's line, or holds it until after the answer to another load of the session."""
+        """``send_or_hold_line``: sends a session's line, or holds it until after the answer to a load that holds
+        lines."""
         self._session_entries = session_entries
         self._open_loads = open_loads
         self._waiting_lines = waiting_lines
-        self._send_or_hold = send_or_hold
+        self._send_or_hold_line = send_or_hold_line
 
     # --- between the answer and the next prompt
 
@@ -62,7 +63,7 @@ class AnsweredLoads:
         if load.compared is None or load.compared.is_checked:
             return []
         # What is new may have been recorded in the meantime: another window has loaded the session too.
-        effects = self._send_waiting(load)
+        effects = self._release_load_before_turn(load)
         lines = load.compared.begin_check(may_replay_again=self._open_loads.may_replay_again(load))
         updates = tuple((line, True) for line in lines)
         compared_size = load.compared.size
@@ -73,7 +74,7 @@ class AnsweredLoads:
     def settle(self, load: Load) -> list[Effect]:
         """The next prompt comes, or the session is closed: record what is new in what the agent sent, and send what
         waits unless the client has it."""
-        effects = self._send_waiting(load)
+        effects = self._release_load_before_turn(load)
         if load.compared is None:
             return effects
         load.compared.comparison.end_message()
@@ -104,27 +105,30 @@ class AnsweredLoads:
             return [_read_past(load), DecideLater(Peer.AGENT, [line])]
         return self._send_sorted(load, [SortedLine(line, is_sent=True, is_recorded=True)])
 
-    def send_waiting_in_turn(self, load: Load) -> list[Effect]:
-        """Send and record what waits in the turn."""
+    def release_load_in_turn(self, load: Load) -> list[Effect]:
+        """Send and record what waits of a load in the turn after it."""
         replay = load.replay_in_turn
         return self._send_sorted(load, replay.release()) if replay is not None else []
 
     # --- in both
 
-    def send_late(self, session_id: str | None) -> list[Effect]:
-        """Send and record what waits after an answered load, before something that must not overtake it."""
+    def release_updates(self, session_id: str | None) -> list[Effect]:
+        """Send and record the updates that wait after an answered load, before something that must not overtake
+        them."""
         load = self._open_loads.find_unsettled(session_id)
         if load is None:
             return []
-        return self.send_waiting_in_turn(load) if load.replay_in_turn is not None else self._send_waiting(load)
+        return (
+            self.release_load_in_turn(load) if load.replay_in_turn is not None else self._release_load_before_turn(load)
+        )
 
-    def send_late_in_turn(self, session_id: str) -> list[Effect]:
-        """The agent has answered a prompt, or another is sent: send and record what waits in the turn before that."""
+    def release_updates_in_turn(self, session_id: str) -> list[Effect]:
+        """The agent has answered a prompt: send and record the updates that wait in its turn."""
         load = self._open_loads.find_unsettled(session_id)
-        return self.send_waiting_in_turn(load) if load is not None else []
+        return self.release_load_in_turn(load) if load is not None else []
 
-    def _send_waiting(self, load: Load) -> list[Effect]:
-        """Send what waits from before the next prompt."""
+    def _release_load_before_turn(self, load: Load) -> list[Effect]:
+        """Send what waits of a load from before the next prompt."""
         if load.compared is None or (load.state is LoadState.TURN and load.compared.in_turn is not None):
             return []
         return [Forward(Peer.CLIENT, line) for line in load.compared.late_updates.release()]
@@ -134,7 +138,7 @@ class AnsweredLoads:
         effects: list[Effect] = []
         for sorted_line in lines:
             effects += self._make_entries(load, sorted_line.line) if sorted_line.is_recorded else []
-            effects += self._send_or_hold(load, sorted_line.line) if sorted_line.is_sent else []
+            effects += self._send_or_hold_line(load.session_id, sorted_line.line) if sorted_line.is_sent else []
         return effects
 
     def _make_entries(self, load: Load, line: bytes) -> list[Effect]:

@@ -208,7 +208,7 @@ class Load:
 
         self.uncompared = UncomparedLines()
         self.state_updates = LinesUntilAnswer()
-        """State updates from before the agent's answer, without newlines, which are recorded if the agent agrees."""
+        """State updates from before the agent's answer, which are recorded if the agent agrees."""
         self.before_response, self.after_response = LinesUntilAnswer(), LinesUntilAnswer()
         """Lines that wait for the answer to the client, and must leave before or after it."""
         self.earlier_first_line = b""

@@ -65,7 +65,9 @@ class LoadMachine:
         """The connection's version of the protocol."""
         self.open_loads = OpenLoads()
         self.waiting_lines = WaitingLines(self.open_loads)
-        self.answered_loads = AnsweredLoads(session_entries, self.open_loads, self.waiting_lines, self._send_or_hold)
+        self.answered_loads = AnsweredLoads(
+            session_entries, self.open_loads, self.waiting_lines, self._send_or_hold_line
+        )
         self._session_entries = session_entries
         self._handovers = handovers
         self._continuations = continuations
@@ -95,9 +97,9 @@ class LoadMachine:
                 return [ReserveOutput(load.request.id)]
             case Action.BEGIN_PASSING:
                 load.decision = choose_replay(None, passes=True)
-                return self._send_after_earlier(load, load.uncompared.lines if load.plan.shows_replay else [])
+                return self._send_after_earlier_replay(load, load.uncompared.lines if load.plan.shows_replay else [])
             case Action.SEND_UNCOMPARED:
-                return self._send_after_earlier(load, [line for line, _ in load.uncompared.take()])
+                return self._send_after_earlier_replay(load, [line for line, _ in load.uncompared.take()])
             case Action.DROP_UNCOMPARED:
                 load.uncompared.drop()
                 return []
@@ -106,7 +108,7 @@ class LoadMachine:
                 load.is_import = False
                 return []
             case Action.SEND_WAITING:
-                return self._send_waiting(load)
+                return [] if self.waiting_lines.move_to_earlier(load) else self._send_waiting_lines(load)
             case Action.ANSWER:
                 line = self._continuations.take_refusal(load) or load.response
                 return [Forward(Peer.CLIENT, line)] if line else []
@@ -124,7 +126,7 @@ class LoadMachine:
             case Action.SETTLE:
                 return self.answered_loads.settle(load)
             case Action.END_TURN:
-                return self.answered_loads.send_waiting_in_turn(load)
+                return self.answered_loads.release_load_in_turn(load)
             case Action.FORGET:
                 self.open_loads.forget(load)
                 return []
@@ -158,11 +160,11 @@ class LoadMachine:
         self._continuations.add_refused_prompt(load, prompt, refusal)
         return self.follow(load)
 
-    def add_fork(self, request: Request, session_id: str, early_lines: list[bytes]) -> None:
-        """The agent has opened a fork. ``early_lines``: lines without newlines that came before its answer, which are
-        the parent's past or new."""
+    def add_fork(self, request: Request, session_id: str, raw_updates: list[bytes]) -> None:
+        """The agent has opened a fork. ``raw_updates``: those that came before its answer, which are the parent's past
+        or new."""
         load = Load(request, session_id, FORKED, has_transcript=True, is_answered_to_client=True)
-        load.uncompared.replace([(line + b"\n", False) for line in early_lines])
+        load.uncompared.replace([(raw + b"\n", False) for raw in raw_updates])
         self.open_loads.add_unsettled(load)
         self.open_loads.set_answered_by_agent(load)
 
@@ -263,11 +265,11 @@ class LoadMachine:
         sessions = self._session_entries.sessions
         if load.uncompared.is_closed or sessions.has_begun(session_id) or sessions.is_deleted(session_id):
             load.is_import = False
-        states = load.state_updates.lines
+        raw_states = [line.removesuffix(b"\n") for line in load.state_updates.lines]
         if load.is_import:
-            lines = [line.removesuffix(b"\n") for line in find_conversation(load.uncompared.lines)]
+            raw_updates = [line.removesuffix(b"\n") for line in find_conversation(load.uncompared.lines)]
             return [
-                *self._session_entries.begin_imported(session_id, request.params, result, lines, states),
+                *self._session_entries.begin_imported(session_id, request.params, result, raw_updates, raw_states),
                 EndTurn(session_id),
             ]
         anew = load.opens_anew
@@ -279,8 +281,8 @@ class LoadMachine:
                 *self._session_entries.note_alias(session_id, alias),
                 *self._continuations.add_alias(session_id, alias),
             ]
-        for state in states:
-            effects += self._session_entries.add_line(session_id, Peer.AGENT, state)
+        for raw in raw_states:
+            effects += self._session_entries.add_message(session_id, Peer.AGENT, raw)
         return effects
 
     # --- a new session
@@ -370,7 +372,7 @@ class LoadMachine:
         if isinstance(replay_end, ReplayEnded):
             load.uncompared.drop()
             states = replay_end.states
-        if self._handovers.has_handover_record(load.session_id) and load.opens_anew:
+        if self._handovers.keeps_handover_record(load.session_id) and load.opens_anew:
             lines.append(handover_lines.encode_notice(load.session_id))
         lines += [line for line, _ in load.before_response.take()]
         ids = load.compared.new_message_ids if load.compared is not None else {}
@@ -460,7 +462,7 @@ class LoadMachine:
                 effects += self._move(load, LoadEvent.PROMPTED)
         unsettled_load = self.open_loads.find_unsettled(session_id)
         if unsettled_load is not None:
-            effects += self.answered_loads.send_late_in_turn(session_id)
+            effects += self.answered_loads.release_load_in_turn(unsettled_load)
             _add_unechoed(unsettled_load, prompt)
             if prompt is not None and unsettled_load.state is LoadState.ANSWERED:
                 self._handovers.keep_first_prompt(unsettled_load, prompt)
@@ -520,10 +522,10 @@ class LoadMachine:
         match load.state:
             case LoadState.ASKED:
                 load.uncompared.add(line, is_late=self.open_loads.follows_answer(load))
-                return self._send_if_flooded(load)
+                return self._pass_if_flooded(load)
             case LoadState.PASSING | LoadState.PASSING_CANCELLED | LoadState.PASSING_ABANDONED:
                 self.waiting_lines.remember(load, line, is_late=self.open_loads.follows_answer(load))
-                return self._send_or_hold(load, line)
+                return self._send_or_hold_line(load.session_id, line)
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
                 self.waiting_lines.remember(load, line, is_late=self.open_loads.follows_answer(load))
                 return []
@@ -548,51 +550,46 @@ class LoadMachine:
                 load.session_id, message.raw, acp.member(message.params, "update"), may_be_new=False
             )
         elif load.state_updates.size + len(line) <= HELD_LIMIT:
-            load.state_updates.hold(message.raw)
+            load.state_updates.hold(line)
         if self.waiting_lines.find_holder(load.session_id) is None:
             return [Forward(Peer.CLIENT, line, before_recording=True), *effects]
-        return [*effects, *self.send(load.session_id, line)]
+        return [*effects, *self.send_in_order(load.session_id, line)]
 
-    def send(self, session_id: str | None, line: bytes) -> list[Effect]:
-        """A line that does not belong to a replay. It waits where its session's updates wait, to keep its place."""
-        holder = self.waiting_lines.find_holder(session_id)
-        if holder is not None:
-            holder.after_response.hold(line)
-            return self._send_if_flooded(holder)
-        return [*self.answered_loads.send_late(session_id), Forward(Peer.CLIENT, line)]
+    def send_in_order(self, session_id: str | None, line: bytes) -> list[Effect]:
+        """Send a line that does not belong to a replay after the session's updates from before it, or hold it where
+        they wait."""
+        is_held = self.waiting_lines.find_holder(session_id) is not None
+        earlier_updates = [] if is_held else self.answered_loads.release_updates(session_id)
+        return [*earlier_updates, *self._send_or_hold_line(session_id, line)]
 
-    def send_request(self, session_id: str | None, line: bytes) -> list[Effect]:
-        """A request from the agent. If the agent has not answered the load, it passes at once, after what waited and
-        after a replay under way: the agent may need the client's answer to give its own. Nothing else comes before it
-        if the client gets no replay."""
+    def send_agents_request(self, session_id: str | None, line: bytes) -> list[Effect]:
+        """Send a request from the agent. If the agent has not answered the load, it passes at once, after what waited
+        and after a replay under way: the agent may need the client's answer to give its own. Nothing else comes before
+        it if the client gets no replay."""
         load = self.waiting_lines.find_holder(session_id)
         if load is None or load.state is not LoadState.ASKED:
-            return self.send(session_id, line)
+            return self.send_in_order(session_id, line)
         effects: list[Effect] = []
         for other in self.open_loads.list_of_session(load.session_id):
             if other.state is LoadState.ASKED and other.uncompared and other.plan.shows_replay:
                 effects += self._move(other, LoadEvent.CANNOT_WAIT)
-        return [*effects, *self._send_all_waiting(load), *self._send_after_earlier(load, [line])]
+        return [*effects, *self._send_waiting_lines(load), *self._send_after_earlier_replay(load, [line])]
 
-    def _send_or_hold(self, load: Load, line: bytes) -> list[Effect]:
-        """Send an update, or hold it until after the answer to another load of its session."""
-        holder = self.waiting_lines.find_holder(load.session_id)
+    def _send_or_hold_line(self, session_id: str | None, line: bytes) -> list[Effect]:
+        """Send a line, or hold it until after the answer to a load of its session that holds lines."""
+        holder = self.waiting_lines.find_holder(session_id)
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
         holder.after_response.hold(line)
-        return self._send_if_flooded(holder)
+        return self._pass_if_flooded(holder)
 
-    def _send_if_flooded(self, load: Load) -> list[Effect]:
+    def _pass_if_flooded(self, load: Load) -> list[Effect]:
         """If too much waits before the agent's answer, everything passes, unless dropping its replay is enough."""
         if not self.waiting_lines.is_flooded(load) or self.waiting_lines.drop_unneeded_replay(load):
             return []
         return self._move(load, LoadEvent.CANNOT_WAIT)
 
-    def _send_waiting(self, load: Load) -> list[Effect]:
-        """Send what a load held, or let it wait for an earlier request for the session."""
-        return [] if self.waiting_lines.move_to_earlier(load) else self._send_all_waiting(load)
-
-    def _send_after_earlier(self, load: Load, lines: list[bytes]) -> list[Effect]:
+    def _send_after_earlier_replay(self, load: Load, lines: list[bytes]) -> list[Effect]:
         """Send lines of a load, or let them wait for an earlier request of the session whose replay is not over."""
         replay = self.waiting_lines.find_earlier_replaying(load)
         if replay is None:
@@ -601,7 +598,7 @@ class LoadMachine:
             replay.after_response.hold(line)
         return []
 
-    def _send_all_waiting(self, load: Load) -> list[Effect]:
+    def _send_waiting_lines(self, load: Load) -> list[Effect]:
         """Send the lines that waited for this load's answer and for earlier ones of its session, or let them wait for
         an earlier request of the session whose replay is not over."""
         lines: list[bytes] = []
@@ -613,7 +610,7 @@ class LoadMachine:
             else:
                 self.waiting_lines.remember(load, line, is_late=True)
                 lines.append(line)
-        return self._send_after_earlier(load, lines)
+        return self._send_after_earlier_replay(load, lines)
 
 
 def _add_unechoed(load: Load, prompt: Request | None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from acp_proxy.comparison.repeated_replays import find_conversation
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
-from acp_proxy.proxy.effects import BeginTranscript, RecordLine, RecordNote
+from acp_proxy.proxy.effects import BeginTranscript, RecordMessage, RecordNote
 from acp_proxy.proxy.session_entries import SessionEntries
 from acp_proxy.tools.adopt.plan import OfferedSession
 from acp_proxy.transcript import file_format
@@ -55,7 +55,7 @@ def compose_transcript(
         match effect:
             case BeginTranscript(session_id, cwd, directories, origin):
                 lines.append(file_format.encode_header(Header(session_id, cwd, origin, stamp, directories, agent)))
-            case RecordLine(_, peer, raw):
+            case RecordMessage(_, peer, raw):
                 lines.append(file_format.encode_message(stamp, run, peer, raw, is_plain=jsonrpc.is_plain(raw)))
             case RecordNote(_, note):
                 lines.append(file_format.encode_note(stamp, run, note))

@@ -140,8 +140,8 @@ def serve_chain(values: dict[str, str]) -> int:
 
     def end() -> None:
         junction.stop()
-        relay.client.has_ended.wait()
-        relay.agent.has_ended.wait()
+        relay.client_pump.has_ended.wait()
+        relay.agent_pump.has_ended.wait()
         relay.finish(f"agent is out of reach: {reason}")
         relay.finish_work(_WORK_SECONDS)
         relay.close()

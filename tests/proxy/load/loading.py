@@ -3,7 +3,7 @@
 from typing import Any
 
 from acp_proxy.comparison.choose_replay import Rule
-from acp_proxy.proxy.effects import BeginTranscript, RecordLine, RecordNote
+from acp_proxy.proxy.effects import BeginTranscript, RecordMessage, RecordNote
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from tests.conversation import (
@@ -75,9 +75,9 @@ def replaying(stored: SimulatedSession | None = None) -> CoreConversation:
     return talk
 
 
-def kept_lines(step: Step) -> list[RecordLine]:
+def kept_lines(step: Step) -> list[RecordMessage]:
     """The messages that a step records."""
-    return [record for record in step.kept if isinstance(record, RecordLine)]
+    return [record for record in step.kept if isinstance(record, RecordMessage)]
 
 
 def replay_note(whose: str, rule: Rule) -> RecordNote:

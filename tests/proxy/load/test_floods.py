@@ -11,7 +11,7 @@ from acp_proxy.proxy.effects import (
     BeginTurn,
     CloseTranscript,
     ForgetSession,
-    RecordLine,
+    RecordMessage,
     RecordNote,
     StartReplay,
 )
@@ -175,7 +175,7 @@ def test_too_much_that_is_new_in_loads_is_recorded_at_once_for_the_largest(monke
         talk.agent.say(chunk(session, "mend it", "user_message_chunk"), chunk(session, "It is mended now."), *elsewhere)
         talk.agent.say(result(number, {}))
         talk.end_replay(number)
-    recorded = [record for record in talk.all.kept if isinstance(record, RecordLine)]
+    recorded = [record for record in talk.all.kept if isinstance(record, RecordMessage)]
     assert recorded == [
         agent_kept("c", said) for said in (chunk("c", "and that", "user_message_chunk"), chunk("c", "x" * 2 * LONG))
     ]
@@ -195,7 +195,7 @@ def test_what_is_new_in_sessions_with_a_prompt_takes_no_room_from_the_others(mon
         talk.end_replay(number)
         if session != "a":
             talk.client.say(prompt(100 + number, session, "go on"))
-    recorded = {record.session_id for record in talk.all.kept if isinstance(record, RecordLine)}
+    recorded = {record.session_id for record in talk.all.kept if isinstance(record, RecordMessage)}
     assert recorded == {"b", "c", "d", "e"}
 
 
@@ -263,7 +263,7 @@ def test_state_updates_held_for_a_cancelled_load_are_limited() -> None:
     for _ in range(8):
         talk.agent.say(big)
     assert (
-        sum(len(effect.raw) for effect in talk.agent.say(result(1, {})).kept if isinstance(effect, RecordLine))
+        sum(len(effect.raw) for effect in talk.agent.say(result(1, {})).kept if isinstance(effect, RecordMessage))
         <= HELD_LIMIT
     )
 

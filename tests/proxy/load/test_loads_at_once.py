@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from acp_proxy.comparison.choose_replay import Rule
-from acp_proxy.proxy.effects import CloseTranscript, DeleteSession, RecordLine, ReserveOutput, StartReplay, StopReplay
+from acp_proxy.proxy.effects import (
+    CloseTranscript,
+    DeleteSession,
+    RecordMessage,
+    ReserveOutput,
+    StartReplay,
+    StopReplay,
+)
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
 from tests.conversation import (
     LOADS,
@@ -416,7 +423,7 @@ def test_a_transcript_that_two_mixed_replays_begin_has_each_line_once(sent: str)
     past = with_ids(*TURN_ONE, *TURN_TWO)
     talk = about_to_load(SimulatedSession(has_transcript=False), LOADS)
     talk.client.say(load(1, "s"), load(2, "s"))
-    recorded: list[RecordLine] = []
+    recorded: list[RecordMessage] = []
     for item in sent.split():
         step = talk.agent.say(result(int(item[1:]), {}) if item[0] == "A" else past[int(item)])
         recorded += kept_lines(step)

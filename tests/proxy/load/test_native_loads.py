@@ -15,7 +15,7 @@ from acp_proxy.proxy.effects import (
     CloseTranscript,
     EndTurn,
     FindSession,
-    RecordLine,
+    RecordMessage,
     RecordNote,
     ReserveOutput,
     StartReplay,
@@ -632,7 +632,7 @@ def test_nothing_is_imported_once_a_turn_has_begun() -> None:
     talk.agent.say(TOLD[0])
     talk.client.say(prompt(2, "s"))
     talk.agent.say(chunk("s", "live"), result(1, {}))
-    kept = [record for record in talk.all.kept if isinstance(record, RecordLine)]
+    kept = [record for record in talk.all.kept if isinstance(record, RecordMessage)]
     assert kept == [client_kept("s", prompt(2, "s")), agent_kept("s", chunk("s", "live"))]
 
 

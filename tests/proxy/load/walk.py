@@ -30,7 +30,7 @@ from acp_proxy.proxy.effects import (
     FindSession,
     Forward,
     ReadPast,
-    RecordLine,
+    RecordMessage,
     RecordNote,
     RecordUpdates,
     RelayEffect,
@@ -426,7 +426,7 @@ def _recorded(effect: TranscriptEffect) -> str:
             return "begin turn"
         case EndTurn():
             return "end turn"
-        case RecordLine(_, peer, raw):
+        case RecordMessage(_, peer, raw):
             return f"record {peer.name.lower()} {_line(raw)}"
         case RecordUpdates(_, data):
             return f"record {_lines(data)}"
