@@ -237,19 +237,21 @@ class Comparison:
         return None if new_part is None else [update.line for update in new_part]
 
     def split_tail(self, *, may_replay_again: bool = False) -> tuple[list[bytes], list[bytes]]:
-        """The lines that the transcript may lack, in two parts: those that are new, and user messages, thoughts and
-        plans after the agent's last words, calls and other updates, which depend on what the agent sends next. A user
-        message that the transcript lacks is new, unless the agent has sent user messages only: then the answer to the
-        last known one may still come (gemini sends the first part of its replay before it answers).
+        """The lines that the transcript may lack, in two parts: those that are new, and after them those
+        that are undecided until the agent says or does more.
+
+        Of ``words, thought``, the thought is undecided: if the agent goes on with something known, it is past. Of
+        ``words, user message, thought``, all is new: nothing known can follow a user message that the transcript lacks.
+        But it is undecided too while the agent has sent nothing known but user messages: the answer to the last of
+        these may still come (gemini sends the first part of its replay before it answers).
 
         ``may_replay_again``: the agent was asked for another replay. Some send both at once, so what the transcript has
-        somewhere is left out, unless a user message came before it (openhands sends no user messages)."""
+        somewhere is left out, unless there is a new user message (openhands sends no user messages)."""
         new_updates, undecided = self._split_tail(may_replay_again=may_replay_again)
         return [update.line for update in new_updates], [update.line for update in undecided]
 
     def find_undecided(self) -> list[ComparedUpdate]:
-        """The updates after the agent's last words and calls, which depend on what it sends next: the second part of
-        ``split_tail``."""
+        """The updates of the second part of ``split_tail``."""
         return self._split_tail(may_replay_again=False)[1]
 
     def _split_tail(self, *, may_replay_again: bool) -> tuple[list[ComparedUpdate], list[ComparedUpdate]]:
@@ -257,11 +259,13 @@ class Comparison:
         return self._tail.split(may_be_past=may_be_past, may_replay_again=may_replay_again)
 
     def find_new(self, *, is_open_elsewhere: bool | None = None, may_replay_again: bool = False) -> list[bytes]:
-        """The lines to record.
+        """The lines of the tail to record.
 
-        From a user message in the tail on, these are all lines, since the session continued elsewhere.
-        Before it, they are the end of a turn that has no answer in the transcript, or else what came after the agent's
-        answer and is nowhere in the transcript. If the transcript is empty, they are all lines.
+        - If the transcript is empty, all.
+        - From a user message on, all: the session continued elsewhere. Of ``words, user message, more words``, the last
+          two.
+        - Of what comes before that, such as the first ``words``: all if it is the answer that the transcript's last
+          turn lacks; else only what came after the agent's answer to the load and is nowhere in the transcript.
 
         ``is_open_elsewhere``: whether another process can append to the transcript. The turn may be running there, and
         that process records its end. None if that is not known: then a turn with a part of its answer is not completed.
@@ -287,8 +291,8 @@ class Comparison:
 
     @property
     def is_surely_new(self) -> bool:
-        """Whether what is coming is new, whatever the agent sends next: something as in ``has_next_turn`` after the
-        transcript's last turn, or what comes after it."""
+        """Whether what is coming is new, whatever the agent sends next. For example, it has sent all of the
+        transcript's last turn, and now sends a user message that the transcript lacks, or what follows one."""
         message = self._current_message
         if message is not None and message.role is Role.THOUGHT and self._is_first_thought:
             return True

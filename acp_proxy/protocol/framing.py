@@ -6,8 +6,10 @@ small the pieces in which it arrives. The content of lines is not checked.
 
 import io
 
-_BEGINNING_BYTES = 4 * 1024  # they hold a method and ids of any length seen in practice
-_LARGE_LINE_BYTES = 1024 * 1024  # a single line of this size is not copied
+_BEGINNING_BYTES = 4 * 1024
+"""The first bytes of a line: they hold a method and ids of any length seen in practice."""
+_LARGE_LINE_BYTES = 1024 * 1024
+"""The size from which a single line is not copied."""
 
 
 class LineFramer:

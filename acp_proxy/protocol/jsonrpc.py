@@ -33,8 +33,10 @@ INTERNAL_ERROR = -32603
 REQUEST_CANCELLED = -32800
 RESOURCE_NOT_FOUND = -32002
 
-_WRITTEN_LEVELS = 250  # orjson writes at most 254 levels
-_READ_LEVELS = 64  # levels read of a line that is nested too deeply to parse; no code reads deeper than 8
+_WRITTEN_LEVELS = 250
+"""The most levels that orjson is asked to write: it can at most 254."""
+_READ_LEVELS = 64
+"""The levels read of a line that is nested too deeply to parse; no code reads deeper than 8."""
 _TOKEN = rb'"(?:[^"\\]++|\\.)*+"|[\[{]++|[\]}]++'
 
 

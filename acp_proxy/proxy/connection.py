@@ -59,6 +59,8 @@ class Connection:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._has_warned_crowded = False
+        # What others are built on.
         self._open_requests = OpenRequests()
         self._session_entries = SessionEntries(is_recording=settings.records)
         self._answerers = Answerers(settings.modes, is_wanted=settings.records and settings.serves)
@@ -66,12 +68,10 @@ class Connection:
         self._aliases = Aliases()
         self._copy_ids = CopyIds()
         self._handovers = Handovers()
+        # Requests to open a session.
         self._continuations = Continuations(self._session_entries, self._aliases, self._handovers)
         self._machine = LoadMachine(self._session_entries, self._handovers, self._continuations)
         self._answered_loads = self._machine.answered_loads
-        self._message_entries = MessageEntries(
-            self._open_requests, self._session_entries, self._machine.open_loads.may_be_replay
-        )
         self._lookups = Lookups(
             self._answerers,
             self._open_requests,
@@ -82,14 +82,20 @@ class Connection:
             self._aliases,
             self._copy_ids,
         )
+        # Other requests that acp-proxy serves.
         self._agent_list = AgentList(self._answerers, self._open_requests, self._session_entries)
         self._agent_index = AgentIndex(
             self._answerers, self._open_requests, self._aliases, self._copy_ids, self._agent_list.agent_has
         )
         self._drafts = Drafts(
-            self._answerers, self._open_requests, self._session_entries, self._machine, self._agent_list, self._aliases
+            self._answerers,
+            self._open_requests,
+            self._session_entries,
+            self._machine.settle_session,
+            self._agent_list.agent_has,
+            self._aliases.rewrite_for_agent,
         )
-        self._has_warned_crowded = False
+        # All messages.
         self._negotiation = Negotiation(
             settings,
             self._answerers,
@@ -97,6 +103,9 @@ class Connection:
             self._unnamed_agent_entries,
             self._machine,
             self._continuations,
+        )
+        self._message_entries = MessageEntries(
+            self._open_requests, self._session_entries, self._machine.open_loads.may_be_replay
         )
         self.pass_through = PassThrough(
             self._session_entries,
@@ -263,9 +272,7 @@ class Connection:
                     )
                 ]
             if request.method == acp.DELETE and self._answerers.deletes(request.params):
-                session_id = acp.required_text(request.params, "sessionId")
-                forgotten = self._session_entries.delete(session_id)
-                return [*forgotten, *self._machine.forget_session(session_id), DeleteSession(session_id, request.id)]
+                return self._delete_session(acp.required_text(request.params, "sessionId"), request.id)
             if request.method == acp.DELETE and self._session_entries.is_recording and self._answerers.is_ready:
                 return self._lookups.look_up_other_id(line, request)
         except acp.InvalidParams as problem:
@@ -473,45 +480,52 @@ class Connection:
             return [*self._machine.handle_answer(load, line, message), *self._message_entries.add_early_updates()]
         if open_request.request.method == acp.PROMPT and open_request.session_id is not None:
             return self._handle_prompt_answer(open_request, open_request.session_id, line, message)
-        # Until this answer nobody knew the fork's id. What came for it may be the parent's past, so it is not recorded
-        # with the answer, but compared.
-        fork = acp.session_id(message.result) if open_request.request.method == acp.FORK else None
-        raw_updates = self._session_entries.take_early_conversation(fork) if fork is not None else []
+        return self._handle_other_answer(open_request, line, message)
+
+    def _handle_other_answer(self, open_request: OpenRequest, line: bytes, message: Response) -> list[Effect]:
+        """The answer to a request that neither opens a session by its id nor prompts."""
+        request, session_id = open_request.request, open_request.session_id
+        is_recording, has_succeeded = self._session_entries.is_recording, message.error is None
+        if request.method == acp.FORK and (fork := acp.session_id(message.result)) is not None:
+            return [*self._handle_fork(open_request, fork, message), Forward(Peer.CLIENT, line)]
         effects: list[Effect] = [*self._message_entries.add_answer(open_request, message)]
-        answerers = self._answerers
-        is_amended = answerers.amends_lists and self._session_entries.is_recording
-        match open_request.request.method:
+        match request.method:
             case acp.INITIALIZE:
                 return effects + self._negotiation.handle_initialize_answer(line, message)
-            case acp.FORK if fork is not None and self._session_entries.is_recording:
-                has_handover_record = self._handovers.expect_handover_record_of_fork(
-                    fork, open_request.session_id or ""
-                )
-                if (
-                    has_handover_record and parse_fork_point(open_request.request.params) is not None
-                ):  # the copy may end before the note
-                    effects += self._session_entries.note_inherited_handover_record(fork)
-                self._machine.add_fork(open_request.request, fork, raw_updates)
-            case acp.LIST if (
-                capabilities.LIST not in self._answerers.served_here and is_amended and message.error is None
-            ):
-                return [*effects, self._agent_list.amend_page(line, open_request.request, message.result)]
-            case acp.STEERING if open_request.session_id is not None and acp.is_steered(message.result):
+            case acp.LIST if is_recording and has_succeeded and self._amends_agents_list:
+                return [*effects, self._agent_list.amend_page(line, request, message.result)]
+            case acp.STEERING if session_id is not None and acp.is_steered(message.result):
                 if self._negotiation.dialect is versions.V1:  # in version 2, the agent repeats what it takes
-                    effects += self._session_entries.add_steering(open_request.session_id, open_request.request.raw)
-            case acp.DELETE if (
-                open_request.session_id is not None and message.error is None and self._session_entries.is_recording
-            ):
-                effects += self._session_entries.delete(open_request.session_id)
-                effects += [
-                    *self._machine.forget_session(open_request.session_id),
-                    DeleteSession(open_request.session_id),
-                ]
-            case method if (
-                method in jetbrains_index.METHODS and message.error is None and self._session_entries.is_recording
-            ):
+                    effects += self._session_entries.add_steering(session_id, request.raw)
+            case acp.DELETE if is_recording and has_succeeded and session_id is not None:
+                effects += self._delete_session(session_id)
+            case method if is_recording and has_succeeded and method in jetbrains_index.METHODS:
                 return [*effects, *self._agent_index.handle_answer(line, open_request, message)]
         return [*effects, Forward(Peer.CLIENT, line)]
+
+    def _handle_fork(self, open_request: OpenRequest, fork: str, message: Response) -> list[Effect]:
+        """The agent has opened a fork. Until this answer nobody knew its id: what came for it may be the parent's past,
+        so it is not recorded with the answer, but compared."""
+        request = open_request.request
+        raw_updates = self._session_entries.take_early_conversation(fork)
+        effects: list[Effect] = [*self._message_entries.add_answer(open_request, message)]
+        if not self._session_entries.is_recording:
+            return effects
+        has_record = self._handovers.expect_handover_record_of_fork(fork, open_request.session_id or "")
+        if has_record and parse_fork_point(request.params) is not None:  # the copy may end before the note
+            effects += self._session_entries.note_inherited_handover_record(fork)
+        self._machine.add_fork(request, fork, raw_updates)
+        return effects
+
+    @property
+    def _amends_agents_list(self) -> bool:
+        """Whether the agent's own list passes with changes."""
+        return self._answerers.amends_lists and capabilities.LIST not in self._answerers.served_here
+
+    def _delete_session(self, session_id: str, request_id: RequestId | None = None) -> list[Effect]:
+        """Delete a session here. ``request_id``: the request to answer then, if the agent has not."""
+        forgotten = self._session_entries.delete(session_id)
+        return [*forgotten, *self._machine.forget_session(session_id), DeleteSession(session_id, request_id)]
 
     def _handle_prompt_answer(
         self, open_request: OpenRequest, session_id: str, line: bytes, message: Response

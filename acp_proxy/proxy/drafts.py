@@ -4,14 +4,13 @@ Does nothing unless ``Answerers.served_here`` names one of them. With an agent's
 and archived sessions into its pages.
 """
 
+from collections.abc import Callable
+
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
-from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId, Response
-from acp_proxy.proxy.agent_list import AgentList
-from acp_proxy.proxy.aliases import Aliases
+from acp_proxy.protocol.jsonrpc import Message, Peer, Request, RequestId, Response
 from acp_proxy.proxy.capabilities import ARCHIVE, CLOSE, STATUS, TITLE, Answerers
 from acp_proxy.proxy.effects import AmendTitles, AnswerStatus, Effect, Forward, SetArchived, SetTitle
 from acp_proxy.proxy.handovers import OWN_IDS
-from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.open_requests import OpenRequests
 from acp_proxy.proxy.session_entries import SessionEntries
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean
@@ -28,16 +27,18 @@ class Drafts:
         answerers: Answerers,
         open_requests: OpenRequests,
         session_entries: SessionEntries,
-        machine: LoadMachine,
-        agent_list: AgentList,
-        aliases: Aliases,
+        settle_session: Callable[[str], list[Effect]],
+        agent_has: Callable[[str], bool],
+        rewrite_for_agent: Callable[[bytes, Message], bytes],
     ) -> None:
+        """``settle_session``: settles what the agent sent about a session. ``agent_has``: whether the agent has a
+        session. ``rewrite_for_agent``: replaces a session's id by the agent's."""
         self._answerers = answerers
         self._open_requests = open_requests
         self._session_entries = session_entries
-        self._machine = machine
-        self._agent_list = agent_list
-        self._aliases = aliases
+        self._settle_session = settle_session
+        self._agent_has = agent_has
+        self._rewrite_for_agent = rewrite_for_agent
         self._close_count = 0
         self._closing: dict[RequestId, SetArchived] = {}
         """By the id of acp-proxy's own ``session/close``: what follows the answer."""
@@ -48,7 +49,7 @@ class Drafts:
 
     def serve(self, request: Request) -> list[Effect] | None:
         """The effects of a request for a served draft; None for all other requests. Raises InvalidParams."""
-        served_methods, agent_has = self._answerers.served_here, self._agent_list.agent_has
+        served_methods, agent_has = self._answerers.served_here, self._agent_has
         match request.method:
             case acp.SET_TITLE if TITLE in served_methods:
                 session_id, raw_title = (acp.required_text(request.params, key) for key in ("sessionId", "title"))
@@ -95,10 +96,10 @@ class Drafts:
 
     def _archive(self, request: RequestId, session_id: str) -> list[Effect]:
         """Archive a session; cancel and close it first if it is open here."""
-        archiving = SetArchived(request, session_id, self._agent_list.agent_has(session_id), True)
+        archiving = SetArchived(request, session_id, self._agent_has(session_id), True)
         if not self._session_entries.sessions.is_open(session_id):
             return [archiving]
-        effects: list[Effect] = [*self._machine.settle_session(session_id)]
+        effects: list[Effect] = [*self._settle_session(session_id)]
         if self._session_entries.sessions.is_in_turn(session_id):
             self._session_entries.cancel_turn(session_id)
             effects.append(self._send_to_agent(jsonrpc.encode_notification(acp.CANCEL, {"sessionId": session_id})))
@@ -110,4 +111,4 @@ class Drafts:
         return [*effects, self._send_to_agent(jsonrpc.encode_request(id, acp.CLOSE, {"sessionId": session_id}))]
 
     def _send_to_agent(self, line: bytes) -> Forward:
-        return Forward(Peer.AGENT, self._aliases.rewrite_for_agent(line, jsonrpc.read_message(line)), is_own=True)
+        return Forward(Peer.AGENT, self._rewrite_for_agent(line, jsonrpc.read_message(line)), is_own=True)

@@ -26,9 +26,15 @@ class LineTooLong(Struct, frozen=True):
 
 
 class SessionFound(Struct, frozen=True):
-    """What the store has of a session that the client wants to open: the answer to ``FindSession``."""
+    """What the store has of a session that the client wants to open: the answer to ``FindSession``.
+
+    That is one of five: another session continues in it, it was deleted, the store cannot be read, there is nothing of
+    it, or there is a transcript. All fields below ``has_transcript`` are about that, and only a transcript sets them.
+    """
 
     request_id: RequestId
+    continued_session_id: str | None = None
+    """The session that continues in this one of the agent."""
     is_deleted: bool = False
     """The session was deleted here."""
     trouble: str | None = None
@@ -36,22 +42,20 @@ class SessionFound(Struct, frozen=True):
     has_transcript: bool = False
     is_complete: bool = False
     """The transcript has everything from the beginning on, without gaps."""
+    is_archived_here: bool = False
+    """The session is archived in the store, but not in the agent, as far as is known."""
+    is_open_elsewhere: bool | None = None
+    """Another process has the transcript open to append; None: not known."""
+    agent_has_only_part: bool = False
+    """The session was handed over before, or has turns of another machine, or is foreign."""
     alias: str | None = None
     """The agent's id, if it differs."""
-    agent_has_only_part: bool = False
-    """The session was handed over before, or has turns of another machine."""
+    is_behind: bool = False
+    """The agent's session lacks turns of other machines. Not of a copy, which has none."""
     is_copy: bool = False
     """It was copied from another agent, or comes from another machine, and this agent has no session for it yet."""
     is_foreign: bool = False
-    """Not even the copy exists; it is made with the first prompt."""
-    is_behind: bool = False
-    """The agent's session lacks turns of other machines."""
-    is_open_elsewhere: bool | None = None
-    """Another process has the transcript open to append; None: not known."""
-    continued_session_id: str | None = None
-    """The session that continues in this one of the agent; then the rest says nothing."""
-    is_archived_here: bool = False
-    """The session is archived in the store, but not in the agent, as far as is known."""
+    """A copy that is not even made; it is with the first prompt. Then ``alias`` and ``is_open_elsewhere`` are None."""
 
 
 class ReplayEnded(Struct, frozen=True):

@@ -14,7 +14,8 @@ from acp_proxy.protocol.jsonrpc import Peer, Request, RequestId
 OPEN_LIMIT = 32 * 1024 * 1024
 """The most bytes of open requests: tens of thousands of requests, while an editor has a handful open."""
 
-_REQUEST_OVERHEAD = 1024  # bytes of one request, beside its texts
+_REQUEST_OVERHEAD = 1024
+"""Bytes of one request, beside its texts."""
 _PARAMS_NEEDED = acp.OPENING | acp.TERMINALS | acp.RENAMES | {acp.LIST, acp.INDEX_LOOK_UP}
 """Methods whose parameters are needed when the answer comes."""
 _OTHER_METHODS = ""

@@ -34,7 +34,8 @@ _POLLING_REQUESTS = frozenset({acp.TERMINAL_OUTPUT, acp.TERMINAL_WAIT})
 
 
 class PassThrough:
-    """Admits the lines that pass without a decision, and remembers the requests that these open and close."""
+    """Admits the lines that pass without a decision. This changes the connection's state: a request that passes is open
+    from then on, and a response that passes closes one."""
 
     def __init__(
         self,
@@ -90,11 +91,11 @@ class PassThrough:
         return self._session_id
 
     def admit_simple_lines(self, lines: bytes, peer: Peer) -> bool:
-        """Decide whether whole lines of ``peer`` may pass undecided, and open or close the request that one opens or
-        closes.
+        """Let whole lines of ``peer`` pass undecided, if they may, and open or close the request that one opens or
+        closes. Returns whether they may; if not, nothing has changed.
 
-        They may if they mean nothing here, or that is all that follows from them. If they may not, nothing has changed.
-        Several lines at once may only if none means anything, since each may depend on the one before.
+        They may if they mean nothing here, or that is all that follows from them. Several at once may only if none
+        means anything, since each may depend on the one before.
         """
         # Lines whose ids the other side knows by another name are rewritten, so they are parsed.
         if self._aliases or self._copy_ids:
@@ -107,7 +108,7 @@ class PassThrough:
         if lines.find(b"\n") + 1 < len(lines):
             return all(self._means_nothing(jsonrpc.read_message(line), peer) for line in framing.split_lines(lines))
         message = jsonrpc.read_message(lines)
-        return self._means_nothing(message, peer) or self._remember(message, peer)
+        return self._means_nothing(message, peer) or self._open_or_close_request(message, peer)
 
     def forget(self) -> None:
         """Check again before the next update passes: something has happened that could concern it."""
@@ -162,9 +163,9 @@ class PassThrough:
             return message.method not in _CLIENT_NOTIFICATIONS
         return isinstance(message, Response) and self._open_requests.find(Peer.AGENT, message.id) is None
 
-    def _remember(self, message: Message, peer: Peer) -> bool:
-        """Remember a request that has no other effect, or close one that is answered: a client's without a meaning
-        here, or the agent's for a terminal's output. Returns whether the message is one of these."""
+    def _open_or_close_request(self, message: Message, peer: Peer) -> bool:
+        """Open a request that has no other effect, or close one that is answered: a client's without a meaning here, or
+        the agent's for a terminal's output. Returns whether the message is one of these."""
         if isinstance(message, Request):
             if not _is_only_remembered(message.method, peer):
                 return False

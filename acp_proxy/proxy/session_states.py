@@ -15,8 +15,10 @@ number of sessions; one that works with sub-agents all day names some hundreds."
 REMEMBERED_LIMIT = 4 * 1024 * 1024
 """The bytes for what is remembered of sessions, here and in the recorder: about two thousand sessions. Beyond that, the
 one that was used longest ago is forgotten, and begun again if a message names it."""
-_SESSION_OVERHEAD = 2048  # bytes that a session takes here and in the recorder, beside its texts
-_SECOND_CHANCES = 64  # sessions in a turn that are skipped when one must be forgotten
+_SESSION_OVERHEAD = 2048
+"""Bytes that a session takes here and in the recorder, beside its texts."""
+_SECOND_CHANCES = 64
+"""How many sessions in a turn are skipped when one must be forgotten."""
 
 
 class _Prompt:

@@ -18,8 +18,10 @@ OUTPUT_LIMIT = 64 * 1024 * 1024
 """The most bytes of output that wait for the ends of turns. Output beyond that is lost, and replays say so."""
 
 
-_TERMINAL_OVERHEAD = 512  # bytes of a terminal, beside its output
-_EXIT_STATUS_LIMIT = 4096  # as JSON: more is no exit status
+_TERMINAL_OVERHEAD = 512
+"""Bytes of a terminal, beside its output."""
+_EXIT_STATUS_LIMIT = 4096
+"""The most bytes of an exit status as JSON: more is none."""
 
 
 class Terminal(Struct):

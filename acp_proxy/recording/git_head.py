@@ -12,14 +12,18 @@ from pathlib import Path
 
 from acp_proxy.transcript.file_format import GitHead
 
-_COMMIT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")  # SHA-1 or SHA-256
+_COMMIT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+"""The id of a commit: SHA-1 or SHA-256."""
 _BRANCH_PREFIX = b"refs/heads/"
 _LONGEST_DIRECTORY = 4096
 """Characters of a directory: Linux opens none that is longer. Each of its parents is looked at, so a hostile one of a
 megabyte would take gigabytes."""
-_ONE_LINE_BYTES = 4096  # the files that hold one line
-_PACKED_REFS_BYTES = 8 * 1024 * 1024  # about 100,000 refs
-_READ_SECONDS = 0.25  # far more than any disk needs, and far less than the writer's thread may stand still
+_ONE_LINE_BYTES = 4096
+"""The most bytes read of a file that holds one line."""
+_PACKED_REFS_BYTES = 8 * 1024 * 1024
+"""The most bytes read of the packed refs: about 100,000 of them."""
+_READ_SECONDS = 0.25
+"""The longest time for reading: far more than any disk needs, and far less than the writer's thread may stand still."""
 
 
 class GitReader:

@@ -40,20 +40,22 @@ from acp_proxy.store.proxy_store import ALL, ProxyStore
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import GapReason
 
-# Agents send tokens in bursts, the bursts some 10 ms apart. The first is written at once, and what follows it within
-# 2 ms costs one wake-up and one write, made while the pump is back at its read, so that the two do not compete for the
-# interpreter. Longer gains nothing, and a SIGKILL would lose more.
 GATHER_SECONDS = 0.002
-# In a flood the disk sets the pace, and memory stays bounded. With 256 KiB a flood takes a third longer, since the two
-# threads change places more often; from 1 MiB on it makes no difference.
+"""How long what comes is gathered before it is written. Agents send tokens in bursts, the bursts some 10 ms apart. The
+first is written at once, and what follows it within 2 ms costs one wake-up and one write, made while the pump is back
+at its read, so that the two do not compete for the interpreter. Longer gains nothing, and a SIGKILL would lose more."""
 GATHERED_BYTES = 1024 * 1024
-# While the store hangs: minutes of what agents send, so that most stalls leave no gap.
+"""The most that is gathered: in a flood the disk sets the pace, and memory stays bounded. With 256 KiB a flood takes a
+third longer, since the two threads change places more often; from 1 MiB on it makes no difference."""
 WAITING_BYTES = 4 * 1024 * 1024
-_ENTRY_OVERHEAD = 200  # bytes of memory of an entry, besides its content
+"""The most that waits while the store hangs: minutes of what agents send, so that most stalls leave no gap."""
+_ENTRY_OVERHEAD = 200
+"""Bytes of memory of an entry, besides its content."""
 
 _ENCODED_TOGETHER_BYTES = 4096
 """Bytes of updates that are encoded together with others: to copy larger ones would cost more than it saves."""
-_NAME_LENGTH = 500  # characters of a name or version
+_NAME_LENGTH = 500
+"""The most characters of a name or version."""
 
 _ENTRY_EFFECTS = (RecordMessage, RecordUpdates, RecordNote)
 
@@ -358,7 +360,7 @@ class Recorder:
                 case IndexSession():
                     self._changed.append(effect.session_id)
                 case RecordGap():
-                    # Else it was closed since, or never recorded: only the warning says it.
+                    # Of a session that was closed since, or never recorded, only the warning says it.
                     if effect.session_id in self._sessions or effect.reason == GapReason.STORE_HANGS:
                         self._sessions.remember_gap(effect.session_id, stamp, effect.reason)
                 case ForgetSession():

@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Generic, TypeVar
 
-# A user takes less than a second for slowness, and more for a fault. A disk that wakes up, or a store on a network, may
-# well need half of one.
 STALL_SECONDS = 0.75
-# A store that is slow but gets on sets the pace too. Beyond this, a user had rather have an error.
+"""A writer that has not moved for so long counts as stalled. A user takes less than a second for slowness, and more for
+a fault. A disk that wakes up, or a store on a network, may well need half of one."""
 PATIENCE_SECONDS = 10.0
-_KEPT_WAITERS = 2  # two threads wait often: one for each direction
+"""The longest wait for a store that is slow but gets on, which sets the pace too. Beyond this, a user had rather have
+an error."""
+_KEPT_WAITERS = 2
+"""How many waiters are kept to be used again: two threads wait often, one for each direction."""
 
 T = TypeVar("T")
 

@@ -37,7 +37,9 @@ _PIECE = re.compile(
 _SHORT_ESCAPES = {b"n": "\n", b"t": "\t", b"r": "\r", b"b": "\b", b"f": "\f"}
 _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
 _HEADER_START = b'{"acp-transcript":'
-_START_LIMIT = 8  # a message may contain what an entry begins with; damage is rare, and its cost must stay linear
+_START_LIMIT = 8
+"""How many starts of an entry are tried: a message may contain what one begins with. Damage is rare, and its cost must
+stay linear."""
 
 
 @dataclass(frozen=True, slots=True)

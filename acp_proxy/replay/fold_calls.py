@@ -21,7 +21,8 @@ from acp_proxy.replay.update_lines import Members
 
 _CLEARED_BY_START = frozenset({"title", "kind", "status", "content", "locations"})
 _ANY_VALUE_FIELDS = ("rawOutput", "rawInput")
-_BESIDE_UPDATE = ""  # stands for the members beside the update, among the names of fields
+_BESIDE_UPDATE = ""
+"""Stands for the members beside the update, among the names of fields."""
 _FIELD_LIMIT = 1000
 """The most fields of a call, far more than any agent sends. All of them are measured at each update."""
 

@@ -40,7 +40,8 @@ LONG_OUTPUT = 16 * 1024
 SHORT_OUTPUT = 400
 GIST = 1000
 """Characters of each message in a turn's gist."""
-_DIFF_LIMIT = 20_000  # characters of a file beyond which comparing its versions takes too long
+_DIFF_LIMIT = 20_000
+"""The characters of a file beyond which comparing its versions takes too long."""
 
 
 class Detail(IntEnum):
@@ -199,7 +200,8 @@ def _measure(text: str) -> int:
 _CHANGING_KINDS = frozenset({"edit", "delete", "move"})
 _FILE_LIMIT = 50
 _PLAN_LIMIT = 50
-_LINE_LENGTH = 300  # characters of a path or a plan's entry
+_LINE_LENGTH = 300
+"""The most characters of a path or a plan's entry."""
 _ATTACHABLE = frozenset({"image", "audio", "resource"})
 """The types of blocks that can be attached."""
 ATTACHED_BYTES = 1024 * 1024

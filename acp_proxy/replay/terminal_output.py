@@ -75,9 +75,11 @@ PLACEHOLDER = "[the output of this terminal was not recorded]"
 _AWAITING_CALLS_LIMIT = 16
 """The most calls that are sent again when more becomes known of one terminal; agents show one in a call or two. Else a
 terminal of all turns would send all calls again in each."""
-_UNAWAITED_LIMIT = 1000  # terminals that are remembered although no call waits for them
+_UNAWAITED_LIMIT = 1000
+"""The most terminals that are remembered although no call waits for them."""
 _FENCE = "```"
-_RESERVED_BYTES = 512  # for the lines around an output, so that the exit status is not cut
+_RESERVED_BYTES = 512
+"""The bytes kept free for the lines around an output, so that the exit status is not cut."""
 _TerminalKey = tuple[str, str]  # run, terminal id
 
 

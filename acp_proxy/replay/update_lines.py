@@ -14,8 +14,10 @@ Members = dict[str, bytes]
 """An object's members: each name with the JSON text of its value."""
 
 _HEAD = acp.UPDATE_PREFIX[:-1]
-_USUAL_UPDATE = b',"update":'  # what official SDKs write after the session's id
-_CLOSING_BRACES = 3  # the braces after the last member of an update: of the update, the parameters and the message
+_USUAL_UPDATE = b',"update":'
+"""What official SDKs write after the session's id."""
+_CLOSING_BRACES = 3
+"""The braces after the last member of an update: of the update, the parameters and the message."""
 
 
 def split_update(raw: bytes, message: Mapping[str, Any] | None = None) -> tuple[Members, Members]:

@@ -21,7 +21,8 @@ _SIGKILL = 9
 _CRASHED = 2**31
 """The first status of a crash on Windows, such as 0xC0000005."""
 _PR_SET_PDEATHSIG = 1
-_RESET_SIGNALS = (13, 25)  # SIGPIPE and SIGXFSZ: Python ignores them, and exec keeps that
+_RESET_SIGNALS = (13, 25)
+"""SIGPIPE and SIGXFSZ: Python ignores them, and exec keeps that."""
 
 
 class AgentProcess:

@@ -18,7 +18,8 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.proxy.effects import Forward, RelayEffect
 from acp_proxy.run import output
 
-READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and double the CPU
+READ_SIZE = 64 * 1024
+"""The bytes of one read. Larger reads pass malloc's mmap threshold, and double the CPU."""
 LONG_READ_SIZE = 32 * READ_SIZE
 """Bytes per read within a long line: more than any pipe holds, and so much that malloc maps it. What a line was read
 into then goes back to the system when the line is put together."""

@@ -33,7 +33,8 @@ _OPENING_SECONDS = 10.0
 start."""
 _SWITCH_SECONDS = 0.0005
 """A replay keeps Python busy. With the default interval, it would delay a message by up to 5 ms."""
-_LONGEST_WARNING = 2000  # characters: a warning may quote a session's id, which may be megabytes
+_LONGEST_WARNING = 2000
+"""The most characters of a warning: it may quote a session's id, which may be megabytes."""
 
 
 class RunContext(Struct, frozen=True):

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 USAGE = 2
-_FILES_REPLACED = 1  # exit status: an upgrade replaced the files during the start
+_FILES_REPLACED = 1
+"""The exit status if an upgrade replaced the files during the start."""
 _SIGTERM = 15  # signal itself is imported later
 _NOT_RECORDED = (
     "in a terminal the agent runs by itself, and nothing is recorded. "

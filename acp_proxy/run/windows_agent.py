@@ -23,7 +23,8 @@ from acp_proxy.run.agent_process import NOT_EXECUTABLE, NOT_FOUND, AgentProcess,
 _KILL_ON_JOB_CLOSE, _BREAKAWAY_OK = 0x2000, 0x0800
 _EXTENDED_LIMIT_INFORMATION = 9
 _LIMIT_FLAGS_OFFSET = 16
-_INFORMATION_SIZE = 144  # JOBOBJECT_EXTENDED_LIMIT_INFORMATION, 64 bit
+_INFORMATION_SIZE = 144
+"""The bytes of JOBOBJECT_EXTENDED_LIMIT_INFORMATION, 64 bit."""
 _CREATE_SUSPENDED = 0x4
 _PLAIN_ARGUMENT = re.compile(r"[A-Za-z0-9_@:./\\+-]+")
 """Arguments that cmd.exe leaves alone even without quotes."""

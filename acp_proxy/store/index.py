@@ -28,7 +28,8 @@ from acp_proxy.transcript.summary import Summary
 
 SCHEMA = 11
 """Raise it when the tables change, or what is read from a transcript into a row: every index is then made anew."""
-PAGE_ROWS = 500  # large, because several clients read only the first page
+PAGE_ROWS = 500
+"""The rows of a page: many, because several clients read only the first one."""
 COLUMNS = "agent, name, session, updated, info, open, created"
 """The columns of a row that ``decode_row`` reads."""
 _BUSY_MS = 5000
@@ -36,7 +37,8 @@ _BUSY_MS = 5000
 a second (``store_index._TRANSACTION_SECONDS``); only erasing removed rows from a large index takes longer."""
 _JOURNAL_MODE_PAUSE_SECONDS = 0.01
 """Between two tries to switch to WAL mode."""
-_ERASE_BUSY_MS = 250  # longer than a list's query; if others take longer, the next list tries again
+_ERASE_BUSY_MS = 250
+"""How long to wait for others: longer than a list's query. If they take longer, the next list tries again."""
 
 _TABLES = """
 CREATE TABLE transcripts(

@@ -23,8 +23,10 @@ from acp_proxy.store.layout import Layout
 from acp_proxy.transcript.appender import lock_unused
 from acp_proxy.transcript.file_names import ASIDE, COPY, has_generated_form, make_copy_id
 
-_FIRST_PAGE_ROWS = 64  # rows of each agent: more than a screen
-_MOST_NAMED = 500  # far more than a user wants to choose from
+_FIRST_PAGE_ROWS = 64
+"""The first rows that are read of each agent: more than a screen."""
+_MOST_NAMED = 500
+"""The most sessions that are named: far more than a user wants to choose from."""
 
 _NUMBERED_ID = re.compile(rf"(.+?)(({ASIDE}[0-9]+)+)", re.DOTALL)
 NUMBER_SQL = f"substr(name, instr(name || '{ASIDE}', '{ASIDE}'))"

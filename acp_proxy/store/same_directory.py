@@ -9,7 +9,8 @@ import os
 import re
 import sys
 
-_LONGEST_PATH = 32 * 1024  # characters: no system has longer paths, and resolving takes quadratic time
+_LONGEST_PATH = 32 * 1024
+"""The most characters of a path: no system has longer ones, and resolving takes quadratic time."""
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\[^\\/]")
 """The start of a Windows path: a drive or a server. Two forward slashes count only on Windows itself."""
 

@@ -19,9 +19,11 @@ from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.private_files import append_parts, lock, open_private, read_at
 from acp_proxy.transcript.reader import read_header
 
-_IDENTITY_SIZE = 4096  # bytes of a header: enough for its id and its time
+_IDENTITY_SIZE = 4096
+"""The bytes read of a header: enough for its id and its time."""
 _LOCK_TRIES, _LOCK_PAUSE_SECONDS = 500, 0.001  # half a second for another process to finish a header or to compress
-_TORN_END_CHECKS = 20  # checks of a torn end, one per pause: a write takes less time than that
+_TORN_END_CHECKS = 20
+"""How often a torn end is checked, with pauses: a write takes less time than that."""
 
 _SURELY_UNUSED_SECONDS = 24 * 60 * 60.0
 """Without file locks, a transcript written to within this time counts as in use."""

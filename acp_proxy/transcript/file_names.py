@@ -21,7 +21,8 @@ except ImportError:  # an interpreter built without this module
     from hashlib import sha256
 
 _SLUG_LENGTH = 40
-_HASH_LENGTH = 16  # hex digits: 64 bits are enough within one store
+_HASH_LENGTH = 16
+"""The hex digits of a hash: 64 bits are enough within one store."""
 _UID_BYTES = 16
 ASIDE = "~"
 """Separates a transcript's name from what was added when its file was renamed: a small number if it was set aside
@@ -33,7 +34,8 @@ UNFINISHED = ".new"
 FORKED_SUFFIX = SUFFIX + ".fork"
 _STAMP_DIGITS = 17
 COPY = "copy-"
-_COPY_LENGTH = 8  # hex digits of a copy's short id
+_COPY_LENGTH = 8
+"""The hex digits of a copy's short id."""
 
 
 def file_name(text: str) -> str:

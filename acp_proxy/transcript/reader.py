@@ -35,12 +35,17 @@ if TYPE_CHECKING:
     from acp_proxy.transcript.chunk_runs import AlikeChunks
     from acp_proxy.transcript.compressed import CompressedTranscript
 
-_WRITING_SECONDS = 1.0  # far longer than one write takes: after that, a line without its newline stays torn
-_SEARCH_STEP = 4 * 1024 * 1024  # takes a moment even on a slow disk
-_OPEN_TRIES = 2  # tries for each of the two forms of a file, which may turn into each other
+_WRITING_SECONDS = 1.0
+"""How long a write may take, far longer than one does: after that, a line without its newline stays torn."""
+_SEARCH_STEP = 4 * 1024 * 1024
+"""The bytes searched in one step, which takes a moment even on a slow disk."""
+_OPEN_TRIES = 2
+"""How often each of the two forms of a file is tried, which may turn into each other."""
 _SEARCHED_NOTES = KINDS | {NoteType.GAP}
-_REWIND_OVERLAP = max(map(len, REWIND_BYTES)) - 1  # bytes in which one of these may have begun
-_READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
+_REWIND_OVERLAP = max(map(len, REWIND_BYTES)) - 1
+"""The bytes before a place in which one of ``REWIND_BYTES`` may have begun."""
+_READ_SIZE = 64 * 1024
+"""The bytes of one read. Larger reads pass malloc's mmap threshold, and cost twice as much."""
 
 
 class Line(Struct, frozen=True):

@@ -20,7 +20,8 @@ _META_LIMIT = 64 * 1024
 """Bytes of a session's ``_meta`` as JSON. Every list contains it, so updates that would exceed this are ignored."""
 _SUBAGENTS_LIMIT = 1000
 """Every list reads them, so an agent that names more has the others treated as sessions of their own."""
-_META_LEVELS = 64  # more than any sensible value has, and far below what encoders and the stack can handle
+_META_LEVELS = 64
+"""The most levels of a value: more than any sensible one has, and far below what encoders and the stack can handle."""
 
 
 class Summary(Struct):

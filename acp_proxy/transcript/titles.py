@@ -21,8 +21,10 @@ _HANDOVER_RECORD_TEXT = "This is the record o"
 """What every title made from a record contains. Agents cut titles, but hardly shorter than this."""
 HANDOVER_RECORD_BYTES = _HANDOVER_RECORD_TEXT.encode()
 """``_HANDOVER_RECORD_TEXT`` in an agent's line."""
-_PREFIX_LENGTH = 32  # characters that an agent may put in front of a title: "[archived] ", "Fork of "
-_COMMAND = re.compile(r"/[^\s/]+(?!\S)")  # not a path
+_PREFIX_LENGTH = 32
+"""How many characters an agent may put in front of a title, such as "[archived] " or "Fork of "."""
+_COMMAND = re.compile(r"/[^\s/]+(?!\S)")
+"""A slash command, which is not a path."""
 _CONTEXT = re.compile(
     r"\s*<(context|system-reminder|(?:local-)?command-\w{1,40}|\w[^\W_]{0,39}_\w{1,40})(?:\s[^<>]*)?>"
     r"(?:.*?</\1>|[ \t\r]*(?:\n.*|$))",
@@ -30,12 +32,16 @@ _CONTEXT = re.compile(
 )
 """What agents and editors put in front of the user's words, as an element of a known name or form. One that has no end
 goes to the end of the text if its tag has a line of its own. Elements of other names are the user's words."""
-_JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"  # parts of words and of emoji
-_READ_LENGTH = 64 * 1024  # characters read of a text, since megabytes of empty lines would take long
-_ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")  # ECMA-48: colours, links
+_JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
+"""Characters that are parts of words and of emoji."""
+_READ_LENGTH = 64 * 1024
+"""The most characters read of a text, since megabytes of empty lines would take long."""
+_ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+"""A sequence of ECMA-48, such as for colours and links."""
 _MASKED = re.compile(r"(\[redacted(?: private key)?\])\*+")
 """A masked secret, as ``redaction`` leaves it: as long as the secret was."""
-_CUT_AT_WORD = 0.6  # the least share of the length that a cut between words may leave; else a word is cut
+_CUT_AT_WORD = 0.6
+"""The least share of the length that a cut between words may leave; else a word is cut."""
 
 
 class Titles(Struct):

@@ -19,7 +19,8 @@ from acp_proxy.protocol import acp
 from acp_proxy.transcript.file_format import Entry, Header
 from acp_proxy.transcript.titles import clean
 
-_CURRENCY_LENGTH = 12  # an ISO code, or a word such as credits
+_CURRENCY_LENGTH = 12
+"""The most characters of a currency: an ISO code, or a word such as credits."""
 _COUNT_NAMES = ("inputTokens", "outputTokens", "totalTokens")
 LARGEST_NUMBER = 1e15
 """No session uses more of anything; so sums stay numbers that JSON can hold."""

@@ -17,8 +17,10 @@ _SHARE_READ_WRITE_DELETE = 0x7
 _CREATE_NEW, _CREATE_ALWAYS, _OPEN_EXISTING, _OPEN_ALWAYS, _TRUNCATE_EXISTING = 1, 2, 3, 4, 5
 _NORMAL = 0x80
 _FAIL_IMMEDIATELY, _EXCLUSIVE = 0x1, 0x2
-_IN_THE_WAY = frozenset({33, 997})  # ERROR_LOCK_VIOLATION, ERROR_IO_PENDING
-_NO_LOCKS = frozenset({1, 50})  # ERROR_INVALID_FUNCTION, ERROR_NOT_SUPPORTED
+_IN_THE_WAY = frozenset({33, 997})
+"""The errors when another lock is in the way: ERROR_LOCK_VIOLATION, ERROR_IO_PENDING."""
+_NO_LOCKS = frozenset({1, 50})
+"""The errors where there are no locks: ERROR_INVALID_FUNCTION, ERROR_NOT_SUPPORTED."""
 _LOCKED = 0x7FFFFFFF
 """The upper half of the locked byte's offset."""
 FILE, FOLDER, END = 0, 1, 2

@@ -216,22 +216,21 @@ class Load:
         if there was none."""
 
         self.cancelled_update_counts: dict[RequestId, int] = {}
-        """By cancelled request of the session: how many updates the agent had sent for that when this one was sent.
+        """By cancelled request of the session: how many updates had come for it when this one was sent.
 
-        The client cancels a load after 3 updates and loads again: 3. If the agent answers this one alone, what came for
-        both may be one replay, or two. Where none begins like the first, this load's is what came after the 3."""
+        The client cancels a load after ``a b`` and loads again: 2. The agent sends more, and answers only this load. If
+        that was ``a b c``, a replay has begun once more, and it is this load's. If it was ``x y``, none has, and this
+        load's is what came after the 2."""
         self.update_count_when_overtaken = 0
-        """How many updates the agent had sent for this load when it answered another one before it, or 0 if it did not.
+        """How many updates another load's replay had when the agent answered that one before this; 0 if it did not.
 
-        Of two loads, it answers the second first, after ``a b``: these become the second's replay, and this is 2. Or it
-        answers either after ``a b a b``: ``a b`` is the replay of each. What follows for this one may come twice."""
+        The agent sends ``a b`` and answers the second of two loads: ``a b`` was the second's replay, and for the first
+        this is 2. Until it answers the first, it sends ``a b c``: the ``c``, beyond the 2, may be the rest of either
+        replay, and may come twice."""
         self.expected_repetition: RestOfReplay | None = None
-        """What the agent may send once more after its answer to this load, although the client has it: what it sent
-        between the two answers, if it had sent as much for this load. That is the rest of one of the two replays, and
-        the rest of the other one is alike.
-
-        If, in the example above, it then sends ``a b c`` and answers this load, ``c`` may be the rest of either. A
-        ``c`` that comes after this answer is left out."""
+        """What came before the agent's answer to this load and may be the rest of another load's replay, as the ``c``
+        above. The rest of this load's replay is alike: if a ``c`` comes after the answer, it is left out, since the
+        client has it."""
 
         self.decision: Decision | None = choose_replay(None, passes=True) if plan.passes_at_once else None
         """Whose replay the client sees, and why; None: not decided yet."""

@@ -113,11 +113,10 @@ class StateRules(NamedTuple):
 
 _OPEN_ACTIONS = (Action.BECOME_ANSWERED, Action.START_NEXT)
 _END_ACTIONS = (Action.FORGET, Action.START_NEXT)
-# Nothing of a deleted session is recorded or shown any more, so nothing is settled.
 _DELETED_MOVE = (LoadState.OVER, _END_ACTIONS)
+"""Nothing of a deleted session is recorded or shown any more, so nothing is settled."""
 _CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_UNCOMPARED, Action.SEND_WAITING)
 
-# A load that passes holds nothing, so the agent's answer is the client's, whatever the client did.
 _PASSING_MOVES: Moves = {
     LoadEvent.AGREED: (
         LoadState.ANSWERED,
@@ -126,12 +125,13 @@ _PASSING_MOVES: Moves = {
     LoadEvent.REFUSED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_END_ACTIONS)),
     LoadEvent.ENDED: (LoadState.OVER, (Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_END_ACTIONS)),
 }
-# The client has its answer, but an agent that answers all the same has opened the session.
+"""A load that passes holds nothing, so the agent's answer is the client's, whatever the client did."""
 _CANCELLED_MOVES: Moves = {
     LoadEvent.AGREED: (LoadState.ANSWERED, (Action.DROP_UNCOMPARED, Action.RECORD_OPENED, *_OPEN_ACTIONS)),
     LoadEvent.REFUSED: (LoadState.OVER, _END_ACTIONS),
     LoadEvent.ENDED: (LoadState.OVER, _END_ACTIONS),
 }
+"""The client has its answer, but an agent that answers all the same has opened the session."""
 
 TRANSITIONS: dict[LoadState, StateRules] = {
     LoadState.ASKED: StateRules(
