@@ -7,8 +7,8 @@
     assert step.kept == [BeginTurn("s"), RecordMessage("s", Peer.CLIENT, raw(prompt(1, "s", "mend it")))]
 
 ``CoreConversation`` plays the part of ``acp_proxy/run``. The store's answers come from ``stored``: at once or, for a
-``slow`` session, when the test calls ``finish_lookup``. The test drives a replay with ``send_replay`` and
-``end_replay``. Lists and deletes are answered.
+``slow`` session, when the test calls ``finish_lookup``. The test shows the past with ``send_past`` and
+``end_past``. Lists and deletes are answered.
 ``_Rules`` checks every step.
 """
 
@@ -42,6 +42,7 @@ from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
     CloseTranscript,
+    ComparePast,
     DecideLater,
     DeleteSession,
     Effect,
@@ -53,7 +54,6 @@ from acp_proxy.proxy.effects import (
     IdentifyAgent,
     ListSessions,
     ProtocolVersion,
-    ReadPast,
     RecordMessage,
     RecordNote,
     RecordUpdates,
@@ -61,8 +61,8 @@ from acp_proxy.proxy.effects import (
     ReserveOutput,
     SetArchived,
     SetTitle,
-    StartReplay,
-    StopReplay,
+    ShowPast,
+    StopShowingPast,
     TranscriptEffect,
     Warn,
     WriteToStderr,
@@ -73,8 +73,8 @@ from acp_proxy.proxy.events import (
     LinesRead,
     OutputReserved,
     PageEmptied,
-    PastRead,
-    ReplayEnded,
+    PastCompared,
+    PastShown,
     SessionFound,
 )
 from acp_proxy.proxy.pass_through import PassThrough
@@ -311,9 +311,9 @@ class SimulatedSession:
 
 
 @dataclass
-class _Replay:
+class _Showing:
     session: str
-    wanted: StartReplay | None = None
+    wanted: ShowPast | None = None
     is_stopped: bool = False
 
     @property
@@ -373,13 +373,13 @@ class CoreConversation:
         self.aliases: dict[str, str] = {}
         """By the agent's id: the session that continues there."""
         self.kept_when_found: dict[RequestId, list[TranscriptEffect]] = {}
-        """What was recorded when the session was found: the most that a replay can send."""
+        """What was recorded when the session was found: the most of the past that can be sent."""
         self.pending_lookups: dict[RequestId, str] = {}
         """The sessions that a slow store has not found yet, by request."""
         self.output_is_busy = False
         """The agent's thread is writing to the client: everything else that needs this output waits."""
         self.wait_for_output: list[RequestId] = []
-        self._replays: dict[RequestId, _Replay] = {}
+        self._showings: dict[RequestId, _Showing] = {}
         self._rules = _Rules()
 
     # the usual beginnings
@@ -451,16 +451,16 @@ class CoreConversation:
     def finish_lookup_by_id(self, id: RequestId, stored: SimulatedSession | None = None) -> Step:
         return self._step(self._found(id, self.pending_lookups.pop(id, ""), stored))
 
-    def send_replay(self, id: object, *said: Said) -> Step:
-        """A replay sends these updates."""
-        replay = self._replays[make_request_id(id)]
-        assert replay.is_started, f"nobody asked to replay {id}"
-        told: list[RelayEffect] = [] if replay.is_stopped or not said else [Forward(Peer.CLIENT, line(*said))]
+    def send_past(self, id: object, *said: Said) -> Step:
+        """These updates of the transcript are sent."""
+        showing = self._showings[make_request_id(id)]
+        assert showing.is_started, f"nobody asked to show the past for {id}"
+        told: list[RelayEffect] = [] if showing.is_stopped or not said else [Forward(Peer.CLIENT, line(*said))]
         step = Step(done=told)
         self.all.add(step)
         return step
 
-    def end_replay(
+    def end_past(
         self,
         id: object,
         *states: Said,
@@ -469,11 +469,11 @@ class CoreConversation:
         attached: tuple[bytes, ...] = (),
     ) -> Step:
         """``rule``: the verdict; by default that of the transcript in ``stored``."""
-        return self.end_replay_by_id(
+        return self.end_past_by_id(
             make_request_id(id), *states, rule=rule, handover_record=handover_record, attached=attached
         )
 
-    def end_replay_by_id(
+    def end_past_by_id(
         self,
         id: RequestId,
         *states: Said,
@@ -481,19 +481,19 @@ class CoreConversation:
         handover_record: str = "",
         attached: tuple[bytes, ...] = (),
     ) -> Step:
-        replay = self._replays.pop(id)
-        assert replay.wanted is not None, f"nobody asked to replay {id}"
-        wanted = replay.wanted
-        stored = self.stored.get(replay.session, SimulatedSession())
+        showing = self._showings.pop(id)
+        assert showing.wanted is not None, f"nobody asked to show the past for {id}"
+        wanted = showing.wanted
+        stored = self.stored.get(showing.session, SimulatedSession())
         comparison, size = stored.compared(wanted.updates), len(stored.says)
         compared = comparison if wanted.compares else None
         facts = compared.end_replay() if compared is not None else None
         decision = choose_replay(facts, fixed_rule=rule or wanted.fixed_rule, shows_replay=wanted.shows_replay)
         told = [line(state) for state in states]
-        uncompared = ReplayEnded(id, decision, None, told, handover_record, attached, is_uncompared=True, size=size)
+        uncompared = PastShown(id, decision, None, told, handover_record, attached, is_uncompared=True, size=size)
         if not wanted.compares and not self.core.must_compare_first(uncompared):
             return self._step(uncompared)
-        return self._step(ReplayEnded(id, decision, comparison, told, handover_record, attached, size=size))
+        return self._step(PastShown(id, decision, comparison, told, handover_record, attached, size=size))
 
     def free_output(self) -> Step:
         """Everything that waited for the client's output gets it, in order."""
@@ -506,13 +506,13 @@ class CoreConversation:
         return self._step(AgentEnded(how))
 
     @property
-    def replays_left(self) -> list[RequestId]:
-        """Transcripts that are still open for a replay."""
-        return list(self._replays)
+    def open_transcripts(self) -> list[RequestId]:
+        """The requests whose transcripts are still open."""
+        return list(self._showings)
 
     @property
-    def replays_running(self) -> list[RequestId]:
-        return [id for id, replay in self._replays.items() if replay.is_started]
+    def being_shown(self) -> list[RequestId]:
+        return [id for id, showing in self._showings.items() if showing.is_started]
 
     # the shell's part
 
@@ -572,10 +572,10 @@ class CoreConversation:
                 return self._decide(self._found(id, session, stored), step)
             case DecideLater(peer, lines):
                 return self._decide(LinesRead(peer, lines), step)
-            case ReadPast(id, session, told, since):
+            case ComparePast(id, session, told, since):
                 stored = self.stored.get(session, SimulatedSession(has_transcript=False))
                 comparison = stored.compared(told, since or 0) if stored.has_transcript else None
-                return self._decide(PastRead(id, session, comparison, len(stored.says)), step)
+                return self._decide(PastCompared(id, session, comparison, len(stored.says)), step)
             case ListSessions():
                 rows = [row for row in self.rows if row.is_archived in _SHOWN[effect.archived]]
                 page = session_list.encode_page(
@@ -635,15 +635,15 @@ class CoreConversation:
                 return (
                     [Forward(Peer.CLIENT, jsonrpc.encode_result(asked, {}), is_own=True)] if asked is not None else []
                 )
-            case StartReplay(id):
-                assert not self._replays[id].is_started, f"{id} is replayed twice"
-                self._replays[id].wanted = effect
-            case StopReplay(id):
-                if id in self._replays:
-                    self._replays[id].is_stopped = True
+            case ShowPast(id):
+                assert not self._showings[id].is_started, f"the past is shown twice for {id}"
+                self._showings[id].wanted = effect
+            case StopShowingPast(id):
+                if id in self._showings:
+                    self._showings[id].is_stopped = True
             case CloseTranscript(id):
-                found = self._replays.pop(id, None)
-                assert found is None or not found.is_started, f"the replay of {id} is under way"
+                found = self._showings.pop(id, None)
+                assert found is None or not found.is_started, f"the past is being shown for {id}"
             case ReserveOutput(id) if self.output_is_busy:
                 self.wait_for_output.append(id)
             case ReserveOutput(id):
@@ -668,7 +668,7 @@ class CoreConversation:
     def _found(self, id: RequestId, session: str, stored: SimulatedSession | None) -> SessionFound:
         stored = stored or SimulatedSession()
         if stored.has_transcript and not stored.deleted and stored.trouble is None:
-            self._replays[id] = _Replay(session)
+            self._showings[id] = _Showing(session)
             is_archived = session in self.archived - self.changed_by_agent
             found = SessionFound(id, has_transcript=True, is_complete=stored.complete, alias=stored.alias)
             found = replace(found, is_archived_here=is_archived)
@@ -750,7 +750,7 @@ class _Rules:
                     self._deleted.add(session)
                 case FindSession(id, session):
                     self._opening[id] = session
-                case StartReplay(id, makes_handover_record=True):
+                case ShowPast(id, makes_handover_record=True):
                     self._handed_over.add(self._opening[id])
                 case Forward(data=data, is_own=True):
                     assert data.endswith(b"\n"), "a message of ours ends its line"

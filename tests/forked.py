@@ -23,7 +23,7 @@ PROXY = (sys.executable, "-m", "acp_proxy")
 PRELOADED = (
     "acp_proxy.run.serve",
     "acp_proxy.run.load_requests",
-    "acp_proxy.run.replay_thread",
+    "acp_proxy.run.show_past",
     "acp_proxy.run.idle_work",
     "acp_proxy.run.start_sync",
     "acp_proxy.cli.app",

@@ -31,8 +31,8 @@ from acp_proxy.proxy.events import (
     LineTooLong,
     OutputReserved,
     PageEmptied,
-    PastRead,
-    ReplayEnded,
+    PastCompared,
+    PastShown,
     SessionFound,
 )
 from acp_proxy.proxy.handovers import Handovers
@@ -122,14 +122,14 @@ class Connection:
 
     @property
     def holds_too_much(self) -> bool:
-        """Whether so much waits that the agent must not be read until a replay has ended."""
+        """Whether so much waits that the agent must not be read until the past is shown."""
         return self._machine.waiting_lines.are_too_many
 
-    def must_compare_first(self, replay_end: ReplayEnded) -> bool:
-        """Whether nothing was compared, and updates wait that may repeat what was replayed. Then ``run`` must compare
-        before it passes ``replay_end`` to ``handle``."""
-        return replay_end.is_uncompared and self._machine.waiting_lines.has_waiting_updates_of_replay(
-            replay_end.request_id
+    def must_compare_first(self, past_shown: PastShown) -> bool:
+        """Whether nothing was compared, and updates wait that may repeat what was shown. Then ``run`` must compare
+        before it passes ``past_shown`` to ``handle``."""
+        return past_shown.is_uncompared and self._machine.waiting_lines.has_waiting_updates_of_replay(
+            past_shown.request_id
         )
 
     def handle(self, event: Event) -> list[Effect]:
@@ -152,10 +152,10 @@ class Connection:
                 effects = self._handle_too_long_line(peer, beginning)
             case SessionFound():
                 effects = self._lookups.handle_found(event)
-            case ReplayEnded():
-                effects = self._machine.handle_replay_end(event)
-            case PastRead():
-                effects = self._machine.handle_past_read(event)
+            case PastShown():
+                effects = self._machine.handle_past_shown(event)
+            case PastCompared():
+                effects = self._machine.handle_past_compared(event)
             case OutputReserved(request_id):
                 effects = self._machine.handle_reserved_output(request_id)
             case PageEmptied():

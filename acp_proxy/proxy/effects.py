@@ -277,8 +277,8 @@ class DecideLater(Struct, frozen=True):
     lines: list[bytes]
 
 
-class ReadPast(Struct, frozen=True):
-    """Compare what the agent sent about a session with its transcript. The event ``PastRead`` follows.
+class ComparePast(Struct, frozen=True):
+    """Compare what the agent sent about a session with its transcript. The event ``PastCompared`` follows.
 
     ``updates``: lines of updates, each with whether it came after the agent's answer. ``since_size``: if set, they are
     what was new when the transcript had this size, and only what was appended to it since is compared.
@@ -290,10 +290,11 @@ class ReadPast(Struct, frozen=True):
     since_size: int | None = None
 
 
-class StartReplay(Struct, frozen=True):
-    """Compare what the agent sent with the transcript that was looked up, and replay the transcript if it is shown.
+class ShowPast(Struct, frozen=True):
+    """Compare what the agent sent with the transcript that was looked up, decide whose past is shown, and send the
+    transcript if it is that.
 
-    The event ``ReplayEnded`` follows.
+    The event ``PastShown`` follows.
     """
 
     request: RequestId
@@ -321,14 +322,14 @@ class StartReplay(Struct, frozen=True):
     """The types of content blocks that may be attached to the record."""
 
 
-class StopReplay(Struct, frozen=True):
-    """Stop sending a replay."""
+class StopShowingPast(Struct, frozen=True):
+    """Stop sending the transcript."""
 
     request: RequestId
 
 
 class CloseTranscript(Struct, frozen=True):
-    """Close the transcript that was looked up for a request, since it will not be replayed."""
+    """Close the transcript that was looked up for a request, since it will not be shown."""
 
     request: RequestId
 
@@ -371,9 +372,9 @@ RelayEffect = (
     | AddAlias
     | FindSession
     | DecideLater
-    | ReadPast
-    | StartReplay
-    | StopReplay
+    | ComparePast
+    | ShowPast
+    | StopShowingPast
     | CloseTranscript
     | ReserveOutput
 )

@@ -58,10 +58,10 @@ class SessionFound(Struct, frozen=True):
     """A copy that is not even made; it is with the first prompt. Then ``alias`` and ``is_open_elsewhere`` are None."""
 
 
-class ReplayEnded(Struct, frozen=True):
-    """A replay has ended: if the transcript is shown, the client has it.
+class PastShown(Struct, frozen=True):
+    """What ``ShowPast`` asked for is done: if the transcript is shown, the client has it.
 
-    ``decision``: whose replay is shown, and why. ``comparison``: None if the transcript could not be read, or nothing
+    ``decision``: whose past is shown, and why. ``comparison``: None if the transcript could not be read, or nothing
     was compared, since the agent had sent nothing before its answer (``is_uncompared``). ``states``: lines with the
     latest recorded state of the session. ``handover_record``: the one for the agent, if it was asked for.
     ``attached``: content blocks that follow it, as JSON. ``size``: the size of the transcript, in bytes.
@@ -77,8 +77,8 @@ class ReplayEnded(Struct, frozen=True):
     size: int = 0
 
 
-class PastRead(Struct, frozen=True):
-    """The comparison that ``ReadPast`` asked for; None if the transcript could not be read. ``size``: the size of
+class PastCompared(Struct, frozen=True):
+    """The comparison that ``ComparePast`` asked for; None if the transcript could not be read. ``size``: the size of
     the transcript, in bytes."""
 
     request_id: RequestId
@@ -114,4 +114,4 @@ class AgentEnded(Struct, frozen=True):
     advice: str = ""
 
 
-Event = LinesRead | LineTooLong | SessionFound | ReplayEnded | PastRead | OutputReserved | PageEmptied | AgentEnded
+Event = LinesRead | LineTooLong | SessionFound | PastShown | PastCompared | OutputReserved | PageEmptied | AgentEnded

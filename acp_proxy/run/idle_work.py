@@ -30,16 +30,16 @@ class IdleWork:
         self,
         root: Path,
         idle_seconds: float,
-        is_replaying: Callable[[], bool],
+        is_showing_past: Callable[[], bool],
         warn: Callable[[str], None],
         *,
         compresses: bool = True,
     ) -> None:
-        """``idle_seconds``: how long nothing must be relayed, with no replay at the end of that time."""
+        """``idle_seconds``: how long nothing must be relayed, with no past being shown at the end of that time."""
         self.is_idle = False
         self._root = root
         self._idle_seconds = idle_seconds
-        self._is_replaying = is_replaying
+        self._is_showing_past = is_showing_past
         self._warn = warn
         self._compresses = compresses
         self._has_ended = threading.Event()
@@ -57,7 +57,7 @@ class IdleWork:
         while not self._has_ended.wait(self._idle_seconds):
             if not self.is_idle:
                 self.is_idle = True
-            elif not self._is_replaying():
+            elif not self._is_showing_past():
                 try:
                     empty_bin(self._root)
                     if self._compresses:

@@ -1,4 +1,4 @@
-"""Performs what ``proxy/load`` decides: looks up a load's transcript, and runs its replay, on a thread of its own.
+"""Performs what ``proxy/load`` decides: looks up a load's transcript, and shows the past, on a thread of its own.
 
 ``store_requests`` serves everything else that needs the store.
 """
@@ -12,19 +12,20 @@ from msgspec.structs import replace
 
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.protocol.jsonrpc import RequestId
-from acp_proxy.proxy.effects import FindSession, ReadPast, RelayEffect, StartReplay
-from acp_proxy.proxy.events import Event, PastRead, ReplayEnded, SessionFound
+from acp_proxy.proxy.effects import ComparePast, FindSession, RelayEffect, ShowPast
+from acp_proxy.proxy.events import Event, PastCompared, PastShown, SessionFound
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.run.output import Output
 from acp_proxy.transcript.reader import Reading
 
 if TYPE_CHECKING:  # imported for the first load
     from acp_proxy.replay.replayer import Mode
-    from acp_proxy.run.replay_thread import ReplayThread
+    from acp_proxy.run.show_past import ShowPastThread
 
 
 class ReplayOptions(Struct, frozen=True):
-    """How to replay. ``tool_limit``: bytes per tool call in a compact replay; 0: no limit.
+    """How a ``Replayer`` makes updates of the transcript. ``tool_limit``: bytes per tool call in mode ``compact``; 0:
+    no limit.
     ``handover_record_size``: the most bytes of a handover record."""
 
     mode: "Mode"
@@ -33,7 +34,8 @@ class ReplayOptions(Struct, frozen=True):
 
 
 class LoadRequests:
-    """The transcripts that were looked up for a load, and their replays, by the load's request. False if none."""
+    """The transcripts that were looked up for a load, and the threads that show them, by the load's request. False if
+    none."""
 
     def __init__(
         self,
@@ -42,11 +44,11 @@ class LoadRequests:
         options: ReplayOptions,
         deciding_lock: threading.Lock,
         decide_locked: Callable[[Event], list[RelayEffect]],
-        on_end: Callable[[ReplayEnded], bool],
+        on_end: Callable[[PastShown], bool],
         warn: Callable[[str], None],
     ) -> None:
         """``deciding_lock``: the lock on deciding. ``decide_locked``: called with it held; decides on an event.
-        ``on_end``: as for ``ReplayThread``. ``client_output``: where what the client gets is written.
+        ``on_end``: as for ``ShowPastThread``. ``client_output``: where what the client gets is written.
         """
         self._recorder = recorder
         self._client_output = client_output
@@ -55,7 +57,7 @@ class LoadRequests:
         self._decide_locked = decide_locked
         self._on_end = on_end
         self._warn = warn
-        self._threads: dict[RequestId, ReplayThread] = {}
+        self._threads: dict[RequestId, ShowPastThread] = {}
 
     def __bool__(self) -> bool:
         return bool(self._threads)
@@ -63,20 +65,20 @@ class LoadRequests:
     def find(
         self, effect: FindSession, find_missing_reason: Callable[[str], str | None]
     ) -> SessionFound | list[RelayEffect]:
-        """Look a session up, and fix what a replay of it will show: what is recorded up to now.
+        """Look a session up, and fix what of it can be shown: what is recorded up to now.
 
         Returns the effects of what was found, or what was found if there is no transcript: that must be decided on.
         ``find_missing_reason``: as for ``look_up``.
         """
-        from acp_proxy.run.replay_thread import ReplayThread
+        from acp_proxy.run.show_past import ShowPastThread
 
         request, client_id, options = effect.request, effect.client_id or effect.session_id, self._options
         transcript = look_up(self._recorder, effect, find_missing_reason)
         if isinstance(transcript, SessionFound):
             return transcript
 
-        def hold_for_replay(is_complete: bool) -> list[RelayEffect]:
-            self._threads[request] = ReplayThread(
+        def keep_to_show(is_complete: bool) -> list[RelayEffect]:
+            self._threads[request] = ShowPastThread(
                 client_id,
                 transcript.reading,
                 self._client_output,
@@ -94,11 +96,11 @@ class LoadRequests:
             return self._decide_locked(transcript.describe(request, is_complete=is_complete))
 
         try:
-            return transcript.run_when_written(self._deciding_lock, hold_for_replay)
+            return transcript.run_when_written(self._deciding_lock, keep_to_show)
         except OSError as problem:
             return SessionFound(request, trouble=errno_name(problem))
 
-    def read_past(self, effect: ReadPast) -> PastRead:
+    def compare_past(self, effect: ComparePast) -> PastCompared:
         """Compare the updates that came with a request with what is recorded up to now, or since an earlier comparison.
 
         What was recorded since counts although a rewind may have taken it back: it is in the transcript.
@@ -119,38 +121,38 @@ class LoadRequests:
         except (OSError, NewerFormat) as problem:
             if not isinstance(problem, FileNotFoundError):
                 self._warn(f"what the agent replayed is not recorded: {errno_name(problem)}")
-        return PastRead(effect.request, effect.session_id, comparison, size)
+        return PastCompared(effect.request, effect.session_id, comparison, size)
 
-    def start(self, effect: StartReplay) -> None:
-        """Start a replay of the transcript that was looked up."""
+    def start(self, effect: ShowPast) -> None:
+        """Start to show the past, for which the transcript was looked up."""
         self._threads[effect.request].start(effect)
 
     def stop(self, request: RequestId) -> None:
-        """Let a replay send nothing more, if there is one."""
+        """Send nothing more of the past for this request, if that was begun."""
         if request in self._threads:
             self._threads[request].stop()
 
     def close(self, request: RequestId) -> None:
-        """Close a transcript that was looked up and is not replayed, if there is one."""
+        """Close a transcript that was looked up and is not shown, if there is one."""
         if request in self._threads:
             self._threads.pop(request).close()
 
     def forget(self, request: RequestId) -> None:
-        """A replay has ended."""
+        """The past is shown."""
         self._threads.pop(request, None)
 
     def join(self) -> None:
-        """Wait until all replays have ended."""
+        """Wait until all threads have ended."""
         while running := [thread for thread in list(self._threads.values()) if thread.is_running]:
             running[0].join()
 
 
-# --- Looks a session up: whether it was deleted, and what can be replayed. Raises nothing: a failure of the store is
+# --- Looks a session up: whether it was deleted, and what can be shown. Raises nothing: a failure of the store is
 # part of the result.
 
 
 class OpenedTranscript:
-    """A transcript that can be replayed.
+    """A transcript that can be shown.
 
     ``other_ids``: other session ids that its entries may have. ``title``: the user's title, if there is one.
     ``is_foreign``: it is another agent's, and this one has no copy of it. ``is_open_elsewhere``: as for

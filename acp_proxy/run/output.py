@@ -48,9 +48,10 @@ class Output:
         With a ``watched_fd``, the descriptor must be ours alone, because it is made non-blocking (not on Windows).
         """
         self.lock = threading.Lock()
-        """Held while whole lines are written; a replay holds it for several."""
+        """Held while whole lines are written; showing the past holds it for several."""
         self._queue_lock = threading.Lock()
-        """Held while waiting for ``lock``. A replay, which takes that again and again, would else keep others out."""
+        """Held while waiting for ``lock``. Showing the past, which takes that again and again, would else keep others
+        out."""
         self._fd = fd
         self._on_gone = on_gone
         self._watched_fd = watched_fd

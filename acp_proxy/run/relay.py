@@ -1,10 +1,11 @@
-"""Relays between the client and the agent: runs the two pumps and the replays, and performs the effects.
+"""Relays between the client and the agent: runs the two pumps and the threads that show the past, and performs the
+effects.
 
 Locks: one on deciding, and so on the order of recording, never held during a write to a peer; one per output, held for
-whole lines. The lock on deciding may be taken while holding an output's: a replay decides at its end while it still
-holds the client's, so that nothing comes between it and the answer. Never the reverse: a pump that waited for the
-client's output while holding the lock on deciding would wait for that replay, which waits for the lock; and a client
-that does not read would stop both directions, though deciding needs no peer.
+whole lines. The lock on deciding may be taken while holding an output's: a thread that shows the past decides at its
+end while it still holds the client's, so that nothing comes between it and the answer. Never the reverse: a pump that
+waited for the client's output while holding the lock on deciding would wait for that thread, which waits for the lock;
+and a client that does not read would stop both directions, though deciding needs no peer.
 Nobody waits for the writer of the recorder while holding the lock on deciding, since the writer takes it too.
 
 An exception in deciding causes a warning, and the lines in question pass unchanged.
@@ -27,6 +28,7 @@ from acp_proxy.proxy.effects import (
     AmendTitles,
     AnswerStatus,
     CloseTranscript,
+    ComparePast,
     DecideLater,
     DeleteSession,
     Effect,
@@ -34,14 +36,13 @@ from acp_proxy.proxy.effects import (
     FollowAgent,
     Forward,
     ListSessions,
-    ReadPast,
     RecordUpdates,
     RelayEffect,
     ReserveOutput,
     SetArchived,
     SetTitle,
-    StartReplay,
-    StopReplay,
+    ShowPast,
+    StopShowingPast,
     TranscriptEffectBase,
     Warn,
     WriteToStderr,
@@ -52,8 +53,8 @@ from acp_proxy.proxy.events import (
     LinesRead,
     LineTooLong,
     OutputReserved,
-    PastRead,
-    ReplayEnded,
+    PastCompared,
+    PastShown,
     SessionFound,
 )
 from acp_proxy.recording.recorder import Recorder
@@ -115,7 +116,7 @@ class Relay:
                 replay,
                 self._deciding_lock,
                 self._decide_locked,
-                self._decide_replay_end,
+                self._decide_past_shown,
                 warn,
             )
             if recorder is not None
@@ -169,7 +170,7 @@ class Relay:
         self._client_output.close()
 
     def finish(self, reason: str, advice: str = "") -> None:
-        """Call this when the agent is gone: ends replays, answers open requests, and records the rest.
+        """Call this when the agent is gone: ends what shows the past, answers open requests, and records the rest.
 
         ``reason``: who ended, and how, for people. ``advice``: what follows if ``initialize`` is not answered.
         """
@@ -311,11 +312,11 @@ class Relay:
                 return outcome if isinstance(outcome, list) else self._decide(outcome)
             case DecideLater(peer, lines):
                 return self._decide(LinesRead(peer, lines))
-            case ReadPast():
-                return self._decide(self._require_load_requests().read_past(effect))
-            case StartReplay():
+            case ComparePast():
+                return self._decide(self._require_load_requests().compare_past(effect))
+            case ShowPast():
                 self._require_load_requests().start(effect)
-            case StopReplay(request):
+            case StopShowingPast(request):
                 if self._load_requests is not None:
                     self._load_requests.stop(request)
             case CloseTranscript(request):
@@ -333,8 +334,8 @@ class Relay:
         match effect:
             case FindSession(request):
                 return self._decide(SessionFound(request, trouble=trouble))
-            case ReadPast(request, session_id):
-                return self._decide(PastRead(request, session_id, None))
+            case ComparePast(request, session_id):
+                return self._decide(PastCompared(request, session_id, None))
             case AmendList(line=data) | AmendTitles(data):
                 return [Forward(Peer.CLIENT, data)]
             case SetTitle(request=request) | SetArchived(request=request) | AnswerStatus(request=request):
@@ -382,18 +383,18 @@ class Relay:
                 self._recorder.add(effect)
         return relay_effects
 
-    # --- replays
+    # --- showing the past
 
-    def _decide_replay_end(self, replay_end: ReplayEnded) -> bool:
-        """End a replay: called with the client's output held, so that nothing comes between it and the answer.
+    def _decide_past_shown(self, past_shown: PastShown) -> bool:
+        """The past is shown: called with the client's output held, so that nothing comes between it and the answer.
 
-        Returns False if there are updates that must be compared first; then the replay is not over.
+        Returns False if there are updates that must be compared first; then it is not over.
         """
         with self._deciding_lock:
-            if self._connection.must_compare_first(replay_end):
+            if self._connection.must_compare_first(past_shown):
                 return False
-            effects = self._decide_locked(replay_end)
-        self._require_load_requests().forget(replay_end.request_id)
+            effects = self._decide_locked(past_shown)
+        self._require_load_requests().forget(past_shown.request_id)
         self.pauses_agent = False
         self._has_room.set()
         self._perform_with_client_held(effects)

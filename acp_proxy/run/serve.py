@@ -32,7 +32,7 @@ _OPENING_SECONDS = 10.0
 """How long a store may take to open. Nothing passes until then, but otherwise nothing would be recorded until the next
 start."""
 _SWITCH_SECONDS = 0.0005
-"""A replay keeps Python busy. With the default interval, it would delay a message by up to 5 ms."""
+"""Showing the past keeps Python busy. With the default interval, it would delay a message by up to 5 ms."""
 _LONGEST_WARNING = 2000
 """The most characters of a warning: it may quote a session's id, which may be megabytes."""
 
@@ -124,7 +124,7 @@ def finish_start(recorder: Recorder | None, relay: Relay) -> None:
     A failed import is ignored: what needs the module reports it.
     """
     with contextlib.suppress(Exception):
-        from acp_proxy.run import replay_thread  # noqa: F401 - first: an editor loads a session at once
+        from acp_proxy.run import show_past  # noqa: F401 - first: an editor loads a session at once
     if recorder is not None:
         import_lazy_modules()
         with contextlib.suppress(Exception):

@@ -45,10 +45,10 @@ def happens(choices: Choices, talking: "Talking") -> None:
     match choices.below(11):
         case 0 if talk.pending_lookups:
             talk.finish_lookup_by_id(next(iter(talk.pending_lookups)), stored(choices))
-        case 1 if talk.replays_running:
+        case 1 if talk.being_shown:
             handover_record = choices.pick(("", "# record"))
             rule = choices.pick((None, *Rule))
-            talk.end_replay_by_id(choices.pick(talk.replays_running), rule=rule, handover_record=handover_record)
+            talk.end_past_by_id(choices.pick(talk.being_shown), rule=rule, handover_record=handover_record)
         case 2:
             id = f"acp-proxy/{1 + choices.below(3)}"
             answer = {"result": choices.result()} if choices.maybe() else {"error": choices.value(2)}
@@ -95,14 +95,14 @@ class Talking:
         talk.free_output()
         while talk.pending_lookups:
             talk.finish_lookup_by_id(next(iter(talk.pending_lookups)))
-        while talk.replays_running:
-            talk.end_replay_by_id(talk.replays_running[0])
+        while talk.being_shown:
+            talk.end_past_by_id(talk.being_shown[0])
         talk.end_agent()
         while talk.pending_lookups:
             talk.finish_lookup_by_id(next(iter(talk.pending_lookups)))
-        while talk.replays_running:
-            talk.end_replay_by_id(talk.replays_running[0])
-        assert talk.replays_left == [], "no transcript stays open"
+        while talk.being_shown:
+            talk.end_past_by_id(talk.being_shown[0])
+        assert talk.open_transcripts == [], "no transcript stays open"
         assert not talk.core.holds_too_much
         for peer, heard in ((Peer.AGENT, talk.all.to_agent), (Peer.CLIENT, talk.all.to_client)):
             marks = [int(mark) for mark in _MARK.findall(heard)]

@@ -176,7 +176,7 @@ class Pretender:
         is_asked = any(self.loads[id].session == session for id in self.unanswered_loads())
         if is_asked and session not in self.prompts.values():
             self.past.add(said)
-        elif self.talk.replays_running and session not in self.prompts.values():
+        elif self.talk.being_shown and session not in self.prompts.values():
             self.between.add(said)
         self.talk.agent.say(said)
 
@@ -193,8 +193,8 @@ class Pretender:
         self.talk.agent.say(said)
 
     def replay(self, which: int) -> None:
-        if running := self.talk.replays_running:
-            self.talk.end_replay_by_id(running[which % len(running)])
+        if running := self.talk.being_shown:
+            self.talk.end_past_by_id(running[which % len(running)])
 
     def end(self) -> None:
         self.talk.free_output()
@@ -202,7 +202,7 @@ class Pretender:
             self.answer_load(0, lambda id: result(id, {}))
         while self.prompts:
             self.answer_prompt(0)
-        while self.talk.replays_running:
+        while self.talk.being_shown:
             self.replay(0)
         for session in self.told:
             self.talk.client.say(request(f"close {session}", "session/close", {"sessionId": session}))
@@ -268,7 +268,7 @@ def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
         assert sorted(told) == sorted(spoken)
         in_order = set(spoken) - pretender.between
         assert [each for each in told if each in in_order] == [each for each in spoken if each in in_order]
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
     assert not talk.core.holds_too_much
 
 
@@ -295,4 +295,4 @@ def test_updates_during_a_replay_follow_its_answer_in_order(
                 told = prompt_answer(number)
         said[session].append(line(told))
         assert talk.agent.say(told).to_client == (line(told) if session == "t" else b"")
-    assert talk.end_replay(1).to_client == line(result(1, {})) + b"".join(said["s"])
+    assert talk.end_past(1).to_client == line(result(1, {})) + b"".join(said["s"])

@@ -9,7 +9,7 @@ from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol.jsonrpc import Peer, Request
 from acp_proxy.proxy import handovers
 from acp_proxy.proxy.capabilities import ALWAYS, NEVER, HandoverMode, Modes
-from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, RecordMessage, RecordNote, StartReplay, StopReplay
+from acp_proxy.proxy.effects import BeginTranscript, BeginTurn, RecordMessage, RecordNote, ShowPast, StopShowingPast
 from acp_proxy.proxy.handovers import ATTACHED_LIMIT, Handovers
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
@@ -70,13 +70,13 @@ def opening(stored: SimulatedSession | None = None) -> CoreConversation:
 def replaying() -> CoreConversation:
     talk = opening()
     talk.agent.say(result(OURS, {"sessionId": "n"}))
-    assert talk.replays_running == [ONE]
+    assert talk.being_shown == [ONE]
     return talk
 
 
 def hand_over() -> CoreConversation:
     talk = replaying()
-    talk.end_replay(1, handover_record=HANDOVER_RECORD)
+    talk.end_past(1, handover_record=HANDOVER_RECORD)
     return talk
 
 
@@ -99,14 +99,14 @@ def test_a_load_opens_a_new_session_is_replayed_and_then_answered() -> None:
     assert (step.to_client, step.kept) == (b"", [])
     modes = {"currentModeId": "plan"}
     step = talk.agent.say(result(OURS, {"sessionId": "n", "modes": modes, "configOptions": [], "x": 1}))
-    assert step.asked == [StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)]
+    assert step.asked == [ShowPast(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)]
     assert step.to_client == b""
     assert step.kept == [
         BeginTranscript("s", "/w", [], file_format.PARTIAL),
         RecordNote("s", opened_note("session/load", anew=True, modes=modes, configOptions=[])),
     ]
-    talk.send_replay(1, chunk("s", "told"))
-    step = talk.end_replay(1, commands("s", "stored"), handover_record=HANDOVER_RECORD)
+    talk.send_past(1, chunk("s", "told"))
+    step = talk.end_past(1, commands("s", "stored"), handover_record=HANDOVER_RECORD)
     notice, answer, state = client_messages(step)
     assert notice["params"]["sessionId"] == "s"
     assert notice["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
@@ -117,7 +117,7 @@ def test_a_load_opens_a_new_session_is_replayed_and_then_answered() -> None:
     assert answer == result(1, {"modes": modes, "configOptions": [], "x": 1, "_meta": handed_over})
     assert state == commands("s", "stored")
     assert step.kept == [RecordNote("s", {"type": NoteType.REPLAY, "shown": "transcript", "rule": 1})]
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
 
 
 def test_the_parameters_of_the_new_session_are_those_of_the_load_byte_for_byte() -> None:
@@ -145,7 +145,7 @@ def test_an_unrecorded_session_is_refused_without_asking_the_agent() -> None:
 def test_an_incomplete_transcript_is_handed_over_too() -> None:
     talk = opening(SimulatedSession(complete=False))
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [
-        StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)
+        ShowPast(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)
     ]
 
 
@@ -157,14 +157,14 @@ def test_the_agents_refusal_is_passed_on_under_the_clients_id(id: bytes) -> None
     assert b'"error":{"code":-32000, "message":"login","data":1.0}' in step.to_client
     assert json.loads(step.to_client)["id"] == json.loads(id)
     assert b"acp-proxy/1" not in step.to_client
-    assert (step.kept, talk.replays_left) == ([], [])
+    assert (step.kept, talk.open_transcripts) == ([], [])
 
 
 @pytest.mark.parametrize("answer", [None, {}, {"sessionId": 5}, []])
 def test_an_answer_without_a_session_is_an_error(answer: object) -> None:
     talk = opening()
     assert talk.agent.say(result(OURS, answer)).refusals == [(1, -32603)]
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
 
 
 def test_each_handover_has_its_own_request_id() -> None:
@@ -178,7 +178,7 @@ def test_each_handover_has_its_own_request_id() -> None:
 
 def test_a_session_without_a_word_continues_in_a_new_one_without_a_notice_or_a_record() -> None:
     talk = replaying()
-    (answer,) = client_messages(talk.end_replay(1))
+    (answer,) = client_messages(talk.end_past(1))
     assert answer["id"] == 1
     step = talk.client.say(prompt(2, "s"))
     assert step.to_agent == line(prompt(2, "n"))
@@ -190,7 +190,7 @@ def test_a_prompt_before_the_record_is_made_does_not_complete_the_handover() -> 
     note = RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
     talk.client.say(prompt(2, "s"))
     assert note not in talk.agent.say(prompt_answer(2)).kept
-    talk.end_replay(1, handover_record=HANDOVER_RECORD)
+    talk.end_past(1, handover_record=HANDOVER_RECORD)
     assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_handover_record(3, "n")
     assert note in talk.agent.say(prompt_answer(3)).kept
 
@@ -204,7 +204,7 @@ def test_updates_before_the_answer_follow_it_under_the_clients_id(spelling: Any)
     assert talk.agent.say(spelling(commands("n", "x")), chunk("other", "a")).to_client == b""
     step = talk.agent.say(result(OURS, {"sessionId": "n"}))
     assert step.to_client == line(chunk("other", "a"))
-    told = client_messages(talk.end_replay(1))
+    told = client_messages(talk.end_past(1))
     assert told[1:] == [commands("s", "x")]
 
 
@@ -219,7 +219,7 @@ def test_a_load_cancelled_meanwhile_is_answered_once_and_not_replayed() -> None:
     talk = opening()
     step = talk.client.say(cancel(1))
     assert step.refusals == [(1, -32800)]
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
     step = talk.agent.say(result(OURS, {"sessionId": "n"}))
     assert (step.to_client, step.asked, step.kept) == (b"", [], [])
 
@@ -230,13 +230,13 @@ def test_if_the_agent_ends_meanwhile_the_load_fails_and_held_updates_pass() -> N
     step = talk.end_agent()
     assert step.refusals == [(1, -32603)]
     assert line(chunk("other", "a")) in step.to_client
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
 
 
 def test_the_record_is_kept_although_the_load_is_cancelled_while_it_is_replayed() -> None:
     talk = replaying()
     assert talk.client.say(cancel(1)).refusals == [(1, -32800)]
-    assert talk.end_replay(1, handover_record=HANDOVER_RECORD).to_client == b""
+    assert talk.end_past(1, handover_record=HANDOVER_RECORD).to_client == b""
     assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == prompt_with_handover_record(2, "n")
 
 
@@ -329,7 +329,7 @@ def test_after_another_handover_before_the_record_was_answered_the_next_prompt_c
     talk.client.say(prompt(2, "s"), notification("session/cancel", {"sessionId": "s"}))
     talk.client.say(load(3, "s"))
     talk.agent.say(result("acp-proxy/2", {"sessionId": "m"}))
-    talk.end_replay(3, handover_record=HANDOVER_RECORD)
+    talk.end_past(3, handover_record=HANDOVER_RECORD)
     assert json.loads(talk.client.say(prompt(4, "s")).to_agent) == prompt_with_handover_record(4, "m")
     note = RecordNote("s", {"type": NoteType.HANDOVER, "to": "m"})
     assert note not in talk.agent.say(prompt_answer(2)).kept
@@ -382,7 +382,7 @@ def test_a_second_load_of_the_same_session_is_handed_over_again() -> None:
     step = talk.client.say(load(2, "s"))
     assert json.loads(step.to_agent) == new("acp-proxy/2")
     talk.agent.say(result("acp-proxy/2", {"sessionId": "m"}))
-    talk.end_replay(2, handover_record="newer")
+    talk.end_past(2, handover_record="newer")
     told = json.loads(talk.client.say(prompt(3, "s")).to_agent)["params"]
     assert (told["sessionId"], told["prompt"][0]["text"]) == ("m", "newer")
     assert talk.agent.say(chunk("m", "a"), chunk("n", "late")).to_client == line(chunk("s", "a"), chunk("s", "late"))
@@ -393,8 +393,8 @@ def test_the_record_of_a_deleted_session_is_never_sent() -> None:
     talk.client.say(delete(2, "s"))
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
     talk = replaying()
-    assert StopReplay(ONE) in talk.client.say(delete(2, "s")).asked
-    assert [told["id"] for told in client_messages(talk.end_replay(1, handover_record=HANDOVER_RECORD))] == [1]
+    assert StopShowingPast(ONE) in talk.client.say(delete(2, "s")).asked
+    assert [told["id"] for told in client_messages(talk.end_past(1, handover_record=HANDOVER_RECORD))] == [1]
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
 
 
@@ -421,9 +421,9 @@ def test_a_refused_restore_is_handed_over_on_request(capabilities: Any) -> None:
     assert json.loads(step.to_agent) == new(OURS)
     assert (step.to_client, step.kept) == (b"", [])
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [
-        StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)
+        ShowPast(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)
     ]
-    told = client_messages(talk.end_replay(1, handover_record=HANDOVER_RECORD))
+    told = client_messages(talk.end_past(1, handover_record=HANDOVER_RECORD))
     assert [each.get("id") for each in told] == [None, 1]
     assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == prompt_with_handover_record(2, "n")
 
@@ -443,7 +443,7 @@ def test_otherwise_a_refused_restore_passes_the_agents_error(capabilities: Any, 
     talk = about_to_load(capabilities=capabilities, modes=Modes(handover=handover))
     talk.client.say(load(1, "s"))
     assert talk.agent.say(error(1, -32603)).to_client == line(error(1, -32603))
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
 
 
 UNKNOWN = [
@@ -489,12 +489,12 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     talk = about_to_load(capabilities=RESUMES)
     talk.client.say(load(1, "s"))
     talk.agent.say(result(1, {}))
-    talk.end_replay(1)
+    talk.end_past(1)
     talk.client.say(prompt(2, "s"))
     step = talk.agent.say(refusal | {"id": 2})
     assert json.loads(step.to_agent) == new(OURS)
     assert step.to_client == b""
-    wanted = StartReplay(
+    wanted = ShowPast(
         make_request_id(2),
         fixed_rule=Rule.HANDED_OVER,
         shows_replay=False,
@@ -502,7 +502,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
         before_prompt=make_request_id(2),
     )
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [wanted]
-    step = talk.end_replay(2, handover_record=HANDOVER_RECORD)
+    step = talk.end_past(2, handover_record=HANDOVER_RECORD)
     assert json.loads(step.to_agent) == prompt_with_handover_record(2, "n")
     assert [message.get("id") for message in client_messages(step)] == [None]
     step = talk.agent.say(chunk("n", "a"), prompt_answer(2))
@@ -529,12 +529,12 @@ def test_a_refusal_during_a_turn_causes_no_handover() -> None:
 def test_a_load_in_a_turn_after_a_handover_shows_the_transcript_and_leaves_the_agent_to_its_turn() -> None:
     talk = opening()
     talk.agent.say(result(OURS, {"sessionId": "n", "models": ["m"]}))
-    talk.end_replay(1, handover_record=HANDOVER_RECORD)
+    talk.end_past(1, handover_record=HANDOVER_RECORD)
     talk.client.say(prompt(2, "s"))
     assert talk.client.say(load(3, "s")).to_agent == b""
     assert talk.agent.say(chunk("n", "live")).to_client == b""
-    talk.send_replay(3, chunk("s", "before"))
-    assert talk.end_replay(3).to_client == line(result(3, {"models": ["m"]}), chunk("s", "live"))
+    talk.send_past(3, chunk("s", "before"))
+    assert talk.end_past(3).to_client == line(result(3, {"models": ["m"]}), chunk("s", "live"))
     later = talk.agent.say(chunk("n", "later"), prompt_answer(2))
     assert later.to_client == line(chunk("s", "later"), prompt_answer(2))
     recorded = [record for record in talk.all.kept if isinstance(record, RecordMessage) and b"later" in record.raw]
@@ -587,8 +587,8 @@ def test_the_session_that_the_agent_had_before_another_windows_handover_gets_a_r
     talk = asked_by_another_windows_id(load(1, "s"))
     assert talk.agent.say(error(1, -32002, "session not found")).to_agent == line(load(1, "s"))
     step = talk.agent.say(result(1, {}))
-    assert step.asked == [StartReplay(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)]
-    assert client_messages(talk.end_replay(1, handover_record=HANDOVER_RECORD)) == [result(1, {})]
+    assert step.asked == [ShowPast(ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True)]
+    assert client_messages(talk.end_past(1, handover_record=HANDOVER_RECORD)) == [result(1, {})]
     assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == prompt_with_handover_record(2, "s")
     assert talk.agent.say(prompt_answer(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "s"})
 
@@ -598,7 +598,7 @@ def test_a_session_is_handed_over_again_if_the_agent_knows_neither_of_its_ids() 
     assert talk.agent.say(error(1, -32002, "session not found")).to_agent == line(load(1, "s"))
     assert json.loads(talk.agent.say(error(1, -32002, "session not found")).to_agent) == new(OURS)
     talk.agent.say(result(OURS, {"sessionId": "n"}))
-    talk.end_replay(1, handover_record=HANDOVER_RECORD)
+    talk.end_past(1, handover_record=HANDOVER_RECORD)
     talk.client.say(prompt(2, "s"))
     assert talk.agent.say(prompt_answer(2)).kept[0] == RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
 
@@ -643,7 +643,7 @@ def user_chunk(session: str, text: str) -> dict[str, Any]:
 def hand_over_and_prompt() -> CoreConversation:
     """The agent has the first prompt after the handover, with the record."""
     talk = replaying()
-    talk.end_replay(1, handover_record=HANDOVER_RECORD)
+    talk.end_past(1, handover_record=HANDOVER_RECORD)
     talk.client.say(prompt(5, "s", "go on"))
     return talk
 
@@ -703,7 +703,7 @@ def test_a_beginning_of_the_record_that_may_be_the_past_is_compared_and_then_sho
     talk = about_to_load(SimulatedSession(says=(prompt(9, "s", "earlier"),), behind=True), RESUMES)
     talk.client.say(load(1, "s"))
     talk.agent.say(result(1, {}))
-    talk.end_replay(1, handover_record=HANDOVER_RECORD)
+    talk.end_past(1, handover_record=HANDOVER_RECORD)
     talk.client.say(prompt(5, "s", "go on"))
     talk.agent.say(user_chunk("s", "# what"))
     step = talk.agent.say(chunk("s", "Let me see."))
@@ -753,11 +753,11 @@ def hand_over_with_image() -> CoreConversation:
     """The agent has the first prompt after the handover, with the record and an image."""
     talk = about_to_load(capabilities=TAKES_IMAGES)
     talk.client.say(load(1, "s"))
-    wanted = StartReplay(
+    wanted = ShowPast(
         ONE, fixed_rule=Rule.HANDED_OVER, makes_handover_record=True, accepted_content=frozenset({"image"})
     )
     assert talk.agent.say(result(OURS, {"sessionId": "n"})).asked == [wanted]
-    talk.end_replay(1, handover_record=HANDOVER_RECORD, attached=(raw(IMAGE),))
+    talk.end_past(1, handover_record=HANDOVER_RECORD, attached=(raw(IMAGE),))
     return talk
 
 
@@ -829,7 +829,7 @@ def test_the_record_of_an_earlier_process_is_not_shown_by_a_resume(length: int, 
 def test_in_the_turn_after_a_load_the_record_of_an_earlier_process_is_neither_shown_nor_recorded() -> None:
     talk = reopened()
     talk.agent.say(result(2, {}))
-    talk.end_replay(2)
+    talk.end_past(2)
     talk.client.say(prompt(3, "s", "go on"))
     step = talk.agent.say(user_chunk("new", OLD_HANDOVER_RECORD.format(attached="")), chunk("new", "Going on."))
     assert step.to_client == line(chunk("s", "Going on."))
@@ -871,7 +871,7 @@ def test_after_the_first_turn_updates_pass_unparsed_again() -> None:
     talk.stored["s"] = SimulatedSession(moved=True)
     talk.client.say(load(2, "s"))
     talk.agent.say(result(2, {}))
-    talk.end_replay(2)
+    talk.end_past(2)
     talk.client.say(prompt(3, "s"))
     assert talk.core.pass_through.admit_updates(line(chunk("s", "a"))) is None
     talk.agent.say(prompt_answer(3))

@@ -202,7 +202,7 @@ def test_a_request_reaches_the_agents_session_and_counts_for_the_one_that_contin
     step.add(talk.agent.say(result(1, {"sessionId": "f"} if asked["method"] == "session/fork" else {})))
     assert {getattr(record, "session_id", "old") for record in step.kept} <= {"old", "f"}
     assert {each.session_id for each in step.done if isinstance(each, FollowAgent)} <= {"old"}
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
 
 
 def test_a_fork_of_a_session_that_was_not_opened_here_begins_with_the_whole_of_it() -> None:

@@ -157,7 +157,7 @@ def test_in_the_turn_after_a_load_updates_pass_once_the_echo_of_the_prompt_is_co
     talk.stored["s"] = SimulatedSession(says=(prompt(1, "s"), past[1], prompt_answer(1)))
     talk.client.say(load(7, "s"))
     talk.agent.say(*past, result(7, {}))
-    talk.end_replay(7)
+    talk.end_past(7)
     talk.client.say(prompt(8, "s", "mend it"))
     talk.agent.say(chunk("s", "mend it", "user_message_chunk"))
     assert talk.core.pass_through.admit_updates(SAID) is None
@@ -171,7 +171,7 @@ def test_after_a_handover_only_the_updates_of_its_own_session_are_parsed() -> No
     talk.stored["s"] = SimulatedSession()
     talk.client.say(load(7, "s"))
     talk.agent.say(result("acp-proxy/1", {"sessionId": "new"}))
-    talk.end_replay(7, handover_record="record")
+    talk.end_past(7, handover_record="record")
     assert talk.core.pass_through.admit_updates(line(chunk("other", "one"))) == "other"
     assert talk.core.pass_through.admit_updates(line(chunk("new", "one"))) is None
     assert talk.agent.say(chunk("new", "one"), chunk("other", "one")).to_client == line(

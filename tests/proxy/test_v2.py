@@ -8,7 +8,7 @@ import pytest
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes
-from acp_proxy.proxy.effects import AddAlias, BeginTurn, EndTurn, ProtocolVersion, RecordNote, StartReplay
+from acp_proxy.proxy.effects import AddAlias, BeginTurn, EndTurn, ProtocolVersion, RecordNote, ShowPast
 from acp_proxy.transcript.file_format import NoteType
 from tests.conversation import (
     AS_USUAL,
@@ -276,10 +276,10 @@ def test_a_resume_with_a_replay_is_a_load_and_shows_what_the_agent_lost() -> Non
     asked = resume(1, "s", replayFrom=START)
     assert second.client.say(asked).to_agent == line(asked)
     assert second.agent.say(agent_chunk("part"), state("idle")).to_client == b""
-    [wanted] = [each for each in second.agent.say(result(1, {})).asked if isinstance(each, StartReplay)]
+    [wanted] = [each for each in second.agent.say(result(1, {})).asked if isinstance(each, ShowPast)]
     assert (wanted.updates, wanted.compares, wanted.protocol) == (agent_lines(agent_chunk("part")), True, 2)
-    second.send_replay(1, agent_chunk("all of it"))
-    answered = second.end_replay(1, rule=Rule.LESS)
+    second.send_past(1, agent_chunk("all of it"))
+    answered = second.end_past(1, rule=Rule.LESS)
     assert answered.to_client.endswith(line(state("idle"), result(1, {}))), "the state comes before the answer"
 
 
@@ -287,7 +287,7 @@ def test_a_resume_with_a_replay_shows_the_agents_if_that_lacks_nothing() -> None
     second = opened_again()
     second.client.say(resume(1, "s", replayFrom=START))
     second.agent.say(agent_chunk("all of it"), state("idle"), result(1, {}))
-    shown = second.end_replay(1, rule=Rule.SAME).to_client
+    shown = second.end_past(1, rule=Rule.SAME).to_client
     assert shown == line(agent_chunk("all of it"), state("idle"), result(1, {}))
 
 
@@ -302,7 +302,7 @@ def test_any_other_resume_passes(begins_at: Any) -> None:
 def test_a_load_of_version_1_means_nothing() -> None:
     second = opened_again()
     step = second.client.say(load(1, "s"))
-    assert (step.to_agent, second.replays_running) == (line(load(1, "s")), [])
+    assert (step.to_agent, second.being_shown) == (line(load(1, "s")), [])
 
 
 def test_with_load_store_the_agent_replays_in_vain() -> None:
@@ -310,7 +310,7 @@ def test_with_load_store_the_agent_replays_in_vain() -> None:
     asked = resume(1, "s", replayFrom=START)
     assert second.client.say(asked).to_agent == line(asked)
     second.agent.say(agent_chunk("part"), state("idle"), result(1, {}))
-    shown = second.end_replay(1, rule=Rule.ASKED_FOR).to_client
+    shown = second.end_past(1, rule=Rule.ASKED_FOR).to_client
     assert shown.endswith(line(state("idle"), result(1, {})))
 
 
@@ -353,7 +353,7 @@ def asked_again() -> Second:
 def hand_over() -> Second:
     second = asked_again()
     second.agent.say(NOT_FOUND, result("acp-proxy/1", {"sessionId": "n"}))
-    second.end_replay(1, rule=Rule.HANDED_OVER, handover_record=HANDOVER_RECORD)
+    second.end_past(1, rule=Rule.HANDED_OVER, handover_record=HANDOVER_RECORD)
     return second
 
 
@@ -363,9 +363,9 @@ def test_a_session_that_the_agent_does_not_know_continues_in_a_new_one() -> None
     assert (asked["method"], asked["params"].keys()) == ("session/new", {"cwd", "mcpServers"})
     [aliased, wanted] = second.agent.say(result("acp-proxy/1", {"sessionId": "n", "configOptions": []})).asked
     assert aliased == AddAlias("s", "n")
-    assert isinstance(wanted, StartReplay)
+    assert isinstance(wanted, ShowPast)
     assert (wanted.fixed_rule, wanted.makes_handover_record, wanted.protocol) == (Rule.HANDED_OVER, True, 2)
-    notice, idle, answer = second.end_replay(
+    notice, idle, answer = second.end_past(
         1, rule=Rule.HANDED_OVER, handover_record=HANDOVER_RECORD
     ).to_client.splitlines(True)
     assert json.loads(notice)["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
@@ -409,7 +409,7 @@ def test_a_load_in_a_turn_after_a_handover_says_before_its_answer_that_the_turn_
     second.agent.say(result(2, {"messageId": "u"}), state("running", "n"))
     assert second.client.say(resume(3, "s", replayFrom=START)).to_agent == b""
     second.agent.say(state("idle", "n"))
-    shown = second.end_replay(3, rule=Rule.HANDED_OVER).to_client
+    shown = second.end_past(3, rule=Rule.HANDED_OVER).to_client
     assert shown.startswith(line(state("running"), result(3, {})))
     assert shown.endswith(line(state("idle")))
 
@@ -437,9 +437,9 @@ def test_the_client_does_not_see_the_record_that_the_agent_repeats() -> None:
 def test_a_first_prompt_that_is_refused_is_sent_again_in_a_new_session() -> None:
     second = asked_again()
     second.agent.say(state("idle"), result(1, {}))
-    second.end_replay(1, rule=Rule.LESS)
+    second.end_past(1, rule=Rule.LESS)
     second.client.say(prompt(2, "s"))
     opened = json.loads(second.agent.say(error(2, jsonrpc.RESOURCE_NOT_FOUND, "Session not found")).to_agent)
     second.agent.say(result(opened["id"], {"sessionId": "n"}))
-    step = second.end_replay(2, rule=Rule.HANDED_OVER, handover_record=HANDOVER_RECORD)
+    step = second.end_past(2, rule=Rule.HANDED_OVER, handover_record=HANDOVER_RECORD)
     assert json.loads(step.to_agent)["params"] == {"sessionId": "n", "prompt": [text(HANDOVER_RECORD), text("hello")]}

@@ -138,14 +138,16 @@ class Idle:
     def __init__(self) -> None:
         self.warnings: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.asked = threading.Semaphore(0)
-        """Released whenever it asks whether a replay runs."""
+        """Released whenever it asks whether the past is being shown."""
         self._made: list[IdleWork] = []
         self._before = set(threading.enumerate())
 
-    def __call__(self, root: Path, seconds: float = SOON, is_replaying: Callable[[], bool] = lambda: False) -> IdleWork:
+    def __call__(
+        self, root: Path, seconds: float = SOON, is_showing_past: Callable[[], bool] = lambda: False
+    ) -> IdleWork:
         def asks() -> bool:
             self.asked.release()
-            return is_replaying()
+            return is_showing_past()
 
         made = IdleWork(root, seconds, asks, self.warnings.put)
         self._made.append(made)
@@ -178,7 +180,7 @@ def is_under_way(path: Path) -> bool:
     return unfinished_path(compressed_path(path)).exists()
 
 
-def test_nothing_is_compressed_while_a_replay_runs(idle: Idle, store: WholeStore, two_cold: list[Path]) -> None:
+def test_nothing_is_compressed_while_the_past_is_shown(idle: Idle, store: WholeStore, two_cold: list[Path]) -> None:
     ended = threading.Event()
     idle(store.root, SOON, lambda: not ended.is_set())
     for _ in range(10):

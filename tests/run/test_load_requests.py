@@ -92,8 +92,8 @@ class Endless(Unread):
             yield Line(1, 0, is_whole=True, entry=None)
 
 
-def load_with_a_replay(talk: RelayConversation) -> None:
-    """Load the session by request 1, which the agent answers after a replay."""
+def load_and_show_the_past(talk: RelayConversation) -> None:
+    """Load the session by request 1, which the agent answers after its replay."""
     place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
     talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": place})
     talk.agent.hear(id=1, method="session/resume")
@@ -108,9 +108,9 @@ def test_a_cancelled_load_stops_reading_its_transcript(tmp_path: Path) -> None:
     try:
         talk.open()
         talk.turn("one")
-        load_with_a_replay(talk)
+        load_and_show_the_past(talk)
         assert store.begun.wait(SECONDS)
-        [reading] = [thread for thread in set(threading.enumerate()) - before if thread.name == "replay"]
+        [reading] = [thread for thread in set(threading.enumerate()) - before if thread.name == "show past"]
         talk.editor.say({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 1}})
         assert talk.editor.hear(id=1)["error"]["code"] == CANCELLED
         reading.join(SECONDS)
@@ -133,7 +133,7 @@ def test_the_agents_replay_is_shown_if_it_cannot_be_compared(tmp_path: Path) -> 
     try:
         talk.open()
         talk.turn("one")
-        load_with_a_replay(talk)
+        load_and_show_the_past(talk)
         talk.editor.hear(id=1, result={})
     finally:
         talk.end()

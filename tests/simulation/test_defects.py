@@ -24,8 +24,8 @@ from acp_proxy.proxy import handover_lines, session_list
 from acp_proxy.proxy.load.load import ComparedReplay
 from acp_proxy.replay.handover_record import Attachments
 from acp_proxy.replay.terminal_output import ReplayedTerminals
-from acp_proxy.run import replay_thread
-from acp_proxy.run.replay_thread import ReplayThread
+from acp_proxy.run import show_past
+from acp_proxy.run.show_past import ShowPastThread
 from acp_proxy.transcript import file_format, salvage
 from simulation import choices, links
 from simulation.agent import Habits, Message
@@ -76,7 +76,7 @@ def _ignore_rewinds(patch: Patch) -> None:
     def read_everything(reading: Any, lines: Any = None) -> Any:
         return reading.read_alike() if lines is None else lines
 
-    patch.setattr("acp_proxy.run.replay_thread.drop_rewound", read_everything)
+    patch.setattr("acp_proxy.run.show_past.drop_rewound", read_everything)
     patch.setattr("acp_proxy.transcript.drop_rewound.drop_rewound", read_everything)
     patch.setattr("acp_proxy.transcript.rewinds.is_rewind", lambda entry: False)
     patch.setattr("acp_proxy.transcript.rewinds.update_kinds.HISTORY_TRUNCATED", "")
@@ -182,7 +182,7 @@ def _compare_nothing_from_outside_turns(patch: Patch) -> None:
 
 
 def _replay_version_2_as_it_is(patch: Patch) -> None:
-    patch.setattr("acp_proxy.run.replay_thread.read_as_v1", lambda lines: lines)
+    patch.setattr("acp_proxy.run.show_past.read_as_v1", lambda lines: lines)
     patch.setattr("acp_proxy.run.compare_replay.read_as_v1", lambda lines: lines)
 
 
@@ -562,7 +562,7 @@ def test_an_order_is_checked_unless_a_prompt_was_sent_while_a_turn_made_elsewher
         self._heard.appendleft(message)
         return following
 
-    monkeypatch.setattr(replay_thread, "_GATHER_SECONDS", math.inf)  # so that all of it leaves at once
+    monkeypatch.setattr(show_past, "_GATHER_SECONDS", math.inf)  # so that all of it leaves at once
     monkeypatch.setattr(links.Proxied, "receive", sends_a_message_after_its_answer)
     plan = read_file(KEPT / "prompt-while-a-turn-made-elsewhere-is-replayed.json")
     load = {key: value for key, value in plan.steps[2].items() if key not in ("then", "come")}
@@ -571,16 +571,16 @@ def test_an_order_is_checked_unless_a_prompt_was_sent_while_a_turn_made_elsewher
 
 
 def _show_a_message_after_the_next(patch: Patch, words: bytes) -> None:
-    flush = ReplayThread._flush_locked
+    flush = ShowPastThread._flush_locked
 
-    def swaps(self: ReplayThread) -> None:
+    def swaps(self: ShowPastThread) -> None:
         lines = self._unsent
         for at in [number for number, line in enumerate(lines[:-1]) if words in line]:
             lines[at], lines[at + 1] = lines[at + 1], lines[at]
         flush(self)
 
-    patch.setattr(replay_thread, "_GATHER_SECONDS", math.inf)  # so that all of it leaves at once
-    patch.setattr(ReplayThread, "_flush_locked", swaps)
+    patch.setattr(show_past, "_GATHER_SECONDS", math.inf)  # so that all of it leaves at once
+    patch.setattr(ShowPastThread, "_flush_locked", swaps)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from acp_proxy.comparison.transcript_text import block_letters
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Notification, Peer
 from acp_proxy.protocol.update_kinds import Role
-from acp_proxy.proxy.effects import DecideLater, Effect, EndTurn, Forward, ReadPast
+from acp_proxy.proxy.effects import ComparePast, DecideLater, Effect, EndTurn, Forward
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.open_loads import OpenLoads
 from acp_proxy.proxy.load.states import LoadState
@@ -46,7 +46,7 @@ class AnsweredLoads:
         if load.compared is not None:
             return [Forward(Peer.CLIENT, late_line) for late_line in load.compared.sort_late(line, update)]
         if load.hides_agents_replay and load.may_compare and not load.opens_anew:  # shown without comparing
-            return [_read_past(load), DecideLater(Peer.AGENT, [line])]
+            return [_compare_past(load), DecideLater(Peer.AGENT, [line])]
         self._waiting_lines.remember(load, line, is_late=True)
         return [Forward(Peer.CLIENT, line, before_recording=True)]
 
@@ -59,7 +59,7 @@ class AnsweredLoads:
         if load.uncompared:
             _, is_late = load.uncompared.items[-1]
             is_recorded = load.compared is None and load.is_import and not is_late
-            return [] if is_recorded else [_read_past(load)]
+            return [] if is_recorded else [_compare_past(load)]
         if load.compared is None or load.compared.is_checked:
             return []
         # What is new may have been recorded in the meantime: another window has loaded the session too.
@@ -68,7 +68,7 @@ class AnsweredLoads:
         updates = tuple((line, True) for line in lines)
         compared_size = load.compared.size
         return effects + (
-            [ReadPast(load.request.id, load.session_id, updates, since_size=compared_size)] if lines else []
+            [ComparePast(load.request.id, load.session_id, updates, since_size=compared_size)] if lines else []
         )
 
     def settle(self, load: Load) -> list[Effect]:
@@ -102,7 +102,7 @@ class AnsweredLoads:
         if letters in load.unechoed_prompts:
             load.unechoed_prompts.remove(letters)
         elif letters or is_first:  # also the beginning of such a prompt: the past may have a message of these words
-            return [_read_past(load), DecideLater(Peer.AGENT, [line])]
+            return [_compare_past(load), DecideLater(Peer.AGENT, [line])]
         return self._send_sorted(load, [SortedLine(line, is_sent=True, is_recorded=True)])
 
     def release_load_in_turn(self, load: Load) -> list[Effect]:
@@ -147,6 +147,6 @@ class AnsweredLoads:
         return [*self._session_entries.add_update(load.session_id, message.raw, update, may_be_new=False)]
 
 
-def _read_past(load: Load) -> Effect:
+def _compare_past(load: Load) -> Effect:
     """Have ``run`` compare what the agent sent with the transcript."""
-    return ReadPast(load.request.id, load.session_id, tuple(load.uncompared.items))
+    return ComparePast(load.request.id, load.session_id, tuple(load.uncompared.items))

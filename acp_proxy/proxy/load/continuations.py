@@ -12,7 +12,7 @@ from acp_proxy.proxy import aliases, handover_lines
 from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.capabilities import ALWAYS, NEVER
 from acp_proxy.proxy.effects import AddAlias, Effect, Forward
-from acp_proxy.proxy.events import ReplayEnded
+from acp_proxy.proxy.events import PastShown
 from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.states import LoadEvent, LoadState
@@ -107,17 +107,17 @@ class Continuations:
         answer = handover_lines.encode_answer(id, message.result)
         return NewSession(LoadEvent.AGREED, answer, self.add_alias(load.session_id, opened_id))
 
-    def keep_handover_record(self, load: Load, replay_end: ReplayEnded) -> None:
+    def keep_handover_record(self, load: Load, past_shown: PastShown) -> None:
         """Keep the record that the next prompt carries."""
         if self._session_entries.sessions.is_deleted(load.session_id):
             return
-        if load.catches_up and replay_end.handover_record:
+        if load.catches_up and past_shown.handover_record:
             self._aliases.watch(load.session_id)  # from now on, its lines are looked at one by one
             self._handovers.begin_catching_up(load.session_id)
-        if load.returns_to is not None and not load.opens_anew and replay_end.handover_record:
+        if load.returns_to is not None and not load.opens_anew and past_shown.handover_record:
             self._handovers.begin_handover(load.session_id, load.returns_to)
-        if load.opens_anew or replay_end.handover_record:
-            self._handovers.keep_handover_record(load.session_id, replay_end.handover_record, replay_end.attached)
+        if load.opens_anew or past_shown.handover_record:
+            self._handovers.keep_handover_record(load.session_id, past_shown.handover_record, past_shown.attached)
 
     # --- a prompt that is sent again in a new session
 

@@ -27,11 +27,11 @@ from acp_proxy.proxy.effects import (
     EndTurn,
     Forward,
     ReserveOutput,
-    StartReplay,
-    StopReplay,
+    ShowPast,
+    StopShowingPast,
     Warn,
 )
-from acp_proxy.proxy.events import PastRead, ReplayEnded
+from acp_proxy.proxy.events import PastCompared, PastShown
 from acp_proxy.proxy.handovers import Handovers
 from acp_proxy.proxy.load.answered_loads import AnsweredLoads
 from acp_proxy.proxy.load.continuations import Continuations
@@ -41,7 +41,7 @@ from acp_proxy.proxy.load.open_loads import OpenLoads
 from acp_proxy.proxy.load.states import (
     ABANDONED_STATES,
     CANCELLED_STATES,
-    REPLAYING_STATES,
+    SHOWING_STATES,
     TRANSITIONS,
     Action,
     LoadEvent,
@@ -75,24 +75,24 @@ class LoadMachine:
 
     # --- the table
 
-    def _move(self, load: Load, event: LoadEvent, outcome: Response | ReplayEnded | None = None) -> list[Effect]:
+    def _move(self, load: Load, event: LoadEvent, outcome: Response | PastShown | None = None) -> list[Effect]:
         """Move a load to its next state, and perform the actions of that. ``outcome``: what the event brought: the
-        agent's answer, or the end of the replay."""
+        agent's answer, or what ``run`` has shown."""
         load.state, actions = TRANSITIONS[load.state].moves.get(event, (load.state, ()))
         return [effect for action in actions for effect in self._perform_action(load, action, outcome)]
 
-    def _perform_action(self, load: Load, action: Action, outcome: Response | ReplayEnded | None) -> list[Effect]:
+    def _perform_action(self, load: Load, action: Action, outcome: Response | PastShown | None) -> list[Effect]:
         match action:
             case Action.RECORD_OPENED:
                 return self._record_opened(load, outcome)
-            case Action.START_NEXT:
-                return self._start_next(load.session_id)
-            case Action.REPLAY:
-                return self._start_replay(load)
+            case Action.SHOW_NEXT:
+                return self._show_next(load.session_id)
+            case Action.SHOW_PAST:
+                return self._show_past(load)
             case Action.CLOSE_TRANSCRIPT:
                 return [CloseTranscript(load.request.id)]
-            case Action.STOP:
-                return [StopReplay(load.request.id)]
+            case Action.STOP_SHOWING:
+                return [StopShowingPast(load.request.id)]
             case Action.RESERVE_OUTPUT:
                 return [ReserveOutput(load.request.id)]
             case Action.BEGIN_PASSING:
@@ -112,8 +112,8 @@ class LoadMachine:
             case Action.ANSWER:
                 line = self._continuations.take_refusal(load) or load.response
                 return [Forward(Peer.CLIENT, line)] if line else []
-            case Action.ANSWER_REPLAYED:
-                return self._answer_replayed(load, outcome)
+            case Action.ANSWER_AFTER_PAST:
+                return self._answer_after_past(load, outcome)
             case Action.ANSWER_CANCELLED:
                 load.decision = choose_replay(None, cancelled=True)
                 return [own_messages.refuse(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
@@ -152,7 +152,7 @@ class LoadMachine:
         )
         if (busy := self.dialect.encode_state(load.session_id, is_busy=True)) is not None:
             load.before_response.hold(busy)
-        return self._start_next(load.session_id)
+        return self._show_next(load.session_id)
 
     def follow_refused_prompt(self, load: Load, prompt: Request, refusal: bytes) -> list[Effect]:
         """Follow a load that opens a new session for a refused prompt. ``refusal``: the line of the agent's error."""
@@ -254,7 +254,7 @@ class LoadMachine:
         load.uncompared.replace(replay + load.uncompared.items)
         oldest.update_count_when_overtaken = len(replay)
 
-    def _record_opened(self, load: Load, answer: Response | ReplayEnded | None) -> list[Effect]:
+    def _record_opened(self, load: Load, answer: Response | PastShown | None) -> list[Effect]:
         """Record that the agent has opened the session, and what came before its answer."""
         self.open_loads.set_answered_by_agent(load)
         request, session_id = load.request, load.session_id
@@ -305,18 +305,18 @@ class LoadMachine:
             load.before_response.hold(idle)
         return [*new_session.effects, *self._move(load, new_session.event, message)]
 
-    # --- comparison and replay
+    # --- comparison, and showing the past
 
-    def _start_next(self, session_id: str) -> list[Effect]:
-        """Start the next replay of a session, unless one is running."""
+    def _show_next(self, session_id: str) -> list[Effect]:
+        """Show the past for the next load of a session, unless that is done for one already."""
         session_loads = self.open_loads.list_of_session(session_id)
-        if any(other.state in REPLAYING_STATES for other in session_loads):
+        if any(other.state in SHOWING_STATES for other in session_loads):
             return []
         queued = next((other for other in session_loads if other.state is LoadState.QUEUED), None)
-        return self._move(queued, LoadEvent.MAY_REPLAY) if queued is not None else []
+        return self._move(queued, LoadEvent.MAY_SHOW_PAST) if queued is not None else []
 
-    def _start_replay(self, load: Load) -> list[Effect]:
-        """Have ``run`` compare and replay; without a transcript, end with what the agent sent."""
+    def _show_past(self, load: Load) -> list[Effect]:
+        """Have ``run`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.may_compare:
             load.decision = choose_replay(None, shows_replay=load.plan.shows_replay, has_transcript=False)
             # A client that gets no replay must not get the rest of one either: what comes late is compared with the
@@ -324,11 +324,11 @@ class LoadMachine:
             load.may_compare = not load.plan.shows_replay
             name = jsonrpc.make_printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
-            return [*([] if load.uncompared else [warning]), *self._move(load, LoadEvent.REPLAYED)]
+            return [*([] if load.uncompared else [warning]), *self._move(load, LoadEvent.PAST_SHOWN)]
         refused_prompt = self._continuations.find_refused_prompt(load.request.id)
         gives_handover_record = load.opens_anew or load.catches_up or load.returns_to is not None
         return [
-            StartReplay(
+            ShowPast(
                 load.request.id,
                 tuple(load.uncompared.items),
                 load.needs_comparison,
@@ -344,23 +344,23 @@ class LoadMachine:
             )
         ]
 
-    def handle_replay_end(self, replay_end: ReplayEnded) -> list[Effect]:
-        """``run`` has compared and replayed."""
-        load = self.open_loads.find_by_id(replay_end.request_id)
-        if load is None or load.state not in REPLAYING_STATES:  # cancelled, or the id came again
+    def handle_past_shown(self, past_shown: PastShown) -> list[Effect]:
+        """``run`` has compared and shown the past."""
+        load = self.open_loads.find_by_id(past_shown.request_id)
+        if load is None or load.state not in SHOWING_STATES:  # cancelled, or the id came again
             for cancelled in self.open_loads.list_unsettled():
-                if cancelled.request.id == replay_end.request_id:
-                    self._continuations.keep_handover_record(cancelled, replay_end)
+                if cancelled.request.id == past_shown.request_id:
+                    self._continuations.keep_handover_record(cancelled, past_shown)
             return []
-        load.decision = replay_end.decision
-        if replay_end.comparison is not None and not load.opens_anew:
+        load.decision = past_shown.decision
+        if past_shown.comparison is not None and not load.opens_anew:
             # One that was compared before is in a turn, whose updates were recorded as they came.
             is_checked = load.compared is not None and load.compared.is_checked
-            self._keep_comparison(load, replay_end.comparison, replay_end.size, is_checked=is_checked)
-        self._continuations.keep_handover_record(load, replay_end)
-        return self._move(load, LoadEvent.REPLAYED, replay_end)
+            self._keep_comparison(load, past_shown.comparison, past_shown.size, is_checked=is_checked)
+        self._continuations.keep_handover_record(load, past_shown)
+        return self._move(load, LoadEvent.PAST_SHOWN, past_shown)
 
-    def _answer_replayed(self, load: Load, replay_end: Response | ReplayEnded | None) -> list[Effect]:
+    def _answer_after_past(self, load: Load, past_shown: Response | PastShown | None) -> list[Effect]:
         """Send the agent's replay or the transcript's tail, then the answer and the states."""
         lines, states = list[bytes](), list[bytes]()
         shows = load.decision.shows if load.decision is not None else ShownReplay.AGENT  # it is decided by now
@@ -369,9 +369,9 @@ class LoadMachine:
         elif shows is ShownReplay.TRANSCRIPT and load.compared is not None:  # ``run`` has sent it; the tail follows
             load.compared.comparison.end_message()
             lines, _ = load.compared.comparison.split_tail(may_replay_again=self.open_loads.may_replay_again(load))
-        if isinstance(replay_end, ReplayEnded):
+        if isinstance(past_shown, PastShown):
             load.uncompared.drop()
-            states = replay_end.states
+            states = past_shown.states
         if self._handovers.keeps_handover_record(load.session_id) and load.opens_anew:
             lines.append(handover_lines.encode_notice(load.session_id))
         lines += [line for line, _ in load.before_response.take()]
@@ -381,22 +381,24 @@ class LoadMachine:
         answer = [load.response, *states] if not prompt else []
         return [*effects, Forward(Peer.CLIENT, b"".join([*lines, *answer])), *prompt]
 
-    def handle_past_read(self, read: PastRead) -> list[Effect]:
+    def handle_past_compared(self, past_compared: PastCompared) -> list[Effect]:
         """``run`` has compared what the agent sent about a session."""
         for load in [*self.open_loads.list_unsettled(), *self.open_loads.list_open()]:
-            if (load.request.id, load.session_id) == (read.request_id, read.session_id):
+            if (load.request.id, load.session_id) == (past_compared.request_id, past_compared.session_id):
                 load.uncompared.drop()
                 if load.compared is not None:
-                    load.compared.end_check(read.comparison)
-                elif read.comparison is None:
+                    load.compared.end_check(past_compared.comparison)
+                elif past_compared.comparison is None:
                     load.may_compare = False
                 else:
-                    compared = self._keep_comparison(load, read.comparison, read.size, is_checked=True)
+                    compared = self._keep_comparison(
+                        load, past_compared.comparison, past_compared.size, is_checked=True
+                    )
                     if self._session_entries.sessions.is_in_turn(load.session_id):
                         compared.begin_turn(
                             hides_agents_replay=load.hides_agents_replay, expects_replay=load.expects_replay_in_turn
                         )
-                        queued = [user.forms[0] for user in read.comparison.text.queued]
+                        queued = [user.forms[0] for user in past_compared.comparison.text.queued]
                         load.unechoed_prompts = queued or load.unechoed_prompts
                 return self._apply_earlier_events(load)
         return []
@@ -479,11 +481,11 @@ class LoadMachine:
         return [effect for each in loads for effect in self._move(each, LoadEvent.TURN_ENDED)]
 
     def forget_session(self, session_id: str) -> list[Effect]:
-        """The session was deleted: stop its replays and forget its load."""
+        """The session was deleted: stop showing its past, and forget its load."""
         self._handovers.forget_session(session_id)
         load = self.open_loads.find_unsettled(session_id)
         effects = self._move(load, LoadEvent.DELETED) if load is not None else []
-        return [*effects, *(StopReplay(load.request.id) for load in self.open_loads.list_of_session(session_id))]
+        return [*effects, *(StopShowingPast(load.request.id) for load in self.open_loads.list_of_session(session_id))]
 
     def end(self, reason: str) -> list[Effect]:
         """The agent has ended: answer every load with an error, after what it sent. ``reason``: the error's text."""
@@ -529,7 +531,7 @@ class LoadMachine:
             case LoadState.CANCELLING | LoadState.CANCELLED | LoadState.ABANDONED:
                 self.waiting_lines.remember(load, line, is_late=self.open_loads.follows_answer(load))
                 return []
-            case LoadState.QUEUED | LoadState.REPLAYING | LoadState.STOPPING:
+            case LoadState.QUEUED | LoadState.SHOWING_PAST | LoadState.STOPPING:
                 # After the last load that holds lines, like all of the session: loads may be answered in another order.
                 holder = self.waiting_lines.find_holder(load.session_id) or load
                 holder.after_response.hold(line, update)
@@ -564,8 +566,8 @@ class LoadMachine:
 
     def send_agents_request(self, session_id: str | None, line: bytes) -> list[Effect]:
         """Send a request from the agent. If the agent has not answered the load, it passes at once, after what waited
-        and after a replay under way: the agent may need the client's answer to give its own. Nothing else comes before
-        it if the client gets no replay."""
+        and after the past that is being shown: the agent may need the client's answer to give its own. Nothing else
+        comes before it if the client gets no replay."""
         load = self.waiting_lines.find_holder(session_id)
         if load is None or load.state is not LoadState.ASKED:
             return self.send_in_order(session_id, line)
@@ -590,17 +592,18 @@ class LoadMachine:
         return self._move(load, LoadEvent.CANNOT_WAIT)
 
     def _send_after_earlier_replay(self, load: Load, lines: list[bytes]) -> list[Effect]:
-        """Send lines of a load, or let them wait for an earlier request of the session whose replay is not over."""
-        replay = self.waiting_lines.find_earlier_replaying(load)
-        if replay is None:
+        """Send lines of a load, or let them wait for an earlier request of the session whose past is
+        not shown yet."""
+        earlier = self.waiting_lines.find_earlier_showing(load)
+        if earlier is None:
             return [Forward(Peer.CLIENT, b"".join(lines))] if lines else []
         for line in lines:
-            replay.after_response.hold(line)
+            earlier.after_response.hold(line)
         return []
 
     def _send_waiting_lines(self, load: Load) -> list[Effect]:
         """Send the lines that waited for this load's answer and for earlier ones of its session, or let them wait for
-        an earlier request of the session whose replay is not over."""
+        an earlier request of the session whose past is not shown yet."""
         lines: list[bytes] = []
         for line, update in self.waiting_lines.take(load):
             if update is None:

@@ -11,14 +11,16 @@ Two rules hold for this package, whose code runs only under the lock on deciding
 
 A load passes through three phases.
 
+A *replay* is what the agent sends of the past. The client is *shown* the past: the agent's replay, or the transcript.
+
 **Asked.** The agent has the request, and what it sends about the session may be the past. It is held back, since only
-all of it shows whose replay the client should see. Where nothing is to be decided, or too much is held, it passes to
+all of it shows whose past the client should see. Where nothing is to be decided, or too much is held, it passes to
 the client at once. The client may cancel, and agents then answer, or replay and answer, or never do either; so what
 comes for a cancelled request must not be taken for the next one.
 
 **Agreed.** The agent has answered with a result. ``run`` compares what it sent with the transcript, on a thread of its
-own, and replays the transcript if that is to be shown. One replay of a session runs at a time. What the agent sends
-meanwhile is held, and leaves after the answer.
+own, and sends the transcript if that is to be shown. The past of a session is shown for one load at a time. What the
+agent sends meanwhile is held, and leaves after the answer.
 
 **Answered.** The client has its answer. Agents replay the rest of the past after it, so everything is compared until
 the next prompt. What is new then is recorded. In the turn that follows, everything is new except a replay that still
@@ -26,7 +28,7 @@ runs.
 
 A load for which the agent is not asked begins as agreed, and is over with its answer.
 
-An event that a state has no row for changes nothing. The agent's end, for example, does not stop a replay.
+An event that a state has no row for changes nothing. The past is shown to its end, for example, even if the agent ends.
 """
 
 import enum
@@ -45,8 +47,8 @@ class LoadState(enum.Enum):
     ABANDONED = (
         "the same, and the agent has answered a later request, or worked through a turn: it sends nothing for this one"
     )
-    QUEUED = "the agent has agreed; another replay of this session goes first"
-    REPLAYING = "the agent has agreed; ``run`` compares, and replays the transcript if that is shown"
+    QUEUED = "the agent has agreed; the past is shown for another load of this session first"
+    SHOWING_PAST = "the agent has agreed; ``run`` compares, and sends the transcript if that is shown"
     STOPPING = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
     ANSWERED = "the client has its answer; what the agent sends until the next prompt is compared"
     TURN = "a later turn is under way; everything is new except a replay that is still running"
@@ -63,8 +65,8 @@ class LoadEvent(enum.Enum):
     OVERTAKEN = "the agent has answered a later request for the session"
     CANCEL_REQUESTED = "the client has cancelled its request"
     OUTPUT_RESERVED = "the client's output is reserved"
-    MAY_REPLAY = "no other replay of this session is running"
-    REPLAYED = "``run`` has compared and replayed"
+    MAY_SHOW_PAST = "the past is shown for no other load of this session"
+    PAST_SHOWN = "``run`` has compared, and sent the transcript if that is shown"
     PROMPTED = "the client has sent a prompt"
     MUST_SETTLE = "the session is closed, rewound or opened again, too many are open, or the agent was not asked"
     DELETED = "the session was deleted"
@@ -76,18 +78,18 @@ class Action(enum.Enum):
     """What a transition does."""
 
     RECORD_OPENED = "record that the session was opened, and the state that came with it"
-    START_NEXT = "start the next replay of the session, unless one is running"
-    REPLAY = "have ``run`` compare and replay"
+    SHOW_NEXT = "show the past for the next load of the session, unless that is done for one already"
+    SHOW_PAST = "have ``run`` compare, and send the transcript if that is shown"
     CLOSE_TRANSCRIPT = "close the transcript that was looked up"
-    STOP = "stop the replay"
+    STOP_SHOWING = "stop showing the past"
     RESERVE_OUTPUT = "reserve the client's output"
-    BEGIN_PASSING = "send the client what the agent sent, if it gets a replay; it is still compared"
+    BEGIN_PASSING = "send the client what the agent sent, if it wants the past; it is still compared"
     SEND_UNCOMPARED = "send the client what the agent sent, which may say why it refuses"
     DROP_UNCOMPARED = "drop what the agent sent"
     DROP_IMPORT = "drop what the agent sent, with which no transcript begins from now on"
     SEND_WAITING = "send the client the lines that wait for its answer, or let them wait for an earlier request's"
     ANSWER = "send the client its answer: the agent's, or an error"
-    ANSWER_REPLAYED = "send the client the end of the replay: the tail, the answer and the states"
+    ANSWER_AFTER_PAST = "send the client what follows the past: the tail, the answer and the states"
     ANSWER_CANCELLED = "answer the client that its request was cancelled"
     OPEN_ANEW = "ask the agent for a new session instead"
     BECOME_ANSWERED = "the load is unsettled from now on; go on with what happened before the client's answer"
@@ -111,8 +113,8 @@ class StateRules(NamedTuple):
     holds_lines: bool = False
 
 
-_OPEN_ACTIONS = (Action.BECOME_ANSWERED, Action.START_NEXT)
-_END_ACTIONS = (Action.FORGET, Action.START_NEXT)
+_OPEN_ACTIONS = (Action.BECOME_ANSWERED, Action.SHOW_NEXT)
+_END_ACTIONS = (Action.FORGET, Action.SHOW_NEXT)
 _DELETED_MOVE = (LoadState.OVER, _END_ACTIONS)
 """Nothing of a deleted session is recorded or shown any more, so nothing is settled."""
 _CANCEL_ACTIONS = (Action.ANSWER_CANCELLED, Action.DROP_UNCOMPARED, Action.SEND_WAITING)
@@ -138,8 +140,8 @@ TRANSITIONS: dict[LoadState, StateRules] = {
         awaits_agents_answer=True,
         holds_lines=True,
         moves={
-            # Nothing is sent yet: whose replay it will be is known when ``run`` has compared.
-            LoadEvent.AGREED: (LoadState.QUEUED, (Action.RECORD_OPENED, Action.START_NEXT)),
+            # Nothing is sent yet: whose past is shown is known when ``run`` has compared.
+            LoadEvent.AGREED: (LoadState.QUEUED, (Action.RECORD_OPENED, Action.SHOW_NEXT)),
             LoadEvent.REFUSED: (
                 LoadState.OVER,
                 (Action.SEND_UNCOMPARED, Action.SEND_WAITING, Action.ANSWER, Action.CLOSE_TRANSCRIPT, *_END_ACTIONS),
@@ -205,17 +207,17 @@ TRANSITIONS: dict[LoadState, StateRules] = {
     LoadState.QUEUED: StateRules(
         holds_lines=True,
         moves={
-            # Two replays at once would mix their lines in the client.
-            LoadEvent.MAY_REPLAY: (LoadState.REPLAYING, (Action.REPLAY,)),
+            # To show the past twice at once would mix the lines in the client.
+            LoadEvent.MAY_SHOW_PAST: (LoadState.SHOWING_PAST, (Action.SHOW_PAST,)),
             LoadEvent.CANCEL_REQUESTED: (LoadState.STOPPING, (Action.CLOSE_TRANSCRIPT, Action.RESERVE_OUTPUT)),
         },
     ),
-    LoadState.REPLAYING: StateRules(
+    LoadState.SHOWING_PAST: StateRules(
         holds_lines=True,
         moves={
-            LoadEvent.REPLAYED: (LoadState.ANSWERED, (Action.ANSWER_REPLAYED, Action.SEND_WAITING, *_OPEN_ACTIONS)),
+            LoadEvent.PAST_SHOWN: (LoadState.ANSWERED, (Action.ANSWER_AFTER_PAST, Action.SEND_WAITING, *_OPEN_ACTIONS)),
             # ``run`` may be within a write; once the output is reserved, it sends nothing more.
-            LoadEvent.CANCEL_REQUESTED: (LoadState.STOPPING, (Action.STOP, Action.RESERVE_OUTPUT)),
+            LoadEvent.CANCEL_REQUESTED: (LoadState.STOPPING, (Action.STOP_SHOWING, Action.RESERVE_OUTPUT)),
         },
     ),
     LoadState.STOPPING: StateRules(
@@ -223,7 +225,7 @@ TRANSITIONS: dict[LoadState, StateRules] = {
         moves={
             # Whichever comes first answers the client. The agent has opened the session, so it is open.
             LoadEvent.OUTPUT_RESERVED: (LoadState.ANSWERED, (*_CANCEL_ACTIONS, *_OPEN_ACTIONS)),
-            LoadEvent.REPLAYED: (LoadState.ANSWERED, (*_CANCEL_ACTIONS, *_OPEN_ACTIONS)),
+            LoadEvent.PAST_SHOWN: (LoadState.ANSWERED, (*_CANCEL_ACTIONS, *_OPEN_ACTIONS)),
         },
     ),
     LoadState.ANSWERED: StateRules(
@@ -250,5 +252,5 @@ CANCELLED_STATES = frozenset({LoadState.PASSING_CANCELLED, LoadState.CANCELLING,
 """States of cancelled requests that the agent may leave out, but for which it may still replay."""
 ABANDONED_STATES = frozenset({LoadState.PASSING_ABANDONED, LoadState.ABANDONED})
 """States of cancelled requests for which the agent sends nothing any more."""
-REPLAYING_STATES = frozenset({LoadState.REPLAYING, LoadState.STOPPING})
-"""States in which ``run`` has a replay under way."""
+SHOWING_STATES = frozenset({LoadState.SHOWING_PAST, LoadState.STOPPING})
+"""States in which ``run`` shows the past."""

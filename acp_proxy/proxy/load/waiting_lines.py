@@ -1,7 +1,7 @@
 """Which lines wait for the answers to loads, and how many may.
 
 While a load holds lines, everything about its session waits for the answer that the client gets, so that nothing
-overtakes the replay. The lines are in the buffers of each ``Load``.
+overtakes the past that it is shown. The lines are in the buffers of each ``Load``.
 """
 
 from acp_proxy.comparison.choose_replay import ShownReplay
@@ -13,7 +13,7 @@ from acp_proxy.proxy.load.states import LoadState
 
 HELD_LIMIT = 64 * 1024 * 1024
 """The most bytes that may wait for a load. Beyond that, before the agent's answer, they pass and the client sees the
-agent's replay; during the transcript's replay, the agent is not read until it ends."""
+agent's replay; while the transcript is sent, the agent is not read until that is done."""
 ALL_HELD_LIMIT = 4 * HELD_LIMIT
 """The most bytes that may wait for all loads together. Beyond that, a load that grows counts as over its limit."""
 
@@ -28,7 +28,7 @@ class WaitingLines:
 
     def find_holder(self, session_id: str | None) -> Load | None:
         """The load for whose answer the session's lines wait: the latest one that holds lines, so that nothing
-        overtakes a replay."""
+        overtakes the past that is shown."""
         loads = self._open_loads.list_of_session(session_id) if session_id is not None else []
         return next((load for load in reversed(loads) if load.holds_lines), None)
 
@@ -42,16 +42,17 @@ class WaitingLines:
                 holder.after_response.hold(line, update)
         return holder is not None
 
-    def find_earlier_replaying(self, load: Load) -> Load | None:
-        """The last load of its session before this one that the agent has answered, and whose replay is not over."""
+    def find_earlier_showing(self, load: Load) -> Load | None:
+        """The last load of its session before this one that the agent has answered, and whose past is not shown
+        yet."""
         earlier = reversed(self._open_loads.list_earlier(load))
         return next((other for other in earlier if other.holds_lines and not other.awaits_agents_answer), None)
 
     def take(self, load: Load) -> list[tuple[bytes, object]]:
         """Take what waits for this load's answer, and for earlier ones of its session: what came after
-        the last replay of the session that is not over."""
-        earlier_loads, replay = self._open_loads.list_earlier(load), self.find_earlier_replaying(load)
-        loads = earlier_loads[earlier_loads.index(replay) + 1 :] if replay is not None else earlier_loads
+        the last of them whose past is not shown yet."""
+        earlier_loads, showing = self._open_loads.list_earlier(load), self.find_earlier_showing(load)
+        loads = earlier_loads[earlier_loads.index(showing) + 1 :] if showing is not None else earlier_loads
         return [item for other in [*loads, load] for item in other.before_response.take() + other.after_response.take()]
 
     def remember(self, load: Load, line: bytes, *, is_late: bool) -> None:
@@ -98,7 +99,7 @@ class WaitingLines:
 
     @property
     def are_too_many(self) -> bool:
-        """Whether so much waits that the agent must not be read until a replay has ended."""
+        """Whether so much waits that the agent must not be read until the past is shown."""
         loads = self._open_loads.list_open() if self._open_loads else []
         sizes = [load.size for load in loads if load.holds_lines and not load.awaits_agents_answer]
         return bool(sizes) and (max(sizes) > HELD_LIMIT or self._is_full)

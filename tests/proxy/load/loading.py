@@ -71,7 +71,7 @@ def replaying(stored: SimulatedSession | None = None) -> CoreConversation:
     """The agent has answered, and the transcript's replay is under way."""
     talk = loading(stored)
     talk.agent.say(result(1, {}))
-    assert talk.replays_running == [ONE]
+    assert talk.being_shown == [ONE]
     return talk
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.comparison.choose_replay import Rule
-from acp_proxy.proxy.effects import RecordNote, StartReplay
+from acp_proxy.proxy.effects import RecordNote, ShowPast
 from acp_proxy.transcript.file_format import NoteType
 from tests.conversation import (
     LOADS,
@@ -44,14 +44,14 @@ def open_native(alias: str | None = None) -> CoreConversation:
     talk = loading(alias)
     step = talk.agent.say(chunk(alias or "s", "an old answer"), result(1, {}))
     [replay] = step.asked
-    assert isinstance(replay, StartReplay)
+    assert isinstance(replay, ShowPast)
     assert (replay.fixed_rule, replay.makes_handover_record, replay.only_lacking, replay.shows_replay) == (
         Rule.HANDED_OVER,
         True,
         True,
         True,
     )
-    talk.end_replay(1, handover_record=HANDOVER_RECORD)
+    talk.end_past(1, handover_record=HANDOVER_RECORD)
     return talk
 
 
@@ -93,7 +93,7 @@ def test_a_session_that_the_agent_has_lost_is_handed_over_whole() -> None:
     talk = loading()
     assert json.loads(talk.agent.say(error(1, -32002, "not found")).to_agent) == new("acp-proxy/1")
     [replay] = talk.agent.say(result("acp-proxy/1", {"sessionId": "n"})).asked
-    assert isinstance(replay, StartReplay)
+    assert isinstance(replay, ShowPast)
     assert (replay.makes_handover_record, replay.only_lacking) == (True, False)
 
 
@@ -102,9 +102,9 @@ def test_a_first_prompt_to_a_session_that_the_agent_has_lost_gets_the_whole_reco
     talk.client.say(prompt(2, "s"))
     assert json.loads(talk.agent.say(error(2, -32002, "not found")).to_agent) == new("acp-proxy/1")
     [replay] = talk.agent.say(result("acp-proxy/1", {"sessionId": "n"})).asked
-    assert isinstance(replay, StartReplay)
+    assert isinstance(replay, ShowPast)
     assert (replay.makes_handover_record, replay.only_lacking) == (True, False)
-    step = talk.end_replay(2, handover_record="# all of it")
+    step = talk.end_past(2, handover_record="# all of it")
     assert [block["text"] for block in json.loads(step.to_agent)["params"]["prompt"]] == ["# all of it", "hello"]
     assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in talk.agent.say(prompt_answer(2)).kept
 
@@ -112,7 +112,7 @@ def test_a_first_prompt_to_a_session_that_the_agent_has_lost_gets_the_whole_reco
 def test_if_nothing_was_said_there_the_prompt_goes_out_unchanged() -> None:
     talk = loading()
     talk.agent.say(result(1, {}))
-    talk.end_replay(1)
+    talk.end_past(1)
     assert talk.client.say(prompt(2, "s")).to_agent == line(prompt(2, "s"))
     assert NOTE not in talk.agent.say(prompt_answer(2)).kept
 
@@ -121,7 +121,7 @@ def test_another_load_before_the_record_is_delivered_makes_it_again() -> None:
     talk = open_native()
     talk.client.say(load(2, "s"))
     [replay] = talk.agent.say(result(2, {})).asked
-    assert isinstance(replay, StartReplay)
+    assert isinstance(replay, ShowPast)
     assert replay.only_lacking
-    talk.end_replay(2, handover_record=HANDOVER_RECORD)
+    talk.end_past(2, handover_record=HANDOVER_RECORD)
     assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_handover_record(3, "s")

@@ -13,7 +13,7 @@ from acp_proxy.proxy.effects import (
     ForgetSession,
     RecordMessage,
     RecordNote,
-    StartReplay,
+    ShowPast,
 )
 from acp_proxy.proxy.handovers import HANDOVER_LIMIT as HANDOVERS
 from acp_proxy.proxy.load import open_loads, waiting_lines
@@ -174,7 +174,7 @@ def test_too_much_that_is_new_in_loads_is_recorded_at_once_for_the_largest(monke
         talk.client.say(load(number, session))
         talk.agent.say(chunk(session, "mend it", "user_message_chunk"), chunk(session, "It is mended now."), *elsewhere)
         talk.agent.say(result(number, {}))
-        talk.end_replay(number)
+        talk.end_past(number)
     recorded = [record for record in talk.all.kept if isinstance(record, RecordMessage)]
     assert recorded == [
         agent_kept("c", said) for said in (chunk("c", "and that", "user_message_chunk"), chunk("c", "x" * 2 * LONG))
@@ -192,7 +192,7 @@ def test_what_is_new_in_sessions_with_a_prompt_takes_no_room_from_the_others(mon
         talk.client.say(load(number, session))
         talk.agent.say(chunk(session, "mend it", "user_message_chunk"), chunk(session, "It is mended now."), *elsewhere)
         talk.agent.say(result(number, {}))
-        talk.end_replay(number)
+        talk.end_past(number)
         if session != "a":
             talk.client.say(prompt(100 + number, session, "go on"))
     recorded = {record.session_id for record in talk.all.kept if isinstance(record, RecordMessage)}
@@ -205,7 +205,7 @@ def test_too_many_loads_at_once_are_refused_until_one_ends() -> None:
         talk.stored[f"s{number}"] = SimulatedSession()
         step = talk.client.say(load(number, f"s{number}"))
     assert (step.to_agent, step.refusals) == (b"", [(HOLDING_LIMIT, -32603)])
-    assert len(talk.replays_left) == HOLDING_LIMIT, "no more transcripts are open than that"
+    assert len(talk.open_transcripts) == HOLDING_LIMIT, "no more transcripts are open than that"
     talk.agent.say(error(0, -32603))
     assert talk.client.say(load("again", f"s{HOLDING_LIMIT}")).to_agent
 
@@ -216,7 +216,7 @@ def test_too_many_native_loads_at_once_pass_unchanged() -> None:
         talk.stored[f"s{number}"] = SimulatedSession()
         step = talk.client.say(load(number, f"s{number}"))
     assert step.to_agent == line(load(HOLDING_LIMIT, f"s{HOLDING_LIMIT}"))
-    assert len(talk.replays_left) == HOLDING_LIMIT
+    assert len(talk.open_transcripts) == HOLDING_LIMIT
     told = chunk(f"s{HOLDING_LIMIT}", "the past")
     assert talk.agent.say(told).to_client == line(told)
     assert talk.agent.say(result(HOLDING_LIMIT, {})).to_client == line(result(HOLDING_LIMIT, {}))
@@ -231,7 +231,7 @@ def test_loads_that_only_pass_and_are_never_answered_do_not_count(cancels: bool)
             talk.client.say(cancel(number))
     talk.stored["s"] = SimulatedSession()
     talk.client.say(load("last", "s"))
-    assert any(isinstance(effect, StartReplay) for effect in talk.agent.say(result("last", {})).done)
+    assert any(isinstance(effect, ShowPast) for effect in talk.agent.say(result("last", {})).done)
 
 
 def test_a_cancelled_load_closes_its_transcript() -> None:
@@ -239,7 +239,7 @@ def test_a_cancelled_load_closes_its_transcript() -> None:
     talk.stored["s"] = SimulatedSession()
     talk.client.say(load(1, "s"))
     assert CloseTranscript(make_request_id(1)) in talk.client.say(cancel(1)).done
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
     assert talk.agent.say(result(1, {})).to_client == b""
 
 
@@ -251,7 +251,7 @@ def test_too_many_handovers_are_refused() -> None:
         talk.agent.say(error(f"acp-proxy/{number + 1}", -32603))
     step = talk.client.say(load("one more", "s"))
     assert (step.to_agent, step.refusals) == (b"", [("one more", -32603)])
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
 
 
 def test_state_updates_held_for_a_cancelled_load_are_limited() -> None:
@@ -299,4 +299,4 @@ def test_a_replay_survives_answers_that_nobody_asked_for() -> None:
     talk.client.say(load(1, "s"))
     for id in ("acp-proxy/1", "1", 1.0, True, None, [1], {"id": 1}):
         assert talk.agent.say(result(id, {"sessionId": "s"})).to_client == line(result(id, {"sessionId": "s"}))
-    assert StartReplay(make_request_id(1)) in talk.agent.say(result(1, {})).done
+    assert ShowPast(make_request_id(1)) in talk.agent.say(result(1, {})).done

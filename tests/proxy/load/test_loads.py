@@ -8,7 +8,7 @@ import pytest
 
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.proxy.capabilities import AGENT, NEVER, Modes
-from acp_proxy.proxy.effects import FindSession, RecordNote, StartReplay
+from acp_proxy.proxy.effects import FindSession, RecordNote, ShowPast
 from tests.conversation import (
     RESUMES,
     STATES,
@@ -65,16 +65,16 @@ def test_a_load_is_sent_as_a_resume_then_replayed_then_answered() -> None:
     assert (step.to_agent, step.to_client, step.kept) == (line(resume(1, "s")), b"", [])
     answer = result(1, {"modes": {"currentModeId": "plan"}, "sessionId": "s", "unknown": 1.0})
     step = talk.agent.say(answer)
-    assert step.asked == [StartReplay(ONE)]
+    assert step.asked == [ShowPast(ONE)]
     assert step.to_client == b""
     note = opened_note("session/load", modes={"currentModeId": "plan"})
     assert step.kept == [KEPT_OPENING[0], RecordNote("s", note)]
-    talk.send_replay(1, chunk("s", "told"))
-    step = talk.end_replay(1, commands("s", "x"))
+    talk.send_past(1, chunk("s", "told"))
+    step = talk.end_past(1, commands("s", "x"))
     assert step.to_client == line(answer, commands("s", "x"))
     assert step.asked == []
     assert talk.agent.say(chunk("s", "live")).to_client == line(chunk("s", "live"))
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
 
 
 @pytest.mark.parametrize(
@@ -107,19 +107,19 @@ def test_the_agents_answer_passes_byte_for_byte() -> None:
     talk = loading()
     answer = b' {"result":{"b":1.0,"a":{"x":12345678901234567890123}} , "id":1,"jsonrpc":"2.0"}\r\n'
     talk.agent.say(answer)
-    assert talk.end_replay(1).to_client == answer
+    assert talk.end_past(1).to_client == answer
 
 
 def test_a_null_result_becomes_an_object_and_other_bytes_stay() -> None:
     talk = loading()
     talk.agent.say(b'{ "result": null, "id":1,"big":12345678901234567890123 }\r\n')
-    assert talk.end_replay(1).to_client == b'{ "result": {}, "id":1,"big":12345678901234567890123 }\r\n'
+    assert talk.end_past(1).to_client == b'{ "result": {}, "id":1,"big":12345678901234567890123 }\r\n'
 
 
 def test_an_answer_without_a_newline_does_not_run_into_what_follows() -> None:
     talk = loading()
     talk.agent.say(commands("s", "held"), raw(result(1, {})))
-    assert talk.end_replay(1, commands("s", "stored")).to_client == line(
+    assert talk.end_past(1, commands("s", "stored")).to_client == line(
         result(1, {}), commands("s", "stored"), commands("s", "held")
     )
 
@@ -127,7 +127,7 @@ def test_an_answer_without_a_newline_does_not_run_into_what_follows() -> None:
 def test_an_answer_with_neither_result_nor_error_is_passed_on() -> None:
     talk = loading()
     talk.agent.say(b'{"id":1,"error":null}\n')
-    assert talk.end_replay(1).to_client == b'{"id":1,"error":null}\n'
+    assert talk.end_past(1).to_client == b'{"id":1,"error":null}\n'
 
 
 # --- until the agent answers
@@ -143,9 +143,7 @@ def test_state_updates_are_held_until_the_answer_is_sent(kind: str, spelling: An
         *KEPT_OPENING,
         agent_kept("s", said),
     ]
-    assert talk.end_replay(1, commands("s", "stored")).to_client == (
-        line(result(1, {}), commands("s", "stored")) + said
-    )
+    assert talk.end_past(1, commands("s", "stored")).to_client == (line(result(1, {}), commands("s", "stored")) + said)
 
 
 @pytest.mark.parametrize("spelling", [line, respell])
@@ -154,8 +152,8 @@ def test_the_transcript_is_shown_if_the_agents_replay_lacks_something(spelling: 
     told = [spelling(said) for said in TURN_ONE]
     assert talk.agent.say(*told).to_client == b""
     step = talk.agent.say(result(1, {}))
-    assert (step.to_client, step.asked) == (b"", [StartReplay(ONE, agent_lines(*told), compares=True)])
-    step = talk.end_replay(1)
+    assert (step.to_client, step.asked) == (b"", [ShowPast(ONE, agent_lines(*told), compares=True)])
+    step = talk.end_past(1)
     assert step.to_client == line(result(1, {}))
     assert talk.all.kept[1:] == [*KEPT_OPENING, replay_note("transcript", Rule.LESS)]
 
@@ -164,8 +162,8 @@ def test_the_tail_of_the_agents_replay_follows_the_transcript() -> None:
     talk = loading(SimulatedSession(says=PAST))
     talk.agent.say(*TURN_ONE, GREETING)
     talk.agent.say(result(1, {}))
-    talk.send_replay(1, *PAST)
-    assert talk.end_replay(1, commands("s", "x")).to_client == line(GREETING, result(1, {}), commands("s", "x"))
+    talk.send_past(1, *PAST)
+    assert talk.end_past(1, commands("s", "x")).to_client == line(GREETING, result(1, {}), commands("s", "x"))
 
 
 @pytest.mark.parametrize("complete", [True, False])
@@ -174,13 +172,13 @@ def test_an_agents_replay_that_lacks_nothing_is_shown(complete: bool) -> None:
     told = [*TURN_ONE, commands("s", "x"), *TURN_TWO]
     assert talk.agent.say(*told).to_client == b""
     step = talk.agent.say(result(1, {}))
-    assert (step.to_client, talk.replays_running) == (b"", [ONE])
+    assert (step.to_client, talk.being_shown) == (b"", [ONE])
     assert step.kept == [*KEPT_OPENING, agent_kept("s", commands("s", "x"))]
     assert talk.agent.say(chunk("s", "live")).to_client == b""
-    step = talk.end_replay(1)
+    step = talk.end_past(1)
     assert step.to_client == line(*TURN_ONE, *TURN_TWO, result(1, {}), commands("s", "x"), chunk("s", "live"))
     assert step.kept == [replay_note("agent", Rule.SAME)]
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
 
 
 @pytest.mark.parametrize("kind", CONVERSATION)
@@ -196,8 +194,8 @@ def test_the_agents_replay_of_an_unrecorded_session_is_shown(kind: str) -> None:
 def test_an_incomplete_transcript_is_shown_if_the_agent_replays_nothing() -> None:
     talk = loading(SimulatedSession(complete=False))
     talk.agent.say(commands("s", "x"))
-    assert talk.agent.say(result(1, {})).asked == [StartReplay(ONE)]
-    assert talk.end_replay(1).kept == [replay_note("transcript", Rule.LESS)]
+    assert talk.agent.say(result(1, {})).asked == [ShowPast(ONE)]
+    assert talk.end_past(1).kept == [replay_note("transcript", Rule.LESS)]
 
 
 def test_a_session_without_any_history_opens_empty_with_a_warning() -> None:
@@ -230,7 +228,7 @@ def test_an_agents_request_before_its_answer_passes_at_once() -> None:
     assert talk.agent.say(commands("s", "x"), asked).to_client == line(commands("s", "x"), asked)
     assert talk.client.say(result(0, {"content": ""})).to_agent == line(result(0, {"content": ""}))
     talk.agent.say(result(1, {}))
-    assert talk.end_replay(1).to_client == line(result(1, {}))
+    assert talk.end_past(1).to_client == line(result(1, {}))
 
 
 def test_updates_before_an_agents_request_pass_as_its_replay() -> None:
@@ -238,7 +236,7 @@ def test_updates_before_an_agents_request_pass_as_its_replay() -> None:
     asked = request(0, "fs/read_text_file", {"sessionId": "s", "path": "/w/AGENTS.md"})
     assert talk.agent.say(*TURN_ONE, asked).to_client == line(*TURN_ONE, asked)
     assert talk.agent.say(*TURN_TWO, result(1, {})).to_client == line(*TURN_TWO, result(1, {}))
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
     assert kept_lines(talk.client.say(prompt(2, "s"))) == [client_kept("s", prompt(2, "s"))]
 
 
@@ -257,7 +255,7 @@ def test_extension_messages_of_the_session_wait_and_leave_in_order() -> None:
     assert talk.agent.say(*said).to_client == b""
     assert talk.agent.say(cancel(0)).to_client == b""
     assert talk.agent.say(cancel(7)).to_client == line(cancel(7))
-    assert talk.end_replay(1).to_client == line(result(1, {}), *said, cancel(0))
+    assert talk.end_past(1).to_client == line(result(1, {}), *said, cancel(0))
 
 
 def test_a_batch_before_the_agents_answer_passes_and_is_not_recorded() -> None:
@@ -270,7 +268,7 @@ def test_a_load_nested_too_deeply_to_rewrite_is_refused() -> None:
     deep = b"[" * DEEP + b"]" * DEEP
     said = b'{"id":1,"method":"session/load","params":{"sessionId":"s","_meta":%s}}\n' % deep
     step = talk.client.say(said)
-    assert (step.refusals, step.to_agent, talk.replays_left) == ([(1, -32602)], b"", [])
+    assert (step.refusals, step.to_agent, talk.open_transcripts) == ([(1, -32602)], b"", [])
 
 
 # --- refusals
@@ -285,7 +283,7 @@ def test_the_agents_error_is_passed_on_and_nothing_is_replayed(stored: Simulated
     refusal = b'{"id":1,"error":{"code":-32603,"message":"no", "data":1.0}}\r\n'
     step = talk.agent.say(refusal)
     assert (step.to_client, step.kept) == (line(chunk("s", "told")) + refusal, [])
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
     assert talk.agent.say(chunk("s", "later")).to_client == line(chunk("s", "later"))
 
 
@@ -331,7 +329,7 @@ def test_a_resume_passes_whatever_the_state_of_the_transcript() -> None:
         assert talk.agent.say(chunk("s", "told"), result(1, None)).to_client == line(
             chunk("s", "told"), result(1, None)
         )
-        assert talk.replays_left == []
+        assert talk.open_transcripts == []
 
 
 def test_a_load_with_the_id_of_an_open_load_is_refused() -> None:
@@ -339,7 +337,7 @@ def test_a_load_with_the_id_of_an_open_load_is_refused() -> None:
     talk.stored["t"] = SimulatedSession()
     assert talk.client.say(load(1, "t")).refusals == [(1, -32600)]
     talk.agent.say(result(1, {}))
-    assert talk.end_replay(1).to_client == line(result(1, {}))
+    assert talk.end_past(1).to_client == line(result(1, {}))
     assert talk.client.say(load(1, "t")).to_agent == line(resume(1, "t"))
 
 
@@ -360,7 +358,7 @@ def test_a_load_that_is_not_served_passes(begin: Callable[[], CoreConversation])
     assert talk.client.say(load(1, "s")).to_agent == line(load(1, "s"))
     step = talk.agent.say(chunk("s", "told"), result(1, None))
     assert step.to_client == line(chunk("s", "told"), result(1, None))
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
 
 
 def test_a_load_in_a_batch_passes() -> None:

@@ -11,8 +11,8 @@ from acp_proxy.proxy.effects import (
     DeleteSession,
     RecordMessage,
     ReserveOutput,
-    StartReplay,
-    StopReplay,
+    ShowPast,
+    StopShowingPast,
 )
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
 from tests.conversation import (
@@ -59,8 +59,8 @@ def test_updates_of_a_resume_wait_for_the_replay_of_the_same_session() -> None:
     talk = replaying(SimulatedSession(says=PAST))
     talk.client.say(resume(2, "s"))
     assert talk.agent.say(*TURN_ONE, commands("s", "x"), result(2, {})).to_client == line(result(2, {}))
-    talk.send_replay(1, *PAST)
-    assert talk.end_replay(1).to_client == line(result(1, {}), *TURN_ONE, commands("s", "x"))
+    talk.send_past(1, *PAST)
+    assert talk.end_past(1).to_client == line(result(1, {}), *TURN_ONE, commands("s", "x"))
     assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
 
 
@@ -70,7 +70,7 @@ def test_answers_outside_a_turn_do_not_wait_for_a_load(method: str) -> None:
     talk.client.say(request(2, method, {"sessionId": "s"}))
     talk.agent.say(chunk("s", "held"))
     assert talk.agent.say(result(2, {})).to_client == line(result(2, {}))
-    assert talk.end_replay(1).to_client == line(result(1, {}), chunk("s", "held"))
+    assert talk.end_past(1).to_client == line(result(1, {}), chunk("s", "held"))
 
 
 def test_updates_during_a_replay_follow_the_answer_in_order() -> None:
@@ -83,7 +83,7 @@ def test_updates_during_a_replay_follow_the_answer_in_order() -> None:
         update("s", "tool_call"),
     ]
     assert talk.agent.say(*said).to_client == b""
-    assert talk.end_replay(1, commands("s", "stored")).to_client == line(result(1, {}), commands("s", "stored"), *said)
+    assert talk.end_past(1, commands("s", "stored")).to_client == line(result(1, {}), commands("s", "stored"), *said)
 
 
 def test_updates_during_a_replay_are_recorded_once_known_to_be_new() -> None:
@@ -91,7 +91,7 @@ def test_updates_during_a_replay_are_recorded_once_known_to_be_new() -> None:
     told = [*TURN_ONE, chunk("s", "rewritten"), *TURN_TWO, GREETING]
     step = talk.agent.say(permission(0, "s"), *told, commands("s", "x"))
     assert step.kept == [agent_kept("s", permission(0, "s")), agent_kept("s", commands("s", "x"))]
-    assert talk.end_replay(1).kept == [replay_note("transcript", Rule.LESS)]
+    assert talk.end_past(1).kept == [replay_note("transcript", Rule.LESS)]
     assert kept_lines(talk.client.say(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept("s", prompt(2, "s"))]
 
 
@@ -107,8 +107,8 @@ def test_a_prompt_sent_after_a_load_is_answered_after_it(together: bool) -> None
     assert talk.kept_when_found[ONE] == talk.all.kept[:1]
     said: list[Said] = [chunk("s", "one"), permission(0, "s"), chunk("s", "two"), prompt_answer(2), commands("s", "x")]
     assert talk.agent.say(result(1, {}), *said).to_client == b""
-    talk.send_replay(1, chunk("s", "told"))
-    assert talk.end_replay(1, commands("s", "stored")).to_client == line(result(1, {}), commands("s", "stored"), *said)
+    talk.send_past(1, chunk("s", "told"))
+    assert talk.end_past(1, commands("s", "stored")).to_client == line(result(1, {}), commands("s", "stored"), *said)
     assert agent_kept("s", chunk("s", "one")) in talk.all.kept
 
 
@@ -118,7 +118,7 @@ def test_updates_for_a_prompt_sent_after_a_load_survive_if_they_precede_the_load
     step = talk.agent.say(chunk("s", "one"), prompt_answer(2))
     assert (step.to_client, step.kept[0]) == (b"", agent_kept("s", chunk("s", "one")))
     talk.agent.say(result(1, {}))
-    assert talk.end_replay(1).to_client == line(result(1, {}), chunk("s", "one"), prompt_answer(2))
+    assert talk.end_past(1).to_client == line(result(1, {}), chunk("s", "one"), prompt_answer(2))
 
 
 def test_a_cancel_read_together_with_its_load_counts() -> None:
@@ -167,10 +167,10 @@ def test_two_sessions_are_loaded_at_once() -> None:
     talk = about_to_load()
     talk.stored["t"] = SimulatedSession()
     talk.client.say(load(1, "s"), load(2, "t"))
-    assert talk.agent.say(result(2, {}), result(1, {})).asked == [StartReplay(make_request_id(2)), StartReplay(ONE)]
+    assert talk.agent.say(result(2, {}), result(1, {})).asked == [ShowPast(make_request_id(2)), ShowPast(ONE)]
     talk.agent.say(chunk("s", "s"), chunk("t", "t"))
-    assert talk.end_replay(1).to_client == line(result(1, {}), chunk("s", "s"))
-    assert talk.end_replay(2).to_client == line(result(2, {}), chunk("t", "t"))
+    assert talk.end_past(1).to_client == line(result(1, {}), chunk("s", "s"))
+    assert talk.end_past(2).to_client == line(result(2, {}), chunk("t", "t"))
 
 
 # --- the same session twice
@@ -181,22 +181,22 @@ def test_a_second_load_of_a_session_waits_for_the_first_replay() -> None:
     talk.agent.say(chunk("s", "one"))
     assert talk.client.say(load(2, "s")).to_agent == line(resume(2, "s"))
     assert talk.agent.say(result(2, {"second": 1}), chunk("s", "two")).asked == []
-    step = talk.end_replay(1)
+    step = talk.end_past(1)
     assert step.to_client == line(result(1, {}), chunk("s", "one"))
-    assert [each for each in step.asked if isinstance(each, StartReplay)] == [StartReplay(make_request_id(2))]
+    assert [each for each in step.asked if isinstance(each, ShowPast)] == [ShowPast(make_request_id(2))]
     talk.agent.say(chunk("s", "three"))
-    assert talk.end_replay(2).to_client == line(result(2, {"second": 1}), chunk("s", "two"), chunk("s", "three"))
-    assert talk.replays_left == []
+    assert talk.end_past(2).to_client == line(result(2, {"second": 1}), chunk("s", "two"), chunk("s", "three"))
+    assert talk.open_transcripts == []
 
 
 def test_three_loads_of_a_session_are_replayed_one_after_another() -> None:
     talk = about_to_load()
     talk.client.say(load(1, "s"), load(2, "s"), load(3, "s"))
     talk.agent.say(result(2, {}), result(1, {}), result(3, {}))
-    assert talk.replays_running == [make_request_id(2)]
-    assert talk.end_replay(2).asked == [StartReplay(ONE)]
-    assert talk.end_replay(1).asked == [StartReplay(make_request_id(3))]
-    talk.end_replay(3)
+    assert talk.being_shown == [make_request_id(2)]
+    assert talk.end_past(2).asked == [ShowPast(ONE)]
+    assert talk.end_past(1).asked == [ShowPast(make_request_id(3))]
+    talk.end_past(3)
     assert talk.all.to_client.endswith(line(result(2, {}), result(1, {}), result(3, {})))
 
 
@@ -206,8 +206,8 @@ def test_the_end_of_a_turn_that_two_loads_replay_under_other_ids_is_recorded_onc
     talk = about_to_load(SimulatedSession(says=(cut,), open=False), LOADS)
     talk.client.say(load(1, "s"), load(2, "s"))
     talk.agent.say(user, first, result(1, {}), user, second, result(2, {}))
-    assert kept_lines(talk.end_replay(1)) == [agent_kept("s", first)]
-    talk.end_replay(2)  # compared with the transcript as it was when it was looked up
+    assert kept_lines(talk.end_past(1)) == [agent_kept("s", first)]
+    talk.end_past(2)  # compared with the transcript as it was when it was looked up
     talk.stored["s"] = SimulatedSession(says=(cut, first))
     assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
 
@@ -217,7 +217,7 @@ def test_what_another_process_has_recorded_since_a_load_is_not_recorded_again() 
     talk = about_to_load(SimulatedSession(says=(prompt(90, "s", "mend it"),), open=True), LOADS)
     talk.client.say(load(1, "s"))
     talk.agent.say(TURN_ONE[0], result(1, {}))
-    talk.end_replay(1)
+    talk.end_past(1)
     assert talk.agent.say(words).to_client == line(words)
     talk.stored["s"] = SimulatedSession(says=(prompt(90, "s", "mend it"), words))
     assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
@@ -227,10 +227,10 @@ def test_what_follows_the_answers_to_two_loads_belongs_to_the_last_one_whatever_
     talk = about_to_load(SimulatedSession(says=PAST, complete=False))
     talk.client.say(load(1, "s"), load(2, "s"))
     talk.agent.say(result(2, {}), *TURN_ONE, *TURN_TWO)
-    talk.end_replay(2, rule=Rule.MORE)
+    talk.end_past(2, rule=Rule.MORE)
     first, *others = (*TURN_ONE, *TURN_TWO)
     talk.agent.say(result(1, {}), first)
-    told = talk.end_replay(1, rule=Rule.MORE)
+    told = talk.end_past(1, rule=Rule.MORE)
     assert told.to_client == line(*TURN_ONE, *TURN_TWO, result(1, {}))
     assert talk.agent.say(*others).to_client == b""
     assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
@@ -243,9 +243,9 @@ def test_the_rest_of_two_replays_is_shown_and_recorded_once_if_the_later_load_is
     talk = about_to_load(SimulatedSession(says=PAST), LOADS)
     talk.client.say(load(1, "s"), load(2, "s"))
     talk.agent.say(first, first, result(2, {}))
-    talk.end_replay(2, rule=Rule.LESS)
+    talk.end_past(2, rule=Rule.LESS)
     talk.agent.say(*rest, result(1, {}))
-    assert talk.end_replay(1, rule=Rule.SAME).to_client == line(first, *rest, result(1, {}))
+    assert talk.end_past(1, rule=Rule.SAME).to_client == line(first, *rest, result(1, {}))
     assert talk.agent.say(*others).to_client == b""
     assert talk.agent.say(rest[-1], GREETING).to_client == line(rest[-1], GREETING), (
         "each thing comes once more, not twice"
@@ -264,14 +264,14 @@ def test_the_second_replay_is_in_order_if_the_rest_of_the_first_comes_before_its
     first, *others = (*TURN_ONE, *TURN_TWO)
     talk.agent.say(first, result(1, {}))  # as gemini replays: one message before the answer, the rest after it
     if is_told and not cancels:
-        talk.end_replay(1, rule=Rule.LESS)
+        talk.end_past(1, rule=Rule.LESS)
     talk.agent.say(*others, first)
     step = talk.agent.say(result(2, {}))
     if not is_told and not cancels:
-        step = talk.end_replay(1, rule=Rule.LESS)
-    [wanted] = [each for each in step.asked if isinstance(each, StartReplay)]
+        step = talk.end_past(1, rule=Rule.LESS)
+    [wanted] = [each for each in step.asked if isinstance(each, ShowPast)]
     assert [told for told, _ in wanted.updates] == [line(each) for each in (first, *others)]
-    step = talk.end_replay(2, rule=Rule.SAME)
+    step = talk.end_past(2, rule=Rule.SAME)
     assert step.to_client.endswith(line(first, *others, result(2, {})))
     assert talk.agent.say(*others).to_client == b""
 
@@ -282,10 +282,10 @@ def test_a_second_replay_with_new_lines_comes_once() -> None:
     talk.client.say(load(1, "s"), load(2, "s"))
     first, *others = (*TURN_ONE, *TURN_TWO)
     talk.agent.say(first, result(1, {}))
-    talk.end_replay(1, rule=Rule.LESS)
+    talk.end_past(1, rule=Rule.LESS)
     talk.agent.say(*others, first)
     talk.agent.say(result(2, {}))
-    talk.end_replay(2, rule=Rule.SAME)
+    talk.end_past(2, rule=Rule.SAME)
     new = chunk("s", "[Function Call: shell]")
     answer, *rest = others
     assert talk.agent.say(answer, new, rest[0]).to_client == line(new)
@@ -329,10 +329,10 @@ def test_what_is_new_is_shown_where_the_rest_of_a_replay_says_the_same_further_o
     talk = about_to_load(SimulatedSession(says=CALLING), LOADS)
     talk.client.say(load(1, "s"), load(2, "s"))
     talk.agent.say(first, result(1, {}))
-    talk.end_replay(1)
+    talk.end_past(1)
     talk.agent.say(*others, first)
     talk.agent.say(result(2, {}))
-    talk.end_replay(2)
+    talk.end_past(2)
     shown = talk.agent.say(*new, *(others if comes else ())).to_client + talk.client.say(prompt(3, "s")).to_client
     assert shown == line(*new)
 
@@ -373,7 +373,7 @@ def test_replays_whose_lines_come_mixed_are_shown_once_each(sent: str, ids: tupl
             continue
         talk.agent.say(result(id := next(answers), {}))
         agents, transcripts = line(*past, result(id, {})), line(result(id, {}))
-        assert talk.end_replay(id).to_client in (agents, transcripts)
+        assert talk.end_past(id).to_client in (agents, transcripts)
     assert kept_lines(talk.client.say(prompt(9, "s"))) == [client_kept("s", prompt(9, "s"))]
 
 
@@ -391,7 +391,7 @@ def test_a_chunk_that_comes_twice_in_a_message_is_in_each_of_two_mixed_replays(s
             talk.agent.say(past[int(item)])
             continue
         talk.agent.say(result(id := next(ids), {}))
-        assert talk.end_replay(id).to_client in (line(*past, result(id, {})), line(result(id, {})))
+        assert talk.end_past(id).to_client in (line(*past, result(id, {})), line(result(id, {})))
     assert kept_lines(talk.client.say(prompt(9, "s"))) == [client_kept("s", prompt(9, "s"))]
 
 
@@ -407,7 +407,7 @@ def test_a_turn_made_elsewhere_comes_after_two_mixed_replays(sent: str, answer: 
     for item in sent.split():
         if item[0] == "A":
             talk.agent.say(result(int(item[1:]), {}))
-            talk.end_replay(int(item[1:]))
+            talk.end_past(int(item[1:]))
         else:
             talk.agent.say(past[int(item)])
     elsewhere = [with_id(said[2], 8), with_id(said[3], 9)]
@@ -430,8 +430,8 @@ def test_a_transcript_that_two_mixed_replays_begin_has_each_line_once(sent: str)
         if recorded:
             says = tuple(json.loads(entry.raw) for entry in recorded)
             talk.stored["s"] = SimulatedSession(says=says, complete=False)
-        for id in list(talk.replays_running):
-            talk.end_replay_by_id(id)
+        for id in list(talk.being_shown):
+            talk.end_past_by_id(id)
     recorded += kept_lines(talk.client.say(prompt(9, "s")))
     assert recorded == [*(agent_kept("s", each) for each in past), client_kept("s", prompt(9, "s"))]
 
@@ -444,7 +444,7 @@ def test_the_rest_of_a_replay_with_a_call_is_recorded_once_if_it_comes_twice() -
     talk.client.say(load(1, "s"), load(2, "s"))
     for id in (1, 2):
         talk.agent.say(first, result(id, {}))
-        talk.end_replay(id)
+        talk.end_past(id)
     talk.agent.say(*rest, *rest)
     assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
 
@@ -454,10 +454,10 @@ def test_new_words_are_whole_where_some_of_them_are_in_the_rest_of_a_replay() ->
     talk.client.say(load(1, "s"), load(2, "s"))
     first, *others = (TURN_ONE[0], *(chunk("s", text) for text in ("It is ", "mended ", "now, ", "all ", "of it.")))
     talk.agent.say(first, result(1, {}))
-    talk.end_replay(1)
+    talk.end_past(1)
     talk.agent.say(*others, first)
     talk.agent.say(result(2, {}))
-    talk.end_replay(2)
+    talk.end_past(2)
     new = [chunk("s", text) for text in ("Note: ", "all ", "the servers ", "mended ", "their disks.")]
     assert talk.agent.say(*new).to_client == line(*new)
     assert kept_lines(talk.client.say(prompt(3, "s")))[:-1] == [agent_kept("s", part) for part in new]
@@ -470,9 +470,9 @@ def test_what_follows_a_message_that_the_second_replay_has_in_another_form_is_no
     other_answer = json.loads(json.dumps(answer))
     other_answer["params"]["update"]["_meta"] = {"at": 2}
     talk.agent.say(first, result(1, {}))
-    talk.end_replay(1)
+    talk.end_past(1)
     talk.agent.say(answer, *others, first, result(2, {}))
-    talk.end_replay(2)
+    talk.end_past(2)
     assert talk.agent.say(other_answer, *others).to_client == line(other_answer)
 
 
@@ -481,11 +481,11 @@ def test_the_second_replay_is_compared_in_order_if_it_has_no_user_messages() -> 
     talk.client.say(load(1, "s"), load(2, "s"))
     first, *others = (TURN_ONE[1], TURN_TWO[1], chunk("s", "And done."))
     talk.agent.say(first, result(1, {}))
-    talk.end_replay(1, rule=Rule.LESS)
+    talk.end_past(1, rule=Rule.LESS)
     talk.agent.say(*others, first)
-    [wanted] = [each for each in talk.agent.say(result(2, {})).asked if isinstance(each, StartReplay)]
+    [wanted] = [each for each in talk.agent.say(result(2, {})).asked if isinstance(each, ShowPast)]
     assert [told for told, _ in wanted.updates] == [line(each) for each in (first, *others)]
-    talk.end_replay(2, rule=Rule.LESS)
+    talk.end_past(2, rule=Rule.LESS)
     assert talk.agent.say(*others).to_client == b""
     assert talk.agent.say(chunk("s", "And more.")).to_client == line(chunk("s", "And more."))
 
@@ -496,7 +496,7 @@ def test_what_came_for_a_cancelled_load_before_the_next_one_was_sent_is_not_the_
     talk.agent.say(*TURN_ONE)  # and then the first turn is taken back elsewhere
     talk.client.say(load(2, "s"))
     step = talk.agent.say(*TURN_TWO, result(2, {}))
-    assert step.asked == [StartReplay(make_request_id(2), agent_lines(*TURN_TWO), compares=True)]
+    assert step.asked == [ShowPast(make_request_id(2), agent_lines(*TURN_TWO), compares=True)]
 
 
 def test_what_came_for_a_cancelled_load_that_the_agent_answers_is_not_missing_in_the_next_replay() -> None:
@@ -507,7 +507,7 @@ def test_what_came_for_a_cancelled_load_that_the_agent_answers_is_not_missing_in
     talk.client.say(load(3, "s"))
     talk.agent.say(error(1, -32800))
     step = talk.agent.say(*TURN_TWO, result(3, {}))  # and never answers the second
-    assert step.asked == [StartReplay(make_request_id(3), agent_lines(*TURN_TWO), compares=True)]
+    assert step.asked == [ShowPast(make_request_id(3), agent_lines(*TURN_TWO), compares=True)]
 
 
 def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> None:
@@ -516,13 +516,13 @@ def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> Non
     talk.client.say(load(2, "s"))
     talk.agent.say(chunk("s", "history"))
     assert talk.agent.say(result(2, {}), chunk("s", "two")).to_client == b""
-    step = talk.end_replay(1)
+    step = talk.end_past(1)
     assert step.to_client == line(result(1, {}), chunk("s", "one"))
-    started = [each for each in step.asked if isinstance(each, StartReplay)]
-    assert started == [StartReplay(make_request_id(2), agent_lines(chunk("s", "history"), late=True), compares=True)]
-    step = talk.end_replay(2, rule=Rule.MORE)
+    started = [each for each in step.asked if isinstance(each, ShowPast)]
+    assert started == [ShowPast(make_request_id(2), agent_lines(chunk("s", "history"), late=True), compares=True)]
+    step = talk.end_past(2, rule=Rule.MORE)
     assert step.to_client == line(chunk("s", "history"), result(2, {}), chunk("s", "two"))
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
 
 
 @pytest.mark.parametrize("others", [[load(2, "s")], [load(2, "s"), load(3, "s")], [load(2, "s"), resume(3, "s")]])
@@ -534,7 +534,7 @@ def test_what_waits_for_a_replay_stays_after_it_if_the_agent_asks_before_it_answ
     talk.agent.say(said[0])
     talk.client.say(*others)
     assert talk.agent.say(*said[1:]).to_client == b""
-    assert talk.end_replay(1).to_client == line(result(1, {}), *said)
+    assert talk.end_past(1).to_client == line(result(1, {}), *said)
 
 
 def test_what_the_agent_told_for_two_loads_comes_before_what_it_asks() -> None:
@@ -555,7 +555,7 @@ def test_updates_held_by_a_failed_second_load_wait_for_the_first(ending: str) ->
     assert commands("s", "two") not in map(json.loads, step.to_client.splitlines())
     assert talk.agent.say(chunk("s", "three"), commands("s", "four")).to_client == b""
     three = [chunk("s", "three")] if ending == "refused" else []  # otherwise it belongs to the cancelled load
-    assert talk.end_replay(1).to_client == line(
+    assert talk.end_past(1).to_client == line(
         result(1, {}), chunk("s", "one"), commands("s", "two"), *three, commands("s", "four")
     )
 
@@ -564,9 +564,9 @@ def test_a_cancelled_replay_makes_way_for_the_next() -> None:
     talk = replaying()
     talk.client.say(load(2, "s"))
     talk.agent.say(result(2, {}))
-    assert talk.client.say(cancel(1)).asked == [StopReplay(ONE), ReserveOutput(ONE), StartReplay(make_request_id(2))]
-    talk.end_replay(1)
-    assert talk.end_replay(2).to_client == line(result(2, {}))
+    assert talk.client.say(cancel(1)).asked == [StopShowingPast(ONE), ReserveOutput(ONE), ShowPast(make_request_id(2))]
+    talk.end_past(1)
+    assert talk.end_past(2).to_client == line(result(2, {}))
 
 
 def test_a_load_that_waits_for_another_replay_can_be_cancelled() -> None:
@@ -574,8 +574,8 @@ def test_a_load_that_waits_for_another_replay_can_be_cancelled() -> None:
     talk.client.say(load(2, "s"))
     talk.agent.say(result(2, {}))
     assert talk.client.say(cancel(2)).refusals == [(2, -32800)]
-    assert talk.replays_left == [ONE]
-    step = talk.end_replay(1)
+    assert talk.open_transcripts == [ONE]
+    step = talk.end_past(1)
     assert (step.to_client, step.asked) == (line(result(1, {})), [])
 
 
@@ -583,8 +583,8 @@ def test_cancelling_one_waiting_load_leaves_the_others_waiting() -> None:
     talk = replaying()
     talk.client.say(load(2, "s"), load(3, "s"))
     talk.agent.say(result(2, {}), result(3, {}))
-    assert StartReplay(make_request_id(3)) not in talk.client.say(cancel(2)).asked
-    assert talk.end_replay(1).asked == [StartReplay(make_request_id(3))]
+    assert ShowPast(make_request_id(3)) not in talk.client.say(cancel(2)).asked
+    assert talk.end_past(1).asked == [ShowPast(make_request_id(3))]
 
 
 # --- deletes during a replay
@@ -593,18 +593,18 @@ def test_cancelling_one_waiting_load_leaves_the_others_waiting() -> None:
 def test_a_delete_during_a_replay_ends_it_and_nothing_more_is_recorded() -> None:
     talk = replaying()
     step = talk.client.say(delete(2, "s"))
-    assert step.asked == [StopReplay(ONE), DeleteSession("s", make_request_id(2))]
-    assert talk.send_replay(1, chunk("s", "told")).to_client == b""
+    assert step.asked == [StopShowingPast(ONE), DeleteSession("s", make_request_id(2))]
+    assert talk.send_past(1, chunk("s", "told")).to_client == b""
     assert talk.agent.say(chunk("s", "live")).kept == []
-    assert talk.end_replay(1).to_client == line(result(1, {}), chunk("s", "live"))
+    assert talk.end_past(1).to_client == line(result(1, {}), chunk("s", "live"))
 
 
 def test_a_delete_before_the_agents_answer_leaves_nothing_to_replay() -> None:
     talk = loading()
     talk.client.say(delete(2, "s"))
     assert talk.agent.say(result(1, {})).kept == []
-    assert talk.send_replay(1, chunk("s", "told")).to_client == b""
-    assert talk.end_replay(1).to_client == line(result(1, {}))
+    assert talk.send_past(1, chunk("s", "told")).to_client == b""
+    assert talk.end_past(1).to_client == line(result(1, {}))
 
 
 def test_a_native_delete_ends_the_replay_too() -> None:
@@ -613,10 +613,10 @@ def test_a_native_delete_ends_the_replay_too() -> None:
     talk.agent.say(result(1, {}))
     talk.client.say(delete(2, "s"))
     step = talk.agent.say(result(2, {}))
-    assert step.asked == [StopReplay(ONE), DeleteSession("s")]
+    assert step.asked == [StopShowingPast(ONE), DeleteSession("s")]
     assert step.to_client == line(result(2, {}))
-    assert talk.send_replay(1, chunk("s", "told")).to_client == b""
-    assert talk.end_replay(1).to_client == line(result(1, {}))
+    assert talk.send_past(1, chunk("s", "told")).to_client == b""
+    assert talk.end_past(1).to_client == line(result(1, {}))
 
 
 # --- the agent's end
@@ -628,7 +628,7 @@ def test_when_the_agent_ends_an_unanswered_load_fails_after_its_held_updates() -
     step = talk.end_agent()
     assert step.to_client.startswith(line(commands("s", "x")))
     assert step.refusals == [(1, -32603)]
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
 
 
 def test_when_the_agent_ends_a_cancelled_load_is_not_answered_again() -> None:
@@ -669,7 +669,7 @@ def test_too_many_held_updates_stop_reading_until_the_replay_ends() -> None:
         talk.agent.say(said)
         holds_too_much.append(talk.core.holds_too_much)
     assert holds_too_much == [False] * 7 + [True]
-    assert talk.end_replay(1).to_client == line(result(1, {})) + said * 8
+    assert talk.end_past(1).to_client == line(result(1, {})) + said * 8
     holds_too_much.append(talk.core.holds_too_much)
     assert holds_too_much[-1] is False
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from acp_proxy.comparison.choose_replay import Decision, Rule, ShownReplay
-from acp_proxy.proxy.effects import BeginTurn, EndTurn, ReserveOutput, StartReplay, StopReplay
-from acp_proxy.proxy.events import ReplayEnded
+from acp_proxy.proxy.effects import BeginTurn, EndTurn, ReserveOutput, ShowPast, StopShowingPast
+from acp_proxy.proxy.events import PastShown
 from tests.conversation import (
     Said,
     SimulatedSession,
@@ -49,7 +49,7 @@ def test_a_load_cancelled_before_the_agents_answer_is_answered_at_once_and_only_
     step = talk.agent.say(result(1, {}))
     assert step.to_client == b""
     assert step.kept == [*KEPT_OPENING, agent_kept("s", commands("s", "x"))]
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
     assert talk.agent.say(chunk("s", "live")).to_client == line(chunk("s", "live"))
 
 
@@ -57,7 +57,7 @@ def test_the_agents_late_error_is_dropped_too() -> None:
     talk = loading()
     talk.client.say(cancel(1))
     step = talk.agent.say(error(1, -32800))
-    assert (step.to_client, step.kept, talk.replays_left) == (b"", [], [])
+    assert (step.to_client, step.kept, talk.open_transcripts) == (b"", [], [])
 
 
 def test_after_a_cancel_the_agents_replay_is_dropped_and_state_updates_pass() -> None:
@@ -70,14 +70,14 @@ def test_after_a_cancel_the_agents_replay_is_dropped_and_state_updates_pass() ->
 
 def test_a_load_cancelled_during_the_replay_is_answered_at_once_and_the_replay_stops() -> None:
     talk = replaying()
-    talk.send_replay(1, chunk("s", "told"))
+    talk.send_past(1, chunk("s", "told"))
     talk.agent.say(chunk("s", "live"))
     step = talk.client.say(cancel(1))
-    assert step.asked == [StopReplay(ONE), ReserveOutput(ONE)]
+    assert step.asked == [StopShowingPast(ONE), ReserveOutput(ONE)]
     assert step.refusals == [(1, -32800)]
     assert step.to_client.endswith(line(chunk("s", "live")))
-    assert talk.send_replay(1, chunk("s", "more")).to_client == b""
-    assert talk.end_replay(1, commands("s", "stored")).to_client == b""
+    assert talk.send_past(1, chunk("s", "more")).to_client == b""
+    assert talk.end_past(1, commands("s", "stored")).to_client == b""
     assert talk.agent.say(chunk("s", "later")).to_client == line(chunk("s", "later"))
 
 
@@ -94,7 +94,7 @@ def test_a_cancel_of_another_request_only_passes(id: object) -> None:
     step = talk.client.say(cancel(id))
     assert (step.to_agent, step.to_client) == (line(cancel(id)), b"")
     talk.agent.say(result(1, {}))
-    assert talk.end_replay(1).to_client == line(result(1, {}))
+    assert talk.end_past(1).to_client == line(result(1, {}))
 
 
 def test_a_notification_that_only_looks_like_a_cancel_passes() -> None:
@@ -125,7 +125,7 @@ def test_the_agents_cancel_follows_its_request_with_any_id_that_waits_for_a_repl
     talk.agent.say(f'{{"id":{id},"method":"session/request_permission","params":{{"sessionId":"s"}}}}\n'.encode())
     said = f'{{"method":"$/cancel_request","params":{{"requestId":{id}}}}}\n'.encode()
     assert talk.agent.say(said).to_client == b""
-    assert talk.end_replay(1).to_client.endswith(said)
+    assert talk.end_past(1).to_client.endswith(said)
 
 
 def test_an_id_can_be_used_again_after_a_cancelled_replay() -> None:
@@ -140,20 +140,18 @@ def test_the_end_of_a_cancelled_replay_does_not_end_a_new_one_with_the_same_id()
     talk.client.say(cancel(1))
     talk.client.say(load(1, "s"))
     assert (
-        talk.core.handle(
-            ReplayEnded(ONE, Decision(ShownReplay.TRANSCRIPT, Rule.LESS), None, [line(commands("s", "x"))])
-        )
+        talk.core.handle(PastShown(ONE, Decision(ShownReplay.TRANSCRIPT, Rule.LESS), None, [line(commands("s", "x"))]))
         == []
     )
-    assert talk.agent.say(result(1, {})).asked == [StartReplay(ONE)]
-    assert talk.end_replay(1).to_client == line(result(1, {}))
+    assert talk.agent.say(result(1, {})).asked == [ShowPast(ONE)]
+    assert talk.end_past(1).to_client == line(result(1, {}))
 
 
 def test_a_load_and_another_request_with_one_id_are_answered_oldest_first() -> None:
     talk = about_to_load()
     talk.client.say(request(1, "session/set_mode", {"sessionId": "t"}), load(1, "s"))
     assert talk.agent.say(result(1, None)).to_client == line(result(1, None))
-    assert talk.agent.say(result(1, {})).asked == [StartReplay(ONE)]
+    assert talk.agent.say(result(1, {})).asked == [ShowPast(ONE)]
 
 
 def test_a_session_can_be_prompted_after_a_cancelled_and_unanswered_load() -> None:
@@ -186,8 +184,8 @@ def test_a_load_during_a_turn_loses_nothing_of_the_turn() -> None:
         EndTurn("s"),
         agent_kept("s", chunk("s", "four")),
     ]
-    talk.send_replay(1, chunk("s", "before"))
-    assert talk.end_replay(1).to_client == line(
+    talk.send_past(1, chunk("s", "before"))
+    assert talk.end_past(1).to_client == line(
         result(1, {}),
         chunk("s", "one"),
         respell(chunk("s", "two")),
@@ -205,7 +203,7 @@ def test_an_agents_request_in_a_turn_follows_the_answer_to_the_load() -> None:
     talk.client.say(prompt(5, "s"))
     talk.client.say(load(1, "s"))
     assert talk.agent.say(permission(0, "s")).to_client == b""
-    assert talk.end_replay(1).to_client == line(result(1, {}), permission(0, "s"))
+    assert talk.end_past(1).to_client == line(result(1, {}), permission(0, "s"))
 
 
 def test_a_turn_that_ends_before_the_answer_to_the_load_loses_nothing() -> None:
@@ -214,7 +212,7 @@ def test_a_turn_that_ends_before_the_answer_to_the_load_loses_nothing() -> None:
     talk.client.say(load(1, "s"))
     talk.agent.say(prompt_answer(5), commands("s", "x"))
     assert agent_kept("s", chunk("s", "late")) in talk.agent.say(chunk("s", "late")).kept
-    assert talk.end_replay(1).to_client == line(
+    assert talk.end_past(1).to_client == line(
         result(1, {}), title_update("s"), prompt_answer(5), commands("s", "x"), chunk("s", "late")
     )
 
@@ -262,7 +260,7 @@ def test_the_end_of_a_cancelled_replay_releases_what_it_held() -> None:
     talk.agent.say(chunk("s", "one"))
     talk.output_is_busy = True
     talk.client.say(cancel(1))
-    step = talk.end_replay(1)
+    step = talk.end_past(1)
     assert step.refusals == [(1, -32800)]
     assert step.to_client.endswith(b"}}\n" + line(chunk("s", "one")))
     assert talk.free_output().to_client == b""
@@ -277,7 +275,7 @@ def test_a_cancelled_load_keeps_its_place_until_the_output_is_free() -> None:
     talk.client.say(cancel(2))
     talk.agent.say(commands("s", "three"))
     talk.free_output()
-    assert talk.end_replay(1).to_client == line(
+    assert talk.end_past(1).to_client == line(
         result(1, {}), chunk("s", "one"), commands("s", "two"), commands("s", "three")
     )
 
@@ -295,5 +293,5 @@ def test_a_close_just_before_a_load_keeps_its_answer_and_nothing_is_sent_twice()
     close = request(4, "session/close", {"sessionId": "s"})
     talk.client.say(close, load(1, "s"))
     assert talk.agent.say(result(4, {}), result(1, {})).to_client == line(result(4, {}))
-    talk.send_replay(1, chunk("s", "told"))
-    assert talk.end_replay(1).to_client == line(result(1, {}))
+    talk.send_past(1, chunk("s", "told"))
+    assert talk.end_past(1).to_client == line(result(1, {}))

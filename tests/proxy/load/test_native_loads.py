@@ -18,8 +18,8 @@ from acp_proxy.proxy.effects import (
     RecordMessage,
     RecordNote,
     ReserveOutput,
-    StartReplay,
-    StopReplay,
+    ShowPast,
+    StopShowingPast,
 )
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
 from acp_proxy.transcript import file_format
@@ -96,7 +96,7 @@ def test_the_agents_replay_is_held_and_compared_after_its_answer() -> None:
         assert talk.agent.say(said).to_client == b""
     step = talk.agent.say(result(1, {}))
     conversation = agent_lines(*(said for said in TOLD if b"available_commands" not in line(said)))
-    assert (step.to_client, step.asked) == (b"", [StartReplay(ONE, conversation, compares=True)])
+    assert (step.to_client, step.asked) == (b"", [ShowPast(ONE, conversation, compares=True)])
     assert step.kept == [*KEPT_OPENING, agent_kept("s", TOLD[2])]
 
 
@@ -104,17 +104,17 @@ def test_a_replay_that_lacks_nothing_passes_with_states_and_later_updates_after_
     talk = loading()
     told = [*map(respell, TURN_ONE), commands("s", "x"), *TURN_TWO]
     talk.agent.say(*told, result(1, {"x": 1.0}), chunk("s", "live"))
-    step = talk.end_replay(1)
+    step = talk.end_past(1)
     assert step.to_client == line(*told[:2], *TURN_TWO, result(1, {"x": 1.0}), commands("s", "x"), chunk("s", "live"))
     assert step.kept == [replay_note("agent", Rule.SAME)]
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
 
 
 def test_the_tail_the_answer_and_the_states_follow_the_transcript() -> None:
     talk = loading()
     talk.agent.say(*TURN_ONE, commands("s", "x"), GREETING, result(1, {"x": 1.0}), chunk("s", "live"))
-    talk.send_replay(1, *PAST)
-    step = talk.end_replay(1, commands("s", "stored"))
+    talk.send_past(1, *PAST)
+    step = talk.end_past(1, commands("s", "stored"))
     assert step.to_client == line(
         GREETING, result(1, {"x": 1.0}), commands("s", "stored"), commands("s", "x"), chunk("s", "live")
     )
@@ -123,15 +123,15 @@ def test_the_tail_the_answer_and_the_states_follow_the_transcript() -> None:
 
 def test_an_empty_replay_counts_as_lost_history() -> None:
     talk = loading()
-    assert talk.agent.say(result(1, {})).asked == [StartReplay(ONE, compares=True)]
-    assert talk.end_replay(1).kept == [replay_note("transcript", Rule.LESS)]
+    assert talk.agent.say(result(1, {})).asked == [ShowPast(ONE, compares=True)]
+    assert talk.end_past(1).kept == [replay_note("transcript", Rule.LESS)]
 
 
 def test_updates_after_the_answer_are_shown_if_new_and_recorded_once() -> None:
     talk = loading()
     talk.agent.say(*TURN_ONE, result(1, {}))
-    talk.send_replay(1, *PAST)
-    talk.end_replay(1)
+    talk.send_past(1, *PAST)
+    talk.end_past(1)
     assert talk.agent.say(*TURN_TWO).to_client == b"", "the client already has it"
     assert talk.agent.say(GREETING).to_client == line(GREETING)
     assert kept_lines(talk.client.say(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept("s", prompt(2, "s"))]
@@ -142,7 +142,7 @@ def test_a_turn_made_elsewhere_is_recorded_with_the_next_prompt() -> None:
     elsewhere = [chunk("s", "and commit it", "user_message_chunk"), chunk("s", "It is committed.")]
     told = [*TURN_ONE, *TURN_TWO, *elsewhere]
     talk.agent.say(*told, result(1, {}))
-    assert talk.end_replay(1).to_client == line(*told, result(1, {}))
+    assert talk.end_past(1).to_client == line(*told, result(1, {}))
     step = talk.client.say(prompt(2, "s"))
     assert step.kept == [
         *(agent_kept("s", said) for said in elsewhere),
@@ -156,7 +156,7 @@ def test_a_turn_made_elsewhere_is_recorded_with_the_next_prompt() -> None:
 def test_new_updates_are_recorded_by_a_close_another_load_or_the_agents_end(ending: str) -> None:
     talk = loading()
     talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}))
-    talk.end_replay(1)
+    talk.end_past(1)
     talk.agent.say(GREETING)
     if ending == "end":
         step = talk.end_agent()
@@ -169,7 +169,7 @@ def test_new_updates_are_recorded_if_the_agent_ends_before_the_replay() -> None:
     talk = loading()
     talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
     assert kept_lines(talk.end_agent()) == []
-    step = talk.end_replay(1)
+    step = talk.end_past(1)
     assert step.to_client == line(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
     assert kept_lines(step) == [agent_kept("s", GREETING)]
 
@@ -177,8 +177,8 @@ def test_new_updates_are_recorded_if_the_agent_ends_before_the_replay() -> None:
 def test_a_replay_that_runs_into_a_turn_is_not_recorded() -> None:
     talk = loading()
     talk.agent.say(TURN_ONE[0], result(1, {}))
-    talk.send_replay(1, *PAST)
-    talk.end_replay(1)
+    talk.send_past(1, *PAST)
+    talk.end_past(1)
     talk.client.say(prompt(2, "s", "once more"))
     new = [chunk("s", "once more", "user_message_chunk"), chunk("s", "As you like.")]
     step = talk.agent.say(TURN_ONE[1], *TURN_TWO, *new)
@@ -196,8 +196,8 @@ def test_a_replay_that_runs_into_a_turn_is_not_recorded() -> None:
 def test_an_answer_that_the_agent_did_not_replay_is_sent_and_recorded_when_it_comes_again(number: int) -> None:
     talk = loading()
     talk.agent.say(*[*TURN_ONE, *TURN_TWO][:number], result(1, {}))
-    talk.send_replay(1, *PAST)
-    talk.end_replay(1)
+    talk.send_past(1, *PAST)
+    talk.end_past(1)
     talk.client.say(prompt(2, "s", "and test it"))
     assert talk.agent.say(PAST[4]).to_client == line(PAST[4])
     talk.agent.say(prompt_answer(2))
@@ -210,8 +210,8 @@ def test_an_answer_that_the_agent_did_not_replay_is_sent_and_recorded_when_it_co
 def test_an_answer_that_is_not_recorded_at_once_is_recorded_before_what_comes_next(ending: str) -> None:
     talk = loading()
     talk.agent.say(TURN_ONE[0], result(1, {}))
-    talk.send_replay(1, *PAST)
-    talk.end_replay(1)
+    talk.send_past(1, *PAST)
+    talk.end_past(1)
     talk.client.say(prompt(2, "s", "mend it"))
     assert talk.agent.say(TURN_ONE[1]).kept == []
     if ending == "end":
@@ -224,7 +224,7 @@ def test_an_answer_that_is_not_recorded_at_once_is_recorded_before_what_comes_ne
 def test_a_null_result_becomes_an_object_and_other_bytes_stay() -> None:
     talk = loading()
     talk.agent.say(b' {"result":null,"id":1 ,"n":1.0}\r\n')
-    assert talk.end_replay(1).to_client == b' {"result":{},"id":1 ,"n":1.0}\r\n'
+    assert talk.end_past(1).to_client == b' {"result":{},"id":1 ,"n":1.0}\r\n'
 
 
 def test_the_agents_error_follows_the_held_updates() -> None:
@@ -232,7 +232,7 @@ def test_the_agents_error_follows_the_held_updates() -> None:
     talk.agent.say(*TOLD)
     step = talk.agent.say(error(1, -32603))
     assert (step.to_client, step.kept) == (line(TOLD[0], TOLD[1], TOLD[3], TOLD[2], error(1, -32603)), [])
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
 
 
 def test_held_updates_are_not_lost_when_the_agent_ends() -> None:
@@ -243,7 +243,7 @@ def test_held_updates_are_not_lost_when_the_agent_ends() -> None:
     assert step.to_client.startswith(held)
     told = json.loads(step.to_client.removeprefix(held))
     assert (told["id"], told["error"]["code"]) == (1, -32603)
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
 
 
 def test_too_many_held_updates_pass_as_the_agents_replay() -> None:
@@ -265,7 +265,7 @@ def test_a_load_passes_if_the_transcript_cannot_be_read() -> None:
     assert talk.all.to_agent.endswith(line(load(1, "s")))
     assert talk.agent.say(*TOLD).to_client == line(*TOLD)
     assert talk.agent.say(result(1, None)).to_client == line(result(1, None))
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
 
 
 def test_a_load_during_a_turn_passes_at_once() -> None:
@@ -274,7 +274,7 @@ def test_a_load_during_a_turn_passes_at_once() -> None:
     said: list[Said] = [chunk("s", "a"), permission(0, "s"), result(1, {}), chunk("s", "b")]
     assert talk.agent.say(*said).to_client == line(*said)
     assert agent_kept("s", chunk("s", "a")) in talk.all.kept
-    assert talk.replays_left == []
+    assert talk.open_transcripts == []
 
 
 @pytest.mark.parametrize("first", ["go", "mend it"])
@@ -307,7 +307,7 @@ def test_an_unanswered_cancelled_prompt_does_not_prevent_the_comparison() -> Non
     talk.client.say(prompt(5, "s"), notification("session/cancel", {"sessionId": "s"}), load(1, "s"))
     assert talk.agent.say(*TURN_ONE, *TURN_TWO).to_client == b""
     talk.agent.say(result(1, {}))
-    assert kept_lines(talk.end_replay(1)) == []
+    assert kept_lines(talk.end_past(1)) == []
     assert kept_lines(talk.client.say(prompt(6, "s"))) == [client_kept("s", prompt(6, "s"))]
 
 
@@ -319,8 +319,8 @@ def test_a_cancel_is_answered_at_once_and_the_rest_of_the_replay_is_dropped() ->
     talk = loading()
     talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}))
     step = talk.client.say(cancel(1))
-    assert (step.asked, step.refusals) == ([StopReplay(ONE), ReserveOutput(ONE)], [(1, -32800)])
-    assert talk.end_replay(1).to_client == b""
+    assert (step.asked, step.refusals) == ([StopShowingPast(ONE), ReserveOutput(ONE)], [(1, -32800)])
+    assert talk.end_past(1).to_client == b""
 
 
 def test_new_updates_after_a_load_cancelled_during_its_replay_are_recorded() -> None:
@@ -335,7 +335,7 @@ def test_new_updates_are_recorded_if_the_client_prompts_before_the_replay_ends(e
     talk = loading()
     talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
     talk.client.say(prompt(2, "s"))
-    step = talk.end_replay(1) if ending == "told" else talk.client.say(cancel(1))
+    step = talk.end_past(1) if ending == "told" else talk.client.say(cancel(1))
     assert kept_lines(step) == [agent_kept("s", GREETING)]
     assert step.to_client.endswith(line(GREETING))
     steered = [chunk("s", "mind the tests", "user_message_chunk"), chunk("s", "I do.")]
@@ -347,8 +347,8 @@ def test_a_cancelled_loads_replay_is_not_taken_for_the_next_ones() -> None:
     talk.client.say(cancel(1), load(2, "s"))
     assert talk.agent.say(*TURN_ONE).to_client == b""
     step = talk.agent.say(result(1, {}), *TURN_ONE, *TURN_TWO, result(2, {}))
-    assert step.asked == [StartReplay(make_request_id(2), agent_lines(*TURN_ONE, *TURN_TWO, late=True), compares=True)]
-    assert talk.end_replay(2).to_client == line(*TURN_ONE, *TURN_TWO, result(2, {}))
+    assert step.asked == [ShowPast(make_request_id(2), agent_lines(*TURN_ONE, *TURN_TWO, late=True), compares=True)]
+    assert talk.end_past(2).to_client == line(*TURN_ONE, *TURN_TWO, result(2, {}))
     assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
 
 
@@ -360,7 +360,7 @@ def test_a_load_that_follows_a_cancelled_and_never_answered_one_gets_all_that_is
     talk.agent.say(*TURN_ONE, *TURN_TWO, result(2, {}), GREETING)
     if is_busy:
         talk.free_output()
-    talk.end_replay(2)
+    talk.end_past(2)
     assert talk.all.to_client.endswith(line(*TURN_ONE, *TURN_TWO, result(2, {}), GREETING))
     assert kept_lines(talk.client.say(prompt(3, "s"))) == [agent_kept("s", GREETING), client_kept("s", prompt(3, "s"))]
 
@@ -370,8 +370,8 @@ def test_each_of_two_loads_at_once_gets_one_replay() -> None:
     talk.client.say(load(2, "s"))
     told = [*TURN_ONE, *TURN_TWO]
     talk.agent.say(*told, result(1, {}), *told, result(2, {}))
-    assert talk.end_replay(1).to_client == line(*told, result(1, {}))
-    assert talk.end_replay(2).to_client == line(*told, result(2, {}))
+    assert talk.end_past(1).to_client == line(*told, result(1, {}))
+    assert talk.end_past(2).to_client == line(*told, result(2, {}))
     assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
 
 
@@ -379,11 +379,11 @@ def test_new_updates_are_recorded_if_the_next_load_comes_before_the_replay_ends(
     talk = loading()
     talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
     talk.client.say(load(2, "s"))
-    talk.end_replay(1)
+    talk.end_past(1)
     talk.stored["s"] = SimulatedSession(says=(*PAST, GREETING))
     told = [*TURN_ONE, *TURN_TWO, GREETING]
     talk.agent.say(*told, result(2, {}))
-    assert talk.end_replay(2).to_client == line(*told, result(2, {}))
+    assert talk.end_past(2).to_client == line(*told, result(2, {}))
     talk.client.say(prompt(3, "s"))
     assert kept_lines(talk.all) == [agent_kept("s", GREETING), client_kept("s", prompt(3, "s"))]
 
@@ -394,7 +394,7 @@ def test_repeated_loads_record_nothing_twice() -> None:
     for id in (1, 2, 3):
         talk.client.say(load(id, "s"))
         talk.agent.say(TURN_ONE[0], result(id, {}), TURN_ONE[1], *TURN_TWO)
-        talk.end_replay(id)
+        talk.end_past(id)
     talk.client.say(prompt(4, "s"))
     assert kept_lines(talk.all) == [client_kept("s", prompt(4, "s"))]
 
@@ -404,7 +404,7 @@ def test_after_a_delete_the_rest_of_a_replay_passes_and_is_not_recorded() -> Non
     talk.stored["s"] = SimulatedSession(says=PAST)
     talk.client.say(load(1, "s"))
     talk.agent.say(TURN_ONE[0], result(1, {}))
-    talk.end_replay(1)
+    talk.end_past(1)
     talk.client.say(delete(2, "s"))
     step = talk.agent.say(TURN_ONE[1], *TURN_TWO)
     assert (step.to_client, step.kept) == (line(TURN_ONE[1], *TURN_TWO), [])
@@ -469,7 +469,7 @@ def test_a_session_is_imported_once() -> None:
     talk.client.say(load(2, "s"))
     assert talk.agent.say(*TOLD).to_client == b""
     talk.agent.say(result(2, {}))
-    assert talk.end_replay(2).to_client == line(TOLD[0], TOLD[1], TOLD[3], result(2, {}), TOLD[2])
+    assert talk.end_past(2).to_client == line(TOLD[0], TOLD[1], TOLD[3], result(2, {}), TOLD[2])
     talk.client.say(prompt(3, "s"))
     assert kept_lines(Step(kept=talk.all.kept[before:])) == [agent_kept("s", TOLD[2]), client_kept("s", prompt(3, "s"))]
 
@@ -517,7 +517,7 @@ def test_a_call_of_the_turn_is_not_one_of_a_late_replay_that_has_its_number(titl
     talk = about_to_load(SimulatedSession(says=(*PAST[:4], run, end, *PAST[4:])), LOADS)
     talk.client.say(load(1, "s"))
     talk.agent.say(TURN_ONE[0], result(1, {}))
-    talk.end_replay(1)
+    talk.end_past(1)
     talk.client.say(prompt(2, "s", "deploy it"))
     talk.agent.say(TURN_ONE[1], TURN_TWO[0], run, end, TURN_TWO[1])
     other = update("s", "tool_call", toolCallId="call_0", title=title, status="in_progress")
@@ -529,7 +529,7 @@ def test_a_call_of_the_turn_is_new_where_a_late_replay_sends_no_end_of_that_numb
     talk = about_to_load(SimulatedSession(says=(*PAST[:4], run, *PAST[4:])), LOADS)
     talk.client.say(load(1, "s"))
     talk.agent.say(TURN_ONE[0], result(1, {}))
-    talk.end_replay(1)
+    talk.end_past(1)
     talk.client.say(prompt(2, "s", "deploy it"))
     talk.agent.say(TURN_ONE[1], TURN_TWO[0], run, TURN_TWO[1])
     other = update("s", "tool_call", toolCallId="call_0", title="Deploy", status="in_progress")
@@ -544,7 +544,7 @@ def test_a_call_of_the_turn_is_new_where_the_transcript_has_remarks_that_no_repl
     talk = about_to_load(SimulatedSession(says=(*PAST[:4], run, end, *PAST[4:], remark)), LOADS)
     talk.client.say(load(1, "s"))
     talk.agent.say(TURN_ONE[0], result(1, {}))
-    talk.end_replay(1)
+    talk.end_past(1)
     talk.client.say(prompt(2, "s", "deploy it"))
     talk.agent.say(TURN_ONE[1], TURN_TWO[0], run, end, TURN_TWO[1])
     step = talk.agent.say(run, end)
@@ -559,7 +559,7 @@ def test_a_call_of_the_turn_is_new_where_a_late_replay_has_its_number_twice_in_a
     talk = about_to_load(SimulatedSession(says=tuple(said)), LOADS)
     talk.client.say(load(1, "s"))
     talk.agent.say(chunk("s", "look at it", "user_message_chunk"), result(1, {}))
-    talk.end_replay(1)
+    talk.end_past(1)
     talk.client.say(prompt(2, "s", "deploy it"))
     talk.agent.say(*turn, *TURN_ONE, *TURN_TWO)
     run = update("s", "tool_call", toolCallId="call_0", title="Bash", status="in_progress")
@@ -584,7 +584,7 @@ def test_a_call_that_comes_twice_in_a_late_replay_is_not_recorded_again() -> Non
     talk = about_to_load(SimulatedSession(says=(*PAST[:4], run, run, *PAST[4:])), LOADS)
     talk.client.say(load(1, "s"))
     talk.agent.say(TURN_ONE[0], result(1, {}))
-    talk.end_replay(1)
+    talk.end_past(1)
     talk.client.say(prompt(2, "s", "deploy it"))
     step = talk.agent.say(TURN_ONE[1], TURN_TWO[0], run, run, TURN_TWO[1])
     assert step.to_client == line(TURN_ONE[1])
@@ -643,9 +643,9 @@ def test_on_request_only_new_updates_of_a_native_load_pass() -> None:
     talk = loading(modes=Modes(load=STORE))
     told = [*TURN_ONE, *TURN_TWO]
     assert talk.agent.say(*told, commands("s", "x"), GREETING).to_client == b""
-    asked = StartReplay(ONE, agent_lines(*told, GREETING), compares=True, fixed_rule=Rule.ASKED_FOR)
+    asked = ShowPast(ONE, agent_lines(*told, GREETING), compares=True, fixed_rule=Rule.ASKED_FOR)
     assert talk.agent.say(result(1, None)).asked == [asked]
-    assert talk.end_replay(1).to_client == line(GREETING, result(1, {}), commands("s", "x"))
+    assert talk.end_past(1).to_client == line(GREETING, result(1, {}), commands("s", "x"))
 
 
 def test_updates_that_are_not_shown_have_no_limit() -> None:
@@ -654,7 +654,7 @@ def test_updates_that_are_not_shown_have_no_limit() -> None:
     for _ in range(9):
         assert talk.agent.say(big).to_client == b""
     (asked,) = talk.agent.say(result(1, {})).asked
-    assert isinstance(asked, StartReplay)
+    assert isinstance(asked, ShowPast)
     assert asked.fixed_rule is Rule.ASKED_FOR
 
 
@@ -674,12 +674,10 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: SimulatedSession
     step = talk.agent.say(result(1, None))
     if stored.has_transcript:
         conversation = agent_lines(TOLD[0], TOLD[1], TOLD[3])
-        assert step.asked == [
-            StartReplay(ONE, conversation, compares=True, fixed_rule=Rule.ASKED_FOR, shows_replay=False)
-        ]
-        step = talk.end_replay(1)
+        assert step.asked == [ShowPast(ONE, conversation, compares=True, fixed_rule=Rule.ASKED_FOR, shows_replay=False)]
+        step = talk.end_past(1)
     assert step.to_client == line(result(1, {}), TOLD[2])
-    assert (step.warnings, talk.replays_left) == ([], [])
+    assert (step.warnings, talk.open_transcripts) == ([], [])
 
 
 ELSEWHERE: list[Said] = [chunk("s", "and now the docs", "user_message_chunk"), chunk("s", "They are written as well.")]
@@ -709,7 +707,7 @@ def test_a_resume_served_by_a_native_load_records_the_tail_without_sending_it(
 ) -> None:
     talk = resuming()
     assert talk.agent.say(*TURN_ONE, *TURN_TWO, *tail, result(1, {})).to_client == b""
-    assert talk.end_replay(1).to_client == line(result(1, {}))
+    assert talk.end_past(1).to_client == line(result(1, {}))
     step = talk.client.say(prompt(2, "s"))
     assert step.to_client == b""
     recorded = [record.raw for record in kept_lines(step) if record.peer is Peer.AGENT]
@@ -719,7 +717,7 @@ def test_a_resume_served_by_a_native_load_records_the_tail_without_sending_it(
 def test_a_resume_served_by_a_native_load_sends_what_is_new_after_its_answer() -> None:
     talk = resuming()
     talk.agent.say(*TURN_ONE, TURN_TWO[0], result(1, {}))
-    talk.end_replay(1)
+    talk.end_past(1)
     assert talk.agent.say(TURN_TWO[1]).to_client == b""
     assert talk.agent.say(GREETING).to_client == line(GREETING)
     assert agent_kept("s", GREETING) in talk.client.say(prompt(2, "s")).kept
@@ -728,7 +726,7 @@ def test_a_resume_served_by_a_native_load_sends_what_is_new_after_its_answer() -
 def test_a_users_message_before_the_answer_to_a_resume_is_not_sent_with_what_the_agent_says_after_it() -> None:
     talk = resuming()
     talk.agent.say(*TURN_ONE, *TURN_TWO, UNANSWERED, result(1, {}))
-    talk.end_replay(1)
+    talk.end_past(1)
     assert talk.agent.say(GREETING).to_client == line(GREETING)
     step = talk.client.say(prompt(2, "s"))
     assert kept_lines(step)[:2] == [agent_kept("s", UNANSWERED), agent_kept("s", GREETING)]
@@ -738,7 +736,7 @@ def test_a_users_message_before_the_answer_to_a_resume_is_not_sent_with_what_the
 def test_a_resume_served_by_a_native_load_shows_nothing_when_the_agent_asks_the_client(asked: Said) -> None:
     talk = resuming()
     assert talk.agent.say(*TURN_ONE, asked, *TURN_TWO, *ELSEWHERE, result(1, {})).to_client == line(asked)
-    assert talk.end_replay(1).to_client == line(result(1, {}))
+    assert talk.end_past(1).to_client == line(result(1, {}))
     assert agent_kept("s", ELSEWHERE[1]) in talk.client.say(prompt(2, "s")).kept
 
 
@@ -774,7 +772,7 @@ def test_a_session_restored_under_another_id_keeps_the_clients_id() -> None:
     talk.stored["s"] = SimulatedSession()
     talk.client.say(load(1, "s"))
     talk.agent.say(b'{"id":1,"result":{"sessionId":"n","n":1.0}}\n')
-    assert talk.end_replay(1).to_client == b'{"id":1,"result":{"sessionId":"s","n":1.0}}\n'
+    assert talk.end_past(1).to_client == b'{"id":1,"result":{"sessionId":"s","n":1.0}}\n'
     assert talk.client.say(prompt(2, "s")).to_agent == line(prompt(2, "n"))
     step = talk.agent.say(chunk("n", "a"), prompt_answer(2))
     assert step.to_client == line(chunk("s", "a"), prompt_answer(2))
@@ -803,7 +801,7 @@ REST = chunk("s", " have passed.")
 def test_the_rest_of_a_turn_that_was_cut_is_shown_and_recorded() -> None:
     talk = loading(SimulatedSession(says=CUT, open=False))
     talk.agent.say(*FINISHED, result(1, {}))
-    step = talk.end_replay(1)
+    step = talk.end_past(1)
     assert step.to_client == line(REST, result(1, {}))
     assert step.kept == [replay_note("transcript", Rule.LESS)]
     assert kept_lines(talk.client.say(prompt(2, "s", "go on"))) == [
@@ -815,7 +813,7 @@ def test_the_rest_of_a_turn_that_was_cut_is_shown_and_recorded() -> None:
 def test_a_rest_that_was_recorded_is_known_at_the_next_load() -> None:
     talk = loading(SimulatedSession(says=(*CUT, REST), open=False))
     talk.agent.say(*FINISHED, result(1, {}))
-    assert talk.end_replay(1).to_client == line(result(1, {}))
+    assert talk.end_past(1).to_client == line(result(1, {}))
     assert kept_lines(talk.client.say(prompt(2, "s"))) == [client_kept("s", prompt(2, "s"))]
 
 
@@ -823,16 +821,16 @@ def test_a_rest_that_was_recorded_is_known_at_the_next_load() -> None:
 def test_the_rest_of_a_turn_that_may_be_running_elsewhere_is_shown_and_not_recorded(is_open: bool | None) -> None:
     talk = loading(SimulatedSession(says=CUT, open=is_open))
     talk.agent.say(*FINISHED, result(1, {}))
-    assert talk.end_replay(1).to_client == line(REST, result(1, {}))
+    assert talk.end_past(1).to_client == line(REST, result(1, {}))
     assert kept_lines(talk.client.say(prompt(2, "s"))) == [client_kept("s", prompt(2, "s"))]
 
 
 def test_a_turn_is_not_completed_by_a_second_load_in_a_process_which_has_the_transcript_open_itself() -> None:
     talk = loading(SimulatedSession(says=CUT, open=True))
     talk.agent.say(*FINISHED, result(1, {}))
-    talk.end_replay(1)
+    talk.end_past(1)
     talk.stored["s"] = SimulatedSession(says=CUT, open=False)
     talk.client.say(load(2, "s"))
     talk.agent.say(*FINISHED, result(2, {}))
-    talk.end_replay(2)
+    talk.end_past(2)
     assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]

@@ -16,10 +16,10 @@ from acp_proxy.proxy.load.states import ABANDONED_STATES, CANCELLED_STATES, TRAN
 FIRST = (LoadState.ASKED, LoadState.PASSING)
 AWAITING = {state for state, row in TRANSITIONS.items() if row.awaits_agents_answer}
 HOLDING = {state for state, row in TRANSITIONS.items() if row.holds_lines}
-ANSWERS = frozenset({Action.ANSWER, Action.ANSWER_REPLAYED, Action.ANSWER_CANCELLED})
+ANSWERS = frozenset({Action.ANSWER, Action.ANSWER_AFTER_PAST, Action.ANSWER_CANCELLED})
 """Actions that answer the client's request."""
-HAS_IT_OPEN = frozenset({Action.CLOSE_TRANSCRIPT, Action.REPLAY})
-"""Actions that close or replay the transcript that was looked up."""
+HAS_IT_OPEN = frozenset({Action.CLOSE_TRANSCRIPT, Action.SHOW_PAST})
+"""Actions that close or show the transcript that was looked up."""
 CLIENTS = {LoadEvent.CANCEL_REQUESTED, LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED}
 MEANS_NOTHING = {
     LoadState.ASKED: {LoadEvent.OUTPUT_RESERVED, LoadEvent.TURN_ENDED},
@@ -35,7 +35,7 @@ MEANS_NOTHING = {
     LoadState.CANCELLED: CLIENTS,
     LoadState.ABANDONED: {*CLIENTS, LoadEvent.TURN_ENDED},
     LoadState.QUEUED: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
-    LoadState.REPLAYING: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
+    LoadState.SHOWING_PAST: {LoadEvent.OUTPUT_RESERVED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.STOPPING: {LoadEvent.CANCEL_REQUESTED, LoadEvent.PROMPTED, LoadEvent.TURN_ENDED},
     LoadState.ANSWERED: {LoadEvent.TURN_ENDED},
     LoadState.TURN: {LoadEvent.PROMPTED},
@@ -45,17 +45,17 @@ MEANS_NOTHING = {
 An answered request needs no second answer; a reused id may get the release of the output that an earlier request with
 that id waited for.
 """
-WITHIN = {LoadEvent.MAY_REPLAY, LoadEvent.REPLAYED}
-"""Events of a replay."""
+WITHIN = {LoadEvent.MAY_SHOW_PAST, LoadEvent.PAST_SHOWN}
+"""Events of showing the past."""
 SETTLING = {LoadEvent.MUST_SETTLE, LoadEvent.DELETED, LoadEvent.ENDED}
 CANNOT = {
     **{state: {*WITHIN, LoadEvent.MUST_SETTLE, LoadEvent.DELETED} for state in AWAITING},
-    LoadState.QUEUED: {LoadEvent.REPLAYED, LoadEvent.CANNOT_WAIT, *SETTLING},
-    LoadState.REPLAYING: {LoadEvent.MAY_REPLAY, LoadEvent.CANNOT_WAIT, *SETTLING},
-    LoadState.STOPPING: {LoadEvent.MAY_REPLAY, LoadEvent.CANNOT_WAIT, *SETTLING},
+    LoadState.QUEUED: {LoadEvent.PAST_SHOWN, LoadEvent.CANNOT_WAIT, *SETTLING},
+    LoadState.SHOWING_PAST: {LoadEvent.MAY_SHOW_PAST, LoadEvent.CANNOT_WAIT, *SETTLING},
+    LoadState.STOPPING: {LoadEvent.MAY_SHOW_PAST, LoadEvent.CANNOT_WAIT, *SETTLING},
 }
-"""Events that cannot happen: no replay before the agent agrees, nothing to settle before the client's answer. The end
-of the agent does not stop a replay."""
+"""Events that cannot happen: no past is shown before the agent agrees, nothing to settle before the client's answer.
+The end of the agent does not stop showing it."""
 OF_THE_AGENTS_ANSWER = {LoadEvent.AGREED, LoadEvent.REFUSED, LoadEvent.UNKNOWN}
 OPEN_ONLY = {LoadEvent.CANNOT_WAIT, LoadEvent.CANCEL_REQUESTED, LoadEvent.OUTPUT_RESERVED, *WITHIN}
 """Events that happen only to a request that is not answered yet."""
@@ -115,7 +115,7 @@ def test_every_path_answers_the_client_once(first: LoadState) -> None:
 
 
 @pytest.mark.parametrize("first", FIRST)
-def test_every_path_replays_or_closes_the_transcript_once(first: LoadState) -> None:
+def test_every_path_shows_or_closes_the_transcript_once(first: LoadState) -> None:
     assert {sum(do in HAS_IT_OPEN for do in done) for done in paths(first)} == {1}
 
 
@@ -130,14 +130,14 @@ def test_an_unsettled_load_is_settled_at_the_end_unless_the_session_was_deleted(
 def test_every_path_notes_the_agents_agreement_once_and_first(first: LoadState) -> None:
     for done in paths(first):
         assert done.count(Action.RECORD_OPENED) == done.count(Action.BECOME_ANSWERED) <= 1
-        later = [done.index(do) for do in (Action.REPLAY, Action.ANSWER_REPLAYED, Action.SETTLE) if do in done]
+        later = [done.index(do) for do in (Action.SHOW_PAST, Action.ANSWER_AFTER_PAST, Action.SETTLE) if do in done]
         assert all(done.index(Action.RECORD_OPENED) < at for at in later)
 
 
 @pytest.mark.parametrize("state", LoadState)
 def test_leaving_a_holding_state_releases_what_it_held(state: LoadState) -> None:
     """Nothing stays held in a state that cannot release it."""
-    leaves = {Action.SEND_WAITING, Action.ANSWER_REPLAYED, Action.OPEN_ANEW}
+    leaves = {Action.SEND_WAITING, Action.ANSWER_AFTER_PAST, Action.OPEN_ANEW}
     for following, does in TRANSITIONS[state].moves.values():
         if state in HOLDING and following not in HOLDING:
             assert leaves & set(does)
@@ -151,7 +151,7 @@ def test_a_load_enters_the_unsettled_ones_once_and_leaves_them_at_the_end(state:
         assert does.count(Action.BECOME_ANSWERED) == (following is LoadState.ANSWERED)
         assert does.count(Action.FORGET) == (following is LoadState.OVER)
         if {Action.BECOME_ANSWERED, Action.FORGET} & set(does):
-            assert does[-1] is Action.START_NEXT
+            assert does[-1] is Action.SHOW_NEXT
 
 
 def test_abandoned_loads_were_cancelled_and_hold_nothing() -> None:

@@ -2,7 +2,8 @@
 
 A walk has a kind (how the load is served), a state (a script that brings the load there) and an event. Its description
 has what the event does, and what follows when everything that is under way then comes to its end: an agent that still
-answers, replays that end, a prompt, its turn, and the end of the agent. So a difference that shows later is found too.
+answers, pasts that are shown, a prompt, its turn, and the end of the agent. So a difference that shows later is found
+too.
 
 ``python -m tests.proxy.load.walk`` writes the descriptions to ``golden/``, where their differences can be read.
 """
@@ -25,22 +26,22 @@ from acp_proxy.proxy.effects import (
     BeginTranscript,
     BeginTurn,
     CloseTranscript,
+    ComparePast,
     Effect,
     EndTurn,
     FindSession,
     Forward,
-    ReadPast,
     RecordMessage,
     RecordNote,
     RecordUpdates,
     RelayEffect,
     ReserveOutput,
-    StartReplay,
-    StopReplay,
+    ShowPast,
+    StopShowingPast,
     TranscriptEffect,
     Warn,
 )
-from acp_proxy.proxy.events import ReplayEnded
+from acp_proxy.proxy.events import PastShown
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.load_machine import LoadMachine
 from acp_proxy.proxy.load.states import LoadEvent, LoadState
@@ -153,10 +154,10 @@ class Walk:
         named = (line(each).replace(b'"s"', b'"%s"' % self.session.encode()) for each in updates)
         return self.talk.agent.say(*map(json.loads, named))
 
-    def end_replay(self) -> Step:
-        if not self.talk.replays_running:
+    def end_past(self) -> Step:
+        if not self.talk.being_shown:
             raise Impossible
-        return self.talk.end_replay_by_id(self.talk.replays_running[0], handover_record="RECORD")
+        return self.talk.end_past_by_id(self.talk.being_shown[0], handover_record="RECORD")
 
     def prompt(self) -> Step:
         id = max(50, *self.open, 50) + 1
@@ -215,13 +216,13 @@ def _cancelled(walk: Walk) -> None:
 
 
 def _abandoned(walk: Walk) -> None:
-    """A later request was answered, and its replay is over."""
+    """A later request was answered, and its past was shown."""
     _cancelled(walk)
     walk.ask(2)
     walk.say(*TURN_ONE)
     walk.agree(2)
-    if walk.talk.replays_running:
-        walk.end_replay()
+    if walk.talk.being_shown:
+        walk.end_past()
     walk.id = 1
 
 
@@ -231,14 +232,14 @@ def _queued(walk: Walk) -> None:
     walk.agree(1)
     walk.say(*TURN_ONE)
     walk.agree(2)
-    if len(walk.talk.replays_left) < 2:
+    if len(walk.talk.open_transcripts) < 2:
         raise Impossible
 
 
 def _telling(walk: Walk) -> None:
     _asked_and_replayed(walk)
     walk.agree()
-    if not walk.talk.replays_running:
+    if not walk.talk.being_shown:
         raise Impossible
 
 
@@ -257,15 +258,15 @@ def _unanswered(walk: Walk) -> None:
     _asked_and_replayed(walk)
     walk.say(*TURN_TWO)
     walk.agree()
-    if walk.talk.replays_running:
-        walk.end_replay()
+    if walk.talk.being_shown:
+        walk.end_past()
 
 
 def _open_without_replay(walk: Walk) -> None:
     walk.ask(1)
     walk.agree()
-    if walk.talk.replays_running:
-        walk.end_replay()
+    if walk.talk.being_shown:
+        walk.end_past()
 
 
 def _open_and_updated(walk: Walk) -> None:
@@ -315,7 +316,7 @@ EVENTS: dict[str, Callable[[Walk], Step]] = {
     "agrees, other id": lambda walk: walk.agree(session="other"),
     "refuses": lambda walk: walk.refuse(-32603, "Busy"),
     "does not know it": lambda walk: walk.refuse(-32002, "Session not found"),
-    "replay ends": Walk.end_replay,
+    "past shown": Walk.end_past,
     "cancel": Walk.cancel,
     "output is free": Walk.free_output,
     "prompt": Walk.prompt,
@@ -342,16 +343,16 @@ def _come_to_an_end(walk: Walk) -> Iterator[Step]:
     yield talk.free_output()
     for id in sorted(id for id in walk.open if id < 50):
         yield walk.agree(id)
-    while talk.replays_running:
-        yield walk.end_replay()
+    while talk.being_shown:
+        yield walk.end_past()
     yield walk.say(chunk("s", "One more thing."))
     yield walk.prompt()
     yield walk.say(chunk("s", "and now?", "user_message_chunk"), chunk("s", "Now all is well."))
     while any(id > 50 for id in walk.open):
         yield walk.end_turn()
     yield talk.end_agent()
-    while talk.replays_running:
-        yield walk.end_replay()
+    while talk.being_shown:
+        yield walk.end_past()
 
 
 def walk_all(kind: str) -> list[str]:
@@ -390,7 +391,7 @@ def _watch_moves() -> Iterator[set[str]]:
     move = LoadMachine._move
 
     def noted(
-        machine: LoadMachine, load: Load, event: LoadEvent, came: Response | ReplayEnded | None = None
+        machine: LoadMachine, load: Load, event: LoadEvent, came: Response | PastShown | None = None
     ) -> list[Effect]:
         moves.add(describe_move(load.state, event))
         return move(machine, load, event, came)
@@ -436,7 +437,7 @@ def _recorded(effect: TranscriptEffect) -> str:
             return type(effect).__name__
 
 
-def _flags(effect: StartReplay) -> list[tuple[str, bool]]:
+def _flags(effect: ShowPast) -> list[tuple[str, bool]]:
     return [
         ("compares", effect.compares),
         ("shows", effect.shows_replay),
@@ -449,15 +450,15 @@ def _done(effect: RelayEffect) -> str:
     match effect:
         case Forward(to, data):
             return f"{'to client' if to is Peer.CLIENT else 'to agent'} {_lines(data)}" if data else ""
-        case StartReplay():
+        case ShowPast():
             told = " ".join(_line(each) + " late" * late for each, late in effect.updates)
             flags = [word for word, is_set in _flags(effect) if is_set]
             rule = [effect.fixed_rule.name] if effect.fixed_rule is not None else []
-            return f"start replay {effect.request} {' '.join([*flags, *rule])} [{told}]"
-        case ReadPast(request, _, told, since):
+            return f"show past {effect.request} {' '.join([*flags, *rule])} [{told}]"
+        case ComparePast(request, _, told, since):
             part = "past" if since is None else "since"
-            return f"read {part} {request} [{' '.join(_line(each) + ' late' * late for each, late in told)}]"
-        case CloseTranscript(request) | StopReplay(request) | ReserveOutput(request) | FindSession(request):
+            return f"compare {part} {request} [{' '.join(_line(each) + ' late' * late for each, late in told)}]"
+        case CloseTranscript(request) | StopShowingPast(request) | ReserveOutput(request) | FindSession(request):
             return f"{type(effect).__name__} {request}"
         case AddAlias(session, alias):
             return f"alias {session} {alias}"

@@ -1,4 +1,4 @@
-"""A replay of streamed messages is compared, sent and made a record, however many lines are read at once."""
+"""A transcript of streamed messages is compared, sent and made a record, however many lines are read at once."""
 
 import json
 import os
@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol.jsonrpc import RequestId
-from acp_proxy.proxy.effects import StartReplay
-from acp_proxy.proxy.events import ReplayEnded
+from acp_proxy.proxy.effects import ShowPast
+from acp_proxy.proxy.events import PastShown
 from acp_proxy.replay.replayer import Mode
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
-from acp_proxy.run.replay_thread import ReplayThread
+from acp_proxy.run.show_past import ShowPastThread
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.reader import Reading
 from tests.pipes import count_held_bytes, needs_wide_pipes, set_capacity
@@ -23,7 +23,7 @@ from tests.store import transcript_lines
 from tests.waiting import SECONDS
 
 OWN_RUN = "run002"
-WANTED = StartReplay(RequestId("1"))
+WANTED = ShowPast(RequestId("1"))
 WORDS = [f" word{number}" for number in range(300)]
 ANSWER = [transcript_lines.agent_chunk(word) for word in WORDS]
 TERMINAL = transcript_lines.update(
@@ -39,29 +39,29 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "session.jsonl"
 
 
-def replay_of(
+def make_thread(
     path: Path,
     mode: Mode,
     writes: int,
-    ended: list[ReplayEnded],
+    ended: list[PastShown],
     warnings: list[str],
     *,
     must_compare_first: bool = False,
-) -> ReplayThread:
+) -> ShowPastThread:
     to_client = Output(writes, lambda: None)
 
-    def end(what: ReplayEnded) -> bool:
+    def end(what: PastShown) -> bool:
         ended.append(what)
         return not (what.is_uncompared and must_compare_first)
 
-    return ReplayThread(
+    return ShowPastThread(
         transcript_lines.SESSION, Reading(path), to_client, end, warnings.append, run_id=OWN_RUN, mode=mode
     )
 
 
-def run_replay(
-    path: Path, lines: list[bytes], mode: Mode, wanted: StartReplay = WANTED, *, must_compare_first: bool = False
-) -> tuple[list[bytes], ReplayEnded]:
+def show(
+    path: Path, lines: list[bytes], mode: Mode, wanted: ShowPast = WANTED, *, must_compare_first: bool = False
+) -> tuple[list[bytes], PastShown]:
     path.write_bytes(file_format.encode_header(transcript_lines.header()) + b"".join(lines))
     reads, writes = os.pipe()
     heard: list[bytes] = []
@@ -73,10 +73,10 @@ def run_replay(
     listening = threading.Thread(target=listen, daemon=True)
     listening.start()
     warnings: list[str] = []
-    ended: list[ReplayEnded] = []
-    replay = replay_of(path, mode, writes, ended, warnings, must_compare_first=must_compare_first)
-    replay.start(wanted)
-    replay.join()
+    ended: list[PastShown] = []
+    thread = make_thread(path, mode, writes, ended, warnings, must_compare_first=must_compare_first)
+    thread.start(wanted)
+    thread.join()
     os.close(writes)
     listening.join(SECONDS)
     assert not warnings
@@ -88,12 +88,12 @@ def messages(lines: list[bytes]) -> list[bytes]:
     return [(entry.raw or b"") + b"\n" for line in lines if (entry := file_format.decode_entry(line)) is not None]
 
 
-def make_request(theirs: list[bytes]) -> StartReplay:
+def make_request(theirs: list[bytes]) -> ShowPast:
     return replace(WANTED, updates=tuple((line, False) for line in theirs), compares=True)
 
 
-def test_every_update_is_replayed_with_its_own_bytes(path: Path) -> None:
-    heard, ended = run_replay(path, [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()], "full")
+def test_every_update_is_shown_with_its_own_bytes(path: Path) -> None:
+    heard, ended = show(path, [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()], "full")
     assert heard[1:] == messages(ANSWER)
     assert ended.decision.rule is Rule.NOTHING_REPLAYED
 
@@ -102,34 +102,34 @@ def test_every_update_is_replayed_with_its_own_bytes(path: Path) -> None:
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_the_agents_replay_in_pieces_is_found_in_the_transcript(path: Path, mode: Mode, before: list[bytes]) -> None:
     ours = [transcript_lines.prompt_line("q"), *before, *ANSWER, transcript_lines.answer()]
-    heard, _ = run_replay(path, ours, mode)
-    again, ended = run_replay(path, ours, mode, make_request(messages(ANSWER[3:30])))
+    heard, _ = show(path, ours, mode)
+    again, ended = show(path, ours, mode, make_request(messages(ANSWER[3:30])))
     assert (again, ended.decision.rule) == (heard, Rule.LESS)
     theirs = messages(
         [transcript_lines.update("user_message_chunk", content={"type": "text", "text": "q"}), *before, *ANSWER]
     )
-    again, ended = run_replay(path, ours, mode, make_request(theirs))
+    again, ended = show(path, ours, mode, make_request(theirs))
     assert (again, ended.decision.rule) == ([], Rule.SAME)
-    again, ended = run_replay(path, ours, mode, make_request(messages([LACKED, *ANSWER])))
+    again, ended = show(path, ours, mode, make_request(messages([LACKED, *ANSWER])))
     assert (again, ended.decision.rule) == ([], Rule.MORE)
 
 
 @pytest.mark.parametrize("must_compare_first", [False, True])
-def test_a_replay_is_compared_only_if_something_that_waits_may_repeat_it(
+def test_the_transcript_is_compared_only_if_something_that_waits_may_repeat_it(
     path: Path, *, must_compare_first: bool
 ) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
-    heard, ended = run_replay(path, ours, "full", must_compare_first=must_compare_first)
+    heard, ended = show(path, ours, "full", must_compare_first=must_compare_first)
     assert heard[1:] == messages(ANSWER)
     assert (ended.decision.rule, ended.is_uncompared) == (Rule.NOTHING_REPLAYED, not must_compare_first)
     assert (ended.comparison is not None) is must_compare_first
 
 
 @pytest.mark.parametrize("must_compare_first", [False, True])
-def test_a_replay_that_is_not_shown_is_compared_if_something_waits(path: Path, *, must_compare_first: bool) -> None:
+def test_a_transcript_that_is_not_shown_is_compared_if_something_waits(path: Path, *, must_compare_first: bool) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
     wanted = replace(WANTED, shows_replay=False, fixed_rule=Rule.ASKED_FOR)
-    heard, ended = run_replay(path, ours, "full", wanted, must_compare_first=must_compare_first)
+    heard, ended = show(path, ours, "full", wanted, must_compare_first=must_compare_first)
     assert heard == []
     assert (ended.comparison is not None) is must_compare_first
 
@@ -137,17 +137,15 @@ def test_a_replay_that_is_not_shown_is_compared_if_something_waits(path: Path, *
 def test_a_given_rule_is_not_decided_again(path: Path) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
     wanted = replace(make_request(messages([LACKED, *ANSWER])), fixed_rule=Rule.ASKED_FOR)
-    heard, ended = run_replay(path, ours, "full", wanted)
+    heard, ended = show(path, ours, "full", wanted)
     assert (heard[1:], ended.decision.rule) == (messages(ANSWER), Rule.ASKED_FOR)
 
 
 @pytest.mark.parametrize("mode", ["full", "compact"])
-def test_a_replay_that_is_not_shown_is_still_compared(path: Path, mode: Mode) -> None:
+def test_a_transcript_that_is_not_shown_is_still_compared(path: Path, mode: Mode) -> None:
     new = messages([LACKED])
     wanted = replace(make_request(messages(ANSWER) + new), shows_replay=False, fixed_rule=Rule.ASKED_FOR)
-    heard, ended = run_replay(
-        path, [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()], mode, wanted
-    )
+    heard, ended = show(path, [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()], mode, wanted)
     assert (heard, ended.states) == ([], [])
     assert ended.comparison is not None
     assert ended.comparison.split_tail()[0] == new
@@ -156,9 +154,7 @@ def test_a_replay_that_is_not_shown_is_still_compared(path: Path, mode: Mode) ->
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
     ours = [transcript_lines.prompt_line("q"), TERMINAL, *ANSWER, transcript_lines.answer()]
-    heard, ended = run_replay(
-        path, ours, mode, replace(WANTED, makes_handover_record=True, fixed_rule=Rule.HANDED_OVER)
-    )
+    heard, ended = show(path, ours, mode, replace(WANTED, makes_handover_record=True, fixed_rule=Rule.HANDED_OVER))
     assert "".join(WORDS) in ended.handover_record
     assert ended.handover_record == make_handover_record(heard)
 
@@ -168,7 +164,7 @@ def test_a_record_that_is_made_beside_the_agents_replay_sends_nothing(path: Path
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
     theirs = [transcript_lines.update("user_message_chunk", content={"type": "text", "text": "q"}), *ANSWER]
     wanted = replace(make_request(messages(theirs)), makes_handover_record=True)
-    heard, ended = run_replay(path, ours, "compact", wanted)
+    heard, ended = show(path, ours, "compact", wanted)
     assert (heard, ended.decision.rule) == ([], Rule.SAME)
     assert "".join(WORDS) in ended.handover_record
 
@@ -189,7 +185,7 @@ def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> Non
         shows_replay=False,
         before_prompt=RequestId("1"),
     )
-    heard, ended = run_replay(path, ours, "compact", wanted)
+    heard, ended = show(path, ours, "compact", wanted)
     assert heard == []
     assert "".join(WORDS) in ended.handover_record
     assert "again" not in ended.handover_record
@@ -199,23 +195,23 @@ def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> Non
 @pytest.mark.parametrize(("titles", "told"), [(True, ["q"]), (False, [])])
 def test_the_title_made_from_prompts_is_sent_if_the_list_shows_it(path: Path, *, titles: bool, told: list[str]) -> None:
     ours = [transcript_lines.prompt_line("q"), *ANSWER, transcript_lines.answer()]
-    _, ended = run_replay(path, ours, "compact", replace(WANTED, sends_title=titles))
+    _, ended = show(path, ours, "compact", replace(WANTED, sends_title=titles))
     updates = [json.loads(state)["params"]["update"] for state in ended.states]
     assert [update["title"] for update in updates if "title" in update] == told
 
 
 @needs_wide_pipes
 @pytest.mark.parametrize(("words", "is_widened"), [(10, False), (WIDE_PIPE_BYTES // 100, True)])
-def test_a_long_replay_enlarges_the_pipe(path: Path, words: int, is_widened: bool) -> None:
+def test_a_long_transcript_enlarges_the_pipe(path: Path, words: int, is_widened: bool) -> None:
     path.write_bytes(
         file_format.encode_header(transcript_lines.header()) + transcript_lines.agent_chunk("word") * words
     )
     reads, writes = os.pipe()
     set_capacity(writes, before := 64 * 1024)
     with open(reads, "rb") as heard:
-        replay = replay_of(path, "compact", writes, [], [])
-        replay.start(WANTED)
-        replay.join()  # joined, it is one line that fits into any pipe
+        thread = make_thread(path, "compact", writes, [], [])
+        thread.start(WANTED)
+        thread.join()  # joined, it is one line that fits into any pipe
         assert count_held_bytes(writes) == (WIDE_PIPE_BYTES if is_widened else before)
         os.close(writes)
         assert heard.read().count(b"word") == words

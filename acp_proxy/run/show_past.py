@@ -1,10 +1,11 @@
-"""One replay, on a thread of its own: compares the agent's replay with the transcript, and sends the transcript's if
-that is the one to show.
+"""Shows the past for one load, on a thread of its own: compares the agent's replay with the transcript, and sends the
+transcript if that is the one to show.
 
 On its own thread, since a transcript may have gigabytes, and nobody else's session may wait for it. It reserves the
 client's output for at most ``FLUSH_SIZE`` bytes of whole lines at a time, so other sessions' lines leave in between.
-``stop`` takes effect between two of these: after it returns, a cancelled replay sends nothing more. The last one ends
-the replay (``end``) while it still has the output, so nothing comes between the replay and the answer to the load.
+``stop`` takes effect between two of these: after it returns, a cancelled thread sends nothing more. The last one
+reports the end (``on_end``) while it still has the output, so nothing comes between the past and the answer to the
+load.
 """
 
 import threading
@@ -19,8 +20,8 @@ from acp_proxy.errors import errno_name
 from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer, Request
 from acp_proxy.proxy import own_messages
-from acp_proxy.proxy.effects import StartReplay
-from acp_proxy.proxy.events import ReplayEnded
+from acp_proxy.proxy.effects import ShowPast
+from acp_proxy.proxy.events import PastShown
 from acp_proxy.replay.handover_record import LIMIT, HandoverRecord
 from acp_proxy.replay.replayer import FOLDED_PAGE, TOOL_LIMIT, Mode, Replayer
 from acp_proxy.replay.v2_client import V2ClientReplayer, count_handovers
@@ -40,15 +41,15 @@ _GATHER_SECONDS = 0.005
 """Seconds that lines wait for more of them, so that the first ones reach the editor at once."""
 
 
-class ReplayThread:
-    """One replay of a session to the client."""
+class ShowPastThread:
+    """Shows the client the past of a session once."""
 
     def __init__(
         self,
         session_id: str,
         reading: Reading,
         client_output: Output,
-        on_end: Callable[[ReplayEnded], bool],
+        on_end: Callable[[PastShown], bool],
         warn: Callable[[str], None],
         *,
         run_id: str,
@@ -80,17 +81,17 @@ class ReplayThread:
         self._handover_record_size = handover_record_size
         self._mask = mask
         self._is_open_elsewhere = is_open_elsewhere
-        self._effect: StartReplay  # what to do; set by ``start``
+        self._effect: ShowPast  # what to do; set by ``start``
         self._handover_record: HandoverRecord | None = None
         self._is_sent = False
-        """Whether the client sees the transcript's replay. It may be made for a handover record alone."""
+        """Whether the client sees the transcript. It may be read for a handover record alone."""
         self._is_stopped = False
         self._unsent: list[bytes] = []
         self._size = 0
         self._flushed_at = 0.0
-        self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="show past", daemon=True)
 
-    def start(self, effect: StartReplay) -> None:
+    def start(self, effect: ShowPast) -> None:
         """Start the thread."""
         self._effect = effect
         introduction = LACKING if effect.only_lacking else INTRODUCTION
@@ -106,7 +107,7 @@ class ReplayThread:
         self._is_stopped = True
 
     def close(self) -> None:
-        """Call this if the replay will not be started."""
+        """Call this if the thread will not be started."""
         self._reading.close()
 
     @property
@@ -137,8 +138,8 @@ class ReplayThread:
                 is_open_elsewhere=self._is_open_elsewhere,
             )
             self._is_sent = decision.shows is ShownReplay.TRANSCRIPT
-            is_replayed = self._is_sent or self._makes_whole_handover_record
-            is_done = not is_replayed or self._replay_transcript(replayer, summary)
+            is_read = self._is_sent or self._makes_whole_handover_record
+            is_done = not is_read or self._show_transcript(replayer, summary)
             if effect.protocol != V1 or effect.only_lacking:
                 self._make_handover_record()
         except OSError as problem:  # what could be read was sent; the agent has opened the session
@@ -154,14 +155,14 @@ class ReplayThread:
             else ("", ())
         )
         states = self._make_states(replayer, summary) if decision.shows is ShownReplay.TRANSCRIPT else []
-        # A client that gets no replay must not get a late one of the agent either, which may wait already.
+        # A client that does not want the past must not get a late replay of the agent either, which may wait already.
         is_uncompared = is_done and comparison is None
         size = self._reading.size
         self._report(
-            ReplayEnded(effect.request, decision, comparison, states, handover_record, attached, is_uncompared, size)
+            PastShown(effect.request, decision, comparison, states, handover_record, attached, is_uncompared, size)
         )
 
-    def _begin_replayer(self, effect: StartReplay, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
+    def _begin_replayer(self, effect: ShowPast, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
         """What turns the transcript's entries into updates for a client of the wanted protocol version."""
         v1_replayer = Replayer(
             self._session_id,
@@ -181,11 +182,11 @@ class ReplayThread:
         v2_folder = V2Folder(self._session_id, self._tool_limit, page_size=FOLDED_PAGE) if is_folded else None
         return V2ClientReplayer(self._session_id, v1_replayer, v2_replayer, v2_folder)
 
-    def _report(self, replay_end: ReplayEnded) -> None:
+    def _report(self, past_shown: PastShown) -> None:
         """Report the result. The transcript is read again only if the agent sent updates after its answer."""
         with self._client_output.lock:
             self._flush_locked()
-            is_over = self._on_end(replay_end)
+            is_over = self._on_end(past_shown)
         if not is_over:
             comparison: Comparison | None = None
             try:
@@ -193,16 +194,16 @@ class ReplayThread:
             except Exception as problem:  # noqa: BLE001 - the load must be answered whatever happens here
                 self._warn(f"what the agent replayed is not compared: {type(problem).__name__}: {problem}")
             with self._client_output.lock:
-                self._on_end(replace(replay_end, comparison=comparison, is_uncompared=False))
+                self._on_end(replace(past_shown, comparison=comparison, is_uncompared=False))
         self._reading.close()
 
     def _compare(self) -> Comparison | None:
         """Compare the agent's replay with the transcript. Raises OSError."""
         return compare_replay(self._read_lines(), self._effect.updates, self._mask, self._is_needed)
 
-    def _replay_transcript(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> bool:
-        """Replay the transcript: to the client if that sees it, and into a handover record that is made of all of it.
-        Returns whether all of it was replayed."""
+    def _show_transcript(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> bool:
+        """Send the transcript to the client if that sees it, and add it to a handover record that is made of all of it.
+        Returns whether all of it was read."""
         if isinstance(replayer, V2ClientReplayer) and self._effect.fixed_rule is Rule.HANDED_OVER:
             handover_count = count_handovers(line.entry for line in self._read_lines() if isinstance(line, Line))
             replayer.total_handovers = handover_count + self._effect.makes_handover_record
@@ -216,10 +217,10 @@ class ReplayThread:
                 summary.add(line.entry)  # only its title and _meta are used
                 if self._handover_record is not None and self._makes_whole_handover_record:
                     self._handover_record.add_entry(line.entry)
-            self._add_replayed(_replay_line(replayer, line))
+            self._add_shown(_replay_line(replayer, line))
             if self._unsent and time.monotonic() - self._flushed_at > _GATHER_SECONDS:
                 self._flush()
-        self._add_replayed(replayer.end())
+        self._add_shown(replayer.end())
         return True
 
     def _make_handover_record(self) -> None:
@@ -240,7 +241,7 @@ class ReplayThread:
         self._add_to_handover_record(replayer.end())
 
     def _add_to_handover_record(self, items: list[bytes]) -> None:
-        """Add what is replayed to the handover record."""
+        """Add lines of updates to the handover record."""
         if self._handover_record is not None:
             for line in framing.split_lines(b"".join(items)):
                 self._handover_record.add(line)
@@ -253,7 +254,7 @@ class ReplayThread:
 
     @property
     def _makes_whole_handover_record(self) -> bool:
-        """Whether a handover record is made of all that is replayed, not only of what the agent's session lacks."""
+        """Whether a handover record is made of all of the transcript, not only of what the agent's session lacks."""
         return self._effect.makes_handover_record and not self._effect.only_lacking
 
     def _read_lines(self) -> Iterable[Line | AlikeLines]:
@@ -289,7 +290,7 @@ class ReplayThread:
         is_for_nobody = self._is_stopped and self._handover_record is None  # a handover record is for the agent
         return not (is_for_nobody or self._client_output.is_gone)
 
-    def _add_replayed(self, lines: list[bytes]) -> None:
+    def _add_shown(self, lines: list[bytes]) -> None:
         """Add items, each of one or more whole lines, to what is sent and to the handover record, as far as they are
         wanted there."""
         if self._effect.protocol == V1 and self._makes_whole_handover_record:
