@@ -36,9 +36,11 @@ class Tail:
         self._size = 0
         self._tail_number = 1
         """How many tails there have been so far."""
-        self._call_ends: list[ComparedUpdate] = []  # of calls, from before what is known now
+        self._call_ends: list[ComparedUpdate] = []
+        """The ends of calls from before what is known now, which are new all the same."""
         self._call_ends_size = 0
-        self._greeting: list[ComparedUpdate] = []  # what came before the first known message, such as a greeting
+        self._greeting: list[ComparedUpdate] = []
+        """What came before the first known message, such as a greeting."""
 
     @property
     def size(self) -> int:

@@ -332,14 +332,22 @@ class TextBuilder:
         self._thoughts: list[str] = []
         self._size = self._thought_size = self._thought_position = 0
         self._message_key: tuple[str, str | None] | None = None
-        self._user_chunks: list[str] = []  # letters of the user message that the agent is sending
-        self._quiet_runs: set[str] = set()  # the runs in whose turn the agent has sent nothing but user messages yet
-        self._open_prompts: list[User] = []  # prompts without an answer
-        self._run_id = ""  # the run that wrote the last entry
-        self._chunk_size = 0  # how many letters the last chunk of the agent's words had
-        self._steering_messages: list[User] = []  # the user's words into a turn that has not ended
-        self._ends_in_thought = False  # nothing has followed the last thought but prompts that wait
-        self._is_opened_anew = False  # the agent has opened a new session for a prompt that it had refused
+        self._user_chunks: list[str] = []
+        """The letters of the user message that the agent is sending."""
+        self._quiet_runs: set[str] = set()
+        """The runs in whose turn the agent has sent nothing but user messages yet."""
+        self._open_prompts: list[User] = []
+        """The prompts without an answer."""
+        self._run_id = ""
+        """The run that wrote the last entry."""
+        self._chunk_size = 0
+        """How many letters the last chunk of the agent's words had."""
+        self._steering_messages: list[User] = []
+        """The user's words into a turn that has not ended."""
+        self._ends_in_thought = False
+        """Whether nothing has followed the last thought but prompts that wait."""
+        self._is_opened_anew = False
+        """Whether the agent has opened a new session for a prompt that it had refused."""
         self._abandoned_prompts: list[User] = []
         """Prompts from before the session was opened again; they may never be answered."""
         self._earlier_abandoned_prompts: list[User] = []

@@ -4,8 +4,9 @@
 only the outer levels are read. Messages carry the original bytes (``raw``), and only those are forwarded. Integers
 beyond 64 bits may become floats, so parsed values must not be written back to a peer; ids keep their JSON text.
 
-Everywhere in the core, ``raw`` is a message's bytes without its newline, and a ``line`` has its newline. Functions that
-only read JSON, or replace parts of it, take both as ``raw``, and what they return ends as that did.
+Everywhere in the core, ``raw`` is the bytes of a message, or of a part of one, without a newline, and a ``line`` ends
+in its newline. Functions that only read JSON, or replace parts of it, take both as ``raw``, and what they return ends
+as that did.
 """
 
 import enum

@@ -44,7 +44,8 @@ class FoldedCall:
         self._is_own = is_own
         self._is_empty = True
         self._one_by_one: _OneByOne | None = None
-        self._terminal_run: str | None = None  # the run of the terminals that the content refers to
+        self._terminal_run: str | None = None
+        """The run of the terminals that the content refers to."""
 
     @property
     def terminal_content(self) -> TerminalContent | None:

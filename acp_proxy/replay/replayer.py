@@ -66,7 +66,8 @@ class Replayer:
         self._session_ids = other_ids | {session_id}
         self._run_id = run_id
         self._is_open_elsewhere = is_open_elsewhere
-        self._last_other_run = ""  # the last one that has recorded something, of those of other connections
+        self._last_other_run = ""
+        """The last one that has recorded something, of those of other connections."""
         self._mode = mode
         self._limit = tool_limit if mode == "compact" else 0
         self._page_size, self._page_filled = page_size, 0
@@ -79,9 +80,11 @@ class Replayer:
         self._echoes = Echoes()
         self._held_items: deque[Prompt | bytes] = deque()
         self._held_size = 0
-        self._prompts: list[Prompt] = []  # the prompt that is being added; it follows what it makes certain
+        self._prompts: list[Prompt] = []
+        """The prompt that is being added; it follows what it makes certain."""
         self._latest_states: dict[str, bytes] = {}
-        self._may_go_on = False  # the last entry was replayed with its exact bytes, and more of its message would be
+        self._may_go_on = False
+        """Whether the last entry was replayed with its exact bytes, and more of its message would be."""
 
     def add(self, number: int, entry: Entry) -> list[bytes]:
         """Add the next entry. ``number``: its line in the transcript."""

@@ -54,11 +54,13 @@ class _Supervisor:
         self._relay = relay
         self._grace = grace
         self._make_advice = make_advice
-        self._reports: queue.SimpleQueue[int] = queue.SimpleQueue()  # its put is safe in a signal handler
+        self._reports: queue.SimpleQueue[int] = queue.SimpleQueue()
+        """A queue whose ``put`` is safe in a signal handler."""
         self._signal: int | None = None
         self._ended_first: str | None = None
         """What ended before the agent did, for people."""
-        self._was_killed = False  # the agent, by a signal from here
+        self._was_killed = False
+        """Whether the agent was killed by a signal from here."""
         self._is_delivered = False
 
     def wake(self, number: int = _NO_SIGNAL) -> None:

@@ -69,7 +69,8 @@ class CompressedTranscript:
         """Start again at the first byte."""
         self._decompressor = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _WINDOW_LOG})
         self._file_offset = 0
-        self._start = 0  # offset of the buffer in the transcript
+        self._start = 0
+        """The offset of the buffer in the transcript."""
         self._buffer = bytearray()
         self._has_ended = False
 

@@ -65,7 +65,6 @@ ANEW = "anew"
 NOTE_BYTES = b'"note":{"type":"'
 """Bytes that every note contains. A message may contain them too: only ``find_notes`` says where a note is."""
 
-# The first bytes of an entry with a message. They are trusted; the message after them may contain the same keys.
 _TEXT = rb'"([ !#-\[\]-~]*)"'
 _ENVELOPE = re.compile(
     rb'\{"at":'
@@ -76,6 +75,7 @@ _ENVELOPE = re.compile(
     + _TEXT
     + rb',)?(?:"v":(\d),)?"message":'
 )
+"""The first bytes of an entry with a message. They are trusted; the message after them may contain the same keys."""
 _NOTE = re.compile(rb'\{"at":' + _TEXT + rb',"run":' + _TEXT + rb',"from":"proxy",' + re.escape(NOTE_BYTES))
 ENTRY_START = b'{"at":"'
 """The first bytes of every entry, to find entries in a damaged line."""
