@@ -655,7 +655,7 @@ class Comparison:
         if has_new_end:
             if known_call.id != id:  # some agents give calls new ids in each replay
                 with suppress(ValueError, KeyError):
-                    sent_update.line = acp.with_call_id(sent_update.line, known_call.id)
+                    sent_update.line = acp.with_text(sent_update.line, known_call.id, "params", "update", "toolCallId")
             sent_update.ends_call = known_call.is_over
             self._tail.add_call_end(sent_update)
         return call_index

@@ -79,7 +79,9 @@ class Tail:
         for update in self._updates:
             if update.ends_call and self._call_ends_size + len(update.line) <= TAIL_LIMIT:
                 with suppress(ValueError, KeyError):
-                    line = acp.with_update_kind(update.line, update_kinds.TOOL_CALL_UPDATE)
+                    line = acp.with_text(
+                        update.line, update_kinds.TOOL_CALL_UPDATE, "params", "update", "sessionUpdate"
+                    )
                     self._call_ends.append(replace(update, line=line))
                     self._call_ends_size += len(line)
         self._updates, self._size, self.user_count = [], 0, 0

@@ -170,39 +170,31 @@ def find_session_id(beginning: bytes) -> str | None:
     return match[1].decode("utf-8", "replace") if match else None
 
 
+def with_text(raw: bytes, text: str, *path: str) -> bytes:
+    """The line with another string at the end of a path, such as ``params``, ``update``, ``title``. Raises ValueError,
+    KeyError."""
+    return json_splice.with_value(raw, jsonrpc.dump(text).decode(), *path)
+
+
 def with_method(raw: bytes, method: str) -> bytes:
     """The request with another method. Raises ValueError, KeyError."""
-    text = json_splice.decode(raw)
-    span = json_splice.find_members(text, json_splice.find_value(text)[0])["method"]
-    return json_splice.encode(json_splice.replace_spans(text, [(span, f'"{method}"')]))
-
-
-def with_result(raw: bytes, value: str) -> bytes:
-    """The response with another result, given as JSON text. Raises ValueError, KeyError."""
-    text = json_splice.decode(raw)
-    span = json_splice.find_members(text, json_splice.find_value(text)[0])["result"]
-    return json_splice.encode(json_splice.replace_spans(text, [(span, value)]))
+    return with_text(raw, method, "method")
 
 
 def with_id(raw: bytes, id: RequestId) -> bytes:
     """The request or response with another id. Raises ValueError, KeyError."""
-    text = json_splice.decode(raw)
-    span = json_splice.find_members(text, json_splice.find_value(text)[0])["id"]
-    return json_splice.encode(json_splice.replace_spans(text, [(span, id)]))
+    return json_splice.with_value(raw, id, "id")
 
 
 def with_session(raw: bytes, session_id: str) -> bytes:
     """The message with another ``params.sessionId``. Raises ValueError, KeyError."""
-    text = json_splice.decode(raw)
-    params = json_splice.find_members(text, json_splice.find_value(text)[0])["params"]
-    span = json_splice.find_members(text, params[0])["sessionId"]
-    return json_splice.encode(json_splice.replace_spans(text, [(span, jsonrpc.dump(session_id).decode())]))
+    return with_text(raw, session_id, "params", "sessionId")
 
 
 def with_server(raw: bytes, server: Mapping[str, object]) -> bytes:
     """The request with one more MCP server, after its own. Raises ValueError, KeyError."""
     text = json_splice.decode(raw)
-    params = json_splice.find_members(text, json_splice.find_value(text)[0])["params"]
+    params = json_splice.find_span(text, "params")
     members, entry = json_splice.find_members(text, params[0]), jsonrpc.dump(server).decode()
     if "mcpServers" not in members:
         insert_offset = params[1] - 1
@@ -216,36 +208,10 @@ def with_server(raw: bytes, server: Mapping[str, object]) -> bytes:
     return json_splice.encode(json_splice.replace_spans(text, [change]))
 
 
-def with_title(raw: bytes, title: str) -> bytes:
-    """The ``session_info_update`` with another ``params.update.title``. Raises ValueError, KeyError."""
-    return _with_member(raw, "title", title)
-
-
-def with_call_id(raw: bytes, id: str) -> bytes:
-    """The update with another ``params.update.toolCallId``. Raises ValueError, KeyError."""
-    return _with_member(raw, "toolCallId", id)
-
-
-def with_update_kind(raw: bytes, kind: str) -> bytes:
-    """The update with another ``params.update.sessionUpdate``. Raises ValueError, KeyError."""
-    return _with_member(raw, "sessionUpdate", kind)
-
-
-def _with_member(raw: bytes, key: str, value: str) -> bytes:
-    text = json_splice.decode(raw)
-    start = json_splice.find_value(text)[0]
-    for outer in ("params", "update"):
-        start = json_splice.find_members(text, start)[outer][0]
-    span = json_splice.find_members(text, start)[key]
-    return json_splice.encode(json_splice.replace_spans(text, [(span, jsonrpc.dump(value).decode())]))
-
-
 def without_title(raw: bytes) -> bytes | None:
     """The ``session_info_update`` without its title; None if it says nothing else. Raises ValueError, KeyError."""
     text = json_splice.decode(raw)
-    start = json_splice.find_value(text)[0]
-    start = json_splice.find_members(text, start)["params"][0]
-    span = json_splice.find_members(text, start)["update"]
+    span = json_splice.find_span(text, "params", "update")
     members = json_splice.find_members(text, span[0])
     if members.keys() <= {"sessionUpdate", "title"}:
         return None
@@ -256,12 +222,7 @@ def without_title(raw: bytes) -> bytes | None:
 
 def with_chunk_text(raw: bytes, new_text: str) -> bytes:
     """The chunk with another ``params.update.content.text``. Raises ValueError, KeyError."""
-    text = json_splice.decode(raw)
-    start = json_splice.find_value(text)[0]
-    for key in ("params", "update", "content"):
-        start = json_splice.find_members(text, start)[key][0]
-    span = json_splice.find_members(text, start)["text"]
-    return json_splice.encode(json_splice.replace_spans(text, [(span, jsonrpc.dump(new_text).decode())]))
+    return with_text(raw, new_text, "params", "update", "content", "text")
 
 
 def encode_user_chunk(session_id: str, block: bytes, message_id: str) -> bytes:

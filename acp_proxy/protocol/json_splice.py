@@ -37,6 +37,20 @@ def find_value(text: str) -> Span:
     return start, end
 
 
+def find_span(text: str, *path: str) -> Span:
+    """The span of the value to which these keys lead from the text's only value. Raises ValueError, KeyError."""
+    span = find_value(text)
+    for key in path:
+        span = find_members(text, span[0])[key]
+    return span
+
+
+def with_value(raw: bytes, value: str, *path: str) -> bytes:
+    """The JSON text with another value, itself a JSON text, at the end of a path. Raises ValueError, KeyError."""
+    text = decode(raw)
+    return encode(replace_spans(text, [(find_span(text, *path), value)]))
+
+
 def cut_first_value(text: str) -> str:
     """The JSON text of the value at the start of a text, whatever follows. Raises ValueError."""
     return text[: find_end(text, 0)]

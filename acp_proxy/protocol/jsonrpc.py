@@ -170,9 +170,7 @@ def read_request_id(value: object, raw: bytes, *path: str) -> RequestId:
         return RequestId(encode_basestring(value))
     if isinstance(value, float | list | dict):
         text = json_splice.decode(raw)
-        start, end = json_splice.find_value(text)
-        for key in path:
-            start, end = json_splice.find_members(text, start)[key]
+        start, end = json_splice.find_span(text, *path)
         return RequestId(text[start:end])
     try:
         return RequestId(json.dumps(value, ensure_ascii=False))

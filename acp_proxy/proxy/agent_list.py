@@ -154,7 +154,7 @@ def _make_list_request(request: Request, id: RequestId, cursor: str | None = Non
     text = json_splice.decode(request.raw)
     members: dict[str, str] = {}
     if isinstance(request.params, dict):
-        start, _ = json_splice.find_members(text, json_splice.find_value(text)[0])["params"]
+        start, _ = json_splice.find_span(text, "params")
         members = {key: text[a:b] for key, (a, b) in json_splice.find_members(text, start).items() if key != "archived"}
     if cursor is not None:
         members["cursor"] = jsonrpc.dump(cursor).decode()

@@ -175,10 +175,7 @@ def _rewrite_batch(line: bytes, batch: Batch, ids: Mapping[str, str]) -> bytes:
 
 def with_result_session(line: bytes, session_id: str) -> bytes:
     """A response with ``session_id`` as its ``result.sessionId``; unchanged if the result has no id."""
-    text = json_splice.decode(line)
     try:
-        result = json_splice.find_members(text, json_splice.find_value(text)[0])["result"]
-        span = json_splice.find_members(text, result[0])["sessionId"]
+        return acp.with_text(line, session_id, "result", "sessionId")
     except (ValueError, KeyError):
         return line
-    return json_splice.encode(json_splice.replace_spans(text, [(span, jsonrpc.dump(session_id).decode())]))

@@ -250,7 +250,7 @@ def amend_offer(
     if sessions:
         members[dialect.sessions_member] = sessions
     text = json_splice.decode(raw)
-    result = json_splice.find_members(text, json_splice.find_value(text)[0])["result"]
+    result = json_splice.find_span(text, "result")
     return json_splice.encode(
         json_splice.replace_spans(text, json_splice.set_members(text, result, {dialect.capabilities_member: members}))
     )

@@ -58,7 +58,7 @@ def encode_new_session(id: RequestId, load: Request) -> bytes:
     Raises ValueError, KeyError.
     """
     text = json_splice.decode(load.raw)
-    start, _ = json_splice.find_members(text, json_splice.find_value(text)[0])["params"]
+    start, _ = json_splice.find_span(text, "params")
     members = {
         key: text[a:b] for key, (a, b) in json_splice.find_members(text, start).items() if key not in _LOAD_ONLY_PARAMS
     }
@@ -78,7 +78,7 @@ def encode_answer(id: RequestId, result: object) -> bytes:
 def encode_refusal(id: RequestId, line: bytes) -> bytes:
     """The agent's error, as the answer to request ``id``. ``line``: the agent's answer. Raises ValueError, KeyError."""
     text = json_splice.decode(line)
-    start, end = json_splice.find_members(text, json_splice.find_value(text)[0])["error"]
+    start, end = json_splice.find_span(text, "error")
     return json_splice.encode(f'{{"jsonrpc":"2.0","id":{id},"error":{text[start:end]}}}\n')
 
 
@@ -95,8 +95,7 @@ def with_handover_record(line: bytes, handover_record: str, attached: Sequence[b
     Raises ValueError, KeyError.
     """
     text = json_splice.decode(line)
-    params = json_splice.find_members(text, json_splice.find_value(text)[0])["params"]
-    start, _ = json_splice.find_members(text, params[0])["prompt"]
+    start, _ = json_splice.find_span(text, "params", "prompt")
     blocks = json_splice.find_elements(text, start)
     handover_record_blocks = ",".join(
         block.decode() for block in (jsonrpc.dump({"type": "text", "text": handover_record}), *attached)

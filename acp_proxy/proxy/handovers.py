@@ -434,10 +434,7 @@ def _replace_text(line: bytes, words: str) -> list[bytes]:
 def _remove_from_blocks(line: bytes, repeated: RepeatedHandoverRecord) -> bytes | None:
     """A whole user message without the record; None if it has nothing else. Raises ValueError, KeyError."""
     text = json_splice.decode(line)
-    start = json_splice.find_value(text)[0]
-    for key in ("params", "update"):
-        start = json_splice.find_members(text, start)[key][0]
-    content = json_splice.find_members(text, start)["content"]
+    content = json_splice.find_span(text, "params", "update", "content")
     blocks = [text[start:end] for start, end in json_splice.find_elements(text, content[0])]
     remaining = [rest for block in blocks if (rest := _remove_from_block(block, repeated)) is not None]
     if remaining == blocks:

@@ -147,8 +147,7 @@ def amend_rows(line: bytes, changes: ListChanges, *, list_member: str = "result"
     if not any(is_removed) and not any(changed_members):
         return line
     text = json_splice.decode(line)
-    result = json_splice.find_members(text, json_splice.find_value(text)[0])[list_member]
-    start, end = json_splice.find_members(text, result[0])["sessions"]
+    start, end = json_splice.find_span(text, list_member, "sessions")
     spans = json_splice.find_elements(text, start)
     items = [
         _replace_members(text[item_start:item_end], members) if members else text[item_start:item_end]
@@ -173,10 +172,7 @@ def replace_removed_ids(line: bytes, params_member: str, map_ids: Callable[[list
     agent_ids = acp.strings(acp.member(jsonrpc.parse(line), params_member), "removed")
     if not agent_ids or (new_ids := map_ids(agent_ids)) == agent_ids:
         return line
-    text = json_splice.decode(line)
-    params = json_splice.find_members(text, json_splice.find_value(text)[0])[params_member]
-    span = json_splice.find_members(text, params[0])["removed"]
-    return json_splice.encode(json_splice.replace_spans(text, [(span, jsonrpc.dump(new_ids).decode())]))
+    return json_splice.with_value(line, jsonrpc.dump(new_ids).decode(), params_member, "removed")
 
 
 def find_untitled(line: bytes, *, include_absent: bool, list_member: str = "result") -> list[str]:
@@ -286,7 +282,7 @@ def _replace_title(line: bytes, title_of: Callable[[str], str | None]) -> bytes:
     if title is None or not isinstance(update, dict) or "title" not in update or update["title"] == title:
         return line
     try:
-        return acp.with_title(line, title)
+        return acp.with_text(line, title, "params", "update", "title")
     except (ValueError, KeyError):  # it passes unchanged
         return line
 
@@ -314,8 +310,7 @@ def join_rows(
     if not infos:
         return line
     text = json_splice.decode(line)
-    result = json_splice.find_members(text, json_splice.find_value(text)[0])["result"]
-    start, end = json_splice.find_members(text, result[0])["sessions"]
+    start, end = json_splice.find_span(text, "result", "sessions")
     items: list[str] = []
     for item_start, item_end in json_splice.find_elements(text, start):
         item = text[item_start:item_end]

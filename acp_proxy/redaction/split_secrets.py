@@ -146,9 +146,7 @@ def _find_text(line: bytes) -> tuple[bytes, int] | None:
     """The raw text of a chunk's string, and its position in the line."""
     text = json_splice.decode(line)
     try:
-        start, end = json_splice.find_value(text)
-        for key in _TEXT_PATH:
-            start, end = json_splice.find_members(text, start)[key]
+        start, end = json_splice.find_span(text, *_TEXT_PATH)
     except (ValueError, KeyError):
         return None
     if text[start] != '"':

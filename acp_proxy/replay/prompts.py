@@ -53,8 +53,7 @@ def _read_blocks(entry: Entry) -> list[tuple[object, bytes]]:
 def _read_raw_blocks(raw: bytes, blocks: list[object]) -> list[bytes]:
     text = json_splice.decode(raw)
     try:
-        params = json_splice.find_members(text, json_splice.find_value(text)[0])["params"]
-        spans = json_splice.find_elements(text, json_splice.find_members(text, params[0])["prompt"][0])
+        spans = json_splice.find_elements(text, json_splice.find_span(text, "params", "prompt")[0])
         if len(spans) == len(blocks):
             return [json_splice.encode(text[start:end]) for start, end in spans]
     except (ValueError, KeyError):

@@ -233,8 +233,7 @@ def _prefix_ids_of(line: bytes, prefix: str) -> bytes:
     update = acp.read_update(line)
     text = json_splice.decode(line)
     try:
-        params = json_splice.find_members(text, json_splice.find_value(text)[0])["params"]
-        start = json_splice.find_members(text, params[0])["update"][0]
+        start, _ = json_splice.find_span(text, "params", "update")
         return json_splice.encode(json_splice.replace_spans(text, list(_find_ids(text, start, update, prefix))))
     except (ValueError, KeyError):
         return line

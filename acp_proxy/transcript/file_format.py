@@ -427,7 +427,7 @@ def _read_parsed(value: object, line: bytes, version: int) -> Entry | None:
     protocol = protocol if type(protocol) is int else V1
     if "message" in value:
         text_of_line = json_splice.decode(line)
-        start, end = json_splice.find_members(text_of_line, json_splice.find_value(text_of_line)[0])["message"]
+        start, end = json_splice.find_span(text_of_line, "message")
         return Entry(
             at,
             run,

@@ -100,7 +100,7 @@ def ends_of_calls(told: list[bytes]) -> Iterator[bytes]:
     for said in told:
         if acp.update_kind(acp.read_update(said)) in update_kinds.CALLS:
             with suppress(ValueError, KeyError):
-                yield acp.with_update_kind(said, update_kinds.TOOL_CALL_UPDATE)
+                yield acp.with_text(said, update_kinds.TOOL_CALL_UPDATE, "params", "update", "sessionUpdate")
 
 
 def telling(session: str, lines: list[Line], mode: Mode, limit: int) -> list[bytes]:

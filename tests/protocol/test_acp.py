@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.protocol import acp
+from acp_proxy.protocol import acp, json_splice
 from acp_proxy.protocol.acp import InvalidParams
 from acp_proxy.protocol.jsonrpc import RequestId
 from tests.strategies import messages, spelled, texts, values
@@ -125,15 +125,10 @@ def test_a_request_gets_another_method_and_keeps_its_other_bytes() -> None:
     assert acp.with_method(raw, acp.RESUME) == raw.replace(b"session/load", b"session/resume")
 
 
-def test_a_result_is_replaced_and_the_other_bytes_stay() -> None:
-    raw = b'{"result" :null, "id":1.0,"result": null ,"_x":"\xff"}'
-    assert acp.with_result(raw, "{}") == b'{"result" :null, "id":1.0,"result": {} ,"_x":"\xff"}'
-
-
 @given(spelled(messages.map(lambda value: value | {"method": "session/load", "result": None})))
 def test_only_the_replaced_value_changes(text: str) -> None:
     assert json.loads(acp.with_method(text.encode(), "new")) == json.loads(text) | {"method": "new"}
-    assert json.loads(acp.with_result(text.encode(), "[1]")) == json.loads(text) | {"result": [1]}
+    assert json.loads(json_splice.with_value(text.encode(), "[1]", "result")) == json.loads(text) | {"result": [1]}
 
 
 @given(texts, texts, spelled())

@@ -45,6 +45,23 @@ def test_the_whole_is_the_value_without_surrounding_white_space(text: str) -> No
     assert text[start:end] == text.strip(" \t")
 
 
+def test_a_result_is_replaced_and_the_other_bytes_stay() -> None:
+    raw = b'{"result" :null, "id":1.0,"result": null ,"_x":"\xff"}'
+    assert json_splice.with_value(raw, "{}", "result") == b'{"result" :null, "id":1.0,"result": {} ,"_x":"\xff"}'
+
+
+def test_a_value_is_found_by_the_keys_that_lead_to_it() -> None:
+    text = '\ufeff {"a":{"b":1},"a":{"b" : [2] ,"c":3}}'
+    assert [text[slice(*json_splice.find_span(text, *path))] for path in ((), ("a", "b"), ("a", "c"))] == [
+        text[2:],
+        "[2]",
+        "3",
+    ]
+    for path, error in ((("a", "d"), KeyError), (("a", "b", "c"), ValueError)):
+        with pytest.raises(error):
+            json_splice.find_span(text, *path)
+
+
 @given(st.data(), spelled(objects), values)
 def test_replacing_a_value_changes_no_other_byte_and_json_reads_the_new_value(
     data: st.DataObject, text: str, value: Any

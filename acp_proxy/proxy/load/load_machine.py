@@ -18,7 +18,7 @@ from acp_proxy.comparison.repeated_replays import (
     separate_replays,
 )
 from acp_proxy.comparison.transcript_text import block_letters
-from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates, versions
+from acp_proxy.protocol import acp, json_splice, jsonrpc, update_kinds, v2_updates, versions
 from acp_proxy.protocol.jsonrpc import Notification, Peer, Request, RequestId, Response
 from acp_proxy.proxy import handover_lines, own_messages
 from acp_proxy.proxy.effects import (
@@ -628,6 +628,6 @@ def _replace_null_result(line: bytes, message: Response) -> bytes:
     if message.result is not None:
         return line
     try:
-        return acp.with_result(line, "{}")
+        return json_splice.with_value(line, "{}", "result")
     except (ValueError, KeyError):
         return line

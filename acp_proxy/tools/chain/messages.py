@@ -122,16 +122,14 @@ def _unwrap(envelope: Request | Notification) -> bytes:
     if _find_method(envelope) in (None, SUCCESSOR, PROXY_INITIALIZE):
         return b""
     text = json_splice.decode(envelope.raw)
-    inner_members = json_splice.find_members(
-        text, json_splice.find_members(text, json_splice.find_value(text)[0])["params"][0]
-    )
+    inner_members = json_splice.find_members(text, json_splice.find_span(text, "params")[0])
     return _make_line(envelope, _make_body(text, inner_members))
 
 
 def _wrap(message: Request | Notification) -> bytes:
     """The line of an envelope with this message. Raises ValueError."""
     text = json_splice.decode(message.raw)
-    body = _make_body(text, json_splice.find_members(text, json_splice.find_value(text)[0]))
+    body = _make_body(text, json_splice.find_members(text, json_splice.find_span(text)[0]))
     return _make_line(message, f'"method":"{SUCCESSOR}","params":{{{body}}}')
 
 
