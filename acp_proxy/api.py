@@ -15,7 +15,10 @@ from acp_proxy.config import config_file
 from acp_proxy.errors import NoStore, NoSuchSession
 from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.protocol.timestamps import parse_moment
-from acp_proxy.store.command_store import CommandStore, ListedSession, find_default_root, name_agent
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.store.index import ListedSession
+from acp_proxy.store.store_base import find_default_root
+from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views import conversation
 from acp_proxy.views.conversation import SpokenMessage, ToolCall
 

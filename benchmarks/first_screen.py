@@ -18,7 +18,7 @@ from pathlib import Path
 
 from acp_proxy.cli.open_store import STORE_VARIABLE
 from acp_proxy.run import output
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions.command_store import CommandStore
 from benchmarks import stores
 
 _WHOLE_SCREEN = b"\x1b[?1049h"

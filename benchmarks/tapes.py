@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.transcript.file_format import Entry
 from benchmarks import page
 from scripts.agents_rows import NAMES

@@ -13,14 +13,10 @@ from acp_proxy import shell_quote
 from acp_proxy.cli.next_command import format_command, format_for_agents
 from acp_proxy.cli.stdio import find_ascii_forms
 from acp_proxy.errors import NoSuchSession
-from acp_proxy.store.command_store import (
-    COMPRESSED_SUFFIX,
-    SUFFIX,
-    CommandStore,
-    DeletedSession,
-    ListedSession,
-    match_agents,
-)
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.sessions.soft_deleted import DeletedSession
+from acp_proxy.store.index import ListedSession
+from acp_proxy.transcript.file_names import COMPRESSED_SUFFIX, SUFFIX, match_agents
 from acp_proxy.views import formatting, sanitize, session_lines
 
 LAST = "last"

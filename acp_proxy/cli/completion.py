@@ -31,7 +31,7 @@ def skip_rich() -> None:
 
 def _list_newest(beginning: str, root: Path, agent: str = "") -> list[tuple[str, str]]:
     """Ids, newest first, with their titles."""
-    from acp_proxy.store.command_store import CompletionQuery  # imported late: slow, and often typer answers
+    from acp_proxy.sessions.completion_query import CompletionQuery  # imported late: slow, and often typer answers
 
     sessions = CompletionQuery(root).find_sessions(beginning, agent)
     last_entry = [("last", "the newest")] if "last".startswith(beginning) else []
@@ -42,7 +42,7 @@ def _list_newest(beginning: str, root: Path, agent: str = "") -> list[tuple[str,
 
 def _choose_root(path: str) -> Path:
     """The store's directory: ``path``, else that of the configuration file, else the default."""
-    from acp_proxy.store.command_store import find_default_root
+    from acp_proxy.store.store_base import find_default_root
 
     path = path or config_file.read_user_file()[0].get("store", "")
     return Path(path).expanduser() if path else find_default_root()
@@ -84,7 +84,7 @@ def complete_recording(context: typer.Context, beginning: str) -> list[tuple[str
 
 def complete_deleted(context: typer.Context, beginning: str) -> list[tuple[str, str]]:
     """Ids of soft-deleted sessions, the latest first, with the titles that the user gave them."""
-    from acp_proxy.store.command_store import CompletionQuery  # imported late: no command needs it
+    from acp_proxy.sessions.completion_query import CompletionQuery  # imported late: no command needs it
 
     deleted_sessions = CompletionQuery(_find_root(context)).list_deleted()
     last_entry = [("last", "the latest")] if "last".startswith(beginning) else []
@@ -106,7 +106,8 @@ def make_word_completion(words: Sequence[str]) -> Callable[[str], list[str]]:
 
 def complete_agent(context: typer.Context, beginning: str) -> list[str]:
     """The names of recorded agents, in the form that --agent takes."""
-    from acp_proxy.store.command_store import CompletionQuery, name_agent, strip_hash
+    from acp_proxy.sessions.completion_query import CompletionQuery
+    from acp_proxy.transcript.file_names import name_agent, strip_hash
 
     completions = set[str]()
     for folder in CompletionQuery(_find_root(context)).list_agents():
@@ -116,7 +117,7 @@ def complete_agent(context: typer.Context, beginning: str) -> list[str]:
 
 
 def _complete_transcript(beginning: str) -> list[str]:
-    from acp_proxy.store.command_store import COMPRESSED_SUFFIX, SUFFIX
+    from acp_proxy.transcript.file_names import COMPRESSED_SUFFIX, SUFFIX
 
     return [path for path in complete_file(beginning) if path.endswith(("/", SUFFIX, COMPRESSED_SUFFIX))]
 

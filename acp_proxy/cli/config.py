@@ -20,7 +20,7 @@ from acp_proxy.cli.shared_options import JsonOption
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import config_edit, config_file, options
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.store.command_store import find_default_root
+from acp_proxy.store.store_base import find_default_root
 from acp_proxy.views import sanitize
 
 _DEFAULT, _ENVIRONMENT, _FILE = "default", "environment", "file"

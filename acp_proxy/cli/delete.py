@@ -21,8 +21,11 @@ from acp_proxy.cli.report_errors import report_errors
 from acp_proxy.cli.shared_options import AgentOption, NamedSessionsArgument, StoreOption, YesOption
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoSuchSession, Unreadable, UsageError
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.sessions.soft_deleted import DeletedSession
 from acp_proxy.shell_quote import is_typable
-from acp_proxy.store.command_store import CommandStore, DeletedSession, ListedSession, name_agent, name_before_delete
+from acp_proxy.store.index import ListedSession
+from acp_proxy.transcript.file_names import name_agent, name_before_delete
 from acp_proxy.views import formatting, sanitize, session_lines
 
 

@@ -30,7 +30,8 @@ from acp_proxy.cli.session_filter import (
 from acp_proxy.cli.session_rows import ROWS_PER_BLOCK, show_rows
 from acp_proxy.cli.shared_options import AgentOption, StoreOption
 from acp_proxy.cli.wrapping import fit_to_stream
-from acp_proxy.store.command_store import CommandStore, ListedSession, TokensAndCost
+from acp_proxy.sessions.command_store import CommandStore, TokensAndCost
+from acp_proxy.store.index import ListedSession
 from acp_proxy.views import formatting, sanitize
 from acp_proxy.views.session_lines import encode_row, has_words
 

@@ -6,7 +6,7 @@ import typer
 
 from acp_proxy import own_command, shell_quote
 from acp_proxy.own_command import write_as_typed
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.views import session_lines
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from acp_proxy.cli.progress import PATIENCE_SECONDS, begin_progress
 from acp_proxy.config import config_file
 from acp_proxy.errors import NoStore, UsageError
-from acp_proxy.store.command_store import PRIVATE_UMASK, CommandStore, find_default_root
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.store.store_base import find_default_root
+from acp_proxy.transcript.private_files import PRIVATE_UMASK
 
 STORE_VARIABLE = "ACP_PROXY_STORE"
 

@@ -15,8 +15,9 @@ from acp_proxy.cli import completion
 from acp_proxy.cli.choose_session import LAST, choose_session, format_short_heading, has_form_of_file
 from acp_proxy.cli.open_store import open_store
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoTranscript
-from acp_proxy.store.command_store import COMPRESSED_SUFFIX, SUFFIX, Reading
 from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_names import COMPRESSED_SUFFIX, SUFFIX
+from acp_proxy.transcript.reader import Reading
 
 HELP = "A transcript file (.jsonl, .jsonl.zst), a session's id, the beginning of an id, a title, or: last."
 RecordingArgument = Annotated[

@@ -10,7 +10,8 @@ from acp_proxy.cli.report_errors import print_on_stderr, report_errors
 from acp_proxy.cli.shared_options import AgentOption, SessionArgument, StoreOption
 from acp_proxy.config import config_file
 from acp_proxy.errors import UsageError
-from acp_proxy.store.command_store import CommandStore, ListedSession
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.store.index import ListedSession
 from acp_proxy.transcript.titles import AGENT_TITLE_LENGTH, clean, mask_title
 
 

@@ -8,7 +8,7 @@ import typer
 from acp_proxy.cli import completion
 from acp_proxy.cli.open_store import STORE_VARIABLE
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.store.command_store import is_windows_path
+from acp_proxy.store.same_directory import is_windows_path
 
 StoreOption = Annotated[
     str,

@@ -13,14 +13,11 @@ from itertools import islice
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp
 from acp_proxy.store.layout import Layout
-from acp_proxy.transcript.file_format import Header
-from acp_proxy.transcript.file_names import ASIDE, file_name, has_generated_form, is_alike, parse_transcript_name
+from acp_proxy.transcript.file_names import file_name, is_alike, parse_transcript_name
 from acp_proxy.transcript.reader import Reading
 
 HEADERS_READ = 5
 """Headers read, of perhaps very many: takes a millisecond or two, because the agent's first answer may have to wait."""
-_LONGEST_FOLDER_NAME = 100
-"""Characters: more than any name made here has."""
 
 
 def choose_folder(
@@ -38,18 +35,6 @@ def choose_folder(
     if reported_name and is_sure and not layout.has_agent(preferred) and layout.has_agent(command_folder):
         return preferred if _has_other_agent(layout, command_folder, reported_name) else command_folder
     return preferred
-
-
-def choose_folder_for_import(header: Header) -> str:
-    """The folder for a transcript that was recorded elsewhere: the one it came from, if acp-proxy can have made that
-    name; else one named after the agent."""
-    folder_or_name = acp.text(header.agent, "id") or acp.text(header.agent, "name") or "agent"
-    is_folder = (
-        has_generated_form(folder_or_name)
-        and ASIDE not in folder_or_name
-        and len(folder_or_name) <= _LONGEST_FOLDER_NAME
-    )
-    return folder_or_name if is_folder else file_name(folder_or_name)
 
 
 def _has_other_agent(layout: Layout, agent_folder: str, name: str) -> bool:

@@ -170,9 +170,7 @@ def _select_own(
     index: Index, agent_folder: str, cwd: str | None, run: str, names: Iterable[str], with_copies: bool
 ) -> list[ListedSession]:
     """The agent's sessions with these transcripts, and if ``with_copies``, those of other agents and machines."""
-    test, values = (
-        match_directory(index, agent_folder, cwd, includes_below=False) if cwd is not None else ("1", list[object]())
-    )
+    test, values = match_directory(index, agent_folder, cwd) if cwd is not None else ("1", list[object]())
     query = (
         f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1 AND {test}"
         " AND (name IN (SELECT value FROM json_each(?)) OR (? AND session >= ? AND session < ?))"
@@ -202,9 +200,7 @@ def _select_others(
     ``position``: as for ``OtherAgentsRowReader.read_rows``. ``hidden_names``, ``only_names``: as for
     ``Index.select_page``.
     """
-    test, values = (
-        match_directory(index, agent_folder, cwd, includes_below=False) if cwd is not None else ("1", list[object]())
-    )
+    test, values = match_directory(index, agent_folder, cwd) if cwd is not None else ("1", list[object]())
     query = [
         f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1 AND {test}",
         "AND name NOT IN (SELECT value FROM json_each(?))",

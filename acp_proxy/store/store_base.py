@@ -9,9 +9,7 @@ import errno
 import math
 import os
 import sys
-from collections.abc import Callable
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,21 +44,6 @@ def find_default_root() -> Path:
     import platformdirs  # finds the same, which a test compares, but its import takes 20 ms of CPU: a third of a start
 
     return Path(platformdirs.user_data_dir("acp-proxy", appauthor=False))
-
-
-def import_lazily(names_by_module: dict[str, set[str]]) -> Callable[[str], object]:
-    """A module-level ``__getattr__`` that imports names on first access.
-
-    ``names_by_module``: the names that can be imported so, by their module in acp_proxy. Others raise AttributeError.
-    """
-
-    def import_name(name: str) -> object:
-        for module, names in names_by_module.items():
-            if name in names:
-                return getattr(import_module(f"acp_proxy.{module}"), name)
-        raise AttributeError(name)
-
-    return import_name
 
 
 class StoreBase:

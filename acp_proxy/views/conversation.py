@@ -20,10 +20,11 @@ from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.replay.replayer import Replayer
 from acp_proxy.replay.tool_calls import merge_updates
-from acp_proxy.store.command_store import AlikeLines, Line, Reading, read_as_v1
 from acp_proxy.transcript import rewinds, summary
 from acp_proxy.transcript.file_format import Entry, NoteType
+from acp_proxy.transcript.reader import AlikeLines, Line, Reading
 from acp_proxy.transcript.usage import find_used_model
+from acp_proxy.transcript.v2_entries import read_as_v1
 
 Speaker = Literal["user", "agent", "thought"]
 _SPEAKERS: dict[Role, Speaker] = {Role.USER: "user", Role.AGENT: "agent", Role.THOUGHT: "thought"}

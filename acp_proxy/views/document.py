@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from acp_proxy.protocol import acp
-from acp_proxy.store.command_store import name_agent
 from acp_proxy.transcript.file_format import NoteType
+from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.transcript.titles import clean
 from acp_proxy.views.conversation import (
     REWOUND,

@@ -10,7 +10,8 @@ import json
 import re
 
 from acp_proxy.protocol import acp
-from acp_proxy.store.command_store import ListedSession, name_agent
+from acp_proxy.store.index import ListedSession
+from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views.formatting import format_title, shorten_home
 
 # ECMA-48: control sequences (colours, cursor), operating system commands (titles, links), and other escapes.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.transcript.file_names import file_name
 from tests.cli.commands import run
 from tests.cli.terminal import run_on_terminal, run_with_stderr_on_terminal

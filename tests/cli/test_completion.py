@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import RootGroup, SessionsGroup, app
-from acp_proxy.store.completion_query import NEWEST_QUERY
+from acp_proxy.sessions.completion_query import NEWEST_QUERY
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.editors.command import NAMES
 from tests.stored import EPOCH, WholeStore, store_session

@@ -12,7 +12,7 @@ from acp_proxy import shell_quote
 from acp_proxy.cli.choose_session import choose_session, shorten_ids
 from acp_proxy.protocol import timestamps
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.command_store import CompletionQuery
+from acp_proxy.sessions.completion_query import CompletionQuery
 from acp_proxy.transcript.file_format import Header
 from tests.cli.commands import get_error, get_json, get_stdout, invoke, run
 from tests.cli.terminal import run_on_terminal

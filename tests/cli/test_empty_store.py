@@ -6,7 +6,7 @@ import pytest
 from typer.testing import Result
 
 from acp_proxy.cli.app import SessionsGroup
-from acp_proxy.store.command_store import find_default_root
+from acp_proxy.store.store_base import find_default_root
 from tests.cli.commands import invoke
 from tests.stored import WholeStore, store_session
 

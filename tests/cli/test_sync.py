@@ -13,7 +13,7 @@ import pytest
 from typer.testing import Result
 
 from acp_proxy.protocol import acp
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.sync import push

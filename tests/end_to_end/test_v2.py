@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.tools.demo.client import RequestFailed
 from tests import forked
 from tests.client import NO_ANSWER, Client

@@ -24,8 +24,9 @@ from acp_proxy.proxy.effects import (
     RecordUpdates,
 )
 from acp_proxy.recording.recorder import TimedEffect
-from acp_proxy.store import delete, soft_deleted
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions import soft_deleted
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.store import delete
 from acp_proxy.store.journal import DELETED, Event, Journal
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript.appender import Transcript

@@ -18,7 +18,7 @@ from acp_proxy.proxy.effects import (
     RecordUpdates,
 )
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.proxy_store import ProxyStore
 from tests.open_files import list_open_below
 from tests.recording.recorder_harness import (

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from acp_proxy.sessions.queries import ListFilter, list_newest
 from acp_proxy.store.index import Index, ListedSession
-from acp_proxy.store.queries import ListFilter, list_newest
 from acp_proxy.tools.maintenance import verify
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import file_name

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.errors import StoreRefused, Unreadable
+from acp_proxy.sessions.soft_deleted import DeletedSession
 from acp_proxy.store import delete
 from acp_proxy.store.journal import TITLED, Event, Journal
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.open_session import Deleted
-from acp_proxy.store.soft_deleted import DeletedSession
 from acp_proxy.tools.maintenance.prune import find_candidates, prune_sessions
 from acp_proxy.tools.maintenance.repair_findings import repair_finding
 from acp_proxy.tools.maintenance.verify import verify_store

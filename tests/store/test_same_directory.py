@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from acp_proxy.store import same_directory
-from acp_proxy.store.command_store import find_default_root
+from acp_proxy.store.store_base import find_default_root
 from tests.strategies import texts
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from acp_proxy.errors import NewerFormat, StoreRefused
 from acp_proxy.protocol import acp
-from acp_proxy.store.completion_query import CompletionQuery
+from acp_proxy.sessions.completion_query import CompletionQuery
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading

@@ -12,10 +12,10 @@ import pytest
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.command_store import Reading
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
+from acp_proxy.transcript.reader import Reading
 from acp_proxy.views import conversation
 from acp_proxy.views.conversation import ConversationTurn, Note, OtherUpdate, Plan, SpokenMessage, ToolCall, TurnBegin
 from tests.stored import EPOCH, chunk, message, store_session

@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from acp_proxy.errors import NewerFormat, NotImported, Unreadable
-from acp_proxy.store.agent_folder import choose_folder_for_import
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.sessions.import_folder import choose_folder_for_import
 from acp_proxy.store.layout import Layout, remove_file
 from acp_proxy.tools.export import import_file
 from acp_proxy.tools.export.import_file import ImportedFile, Source

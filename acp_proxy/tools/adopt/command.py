@@ -18,7 +18,8 @@ from acp_proxy.cli.shared_options import RegistryOption, StoreOption, YesOption,
 from acp_proxy.cli.wrapping import fit_to_stream
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.store.command_store import CommandStore, name_agent
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views import formatting, sanitize
 
 if TYPE_CHECKING:  # imported late: no other command needs them

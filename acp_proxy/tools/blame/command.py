@@ -22,13 +22,16 @@ from acp_proxy.cli.progress import PATIENCE_SECONDS, begin_progress
 from acp_proxy.cli.report_errors import print_on_stderr, report_errors
 from acp_proxy.cli.shared_options import AgentOption, JsonOption, StoreOption
 from acp_proxy.errors import AcpProxyError, NewerFormat
-from acp_proxy.store.command_store import CommandStore, ListedSession, Reading, name_agent
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.store.index import ListedSession
 from acp_proxy.store.same_directory import is_inside, resolve_directory
 from acp_proxy.tools.blame.blame import WrittenLine, find_writers
 from acp_proxy.tools.blame.same_file import SameFile
 from acp_proxy.tools.changes.edits import CallSummary, Edit, Unclear, read_edits
 from acp_proxy.tools.changes.net import FileText, mark_parts, restore_line_ends, trace_edits
 from acp_proxy.tools.search.call_search import find_calls
+from acp_proxy.transcript.file_names import name_agent
+from acp_proxy.transcript.reader import Reading
 from acp_proxy.views import formatting, sanitize
 
 _LARGEST_FILE_BYTES = 16 * 1024 * 1024

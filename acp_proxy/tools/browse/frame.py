@@ -12,8 +12,9 @@ from datetime import datetime
 from rich.cells import cell_len, set_cell_size
 
 from acp_proxy import shell_quote
-from acp_proxy.store.command_store import ListedSession, name_agent
+from acp_proxy.store.index import ListedSession
 from acp_proxy.tools.browse.state import BrowseState, Question
+from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views import formatting
 from acp_proxy.views.sanitize import RUNNING, make_line
 from acp_proxy.views.session_table import AMBIGUOUS, cut_directory

@@ -13,9 +13,12 @@ from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.session_filter import SessionFilter
 from acp_proxy.config import config_file
 from acp_proxy.errors import AcpProxyError, AlreadyThere, NoSuchSession, Unreadable, UsageError
-from acp_proxy.store.command_store import CommandStore, DeletedSession, ListedSession, name_agent, name_before_delete
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.sessions.soft_deleted import DeletedSession
+from acp_proxy.store.index import ListedSession
 from acp_proxy.tools.browse.state import TURN_IS_RUNNING, Action, TextHit, make_key
 from acp_proxy.tools.search.search import search_store
+from acp_proxy.transcript.file_names import name_agent, name_before_delete
 from acp_proxy.views import formatting
 from acp_proxy.views.session_lines import find_words_elsewhere, make_distinct_names
 

@@ -9,7 +9,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from acp_proxy.errors import NoSuchTurn
-from acp_proxy.store.command_store import Reading
 from acp_proxy.store.same_directory import is_windows_path
 from acp_proxy.tools.changes.edits import Edit, OpenChild, SessionEdits, Unclear, read_edits
 from acp_proxy.tools.changes.net import (
@@ -22,6 +21,7 @@ from acp_proxy.tools.changes.net import (
     restore_line_ends,
     sum_changes,
 )
+from acp_proxy.transcript.reader import Reading
 
 _LARGEST_FILE_BYTES = 64 * 1024 * 1024
 """Bytes of a file that is read to find where a changed part was: nobody edits larger ones by hand."""

@@ -16,8 +16,8 @@ from acp_proxy.protocol.jsonrpc import Notification
 from acp_proxy.protocol.versions import Dialect
 from acp_proxy.proxy import handover_lines
 from acp_proxy.proxy.capabilities import AGENT, LOAD, Modes, Offer, read_offer
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.command_names import may_run_others, name_command
-from acp_proxy.store.command_store import CommandStore
 from acp_proxy.tools.doctor import replay_check
 from acp_proxy.tools.doctor.advice import Advice
 from acp_proxy.tools.doctor.capabilities import Ability, list_abilities

@@ -16,9 +16,12 @@ from acp_proxy.comparison.comparison import ReplayFacts
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
 from acp_proxy.run.compare_replay import compare_replay
-from acp_proxy.store.command_store import CommandStore, ListedSession, Reading, drop_rewound
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.store.index import ListedSession
 from acp_proxy.transcript import file_format
+from acp_proxy.transcript.drop_rewound import drop_rewound
 from acp_proxy.transcript.file_format import NoteType
+from acp_proxy.transcript.reader import Reading
 
 _MAX_BYTES = 16 * 1024 * 1024
 """Bytes of a transcript: the user waits while it is read."""

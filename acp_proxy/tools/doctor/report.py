@@ -9,7 +9,7 @@ from pathlib import Path
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import StoreRefused, UsageError
 from acp_proxy.proxy.capabilities import read_modes
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.tools.doctor import agent_report, store_report
 from acp_proxy.tools.doctor.advice import Advice, join_alike
 from acp_proxy.tools.doctor.agent_report import AgentReport, AgentStart

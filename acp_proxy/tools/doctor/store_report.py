@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from acp_proxy import shell_quote
 from acp_proxy.errors import AcpProxyError, Unreadable
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.tools.doctor.advice import Advice
 from acp_proxy.transcript.private_files import JOURNAL_FILE
 

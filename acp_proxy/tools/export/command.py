@@ -23,16 +23,18 @@ from acp_proxy.cli.session_filter import BranchOption, CwdOption, HereOption, Si
 from acp_proxy.cli.shared_options import AgentOption, StoreOption
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, AlreadyThere, UsageError
-from acp_proxy.store.command_store import CommandStore, file_name
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.tools.redact.redact_files import mask_copy
 from acp_proxy.tools.stats.usage import measure_session
+from acp_proxy.transcript.file_names import file_name
 from acp_proxy.views import sanitize
 from acp_proxy.views.formatting import SHORTEST_ID, strip_markdown
 
 if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.redaction.masking import Masking
-    from acp_proxy.store.command_store import ListedSession, Reading
+    from acp_proxy.store.index import ListedSession
     from acp_proxy.tools.export.hide_home import HomeHider
+    from acp_proxy.transcript.reader import Reading
     from acp_proxy.views.conversation import OpenChild
     from acp_proxy.views.document import Choices, Head
 

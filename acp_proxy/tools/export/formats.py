@@ -9,10 +9,12 @@ from dataclasses import replace
 from msgspec import structs
 
 from acp_proxy.errors import NoSuchTurn
-from acp_proxy.store.command_store import ListedSession, Reading, name_agent
+from acp_proxy.store.index import ListedSession
 from acp_proxy.tools.changes.describe import ChangedFile, list_files
 from acp_proxy.tools.changes.session_changes import read_changes
 from acp_proxy.tools.export.hide_home import HomeHider
+from acp_proxy.transcript.file_names import name_agent
+from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.titles import clean
 from acp_proxy.views import document
 from acp_proxy.views.conversation import ConversationTurn, OpenChild, read_turns

@@ -25,9 +25,9 @@ from typing import IO
 from acp_proxy import shell_quote
 from acp_proxy.errors import NotImported, Unreadable
 from acp_proxy.protocol import acp, timestamps
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.sessions.import_folder import choose_folder_for_import
 from acp_proxy.store import delete, journal
-from acp_proxy.store.agent_folder import choose_folder_for_import
-from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.agent_session import NEW_ID

@@ -14,7 +14,7 @@ from acp_proxy.cli.shared_options import AgentOption, SessionsArgument, StoreOpt
 from acp_proxy.views import formatting, sanitize
 
 if TYPE_CHECKING:  # imported late: other commands need no zstd
-    from acp_proxy.store.command_store import CompressionResult
+    from acp_proxy.store.compress import CompressionResult
 
 
 def compress(
@@ -40,7 +40,7 @@ def compress(
 
     Example: acp-proxy compress --dry-run
     """
-    from acp_proxy.store.command_store import CompressionOptions
+    from acp_proxy.store.compress import CompressionOptions
 
     results: list[CompressionResult] = []
     failures: list[str] = []

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy.errors import NewerFormat, errno_name
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.sessions.queries import list_including_unprompted
+from acp_proxy.sessions.soft_deleted import DeletedSession, list_deleted, summarize_deleted
 from acp_proxy.store import delete
-from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.index import Index, ListedSession, decode_id
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.queries import complete_rows, list_including_unprompted
-from acp_proxy.store.soft_deleted import DeletedSession, list_deleted, summarize_deleted
+from acp_proxy.store.queries import complete_rows
 from acp_proxy.store.store_index import StoreIndex
 from acp_proxy.transcript.appender import lock_unused
 from acp_proxy.transcript.file_names import compressed_path, make_selector, name_before_delete

@@ -18,7 +18,8 @@ from acp_proxy.cli.report_errors import report_errors
 from acp_proxy.cli.shared_options import AgentOption, JsonOption, StoreOption, YesOption
 from acp_proxy.errors import Unreadable, UsageError
 from acp_proxy.protocol import timestamps
-from acp_proxy.store.command_store import CommandStore, ListedSession, match_agents, name_agent
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.store.index import ListedSession
 from acp_proxy.tools.maintenance.prune import (
     IN_USE,
     Candidate,
@@ -27,6 +28,7 @@ from acp_proxy.tools.maintenance.prune import (
     prune_sessions,
     select_exceeding,
 )
+from acp_proxy.transcript.file_names import match_agents, name_agent
 from acp_proxy.views import formatting, sanitize
 
 

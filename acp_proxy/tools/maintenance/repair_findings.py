@@ -4,8 +4,8 @@ import time
 from pathlib import Path
 
 from acp_proxy.protocol import timestamps
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store import open_session
-from acp_proxy.store.command_store import CommandStore
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.store_index import StoreIndex
 from acp_proxy.tools.maintenance import repair

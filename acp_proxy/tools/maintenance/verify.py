@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from acp_proxy.errors import NewerFormat, errno_name
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.databases import is_emptied
 from acp_proxy.store.folder_changes import find_changes
 from acp_proxy.store.index import Index, check_values, encode_row, parse_json

@@ -15,7 +15,7 @@ from acp_proxy.cli.progress import show_progress
 from acp_proxy.cli.report_errors import report_errors
 from acp_proxy.cli.shared_options import AgentOption, SessionsArgument, StoreOption
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.tools.maintenance.repair_findings import repair_finding
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.views import sanitize

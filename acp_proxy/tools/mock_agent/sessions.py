@@ -11,11 +11,11 @@ from acp_proxy.protocol import acp, jsonrpc, update_kinds, versions
 from acp_proxy.replay.replayer import Replayer
 from acp_proxy.replay.v2_client import V2ClientReplayer, count_handovers
 from acp_proxy.replay.v2_replayer import V2Replayer
-from acp_proxy.store.command_store import Summary
 from acp_proxy.tools.mock_agent.state import PlayedState
 from acp_proxy.tools.mock_agent.steps import RecordedTurn, cut_into_turns
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, Header
+from acp_proxy.transcript.summary import Summary
 from acp_proxy.transcript.v2_entries import V2AsV1
 
 RUN = "mock00"

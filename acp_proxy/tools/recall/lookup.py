@@ -14,11 +14,13 @@ from acp_proxy.api import Session, Turn
 from acp_proxy.cli import values
 from acp_proxy.errors import NoSuchSession, NoSuchTurn
 from acp_proxy.protocol import jsonrpc, timestamps
-from acp_proxy.store.command_store import CommandStore, ListedSession, name_agent
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.store.index import ListedSession
 from acp_proxy.tools.recall.visible_sessions import RecallScope
 from acp_proxy.tools.search.nearby import list_near_searches
 from acp_proxy.tools.search.query import limit_to_said, make_query, widen_query
 from acp_proxy.tools.search.search import Hit, SearchRequest, search_store
+from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views import formatting
 
 INTRODUCTION = (

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from acp_proxy.protocol import acp
-from acp_proxy.store.command_store import is_inside, resolve_directory
+from acp_proxy.store.same_directory import is_inside, resolve_directory
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,11 @@ from acp_proxy.cli.report_errors import report_errors
 from acp_proxy.cli.shared_options import AgentOption, SessionsArgument, StoreOption, YesOption
 from acp_proxy.config import config_file, options
 from acp_proxy.errors import NewerFormat, Unreadable, UsageError
-from acp_proxy.store.command_store import SUFFIX, CommandStore, ListedSession
-from acp_proxy.store.relatives import TranscriptKey, find_relatives
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.sessions.relatives import TranscriptKey, find_relatives
+from acp_proxy.store.index import ListedSession
 from acp_proxy.tools.redact.redact_files import redact_stored
+from acp_proxy.transcript.file_names import SUFFIX
 from acp_proxy.views import sanitize, session_lines
 
 if TYPE_CHECKING:  # imported late: no other command needs it

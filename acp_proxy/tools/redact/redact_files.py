@@ -19,8 +19,9 @@ from msgspec import structs
 from acp_proxy.protocol.framing import LineFramer
 from acp_proxy.redaction.masking import MaskedSpan, Masking, apply_changes
 from acp_proxy.redaction.split_secrets import SplitSecretFinder
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store import old_forks, open_session
-from acp_proxy.store.command_store import CommandStore, ListedSession
+from acp_proxy.store.index import ListedSession
 from acp_proxy.store.journal import Event, find_events
 from acp_proxy.transcript import file_format, file_names, private_files
 from acp_proxy.transcript.private_files import (

@@ -29,7 +29,7 @@ from acp_proxy.cli.session_filter import (
 )
 from acp_proxy.cli.shared_options import AgentOption, StoreOption
 from acp_proxy.errors import AcpProxyError, Unreadable
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.tools.search.query import TurnPart
 from acp_proxy.tools.search.search import search_store
 from acp_proxy.views import sanitize

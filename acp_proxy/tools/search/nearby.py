@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
-from acp_proxy.store.command_store import CommandStore, ListedSession
-from acp_proxy.store.index import Index
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.store.index import Index, ListedSession
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.search.query import (
     TurnPart,

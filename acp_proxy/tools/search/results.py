@@ -9,10 +9,10 @@ from datetime import datetime
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from acp_proxy.store.command_store import name_agent
 from acp_proxy.tools.changes.edits import CallSummary
 from acp_proxy.tools.search.fts_table import Excerpt
 from acp_proxy.tools.search.search import Hit
+from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views import formatting, session_lines, session_table
 from acp_proxy.views.sanitize import RUNNING, make_line
 

@@ -21,11 +21,12 @@ from typing import Any, Generic, TypeVar
 
 from acp_proxy.errors import NewerFormat, NoFullText, Unreadable, errno_name
 from acp_proxy.protocol import acp, proxy_ids, timestamps
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.sessions.queries import LAST_USED_SQL, ON_BRANCH_SQL, match_directories
 from acp_proxy.store.databases import is_emptied
 from acp_proxy.store.index import COLUMNS, Index, ListedSession, decode_row
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.queries import LAST_USED_SQL, ON_BRANCH_SQL, complete_rows, match_directory
+from acp_proxy.store.queries import complete_rows
 from acp_proxy.store.store_index import Progress, is_temporary
 from acp_proxy.tools.search.fts_table import (
     Addition,
@@ -223,7 +224,7 @@ class TranscriptTables(ABC, Generic[Row, Table]):
         for agent_folder in request.agent_folders:
             tests, values = ["agent = ?"], list[object]((agent_folder,))
             if request.cwd is not None:
-                test, places = match_directory(
+                test, places = match_directories(
                     self._index, agent_folder, request.cwd, includes_below=request.includes_below
                 )
                 tests.append(test)

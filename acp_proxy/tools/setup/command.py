@@ -839,7 +839,7 @@ def try_agents(changes: Sequence[FileChange], tried_agents: TriedAgents) -> bool
     Returns False if one does not answer. ``tried_agents``: gets the results.
     """
     from acp_proxy.cli.open_store import find_root, make_new_files_private
-    from acp_proxy.store.command_store import find_default_root
+    from acp_proxy.store.store_base import find_default_root
     from acp_proxy.tools.doctor.report import diagnose_agent
     from acp_proxy.transcript.private_files import read_umask
 
@@ -913,7 +913,7 @@ def report_written(machine: Machine, written: Sequence[FileChange], tried_agents
     """Check what was written, as ``doctor`` does, and say what the user does next. Returns whether nothing of what was
     written is wrong, apart from the agents, of which the user has read."""
     from acp_proxy.cli.open_store import find_root, make_new_files_private
-    from acp_proxy.store.command_store import find_default_root
+    from acp_proxy.store.store_base import find_default_root
     from acp_proxy.tools.doctor.report import diagnose
     from acp_proxy.transcript.private_files import read_umask
 

@@ -19,8 +19,10 @@ from acp_proxy.cli.pager import Screen, find_screen, open_pager
 from acp_proxy.cli.report_errors import report_errors
 from acp_proxy.cli.shared_options import AgentOption, StoreOption
 from acp_proxy.errors import AlreadyThere, NoSuchTurn, NothingToSave, UsageError
-from acp_proxy.store.command_store import CommandStore, ListedSession, Reading
-from acp_proxy.store.soft_deleted import summarize_file
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.sessions.soft_deleted import summarize_file
+from acp_proxy.store.index import ListedSession
+from acp_proxy.transcript.reader import Reading
 from acp_proxy.views import formatting, sanitize, session_lines
 from acp_proxy.views.attachments import find_attachments
 from acp_proxy.views.conversation import OpenChild, Part, TurnBegin, TurnEnd, number_turns, read_parts

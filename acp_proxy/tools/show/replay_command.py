@@ -19,10 +19,10 @@ from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.report_errors import print_on_stderr, report_errors
 from acp_proxy.cli.shared_options import AgentOption, StoreOption
 from acp_proxy.protocol import acp, timestamps
-from acp_proxy.store.command_store import Line, Reading
 from acp_proxy.tools.show.command import find_turns
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, Header
+from acp_proxy.transcript.reader import Line, Reading
 from acp_proxy.views import formatting, sanitize
 from acp_proxy.views.conversation import number_turns
 

@@ -22,7 +22,7 @@ from acp_proxy.cli.session_filter import (
     make_filter,
 )
 from acp_proxy.cli.shared_options import AgentOption, JsonOption, StoreOption
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.tools.stats.usage import explain_unprompted, measure_usage
 from acp_proxy.views import sanitize
 

@@ -10,8 +10,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from acp_proxy.store.command_store import name_agent
 from acp_proxy.tools.stats.usage import AgentUsage, GroupUsage, sum_agents, sum_groups
+from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views import formatting, sanitize
 
 

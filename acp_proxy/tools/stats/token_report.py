@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
-from acp_proxy.store.command_store import name_agent
 from acp_proxy.tools.stats.prices import Prices
 from acp_proxy.tools.stats.tokens import By, TokenReport, TokenSpending
+from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views import formatting, sanitize
 from acp_proxy.views.session_table import cut_directory
 

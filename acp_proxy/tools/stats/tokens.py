@@ -15,12 +15,13 @@ from acp_proxy.cli.session_filter import SessionFilter
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
-from acp_proxy.store.command_store import CommandStore, ListedSession, Reading
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.store.index import ListedSession
 from acp_proxy.tools.stats.prices import Prices, TokenCounts, read_number
 from acp_proxy.transcript import file_format, summary
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.transcript.private_files import explain_unreadable
-from acp_proxy.transcript.reader import Line
+from acp_proxy.transcript.reader import Line, Reading
 from acp_proxy.transcript.titles import clean
 from acp_proxy.transcript.usage import LARGEST_NUMBER, find_used_model, read_usage
 

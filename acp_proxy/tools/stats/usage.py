@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from acp_proxy.cli.session_filter import ALL, SessionFilter
 from acp_proxy.errors import NewerFormat
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.sessions.soft_deleted import summarize
 from acp_proxy.store.index import Index, ListedSession, check_values, parse_json
 from acp_proxy.store.layout import Layout
-from acp_proxy.store.soft_deleted import summarize
 from acp_proxy.transcript.private_files import explain_unreadable
 from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.usage import Usage, add_known, find_quarter

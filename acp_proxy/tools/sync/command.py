@@ -20,11 +20,14 @@ from acp_proxy.cli.report_errors import report_errors
 from acp_proxy.cli.shared_options import JsonOption, StoreOption, YesOption
 from acp_proxy.errors import AcpProxyError, NewerFormat, UsageError
 from acp_proxy.redaction.masking import Masking
-from acp_proxy.store.command_store import CommandStore, ListedSession, is_windows_path, name_agent
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.store.index import ListedSession
+from acp_proxy.store.same_directory import is_windows_path
 from acp_proxy.tools.redact.redact_files import redact_stored
 from acp_proxy.tools.sync.interfaces import Unavailable
 from acp_proxy.tools.sync.membership import SyncMembership, SyncSettings, SyncStatus
 from acp_proxy.tools.sync.open_place import check_packages, open_logs, read_key
+from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views import sanitize
 from acp_proxy.views.formatting import format_count, format_size
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from acp_proxy.errors import NewerFormat, Unreadable
-from acp_proxy.store import delete, journal, remote_turns, soft_deleted, user_state
-from acp_proxy.store.agent_folder import choose_folder_for_import
+from acp_proxy.sessions import soft_deleted
+from acp_proxy.sessions.import_folder import choose_folder_for_import
+from acp_proxy.store import delete, journal, remote_turns, user_state
 from acp_proxy.store.same_directory import is_windows_path
 from acp_proxy.store.store_base import StoreBase
 from acp_proxy.transcript import file_names, private_files

@@ -15,7 +15,8 @@ from acp_proxy.cli.report_errors import print_on_stderr, report_errors
 from acp_proxy.cli.shared_options import StoreOption
 from acp_proxy.errors import AcpProxyError, NoSuchSession
 from acp_proxy.installation import explain_no_web
-from acp_proxy.store.command_store import CommandStore, ListedSession
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.store.index import ListedSession
 
 
 def web(

@@ -13,8 +13,8 @@ from itertools import dropwhile, takewhile
 
 from msgspec import Struct
 
-from acp_proxy.store.command_store import Reading
 from acp_proxy.tools.search.turn_text import BEGINNING, TurnStart
+from acp_proxy.transcript.reader import Reading
 from acp_proxy.views import document
 from acp_proxy.views.conversation import (
     ConversationTurn,

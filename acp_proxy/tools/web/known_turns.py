@@ -5,9 +5,9 @@ from collections import OrderedDict
 
 from msgspec import Struct
 
-from acp_proxy.store.command_store import Reading
 from acp_proxy.tools.export.hide_home import HomeHider
 from acp_proxy.tools.search.turn_text import BEGINNING, TurnReader, TurnStart
+from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.titles import clean
 from acp_proxy.views.formatting import strip_markdown
 

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 
 from acp_proxy import __version__
-from acp_proxy.store.command_store import ListedSession, name_agent
+from acp_proxy.store.index import ListedSession
 from acp_proxy.tools.export.highlighting import COPY_BUTTON
 from acp_proxy.tools.export.html import render_facts, render_head
 from acp_proxy.tools.search.fts_table import Excerpt
@@ -20,6 +20,7 @@ from acp_proxy.tools.search.search import Hit, SearchResult
 from acp_proxy.tools.stats.usage import GroupUsage
 from acp_proxy.tools.web.charts import draw_bar, draw_columns
 from acp_proxy.tools.web.conversation_parts import Position
+from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views.document import Head
 from acp_proxy.views.formatting import (
     format_amounts,

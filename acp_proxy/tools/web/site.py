@@ -26,7 +26,8 @@ from acp_proxy.cli.next_command import format_command, repeat_agent_option
 from acp_proxy.cli.open_store import is_default_store
 from acp_proxy.cli.values import parse_range
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.store.command_store import CommandStore, ListedSession, Reading
+from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.store.index import ListedSession
 from acp_proxy.tools.export import html, index_page
 from acp_proxy.tools.export.formats import make_head, read_changed_files
 from acp_proxy.tools.export.hide_home import HomeHider
@@ -56,6 +57,7 @@ from acp_proxy.tools.web.pages import (
     StatsPage,
     make_address_query,
 )
+from acp_proxy.transcript.reader import Reading
 from acp_proxy.views.document import Choices
 from acp_proxy.views.session_lines import make_distinct_names
 

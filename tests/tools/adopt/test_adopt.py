@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from acp_proxy.proxy.capabilities import Offer
-from acp_proxy.store.command_store import file_name
 from acp_proxy.tools.adopt import agent_loader
 from acp_proxy.tools.adopt.adopt import Adoption, Result
 from acp_proxy.tools.adopt.agent_loader import AgentLoader, AgentStart, CannotAdopt
 from acp_proxy.tools.adopt.plan import AdoptionFilter
+from acp_proxy.transcript.file_names import file_name
 from tests.stored import WholeStore
 from tests.tools.adopt.listing_agent import ListingAgent, listed, replay_of
 

@@ -5,7 +5,7 @@ import pytest
 from acp_proxy import shell_quote
 from acp_proxy.cli.session_filter import make_filter
 from acp_proxy.errors import Unreadable
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.tools.browse.state import Action
 from acp_proxy.tools.browse.store_worker import BrowseStore
 from tests.stored import WholeStore, store_session

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store.command_store import resolve_directory
+from acp_proxy.store.same_directory import resolve_directory
 from acp_proxy.tools.recall.visible_sessions import EVERYWHERE, RecallScope, find_scope
 from tests.tools.recall.asking import make_work_tree
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.tools.search.turn_text import TurnStart
 from acp_proxy.tools.web.conversation_parts import (
     OpenConversation,

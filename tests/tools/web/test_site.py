@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from acp_proxy import shell_quote
 from acp_proxy.errors import StoreRefused
-from acp_proxy.store.command_store import CommandStore
+from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.tools.web import site
 from acp_proxy.tools.web.access import Access
 from acp_proxy.transcript import private_files

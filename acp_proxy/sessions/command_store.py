@@ -1,7 +1,6 @@
 """The store's interface for commands and the doctor: list, search, change and maintain sessions.
 
 Covers all sessions of all agents, through the index, and single files. Any failure of the index raises ``Unreadable``.
-What only some commands need is imported by the methods that use it, or on first access to a name (``_LAZY_NAMES``).
 """
 
 import contextlib
@@ -9,80 +8,21 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from acp_proxy.errors import NewerFormat, Unreadable
-from acp_proxy.store import delete, journal, queries, soft_deleted, user_state
+from acp_proxy.sessions import queries, soft_deleted
+from acp_proxy.sessions.soft_deleted import DeletedSession
+from acp_proxy.store import delete, journal, user_state
 from acp_proxy.store.index import Index, ListedSession, check_values, parse_json
-from acp_proxy.store.queries import find_titled
-from acp_proxy.store.same_directory import is_inside, is_windows_path, resolve_directory
-from acp_proxy.store.soft_deleted import DeletedSession
-from acp_proxy.store.store_base import StoreBase, find_default_root, import_lazily
+from acp_proxy.store.queries import complete_rows, is_open, read_state
+from acp_proxy.store.store_base import StoreBase
 from acp_proxy.transcript import private_files
-from acp_proxy.transcript.drop_rewound import drop_rewound
 from acp_proxy.transcript.file_format import PARTIAL, Header
-from acp_proxy.transcript.file_names import (
-    COMPRESSED_SUFFIX,
-    SUFFIX,
-    compressed_path,
-    file_name,
-    match_agents,
-    name_agent,
-    name_before_delete,
-    parse_transcript_name,
-    strip_hash,
-)
-from acp_proxy.transcript.private_files import PRIVATE_UMASK
-from acp_proxy.transcript.reader import AlikeLines, Line, Reading
+from acp_proxy.transcript.file_names import compressed_path, file_name, parse_transcript_name
+from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.usage import SessionUsage, Usage
-from acp_proxy.transcript.v2_entries import read_as_v1
-
-if TYPE_CHECKING:
-    from acp_proxy.store.completion_query import CompletionQuery
-    from acp_proxy.store.compress import CompressionOptions, CompressionResult
-    from acp_proxy.transcript.summary import Summary
-
-__all__ = [
-    "COMPRESSED_SUFFIX",
-    "PRIVATE_UMASK",
-    "SUFFIX",
-    "AlikeLines",
-    "CommandStore",
-    "CompletionQuery",
-    "CompressionOptions",
-    "CompressionResult",
-    "DeletedSession",
-    "Line",
-    "ListedSession",
-    "Reading",
-    "Summary",
-    "TokensAndCost",
-    "drop_rewound",
-    "file_name",
-    "find_default_root",
-    "find_titled",
-    "is_inside",
-    "is_windows_path",
-    "match_agents",
-    "name_agent",
-    "name_before_delete",
-    "read_as_v1",
-    "resolve_directory",
-    "strip_hash",
-]
-
-_LAZY_NAMES = {
-    "transcript.summary": {"Summary"},
-    "store.completion_query": {"CompletionQuery"},
-    "store.compress": {"CompressionResult", "CompressionOptions"},
-}
-"""Names of this module that are imported on first access, by the module that defines them."""
-
-if not TYPE_CHECKING:
-    __getattr__ = import_lazily(_LAZY_NAMES)
-
 
 _MOST_LOOKED_UP = 1000
 """At most so many archived sessions of an agent are looked up by name; among more of them, one is found soon."""
@@ -130,7 +70,7 @@ class CommandStore(StoreBase):
         agent_folders, archived_names = self.list_agents(agent_words), dict[str, Mapping[str, str]]()
         if archived:  # to look for a few in 100,000 rows takes seconds
             archived_names = {
-                agent_folder: queries.read_state(self.layout, agent_folder).archived for agent_folder in agent_folders
+                agent_folder: read_state(self.layout, agent_folder).archived for agent_folder in agent_folders
             }
             agent_folders = [agent_folder for agent_folder in agent_folders if archived_names[agent_folder]]
             archived_names = {
@@ -139,7 +79,7 @@ class CommandStore(StoreBase):
         list_filter = queries.ListFilter(
             agent_folders, cwd, since, until, includes_below=includes_below, branch=branch, names=archived_names
         )
-        rows = queries.complete_rows(
+        rows = complete_rows(
             self.layout,
             queries.list_newest(self.store_index.catch_up_and_query, self.store_index.query_as_is, list_filter),
         )
@@ -158,7 +98,7 @@ class CommandStore(StoreBase):
         rows = self.store_index.catch_up_and_query(
             lambda index: queries.find_named(index, list_filter, selector, deleted_ids), *list_filter.agent_folders
         )
-        return list(queries.complete_rows(self.layout, rows))
+        return list(complete_rows(self.layout, rows))
 
     def find_titled(
         self, title_part: str, agent_words: str = "", show_title: Callable[[str], str] = str
@@ -210,7 +150,7 @@ class CommandStore(StoreBase):
 
     def is_open(self, listed: ListedSession) -> bool:
         """Whether a process has the session's transcript open to append."""
-        return queries.is_open(self.layout, listed)
+        return is_open(self.layout, listed)
 
     def find_path(self, listed: ListedSession) -> Path:
         """The file that holds a session's transcript now, plain or compressed."""
@@ -261,7 +201,7 @@ class CommandStore(StoreBase):
         rows = self.store_index.catch_up_and_query(
             lambda index: queries.find_copies_of(index, agent_folder, listed), agent_folder
         )
-        return list(queries.complete_rows(self.layout, rows))
+        return list(complete_rows(self.layout, rows))
 
     def copy_for_agent(self, listed: ListedSession, agent_folder: str, agent_info: Mapping[str, object]) -> str:
         """Copy a session for another agent to continue it. Returns the copy's id. Raises OSError (FileNotFoundError:
@@ -269,7 +209,7 @@ class CommandStore(StoreBase):
 
         ``agent_folder``: that agent's folder. ``agent_info``: its name and version, if they are known.
         """
-        from acp_proxy.store.copy_session import create_copy
+        from acp_proxy.sessions.copy_session import create_copy
 
         header = Header(listed.session_id, listed.cwd, PARTIAL, "", listed.directories)
         copy_id = create_copy(

@@ -16,9 +16,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from acp_proxy.store import journal, soft_deleted
+from acp_proxy.sessions import soft_deleted
+from acp_proxy.sessions.soft_deleted import DeletedSession
+from acp_proxy.store import journal
 from acp_proxy.store.index import ListedSession
-from acp_proxy.store.soft_deleted import DeletedSession
 from acp_proxy.transcript.file_names import name_before_delete
 from tests.store import transcript_lines
 from tests.stored import WholeStore, read_files

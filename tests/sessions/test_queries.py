@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.store import command_store
+from acp_proxy.sessions import command_store
+from acp_proxy.sessions import queries as newest_module
+from acp_proxy.store import folder_changes
 from acp_proxy.store import index as index_module
-from acp_proxy.store import queries as newest_module
 from acp_proxy.store.index import Index, ListedSession
 from acp_proxy.transcript.file_names import file_name
 from tests.store import transcript_lines
@@ -121,8 +122,10 @@ def test_a_directory_below_a_link_is_found_through_the_link_and_its_target(store
     assert [row.session_id for row in store.list_newest(cwd=str(tmp_path / "link"), includes_below=True)] == ["s"]
 
 
-@pytest.mark.usefixtures("trusted_times")
-def test_reading_the_newest_sessions_reads_few_rows(store: WholeStore, selects: list[int]) -> None:
+def test_reading_the_newest_sessions_reads_few_rows(
+    store: WholeStore, selects: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_changes, "_GRANULE_SECONDS", -1.0)  # lists trust the times of folders at once
     for number in range(150):
         store_lines(store, "claude", f"s{number:03}", at=number)
     assert len(store.list_all()) == 150
