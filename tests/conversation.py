@@ -488,7 +488,7 @@ class CoreConversation:
         comparison, size = stored.compared(wanted.updates), len(stored.says)
         compared = comparison if wanted.compares else None
         facts = compared.end_replay() if compared is not None else None
-        decision = choose_replay(facts, fixed_rule=rule or wanted.fixed_rule, shows_replay=wanted.shows_replay)
+        decision = choose_replay(facts, fixed_rule=rule or wanted.fixed_rule, wants_past=wanted.wants_past)
         told = [line(state) for state in states]
         uncompared = PastShown(id, decision, None, told, handover_record, attached, is_uncompared=True, size=size)
         if not wanted.compares and not self.core.must_compare_first(uncompared):

@@ -1,1 +1,1 @@
-"""Is what an agent sends past or new, and whose replay does the client see? Touches no file."""
+"""Is what an agent sends past or new, and whose past does the client see? Touches no file."""

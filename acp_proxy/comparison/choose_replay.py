@@ -1,6 +1,6 @@
-"""Decides whose replay the client sees for a load: the agent's, the transcript's or none. It decides from what is known
-of the load, and from what ``comparison`` has found if that was needed. docs/transparency.md has the rules for users,
-under "Whose replay you see".
+"""Decides whose past the client sees for a load: the agent's replay, the transcript or none. It decides from what is
+known of the load, and from what ``comparison`` has found if that was needed. docs/transparency.md has the rules for
+users, under "Whose replay you see".
 
 ``choose_replay`` is the only place that decides this; everybody else keeps its ``Decision``. Until there is one, what
 is held of a load depends on its ``fixed_rule`` alone.
@@ -17,7 +17,7 @@ from acp_proxy.comparison.letter_search import Span
 from acp_proxy.comparison.transcript_text import TranscriptText
 
 
-class ShownReplay(enum.Enum):
+class WhosePast(enum.Enum):
     """What the client sees of a session's past."""
 
     AGENT = "the agent's"
@@ -26,31 +26,32 @@ class ShownReplay(enum.Enum):
 
 
 class Rule(enum.Enum):
-    """Why a replay is shown: the rule's number in transcripts, whose replay it shows, and the reason in words.
+    """Why the agent's replay or the transcript is shown: the rule's number in transcripts, whose past it chooses for a
+    client that wants the past, and the reason in words.
 
     The rows are in the order of the decision: the first that fits holds. The numbers are frozen: transcripts have them,
     and older versions read those. A new rule gets a new number, or None: then no transcript notes it.
     """
 
-    PASSES = (None, ShownReplay.AGENT, "what the agent sends goes to the client before the agent answers")
-    CANCELLED = (None, ShownReplay.NOTHING, "the client cancelled the load")
-    NOT_RECORDED = (None, ShownReplay.AGENT, "the session was not recorded here")
+    PASSES = (None, WhosePast.AGENT, "what the agent sends goes to the client before the agent answers")
+    CANCELLED = (None, WhosePast.NOTHING, "the client cancelled the load")
+    NOT_RECORDED = (None, WhosePast.AGENT, "the session was not recorded here")
     # Known before the agent answers, from the plan of the load: at most one of these three.
-    IN_TURN = (None, ShownReplay.TRANSCRIPT, "a turn was under way, and the agent cannot replay the session")
-    HANDED_OVER = (1, ShownReplay.TRANSCRIPT, "the session was handed over")
-    ASKED_FOR = (6, ShownReplay.TRANSCRIPT, "an option asks for the transcript's replay")
+    IN_TURN = (None, WhosePast.TRANSCRIPT, "a turn was under way, and the agent cannot replay the session")
+    HANDED_OVER = (1, WhosePast.TRANSCRIPT, "the session was handed over")
+    ASKED_FOR = (6, WhosePast.TRANSCRIPT, "an option asks for the transcript's replay")
     # Known from the comparison.
-    UNREADABLE = (0, ShownReplay.AGENT, "the transcript could not be read")
-    NOTHING_REPLAYED = (4, ShownReplay.TRANSCRIPT, "the agent resumed the session and replayed nothing")
-    UNDECIDED = (0, ShownReplay.AGENT, "the comparison would have taken too long")
-    MORE = (2, ShownReplay.AGENT, "the agent's replay has something that the transcript lacks")
-    TAKEN_BACK = (3, ShownReplay.AGENT, "the agent's replay lacks something, for a known reason")
-    LESS = (4, ShownReplay.TRANSCRIPT, "the agent's replay lacks something")
-    SAME = (5, ShownReplay.AGENT, "the agent's replay lacks nothing")
+    UNREADABLE = (0, WhosePast.AGENT, "the transcript could not be read")
+    NOTHING_REPLAYED = (4, WhosePast.TRANSCRIPT, "the agent resumed the session and replayed nothing")
+    UNDECIDED = (0, WhosePast.AGENT, "the comparison would have taken too long")
+    MORE = (2, WhosePast.AGENT, "the agent's replay has something that the transcript lacks")
+    TAKEN_BACK = (3, WhosePast.AGENT, "the agent's replay lacks something, for a known reason")
+    LESS = (4, WhosePast.TRANSCRIPT, "the agent's replay lacks something")
+    SAME = (5, WhosePast.AGENT, "the agent's replay lacks nothing")
 
-    def __init__(self, number: int | None, shows: ShownReplay, reason: str) -> None:
+    def __init__(self, number: int | None, choice: WhosePast, reason: str) -> None:
         self.number = number
-        self.shows = shows
+        self.choice = choice
         self.reason = reason
 
     @classmethod
@@ -60,36 +61,36 @@ class Rule(enum.Enum):
 
 
 class Decision(Struct, frozen=True):
-    """What a load shows, and the rule that decided."""
+    """What the client gets of the past, which is nothing if it does not want it; and the rule that decided."""
 
-    shows: ShownReplay
+    shows: WhosePast
     rule: Rule
 
     @property
     def hides_agents_replay(self) -> bool:
         """Whether the client does not see the agent's replay: it has the transcript's, or none, since one that resumes
         has the past on the screen, and one that cancels wants none of it."""
-        return self.shows is not ShownReplay.AGENT
+        return self.shows is not WhosePast.AGENT
 
 
 def choose_replay(
     facts: ReplayFacts | None,
     *,
     fixed_rule: Rule | None = None,
-    shows_replay: bool = True,
+    wants_past: bool = True,
     passes: bool = False,
     cancelled: bool = False,
     has_transcript: bool = True,
     unreadable: bool = False,
     is_open_elsewhere: bool | None = None,
 ) -> Decision:
-    """Decide whose replay the client sees, and why.
+    """Decide whose past the client sees, and why.
 
     ``facts``: what is known of the agent's replay; None if nothing was compared. Then another argument decides, or, if
     none does, the agent has resumed the session and replayed nothing.
     ``fixed_rule``: the rule, if it was known before the agent answered: in a turn, handed over, or asked for.
-    ``shows_replay``: False for a resume that acp-proxy serves, after which the client gets no replay. If it only passes
-    one on (``plan_passing``), the client gets what the agent sends.
+    ``wants_past``: the client asked for the past. False for a resume that acp-proxy serves, which only goes on. If it
+    only passes one on (``plan_passing``), the client gets what the agent sends.
     ``passes``: what the agent sends goes to the client before its answer: the plan says so (a fork, a load in a turn),
     too much waited, or a prompt came. ``cancelled``: the client has cancelled the load.
     ``has_transcript``: False if the store has none. ``unreadable``: it has one, but that cannot be read.
@@ -109,7 +110,7 @@ def choose_replay(
         rule = Rule.NOTHING_REPLAYED
     else:
         rule = _judge(facts, may_have_queued_prompts=is_open_elsewhere is True)
-    return Decision(rule.shows if shows_replay else ShownReplay.NOTHING, rule)
+    return Decision(rule.choice if wants_past else WhosePast.NOTHING, rule)
 
 
 def _judge(facts: ReplayFacts, *, may_have_queued_prompts: bool) -> Rule:

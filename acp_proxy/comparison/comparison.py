@@ -255,8 +255,10 @@ class Comparison:
         return self._split_tail(may_replay_again=False)[1]
 
     def _split_tail(self, *, may_replay_again: bool) -> tuple[list[ComparedUpdate], list[ComparedUpdate]]:
-        may_be_past = self.place.is_in_answer and not self.place.spans.merge_all and not self.place.calls.known_indexes
-        return self._tail.split(may_be_past=may_be_past, may_replay_again=may_replay_again)
+        answer_may_follow = (
+            self.place.is_in_answer and not self.place.spans.merge_all and not self.place.calls.known_indexes
+        )
+        return self._tail.split(answer_may_follow=answer_may_follow, may_replay_again=may_replay_again)
 
     def find_new(self, *, is_open_elsewhere: bool | None = None, may_replay_again: bool = False) -> list[bytes]:
         """The lines of the tail to record.

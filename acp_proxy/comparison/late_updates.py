@@ -27,25 +27,25 @@ class LateUpdates:
         comparison: Comparison,
         *,
         hides_agents_replay: bool,
-        shows_replay: bool = True,
+        wants_past: bool = True,
         has_part: bool = False,
         is_open_elsewhere: bool | None = None,
     ) -> None:
         """``comparison``: with what the agent sent before its answer.
 
         ``hides_agents_replay``: the client does not see the agent's replay, such as because it has the transcript.
-        ``shows_replay``: as for ``choose_replay``. ``has_part``: the agent's session began with a handover, so it does
+        ``wants_past``: as for ``choose_replay``. ``has_part``: the agent's session began with a handover, so it does
         not have the turns that follow in the transcript. ``is_open_elsewhere``: as for ``Comparison.find_new``.
         """
         self._comparison = comparison
         self._text = comparison.text
         self._hides_agents_replay = hides_agents_replay
-        self._shows_replay = shows_replay
+        self._wants_past = wants_past
         self._has_part = has_part
         self._is_open_elsewhere = is_open_elsewhere
         self._waiting_updates: list[ComparedUpdate] = []
         self._size = 0
-        if hides_agents_replay and shows_replay:
+        if hides_agents_replay and wants_past:
             # The tail passed after the transcript, except its end: thoughts, plans and user messages without an
             # answer. What the agent sends next says whether they belong to its replay.
             comparison.end_message()
@@ -59,17 +59,17 @@ class LateUpdates:
         """Take an update of the conversation: its line, and its parsed ``params.update``. Returns the lines to send
         now."""
         self._is_replay = self._is_replay or update_kinds.find(acp.update_kind(update)).role is Role.USER
-        return self._hide_replay(self._sort(line, update))
+        return self._hide_unwanted_past(self._sort(line, update))
 
     def release(self) -> list[bytes]:
         """The waiting lines that the client has not seen, since nothing more comes before the next prompt."""
-        return self._hide_replay(self._sort_rest())
+        return self._hide_unwanted_past(self._sort_rest())
 
-    def _hide_replay(self, lines: list[bytes]) -> list[bytes]:
-        """The lines that the client gets: none from the first user message on if it gets no replay. A resume replays
-        nothing, and no prompt is open, so nobody typed that message here: it is history, and what follows it too, until
-        all of the transcript has come."""
-        if self._shows_replay or not self._is_replay:
+    def _hide_unwanted_past(self, lines: list[bytes]) -> list[bytes]:
+        """The lines that the client gets: none from the first user message on if it does not want the past. A resume
+        replays nothing, and no prompt is open, so nobody typed that message here: it is history, and what follows it
+        too, until all of the transcript has come."""
+        if self._wants_past or not self._is_replay:
             return lines
         return lines if self._comparison.is_after_past(is_open_elsewhere=self._is_open_elsewhere) else []
 
@@ -107,7 +107,7 @@ class LateUpdates:
         if not is_known or not self._was_shown:
             return self._take_waiting()
         self._drop()  # what came before a known call is known too, but the end of an unfinished call is new
-        has_new_end = self._comparison.completes_turn and self._shows_replay
+        has_new_end = self._comparison.completes_turn and self._wants_past
         return [self._choose_line(sent_update)] if has_new_end else []
 
     def _sort_words(self, message: SentMessage) -> list[bytes]:
@@ -148,7 +148,7 @@ class LateUpdates:
 
     @property
     def _was_shown(self) -> bool:
-        """Whether the client has seen the replay that is coming: as the transcript's, or because it comes once more."""
+        """Whether the client has seen what the agent replays: in the transcript, or because it comes once more."""
         return self._hides_agents_replay or self._comparison.place.users.has_restarted
 
     def _has_seen(self, message: SentMessage) -> bool:

@@ -29,10 +29,10 @@ class ReplayInTurn:
     """The updates of one session in the turn after a load. The comparison is over, so each line comes out with whether
     to record it."""
 
-    def __init__(self, comparison: Comparison, *, hides_agents_replay: bool, expects_replay: bool = False) -> None:
+    def __init__(self, comparison: Comparison, *, hides_agents_replay: bool, awaits_replay: bool = False) -> None:
         """``comparison``: with what the agent sent before the prompt. ``hides_agents_replay``: the client must not get
-        a replay, since it has seen the transcript, or has cancelled the load and wants nothing of the past.
-        ``expects_replay``: as for ``add``."""
+        that, since it has seen the transcript, or has cancelled the load and wants nothing of the past.
+        ``awaits_replay``: as for ``add``."""
         self._text, self._context = comparison.text, comparison.context
         self._hides_agents_replay = hides_agents_replay
         self._position, self._next_user = comparison.place.position, comparison.place.users.next_index
@@ -41,7 +41,7 @@ class ReplayInTurn:
         """Where the replay has come to in the thought with which the transcript ends."""
         self._next_call = 0
         """Where a proved replay has come to in the transcript's calls."""
-        self._may_continue = comparison.place.stops_in_turn or expects_replay
+        self._may_continue = comparison.place.stops_in_turn or awaits_replay
         """Whether what the agent sends next may go on in order."""
         self._is_proven = self._is_proof = False
         """Whether a user message has proved a replay, and whether the one that is coming does."""
@@ -56,10 +56,11 @@ class ReplayInTurn:
         self._may_be_echo = False
         """Whether the user message that is coming may belong to the replay ("go") or begin an echo ("go on"). Then its
         lines alone are undecided."""
-        self._expects_replay = False
-        """Whether a load of the session has no answer, so that the agent sends its replay now."""
-        self._was_expected = False
-        """Whether such a load had no answer when the last user message came."""
+        self._awaits_replay = False
+        """Whether the agent was asked for a replay that goes to the client, and has not answered, so that it comes
+        now."""
+        self._was_awaited = False
+        """Whether that was so when the last user message came."""
         self._begun_count = sum(not user.waits for user in self._text.users)
         """How many turns have begun; the last of them may be running."""
         self._follows_call = False
@@ -70,18 +71,19 @@ class ReplayInTurn:
         """The indexes of the calls of which the replay has sent the end."""
 
     @property
-    def may_be_replay(self) -> bool:
-        """Whether other updates than user messages may belong to a replay, or end a message that may."""
+    def may_still_run(self) -> bool:
+        """Whether a replay may still run, so that other updates than user messages may belong to it, or end a message
+        that may."""
         return self._may_continue or bool(self._undecided) or bool(self._letters)
 
-    def add(self, line: bytes, update: object, prompts: list[str], *, expects_replay: bool = False) -> list[SortedLine]:
+    def add(self, line: bytes, update: object, prompts: list[str], *, awaits_replay: bool = False) -> list[SortedLine]:
         """Take an update of a turn: its line, and its parsed ``params.update``.
 
-        ``prompts``: the letters of the open prompts without an echo; an echoed one is removed. ``expects_replay``: the
+        ``prompts``: the letters of the open prompts without an echo; an echoed one is removed. ``awaits_replay``: the
         agent was asked for a replay that goes to the client, and has not answered. A line that was not sent
         or not recorded comes back later, from this or from ``release``, unless it belongs to a replay.
         """
-        self._expects_replay = expects_replay
+        self._awaits_replay = awaits_replay
         kind = acp.update_kind(update) or ""
         message_key = (kind, acp.text(update, "messageId"))
         sorted_lines = self._end_message() if message_key != self._message_key else []
@@ -108,7 +110,7 @@ class ReplayInTurn:
             if compared_by is ComparedBy.NEUTRAL_WORDS
             else digest(update) in self._text.other_digests
         )
-        if is_known and self._expects_replay and self._is_proven and compared_by is ComparedBy.NEUTRAL_WORDS:
+        if is_known and self._awaits_replay and self._is_proven and compared_by is ComparedBy.NEUTRAL_WORDS:
             return sorted_lines + self._wait(line) + self._decide(is_new=False)
         return sorted_lines + (self._wait(line) if is_known else self._pass_as_new(line))
 
@@ -123,7 +125,7 @@ class ReplayInTurn:
         if is_context and not any(prompt.startswith(self._letters + letters) for prompt in prompts):
             return [SortedLine(line, not (self._hides_agents_replay and self._is_proven), is_recorded=False)]
         self._letters += letters
-        self._was_expected = self._expects_replay
+        self._was_awaited = self._awaits_replay
         user_index = self._find_proof(self._letters)
         if user_index is None:  # within context
             user_index = self._find_proof(letters)
@@ -131,12 +133,12 @@ class ReplayInTurn:
         # Once the prompt of the running turn is echoed, no other is before its end: this belongs to the replay.
         is_running_echoed = self._begun_count > 0 and self._text.users[self._begun_count - 1].is_echoed
         is_replay = (
-            self._expects_replay and is_running_echoed and user_index is not None and user_index < self._begun_count
+            self._awaits_replay and is_running_echoed and user_index is not None and user_index < self._begun_count
         )
         echoed = next((prompt for prompt in prompts if prompt in forms), None) if not is_replay else None
         begins_prompt = any(prompt.startswith(self._letters) for prompt in prompts)
         candidates = [*self._text.users[self._next_user : self._next_user + 1], *self._text.users[:1]]
-        candidates = self._text.users if self._expects_replay else candidates
+        candidates = self._text.users if self._awaits_replay else candidates
         begins_past = any(form.startswith(self._letters) for user in candidates for form in user.forms)
         might_be_echo, self._may_be_echo = self._may_be_echo, False
         if echoed is not None or (begins_prompt and user_index is None and not begins_past):
@@ -173,7 +175,7 @@ class ReplayInTurn:
         """
         if self._next_user and (user_number := self._text.find_user(letters, self._next_user)) is not None:
             return user_number
-        if self._expects_replay:
+        if self._awaits_replay:
             return self._text.find_user(letters, 0)
         return 0 if self._text.users and letters in self._text.users[0].forms else None
 
@@ -194,7 +196,7 @@ class ReplayInTurn:
         end_of_turn = self._text.find_latest_end(self._next_user)
         if self._text.words.startswith(letters, self._position + len(self._letters), end_of_turn):
             return True
-        if not self._expects_replay:
+        if not self._awaits_replay:
             return False
         message = self._letters + letters
         start = self._text.find_beginning(message, self._position, end_of_turn)
@@ -208,7 +210,7 @@ class ReplayInTurn:
     def _may_end(self, position: int) -> bool:
         """Whether a message of the replay may end before this position. In a replay that the agent was asked for, the
         rest may be something that it said outside turns, which stands there in the same message."""
-        return self._text.ends_message(position) or (self._is_proven and self._was_expected)
+        return self._text.ends_message(position) or (self._is_proven and self._was_awaited)
 
     @property
     def _is_answered(self) -> bool:
@@ -229,7 +231,7 @@ class ReplayInTurn:
         call_index = next((index for index in self._text.calls_by_id.get(id, ()) if index in calls), None)
         if call_index is not None and acp.update_kind(fields) == update_kinds.TOOL_CALL:
             call_index = None if self._is_taken(call_index, fields) else call_index
-        is_past = self._expects_replay or self._next_user < self._begun_count
+        is_past = self._awaits_replay or self._next_user < self._begun_count
         if call_index is None and is_past and self._is_proven and self._next_call in calls:
             # Some agents give calls new ids in each replay. Titles prove less: the running turn may call a tool again.
             call_index = self._next_call if self._text.calls[self._next_call].title == title else None
@@ -263,7 +265,7 @@ class ReplayInTurn:
         if self._message_key is None or not letters:
             return []
         if self._is_in_user:
-            if self._is_proof and self._is_answered and not self._was_expected:
+            if self._is_proof and self._is_answered and not self._was_awaited:
                 return []  # the agent's words decide about it too
             if self._is_proven and not self._is_proof:
                 return []  # nor is it known whether this is context

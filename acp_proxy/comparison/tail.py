@@ -12,7 +12,7 @@ from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import Role
 
 TAIL_LIMIT = 64 * 1024 * 1024
-"""The most bytes of a tail that can be shown and recorded: as many as may wait before it is decided whose replay is
+"""The most bytes of a tail that can be shown and recorded: as many as may wait before it is decided whose past is
 shown."""
 
 
@@ -123,15 +123,15 @@ class Tail:
         return update.tail_number == self._tail_number
 
     def split(
-        self, *, may_be_past: bool, may_replay_again: bool = False
+        self, *, answer_may_follow: bool, may_replay_again: bool = False
     ) -> tuple[list[ComparedUpdate], list[ComparedUpdate]]:
         """All updates, in two parts: those that are new, and the neutral ones after them, which depend on what the
-        agent sends next. ``may_be_past``: a user message without an answer is one of these. ``may_replay_again``: as
-        for ``Comparison.split_tail``."""
+        agent sends next. ``answer_may_follow``: to a user message that the transcript has, so one that it lacks depends
+        on that too. ``may_replay_again``: as for ``Comparison.split_tail``."""
         updates = [*self._greeting, *self._call_ends, *self._updates]
         if may_replay_again and not self.user_count:
             updates = [update for update in updates if not update.is_somewhere]
-        end = _count_to_last_answer(updates) if may_be_past else _count_shown(updates)
+        end = _count_to_last_answer(updates) if answer_may_follow else _count_shown(updates)
         return updates[:end], updates[end:]
 
     def find_new(

@@ -105,7 +105,7 @@ class Connection:
             self._continuations,
         )
         self._message_entries = MessageEntries(
-            self._open_requests, self._session_entries, self._machine.open_loads.may_be_replay
+            self._open_requests, self._session_entries, self._machine.open_loads.has_current_load
         )
         self.pass_through = PassThrough(
             self._session_entries,
@@ -454,7 +454,7 @@ class Connection:
         The client does not know that id, so it must not see the updates before that."""
         if not self._handovers.is_asking:
             return False
-        return session_id not in self._session_entries.sessions and not self._machine.open_loads.may_be_replay(
+        return session_id not in self._session_entries.sessions and not self._machine.open_loads.has_current_load(
             session_id
         )
 

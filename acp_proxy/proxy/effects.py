@@ -304,8 +304,8 @@ class ShowPast(Struct, frozen=True):
     """Compare them with the transcript, even if there are none."""
     fixed_rule: Rule | None = None
     """The rule, if it is decided already; else ``choose_replay`` decides."""
-    shows_replay: bool = True
-    """False if the client gets no replay at all."""
+    wants_past: bool = True
+    """As for ``LoadPlan``; False too for a prompt that is sent again, since the client has the past on the screen."""
     makes_handover_record: bool = False
     """Make the handover record, of everything up to ``before_prompt``."""
     only_lacking: bool = False

@@ -83,7 +83,7 @@ def encode_refusal(id: RequestId, line: bytes) -> bytes:
 
 
 def encode_notice(session_id: str) -> bytes:
-    """The last update of the replay, which tells the user about the handover."""
+    """The last update of the past that is shown, which tells the user about the handover."""
     content = {"type": "text", "text": _NOTICE_TEXT}
     update = {"sessionUpdate": update_kinds.AGENT_CHUNK, "content": content, "messageId": "acp-proxy-handover"}
     return jsonrpc.encode_notification(acp.UPDATE, {"sessionId": session_id, "update": update})

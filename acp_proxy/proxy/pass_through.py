@@ -145,13 +145,13 @@ class PassThrough:
             and not self._handovers.may_repeat_handover_record(session_id)
             # Until the first turn after a load, an update may be of the past, and is compared first. In that turn it
             # is new, unless a replay still runs.
-            and not machine.may_be_past(session_id)
+            and not machine.takes_all_updates(session_id)
         )
         # The user's title is shown in place of the agent's, and a title is brought into the index at once.
         self._parsed_if_contains = (update_kinds.SESSION_INFO_BYTES,)
         if machine.dialect.state_bytes is not None:  # version 2: may begin or end a turn
             self._parsed_if_contains += (machine.dialect.state_bytes,)
-        if machine.open_loads.may_be_replay(session_id):  # in the turn after a load, it may begin a replay
+        if machine.open_loads.has_current_load(session_id):  # in the turn after a load, it may begin a replay
             self._parsed_if_contains += (update_kinds.USER_BYTES,)
 
     def _means_nothing(self, message: Message, peer: Peer) -> bool:

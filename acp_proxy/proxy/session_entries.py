@@ -88,17 +88,17 @@ class SessionEntries:
         """From now on the agent knows the session by the id ``alias``."""
         return self._note(session_id, {"type": NoteType.ALIAS, "to": alias})
 
-    def note_replay(
+    def note_shown_past(
         self, session_id: str, decision: Decision | None, ids: Mapping[tuple[str, bytes], str] | None = None
     ) -> list[TranscriptEffect]:
-        """Note whose replay a load has shown, and which rule decided. ``ids``: those of the user's messages in the
+        """Note whose past a load has shown, and which rule decided. ``ids``: those of the user's messages in the
         agent's replay, by ``Entry.request_key``, if the transcript does not note them yet."""
         if decision is None or decision.rule.number is None:
             return []
         # "transcript" also where nothing was shown, as after a resume. This is meant: it says that the agent's replay
         # was hidden, and readers know no third word.
-        shown_replay = "transcript" if decision.hides_agents_replay else "agent"
-        note = {"type": NoteType.REPLAY, "shown": shown_replay, "rule": decision.rule.number}
+        shown = "transcript" if decision.hides_agents_replay else "agent"
+        note = {"type": NoteType.REPLAY, "shown": shown, "rule": decision.rule.number}
         return self._note(session_id, note | ({"users": encode_ids(ids)} if ids else {}))
 
     def remember_deleted(self, session_id: str, params: object) -> list[TranscriptEffect]:
@@ -398,12 +398,12 @@ class MessageEntries:
     """Makes the entries of both peers' messages."""
 
     def __init__(
-        self, open_requests: OpenRequests, session_entries: SessionEntries, may_be_replay: Callable[[str], bool]
+        self, open_requests: OpenRequests, session_entries: SessionEntries, has_current_load: Callable[[str], bool]
     ) -> None:
-        """``may_be_replay``: whether a session's updates may be its past. Then its load has them recorded."""
+        """``has_current_load``: whether a session's updates belong to a load. That has the new ones recorded."""
         self._open_requests = open_requests
         self._session_entries = session_entries
-        self._may_be_replay = may_be_replay
+        self._has_current_load = has_current_load
 
     def add(self, sender: Peer, message: Message) -> list[TranscriptEffect]:
         """The entries of a message or a batch. Enters requests as open, and closes answered ones."""
@@ -414,7 +414,7 @@ class MessageEntries:
                 return self._add_request(sender, message, method, acp.session_id(params))
             case Notification(method=acp.UPDATE, params=params, raw=raw) if sender is Peer.AGENT:
                 session_id, update = acp.session_id(params), acp.member(params, "update")
-                if session_id is None or self._is_past(session_id, update):
+                if session_id is None or self._is_left_to_load(session_id, update):
                     return []
                 may_be_new = self._open_requests.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
                 return self._session_entries.add_update(session_id, raw, update, may_be_new=may_be_new)
@@ -479,6 +479,6 @@ class MessageEntries:
             else self._session_entries.begin_early_sessions()
         )
 
-    def _is_past(self, session_id: str, update: object) -> bool:
-        """Whether an update may belong to a replay. In a batch it passes, and is not recorded."""
-        return self._may_be_replay(session_id) and update_kinds.is_conversation(acp.update_kind(update))
+    def _is_left_to_load(self, session_id: str, update: object) -> bool:
+        """Whether it is left to a load whether an update is new. In a batch it passes, and is not recorded."""
+        return self._has_current_load(session_id) and update_kinds.is_conversation(acp.update_kind(update))

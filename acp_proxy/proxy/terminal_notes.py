@@ -15,7 +15,8 @@ from acp_proxy.proxy.effects import RecordNote, TranscriptEffect
 from acp_proxy.transcript.file_format import NoteType
 
 OUTPUT_LIMIT = 64 * 1024 * 1024
-"""The most bytes of output that wait for the ends of turns. Output beyond that is lost, and replays say so."""
+"""The most bytes of output that wait for the ends of turns. Output beyond that is lost, and what is shown of the past
+says so."""
 
 
 _TERMINAL_OVERHEAD = 512

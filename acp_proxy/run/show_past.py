@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from acp_proxy.comparison.choose_replay import Rule, ShownReplay, choose_replay
+from acp_proxy.comparison.choose_replay import Rule, WhosePast, choose_replay
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.errors import errno_name
 from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds
@@ -122,7 +122,7 @@ class ShowPastThread:
     def _run(self) -> None:
         effect = self._effect
         # What holds if the transcript cannot be read.
-        decision = choose_replay(None, fixed_rule=effect.fixed_rule, shows_replay=effect.shows_replay, unreadable=True)
+        decision = choose_replay(None, fixed_rule=effect.fixed_rule, wants_past=effect.wants_past, unreadable=True)
         replayer = self._begin_replayer(effect, None)
         summary = Summary.begin(self._reading.header or Header(self._session_id, None, "", ""))
         comparison: Comparison | None = None
@@ -134,10 +134,10 @@ class ShowPastThread:
             decision = choose_replay(
                 facts,
                 fixed_rule=effect.fixed_rule,
-                shows_replay=effect.shows_replay,
+                wants_past=effect.wants_past,
                 is_open_elsewhere=self._is_open_elsewhere,
             )
-            self._is_sent = decision.shows is ShownReplay.TRANSCRIPT
+            self._is_sent = decision.shows is WhosePast.TRANSCRIPT
             is_read = self._is_sent or self._makes_whole_handover_record
             is_done = not is_read or self._show_transcript(replayer, summary)
             if effect.protocol != V1 or effect.only_lacking:
@@ -154,7 +154,7 @@ class ShowPastThread:
             if filled_handover_record is not None
             else ("", ())
         )
-        states = self._make_states(replayer, summary) if decision.shows is ShownReplay.TRANSCRIPT else []
+        states = self._make_states(replayer, summary) if decision.shows is WhosePast.TRANSCRIPT else []
         # A client that does not want the past must not get a late replay of the agent either, which may wait already.
         is_uncompared = is_done and comparison is None
         size = self._reading.size

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.comparison.choose_replay import Decision, Rule, ShownReplay
+from acp_proxy.comparison.choose_replay import Decision, Rule, WhosePast
 from acp_proxy.comparison.transcript_text import LETTERS_LIMIT, TextBuilder, TranscriptText
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import ComparedBy, Form, Role, UpdateKind
@@ -37,7 +37,7 @@ GREETING = agent("Welcome back! There is a new release.")
 COMPACTED = {"sessionUpdate": "compaction_update", "status": "completed"}
 
 
-AGENT, TRANSCRIPT, NOTHING = ShownReplay
+AGENT, TRANSCRIPT, NOTHING = WhosePast
 
 PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]] = {
     "a load that replays nothing that is missing": (TALK, {}, Decision(AGENT, Rule.SAME)),
@@ -62,19 +62,19 @@ PATHS: dict[str, tuple[Sequence[str | Update] | None, dict[str, Any], Decision]]
     ),
     "a prompt that is sent again in a new session": (
         None,
-        {"fixed_rule": Rule.HANDED_OVER, "shows_replay": False},
+        {"fixed_rule": Rule.HANDED_OVER, "wants_past": False},
         Decision(NOTHING, Rule.HANDED_OVER),
     ),
     "a resume served by a load": (
         ONE,
-        {"fixed_rule": Rule.ASKED_FOR, "shows_replay": False},
+        {"fixed_rule": Rule.ASKED_FOR, "wants_past": False},
         Decision(NOTHING, Rule.ASKED_FOR),
     ),
-    "a resume that catches up": (None, {"shows_replay": False}, Decision(NOTHING, Rule.NOTHING_REPLAYED)),
-    "a resume that catches up and replays": (ONE, {"shows_replay": False}, Decision(NOTHING, Rule.LESS)),
+    "a resume that catches up": (None, {"wants_past": False}, Decision(NOTHING, Rule.NOTHING_REPLAYED)),
+    "a resume that catches up and replays": (ONE, {"wants_past": False}, Decision(NOTHING, Rule.LESS)),
     "a resume without a transcript": (
         None,
-        {"has_transcript": False, "fixed_rule": Rule.ASKED_FOR, "shows_replay": False},
+        {"has_transcript": False, "fixed_rule": Rule.ASKED_FOR, "wants_past": False},
         Decision(NOTHING, Rule.NOT_RECORDED),
     ),
     "a flood, a prompt before the answer, a fork": (None, {"passes": True}, Decision(AGENT, Rule.PASSES)),
@@ -200,7 +200,7 @@ def test_a_replay_that_continues_our_last_words_is_more_unless_these_were_cut() 
     assert choose_replay(compare_replay(transcript(*said), *said)).rule is Rule.SAME
 
 
-def test_the_end_of_a_call_that_we_lack_follows_whichever_replay_is_shown() -> None:
+def test_the_end_of_a_call_that_we_lack_follows_whosever_past_is_shown() -> None:
     past = transcript(*ONE, "> look", call("1", "look", "pending"), answered=False)
     assert choose_replay(compare_replay(past, *ONE, "> look", call("1", "look"))).rule is Rule.SAME
     assert choose_replay(compare_replay(past, *ONE, call("1", "look"))).rule is Rule.LESS
@@ -495,7 +495,7 @@ def test_mixed_replays_without_user_messages_are_not_shown_after_the_transcript(
 def test_the_documentation_has_the_table_of_rules() -> None:
     page = (Path(__file__).parents[2] / "docs" / "transparency.md").read_text(encoding="utf-8")
     _, _, table = page.partition("|rule|number|you see|because|\n|-|-|-|-|\n")
-    rows = [(f"`{rule.name}`", rule.number, rule.shows.value, rule.reason) for rule in Rule]
+    rows = [(f"`{rule.name}`", rule.number, rule.choice.value, rule.reason) for rule in Rule]
     expected = [f"|{name}|{'' if number is None else number}|{shown}|{reason}|" for name, number, shown, reason in rows]
     assert table.partition("\n\n")[0].splitlines() == expected
 

@@ -36,9 +36,9 @@ GREETING = "Welcome back! There is a new release."
 class Late:
     """What comes before the next prompt, and its comparison."""
 
-    def __init__(self, past: TranscriptText, *before: str | Update, ours: bool, shows_replay: bool = True) -> None:
+    def __init__(self, past: TranscriptText, *before: str | Update, ours: bool, wants_past: bool = True) -> None:
         self.comparison: Comparison = compare_replay(past, *before)
-        self.late = LateUpdates(self.comparison, hides_agents_replay=ours, shows_replay=shows_replay)
+        self.late = LateUpdates(self.comparison, hides_agents_replay=ours, wants_past=wants_past)
 
     def outcome(self, *said: str | Update) -> list[Update]:
         """What passes to the client at once."""
@@ -113,9 +113,9 @@ def test_new_updates_pass_at_once_and_are_recorded() -> None:
     assert (late.rest(), list_new(late.comparison)) == ([], expand_all([GREETING]))
 
 
-def test_a_client_that_gets_no_replay_sees_none_after_the_answer_either_and_it_is_recorded() -> None:
+def test_a_client_that_does_not_want_the_past_sees_none_after_the_answer_either_and_it_is_recorded() -> None:
     past = transcript(*ONE, "> thanks", call("c", "Look", "in_progress"), answered=False)
-    late = Late(past, ours=True, shows_replay=False)
+    late = Late(past, ours=True, wants_past=False)
     assert late.outcome(GREETING) == expand_all([GREETING])
     elsewhere = ["> and now", "Now it is done."]
     assert late.outcome(*ONE, "> thanks", call("c", None, "completed", "tool_call_update"), *elsewhere) == []
@@ -123,21 +123,21 @@ def test_a_client_that_gets_no_replay_sees_none_after_the_answer_either_and_it_i
     assert [expand(each) for each in elsewhere] == list_new(late.comparison)[-2:]
 
 
-def test_what_the_agent_says_after_a_turn_that_runs_elsewhere_reaches_a_client_that_gets_no_replay() -> None:
+def test_what_the_agent_says_after_a_turn_that_runs_elsewhere_reaches_a_client_that_does_not_want_the_past() -> None:
     past = transcript(*TALK[:3], answered=False)
     for is_open in (True, False, None):
         comparison = compare_replay(past)
-        late = LateUpdates(comparison, hides_agents_replay=True, shows_replay=False, is_open_elsewhere=is_open)
+        late = LateUpdates(comparison, hides_agents_replay=True, wants_past=False, is_open_elsewhere=is_open)
         said = [(line(update), update) for update in map(expand, (*TALK[:3], GREETING))]
         sent = [out for each, update in said for out in late.add(each, update)]
         assert updates(sent) == (expand_all([GREETING]) if is_open else [])
 
 
-def test_what_the_agent_says_after_the_whole_past_reaches_a_client_that_gets_no_replay() -> None:
+def test_what_the_agent_says_after_the_whole_past_reaches_a_client_that_does_not_want_it() -> None:
     for past in (TALK, TALK[:3]):
-        late = Late(transcript(*past), ours=True, shows_replay=False)
+        late = Late(transcript(*past), ours=True, wants_past=False)
         assert late.outcome(*past, user("<context>", messageId="c")) == []
-        late = Late(transcript(*past), ours=True, shows_replay=False)
+        late = Late(transcript(*past), ours=True, wants_past=False)
         assert late.outcome(*past, GREETING) == expand_all([GREETING])
         assert (late.rest(), list_new(late.comparison)) == ([], expand_all([GREETING]))
 
@@ -366,7 +366,7 @@ class Turn:
         self.prompts, self.loading = [fold_letters(prompt) for prompt in prompts], loading
         comparison = compare_replay(past, *before)
         comparison.end_message()
-        self.replay = ReplayInTurn(comparison, hides_agents_replay=ours, expects_replay=loading)
+        self.replay = ReplayInTurn(comparison, hides_agents_replay=ours, awaits_replay=loading)
 
     def outcome(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
         """What is sent to the client at once, and what is recorded."""
@@ -374,7 +374,7 @@ class Turn:
         return _split_sent(
             out
             for update in updates
-            for out in self.replay.add(line(update), update, self.prompts, expects_replay=self.loading)
+            for out in self.replay.add(line(update), update, self.prompts, awaits_replay=self.loading)
         )
 
     def rest(self) -> tuple[list[Update], list[Update]]:
@@ -536,9 +536,9 @@ def test_a_user_message_in_pieces_passes_as_soon_as_it_is_another_than_the_first
     assert turn.outcome(user("mend ")) == both()
     assert turn.outcome(user("the other")) == both(user("mend "), user("the other"))
     assert turn.outcome("Well.", user("mend ")) == both("Well.")
-    assert turn.replay.may_be_replay
+    assert turn.replay.may_still_run
     assert turn.outcome("Well.") == both(user("mend "), "Well.")
-    assert not turn.replay.may_be_replay
+    assert not turn.replay.may_still_run
 
 
 PLAN: Update = {"sessionUpdate": "plan", "entries": []}

@@ -273,7 +273,7 @@ def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
 
 
 @given(st.lists(st.tuples(st.sampled_from(["say", "stand", "ask", "turn"]), st.sampled_from("st")), max_size=20))
-def test_updates_during_a_replay_follow_its_answer_in_order(
+def test_updates_while_the_past_is_shown_follow_the_answer_in_order(
     doings: list[tuple[str, str]],
 ) -> None:
     talk = CoreConversation().initialize(RESUMES)

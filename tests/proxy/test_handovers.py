@@ -67,7 +67,7 @@ def opening(stored: SimulatedSession | None = None) -> CoreConversation:
     return talk
 
 
-def replaying() -> CoreConversation:
+def showing_past() -> CoreConversation:
     talk = opening()
     talk.agent.say(result(OURS, {"sessionId": "n"}))
     assert talk.being_shown == [ONE]
@@ -75,7 +75,7 @@ def replaying() -> CoreConversation:
 
 
 def hand_over() -> CoreConversation:
-    talk = replaying()
+    talk = showing_past()
     talk.end_past(1, handover_record=HANDOVER_RECORD)
     return talk
 
@@ -92,7 +92,7 @@ def prompt_with_handover_record(id: object, session: str, text: str = "hello") -
 # --- a new session
 
 
-def test_a_load_opens_a_new_session_is_replayed_and_then_answered() -> None:
+def test_a_load_opens_a_new_session_the_past_is_shown_and_then_it_is_answered() -> None:
     talk = about_to_load()
     step = talk.client.say(load(1, "s"))
     assert json.loads(step.to_agent) == new(OURS)
@@ -177,7 +177,7 @@ def test_each_handover_has_its_own_request_id() -> None:
 
 
 def test_a_session_without_a_word_continues_in_a_new_one_without_a_notice_or_a_record() -> None:
-    talk = replaying()
+    talk = showing_past()
     (answer,) = client_messages(talk.end_past(1))
     assert answer["id"] == 1
     step = talk.client.say(prompt(2, "s"))
@@ -186,7 +186,7 @@ def test_a_session_without_a_word_continues_in_a_new_one_without_a_notice_or_a_r
 
 
 def test_a_prompt_before_the_record_is_made_does_not_complete_the_handover() -> None:
-    talk = replaying()
+    talk = showing_past()
     note = RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
     talk.client.say(prompt(2, "s"))
     assert note not in talk.agent.say(prompt_answer(2)).kept
@@ -215,7 +215,7 @@ def test_updates_of_open_sessions_pass_meanwhile() -> None:
         assert talk.agent.say(spelling(chunk("t", "a"))).to_client == spelling(chunk("t", "a"))
 
 
-def test_a_load_cancelled_meanwhile_is_answered_once_and_not_replayed() -> None:
+def test_a_load_cancelled_meanwhile_is_answered_once_and_no_past_is_shown() -> None:
     talk = opening()
     step = talk.client.say(cancel(1))
     assert step.refusals == [(1, -32800)]
@@ -233,8 +233,8 @@ def test_if_the_agent_ends_meanwhile_the_load_fails_and_held_updates_pass() -> N
     assert talk.open_transcripts == []
 
 
-def test_the_record_is_kept_although_the_load_is_cancelled_while_it_is_replayed() -> None:
-    talk = replaying()
+def test_the_record_is_kept_although_the_load_is_cancelled_while_the_past_is_shown() -> None:
+    talk = showing_past()
     assert talk.client.say(cancel(1)).refusals == [(1, -32800)]
     assert talk.end_past(1, handover_record=HANDOVER_RECORD).to_client == b""
     assert json.loads(talk.client.say(prompt(2, "s")).to_agent) == prompt_with_handover_record(2, "n")
@@ -392,7 +392,7 @@ def test_the_record_of_a_deleted_session_is_never_sent() -> None:
     talk = hand_over()
     talk.client.say(delete(2, "s"))
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
-    talk = replaying()
+    talk = showing_past()
     assert StopShowingPast(ONE) in talk.client.say(delete(2, "s")).asked
     assert [told["id"] for told in client_messages(talk.end_past(1, handover_record=HANDOVER_RECORD))] == [1]
     assert talk.client.say(prompt(3, "s")).to_agent == line(prompt(3, "n"))
@@ -497,7 +497,7 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     wanted = ShowPast(
         make_request_id(2),
         fixed_rule=Rule.HANDED_OVER,
-        shows_replay=False,
+        wants_past=False,
         makes_handover_record=True,
         before_prompt=make_request_id(2),
     )
@@ -642,7 +642,7 @@ def user_chunk(session: str, text: str) -> dict[str, Any]:
 
 def hand_over_and_prompt() -> CoreConversation:
     """The agent has the first prompt after the handover, with the record."""
-    talk = replaying()
+    talk = showing_past()
     talk.end_past(1, handover_record=HANDOVER_RECORD)
     talk.client.say(prompt(5, "s", "go on"))
     return talk

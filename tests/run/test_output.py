@@ -332,7 +332,7 @@ def test_a_disconnected_terminal_reads_as_the_end() -> None:
     os.close(ours)
 
 
-def test_a_thread_that_waits_writes_before_the_next_part_of_a_replay(pipe: Pipe) -> None:
+def test_a_thread_that_waits_writes_before_the_next_part_of_the_past(pipe: Pipe) -> None:
     writer = threading.Thread(target=pipe.output.write, args=(b"another session\n",))
     with pipe.output.reserve():
         writer.start()

@@ -157,7 +157,7 @@ def test_a_bug_in_a_look_up_is_a_warning_and_the_load_is_answered(
 # --- limits on memory
 
 
-def test_an_agent_is_not_read_while_too_much_is_held_for_a_replay(
+def test_an_agent_is_not_read_while_too_much_is_held_for_the_past(
     talk: RelayConversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_proxy.proxy.load.waiting_lines.HELD_LIMIT", 1000)

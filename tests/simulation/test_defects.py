@@ -45,13 +45,13 @@ def _swallow_known_words(patch: Patch) -> None:
     add = ReplayInTurn.add
 
     def add_unless_known(
-        self: ReplayInTurn, line: bytes, update: object, prompts: list[str], *, expects_replay: bool
+        self: ReplayInTurn, line: bytes, update: object, prompts: list[str], *, awaits_replay: bool
     ) -> list[SortedLine]:
         said = block_letters(acp.member(update, "content"))
         is_known = (
             acp.update_kind(update) == update_kinds.AGENT_CHUNK and len(said) >= _CERTAIN and said in self._text.words
         )
-        return [] if is_known else add(self, line, update, prompts, expects_replay=expects_replay)
+        return [] if is_known else add(self, line, update, prompts, awaits_replay=awaits_replay)
 
     patch.setattr(ReplayInTurn, "add", add_unless_known)
 
@@ -100,7 +100,7 @@ def _attach_what_tools_sent(patch: Patch) -> None:
 
 def _hide_an_unanswered_message_at_the_end(patch: Patch) -> None:
     split = Tail.split
-    patch.setattr(Tail, "split", lambda self, *, may_be_past, **more: split(self, may_be_past=True, **more))
+    patch.setattr(Tail, "split", lambda self, *, answer_may_follow, **more: split(self, answer_may_follow=True, **more))
     for name in ("has_next_turn", "is_surely_new"):
         patch.setattr(Comparison, name, property(lambda self: False))
 

@@ -92,13 +92,15 @@ class AnsweredLoads:
     def handle_update_in_turn(self, load: Load, line: bytes, update: object) -> list[Effect]:
         """An update of the conversation during a turn: new, unless it belongs to a replay that still runs or begins."""
         if load.replay_in_turn is not None:
-            expects, replay, prompts = load.expects_replay_in_turn, load.replay_in_turn, load.unechoed_prompts
-            return self._send_sorted(load, replay.add(line, update, prompts, expects_replay=expects))
-        may_be_past = load.may_compare and load.expects_replay
-        role = update_kinds.find(acp.update_kind(update)).role if may_be_past else None
+            sorted_lines = load.replay_in_turn.add(
+                line, update, load.unechoed_prompts, awaits_replay=load.awaits_replay
+            )
+            return self._send_sorted(load, sorted_lines)
+        may_begin_replay = load.may_compare and load.agent_may_replay
+        role = update_kinds.find(acp.update_kind(update)).role if may_begin_replay else None
         letters = block_letters(acp.member(update, "content")) if role is Role.USER else ""
         # The agent may replay words from before the first prompt, if it was asked for a replay.
-        is_first = role is Role.AGENT and load.expects_replay_in_turn
+        is_first = role is Role.AGENT and load.awaits_replay
         if letters in load.unechoed_prompts:
             load.unechoed_prompts.remove(letters)
         elif letters or is_first:  # also the beginning of such a prompt: the past may have a message of these words

@@ -92,12 +92,12 @@ class ComparedReplay:
         size: int,
         *,
         hides_agents_replay: bool,
-        shows_replay: bool,
+        wants_past: bool,
         has_part: bool,
         is_open_elsewhere: bool | None,
         is_checked: bool,
     ) -> None:
-        """``size``: that of the transcript when it was compared. ``hides_agents_replay``, ``shows_replay``,
+        """``size``: that of the transcript when it was compared. ``hides_agents_replay``, ``wants_past``,
         ``has_part``: as for ``LateUpdates``. ``is_open_elsewhere``: as for ``Comparison.find_new``. ``is_checked``:
         nothing was appended since."""
         self.comparison = comparison
@@ -105,7 +105,7 @@ class ComparedReplay:
         self.late_updates = LateUpdates(
             comparison,
             hides_agents_replay=hides_agents_replay,
-            shows_replay=shows_replay,
+            wants_past=wants_past,
             has_part=has_part,
             is_open_elsewhere=is_open_elsewhere,
         )
@@ -137,11 +137,11 @@ class ComparedReplay:
         self._is_checked = False
         return self.late_updates.add(line, update)
 
-    def begin_turn(self, *, hides_agents_replay: bool, expects_replay: bool = False) -> None:
-        """The client has prompted. ``hides_agents_replay``, ``expects_replay``: as for ``ReplayInTurn``."""
+    def begin_turn(self, *, hides_agents_replay: bool, awaits_replay: bool = False) -> None:
+        """The client has prompted. ``hides_agents_replay``, ``awaits_replay``: as for ``ReplayInTurn``."""
         if self.in_turn is None:
             self.in_turn = ReplayInTurn(
-                self.comparison, hides_agents_replay=hides_agents_replay, expects_replay=expects_replay
+                self.comparison, hides_agents_replay=hides_agents_replay, awaits_replay=awaits_replay
             )
 
     def find_new(self, *, may_replay_again: bool) -> list[bytes]:
@@ -194,7 +194,7 @@ class Load:
         self.state = LoadState.ANSWERED if is_answered_to_client else first_state
         self.may_compare = has_transcript
         """Whether what the agent sends can still be compared with a transcript. False if there is none, or if it could
-        not be read; one that begins with this load counts only if the client gets no replay."""
+        not be read; one that begins with this load counts only if the client does not want the past."""
         self.is_import = plan.may_import
         """Whether a transcript begins, or has begun, with what the agent sends before its answer."""
         self.earlier_id = earlier_id
@@ -233,7 +233,7 @@ class Load:
         client has it."""
 
         self.decision: Decision | None = choose_replay(None, passes=True) if plan.passes_at_once else None
-        """Whose replay the client sees, and why; None: not decided yet."""
+        """Whose past the client sees, and why; None: not decided yet."""
         self.compared: ComparedReplay | None = None
         """What the agent sent for it, once that is compared with the transcript."""
         self.unechoed_prompts: list[str] = []
@@ -271,7 +271,7 @@ class Load:
 
     @property
     def fixed_rule(self) -> Rule | None:
-        """The rule that decides whose replay is shown, if that is known before the agent's replay: the plan's, unless
+        """The rule that decides whose past is shown, if that is known before the agent's replay: the plan's, unless
         the agent was asked for a new session instead."""
         return Rule.HANDED_OVER if self.opens_anew else self.plan.fixed_rule
 
@@ -285,14 +285,14 @@ class Load:
         return bool(self.uncompared) or (self.plan.sends == acp.LOAD and self.fixed_rule is None)
 
     @property
-    def expects_replay(self) -> bool:
+    def agent_may_replay(self) -> bool:
         """Whether the agent may replay something for it: not if it is asked for a new session, or not at all."""
         return self.plan.sends is not None and not self.opens_anew
 
     @property
-    def expects_replay_in_turn(self) -> bool:
+    def awaits_replay(self) -> bool:
         """Whether the agent was asked for a replay that goes to the client, and has not answered."""
-        return self.expects_replay and self.awaits_agents_answer and not self.hides_agents_replay
+        return self.agent_may_replay and self.awaits_agents_answer and not self.hides_agents_replay
 
     @property
     def catches_up(self) -> bool:

@@ -7,7 +7,7 @@ does what ``states.TRANSITIONS`` says. Who else changes what of a load: ``states
 
 from typing import assert_never
 
-from acp_proxy.comparison.choose_replay import Rule, ShownReplay, choose_replay
+from acp_proxy.comparison.choose_replay import Rule, WhosePast, choose_replay
 from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.repeated_replays import (
     RestOfReplay,
@@ -97,9 +97,9 @@ class LoadMachine:
                 return [ReserveOutput(load.request.id)]
             case Action.BEGIN_PASSING:
                 load.decision = choose_replay(None, passes=True)
-                return self._send_after_earlier_replay(load, load.uncompared.lines if load.plan.shows_replay else [])
+                return self._send_after_earlier_past(load, load.uncompared.lines if load.plan.wants_past else [])
             case Action.SEND_UNCOMPARED:
-                return self._send_after_earlier_replay(load, [line for line, _ in load.uncompared.take()])
+                return self._send_after_earlier_past(load, [line for line, _ in load.uncompared.take()])
             case Action.DROP_UNCOMPARED:
                 load.uncompared.drop()
                 return []
@@ -318,10 +318,10 @@ class LoadMachine:
     def _show_past(self, load: Load) -> list[Effect]:
         """Have ``run`` compare and show the past; without a transcript, that is what the agent sent."""
         if not load.may_compare:
-            load.decision = choose_replay(None, shows_replay=load.plan.shows_replay, has_transcript=False)
-            # A client that gets no replay must not get the rest of one either: what comes late is compared with the
-            # transcript that begins now.
-            load.may_compare = not load.plan.shows_replay
+            load.decision = choose_replay(None, wants_past=load.plan.wants_past, has_transcript=False)
+            # A client that does not want the past must not get the rest of a replay either: what comes late is compared
+            # with the transcript that begins now.
+            load.may_compare = not load.plan.wants_past
             name = jsonrpc.make_printable(load.session_id)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [*([] if load.uncompared else [warning]), *self._move(load, LoadEvent.PAST_SHOWN)]
@@ -333,7 +333,7 @@ class LoadMachine:
                 tuple(load.uncompared.items),
                 load.needs_comparison,
                 load.fixed_rule,
-                shows_replay=load.plan.shows_replay and refused_prompt is None,
+                wants_past=load.plan.wants_past and refused_prompt is None,
                 makes_handover_record=gives_handover_record,
                 only_lacking=load.catches_up,
                 before_prompt=refused_prompt.id if refused_prompt is not None else None,
@@ -363,10 +363,10 @@ class LoadMachine:
     def _answer_after_past(self, load: Load, past_shown: Response | PastShown | None) -> list[Effect]:
         """Send the agent's replay or the transcript's tail, then the answer and the states."""
         lines, states = list[bytes](), list[bytes]()
-        shows = load.decision.shows if load.decision is not None else ShownReplay.AGENT  # it is decided by now
-        if shows is ShownReplay.AGENT:
+        shows = load.decision.shows if load.decision is not None else WhosePast.AGENT  # it is decided by now
+        if shows is WhosePast.AGENT:
             lines = [line for line, _ in order_replay(load.uncompared.items, load.earlier_first_line)]
-        elif shows is ShownReplay.TRANSCRIPT and load.compared is not None:  # ``run`` has sent it; the tail follows
+        elif shows is WhosePast.TRANSCRIPT and load.compared is not None:  # ``run`` has sent it; the tail follows
             load.compared.comparison.end_message()
             lines, _ = load.compared.comparison.split_tail(may_replay_again=self.open_loads.may_replay_again(load))
         if isinstance(past_shown, PastShown):
@@ -376,7 +376,7 @@ class LoadMachine:
             lines.append(handover_lines.encode_notice(load.session_id))
         lines += [line for line, _ in load.before_response.take()]
         ids = load.compared.new_message_ids if load.compared is not None else {}
-        effects: list[Effect] = [*self._session_entries.note_replay(load.session_id, load.decision, ids)]
+        effects: list[Effect] = [*self._session_entries.note_shown_past(load.session_id, load.decision, ids)]
         prompt = self._continuations.send_prompt_again(load)
         answer = [load.response, *states] if not prompt else []
         return [*effects, Forward(Peer.CLIENT, b"".join([*lines, *answer])), *prompt]
@@ -396,7 +396,7 @@ class LoadMachine:
                     )
                     if self._session_entries.sessions.is_in_turn(load.session_id):
                         compared.begin_turn(
-                            hides_agents_replay=load.hides_agents_replay, expects_replay=load.expects_replay_in_turn
+                            hides_agents_replay=load.hides_agents_replay, awaits_replay=load.awaits_replay
                         )
                         queued = [user.forms[0] for user in past_compared.comparison.text.queued]
                         load.unechoed_prompts = queued or load.unechoed_prompts
@@ -409,7 +409,7 @@ class LoadMachine:
             comparison,
             size,
             hides_agents_replay=load.hides_agents_replay,
-            shows_replay=load.plan.shows_replay,
+            wants_past=load.plan.wants_past,
             has_part=load.fixed_rule is Rule.HANDED_OVER,
             is_open_elsewhere=load.is_open_elsewhere,
             is_checked=is_checked,
@@ -502,14 +502,14 @@ class LoadMachine:
 
     # --- what the agent sends
 
-    def may_be_past(self, session_id: str) -> bool:
-        """Whether other updates of a session than user messages may be of the past: a load concerns them. Not in the
-        turn after it, unless a replay still runs."""
+    def takes_all_updates(self, session_id: str) -> bool:
+        """Whether a load takes all updates of a session, since any may be of the past. In the turn after it, it takes
+        only user messages, unless a replay still runs."""
         load = self.open_loads.find_current(session_id) if self.open_loads else None
         if load is None:
             return False
         in_turn = load.replay_in_turn
-        return load.state is not LoadState.TURN or (in_turn is not None and in_turn.may_be_replay)
+        return load.state is not LoadState.TURN or (in_turn is not None and in_turn.may_still_run)
 
     def handle_update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """An update of a session whose load is not settled. ``message``: the same line, parsed."""
@@ -567,15 +567,15 @@ class LoadMachine:
     def send_agents_request(self, session_id: str | None, line: bytes) -> list[Effect]:
         """Send a request from the agent. If the agent has not answered the load, it passes at once, after what waited
         and after the past that is being shown: the agent may need the client's answer to give its own. Nothing else
-        comes before it if the client gets no replay."""
+        comes before it if the client does not want the past."""
         load = self.waiting_lines.find_holder(session_id)
         if load is None or load.state is not LoadState.ASKED:
             return self.send_in_order(session_id, line)
         effects: list[Effect] = []
         for other in self.open_loads.list_of_session(load.session_id):
-            if other.state is LoadState.ASKED and other.uncompared and other.plan.shows_replay:
+            if other.state is LoadState.ASKED and other.uncompared and other.plan.wants_past:
                 effects += self._move(other, LoadEvent.CANNOT_WAIT)
-        return [*effects, *self._send_waiting_lines(load), *self._send_after_earlier_replay(load, [line])]
+        return [*effects, *self._send_waiting_lines(load), *self._send_after_earlier_past(load, [line])]
 
     def _send_or_hold_line(self, session_id: str | None, line: bytes) -> list[Effect]:
         """Send a line, or hold it until after the answer to a load of its session that holds lines."""
@@ -591,7 +591,7 @@ class LoadMachine:
             return []
         return self._move(load, LoadEvent.CANNOT_WAIT)
 
-    def _send_after_earlier_replay(self, load: Load, lines: list[bytes]) -> list[Effect]:
+    def _send_after_earlier_past(self, load: Load, lines: list[bytes]) -> list[Effect]:
         """Send lines of a load, or let them wait for an earlier request of the session whose past is
         not shown yet."""
         earlier = self.waiting_lines.find_earlier_showing(load)
@@ -613,7 +613,7 @@ class LoadMachine:
             else:
                 self.waiting_lines.remember(load, line, is_late=True)
                 lines.append(line)
-        return self._send_after_earlier_replay(load, lines)
+        return self._send_after_earlier_past(load, lines)
 
 
 def _add_unechoed(load: Load, prompt: Request | None) -> None:

@@ -35,12 +35,13 @@ class LoadPlan(Struct, frozen=True):
     sends: str | None
     """The method that goes to the agent; None: it is not asked, since it has the session open in a turn."""
     passes_at_once: bool = False
-    """What the agent sends goes to the client at once. Otherwise it waits until a rule decides whose replay the client
+    """What the agent sends goes to the client at once. Otherwise it waits until a rule decides whose past the client
     sees."""
     fixed_rule: Rule | None = None
     """The rule, if it is decided before the agent is asked."""
-    shows_replay: bool = True
-    """False if the client gets no replay."""
+    wants_past: bool = True
+    """Whether the client asked for the past, as with a load. A resume that acp-proxy serves only goes on: the client
+    has the past on the screen."""
     may_import: bool = False
     """A transcript may begin with what the agent sends, unless there is one when it answers."""
     renames: bool = True
@@ -74,18 +75,16 @@ def plan_load(
     handover_mode = modes.handover if session.has_transcript else NEVER
     fixed_rule = Rule.HANDED_OVER if session.agent_has_only_part else None
     if session.is_copy and not is_in_turn and (modes.load if method == acp.LOAD else modes.resume) != AGENT:
-        new_session_plan = LoadPlan(
-            acp.NEW, fixed_rule=fixed_rule, shows_replay=method == acp.LOAD, handover_mode=ALWAYS
-        )
+        new_session_plan = LoadPlan(acp.NEW, fixed_rule=fixed_rule, wants_past=method == acp.LOAD, handover_mode=ALWAYS)
         return new_session_plan if modes.handover != NEVER else Refusal.NO_HANDOVER
     can_load, can_resume = capabilities.LOAD in served_by_agent, capabilities.RESUME in served_by_agent
     is_behind = session.is_behind and not is_in_turn and modes.handover != NEVER
     if method != acp.LOAD:
         if is_behind and can_resume and modes.resume != AGENT and method == acp.RESUME:
-            return LoadPlan(method, fixed_rule=fixed_rule, shows_replay=False, catches_up=True)
+            return LoadPlan(method, fixed_rule=fixed_rule, wants_past=False, catches_up=True)
         if can_resume or modes.resume != STORE or method != acp.RESUME:
             return plan_passing(method)
-        return LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, shows_replay=False, catches_up=is_behind)
+        return LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, wants_past=False, catches_up=is_behind)
     if modes.load == AGENT:
         return plan_passing(acp.LOAD)
     # In a turn, the agent has the session open. It cannot replay what was said before a handover, or anything. To open

@@ -96,8 +96,8 @@ class OpenLoads:
         """The answered loads that are not settled, of which the oldest comes first."""
         return list(self._unsettled.values())
 
-    def may_be_replay(self, session_id: str) -> bool:
-        """Whether the session's updates belong to a load, and may not be new."""
+    def has_current_load(self, session_id: str) -> bool:
+        """Whether the session's updates belong to a load (``find_current``), which finds out whether they are new."""
         return bool(self) and self.find_current(session_id) is not None
 
     def follows_answer(self, load: Load) -> bool:

@@ -9,9 +9,9 @@ Two rules hold for this package, whose code runs only under the lock on deciding
 - What happened before is the state, where the next step depends on it alone. The other attributes say what kind of load
   it is, and hold what the agent sent.
 
-A load passes through three phases.
-
 A *replay* is what the agent sends of the past. The client is *shown* the past: the agent's replay, or the transcript.
+
+A load passes through three phases.
 
 **Asked.** The agent has the request, and what it sends about the session may be the past. It is held back, since only
 all of it shows whose past the client should see. Where nothing is to be decided, or too much is held, it passes to

@@ -4,7 +4,7 @@ While a load holds lines, everything about its session waits for the answer that
 overtakes the past that it is shown. The lines are in the buffers of each ``Load``.
 """
 
-from acp_proxy.comparison.choose_replay import ShownReplay
+from acp_proxy.comparison.choose_replay import WhosePast
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Notification, Request, RequestId
 from acp_proxy.proxy.load.load import Load
@@ -67,7 +67,7 @@ class WaitingLines:
     def has_waiting_updates_of_replay(self, id: RequestId) -> bool:
         """Whether conversation updates that wait for a load's answer may belong to the agent's replay."""
         load = self._open_loads.find_by_id(id)
-        if load is None or not load.expects_replay:
+        if load is None or not load.agent_may_replay:
             return False
         session_loads = self._open_loads.list_of_session(load.session_id)
         return any(update is not None for other in session_loads for _, update in other.after_response.items)
@@ -92,7 +92,7 @@ class WaitingLines:
         """Drop what the agent has replayed, if the transcript is shown whatever it sends. Returns whether there was
         something to drop."""
         rule = load.fixed_rule
-        if rule is None or rule.shows is not ShownReplay.TRANSCRIPT or not load.uncompared:
+        if rule is None or rule.choice is not WhosePast.TRANSCRIPT or not load.uncompared:
             return False
         load.uncompared.drop()
         return True

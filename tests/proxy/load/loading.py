@@ -67,8 +67,8 @@ def loading(stored: SimulatedSession | None = None) -> CoreConversation:
     return talk
 
 
-def replaying(stored: SimulatedSession | None = None) -> CoreConversation:
-    """The agent has answered, and the transcript's replay is under way."""
+def showing_past(stored: SimulatedSession | None = None) -> CoreConversation:
+    """The agent has answered, and the past is being shown."""
     talk = loading(stored)
     talk.agent.say(result(1, {}))
     assert talk.being_shown == [ONE]
@@ -80,6 +80,6 @@ def kept_lines(step: Step) -> list[RecordMessage]:
     return [record for record in step.kept if isinstance(record, RecordMessage)]
 
 
-def replay_note(whose: str, rule: Rule) -> RecordNote:
-    """The note that says whose replay was shown."""
+def shown_note(whose: str, rule: Rule) -> RecordNote:
+    """The note that says whose past was shown."""
     return RecordNote("s", {"type": NoteType.REPLAY, "shown": whose, "rule": rule.number})

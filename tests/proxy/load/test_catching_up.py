@@ -43,9 +43,9 @@ def open_native(alias: str | None = None) -> CoreConversation:
     """The agent has opened it, and the transcript was replayed."""
     talk = loading(alias)
     step = talk.agent.say(chunk(alias or "s", "an old answer"), result(1, {}))
-    [replay] = step.asked
-    assert isinstance(replay, ShowPast)
-    assert (replay.fixed_rule, replay.makes_handover_record, replay.only_lacking, replay.shows_replay) == (
+    [wanted] = step.asked
+    assert isinstance(wanted, ShowPast)
+    assert (wanted.fixed_rule, wanted.makes_handover_record, wanted.only_lacking, wanted.wants_past) == (
         Rule.HANDED_OVER,
         True,
         True,
@@ -92,18 +92,18 @@ def test_the_user_sees_nothing_of_the_record_that_the_agent_echoes() -> None:
 def test_a_session_that_the_agent_has_lost_is_handed_over_whole() -> None:
     talk = loading()
     assert json.loads(talk.agent.say(error(1, -32002, "not found")).to_agent) == new("acp-proxy/1")
-    [replay] = talk.agent.say(result("acp-proxy/1", {"sessionId": "n"})).asked
-    assert isinstance(replay, ShowPast)
-    assert (replay.makes_handover_record, replay.only_lacking) == (True, False)
+    [wanted] = talk.agent.say(result("acp-proxy/1", {"sessionId": "n"})).asked
+    assert isinstance(wanted, ShowPast)
+    assert (wanted.makes_handover_record, wanted.only_lacking) == (True, False)
 
 
 def test_a_first_prompt_to_a_session_that_the_agent_has_lost_gets_the_whole_record_instead() -> None:
     talk = open_native()
     talk.client.say(prompt(2, "s"))
     assert json.loads(talk.agent.say(error(2, -32002, "not found")).to_agent) == new("acp-proxy/1")
-    [replay] = talk.agent.say(result("acp-proxy/1", {"sessionId": "n"})).asked
-    assert isinstance(replay, ShowPast)
-    assert (replay.makes_handover_record, replay.only_lacking) == (True, False)
+    [wanted] = talk.agent.say(result("acp-proxy/1", {"sessionId": "n"})).asked
+    assert isinstance(wanted, ShowPast)
+    assert (wanted.makes_handover_record, wanted.only_lacking) == (True, False)
     step = talk.end_past(2, handover_record="# all of it")
     assert [block["text"] for block in json.loads(step.to_agent)["params"]["prompt"]] == ["# all of it", "hello"]
     assert RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"}) in talk.agent.say(prompt_answer(2)).kept
@@ -120,8 +120,8 @@ def test_if_nothing_was_said_there_the_prompt_goes_out_unchanged() -> None:
 def test_another_load_before_the_record_is_delivered_makes_it_again() -> None:
     talk = open_native()
     talk.client.say(load(2, "s"))
-    [replay] = talk.agent.say(result(2, {})).asked
-    assert isinstance(replay, ShowPast)
-    assert replay.only_lacking
+    [wanted] = talk.agent.say(result(2, {})).asked
+    assert isinstance(wanted, ShowPast)
+    assert wanted.only_lacking
     talk.end_past(2, handover_record=HANDOVER_RECORD)
     assert json.loads(talk.client.say(prompt(3, "s")).to_agent) == prompt_with_handover_record(3, "s")

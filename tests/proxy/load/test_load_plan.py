@@ -144,7 +144,7 @@ def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionFound)
 @pytest.mark.parametrize(
     ("served_by_agent", "resume", "expected"),
     [
-        (LOADS, "store", LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, shows_replay=False)),
+        (LOADS, "store", LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, wants_past=False)),
         (LOADS, "auto", LoadPlan(acp.RESUME, passes_at_once=True)),
         (LOADS, "agent", LoadPlan(acp.RESUME, passes_at_once=True)),
         (BOTH, "store", LoadPlan(acp.RESUME, passes_at_once=True)),
@@ -167,7 +167,7 @@ COPY = replace(COMPLETE, agent_has_only_part=True, is_copy=True)
 def test_a_copy_of_another_agents_session_is_handed_over_whatever_the_agent_offers(
     served_by_agent: tuple[str, ...], method: str
 ) -> None:
-    assert make_plan(served_by_agent, COPY, method=method) == replace(NEW, shows_replay=method == acp.LOAD)
+    assert make_plan(served_by_agent, COPY, method=method) == replace(NEW, wants_past=method == acp.LOAD)
     assert make_plan(served_by_agent, COPY, Modes(handover="never"), method) is Refusal.NO_HANDOVER
 
 
@@ -185,11 +185,11 @@ def test_an_agent_that_is_behind_catches_up_with_a_load(served_by_agent: tuple[s
 
 
 def test_an_agent_that_is_behind_catches_up_with_a_resume_that_shows_nothing() -> None:
-    quiet = LoadPlan(acp.RESUME, fixed_rule=Rule.HANDED_OVER, shows_replay=False, catches_up=True)
+    quiet = LoadPlan(acp.RESUME, fixed_rule=Rule.HANDED_OVER, wants_past=False, catches_up=True)
     assert make_plan(BOTH, BEHIND, method=acp.RESUME) == quiet
     for modes in (Modes(resume="agent"), Modes(handover="never")):
         assert make_plan(BOTH, BEHIND, modes, acp.RESUME) == LoadPlan(acp.RESUME, passes_at_once=True)
-    as_load = LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, shows_replay=False, catches_up=True)
+    as_load = LoadPlan(acp.LOAD, fixed_rule=Rule.ASKED_FOR, wants_past=False, catches_up=True)
     assert make_plan(LOADS, BEHIND, Modes(resume="store"), acp.RESUME) == as_load
 
 

@@ -51,14 +51,14 @@ from tests.proxy.load.loading import (
     about_to_load,
     kept_lines,
     loading,
-    replay_note,
-    replaying,
+    showing_past,
+    shown_note,
 )
 
 # The usual order.
 
 
-def test_a_load_is_sent_as_a_resume_then_replayed_then_answered() -> None:
+def test_a_load_is_sent_as_a_resume_then_the_past_is_shown_then_it_is_answered() -> None:
     talk = about_to_load()
     step = talk.client.say(load(1, "s"))
     assert step.asked == [FindSession(ONE, "s")]
@@ -155,7 +155,7 @@ def test_the_transcript_is_shown_if_the_agents_replay_lacks_something(spelling: 
     assert (step.to_client, step.asked) == (b"", [ShowPast(ONE, agent_lines(*told), compares=True)])
     step = talk.end_past(1)
     assert step.to_client == line(result(1, {}))
-    assert talk.all.kept[1:] == [*KEPT_OPENING, replay_note("transcript", Rule.LESS)]
+    assert talk.all.kept[1:] == [*KEPT_OPENING, shown_note("transcript", Rule.LESS)]
 
 
 def test_the_tail_of_the_agents_replay_follows_the_transcript() -> None:
@@ -177,7 +177,7 @@ def test_an_agents_replay_that_lacks_nothing_is_shown(complete: bool) -> None:
     assert talk.agent.say(chunk("s", "live")).to_client == b""
     step = talk.end_past(1)
     assert step.to_client == line(*TURN_ONE, *TURN_TWO, result(1, {}), commands("s", "x"), chunk("s", "live"))
-    assert step.kept == [replay_note("agent", Rule.SAME)]
+    assert step.kept == [shown_note("agent", Rule.SAME)]
     assert talk.open_transcripts == []
 
 
@@ -195,7 +195,7 @@ def test_an_incomplete_transcript_is_shown_if_the_agent_replays_nothing() -> Non
     talk = loading(SimulatedSession(complete=False))
     talk.agent.say(commands("s", "x"))
     assert talk.agent.say(result(1, {})).asked == [ShowPast(ONE)]
-    assert talk.end_past(1).kept == [replay_note("transcript", Rule.LESS)]
+    assert talk.end_past(1).kept == [shown_note("transcript", Rule.LESS)]
 
 
 def test_a_session_without_any_history_opens_empty_with_a_warning() -> None:
@@ -250,7 +250,7 @@ def test_after_a_cancelled_load_an_agents_request_waits_for_the_output_with_held
 
 
 def test_extension_messages_of_the_session_wait_and_leave_in_order() -> None:
-    talk = replaying()
+    talk = showing_past()
     said = [chunk("s", "one"), notification("_x", {"sessionId": "s"}), chunk("s", "two"), permission(0, "s")]
     assert talk.agent.say(*said).to_client == b""
     assert talk.agent.say(cancel(0)).to_client == b""
@@ -277,7 +277,7 @@ def test_a_load_nested_too_deeply_to_rewrite_is_refused() -> None:
 @pytest.mark.parametrize(
     "stored", [SimulatedSession(), SimulatedSession(complete=False), SimulatedSession(has_transcript=False)]
 )
-def test_the_agents_error_is_passed_on_and_nothing_is_replayed(stored: SimulatedSession) -> None:
+def test_the_agents_error_is_passed_on_and_nothing_is_shown(stored: SimulatedSession) -> None:
     talk = loading(stored)
     talk.agent.say(chunk("s", "told"))
     refusal = b'{"id":1,"error":{"code":-32603,"message":"no", "data":1.0}}\r\n'

@@ -1,4 +1,4 @@
-"""During a replay: updates and prompts, other loads, deletes, the agent's end, too many held updates."""
+"""While the past is shown: updates and prompts, other loads, deletes, the agent's end, too many held updates."""
 
 import json
 from typing import Any
@@ -48,15 +48,15 @@ from tests.proxy.load.loading import (
     about_to_load,
     kept_lines,
     loading,
-    replay_note,
-    replaying,
+    showing_past,
+    shown_note,
 )
 
-# Messages during a replay.
+# Messages while the past is shown.
 
 
-def test_updates_of_a_resume_wait_for_the_replay_of_the_same_session() -> None:
-    talk = replaying(SimulatedSession(says=PAST))
+def test_updates_of_a_resume_wait_until_the_past_of_the_session_is_shown() -> None:
+    talk = showing_past(SimulatedSession(says=PAST))
     talk.client.say(resume(2, "s"))
     assert talk.agent.say(*TURN_ONE, commands("s", "x"), result(2, {})).to_client == line(result(2, {}))
     talk.send_past(1, *PAST)
@@ -66,15 +66,15 @@ def test_updates_of_a_resume_wait_for_the_replay_of_the_same_session() -> None:
 
 @pytest.mark.parametrize("method", ["session/set_mode", "session/resume", "_vendor/x"])
 def test_answers_outside_a_turn_do_not_wait_for_a_load(method: str) -> None:
-    talk = replaying()
+    talk = showing_past()
     talk.client.say(request(2, method, {"sessionId": "s"}))
     talk.agent.say(chunk("s", "held"))
     assert talk.agent.say(result(2, {})).to_client == line(result(2, {}))
     assert talk.end_past(1).to_client == line(result(1, {}), chunk("s", "held"))
 
 
-def test_updates_during_a_replay_follow_the_answer_in_order() -> None:
-    talk = replaying()
+def test_updates_while_the_past_is_shown_follow_the_answer_in_order() -> None:
+    talk = showing_past()
     said: list[Said] = [
         chunk("s", "one"),
         permission(0, "s"),
@@ -86,12 +86,12 @@ def test_updates_during_a_replay_follow_the_answer_in_order() -> None:
     assert talk.end_past(1, commands("s", "stored")).to_client == line(result(1, {}), commands("s", "stored"), *said)
 
 
-def test_updates_during_a_replay_are_recorded_once_known_to_be_new() -> None:
-    talk = replaying(SimulatedSession(says=PAST))
+def test_updates_while_the_past_is_shown_are_recorded_once_known_to_be_new() -> None:
+    talk = showing_past(SimulatedSession(says=PAST))
     told = [*TURN_ONE, chunk("s", "rewritten"), *TURN_TWO, GREETING]
     step = talk.agent.say(permission(0, "s"), *told, commands("s", "x"))
     assert step.kept == [agent_kept("s", permission(0, "s")), agent_kept("s", commands("s", "x"))]
-    assert talk.end_past(1).kept == [replay_note("transcript", Rule.LESS)]
+    assert talk.end_past(1).kept == [shown_note("transcript", Rule.LESS)]
     assert kept_lines(talk.client.say(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept("s", prompt(2, "s"))]
 
 
@@ -176,8 +176,8 @@ def test_two_sessions_are_loaded_at_once() -> None:
 # --- the same session twice
 
 
-def test_a_second_load_of_a_session_waits_for_the_first_replay() -> None:
-    talk = replaying()
+def test_a_second_load_of_a_session_waits_until_the_past_is_shown_for_the_first() -> None:
+    talk = showing_past()
     talk.agent.say(chunk("s", "one"))
     assert talk.client.say(load(2, "s")).to_agent == line(resume(2, "s"))
     assert talk.agent.say(result(2, {"second": 1}), chunk("s", "two")).asked == []
@@ -189,7 +189,7 @@ def test_a_second_load_of_a_session_waits_for_the_first_replay() -> None:
     assert talk.open_transcripts == []
 
 
-def test_three_loads_of_a_session_are_replayed_one_after_another() -> None:
+def test_the_past_is_shown_for_three_loads_of_a_session_one_after_another() -> None:
     talk = about_to_load()
     talk.client.say(load(1, "s"), load(2, "s"), load(3, "s"))
     talk.agent.say(result(2, {}), result(1, {}), result(3, {}))
@@ -511,7 +511,7 @@ def test_what_came_for_a_cancelled_load_that_the_agent_answers_is_not_missing_in
 
 
 def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> None:
-    talk = replaying(SimulatedSession(complete=False))
+    talk = showing_past(SimulatedSession(complete=False))
     talk.agent.say(chunk("s", "one"))
     talk.client.say(load(2, "s"))
     talk.agent.say(chunk("s", "history"))
@@ -526,10 +526,10 @@ def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> Non
 
 
 @pytest.mark.parametrize("others", [[load(2, "s")], [load(2, "s"), load(3, "s")], [load(2, "s"), resume(3, "s")]])
-def test_what_waits_for_a_replay_stays_after_it_if_the_agent_asks_before_it_answers_another_load(
+def test_what_waits_for_the_past_stays_after_it_if_the_agent_asks_before_it_answers_another_load(
     others: list[Said],
 ) -> None:
-    talk = replaying()
+    talk = showing_past()
     said: list[Said] = [chunk("s", "one"), commands("s", "two"), permission(0, "s")]
     talk.agent.say(said[0])
     talk.client.say(*others)
@@ -546,7 +546,7 @@ def test_what_the_agent_told_for_two_loads_comes_before_what_it_asks() -> None:
 
 @pytest.mark.parametrize("ending", ["cancelled", "refused"])
 def test_updates_held_by_a_failed_second_load_wait_for_the_first(ending: str) -> None:
-    talk = replaying()
+    talk = showing_past()
     talk.agent.say(chunk("s", "one"))
     talk.client.say(load(2, "s"))
     talk.agent.say(commands("s", "two"))
@@ -560,8 +560,8 @@ def test_updates_held_by_a_failed_second_load_wait_for_the_first(ending: str) ->
     )
 
 
-def test_a_cancelled_replay_makes_way_for_the_next() -> None:
-    talk = replaying()
+def test_a_load_cancelled_while_the_past_is_shown_makes_way_for_the_next() -> None:
+    talk = showing_past()
     talk.client.say(load(2, "s"))
     talk.agent.say(result(2, {}))
     assert talk.client.say(cancel(1)).asked == [StopShowingPast(ONE), ReserveOutput(ONE), ShowPast(make_request_id(2))]
@@ -569,8 +569,8 @@ def test_a_cancelled_replay_makes_way_for_the_next() -> None:
     assert talk.end_past(2).to_client == line(result(2, {}))
 
 
-def test_a_load_that_waits_for_another_replay_can_be_cancelled() -> None:
-    talk = replaying()
+def test_a_load_that_waits_for_another_can_be_cancelled() -> None:
+    talk = showing_past()
     talk.client.say(load(2, "s"))
     talk.agent.say(result(2, {}))
     assert talk.client.say(cancel(2)).refusals == [(2, -32800)]
@@ -580,18 +580,18 @@ def test_a_load_that_waits_for_another_replay_can_be_cancelled() -> None:
 
 
 def test_cancelling_one_waiting_load_leaves_the_others_waiting() -> None:
-    talk = replaying()
+    talk = showing_past()
     talk.client.say(load(2, "s"), load(3, "s"))
     talk.agent.say(result(2, {}), result(3, {}))
     assert ShowPast(make_request_id(3)) not in talk.client.say(cancel(2)).asked
     assert talk.end_past(1).asked == [ShowPast(make_request_id(3))]
 
 
-# --- deletes during a replay
+# --- deletes while the past is shown
 
 
-def test_a_delete_during_a_replay_ends_it_and_nothing_more_is_recorded() -> None:
-    talk = replaying()
+def test_a_delete_while_the_past_is_shown_ends_that_and_nothing_more_is_recorded() -> None:
+    talk = showing_past()
     step = talk.client.say(delete(2, "s"))
     assert step.asked == [StopShowingPast(ONE), DeleteSession("s", make_request_id(2))]
     assert talk.send_past(1, chunk("s", "told")).to_client == b""
@@ -599,7 +599,7 @@ def test_a_delete_during_a_replay_ends_it_and_nothing_more_is_recorded() -> None
     assert talk.end_past(1).to_client == line(result(1, {}), chunk("s", "live"))
 
 
-def test_a_delete_before_the_agents_answer_leaves_nothing_to_replay() -> None:
+def test_a_delete_before_the_agents_answer_leaves_nothing_to_show() -> None:
     talk = loading()
     talk.client.say(delete(2, "s"))
     assert talk.agent.say(result(1, {})).kept == []
@@ -607,7 +607,7 @@ def test_a_delete_before_the_agents_answer_leaves_nothing_to_replay() -> None:
     assert talk.end_past(1).to_client == line(result(1, {}))
 
 
-def test_a_native_delete_ends_the_replay_too() -> None:
+def test_a_native_delete_stops_showing_the_past_too() -> None:
     talk = about_to_load(capabilities={"sessionCapabilities": {"resume": {}, "delete": {}}})
     talk.client.say(load(1, "s"))
     talk.agent.say(result(1, {}))
@@ -661,8 +661,8 @@ def big(kind: str) -> bytes:
     return line(update("s", kind, x="?")).replace(b"?", BIG)
 
 
-def test_too_many_held_updates_stop_reading_until_the_replay_ends() -> None:
-    talk = replaying()
+def test_too_many_held_updates_stop_reading_until_the_past_is_shown() -> None:
+    talk = showing_past()
     said = big("agent_message_chunk")
     holds_too_much = []
     for _ in range(8):
@@ -676,7 +676,7 @@ def test_too_many_held_updates_stop_reading_until_the_replay_ends() -> None:
 
 @pytest.mark.parametrize("waits", ["queued", "cancelled"])
 def test_updates_held_by_a_waiting_load_count_too(waits: str) -> None:
-    talk = replaying()
+    talk = showing_past()
     talk.client.say(load(2, "s"))
     talk.agent.say(result(2, {}))
     for _ in range(8):

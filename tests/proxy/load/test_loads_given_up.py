@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from acp_proxy.comparison.choose_replay import Decision, Rule, ShownReplay
+from acp_proxy.comparison.choose_replay import Decision, Rule, WhosePast
 from acp_proxy.proxy.effects import BeginTurn, EndTurn, ReserveOutput, ShowPast, StopShowingPast
 from acp_proxy.proxy.events import PastShown
 from tests.conversation import (
@@ -33,7 +33,7 @@ from tests.proxy.load.loading import (
     ONE,
     about_to_load,
     loading,
-    replaying,
+    showing_past,
 )
 
 # Cancelled loads.
@@ -68,8 +68,8 @@ def test_after_a_cancel_the_agents_replay_is_dropped_and_state_updates_pass() ->
     assert talk.agent.say(result(1, {})).kept == [*KEPT_OPENING, agent_kept("s", commands("s", "x"))]
 
 
-def test_a_load_cancelled_during_the_replay_is_answered_at_once_and_the_replay_stops() -> None:
-    talk = replaying()
+def test_a_load_cancelled_while_the_past_is_shown_is_answered_at_once_and_gets_no_more_of_it() -> None:
+    talk = showing_past()
     talk.send_past(1, chunk("s", "told"))
     talk.agent.say(chunk("s", "live"))
     step = talk.client.say(cancel(1))
@@ -120,27 +120,27 @@ def test_a_load_with_any_id_can_be_cancelled(id: str) -> None:
 
 
 @pytest.mark.parametrize("id", ["7", "1e2", "12345678901234567890123"])
-def test_the_agents_cancel_follows_its_request_with_any_id_that_waits_for_a_replay(id: str) -> None:
-    talk = replaying()
+def test_the_agents_cancel_follows_its_request_with_any_id_that_waits_for_the_past(id: str) -> None:
+    talk = showing_past()
     talk.agent.say(f'{{"id":{id},"method":"session/request_permission","params":{{"sessionId":"s"}}}}\n'.encode())
     said = f'{{"method":"$/cancel_request","params":{{"requestId":{id}}}}}\n'.encode()
     assert talk.agent.say(said).to_client == b""
     assert talk.end_past(1).to_client.endswith(said)
 
 
-def test_an_id_can_be_used_again_after_a_cancelled_replay() -> None:
-    talk = replaying()
+def test_an_id_can_be_used_again_after_a_load_cancelled_while_the_past_is_shown() -> None:
+    talk = showing_past()
     talk.client.say(cancel(1))
     talk.client.say(request(1, "session/set_mode", {"sessionId": "s", "modeId": "plan"}))
     assert talk.agent.say(result(1, {})).to_client == line(result(1, {}))
 
 
-def test_the_end_of_a_cancelled_replay_does_not_end_a_new_one_with_the_same_id() -> None:
-    talk = replaying()
+def test_the_past_shown_for_a_cancelled_load_does_not_answer_a_new_one_with_the_same_id() -> None:
+    talk = showing_past()
     talk.client.say(cancel(1))
     talk.client.say(load(1, "s"))
     assert (
-        talk.core.handle(PastShown(ONE, Decision(ShownReplay.TRANSCRIPT, Rule.LESS), None, [line(commands("s", "x"))]))
+        talk.core.handle(PastShown(ONE, Decision(WhosePast.TRANSCRIPT, Rule.LESS), None, [line(commands("s", "x"))]))
         == []
     )
     assert talk.agent.say(result(1, {})).asked == [ShowPast(ONE)]
@@ -255,8 +255,8 @@ def test_the_agents_answer_releases_a_cancelled_load_before_the_output_is_free(a
     assert talk.free_output().to_client == b""
 
 
-def test_the_end_of_a_cancelled_replay_releases_what_it_held() -> None:
-    talk = replaying()
+def test_the_past_shown_for_a_cancelled_load_releases_what_it_held() -> None:
+    talk = showing_past()
     talk.agent.say(chunk("s", "one"))
     talk.output_is_busy = True
     talk.client.say(cancel(1))
@@ -267,7 +267,7 @@ def test_the_end_of_a_cancelled_replay_releases_what_it_held() -> None:
 
 
 def test_a_cancelled_load_keeps_its_place_until_the_output_is_free() -> None:
-    talk = replaying()
+    talk = showing_past()
     talk.agent.say(chunk("s", "one"))
     talk.client.say(load(2, "s"))
     talk.agent.say(commands("s", "two"))

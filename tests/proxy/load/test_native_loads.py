@@ -63,7 +63,7 @@ from tests.proxy.load.loading import (
     TURN_TWO,
     about_to_load,
     kept_lines,
-    replay_note,
+    shown_note,
 )
 
 TOLD: list[Said] = [
@@ -106,7 +106,7 @@ def test_a_replay_that_lacks_nothing_passes_with_states_and_later_updates_after_
     talk.agent.say(*told, result(1, {"x": 1.0}), chunk("s", "live"))
     step = talk.end_past(1)
     assert step.to_client == line(*told[:2], *TURN_TWO, result(1, {"x": 1.0}), commands("s", "x"), chunk("s", "live"))
-    assert step.kept == [replay_note("agent", Rule.SAME)]
+    assert step.kept == [shown_note("agent", Rule.SAME)]
     assert talk.open_transcripts == []
 
 
@@ -118,13 +118,13 @@ def test_the_tail_the_answer_and_the_states_follow_the_transcript() -> None:
     assert step.to_client == line(
         GREETING, result(1, {"x": 1.0}), commands("s", "stored"), commands("s", "x"), chunk("s", "live")
     )
-    assert step.kept == [replay_note("transcript", Rule.LESS)]
+    assert step.kept == [shown_note("transcript", Rule.LESS)]
 
 
 def test_an_empty_replay_counts_as_lost_history() -> None:
     talk = loading()
     assert talk.agent.say(result(1, {})).asked == [ShowPast(ONE, compares=True)]
-    assert talk.end_past(1).kept == [replay_note("transcript", Rule.LESS)]
+    assert talk.end_past(1).kept == [shown_note("transcript", Rule.LESS)]
 
 
 def test_updates_after_the_answer_are_shown_if_new_and_recorded_once() -> None:
@@ -165,7 +165,7 @@ def test_new_updates_are_recorded_by_a_close_another_load_or_the_agents_end(endi
     assert kept_lines(step) == [agent_kept("s", GREETING)]
 
 
-def test_new_updates_are_recorded_if_the_agent_ends_before_the_replay() -> None:
+def test_new_updates_are_recorded_if_the_agent_ends_before_the_past_is_shown() -> None:
     talk = loading()
     talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
     assert kept_lines(talk.end_agent()) == []
@@ -331,7 +331,7 @@ def test_new_updates_after_a_load_cancelled_during_its_replay_are_recorded() -> 
 
 
 @pytest.mark.parametrize("ending", ["told", "cancelled"])
-def test_new_updates_are_recorded_if_the_client_prompts_before_the_replay_ends(ending: str) -> None:
+def test_new_updates_are_recorded_if_the_client_prompts_before_the_past_is_shown(ending: str) -> None:
     talk = loading()
     talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
     talk.client.say(prompt(2, "s"))
@@ -375,7 +375,7 @@ def test_each_of_two_loads_at_once_gets_one_replay() -> None:
     assert kept_lines(talk.client.say(prompt(3, "s"))) == [client_kept("s", prompt(3, "s"))]
 
 
-def test_new_updates_are_recorded_if_the_next_load_comes_before_the_replay_ends() -> None:
+def test_new_updates_are_recorded_if_the_next_load_comes_before_the_past_is_shown() -> None:
     talk = loading()
     talk.agent.say(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
     talk.client.say(load(2, "s"))
@@ -674,7 +674,7 @@ def test_a_resume_served_by_a_native_load_shows_nothing(stored: SimulatedSession
     step = talk.agent.say(result(1, None))
     if stored.has_transcript:
         conversation = agent_lines(TOLD[0], TOLD[1], TOLD[3])
-        assert step.asked == [ShowPast(ONE, conversation, compares=True, fixed_rule=Rule.ASKED_FOR, shows_replay=False)]
+        assert step.asked == [ShowPast(ONE, conversation, compares=True, fixed_rule=Rule.ASKED_FOR, wants_past=False)]
         step = talk.end_past(1)
     assert step.to_client == line(result(1, {}), TOLD[2])
     assert (step.warnings, talk.open_transcripts) == ([], [])
@@ -803,7 +803,7 @@ def test_the_rest_of_a_turn_that_was_cut_is_shown_and_recorded() -> None:
     talk.agent.say(*FINISHED, result(1, {}))
     step = talk.end_past(1)
     assert step.to_client == line(REST, result(1, {}))
-    assert step.kept == [replay_note("transcript", Rule.LESS)]
+    assert step.kept == [shown_note("transcript", Rule.LESS)]
     assert kept_lines(talk.client.say(prompt(2, "s", "go on"))) == [
         agent_kept("s", REST),
         client_kept("s", prompt(2, "s", "go on")),

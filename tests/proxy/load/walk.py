@@ -440,7 +440,7 @@ def _recorded(effect: TranscriptEffect) -> str:
 def _flags(effect: ShowPast) -> list[tuple[str, bool]]:
     return [
         ("compares", effect.compares),
-        ("shows", effect.shows_replay),
+        ("wants past", effect.wants_past),
         ("record", effect.makes_handover_record),
         ("lacking", effect.only_lacking),
     ]
