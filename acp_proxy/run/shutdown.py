@@ -7,6 +7,7 @@ stdout open delays us by ``OPEN_OUTPUT_SECONDS`` at most. Every wait is bounded,
 and does not read.
 """
 
+import os
 import queue
 import signal
 import sys
@@ -14,12 +15,16 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from acp_proxy.run import agent_process as processes
-from acp_proxy.run import signals
+from acp_proxy.run import process_tree, signals
 from acp_proxy.run.agent_process import AgentProcess
 from acp_proxy.run.relay import Relay
 from acp_proxy.run.signals import ENDING_SIGNALS
+
+if TYPE_CHECKING:
+    import psutil
 
 OPEN_OUTPUT_SECONDS = 1.0
 _TICK_SECONDS = 0.05
@@ -129,9 +134,10 @@ class _Supervisor:
 
     def _end(self, grace: float) -> None:
         """End the agent and its process tree. Bounded in time."""
-        from acp_proxy.run import process_tree
-
-        tree = process_tree.find_tree(self._agent.pid)
+        try:
+            tree = process_tree.find_tree(self._agent.pid)
+        except Exception:  # noqa: BLE001 - an upgrade has replaced psutil
+            tree = []
         self._relay.end_input()
         sent_signal = None
 
@@ -141,15 +147,22 @@ class _Supervisor:
                 return True
             if self._signal is not None and self._signal != sent_signal:  # or a later signal
                 sent_signal = self._signal
-                process_tree.send_signal(tree[:1], sent_signal)
+                self._send_signal(tree[:1], sent_signal)
             return False
 
         for number, seconds in processes.find_end_steps(sys.platform, grace):
             if number is not None:
                 self._was_killed = self._was_killed or not self._agent.poll()
-                process_tree.send_signal(process_tree.find_running(tree), number)
+                self._send_signal(process_tree.find_running(tree), number)
             if self._wait_until(is_over, seconds):
                 return
+
+    def _send_signal(self, processes: "list[psutil.Process]", number: int) -> None:
+        """Send a signal to these processes, or to the agent alone if there are none while it still runs."""
+        process_tree.send_signal(processes, number)
+        if not processes and not self._agent.poll():
+            with suppress(OSError):
+                os.kill(self._agent.pid, number)
 
     def _deliver(self) -> None:
         """Wait until the client has the agent's output, and answer what is open.

@@ -46,12 +46,10 @@ def launch(words: list[str], find_agent: "Callable[[list[str], str], list[str]]"
     gc.disable()  # imports leave no garbage; looking for it would take a tenth of a start
     report_config_problems(config_problems)
     try:
-        from acp_proxy.run import process_tree, signals
+        from acp_proxy.run import signals
 
         signals.block()
         from acp_proxy.run.serve import serve
-
-        process_tree.import_psutil()
     except Exception:  # noqa: BLE001 - an upgrade is replacing the files, and nothing here can relay
         import contextlib
 

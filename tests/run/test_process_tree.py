@@ -1,15 +1,17 @@
-"""The agent's process tree, as Linux and as psutil show it."""
+"""The agent's process tree."""
 
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from typing import cast
 
 import psutil
 import pytest
 
-from acp_proxy.run import process_tree
-from acp_proxy.run.process_tree import LinuxProcess, TreeProcess
+from acp_proxy.run import agent_process, process_tree, shutdown
+from acp_proxy.run.relay import Relay
 from tests.waiting import SECONDS
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this /proc")
@@ -20,12 +22,6 @@ child = subprocess.Popen([sys.executable, "-c", *words]) if words else None
 print("started", flush=True)
 sys.stdin.read()
 """
-
-
-@pytest.fixture(params=["by this system", "by psutil"])
-def _shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "by psutil":
-        monkeypatch.setattr(process_tree, "HAS_PROC", False)
 
 
 @pytest.fixture
@@ -43,11 +39,10 @@ def family() -> Iterator[subprocess.Popen[bytes]]:
                 each.kill()
 
 
-def ids(processes: list[TreeProcess]) -> list[int]:
+def ids(processes: list[psutil.Process]) -> list[int]:
     return [process.pid for process in processes]
 
 
-@pytest.mark.usefixtures("_shown")
 def test_the_tree_is_the_process_and_its_descendants(family: subprocess.Popen[bytes]) -> None:
     tree = process_tree.find_tree(family.pid)
     assert len(tree) == 3
@@ -57,7 +52,6 @@ def test_the_tree_is_the_process_and_its_descendants(family: subprocess.Popen[by
     assert ids(process_tree.find_running(tree)) == ids(tree)
 
 
-@pytest.mark.usefixtures("_shown")
 def test_a_signal_reaches_what_still_runs_and_zombies_do_not_run(family: subprocess.Popen[bytes]) -> None:
     tree = process_tree.find_tree(family.pid)
     others = [psutil.Process(each.pid) for each in tree[1:]]
@@ -69,16 +63,17 @@ def test_a_signal_reaches_what_still_runs_and_zombies_do_not_run(family: subproc
     assert process_tree.find_running(tree) == []
 
 
-@pytest.mark.usefixtures("_shown")
 def test_a_process_that_ended_has_no_tree() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait(SECONDS)
     assert process_tree.find_tree(process.pid) == []
 
 
-@linux
-def test_a_later_process_with_the_same_id_is_another_one(family: subprocess.Popen[bytes]) -> None:
-    earlier = LinuxProcess(family.pid, b"1")
+def test_a_later_process_with_the_same_id_is_another_one(
+    family: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = psutil.Process(family.pid)
+    monkeypatch.setattr(earlier, "_ident", (family.pid, 1.0))
     assert process_tree.find_running([earlier]) == []
     process_tree.send_signal([earlier], signal.SIGKILL)
     assert family.poll() is None
@@ -90,7 +85,41 @@ def test_a_name_may_contain_anything() -> None:
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline()
-        [found] = process_tree.find_tree(process.pid)
-        assert (found.pid, found.is_running()) == (process.pid, True)
+        [found] = process_tree.find_running(process_tree.find_tree(process.pid))
+        assert found.pid == process.pid
         assert process.stdin is not None
         process.stdin.close()
+
+
+class FakeRelay:
+    """The relay of a client that has gone."""
+
+    client_is_gone, is_behind, accepted_writes = True, False, 0
+
+    def __init__(self) -> None:
+        self.agent_pump = FakePump()
+
+    def end_input(self) -> None:
+        pass
+
+    def finish(self, reason: str, advice: str = "") -> None:
+        pass
+
+    def finish_work(self, seconds: float) -> None:
+        pass
+
+
+class FakePump:
+    """The pump of an agent that has closed its output."""
+
+    def __init__(self) -> None:
+        self.has_ended, self.is_reading = threading.Event(), True
+        self.has_ended.set()
+
+
+def test_the_agent_ends_even_if_psutil_was_replaced_since_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    agent = agent_process.start([sys.executable, "-c", "import time; time.sleep(1000)"])
+    ended = shutdown._Supervisor(agent, cast("Relay", FakeRelay()), 0.1, lambda: "")
+    ended.wait_for_end()
+    assert agent.status == -signal.SIGTERM

@@ -12,17 +12,16 @@ from tests.waiting import SECONDS
 
 LOADED = """
 import sys
-from acp_proxy.run import process_tree, serve
+from acp_proxy.run import serve
 
 class Relay:
     def start_round(self):
         pass
 
-process_tree.import_psutil()
 serve.finish_start(object(), Relay())
 print(*sys.modules)
 """
-NEEDED = {"sqlite3", "acp_proxy.run.process_tree"} | ({"psutil"} if sys.platform != "linux" else set())
+NEEDED = {"sqlite3", "acp_proxy.run.process_tree"}
 NEEDED |= {f"acp_proxy.transcript.{name}" for name in ("compressed", "rebuild_header")}
 NEEDED |= {f"acp_proxy.store.{name}" for name in ("store_index", "queries", "compress")}
 NEEDED |= {f"acp_proxy.run.{name}" for name in ("idle_work", "show_past", "shutdown", "start_sync")}
@@ -35,7 +34,7 @@ def test_all_that_a_conversation_needs_is_imported_at_the_start_and_no_tool() ->
     assert modules >= NEEDED
     assert not {"_ssl", "ssl", "_hashlib", "anyio", "asyncio", "typer"} & modules
     assert not {name for name in modules if name.startswith("acp_proxy.tools.")}
-    assert not {"obstore", "nacl"} & modules
+    assert not {"obstore", "nacl", "psutil"} & modules
 
 
 def test_a_store_that_hangs_at_the_start_is_named_and_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from acp_proxy import __version__
 from acp_proxy.protocol import acp, versions
@@ -31,6 +31,9 @@ from acp_proxy.protocol.jsonrpc import (
     read_message,
 )
 from acp_proxy.run import agent_process, process_tree
+
+if TYPE_CHECKING:
+    import psutil
 
 GRACE_SECONDS = 1.0
 """How long an agent has from the end of its input to SIGTERM: nothing is under way."""
@@ -235,9 +238,7 @@ class Probe:
             self._close()
             raise
 
-    def _end_in_steps(
-        self, processes: list[process_tree.TreeProcess], steps: tuple[tuple[int | None, float], ...]
-    ) -> None:
+    def _end_in_steps(self, processes: "list[psutil.Process]", steps: tuple[tuple[int | None, float], ...]) -> None:
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()

@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from acp_proxy.protocol.jsonrpc import Response
-from acp_proxy.run.process_tree import PsutilProcess, find_running
+from acp_proxy.run.process_tree import find_running
 from acp_proxy.tools.doctor.probe import NoAnswer, Probe
 from tests.agents import answering_agent, offer_capabilities, python_command, read_requests
 from tests.waiting import SECONDS
@@ -136,7 +136,7 @@ child.wait()
         pid = probe.ask("initialize", {}, SECONDS).result
         assert isinstance(pid, int)
         processes = [psutil.Process(pid), psutil.Process(pid).parent()]
-    assert find_running([PsutilProcess(process) for process in processes if process is not None]) == []
+    assert find_running([process for process in processes if process is not None]) == []
 
 
 def test_an_interrupt_while_an_agent_ends_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
