@@ -24,14 +24,12 @@ class RunOption:
         *,
         default: str = "",
         choices: tuple[str, ...] = (),
-        new_names: "Mapping[str, str] | None" = None,
         is_flag: bool = False,
     ) -> None:
-        """``choices``: the values that it takes; empty: any text, or what ``_CHECKS`` checks. ``new_names``: former
-        names of choices, which it still takes, and their names now. ``is_flag``: it has no value on the command line;
-        its value is ``1`` or empty."""
+        """``choices``: the values that it takes; empty: any text, or what ``_CHECKS`` checks. ``is_flag``: it has
+        no value on the command line; its value is ``1`` or empty."""
         self.name, self.help_text, self.default = name, help_text, default
-        self.choices, self.new_names, self.is_flag = choices, new_names or {}, is_flag
+        self.choices, self.is_flag = choices, is_flag
 
     @property
     def variable(self) -> str:
@@ -67,7 +65,6 @@ OPTIONS: "Mapping[str, RunOption]" = {
             "once, for good.",
             default="soft",
             choices=("permanent", "soft"),
-            new_names={"hard": "permanent"},
         ),
         RunOption(
             "bin-days",
@@ -141,9 +138,6 @@ OPTIONS: "Mapping[str, RunOption]" = {
 }
 """By name, in the order in which ``acp-proxy config`` shows them."""
 
-_NEW_OPTION_NAMES = {"--compact": "--compress"}
-"""Former names of options, and their names now."""
-
 _LEAST_LIKENESS = 0.7
 """How alike a wrong option and one of ours have to be: with less, an agent's ``--stdio`` is like ``--store``."""
 
@@ -202,8 +196,6 @@ def parse(
         if word == "--" and not equals:
             break
         if word not in table:
-            if word in _NEW_OPTION_NAMES:
-                raise UsageError(f"{subcommand} has no option {word}. It is called {_NEW_OPTION_NAMES[word]} now.")
             if word in _HELP_WORDS:
                 raise UsageError(f"{word} must be the first option: acp-proxy {subcommand} {word}")
             if word == "--agent" and subcommand == RUN:  # an option of other commands
@@ -343,7 +335,6 @@ def _normalize(word: str, option: RunOption, value: str) -> str:
         if value.lower() not in (*_TRUE, *_FALSE):  # a misspelt wish not to record must not be ignored
             raise UsageError(f"{word} takes 1 or 0, not {value!r}")
         return "1" if value.lower() in _TRUE else ""
-    value = option.new_names.get(value, value)
     if option.choices and value not in option.choices:
         raise UsageError(f"{word} takes one of {', '.join(option.choices)}, not {value!r}")
     return value

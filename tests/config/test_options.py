@@ -170,12 +170,6 @@ def test_help_after_another_option_is_refused_with_the_right_command(asked: str)
         parse("--no-record", asked)
 
 
-@pytest.mark.parametrize("words", [["--compact", "off"], ["--compact=off"]])
-def test_an_old_option_name_is_refused_with_the_new_one(words: list[str]) -> None:
-    with pytest.raises(UsageError, match="--compress"):
-        parse(*words, "agent")
-
-
 @pytest.mark.parametrize(
     ("variable", "value"),
     [
@@ -273,11 +267,6 @@ def test_unusable_patterns_are_a_usage_error(tmp_path: Path, content: bytes | No
         parse("--redact", str(file), "agent")
     with pytest.raises(UsageError, match="ACP_PROXY_REDACT"):
         parse("agent", ACP_PROXY_REDACT=str(file))
-
-
-def test_the_former_name_of_a_choice_means_the_same() -> None:
-    assert parse("--delete-mode", "hard", "agent") == parse("agent", ACP_PROXY_DELETE_MODE="permanent")
-    assert options.check_value("delete-mode", "hard") == "permanent"
 
 
 @pytest.mark.parametrize(
