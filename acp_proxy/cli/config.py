@@ -12,13 +12,13 @@ from typing import Annotated
 import typer
 
 from acp_proxy import shell_quote
-from acp_proxy.cli import output_files
+from acp_proxy.cli import config_edit, output_files
 from acp_proxy.cli.completion import complete_file
 from acp_proxy.cli.report_errors import print_on_stderr, report_errors
 from acp_proxy.cli.run_help import METAVARS
 from acp_proxy.cli.shared_options import JsonOption
 from acp_proxy.cli.wrapping import fit_to_stream
-from acp_proxy.config import config_edit, config_file, options
+from acp_proxy.config import config_file, options
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.store.store_base import find_default_root
 from acp_proxy.views import sanitize

@@ -5,6 +5,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from acp_proxy.cli import config_values
 from acp_proxy.cli.progress import PATIENCE_SECONDS, begin_progress
 from acp_proxy.config import config_file
 from acp_proxy.errors import NoStore, UsageError
@@ -52,7 +53,7 @@ def open_store(path: str, *, create: bool = False, for_writing: bool = False) ->
     make_new_files_private()
     configured_path = "" if path else _read_configured_root()
     root = _resolve_root(path or configured_path)
-    bin_days = config_file.read_bin_days() if for_writing else None
+    bin_days = config_values.read_bin_days() if for_writing else None
     store = CommandStore(root, create=create, bin_days=bin_days)
     if configured_path and not store.exists:
         raise NoStore(root, f"{config_file.find_path()} names it. acp-proxy run creates it with the first session.")

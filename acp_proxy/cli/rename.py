@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
+from acp_proxy.cli import config_values
 from acp_proxy.cli.choose_session import LAST, choose_session, format_short_heading
 from acp_proxy.cli.open_store import open_store
 from acp_proxy.cli.report_errors import print_on_stderr, report_errors
 from acp_proxy.cli.shared_options import AgentOption, SessionArgument, StoreOption
-from acp_proxy.config import config_file
 from acp_proxy.errors import UsageError
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.index import ListedSession
@@ -54,7 +54,7 @@ def _find_now(store: CommandStore, row: ListedSession) -> ListedSession:
 
 def mask_title_as_recorded(title: str | None) -> str | None:
     """A title as ``run`` would store it, as far as the settings for all agents say. Raises UsageError."""
-    if title is None or (patterns := config_file.read_patterns()) is None:
+    if title is None or (patterns := config_values.read_patterns()) is None:
         return title
     from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
 

@@ -54,11 +54,6 @@ class Rule(enum.Enum):
         self.choice = choice
         self.reason = reason
 
-    @classmethod
-    def find(cls, number: object) -> "Rule | None":
-        """The rule with this number in transcripts, or None. Of two with the same number, the usual one comes last."""
-        return next((rule for rule in reversed(cls) if rule.number == number), None) if number is not None else None
-
 
 class Decision(Struct, frozen=True):
     """What the client gets of the past, which is nothing if it does not want it; and the rule that decided."""

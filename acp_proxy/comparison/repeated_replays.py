@@ -241,26 +241,6 @@ class RestOfReplay:
         return indexes[0] if indexes else None
 
 
-def continues(old_lines: list[bytes], new_lines: list[bytes]) -> bool:
-    """Whether the new replay has all that the old one has, and more. ``old_lines``, ``new_lines``: updates of the
-    conversation."""
-    return _has_more(new_lines, old_lines) and not _has_more(old_lines, new_lines)
-
-
-def _has_more(lines: list[bytes], other_lines: list[bytes]) -> bool:
-    """Whether the one has words, calls or other updates that the other lacks. True if that takes too long to find."""
-    builder = TextBuilder()
-    for line in other_lines:
-        builder.add_update(read_update(line))
-    comparison = Comparison(builder.finish())
-    for line in lines:
-        comparison.add(line, read_update(line), is_late=False)
-    comparison.end_message()
-    has_tail = any(comparison.split_tail())
-    has_more = comparison.has_new_before_tail or comparison.has_new_other_update or comparison.continues_last
-    return has_tail or has_more or comparison.is_undecided
-
-
 def _find_user_letters(line: bytes) -> str:
     update = read_update(line)
     is_user = update_kinds.find(acp.update_kind(update)).role is Role.USER

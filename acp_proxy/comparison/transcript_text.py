@@ -228,11 +228,6 @@ class TranscriptText:
         start, end = self.find_span(turn)
         return end > start or len(self.find_calls(turn)) > 0
 
-    def has_words(self, turn: int) -> bool:
-        """Whether the agent said anything in this turn."""
-        start, end = self.find_span(turn)
-        return start < end
-
     def begins_message(self, position: int) -> bool:
         """Whether an agent message begins at this position."""
         index = bisect_left(self.message_positions, position)

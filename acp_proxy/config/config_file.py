@@ -1,7 +1,6 @@
 """The configuration file: values of options that neither the command line nor the environment gives.
 
-Never raises on a wrong file, except ``read_valid``, ``read_bin_days`` and ``read_patterns``. Imports little, because
-``run`` reads it before the agent starts.
+Never raises on a wrong file, except ``read_valid``. Imports little, because ``run`` reads it before the agent starts.
 """
 
 import os
@@ -12,10 +11,7 @@ from acp_proxy.errors import UsageError
 
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import TypeVar
-
-    T = TypeVar("T")
+    from collections.abc import Mapping
 
 NAME = "config.toml"
 VARIABLE = "ACP_PROXY_CONFIG"
@@ -101,25 +97,6 @@ def read_valid() -> dict[str, str]:
     if problems:
         raise UsageError(*problems)
     return values
-
-
-def read_bin_days() -> int:
-    """How many days a deleted session can be restored, by the environment or this user's file. Raises UsageError."""
-    return _read_checked("bin-days", options.parse_bin_days)
-
-
-def read_patterns() -> list[str] | None:
-    """What ``options.read_patterns`` returns for the environment or this user's file. Raises UsageError."""
-    return _read_checked("redact", options.read_patterns)
-
-
-def _read_checked(name: str, parse: "Callable[[str], T]") -> "T":
-    """The value of an option for a command that has no such option. Raises UsageError."""
-    try:
-        return parse(options.find_value(name, os.environ, read_valid()))
-    except UsageError as problem:  # the variable, since the values of the file are checked
-        texts = [str(text).replace(f"--{name}", options.OPTIONS[name].variable, 1) for text in problem.args]
-        raise UsageError(*texts) from problem
 
 
 def encode_value(key: str, value: object, folder: str) -> str:

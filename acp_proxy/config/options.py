@@ -249,12 +249,6 @@ def parse(
     return values, words[index:]
 
 
-def find_value(name: str, environment: "Mapping[str, str]", file: "Mapping[str, str]") -> str:
-    """The value of an option that is not on the command line: its variable's, else the file's, else the default."""
-    option = OPTIONS[name]
-    return environment.get(option.variable) or file.get(name, option.default)
-
-
 def check_value(name: str, value: str) -> str:
     """The value of the option with this name, as ``parse`` has it. Raises UsageError."""
     value = _normalize(f"--{name}", OPTIONS[name], value)

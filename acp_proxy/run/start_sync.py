@@ -22,7 +22,7 @@ LOCK = "lock"
 """The file that is locked during a round; its time is that of the last round's beginning."""
 WAITING = "waiting"
 """The file that is locked by the process that waits for the next round."""
-_NEW_TROUBLE, _REPORTED_TROUBLE = "trouble", "trouble-told"
+NEW_TROUBLE, REPORTED_TROUBLE = "trouble", "trouble-told"
 """What went wrong last; the second name, if a proxy has told the user since the last success."""
 
 
@@ -85,7 +85,7 @@ def _start_process(root: Path) -> None:
 
 def write_trouble(folder: Path, text: str) -> None:
     """Keep what went wrong, for ``run`` and ``sync status``. A proxy tells it once until the next success."""
-    name = _REPORTED_TROUBLE if (folder / _REPORTED_TROUBLE).exists() else _NEW_TROUBLE
+    name = REPORTED_TROUBLE if (folder / REPORTED_TROUBLE).exists() else NEW_TROUBLE
     new_file = folder / f"{name}.new"
     try:
         fd = open_private(new_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -96,27 +96,11 @@ def write_trouble(folder: Path, text: str) -> None:
         return
 
 
-def read_trouble(folder: Path) -> str:
-    """What went wrong last; empty after a success."""
-    for name in (_NEW_TROUBLE, _REPORTED_TROUBLE):
-        try:
-            return (folder / name).read_text("utf-8", "replace")
-        except OSError:
-            continue
-    return ""
-
-
-def forget_trouble(folder: Path) -> None:
-    """The last round came to its end. Raises OSError."""
-    for name in (_NEW_TROUBLE, _REPORTED_TROUBLE):
-        (folder / name).unlink(missing_ok=True)
-
-
 def _take_unreported(folder: Path) -> str | None:
     """What went wrong, if no proxy has told it: from now on, this one has."""
     try:
-        text = (folder / _NEW_TROUBLE).read_text("utf-8", "replace")
-        (folder / _NEW_TROUBLE).replace(folder / _REPORTED_TROUBLE)
+        text = (folder / NEW_TROUBLE).read_text("utf-8", "replace")
+        (folder / NEW_TROUBLE).replace(folder / REPORTED_TROUBLE)
     except OSError:  # there is nothing, or another proxy was faster
         return None
     return text

@@ -1,4 +1,4 @@
-"""Whether a replay of a session continues an earlier one."""
+"""An agent's replays of a session, compared with each other."""
 
 import json
 from typing import Any
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from acp_proxy.comparison.repeated_replays import (
     RestOfReplay,
     are_alike,
-    continues,
     count_rest,
     find_conversation,
     find_last_replay,
@@ -27,27 +26,6 @@ CALL: dict[str, Any] = {"sessionUpdate": "tool_call", "toolCallId": "c1", "title
 def lines(updates: list[dict[str, Any]]) -> list[bytes]:
     params = ({"sessionId": "s1", "update": update} for update in updates)
     return [json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": param}).encode() for param in params]
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "is_longer"),
-    [
-        (FIRST, FIRST, False),
-        (FIRST, [*FIRST, *MORE], True),
-        ([*FIRST, *MORE], FIRST, False),
-        (FIRST, MORE, False),
-        (FIRST, [*FIRST, CALL], True),
-        ([*FIRST, CALL], [*FIRST, *MORE], False),
-        ([*FIRST, CALL], [*FIRST, CALL, *MORE], True),
-        (FIRST, replay_of("Mend the login", "Mended. And more."), True),
-        (FIRST, replay_of("Mend the login", "Men", "ded."), False),
-        (FIRST[:1], FIRST, True),
-    ],
-)
-def test_a_replay_continues_one_if_it_has_all_of_it_and_more(
-    old: list[dict[str, Any]], new: list[dict[str, Any]], is_longer: bool
-) -> None:
-    assert continues(lines(old), lines(new)) == is_longer
 
 
 @pytest.mark.parametrize(

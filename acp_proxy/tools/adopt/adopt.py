@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from acp_proxy.comparison.repeated_replays import continues
 from acp_proxy.errors import NewerFormat, NotImported
 from acp_proxy.protocol import timestamps
 from acp_proxy.redaction.masking import Masking
@@ -16,6 +15,7 @@ from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.command_names import may_run_others, name_command
 from acp_proxy.tools.adopt.adopted import find_known, write_adopted
 from acp_proxy.tools.adopt.agent_loader import AgentLoader, AgentStart, CannotAdopt, LoadedSession, NotLoaded
+from acp_proxy.tools.adopt.growth import continues
 from acp_proxy.tools.adopt.plan import AdoptionFilter, Choice, OfferedSession, choose_sessions, needs_restart
 from acp_proxy.tools.adopt.transcript import compose_transcript, read_conversation, split_states
 from acp_proxy.tools.doctor.probe import NoAnswer

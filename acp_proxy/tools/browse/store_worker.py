@@ -8,10 +8,10 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from acp_proxy.cli import config_values
 from acp_proxy.cli.open_store import is_default_store
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.session_filter import SessionFilter
-from acp_proxy.config import config_file
 from acp_proxy.errors import AcpProxyError, AlreadyThere, NoSuchSession, Unreadable, UsageError
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.sessions.soft_deleted import DeletedSession
@@ -39,7 +39,7 @@ class BrowseStore:
     def __init__(self, root: Path, session_filter: SessionFilter) -> None:
         self._root = root
         self._session_filter = session_filter
-        self.bin_days = config_file.read_bin_days()
+        self.bin_days = config_values.read_bin_days()
         self._store = CommandStore(root, create=False, bin_days=self.bin_days)
         self.agents = make_distinct_names(self._store.list_agents())
         """The names shown for agents' folders."""

@@ -56,12 +56,17 @@ def find_last_loads(store: CommandStore, agent_folder: str) -> tuple[LastLoad, .
     for row in islice(rows, _MOST_EXAMINED):
         with suppress(OSError, AcpProxyError):
             note = _read_last_replay(store.open_listed(row))
-            rule = Rule.find(note.get("rule"))
+            rule = find_rule(note.get("rule"))
             if rule is not None and len(loads) < _MOST_REPORTED:
                 loads.append(
                     LastLoad(row.session_id, acp.text(note, "shown") or "", f"rule {rule.number}: {rule.reason}")
                 )
     return tuple(loads)
+
+
+def find_rule(number: object) -> Rule | None:
+    """The rule with this number in transcripts, or None. Of two with the same number, the usual one comes last."""
+    return next((rule for rule in reversed(Rule) if rule.number == number), None) if number is not None else None
 
 
 def _read_last_replay(reading: Reading) -> Mapping[str, object]:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from msgspec import structs
 
-from acp_proxy.config import config_file
+from acp_proxy.cli import config_values
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.run.start_sync import FOLDER, LOCK, SETTINGS, forget_trouble, read_trouble, write_trouble
+from acp_proxy.run.start_sync import FOLDER, LOCK, NEW_TROUBLE, REPORTED_TROUBLE, SETTINGS, write_trouble
 from acp_proxy.tools.sync import records
 from acp_proxy.tools.sync.context import Counts, SyncContext
 from acp_proxy.tools.sync.interfaces import Logs, Unavailable
@@ -178,7 +178,7 @@ class SyncMembership:
             on_begin()
             os.utime(self._folder / LOCK)
             context = SyncContext(
-                logs, SyncStore(self._root, bin_days=config_file.read_bin_days()), state, time.time, make_uid
+                logs, SyncStore(self._root, bin_days=config_values.read_bin_days()), state, time.time, make_uid
             )
             context.home = os.path.expanduser("~")
             context.localize = lambda header, home: localize_header(header, home, settings)
@@ -325,3 +325,19 @@ def _join_inside(directory: str, inner_path: str) -> str:
         if is_windows_path(directory)
         else posixpath.join(directory, inner_path)
     )
+
+
+def read_trouble(folder: Path) -> str:
+    """What went wrong last; empty after a success."""
+    for name in (NEW_TROUBLE, REPORTED_TROUBLE):
+        try:
+            return (folder / name).read_text("utf-8", "replace")
+        except OSError:
+            continue
+    return ""
+
+
+def forget_trouble(folder: Path) -> None:
+    """The last round came to its end. Raises OSError."""
+    for name in (NEW_TROUBLE, REPORTED_TROUBLE):
+        (folder / name).unlink(missing_ok=True)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.run.start_sync import LOCK, SETTINGS, WAITING, read_trouble, start_round
+from acp_proxy.run.start_sync import LOCK, SETTINGS, WAITING, start_round
 from acp_proxy.tools.sync import open_place
 from acp_proxy.tools.sync.background import do_rounds_until_idle
 from acp_proxy.tools.sync.encryption import HistoryKey
-from acp_proxy.tools.sync.membership import SyncMembership, SyncSettings
+from acp_proxy.tools.sync.membership import SyncMembership, SyncSettings, read_trouble
 from acp_proxy.tools.sync.sync_store import lock, open_private
 from tests.client import TIMEOUT
 from tests.stored import WholeStore, store_session

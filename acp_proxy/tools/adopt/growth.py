@@ -1,0 +1,25 @@
+"""Whether an agent's session has grown since it was adopted."""
+
+from acp_proxy.comparison.comparison import Comparison
+from acp_proxy.comparison.sent_messages import read_update
+from acp_proxy.comparison.transcript_text import TextBuilder
+
+
+def continues(old_lines: list[bytes], new_lines: list[bytes]) -> bool:
+    """Whether the new replay has all that the old one has, and more. ``old_lines``, ``new_lines``: updates of the
+    conversation."""
+    return _has_more(new_lines, old_lines) and not _has_more(old_lines, new_lines)
+
+
+def _has_more(lines: list[bytes], other_lines: list[bytes]) -> bool:
+    """Whether the one has words, calls or other updates that the other lacks. True if that takes too long to find."""
+    builder = TextBuilder()
+    for line in other_lines:
+        builder.add_update(read_update(line))
+    comparison = Comparison(builder.finish())
+    for line in lines:
+        comparison.add(line, read_update(line), is_late=False)
+    comparison.end_message()
+    has_tail = any(comparison.split_tail())
+    has_more = comparison.has_new_before_tail or comparison.has_new_other_update or comparison.continues_last
+    return has_tail or has_more or comparison.is_undecided
