@@ -16,11 +16,19 @@ from acp_proxy.sessions import queries, soft_deleted
 from acp_proxy.sessions.soft_deleted import DeletedSession
 from acp_proxy.store import delete, journal, user_state
 from acp_proxy.store.index import Index, ListedSession, check_values, parse_json
+from acp_proxy.store.layout import JOURNAL
 from acp_proxy.store.queries import complete_rows, is_open, read_state
 from acp_proxy.store.store_base import StoreBase
 from acp_proxy.transcript import private_files
 from acp_proxy.transcript.file_format import PARTIAL, Header
-from acp_proxy.transcript.file_names import compressed_path, file_name, parse_transcript_name
+from acp_proxy.transcript.file_names import (
+    COMPRESSED_SUFFIX,
+    FORKED_SUFFIX,
+    SUFFIX,
+    compressed_path,
+    file_name,
+    parse_transcript_name,
+)
 from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.usage import SessionUsage, Usage
 
@@ -273,11 +281,27 @@ class CommandStore(StoreBase):
     def find_redactable(
         self, chosen: list[ListedSession] | None, relatives: Iterable[tuple[str, str]] = ()
     ) -> list[Path]:
-        """The files that hold the content of these sessions, or of all sessions if None.
+        """Every file with content of these sessions, or of all sessions if None; also journals and backups.
 
-        ``relatives``: more transcripts, by agent and name, such as those from ``relatives.find_relatives``.
+        Each path is that of the plain file, even where only its compressed form exists. ``relatives``: more
+        transcripts, by agent and name, such as those from ``relatives.find_relatives``.
         """
-        return self.layout.find_redactable(None if chosen is None else _group_names(chosen, relatives))
+        layout = self.layout
+        if chosen is None:
+            folders = (layout.transcripts, layout.backups, layout.deleted)
+            return sorted({path for folder in folders for path in _list_files(folder, "*")})
+        names = _group_names(chosen, relatives)
+        journals = (layout.transcript_path(agent_folder, JOURNAL) for agent_folder in names)
+        paths = {path for path in journals if path.exists()}  # they hold titles
+        for agent_folder, names_of_agent in names.items():
+            for name in names_of_agent:
+                paths.add(layout.transcript_path(agent_folder, name))
+                paths.update(_list_files(layout.backups / agent_folder, f"{name}*"))
+                soft_deleted_names = layout.list_soft_deleted_of(agent_folder, name)
+                paths.update(
+                    layout.soft_deleted_path(agent_folder, deleted_name) for deleted_name in soft_deleted_names
+                )
+        return sorted(paths)
 
     def reindex(self, chosen: list[ListedSession] | None, relatives: Iterable[tuple[str, str]] = ()) -> None:
         """Rebuild the index entries of these sessions, or of all sessions if None. ``relatives``: as for
@@ -325,3 +349,9 @@ def _group_names(chosen: list[ListedSession], relatives: Iterable[tuple[str, str
     for agent_folder, name in [*((listed.agent_folder, listed.name) for listed in chosen), *relatives]:
         names.setdefault(agent_folder, []).append(name)
     return names
+
+
+def _list_files(folder: Path, pattern: str) -> Iterator[Path]:
+    for suffix in (SUFFIX, COMPRESSED_SUFFIX, FORKED_SUFFIX):
+        for path in folder.rglob(pattern + suffix):
+            yield path.with_name(path.name.removesuffix(suffix) + SUFFIX)

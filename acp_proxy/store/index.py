@@ -426,11 +426,6 @@ class Index:
             raise
         self._database.execute("COMMIT")
 
-    def is_sound(self) -> bool:
-        """Whether SQLite finds no damage, neither in the rows nor in what orders them, from which lists are read."""
-        answer = self._database.execute("PRAGMA integrity_check(1)").fetchone()
-        return tuple(answer) == ("ok",)
-
     def _write_row(
         self,
         agent_folder: str,

@@ -21,7 +21,6 @@ from acp_proxy.transcript import file_names, private_files
 from acp_proxy.transcript.file_names import (
     ASIDE,
     COMPRESSED_SUFFIX,
-    FORKED_SUFFIX,
     SUFFIX,
     compressed_path,
     fork_path,
@@ -31,10 +30,9 @@ from acp_proxy.transcript.file_names import (
 FORMAT = 1
 JOURNAL = private_files.JOURNAL_FILE.removesuffix(SUFFIX)
 _NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-_PLAIN_EXTENSION = SUFFIX.removeprefix(".")
 _REMOVAL_SEPARATOR = "."
 """Follows the transcript's name in a mark that is being removed; a random suffix follows."""
-_SEARCH_TABLE = re.compile(r"[0-9a-f]-[0-9a-f]{16}(\.calls|\.parts)?\.sqlite3")
+SEARCH_TABLE = re.compile(r"[0-9a-f]-[0-9a-f]{16}(\.calls|\.parts)?\.sqlite3")
 """A search table, or with the group one of tool calls. Versions that do not know the latter remove it like the former:
 all that begins with a transcript's digit."""
 
@@ -159,28 +157,6 @@ class Layout:
     def list_all_names(self) -> list[tuple[str, str]]:
         """The agent and name of every transcript."""
         return [(agent_folder, name) for agent_folder in self.list_agents() for name in self.list_names(agent_folder)]
-
-    def find_redactable(self, names: dict[str, list[str]] | None) -> list[Path]:
-        """Every file with content of these transcripts (names by agent), or of all if None; also journals and backups.
-
-        Each path is that of the plain file, even where only its compressed form exists.
-        """
-        if names is None:
-            folders = (self.transcripts, self.backups, self.deleted)
-            return sorted({path for folder in folders for path in _list_files(folder, "*")})
-        chosen_transcripts = [
-            (agent_folder, name) for agent_folder, names_of_agent in names.items() for name in names_of_agent
-        ]
-        paths = {self.transcript_path(agent_folder, name) for agent_folder, name in chosen_transcripts}
-        journals = (self.transcript_path(agent_folder, JOURNAL) for agent_folder in names)
-        paths.update(path for path in journals if path.exists())  # they hold titles
-        for agent_folder, name in chosen_transcripts:
-            paths.update(_list_files(self.backups / agent_folder, f"{name}*"))
-            paths.update(
-                self.soft_deleted_path(agent_folder, soft_deleted_name)
-                for soft_deleted_name in self.list_soft_deleted_of(agent_folder, name)
-            )
-        return sorted(paths)
 
     def stat_transcripts(self, agent_folder: str) -> dict[str, os.stat_result | None]:
         """An agent's transcripts by name, each with the stat of its plain file; None where it is only compressed."""
@@ -382,46 +358,7 @@ class Layout:
         _remove_forms(self.soft_deleted_path(agent_folder, name))
         self.remove_search_tables(name)
 
-    def measure_sizes(self, agent_folder: str, plain_names: set[str] | None = None) -> dict[str, int]:
-        """Bytes on disk by transcript name, backups and soft-deleted transcripts included. Raises OSError.
-
-        ``plain_names``: gets the names of transcripts with a plain file, which then do not count: the index has their
-        size, and to ask the system for 100,000 takes half a second.
-        """
-        sizes: dict[str, int] = {}
-        for folder in (self.transcripts, self.deleted, self.backups):
-            try:
-                with os.scandir(folder / agent_folder) as entries:
-                    for file in entries:
-                        name, _, suffix = file.name.partition(".")
-                        if plain_names is not None and suffix == _PLAIN_EXTENSION and folder is self.transcripts:
-                            plain_names.add(name)
-                        else:
-                            sizes[name] = sizes.get(name, 0) + file.stat(follow_symlinks=False).st_size
-            except FileNotFoundError:  # or a file was deleted in the meantime
-                continue
-        return sizes
-
     # --- full text
-
-    def list_search_tables(self, digit: str, kind: str = "") -> list[Path]:
-        """The search tables for transcripts with this digit (``file_names.find_table_digit``). ``kind``: ``.calls`` for
-        those of tool calls, ``.parts`` for those of the parts of turns."""
-        with suppress(FileNotFoundError):
-            return sorted(
-                self.search / file
-                for file in os.listdir(self.search)
-                if (match := _SEARCH_TABLE.fullmatch(file)) and file[0] == digit and (match[1] or "") == kind
-            )
-        return []
-
-    def make_search_table_path(self, digit: str, kind: str = "") -> Path:
-        """A path for a new search table, with a name never used before. Raises OSError, StoreRefused.
-
-        Another process may still have an old table open after it was removed.
-        """
-        private_files.make_inner_directory(self.search)
-        return self.search / f"{digit}-{os.urandom(8).hex()}{kind}.sqlite3"
 
     def remove_search_tables(self, name: str) -> bool:
         """Remove the search tables that may contain text of this transcript. Returns False if one could not be removed.
@@ -434,7 +371,7 @@ class Layout:
             names = sorted(file for file in os.listdir(self.search) if file.startswith(f"{digit}-"))
         except (FileNotFoundError, NotADirectoryError):
             return True
-        tables = tuple(file for file in names if _SEARCH_TABLE.fullmatch(file))
+        tables = tuple(file for file in names if SEARCH_TABLE.fullmatch(file))
         try:
             for file in tables:
                 self.remove_search_table(self.search / file)
@@ -519,12 +456,6 @@ def _rename_to_remove(path: Path) -> Path:
         except OSError:
             break
     return path
-
-
-def _list_files(folder: Path, pattern: str) -> Iterator[Path]:
-    for suffix in (SUFFIX, COMPRESSED_SUFFIX, FORKED_SUFFIX):
-        for path in folder.rglob(pattern + suffix):
-            yield path.with_name(path.name.removesuffix(suffix) + SUFFIX)
 
 
 # --- Renames transcripts, in whichever form they exist, without ever replacing a file.

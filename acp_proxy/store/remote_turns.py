@@ -1,4 +1,4 @@
-"""Adds turns that were recorded on another machine: to a transcript that nobody has open, or as a new one.
+"""Adds turns that were recorded on another machine to a transcript that nobody has open.
 
 A transcript is replaced by a longer one, under the locks that compression uses, so that at every moment there is one
 complete file. A process that opens it in this moment finds that the name leads elsewhere, and opens the new one.
@@ -8,23 +8,22 @@ them (``append_waiting_turns``), unless sync does so before.
 """
 
 import os
-import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import orjson
 from msgspec.structs import replace
 
-from acp_proxy.protocol import acp, proxy_ids
-from acp_proxy.store import delete, open_session
+from acp_proxy.protocol import acp
+from acp_proxy.store import open_session
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import file_format, private_files
 from acp_proxy.transcript.appender import lock_unused
 from acp_proxy.transcript.compressed import write_chunks
 from acp_proxy.transcript.file_format import Header, NoteType, RemotePart
-from acp_proxy.transcript.file_names import file_name, unfinished_path
+from acp_proxy.transcript.file_names import unfinished_path
 from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.rebuild_header import find_session_id
 
@@ -63,9 +62,9 @@ def append_turns(
                     # The turns may follow another end than the file has.
                     if header is None or reading.size - reading.entries_start != expected_size:
                         return False
-                    all_parts = _join_parts([*header.remote_parts, *remote_parts])
+                    all_parts = join_parts([*header.remote_parts, *remote_parts])
                     header = complete_header(replace(header, uid=header.uid or uid, remote_parts=all_parts), data)
-                    _write_unfinished(path, _chain_file(header, reading, data))
+                    write_unfinished(path, _chain_file(header, reading, data))
                 # First: after a crash the index must not believe that it knows the file.
                 layout.mark(agent_folder, name)
                 is_there = _move_into_place(path)
@@ -89,13 +88,8 @@ def store_waiting_turns(
     path = layout.waiting_turns_path(agent_folder, name)
     private_files.make_directory(path.parent)
     head = orjson.dumps({"uid": uid, "size": expected_size, "elsewhere": remote_parts})
-    _write_unfinished(path, iter([head, b"\n", data]))
+    write_unfinished(path, iter([head, b"\n", data]))
     unfinished_path(path).replace(path)
-
-
-def remove_waiting_turns(layout: Layout) -> None:
-    """Forget all turns that wait."""
-    shutil.rmtree(layout.waiting_turns, ignore_errors=True)
 
 
 def append_waiting_turns(layout: Layout, agent_folder: str, name: str) -> bool:
@@ -113,58 +107,6 @@ def append_waiting_turns(layout: Layout, agent_folder: str, name: str) -> bool:
     # Last: if a crash comes before, the size does not fit, and nothing is added twice.
     waiting_file.unlink(missing_ok=True)
     return True
-
-
-def create(layout: Layout, agent_folder: str, header: Header, data: bytes, *, has_local_id: bool) -> str:
-    """Create a transcript. Returns its name. Raises OSError.
-
-    ``has_local_id``: an agent gave the session's id on this machine. If not, or if the id is taken, it gets one of
-    acp-proxy's: an agent here could know another session by the old one.
-    """
-    path = layout.transcript_path(agent_folder, file_name(header.session_id))
-    layout.make_folder(path.parent)
-    with private_files.lock_folder(path.parent, wait=True), layout.get_journal(agent_folder).lock():
-        if (
-            not has_local_id
-            or layout.has_transcript(agent_folder, path.stem)
-            or header.session_id in layout.get_journal(agent_folder).read_deleted()
-        ):
-            header = replace(
-                header,
-                session_id=proxy_ids.make_remote_id(header.uid),
-                forked_from=[header.session_id, *header.forked_from],
-            )
-            path = layout.transcript_path(agent_folder, file_name(header.session_id))
-            if layout.has_transcript(agent_folder, path.stem):
-                raise FileExistsError(path)
-            delete.lift_delete(layout, agent_folder, header.session_id)  # it may have been here before
-        header = replace(header, remote_parts=_join_parts(header.remote_parts))
-        _write_unfinished(path, iter([file_format.encode_header(complete_header(header, data)), data]))
-        layout.mark(agent_folder, path.stem)
-        unfinished_path(path).replace(path)
-        layout.mark(agent_folder, path.stem)
-    return path.stem
-
-
-def overwrite(layout: Layout, agent_folder: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
-    """Overwrite parts of a transcript's entries, as masking does. Raises OSError, NewerFormat.
-
-    ``spans``: what to write, each with its offset from the first entry, in bytes.
-    """
-    path = layout.path_by_name(agent_folder, name)
-    with private_files.lock_folder(path.parent, wait=True):
-        if not os.path.lexists(path):
-            open_session.ensure_plain(layout, agent_folder, path)
-        with closing(Reading(path)) as reading:
-            start = reading.entries_start
-        fd = private_files.open_private(path, os.O_RDWR)
-        try:
-            for offset, data in spans:
-                private_files.write_at(fd, data, start + offset)
-            private_files.fsync(fd)
-        finally:
-            os.close(fd)
-    layout.remove_search_tables(name)  # they have the words that were masked
 
 
 def _chain_file(header: Header, reading: Reading, data: bytes) -> Iterator[bytes]:
@@ -188,7 +130,7 @@ def complete_header(header: Header, data: bytes) -> Header:
     return replace(header, forked_from=list(ids), foreign_directories=list(directories))
 
 
-def _join_parts(parts: list[RemotePart]) -> list[RemotePart]:
+def join_parts(parts: list[RemotePart]) -> list[RemotePart]:
     """The parts, with those of one machine joined that follow each other."""
     joined_parts: list[RemotePart] = []
     for start, end, machine in parts:
@@ -209,7 +151,7 @@ def _move_into_place(path: Path) -> bool:
     return True
 
 
-def _write_unfinished(path: Path, chunks: Iterator[bytes]) -> None:
+def write_unfinished(path: Path, chunks: Iterator[bytes]) -> None:
     """Write the unfinished file, which the caller moves to ``path``. Raises OSError."""
     unfinished = unfinished_path(path)
     fd = private_files.open_private(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC)

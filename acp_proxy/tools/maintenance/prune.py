@@ -11,6 +11,7 @@ from pathlib import Path
 
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.sessions.disk_use import measure_sizes
 from acp_proxy.sessions.queries import list_including_unprompted
 from acp_proxy.sessions.soft_deleted import DeletedSession, list_deleted, summarize_deleted
 from acp_proxy.store import delete
@@ -126,7 +127,7 @@ def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
     """Every session, newest first. Raises OSError, Unreadable."""
     rows = store_index.catch_up_and_query(list_including_unprompted, *layout.list_agents())
     parents = store_index.query_as_is(_find_parents)
-    sizes = {agent_folder: layout.measure_sizes(agent_folder) for agent_folder in layout.list_agents()}
+    sizes = {agent_folder: measure_sizes(layout, agent_folder) for agent_folder in layout.list_agents()}
     return [
         Candidate(
             row.agent_folder,
@@ -162,7 +163,7 @@ def _find_soft_deleted(layout: Layout, store_index: StoreIndex) -> list[Candidat
     """The soft-deleted sessions, last deleted first. Raises OSError, Unreadable."""
     # This brings the index up to date, so it has nothing of them.
     store_index.catch_up(*layout.list_agents())
-    sizes = {agent_folder: layout.measure_sizes(agent_folder) for agent_folder in layout.list_agents()}
+    sizes = {agent_folder: measure_sizes(layout, agent_folder) for agent_folder in layout.list_agents()}
     return [
         Candidate(
             session.agent_folder,

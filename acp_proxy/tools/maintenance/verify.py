@@ -27,9 +27,16 @@ from acp_proxy.store.store_index import is_temporary
 from acp_proxy.tools.maintenance import damage
 from acp_proxy.tools.maintenance.damage import DamagedStretch
 from acp_proxy.tools.maintenance.repair import fit_header, rebuild_header
+from acp_proxy.tools.search.table_files import list_search_tables
 from acp_proxy.transcript import file_names, private_files
 from acp_proxy.transcript.reader import Reading, split_file
 from acp_proxy.transcript.summary import Summary
+
+
+def is_sound(index: Index) -> bool:
+    """Whether SQLite finds no damage, neither in the rows nor in what orders them, from which lists are read."""
+    return index.select("PRAGMA integrity_check(1)", ()) == [("ok",)]
+
 
 # --- Compares the index with a transcript. Raises OSError, ``sqlite3.Error``.
 
@@ -202,7 +209,7 @@ class Inspection:
             return
         yield from self._inspect_index(transcripts)
         for digit in sorted({file_names.find_table_digit(name) for _, name in transcripts}):
-            for path in self._layout.list_search_tables(digit):
+            for path in list_search_tables(self._layout, digit):
                 yield from self._inspect_search_table(path, frozenset(transcripts), set())
 
     # --- directories
@@ -340,7 +347,7 @@ class Inspection:
             private_files.check_database(path)
             index = Index(path)
             try:
-                if not index.is_sound():
+                if not is_sound(index):
                     yield Finding(path, INDEX_BROKEN, "is rebuilt from the transcripts")
                     return
                 outdated_transcripts = (
@@ -395,12 +402,12 @@ class Inspection:
         except NotADirectoryError:
             yield Finding(self._layout.search, FOREIGN, "is where a directory must be. Move it away", BY_HAND)
             return
-        tables = {path for digit in "0123456789abcdef" for path in self._layout.list_search_tables(digit)}
+        tables = {path for digit in "0123456789abcdef" for path in list_search_tables(self._layout, digit)}
         other_tables = {
             path
             for digit in "0123456789abcdef"
             for kind in (".calls", ".parts")
-            for path in self._layout.list_search_tables(digit, kind)
+            for path in list_search_tables(self._layout, digit, kind)
         }
         removed_transcripts = set[tuple[str, str]]()
         for path in files:

@@ -25,6 +25,7 @@ from acp_proxy.store.databases import is_emptied
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.search import query
 from acp_proxy.tools.search.excerpts import make_excerpt_text
+from acp_proxy.tools.search.table_files import list_search_tables, make_search_table_path
 from acp_proxy.tools.search.turn_text import BEGINNING, SearchedTurn, TurnReader, TurnStart
 from acp_proxy.transcript import private_files
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
@@ -411,13 +412,13 @@ def find_or_create(layout: Layout, digit: str, table_class: type[TranscriptTable
     if not layout.can_use_sqlite:
         return None
     table_path = None
-    for path in layout.list_search_tables(digit, table_class.KIND):
+    for path in list_search_tables(layout, digit, table_class.KIND):
         if table_path is None and not is_emptied(path):
             table_path = path
         else:
             with suppress(PermissionError):  # on Windows, while another process uses it; the next search tries again
                 layout.remove_search_table(path)
-    return table_path or _create(layout.make_search_table_path(digit, table_class.KIND), table_class.TABLES)
+    return table_path or _create(make_search_table_path(layout, digit, table_class.KIND), table_class.TABLES)
 
 
 def _create(path: Path, tables: str) -> Path:

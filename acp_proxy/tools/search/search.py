@@ -46,6 +46,7 @@ from acp_proxy.tools.search.fts_table import (
     make_texts,
 )
 from acp_proxy.tools.search.query import TurnPart, limit_to_parts, separate_words
+from acp_proxy.tools.search.table_files import list_search_tables
 from acp_proxy.tools.search.turn_text import BEGINNING, TurnReader
 from acp_proxy.transcript import file_names
 from acp_proxy.transcript.file_format import Header
@@ -317,7 +318,7 @@ class TranscriptTables(ABC, Generic[Row, Table]):
                 raise Unreadable(errno_name(problem)) from problem
             if digit in self._by_digit:
                 self._by_digit[digit].close()  # Windows does not remove an open file
-            for path in self._layout.list_search_tables(digit, self._table_class.KIND):
+            for path in list_search_tables(self._layout, digit, self._table_class.KIND):
                 self._layout.remove_search_table(path)
             raise TableReplaced from problem
 

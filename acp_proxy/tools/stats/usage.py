@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from acp_proxy.cli.session_filter import ALL, SessionFilter
 from acp_proxy.errors import NewerFormat
 from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.sessions.disk_use import measure_sizes
 from acp_proxy.sessions.soft_deleted import summarize
 from acp_proxy.store.index import Index, ListedSession, check_values, parse_json
 from acp_proxy.store.layout import Layout
@@ -132,7 +133,7 @@ def measure_usage(
         failures = []
         for agent_folder in agents:
             plain_names = set[str]()
-            sizes = layout.measure_sizes(agent_folder, plain_names)
+            sizes = measure_sizes(layout, agent_folder, plain_names)
             agent_usage = AgentUsage()
             with check_values():
                 for name, state, size in index.iterate(_INDEXED_USAGE, (agent_folder,)):

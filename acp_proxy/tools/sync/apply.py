@@ -7,8 +7,8 @@ A record of another machine becomes a session in these steps: ``pull`` reads and
 tree, without a place; here, ``place_segments`` finds what it follows, ``_match_and_complete`` skips what the file has,
 and appends the rest of a segment of which it has a part, and ``_write_branches`` finds the file of its branch. If there
 is none, ``_register_session`` keeps a row for it before it exists. ``_extend_session`` then appends the rest to the
-file, or creates it (``SyncStore.append_turns`` and ``create``, by way of ``store/remote_turns``). The mark that this
-leaves brings it into the index.
+file, or creates it (``SyncStore.append_turns`` and ``create``, by way of ``store/remote_turns`` and
+``remote_transcripts``). The mark that this leaves brings it into the index.
 """
 
 from dataclasses import replace

@@ -5,6 +5,7 @@ without its header.
 """
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from acp_proxy.sessions.import_folder import choose_folder_for_import
 from acp_proxy.store import delete, journal, remote_turns, user_state
 from acp_proxy.store.same_directory import is_windows_path
 from acp_proxy.store.store_base import StoreBase
+from acp_proxy.tools.sync import remote_transcripts
 from acp_proxy.transcript import file_names, private_files
 from acp_proxy.transcript.appender import lock_unused
 from acp_proxy.transcript.file_format import Header, RemotePart
@@ -139,7 +141,7 @@ class SyncStore(StoreBase):
         """Create a session in a folder of ``find_folder``. Returns its name. ``has_local_id``: an agent gave its id on
         this machine. If not, or if it is taken, it gets another, and the old one as its parent's. The header
         says what was recorded elsewhere."""
-        return remote_turns.create(self.layout, agent_folder, header, data, has_local_id=has_local_id)
+        return remote_transcripts.create(self.layout, agent_folder, header, data, has_local_id=has_local_id)
 
     def find_folder(self, agent_folder: str) -> str:
         """The agent's folder here. A name that acp-proxy cannot have made is never used as one."""
@@ -165,11 +167,11 @@ class SyncStore(StoreBase):
 
     def remove_waiting_turns(self) -> None:
         """Forget what ``append_turns`` left to the next load of each session."""
-        remote_turns.remove_waiting_turns(self.layout)
+        shutil.rmtree(self.layout.waiting_turns, ignore_errors=True)
 
     def mask(self, agent_folder: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
         """Overwrite parts of a session's entries. ``spans``: offsets, and what is there from then on."""
-        remote_turns.overwrite(self.layout, agent_folder, name, spans)
+        remote_transcripts.overwrite(self.layout, agent_folder, name, spans)
         if not file_names.is_soft_deleted_name(name):
             with suppress(Unreadable):
                 self.store_index.reindex(agent_folder, [name])

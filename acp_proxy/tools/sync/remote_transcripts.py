@@ -1,0 +1,68 @@
+"""Creates transcripts that were recorded on another machine, and masks in them what was masked there."""
+
+import os
+from collections.abc import Iterable
+from contextlib import closing
+
+from msgspec.structs import replace
+
+from acp_proxy.protocol import proxy_ids
+from acp_proxy.store import delete, open_session
+from acp_proxy.store.layout import Layout
+from acp_proxy.store.remote_turns import complete_header, join_parts, write_unfinished
+from acp_proxy.transcript import file_format, private_files
+from acp_proxy.transcript.file_format import Header
+from acp_proxy.transcript.file_names import file_name, unfinished_path
+from acp_proxy.transcript.reader import Reading
+
+
+def create(layout: Layout, agent_folder: str, header: Header, data: bytes, *, has_local_id: bool) -> str:
+    """Create a transcript. Returns its name. Raises OSError.
+
+    ``has_local_id``: an agent gave the session's id on this machine. If not, or if the id is taken, it gets one of
+    acp-proxy's: an agent here could know another session by the old one.
+    """
+    path = layout.transcript_path(agent_folder, file_name(header.session_id))
+    layout.make_folder(path.parent)
+    with private_files.lock_folder(path.parent, wait=True), layout.get_journal(agent_folder).lock():
+        if (
+            not has_local_id
+            or layout.has_transcript(agent_folder, path.stem)
+            or header.session_id in layout.get_journal(agent_folder).read_deleted()
+        ):
+            header = replace(
+                header,
+                session_id=proxy_ids.make_remote_id(header.uid),
+                forked_from=[header.session_id, *header.forked_from],
+            )
+            path = layout.transcript_path(agent_folder, file_name(header.session_id))
+            if layout.has_transcript(agent_folder, path.stem):
+                raise FileExistsError(path)
+            delete.lift_delete(layout, agent_folder, header.session_id)  # it may have been here before
+        header = replace(header, remote_parts=join_parts(header.remote_parts))
+        write_unfinished(path, iter([file_format.encode_header(complete_header(header, data)), data]))
+        layout.mark(agent_folder, path.stem)
+        unfinished_path(path).replace(path)
+        layout.mark(agent_folder, path.stem)
+    return path.stem
+
+
+def overwrite(layout: Layout, agent_folder: str, name: str, spans: Iterable[tuple[int, bytes]]) -> None:
+    """Overwrite parts of a transcript's entries, as masking does. Raises OSError, NewerFormat.
+
+    ``spans``: what to write, each with its offset from the first entry, in bytes.
+    """
+    path = layout.path_by_name(agent_folder, name)
+    with private_files.lock_folder(path.parent, wait=True):
+        if not os.path.lexists(path):
+            open_session.ensure_plain(layout, agent_folder, path)
+        with closing(Reading(path)) as reading:
+            start = reading.entries_start
+        fd = private_files.open_private(path, os.O_RDWR)
+        try:
+            for offset, data in spans:
+                private_files.write_at(fd, data, start + offset)
+            private_files.fsync(fd)
+        finally:
+            os.close(fd)
+    layout.remove_search_tables(name)  # they have the words that were masked
