@@ -16,7 +16,7 @@ from msgspec import Struct
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.store import same_directory
 from acp_proxy.store.index import COLUMNS, PAGE_ROWS, Index, ListedSession, decode_id, decode_row, encode_id
-from acp_proxy.store.queries import COPY_ID_RANGE, CatchUpAndQuery, QueryAsIs, match_directory
+from acp_proxy.store.queries import COPY_ID_RANGE, CatchUpAndQuery, QueryAsIs
 from acp_proxy.transcript.file_names import ASIDE, COPY, has_generated_form, make_copy_id
 
 _FIRST_PAGE_ROWS = 64
@@ -196,9 +196,9 @@ def find_ids_alike(index: Index, session_ids: Sequence[str], length: int) -> lis
 def match_directories(
     index: Index, agent_folder: str, cwd: str, *, includes_below: bool
 ) -> tuple[str, Sequence[object]]:
-    """As ``match_directory``; with ``includes_below``, also for the sessions in directories below."""
+    """As ``Index.match_directory``; with ``includes_below``, also for the sessions in directories below."""
     if not includes_below:
-        return match_directory(index, agent_folder, cwd)
+        return index.match_directory(agent_folder, cwd)
     tests, values = [], list[object]()
     for column, path in (
         ("place", same_directory.resolve_directory(cwd)),

@@ -327,27 +327,50 @@ class Index:
         ``ProxyStore.list_page``. ``hidden_names``: the transcripts to leave out. ``only_names``: leave out all others.
         """
         binding = encode_binding(agent_folder, cwd)
-        query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1"]
-        values: list[object] = [agent_folder]
+        position = decode_cursor(cursor, binding) if cursor is not None else ()
+        rows = self.select_listed(
+            agent_folder,
+            cwd,
+            run=run,
+            hidden_names=hidden_names,
+            only_names=only_names,
+            test="(updated, session) < (?, ?)" if position else "1",
+            values=position,
+            limit=size + 1,
+        )
+        if len(rows) <= size:
+            return Page(rows, None)
+        last = rows[size - 1]
+        return Page(rows[:size], encode_cursor(binding, last.updated, encode_id(last.session_id)))
+
+    def select_listed(
+        self,
+        agent_folder: str,
+        cwd: str | None,
+        *,
+        run: str = "",
+        hidden_names: Collection[str] = (),
+        only_names: Collection[str] | None = None,
+        test: str = "1",
+        values: Sequence[object] = (),
+        limit: int = PAGE_ROWS,
+    ) -> list[ListedSession]:
+        """An agent's listed rows that pass a condition, newest first. ``values``: the condition's. The other parameters
+        as for ``select_page``."""
+        query = f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1 AND {test}"
+        parameters: list[object] = [agent_folder, *values]
         if cwd is not None:
-            places = self.find_places(agent_folder, cwd)
-            query.append(f"AND place IN ({','.join('?' * len(places))})")
-            values += places
+            directory_test, places = self.match_directory(agent_folder, cwd)
+            query += f" AND {directory_test}"
+            parameters += places
         if hidden_names:
-            query.append("AND name NOT IN (SELECT value FROM json_each(?))")
-            values.append(json.dumps(list(hidden_names)))
+            query += " AND name NOT IN (SELECT value FROM json_each(?))"
+            parameters.append(json.dumps(list(hidden_names)))
         if only_names is not None:
-            query.append("AND name IN (SELECT value FROM json_each(?))")
-            values.append(json.dumps(list(only_names)))
-        if cursor is not None:
-            query.append("AND (updated, session) < (?, ?)")
-            values += decode_cursor(cursor, binding)
-        query.append("ORDER BY updated DESC, session DESC LIMIT ?")
-        values.append(size + 1)
-        raw_rows = self._database.execute(" ".join(query), values).fetchall()
-        rows = [decode_row(row, own_run=run) for row in raw_rows[:size]]
-        has_more = len(raw_rows) > size
-        return Page(rows, encode_cursor(binding, raw_rows[size - 1][3], raw_rows[size - 1][2]) if has_more else None)
+            query += " AND name IN (SELECT value FROM json_each(?))"
+            parameters.append(json.dumps(list(only_names)))
+        query += " ORDER BY updated DESC, session DESC LIMIT ?"
+        return [decode_row(row, own_run=run) for row in self.select(query, [*parameters, limit])]
 
     def select(self, query: str, values: Sequence[object]) -> list[Any]:
         """Run a query, for ``queries`` and the search, among others."""
@@ -459,13 +482,15 @@ class Index:
             tuple(row.values()),
         )
 
-    def find_places(self, agent_folder: str, cwd: str) -> list[bytes]:
-        """The canonical directories that a filter matches: where it leads, and where sessions so spelled were."""
+    def match_directory(self, agent_folder: str, cwd: str) -> tuple[str, Sequence[object]]:
+        """A condition for an agent's sessions in a directory: where it leads, and where sessions so spelled were; and
+        its values."""
         rows = self._database.execute(
             "SELECT DISTINCT place FROM transcripts WHERE agent = ? AND spelled = ?",
             (agent_folder, encode_id(same_directory.normalize_directory(cwd))),
         )
-        return list({encode_id(same_directory.resolve_directory(cwd)), *(place for (place,) in rows)})
+        places = list({encode_id(same_directory.resolve_directory(cwd)), *(place for (place,) in rows)})
+        return f"place IN ({','.join('?' * len(places))})", places
 
 
 def encode_row(

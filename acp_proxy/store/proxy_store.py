@@ -23,7 +23,7 @@ from acp_proxy.transcript.reader import Reading
 from acp_proxy.transcript.rewinds import Point
 
 if TYPE_CHECKING:
-    from acp_proxy.store.index import Index, ListedSession, Page
+    from acp_proxy.store.index import ListedSession, Page
 
 _SYNC_FOLDER = "sync"
 """The directory that a store has if it is part of a history that several machines share."""
@@ -246,31 +246,9 @@ class ProxyStore(StoreBase):
         run, whose unanswered prompts do not count as failed. ``archived``: only those that are archived, or only those
         that are not; None: both. ``other_folders``: the folders of agents whose sessions are listed too.
         """
-        from acp_proxy.store.queries import complete_rows, read_state
+        from acp_proxy.store.other_agents import list_page
 
-        archived_names = read_state(self.layout, agent_folder).archived
-        hidden_names, only_names = (archived_names if archived is False else ()), (archived_names if archived else None)
-
-        def select_own(index: "Index") -> "Page":
-            return index.select_page(agent_folder, cwd, cursor, run, hidden_names=hidden_names, only_names=only_names)
-
-        if not other_folders:
-            page = self.store_index.catch_up_and_query(select_own, agent_folder)
-            page.rows[:] = complete_rows(self.layout, page.rows)
-            return page
-        from acp_proxy.store.other_agents import OtherAgentsRowReader, list_with_others
-
-        row_reader = OtherAgentsRowReader(self.layout, agent_folder, archived)
-        return list_with_others(
-            self.layout,
-            self.store_index.catch_up_and_query,
-            select_own,
-            agent_folder,
-            cwd,
-            cursor,
-            row_reader,
-            other_folders,
-        )
+        return list_page(self.layout, self.store_index, agent_folder, cwd, cursor, run, archived, other_folders)
 
     def has_copies(self, agent_folder: str) -> bool:
         """Whether an agent may have copies of other agents' sessions. Does not use the index."""
@@ -288,33 +266,35 @@ class ProxyStore(StoreBase):
         other_folders: Sequence[str] = (),
     ) -> "list[ListedSession]":
         """The rows to join to the first page of an agent's own list: these of its sessions, with ``with_copies`` copies
-        of other agents' sessions, and rows of ``other_folders``. Raises Unreadable.
+        of other agents' sessions, and rows of ``other_folders``; newest first, at most a page. Raises Unreadable.
 
         ``cwd``, ``run``, ``archived``: as for ``list_page``.
         """
-        from acp_proxy.store.other_agents import list_rows_to_join
+        from acp_proxy.store.index import PAGE_ROWS
+        from acp_proxy.store.other_agents import list_rows
 
-        return list_rows_to_join(
+        rows = list_rows(
             self.layout,
-            self.store_index.catch_up_and_query,
+            self.store_index,
             agent_folder,
-            cwd=cwd,
-            run=run,
-            archived=archived,
-            session_ids=session_ids,
+            cwd,
+            run,
+            archived,
+            session_ids,
+            other_folders,
             with_copies=with_copies,
-            other_folders=other_folders,
         )
+        return rows[:PAGE_ROWS]
 
     def list_by_ids(
         self, agent_folder: str, run: str, session_ids: Collection[str], other_folders: Sequence[str]
     ) -> "list[ListedSession]":
         """The rows of these sessions, archived ones too, newest first: the agent's own, copies, and rows of
         ``other_folders``. Raises Unreadable."""
-        from acp_proxy.store.other_agents import list_by_ids
+        from acp_proxy.store.other_agents import list_rows
 
-        return list_by_ids(
-            self.layout, self.store_index.catch_up_and_query, agent_folder, run, session_ids, other_folders
+        return list_rows(
+            self.layout, self.store_index, agent_folder, None, run, None, session_ids, other_folders, only_ids=True
         )
 
     def find_titles(self, agent_folder: str, session_ids: Iterable[str]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 (``complete_rows``)."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
@@ -42,12 +42,6 @@ def find_titles(index: Index, agent_folder: str, names: Collection[str]) -> dict
         for session_id, title in index.select(query, [agent_folder, json.dumps(list(names))])
         if title
     }
-
-
-def match_directory(index: Index, agent_folder: str, cwd: str) -> tuple[str, Sequence[object]]:
-    """A condition for an agent's sessions in a directory, and its values."""
-    places = index.find_places(agent_folder, cwd)
-    return f"place IN ({','.join('?' * len(places))})", places
 
 
 def complete_rows(layout: Layout, rows: Iterable[ListedSession]) -> Iterator[ListedSession]:
