@@ -21,11 +21,13 @@ from acp_proxy.protocol import timestamps
 from acp_proxy.proxy.effects import BeginTranscript
 from acp_proxy.recording.git_head import GitReader
 from acp_proxy.recording.writer_jobs import Progress
+from acp_proxy.store import delete, fork, open_session
 from acp_proxy.store.open_session import Deleted
 from acp_proxy.store.proxy_store import ProxyStore
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.file_format import Header, NoteType
+from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.rewinds import Point, read_fork_point
 
 _OPEN_FILE_LIMIT = 64
@@ -152,7 +154,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         """Prepare for a prompt: check that the file still has its name, lift a delete, and mark the session."""
 
         def prepare_file(recorded: RecordedSession) -> None:
-            self._store.lift_delete(recorded.agent_folder, session_id)
+            delete.lift_delete(self._store.layout, recorded.agent_folder, session_id)
             if recorded.is_deleted or (recorded.has_file and not self.open_and_check_name(recorded)):
                 self.close(recorded)
                 recorded.is_deleted = recorded.has_file = False
@@ -209,7 +211,10 @@ class RecordedSessions(dict[str, RecordedSession]):
             self.close(session)
         # To write a long transcript anew does not mean that the store hangs.
         with self._progress.allow_long_work(), contextlib.suppress(OSError, NewerFormat, ImportError, ValueError):
-            if self._store.append_waiting_turns(agent_folder, session_id) and session is not None:
+            from acp_proxy.store.remote_turns import append_waiting_turns
+
+            name = file_name(session_id)
+            if append_waiting_turns(self._store.layout, agent_folder, name) and session is not None:
                 # The file that takes its place is opened as that of a session begun elsewhere.
                 session.has_file = False
 
@@ -270,7 +275,8 @@ class RecordedSessions(dict[str, RecordedSession]):
     def _was_renamed(self, session: RecordedSession, transcript: Transcript) -> bool:
         # Where that cannot be determined, the file goes on as it is: whether it can be written, the write says.
         with contextlib.suppress(OSError):
-            return self._store.was_renamed(session.agent_folder, session.header.session_id, transcript)
+            layout, session_id = self._store.layout, session.header.session_id
+            return open_session.was_renamed(layout, session.agent_folder, session_id, transcript)
         return False
 
     def _create(self, session: RecordedSession) -> Transcript:
@@ -279,8 +285,8 @@ class RecordedSessions(dict[str, RecordedSession]):
         if session.parent_id is not None and session.copied_bytes is None:
             latest = session.header.created_at if session.has_failed else None
             with contextlib.suppress(FileNotFoundError, NewerFormat):
-                session.copied_bytes = self._store.find_fork_end(
-                    session.agent_folder, session.parent_id, session.point, latest
+                session.copied_bytes = fork.find_end(
+                    self._store.layout, session.agent_folder, file_name(session.parent_id), session.point, latest
                 )
                 session.parent_id = session.parent_id if session.copied_bytes is not None else None
         # To copy a long past does not mean that the store hangs.

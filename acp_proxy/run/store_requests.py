@@ -92,7 +92,7 @@ class StoreRequests:
                 store.set_archived(agent_folder, session_id, is_archived)
                 answer = jsonrpc.encode_result(request, {})
         if self._recorder.fsync != "never":
-            store.fsync_journal(agent_folder)
+            store.layout.get_journal(agent_folder).fsync()
         return answer
 
     def store_agents_change(self, change: FollowAgent) -> list[RelayEffect]:
@@ -161,7 +161,7 @@ class StoreRequests:
             agent = recorder.find_agent_folder()
             try:
                 if recorder.fsync != "never":
-                    recorder.store.fsync_journal(agent)
+                    recorder.store.layout.get_journal(agent).fsync()
             except OSError as problem:
                 self._warn(f"a delete may not last if the power fails now: {errno_name(problem)}")
             try:

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from acp_proxy.protocol.proxy_ids import PREFIX, parse_id
-from acp_proxy.store import delete, fork, journal, old_forks, open_session, user_state
+from acp_proxy.store import delete, journal, old_forks, open_session, user_state
 from acp_proxy.store.journal import Event
 from acp_proxy.store.store_base import StoreBase
 from acp_proxy.transcript.appender import Transcript, fsync_file, lock_unused
 from acp_proxy.transcript.file_format import Header
 from acp_proxy.transcript.file_names import file_name
 from acp_proxy.transcript.reader import Reading
-from acp_proxy.transcript.rewinds import Point
 
 if TYPE_CHECKING:
     from acp_proxy.store.index import ListedSession, Page
@@ -69,24 +68,9 @@ class ProxyStore(StoreBase):
             self.layout, agent_folder, header, is_new=is_new, parent_id=parent_id, copied_bytes=copied_bytes
         )
 
-    def find_fork_end(
-        self, agent_folder: str, session_id: str, point: Point | None, forked_at: str | None = None
-    ) -> int | None:
-        """How many bytes of a session's transcript, uncompressed, a fork begins with; None if it lacks the point.
-        Raises OSError, NewerFormat.
-
-        ``point``: where it is forked; without one, at the end that the transcript had at the time ``forked_at``, or has
-        now.
-        """
-        return fork.find_end(self.layout, agent_folder, file_name(session_id), point, forked_at)
-
     def reopen(self, agent_folder: str, session_id: str, identity: bytes) -> Transcript:
         """As ``open_session.reopen``. Raises OSError, Deleted."""
         return open_session.reopen(self.layout, agent_folder, session_id, identity)
-
-    def was_renamed(self, agent_folder: str, session_id: str, transcript: Transcript) -> bool:
-        """As ``open_session.was_renamed``. Raises OSError."""
-        return open_session.was_renamed(self.layout, agent_folder, session_id, transcript)
 
     def mark(self, agent_folder: str, session_id: str, transcript: Transcript | None = None) -> str:
         """Leave a mark on disk that the index has not read all of this session, so that the next list reads it.
@@ -115,18 +99,6 @@ class ProxyStore(StoreBase):
         if soft:  # of an unfinished fork there would be nothing to restore; a listed session has been finished
             old_forks.complete_old_fork(self.layout, agent_folder, file_name(session_id))
         delete.delete_by_id(self.layout, agent_folder, session_id, soft=soft, only_on_this_machine=False)
-
-    def fsync_journal(self, agent_folder: str) -> None:
-        """Return once an agent's deletes, titles and archived sessions are on disk, so that they survive a power loss.
-        Raises OSError."""
-        self.layout.get_journal(agent_folder).fsync()
-
-    def lift_delete(self, agent_folder: str, session_id: str) -> None:
-        """Make a deleted session live again. Raises OSError.
-
-        Call this before its new file exists: otherwise another process could complete the delete by removing that file.
-        """
-        delete.lift_delete(self.layout, agent_folder, session_id)
 
     # --- titles and archived sessions
 
@@ -217,14 +189,6 @@ class ProxyStore(StoreBase):
             reading.close()
             time.sleep(_IN_PLACE_PAUSE_SECONDS)
         return self.read(agent_folder, session_id)
-
-    def append_waiting_turns(self, agent_folder: str, session_id: str) -> bool:
-        """Add the turns of another machine that wait until nobody has a session's transcript open. Returns whether the
-        transcript was replaced. Raises OSError (FileNotFoundError: nothing waits), NewerFormat.
-        """
-        from acp_proxy.store.remote_turns import append_waiting_turns
-
-        return append_waiting_turns(self.layout, agent_folder, file_name(session_id))
 
     def has_waiting_turns(self, agent_folder: str, session_id: str) -> bool:
         """Whether turns of another machine wait for this session."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from acp_proxy.proxy.effects import BeginTranscript, IdentifyAgent, RecordUpdates
 from acp_proxy.recording.recorder import Recorder
+from acp_proxy.store import delete
 from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.store.index import Index
 from acp_proxy.store.layout import Layout
@@ -188,7 +189,7 @@ def deleted(store: WholeStore) -> Numbers:
         store.delete_listed(row, soft=False)
     spent = (time.perf_counter() - began) / len(rows)
     for row in rows:
-        store.lift_delete(row.agent_folder, row.session_id)
+        delete.lift_delete(store.layout, row.agent_folder, row.session_id)
         stores.small(store, row.agent_folder, int(row.session_id.rpartition("-")[2]))
         store.index_session(row.agent_folder, row.session_id)
     return {"each": spent}

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from acp_proxy.sessions import soft_deleted
 from acp_proxy.sessions.soft_deleted import DeletedSession
-from acp_proxy.store import journal
+from acp_proxy.store import delete, journal
 from acp_proxy.store.index import ListedSession
 from acp_proxy.transcript.file_names import name_before_delete
 from tests.store import transcript_lines
@@ -114,7 +114,7 @@ class SoftDeletes(RuleBasedStateMachine):
         self.count += 1
         words = f"words {self.count:04}"
         store = self._store()
-        store.lift_delete(AGENT, session)
+        delete.lift_delete(store.layout, AGENT, session)
         transcript_lines.store_lines(
             store,
             AGENT,

@@ -88,7 +88,7 @@ def test_a_deleted_session_is_revived_by_a_lift_or_a_new_begin(store: WholeStore
     for session in ("lifted", "begun"):
         transcript_lines.store_lines(store, AGENT, session)
         store.delete(AGENT, session, soft=False)
-    store.lift_delete(AGENT, "lifted")
+    delete.lift_delete(store.layout, AGENT, "lifted")
     assert store.read_deleted(AGENT) == {"begun"}
     transcript_lines.store_lines(store, AGENT, "lifted", at=2, fresh=False)
     transcript_lines.store_lines(store, AGENT, "begun", at=1)
@@ -98,7 +98,7 @@ def test_a_deleted_session_is_revived_by_a_lift_or_a_new_begin(store: WholeStore
 
 def test_lifting_a_session_that_is_not_deleted_writes_nothing(store: WholeStore, root: Path) -> None:
     transcript_lines.store_lines(store, AGENT, "s")
-    store.lift_delete(AGENT, "s")
+    delete.lift_delete(store.layout, AGENT, "s")
     assert not (root / "transcripts" / AGENT / "state.jsonl").exists()
 
 
@@ -133,7 +133,7 @@ def test_an_interrupted_delete_is_finished_before_the_session_is_revived(
     store.delete(AGENT, "s", soft=False)
     path.write_bytes(before)  # as if killed between the two steps
     if not fresh:
-        store.lift_delete(AGENT, "s")
+        delete.lift_delete(store.layout, AGENT, "s")
     store.open_to_append(AGENT, transcript_lines.header("s"), is_new=fresh).close()
     assert find_files_with(store, "secret") == []
     assert not list(root.glob("transcripts/*/*~*"))
@@ -197,7 +197,7 @@ def test_a_second_soft_delete_changes_nothing(store: WholeStore) -> None:
 
 def test_a_permanent_delete_removes_every_soft_deleted_transcript_of_the_id(store: WholeStore) -> None:
     for text in ("first secret", "second secret"):
-        store.lift_delete(AGENT, "s")
+        delete.lift_delete(store.layout, AGENT, "s")
         transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt_line(text, session="s"), fresh=False)
         rename(store, "s", f"titled {text}")
         store.delete(AGENT, "s", soft=True)
@@ -237,7 +237,7 @@ def test_a_soft_deleted_session_can_be_deleted_permanently_by_itself(store: Whol
     transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt_line("a secret", session="s"))
     rename(store, "s", "secret title")
     store.delete(AGENT, "s", soft=True)
-    store.lift_delete(AGENT, "s")
+    delete.lift_delete(store.layout, AGENT, "s")
     transcript_lines.store_lines(store, AGENT, "s", fresh=False)
     [one] = store.list_deleted()
     store.delete_soft_deleted(one)
@@ -273,7 +273,7 @@ def test_a_session_is_restored_beside_a_newer_one_of_its_id(store: WholeStore) -
     transcript_lines.store_lines(store, AGENT, "s", transcript_lines.prompt_line("first", session="s"))
     rename(store, "s", "The first")
     store.delete(AGENT, "s", soft=True)
-    store.lift_delete(AGENT, "s")
+    delete.lift_delete(store.layout, AGENT, "s")
     transcript_lines.store_lines(
         store, AGENT, "s", transcript_lines.prompt_line("second", at=1, session="s"), fresh=False
     )
@@ -304,13 +304,13 @@ def test_backups_are_deleted_and_restored_with_their_transcript(store: WholeStor
     copy.write_text("as it was")
     store.delete(AGENT, "s", soft=True)
     assert not copy.exists()
-    store.lift_delete(AGENT, "s")
+    delete.lift_delete(store.layout, AGENT, "s")
     transcript_lines.store_lines(store, AGENT, "s", fresh=False)
     store.delete(AGENT, "s", soft=True)
     _, first = store.list_deleted()
     store.delete_soft_deleted(first)
     assert find_files_with(store, "as it was") == []
-    store.lift_delete(AGENT, "s")
+    delete.lift_delete(store.layout, AGENT, "s")
     transcript_lines.store_lines(store, AGENT, "s", fresh=False)
     copy.write_text("as it was")
     store.delete(AGENT, "s", soft=True)
@@ -327,7 +327,7 @@ def test_sessions_are_moved_without_hard_links(store: WholeStore, monkeypatch: p
     monkeypatch.setattr(os, "link", no_links)
     transcript_lines.store_lines(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
-    store.lift_delete(AGENT, "s")
+    delete.lift_delete(store.layout, AGENT, "s")
     transcript_lines.store_lines(store, AGENT, "s", fresh=False)
     [one] = store.list_deleted()
     assert store.restore(one).name == f"{file_name('s')}~1"
@@ -412,7 +412,7 @@ def test_an_interrupted_permanent_delete_is_finished_by_the_next_list(
     store: WholeStore, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
 ) -> None:
     for _ in range(2):
-        store.lift_delete(AGENT, "s")
+        delete.lift_delete(store.layout, AGENT, "s")
         transcript_lines.store_lines(
             store, AGENT, "s", transcript_lines.prompt_line("a secret", session="s"), fresh=False
         )

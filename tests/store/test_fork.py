@@ -162,13 +162,13 @@ def test_a_fork_at_a_message_has_what_came_up_to_it(store: WholeStore, *, is_com
     if is_compressed:
         store.index_session(AGENT, "p")
         assert store.compress(AGENT, file_name("p"), CompressionOptions(min_size=1, older_than=0.0)) is not None
-    begin_fork(store, until=store.find_fork_end(AGENT, "p", Point("b"))).close()
+    begin_fork(store, until=fork.find_end(store.layout, AGENT, file_name("p"), Point("b"))).close()
     assert read_prompts(store, "f") == ["a", "b"]
-    assert store.find_fork_end(AGENT, "p", Point("nobody")) is None
+    assert fork.find_end(store.layout, AGENT, file_name("p"), Point("nobody")) is None
 
 
 def test_a_fork_begun_late_has_the_entries_of_the_time_of_the_fork(parent: WholeStore) -> None:
-    until = parent.find_fork_end(AGENT, "p", None)
+    until = fork.find_end(parent.layout, AGENT, file_name("p"), None)
     transcript_lines.store_lines(parent, AGENT, "p", prompt_line("later", session="p"), answer(), fresh=False)
     begin_fork(parent, until=until).close()
     assert read_prompts(parent, "f") == ["one"]
@@ -256,7 +256,7 @@ def test_a_parent_that_becomes_shorter_meanwhile_is_copied_by_the_next_attempt(
 ) -> None:
     transcript_lines.store_lines(parent, AGENT, "p", prompt_line("lost", session="p"), fresh=False)
     [path] = parent.root.glob("transcripts/*/p-*.jsonl")
-    until, copy = parent.find_fork_end(AGENT, "p", None), Reading.copy_entries
+    until, copy = fork.find_end(parent.layout, AGENT, file_name("p"), None), Reading.copy_entries
 
     def copy_truncated(reading: Reading, *args: int) -> int:
         os.truncate(path, path.read_bytes().index(b'"lost"'))
@@ -386,7 +386,7 @@ def test_a_fork_is_finished_before_it_is_forked(parent: WholeStore) -> None:
         "agent_message_chunk", session="f", content={"type": "text", "text": "x"}, messageId="m"
     )
     path = leave_unfinished_fork(parent, "f", message, prompt_line("three", session="f"))
-    end = parent.find_fork_end(AGENT, "f", Point("m"))
+    end = fork.find_end(parent.layout, AGENT, file_name("f"), Point("m"))
     assert end is not None
     assert path.read_bytes()[:end].endswith(message)
     begin_fork(parent, "f", "g").close()

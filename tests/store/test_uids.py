@@ -5,6 +5,7 @@ from contextlib import closing
 from msgspec.structs import replace
 
 from acp_proxy.redaction.masking import Masking
+from acp_proxy.store import delete
 from acp_proxy.tools.redact.redact_files import redact_file
 from acp_proxy.transcript import file_format, file_names
 from acp_proxy.transcript.reader import Reading
@@ -51,7 +52,7 @@ def test_a_session_begun_anew_after_its_delete_has_another_uid(store: WholeStore
     store_session(store, "1", ("first", [chunk("a")]))
     before = _uid(store, "1")
     store.delete(_agent(store), "1", soft=False)
-    store.lift_delete(_agent(store), "1")
+    delete.lift_delete(store.layout, _agent(store), "1")
     store.open_to_append(_agent(store), transcript_lines.header("1"), is_new=False).close()
     assert _uid(store, "1") != before
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from acp_proxy.store import delete
 from tests.store import transcript_lines
 from tests.stored import EPOCH, WholeStore, find_files_with, store_session
 
@@ -28,7 +29,7 @@ def test_a_new_session_of_a_deleted_id_has_no_user_title(store: WholeStore) -> N
     transcript_lines.store_lines(store, AGENT, "s")
     store.set_listed_title(store.list_all()[0], "Mine")
     store.delete(AGENT, "s", soft=False)
-    store.lift_delete(AGENT, "s")
+    delete.lift_delete(store.layout, AGENT, "s")
     transcript_lines.store_lines(store, AGENT, "s", fresh=False)
     assert [row.title for row in store.list_all()] == ["hello"]
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.protocol import update_kinds
+from acp_proxy.store import delete
 from acp_proxy.store.journal import Journal
 from acp_proxy.store.layout import Layout
 from acp_proxy.tools.maintenance.prune import (
@@ -144,7 +145,7 @@ def test_a_session_decompressed_and_opened_in_the_meantime_is_not_pruned(
 def test_pruning_deleted_sessions_keeps_a_revived_one(store: WholeStore) -> None:
     store.list_all()
     store.delete(AGENT, "a", soft=True)
-    store.lift_delete(AGENT, "a")
+    delete.lift_delete(store.layout, AGENT, "a")
     transcript_lines.store_lines(store, AGENT, "a", fresh=False)
     assert prune(store, deleted=True) == {"a": None}
     assert not any(b"the words of a" in data for _, data in read_files(store.root))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy.store.remote_turns import append_waiting_turns
 from acp_proxy.tools.maintenance.prune import find_candidates, prune_sessions
 from acp_proxy.tools.maintenance.verify import verify_store
 from acp_proxy.tools.redact.redact_files import redact_stored
@@ -92,7 +93,7 @@ def test_a_load_adds_the_turns_that_waited_and_the_next_round_knows_them(waiting
     [row] = two.store.list_newest()
     assert two.prompts() == {"Hello": ["Hello"]}
     assert two.store.has_waiting_turns(AGENT, row.session_id)
-    assert two.store.append_waiting_turns(AGENT, row.session_id)
+    assert append_waiting_turns(two.store.layout, AGENT, file_name(row.session_id))
     assert not turns.exists()
     for home in (two, one):
         home.sync()
@@ -104,7 +105,7 @@ def test_turns_are_not_added_to_a_session_that_went_on_meanwhile(waiting: tuple[
     one, two, turns = waiting
     two.say("Hello", "There")
     [row] = two.store.list_newest()
-    assert not two.store.append_waiting_turns(AGENT, row.session_id)
+    assert not append_waiting_turns(two.store.layout, AGENT, file_name(row.session_id))
     for home in (two, one):
         home.sync()
     assert not turns.exists()
