@@ -3,8 +3,6 @@
 The core speaks version 1: a dialect reads what a line of its version means there. Lines are never changed here.
 """
 
-from typing import Protocol
-
 from msgspec.structs import replace
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
@@ -14,79 +12,56 @@ BUSY, IDLE, FAILED = "busy", "idle", "failed"
 """What an agent may say about a session: it is working, or nothing is under way any more, perhaps after an error."""
 
 
-class Dialect(Protocol):
-    """One version of the protocol."""
+class Dialect:
+    """One version of the protocol: version 1, unless a subclass says otherwise."""
 
-    version: int
-    capabilities_member: str
+    version = acp.VERSION
+    capabilities_member = "agentCapabilities"
     """The member of the answer to ``initialize`` with the agent's capabilities."""
-    sessions_member: str
+    sessions_member = "sessionCapabilities"
     """The member of the agent's capabilities with those for sessions."""
-    info_member: str
+    info_member = "agentInfo"
     """The member of the answer to ``initialize`` with the agent's name and version."""
-    always_served: frozenset[str]
+    always_served: frozenset[str] = frozenset()
     """The names of optional methods of version 1 that every agent with sessions has."""
-    needs_sessions: bool
+    needs_sessions = False
     """Whether an agent without capabilities for sessions has no sessions."""
-    fills_titles: bool
+    fills_titles = False
     """Whether acp-proxy gives titles to sessions without one in the agent's own list, which is all that there is."""
-    states_first: bool
+    states_first = False
     """Whether a replay ends with the agent's state, before the answer. So that must reach the client first, and the
     echo of a prompt ends whatever an agent replays too late."""
-    state_bytes: bytes | None
+    state_bytes: bytes | None = None
     """Bytes in every update for which ``read_state`` may return something; None if there are none."""
-    server_type: str | None
+    server_type: str | None = None
     """The ``type`` of an MCP server that the agent starts, if requests must name it."""
 
     def read_as_v1(self, message: Message) -> Message:
         """A client's message as version 1 would have it: only its method differs."""
-
-    def accepts(self, answer: Response) -> bool:
-        """Whether this answer to a prompt only accepts it, so that the turn begins."""
-
-    def read_state(self, update: object) -> str | None:
-        """``BUSY``, ``IDLE`` or ``FAILED``, if the update says so."""
-
-    def encode_state(self, session_id: str, *, is_busy: bool) -> bytes | None:
-        """The line of an update that says whether a turn is under way; None if there is no such update."""
-
-    def find_allowed_kinds(self, client: object) -> frozenset[str]:
-        """The optional kinds of updates that the client takes. ``client``: the parameters of ``initialize``."""
-
-    def starts_servers(self, sessions: object) -> bool:
-        """Whether the agent starts MCP servers. ``sessions``: its capabilities for sessions."""
-
-
-class V1Dialect:
-    """Version 1."""
-
-    version = acp.VERSION
-    capabilities_member, sessions_member, info_member = "agentCapabilities", "sessionCapabilities", "agentInfo"
-    always_served: frozenset[str] = frozenset()
-    needs_sessions = fills_titles = states_first = False
-    state_bytes: bytes | None = None
-    server_type: str | None = None
-
-    def read_as_v1(self, message: Message) -> Message:
         return message
 
     def accepts(self, answer: Response) -> bool:
+        """Whether this answer to a prompt only accepts it, so that the turn begins."""
         return False
 
     def read_state(self, update: object) -> str | None:
+        """``BUSY``, ``IDLE`` or ``FAILED``, if the update says so."""
         return None
 
     def encode_state(self, session_id: str, *, is_busy: bool) -> bytes | None:
+        """The line of an update that says whether a turn is under way; None if there is no such update."""
         return None
 
     def find_allowed_kinds(self, client: object) -> frozenset[str]:
+        """The optional kinds of updates that the client takes. ``client``: the parameters of ``initialize``."""
         return update_kinds.find_allowed(acp.member(client, "clientCapabilities"))
 
     def starts_servers(self, sessions: object) -> bool:
-        return True  # every agent must
+        """Whether the agent starts MCP servers. ``sessions``: its capabilities for sessions."""
+        return True  # every agent of version 1 must
 
 
-class V2Dialect:
+class V2Dialect(Dialect):
     """Version 2. A resume that asks for a replay from the start is a load. A prompt's answer only accepts it; the turn
     ends when the agent says that it is idle."""
 
@@ -94,8 +69,8 @@ class V2Dialect:
     capabilities_member, sessions_member, info_member = "capabilities", "session", "info"
     always_served = frozenset({"list", "load", "resume", "close"})
     needs_sessions = fills_titles = states_first = True
-    state_bytes: bytes | None = b'"' + update_kinds.STATE.encode() + b'"'
-    server_type: str | None = "stdio"
+    state_bytes = b'"' + update_kinds.STATE.encode() + b'"'
+    server_type = "stdio"
 
     def read_as_v1(self, message: Message) -> Message:
         if not isinstance(message, Request) or message.method != acp.RESUME:
@@ -124,9 +99,8 @@ class V2Dialect:
         return acp.offers(acp.member(sessions, "mcp"), "stdio")
 
 
-V1: Dialect = V1Dialect()
-V2: Dialect = V2Dialect()
-_ALL = {dialect.version: dialect for dialect in (V1, V2)}
+V1, V2 = Dialect(), V2Dialect()
+_ALL: dict[int, Dialect] = {dialect.version: dialect for dialect in (V1, V2)}
 
 
 def find_dialect(version: object) -> Dialect | None:
