@@ -121,7 +121,7 @@ def complete_header(header: Header, data: bytes) -> Header:
     ids = dict.fromkeys(header.forked_from)
     directories = dict.fromkeys(header.foreign_directories)
     for line in data.split(b"\n"):
-        entry = file_format.decode_entry(line, header.version)
+        entry = file_format.decode_entry(line)
         if entry is not None and (id := find_session_id(entry)) not in (None, header.session_id):
             ids[str(id)] = None
         note = entry.note if entry is not None and entry.note is not None else {}

@@ -11,7 +11,7 @@ first byte, or in lines that are all ours. Into a line that does not parse only 
 import enum
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from msgspec import Struct, field
 
@@ -84,9 +84,6 @@ _RUN = re.compile(rb'\{"at":' + _TEXT + rb',"run":' + _TEXT)
 IN_PIECES_SIZE = 1024 * 1024
 """Bytes of a line that may have been recorded in pieces, as it came: then nobody knew whether it is JSON."""
 
-UPGRADES: dict[int, Callable[[dict[str, object]], dict[str, object]]] = {}
-"""Maps a version to the function that turns an entry of that version into one of the next version."""
-
 
 class GitHead(Struct, frozen=True):
     """What a Git work tree is at. ``branch``: empty if none. ``commit``: in hexadecimal; empty if unknown."""
@@ -122,7 +119,6 @@ class Header(Struct, frozen=True):
     agent: Mapping[str, object] = field(default_factory=dict)
     forked_from: list[str] = field(default_factory=list)
     """The session ids of the parent, its parent and so on: entries copied into a fork still name them."""
-    version: int = VERSION
     uid: str = ""
     """Random text that no other transcript has; empty in files that are older than it."""
     remote_parts: list[RemotePart] = field(default_factory=list)
@@ -179,7 +175,7 @@ def encode_header(header: Header) -> bytes:
     return (
         jsonrpc.dump(
             {
-                "acp-transcript": header.version,
+                "acp-transcript": VERSION,
                 "sessionId": header.session_id,
                 "agent": header.agent,
                 "cwd": header.cwd,
@@ -274,7 +270,6 @@ def decode_header(line: bytes) -> Header | None:
         directories=[item for item in directories if isinstance(item, str)] if isinstance(directories, list) else [],
         agent=agent if isinstance(agent, dict) else {},
         forked_from=acp.strings(value, "forkedFrom"),
-        version=version,
         uid=acp.text(value, "uid") or "",
         remote_parts=_read_remote_parts(value.get("elsewhere")),
         foreign_directories=acp.strings(value, "foreignDirectories"),
@@ -307,13 +302,13 @@ def decode_header_of(line: bytes) -> tuple[Header | None, int]:
     return header, len(start) if header is not None else 0
 
 
-def find_entries(line: bytes, version: int = VERSION) -> list[Intact[Entry]]:
+def find_entries(line: bytes) -> list[Intact[Entry]]:
     """The entry of an intact line, or every intact entry within a damaged one, with their offsets. Never raises.
 
     What is inside a line that was written as one entry is never an entry, however it looks. Where the bytes alone
     leave that open, the run decides: nobody but the proxy knows the six random letters of its own.
     """
-    entry = decode_entry(line, version)
+    entry = decode_entry(line)
     if entry is not None:
         return [Intact(0, len(line.rstrip(b"\r\n")), entry)]
     beginning = _RUN.match(line)
@@ -322,16 +317,14 @@ def find_entries(line: bytes, version: int = VERSION) -> list[Intact[Entry]]:
     has_message = own_run is not None or not line.startswith(ENTRY_START[:-1])  # else it was cut off before that
 
     def read(piece: bytes, is_value: bool) -> Entry | None:
-        entry = decode_entry(piece, version)
+        entry = decode_entry(piece)
         may_be_inside = may_be_one or (is_value and has_message)
         return entry if entry is not None and (entry.run == own_run or not may_be_inside) else None
 
     return salvage.find_pieces(line, _ENTRY_START, read)
 
 
-def find_notes(
-    lines: bytes, kinds: Collection[str], version: int = VERSION
-) -> Iterator[tuple[int, Mapping[str, object]]]:
+def find_notes(lines: bytes, kinds: Collection[str]) -> Iterator[tuple[int, Mapping[str, object]]]:
     """acp-proxy's own notes of these kinds in whole lines: each note's offset and its members. Never raises.
 
     Only entries count (``find_entries``), never what a message contains. Lines without such bytes are not parsed.
@@ -345,7 +338,7 @@ def find_notes(
         start = lines.rfind(b"\n", 0, offset) + 1
         end = lines.find(b"\n", offset)
         line = lines[start : end if end >= 0 else len(lines)]
-        for piece in find_entries(line, version):
+        for piece in find_entries(line):
             note = piece.value.note
             if note is not None and acp.text(note, "type") in kinds:
                 yield start + piece.start, note
@@ -357,16 +350,14 @@ def is_note_start(line: bytes) -> bool:
     return _NOTE.match(line) is not None
 
 
-def decode_entry(line: bytes, version: int = VERSION) -> Entry | None:
+def decode_entry(line: bytes) -> Entry | None:
     """The entry of a line, or None if the line is damaged."""
     line = line.rstrip(b"\r\n")
-    envelope = _ENVELOPE.match(line) if version == VERSION else None
+    envelope = _ENVELOPE.match(line)
     try:
-        return (
-            _read_enveloped(line, envelope)
-            if envelope is not None
-            else _read_parsed(jsonrpc.parse_text(line), line, version)
-        )
+        if envelope is not None:
+            return _read_enveloped(line, envelope)
+        return _read_parsed(jsonrpc.parse_text(line), line)
     except (ValueError, RecursionError):
         return None
 
@@ -408,12 +399,10 @@ def _may_be_unread(line: bytes) -> bool:
     return is_update and line.rstrip(b"\r\n").endswith(b"}}}}")
 
 
-def _read_parsed(value: object, line: bytes, version: int) -> Entry | None:
+def _read_parsed(value: object, line: bytes) -> Entry | None:
     """Read any other entry from its parsed line. Raises ValueError, RecursionError."""
     if not isinstance(value, dict):
         return None
-    for step in range(version, VERSION):
-        value = UPGRADES[step](value)
     at, run, sender, of = value.get("at"), value.get("run"), value.get("from"), value.get("of")
     if not isinstance(at, str) or not at.isascii() or not isinstance(run, str):
         return None

@@ -201,11 +201,7 @@ class Reading:
                 yield from read_lines
             if shortens and framer.unfinished_size > LONG:
                 short_line, offset, is_whole = shorten_line(framer.take_parts(), self._read_at, offset, self.size)
-                entry = (
-                    file_format.decode_entry(short_line, self._version)
-                    if short_line is not None and number > 0
-                    else None
-                )
+                entry = file_format.decode_entry(short_line) if short_line is not None and number > 0 else None
                 number, start, end, finder.last_read = number + 1, end, offset, (b"", None)
                 if entry is not None:
                     yield Line(number - 1, end, is_whole, entry)
@@ -220,21 +216,16 @@ class Reading:
             line = line[self.header_size :]
         if line.isspace():
             return
-        version = self._version
         is_whole = line.endswith(b"\n")
-        entry = file_format.decode_entry(line, version)
+        entry = file_format.decode_entry(line)
         if entry is not None:
             yield Line(number, end, is_whole, entry)
             return
-        pieces = file_format.find_entries(line, version)
+        pieces = file_format.find_entries(line)
         for piece in pieces:
             yield Line(number, end, is_whole, piece.value)
         if not pieces:
             yield Line(number, end, is_whole, None)
-
-    @property
-    def _version(self) -> int:
-        return self.header.version if self.header is not None else file_format.VERSION
 
     def read_raw_lines(self, start: int = 0, number: int = 0) -> Iterator[tuple[int, int, bytes]]:
         """Lines as they are in the file: number, offset, bytes. The first line comes without its header."""
@@ -389,7 +380,7 @@ class Reading:
             size *= 2
 
     def _search_lines(self, lines: bytes, offset: int) -> None:
-        for start, note in file_format.find_notes(lines, _SEARCHED_NOTES, self._version):
+        for start, note in file_format.find_notes(lines, _SEARCHED_NOTES):
             if note["type"] == NoteType.GAP:
                 self._has_gap = True
             else:

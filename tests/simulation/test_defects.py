@@ -57,9 +57,7 @@ def _swallow_known_words(patch: Patch) -> None:
 
 
 def _believe_notes_anywhere(patch: Patch) -> None:
-    def find_notes_anywhere(
-        lines: bytes, kinds: Collection[str], version: int = file_format.VERSION
-    ) -> Iterator[tuple[int, Mapping[str, object]]]:
+    def find_notes_anywhere(lines: bytes, kinds: Collection[str]) -> Iterator[tuple[int, Mapping[str, object]]]:
         for found in _ANY_NOTE.finditer(lines):
             if found[2].decode() in kinds:
                 yield found.start(), json.loads(found[1])

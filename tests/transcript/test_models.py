@@ -27,14 +27,12 @@ def options(value: object = "l", **fields: Any) -> dict[str, Any]:
 
 
 def entry(value: dict[str, Any], of: str | None = None) -> Entry:
-    [piece] = file_format.find_entries(message(STAMP, Peer.AGENT, value, of), file_format.VERSION)
+    [piece] = file_format.find_entries(message(STAMP, Peer.AGENT, value, of))
     return piece.value
 
 
 def note(kind: str, **fields: Any) -> Entry:
-    [piece] = file_format.find_entries(
-        file_format.encode_note(STAMP, "k3f9a1", {"type": kind, **fields}), file_format.VERSION
-    )
+    [piece] = file_format.find_entries(file_format.encode_note(STAMP, "k3f9a1", {"type": kind, **fields}))
     return piece.value
 
 

@@ -187,7 +187,7 @@ def _check_entries(source: Source, header: Header, *, accepts_damaged: bool) -> 
     is damaged, or a line unless ``accepts_damaged``: what is left in such lines may be notes."""
     summary, names_ids = Summary.begin(header), False
     for number, line in enumerate(read_shortened(source.read, source.size), 1):
-        entry = file_format.decode_entry(line, header.version) if number > 1 and line is not None else None
+        entry = file_format.decode_entry(line) if number > 1 and line is not None else None
         if entry is None and number > 1 and not accepts_damaged and (line is None or not line.isspace()):
             raise NotImported(f"line {number} is not an entry of a transcript. To import the file anyway: --damaged")
         if entry is not None:

@@ -121,8 +121,7 @@ class DamageScan:
 
 def find_in_transcript(reading: Reading) -> Iterator[DamagedStretch]:
     """The damaged stretches, including a broken header; a missing header is not one."""
-    version = reading.header.version if reading.header is not None else file_format.VERSION
-    scan = DamageScan(lambda line: file_format.find_entries(line, version), _describe_neighbour)
+    scan = DamageScan(file_format.find_entries, _describe_neighbour)
     for stretch in scan.find_stretches(reading.read_raw_lines()):
         yield replace(stretch, kinds=(BROKEN_HEADER,)) if stretch.begins else stretch
 

@@ -224,7 +224,7 @@ class SyncMembership:
             known_header = None if store.is_soft_deleted(file.name) else store.read_header(file.agent_folder, file.name)
             if known_header is None or not is_shared(file.agent_folder, known_header.header, settings):
                 continue
-            if has_prompt(store.read(file.agent_folder, file.name, 0, LARGEST_BYTES), known_header.header):
+            if has_prompt(store.read(file.agent_folder, file.name, 0, LARGEST_BYTES)):
                 leaving_sessions.add((file.agent_folder, file.name))
         return leaving_sessions
 

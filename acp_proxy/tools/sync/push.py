@@ -25,7 +25,6 @@ from acp_proxy.tools.sync.state_db import (
     SyncState,
 )
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.file_format import Header
 
 MANY_DELETES = 100
 """More deletes than this are published only after the user has confirmed them."""
@@ -105,7 +104,7 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
         return False
     if not end or (
         local_session.tip == local_session.tree
-        and not (has_prompt(data, header) or _has_any_prompt(context, local_session, header, remaining))
+        and not (has_prompt(data) or _has_any_prompt(context, local_session, remaining))
     ):
         _put_no_news(context, local_session, is_damaged=bool(data) and not is_open and not end)
         return False
@@ -126,10 +125,10 @@ def _publish_segment(context: SyncContext, uid: str) -> bool:
     return end < remaining
 
 
-def _has_any_prompt(context: SyncContext, local_session: LocalSession, header: Header, size: int) -> bool:
+def _has_any_prompt(context: SyncContext, local_session: LocalSession, size: int) -> bool:
     """Whether the user said something in the session here: it may be an imported one."""
     return has_prompt(
-        context.sessions.read(local_session.agent_folder, local_session.name, 0, min(size, LARGEST_BYTES)), header
+        context.sessions.read(local_session.agent_folder, local_session.name, 0, min(size, LARGEST_BYTES))
     )
 
 

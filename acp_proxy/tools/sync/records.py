@@ -236,7 +236,7 @@ def _check_lines(record: SegmentRecord) -> None:
         raise InvalidRecord
     ids = {record.header.session_id, *record.header.forked_from}
     for line in record.data.split(b"\n")[:-1]:
-        entry = file_format.decode_entry(line, record.header.version)
+        entry = file_format.decode_entry(line)
         if entry is None and not (line == b"" or line.isspace()):
             raise InvalidRecord
         session_id = acp.session_id(acp.member(entry.value, "params")) if entry is not None else None

@@ -19,7 +19,7 @@ def find_end_of_turns(data: bytes, header: Header, *, is_whole: bool) -> int:
     """
     summary, offset, end = Summary.begin(header), 0, 0
     for line in data.splitlines(keepends=True) if b"\r" not in data else _split_lines(data):
-        entry = file_format.decode_entry(line, header.version)
+        entry = file_format.decode_entry(line)
         if not line.endswith(b"\n") or (entry is None and not line.isspace()):
             break
         offset += len(line)
@@ -32,11 +32,11 @@ def find_end_of_turns(data: bytes, header: Header, *, is_whole: bool) -> int:
     return offset if is_whole else end
 
 
-def has_prompt(data: bytes, header: Header) -> bool:
+def has_prompt(data: bytes) -> bool:
     """Whether the user said something in this part of a session."""
     if acp.PROMPT.encode() not in data:
         return False
-    entries = (file_format.decode_entry(line, header.version) for line in _split_lines(data))
+    entries = (file_format.decode_entry(line) for line in _split_lines(data))
     return any(entry is not None and entry.is_prompt for entry in entries)
 
 
