@@ -118,7 +118,7 @@ def summarize(reading: Reading) -> Summary:
     """The summary of a whole transcript."""
     header = reading.header or reading.rebuild_header()
     summary = Summary.begin(header) if header is not None else Summary()
-    for line in reading.read_alike(shortens=True):
+    for line in reading.read_alike():
         if not isinstance(line, Line):
             summary.add_chunks(line.chunks)
         elif line.entry is not None:

@@ -209,7 +209,7 @@ class Index:
                 if size == reading.size:
                     return not summary.open
             end_summary, is_whole = summary, True
-            for line in reading.read_alike(size, line_count, shortens=True):
+            for line in reading.read_alike(size, line_count):
                 if isinstance(line, AlikeLines):
                     summary.add_chunks(line.chunks)
                 elif line.is_whole:

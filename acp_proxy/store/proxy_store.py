@@ -303,7 +303,6 @@ def import_lazy_modules() -> None:
         "store.store_index",
         "store.queries",
         "transcript.rebuild_header",
-        "transcript.long_lines",
         "store.compress",
         "store.remote_turns",
     ):

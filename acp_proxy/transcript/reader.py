@@ -177,13 +177,9 @@ class Reading:
             yield from self._read_line(number, end, line)
             number += 1
 
-    def read_alike(self, start: int = 0, number: int = 0, *, shortens: bool = False) -> Iterator[Line | AlikeLines]:
-        """The same lines as ``read_lines``, but faster: runs of similar lines come as one ``AlikeLines``.
-
-        ``shortens``: a line too long for memory is shortened (``long_lines``); if it is damaged, it is read whole.
-        """
-        from acp_proxy.transcript.chunk_runs import AlikeChunksFinder
-        from acp_proxy.transcript.long_lines import LONG, shorten_line  # only loads, lists and searches need these
+    def read_alike(self, start: int = 0, number: int = 0) -> Iterator[Line | AlikeLines]:
+        """The same lines as ``read_lines``, but faster: runs of similar lines come as one ``AlikeLines``."""
+        from acp_proxy.transcript.chunk_runs import AlikeChunksFinder  # only loads, lists and searches need it
 
         finder, framer, offset, end = AlikeChunksFinder(), LineFramer(), start, start
         while offset < self.size and (data := self._read_at(min(_READ_SIZE, self.size - offset), offset)):
@@ -199,14 +195,6 @@ class Reading:
                 read_lines = list(self._read_line(number - 1, end, line))
                 finder.last_read = line, read_lines[0].entry if len(read_lines) == 1 else None
                 yield from read_lines
-            if shortens and framer.unfinished_size > LONG:
-                short_line, offset, is_whole = shorten_line(framer.take_parts(), self._read_at, offset, self.size)
-                entry = file_format.decode_entry(short_line) if short_line is not None and number > 0 else None
-                number, start, end, finder.last_read = number + 1, end, offset, (b"", None)
-                if entry is not None:
-                    yield Line(number - 1, end, is_whole, entry)
-                else:
-                    yield from self._read_line(number - 1, end, self._read_at(end - start, start))
         if last_line := framer.take_unfinished():
             yield from self._read_line(number, end + len(last_line), last_line)
 

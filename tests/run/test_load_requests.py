@@ -66,9 +66,7 @@ class Unread(ProxyStore):
         store = self
 
         class Reads(Reading):
-            def read_alike(
-                self, start: int = 0, number: int = 0, *, shortens: bool = False
-            ) -> Iterator[Line | AlikeLines]:
+            def read_alike(self, start: int = 0, number: int = 0) -> Iterator[Line | AlikeLines]:
                 return store.lines()
 
         found = super().read(agent, session)

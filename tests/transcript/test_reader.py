@@ -461,3 +461,13 @@ def test_a_copy_and_a_fork_have_no_id_of_what_they_were_copied_from(
             pass
         found = opened.agent_session
         assert (found.alias, found.is_missing, found.was_handed_over) == (alias, is_missing, True)
+
+
+def test_intact_parts_of_a_long_damaged_line_count(path: Path) -> None:
+    torn = transcript_lines.agent_chunk("x" * 2 * 1024 * 1024)[:-20]
+    path.write_bytes(HEADER + torn + transcript_lines.prompt_line("intact") + transcript_lines.answer())
+    with open_to_read(path) as opened:
+        found = [line.entry for line in opened.read_alike() if isinstance(line, Line)]
+    assert [entry.of if entry is not None else None for entry in found] == [None, "session/prompt"]
+    assert found[0] is not None
+    assert "intact" in str(found[0].value)

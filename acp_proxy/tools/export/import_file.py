@@ -34,8 +34,7 @@ from acp_proxy.transcript.agent_session import NEW_ID
 from acp_proxy.transcript.compressed import CompressedTranscript, read_pieces, write_chunks
 from acp_proxy.transcript.file_format import Header, NoteType
 from acp_proxy.transcript.file_names import file_name, unfinished_path
-from acp_proxy.transcript.long_lines import read_shortened
-from acp_proxy.transcript.reader import Reading
+from acp_proxy.transcript.reader import Reading, split_file
 from acp_proxy.transcript.summary import Summary
 
 _ZSTD_START = b"\x28\xb5\x2f\xfd"
@@ -186,15 +185,15 @@ def _check_entries(source: Source, header: Header, *, accepts_damaged: bool) -> 
     """The number of turns, and whether notes may name other ids of the session. Raises NotImported if the compression
     is damaged, or a line unless ``accepts_damaged``: what is left in such lines may be notes."""
     summary, names_ids = Summary.begin(header), False
-    for number, line in enumerate(read_shortened(source.read, source.size), 1):
-        entry = file_format.decode_entry(line) if number > 1 and line is not None else None
-        if entry is None and number > 1 and not accepts_damaged and (line is None or not line.isspace()):
+    for number, (_, line) in enumerate(split_file(source.read, 0, source.size), 1):
+        entry = file_format.decode_entry(line) if number > 1 else None
+        if entry is None and number > 1 and not accepts_damaged and not line.isspace():
             raise NotImported(f"line {number} is not an entry of a transcript. To import the file anyway: --damaged")
         if entry is not None:
             summary.add(entry)
             names_ids |= acp.text(entry.note, "type") in NEW_ID
         elif number > 1:
-            names_ids |= line is None or any(file_format.find_notes(line, NEW_ID))
+            names_ids |= any(file_format.find_notes(line, NEW_ID))
     if source.is_damaged:
         raise NotImported("its compressed data is damaged. Import an intact copy")
     return summary.prompts, names_ids
