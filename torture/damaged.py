@@ -14,7 +14,7 @@ from typing import Any
 from acp_proxy.protocol import jsonrpc
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
-from acp_proxy.transcript.file_format import IN_PIECES_SIZE, Entry, Header
+from acp_proxy.transcript.file_format import Entry, Header
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "fixtures" / "transcripts" / "v1"
@@ -57,7 +57,7 @@ def leave_out_quotable(one: Damaged) -> Damaged:
     """Without the entries that nobody can tell from words of another run's message: the proxy must not serve those.
 
     Such an entry does not begin its line. The line begins as an entry of another run, or as none, and the entry stands
-    where a value may; or it is of another run, and the line ends as an update's entry, or is too long to be read whole.
+    where a value may; or it is of another run, and the line ends as an update's entry.
     """
 
     def is_quotable(at: int, entry: bytes) -> bool:
@@ -67,7 +67,7 @@ def leave_out_quotable(one: Damaged) -> Damaged:
         if not is_entry(entry) or not before or (run and own and run[1] == own[1]):
             return False
         is_value = before.rstrip(b" \t\r").endswith((b":", b",", b"["))
-        return is_value or (run is not None and (line.rstrip().endswith(b"}}}}") or len(line) >= IN_PIECES_SIZE))
+        return is_value or (run is not None and line.rstrip().endswith(b"}}}}"))
 
     return replace(one, lines=tuple((at, line) for at, line in one.lines if not is_quotable(at, line)))
 

@@ -76,13 +76,10 @@ _ENVELOPE = re.compile(
     + rb',)?(?:"v":(\d),)?"message":'
 )
 """The first bytes of an entry with a message. They are trusted; the message after them may contain the same keys."""
-_NOTE = re.compile(rb'\{"at":' + _TEXT + rb',"run":' + _TEXT + rb',"from":"proxy",' + re.escape(NOTE_BYTES))
 ENTRY_START = b'{"at":"'
 """The first bytes of every entry, to find entries in a damaged line."""
 _ENTRY_START = re.compile(re.escape(ENTRY_START))
 _RUN = re.compile(rb'\{"at":' + _TEXT + rb',"run":' + _TEXT)
-IN_PIECES_SIZE = 1024 * 1024
-"""Bytes of a line that may have been recorded in pieces, as it came: then nobody knew whether it is JSON."""
 
 
 class GitHead(Struct, frozen=True):
@@ -313,7 +310,7 @@ def find_entries(line: bytes) -> list[Intact[Entry]]:
         return [Intact(0, len(line.rstrip(b"\r\n")), entry)]
     beginning = _RUN.match(line)
     own_run = beginning[2].decode() if beginning is not None else None
-    may_be_one = own_run is not None and (len(line) >= IN_PIECES_SIZE or _may_be_unread(line))
+    may_be_one = _may_be_unread(line)
     has_message = own_run is not None or not line.startswith(ENTRY_START[:-1])  # else it was cut off before that
 
     def read(piece: bytes, is_value: bool) -> Entry | None:
@@ -343,11 +340,6 @@ def find_notes(lines: bytes, kinds: Collection[str]) -> Iterator[tuple[int, Mapp
             if note is not None and acp.text(note, "type") in kinds:
                 yield start + piece.start, note
         offset = lines.find(NOTE_BYTES, start + len(line))
-
-
-def is_note_start(line: bytes) -> bool:
-    """Whether a line begins as a note does."""
-    return _NOTE.match(line) is not None
 
 
 def decode_entry(line: bytes) -> Entry | None:

@@ -42,8 +42,6 @@ _SEARCH_STEP = 4 * 1024 * 1024
 _OPEN_TRIES = 2
 """How often each of the two forms of a file is tried, which may turn into each other."""
 _SEARCHED_NOTES = KINDS | {NoteType.GAP}
-_REWIND_OVERLAP = max(map(len, REWIND_BYTES)) - 1
-"""The bytes before a place in which one of ``REWIND_BYTES`` may have begun."""
 _READ_SIZE = 64 * 1024
 """The bytes of one read. Larger reads pass malloc's mmap threshold, and cost twice as much."""
 
@@ -94,7 +92,7 @@ class Reading:
         self._fd, self.compressed = open_to_read(path)
         self._read_at: Callable[[int, int], bytes]
         self._read_at = self.compressed.read if self.compressed is not None else partial(read_at, self._fd)
-        self._searched_until, self._in_long_line, self._has_gap, self._may_have_rewind = 0, False, False, False
+        self._searched_until, self._has_gap, self._may_have_rewind = 0, False, False
         try:
             status = os.fstat(self._fd)
             self.size = status.st_size if self.compressed is None else self.compressed.size
@@ -148,28 +146,13 @@ class Reading:
         self.size, self._modified_at = status.st_size, status.st_mtime
 
     def wait_for_last_line(self) -> None:
-        """If the last line has no newline yet, wait up to a second for it.
-
-        A long line that another process is still writing (``_is_claimed``) is left out of the reading; any other
-        line that stays incomplete counts as torn.
-        """
+        """If the last line has no newline yet, wait up to a second for it; one that stays incomplete counts as torn."""
         deadline = time.monotonic() + _WRITING_SECONDS
         while self.compressed is None and self.size and self._read_at(1, self.size - 1) != b"\n":
             if self.measure_age(time.time()) > _WRITING_SECONDS or time.monotonic() > deadline:
-                if self._is_claimed():
-                    ends = (end for end, line in split_file(self._read_at, 0, self.size) if line.endswith(b"\n"))
-                    self.size = max(ends, default=0)
                 return
             time.sleep(_WRITING_SECONDS / 20)
             self.measure()
-
-    def _is_claimed(self) -> bool:
-        """Whether another process holds the file for a long line. If not, none can until this is closed."""
-        try:
-            lock(self._fd, shared=True)
-        except BlockingIOError:
-            return True
-        return False
 
     def read_lines(self, start: int = 0, number: int = 0) -> Iterator[Line]:
         """The entries from offset ``start`` on, which is line ``number``; without the header and blank lines."""
@@ -303,7 +286,7 @@ class Reading:
     def is_complete(self) -> bool:
         """Whether it holds the whole conversation: recorded from the beginning, without a gap or damage, until now."""
         self.measure()
-        self._searched_until, self._in_long_line, self._has_gap = 0, False, False
+        self._searched_until, self._has_gap = 0, False
         return self.is_still_complete
 
     @property
@@ -327,45 +310,30 @@ class Reading:
 
         All at once, since a load waits for it. Returns False once the end is reached. Raises OSError.
         """
-        offset = self._searched_until or self.entries_start
-        step_end = offset + _SEARCH_STEP
-        while offset < self.size:
-            if offset >= step_end:
-                return True
-            overlap = _REWIND_OVERLAP if self._in_long_line else 0
-            data = self._read_at(min(_READ_SIZE, self.size - offset) + overlap, offset - overlap)
-            if len(data) <= overlap:
-                break
-            lines = data if self._in_long_line else data[: data.rfind(b"\n") + 1] or self._read_long_line(offset)
+        start = offset = self._searched_until or self.entries_start
+        for lines in self._read_blocks(start):
             self._may_have_rewind = self._may_have_rewind or any(
                 lines.rfind(part) >= 0 for part in REWIND_BYTES
             )  # faster than ``in``
-            if self._in_long_line:
-                end = data.find(b"\n", overlap) + 1
-                self._in_long_line = not end
-                offset += (end or len(data)) - overlap
-            else:
-                is_whole = lines.endswith(b"\n")
-                self._in_long_line = not is_whole and len(lines) >= file_format.IN_PIECES_SIZE
-                if not self._in_long_line:
-                    self._search_lines(lines, offset - self.entries_start)
-                    if not is_whole:  # it may become longer
-                        break
-                offset += len(lines)
+            self._search_lines(lines, offset - self.entries_start)
+            if not lines.endswith(b"\n"):  # it may become longer
+                break
+            offset += len(lines)
             self._searched_until = offset
+            if offset - start >= _SEARCH_STEP:
+                return True
         return False
 
-    def _read_long_line(self, offset: int) -> bytes:
-        """The long line at an offset, and whole ones after it. Of one that was recorded in pieces, only the beginning:
-        it is a message, so it contains no note."""
-        size = file_format.IN_PIECES_SIZE
-        while True:
-            data = self._read_at(size, offset)
-            if lines := data[: data.rfind(b"\n") + 1]:
-                return lines
-            if len(data) < size or not file_format.is_note_start(data):
-                return data
-            size *= 2
+    def _read_blocks(self, start: int) -> Iterator[bytes]:
+        """The file's content from an offset on, in whole lines, many at a time. The last one may lack its newline."""
+        parts: list[bytes] = []
+        for data in self.read_bytes(start):
+            if end := data.rfind(b"\n") + 1:
+                yield b"".join((*parts, data[:end]))
+                parts = []
+            parts.append(data[end:])
+        if last_line := b"".join(parts):
+            yield last_line
 
     def _search_lines(self, lines: bytes, offset: int) -> None:
         for start, note in file_format.find_notes(lines, _SEARCHED_NOTES):

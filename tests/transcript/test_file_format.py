@@ -348,14 +348,6 @@ def test_nothing_within_an_update_that_an_older_version_recorded_is_an_entry(aro
     )
 
 
-@pytest.mark.parametrize("end", [b"", b'"}}}', b"\0", b"]"])
-def test_nothing_within_a_line_that_was_recorded_in_pieces_is_an_entry(end: bytes) -> None:
-    """Older versions did that, did not know whether it is JSON, and may have been cut off."""
-    raw = BEGINNING + FORGED + b"x" * file_format.IN_PIECES_SIZE + end
-    line = file_format.encode_message(AT, RUN, Peer.AGENT, raw)
-    assert [entry for entry in entries_in(line) if entry.peer is Peer.CLIENT] == []
-
-
 def test_searching_for_an_attached_entry_takes_few_tries() -> None:
     calls = 0
     parse = jsonrpc.parse

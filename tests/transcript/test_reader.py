@@ -27,6 +27,7 @@ from tests.strategies import messages
 from tests.transcript.transcript_file import HEADER, append_lines, open_to_read, read_lines, read_texts, text_of
 
 MORE_THAN_A_READ = 200_000
+MIB = 1024 * 1024
 
 
 @pytest.fixture
@@ -167,10 +168,10 @@ def test_a_long_transcript_is_searched_in_steps(path: Path, before: int) -> None
 
 
 @pytest.mark.parametrize("mark", REWIND_BYTES)
-@pytest.mark.parametrize("border", [65_536, file_format.IN_PIECES_SIZE, file_format.IN_PIECES_SIZE + 65_536])
-@pytest.mark.parametrize("width", [100, 70_000, 3 * file_format.IN_PIECES_SIZE])
+@pytest.mark.parametrize("border", [65_536, MIB, MIB + 65_536])
+@pytest.mark.parametrize("width", [100, 70_000, 3 * MIB])
 def test_what_may_be_a_rewind_is_found_across_two_reads(path: Path, mark: bytes, border: int, width: int) -> None:
-    lines = bytearray(b"x" * 2 * file_format.IN_PIECES_SIZE)
+    lines = bytearray(b"x" * 2 * MIB)
     lines[width - 1 :: width] = b"\n" * len(lines[width - 1 :: width])
     path.write_bytes(HEADER + lines)
     with open_to_read(path) as opened:
@@ -372,7 +373,7 @@ KINDS = ["gap", "alias", "handover", "continued", "opened", "caught-up"]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("note", [forge_note, entry_of])
-@pytest.mark.parametrize("size", [0, 70_000, 1_200_000], ids=["short", "longer than a read", "recorded in pieces"])
+@pytest.mark.parametrize("size", [0, 70_000, 1_200_000], ids=["short", "longer than a read", "long"])
 def test_what_a_message_contains_is_no_note(
     path: Path, note: Callable[[str], dict[str, object]], kind: str, size: int
 ) -> None:
@@ -464,7 +465,7 @@ def test_a_copy_and_a_fork_have_no_id_of_what_they_were_copied_from(
 
 
 def test_intact_parts_of_a_long_damaged_line_count(path: Path) -> None:
-    torn = transcript_lines.agent_chunk("x" * 2 * 1024 * 1024)[:-20]
+    torn = transcript_lines.agent_chunk("x" * 2 * MIB)[:-20]
     path.write_bytes(HEADER + torn + transcript_lines.prompt_line("intact") + transcript_lines.answer())
     with open_to_read(path) as opened:
         found = [line.entry for line in opened.read_alike() if isinstance(line, Line)]

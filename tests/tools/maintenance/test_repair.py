@@ -199,15 +199,3 @@ def test_a_proxy_recognises_its_file_after_the_repair_of_the_header(path: Path, 
         copy.unlink()
         assert proxy.is_known_as(identity)
         proxy.close()
-
-
-def test_a_long_line_being_written_is_no_damage(path: Path, copy: Path) -> None:
-    transcript = Transcript(path, transcript_lines.header())
-    transcript.append(ONE)
-    assert private_files.lock(transcript._fd)  # as older versions do while they write a long line in pieces
-    private_files.append_all(transcript._fd, TWO[:60])
-    os.utime(path, (LONG_AGO, LONG_AGO))
-    assert repair_transcript(path, copy) == 0
-    private_files.append_all(transcript._fd, TWO[60:])
-    transcript.close()
-    assert read(path) == (transcript_lines.header(), ["one", "two"], True)
