@@ -78,6 +78,8 @@ from acp_proxy.proxy.events import (
     SessionFound,
 )
 from acp_proxy.proxy.pass_through import PassThrough
+from acp_proxy.run.list_rows import encode_page
+from acp_proxy.store.index import ListedSession
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, NoteType
 
@@ -362,7 +364,7 @@ class CoreConversation:
         self.all = Step()
         """All effects since the beginning."""
         self.stored: dict[str, SimulatedSession] = {}
-        self.rows: list[session_list.ListRow] = []
+        self.rows: list[ListedSession] = []
         self.titles: dict[str, str] = {}
         """The user's titles."""
         self.titles_from_prompts: dict[str, str] = {}
@@ -578,7 +580,7 @@ class CoreConversation:
                 return self._decide(PastCompared(id, session, comparison, len(stored.says)), step)
             case ListSessions():
                 rows = [row for row in self.rows if row.is_archived in _SHOWN[effect.archived]]
-                page = session_list.encode_page(
+                page = encode_page(
                     effect.request,
                     rows,
                     None,

@@ -1,13 +1,12 @@
-"""Composes the answers that acp-proxy gives itself, from what the store found: rows in, one line out."""
+"""Amends the agent's lists of sessions, and its titles: lines in, lines out."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol
 
 from msgspec import Struct
 
-from acp_proxy.protocol import acp, framing, json_splice, jsonrpc, timestamps, update_kinds
-from acp_proxy.protocol.jsonrpc import Notification, RequestId
+from acp_proxy.protocol import acp, framing, json_splice, jsonrpc, update_kinds
+from acp_proxy.protocol.jsonrpc import Notification
 from acp_proxy.transcript.titles import HANDOVER_RECORD_BYTES, is_of_handover_record
 
 EXCLUDE, INCLUDE, ONLY = "exclude", "include", "only"
@@ -23,83 +22,6 @@ def read_archive_filter(params: object) -> str:
     if archived not in (None, EXCLUDE, INCLUDE, ONLY):
         raise acp.InvalidParams(f"archived must be {EXCLUDE}, {INCLUDE} or {ONLY}")
     return archived or EXCLUDE
-
-
-class ListRow(Protocol):
-    """What an answer needs to know about a stored session.
-
-    ``updated``: the time of its last change, as text. ``has_failed``: a turn failed. ``directories``: additional ones.
-    ``meta``: the agent's own ``_meta`` of the session. ``is_archived``: it is archived in the store. ``machine``: the
-    name of the machine where it was begun; empty if that is this one.
-    """
-
-    @property
-    def session_id(self) -> str: ...
-    @property
-    def cwd(self) -> str | None: ...
-    @property
-    def title(self) -> str | None: ...
-    @property
-    def updated(self) -> str: ...
-    @property
-    def prompt_count(self) -> int: ...
-    @property
-    def reply_count(self) -> int: ...
-    @property
-    def has_failed(self) -> bool: ...
-    @property
-    def directories(self) -> list[str]: ...
-    @property
-    def meta(self) -> dict[str, object]: ...
-    @property
-    def is_archived(self) -> bool: ...
-    @property
-    def machine(self) -> str: ...
-
-
-def encode_page(
-    id: RequestId,
-    rows: Iterable[ListRow],
-    cursor: str | None,
-    *,
-    supports_directories: bool,
-    records_all_sessions: bool,
-    says_archived: bool = False,
-) -> bytes:
-    """The answer to ``session/list``, as a line.
-
-    ``cursor``: for the next page, if there is one. ``supports_directories``: the agent supports additional directories.
-    ``records_all_sessions``: False if acp-proxy does not record them all now, which the answer then says.
-    ``says_archived``: each session says whether it is archived.
-    """
-    sessions = [
-        make_session_info(row, supports_directories=supports_directories, says_archived=says_archived) for row in rows
-    ]
-    result: dict[str, object] = {"sessions": sessions}
-    if cursor is not None:
-        result["nextCursor"] = cursor
-    if not records_all_sessions:
-        result["_meta"] = {"acp-proxy": {"recording": False}}
-    return jsonrpc.encode_result(id, result)
-
-
-def make_session_info(
-    row: ListRow, *, supports_directories: bool, says_archived: bool = False, is_of_index: bool = False
-) -> dict[str, object]:
-    """A ``SessionInfo`` of the protocol. The agent's own ``_meta`` overrides acp-proxy's members. ``says_archived``: it
-    says whether the session is archived; ``is_of_index``: so does ``INDEX_MARK``."""
-    info: dict[str, object] = {"sessionId": row.session_id, "cwd": row.cwd}
-    if supports_directories and row.directories:
-        info["additionalDirectories"] = row.directories
-    if row.title is not None:
-        info["title"] = row.title
-    info["updatedAt"] = row.updated
-    if says_archived:
-        info["archived"] = row.is_archived
-    own_meta = {"acp-proxy": {"machine": row.machine}} if row.machine else {}
-    meta = {"messageCount": row.prompt_count + row.reply_count, "hasErrors": row.has_failed} | own_meta | row.meta
-    info["_meta"] = _set_at_path(meta, INDEX_MARK[1:], row.is_archived) if is_of_index else meta
-    return info
 
 
 class ListChanges(Struct, frozen=True):
@@ -191,11 +113,11 @@ def _find_title(item: object) -> str | None:
     return title if title is not None and not is_of_handover_record(title) else None
 
 
-def _set_at_path(value: object, path: Sequence[str], value_there: bool) -> dict[str, object]:
+def set_at_path(value: object, path: Sequence[str], value_there: bool) -> dict[str, object]:
     """An object with this value at a path of members. What is not an object on the way is replaced."""
     members = dict(value) if isinstance(value, Mapping) else {}
     key, *inner_path = path
-    return members | {key: _set_at_path(members.get(key), inner_path, value_there) if inner_path else value_there}
+    return members | {key: set_at_path(members.get(key), inner_path, value_there) if inner_path else value_there}
 
 
 def is_archived(item: object) -> bool:
@@ -224,7 +146,7 @@ def _find_changed_members(item: object, agent_id: str, changes: ListChanges) -> 
     archived = changes.archived
     if changes.is_of_index:
         if archived is not None and id in archived and not is_archived(item):
-            changed_members["_meta"] = _set_at_path({}, INDEX_MARK[1:], True)
+            changed_members["_meta"] = set_at_path({}, INDEX_MARK[1:], True)
     elif archived is not None and acp.member(item, "archived") is not (id in archived):
         changed_members["archived"] = id in archived
     if changes.to_client_id is not None and (client_id := changes.to_client_id(agent_id)) != agent_id:
@@ -285,43 +207,3 @@ def _replace_title(line: bytes, title_of: Callable[[str], str | None]) -> bytes:
         return acp.with_text(line, title, "params", "update", "title")
     except (ValueError, KeyError):  # it passes unchanged
         return line
-
-
-# --- Puts sessions that only acp-proxy can list into the first page of the agent's own list.
-
-
-def join_rows(
-    line: bytes, rows: Iterable[ListRow], *, supports_directories: bool, says_archived: bool, is_of_index: bool = False
-) -> bytes:
-    """The agent's answer to ``session/list`` with these rows by time among its own; every other byte stays.
-
-    ``rows``: newest first. ``supports_directories``, ``says_archived``, ``is_of_index``: as for
-    ``session_list.make_session_info``. Raises ValueError, KeyError.
-    """
-    infos = [
-        (
-            row.updated,
-            make_session_info(
-                row, supports_directories=supports_directories, says_archived=says_archived, is_of_index=is_of_index
-            ),
-        )
-        for row in rows
-    ]
-    if not infos:
-        return line
-    text = json_splice.decode(line)
-    start, end = json_splice.find_span(text, "result", "sessions")
-    items: list[str] = []
-    for item_start, item_end in json_splice.find_elements(text, start):
-        item = text[item_start:item_end]
-        updated = _read_update_time(item)
-        while infos and updated is not None and infos[0][0] > updated:
-            items.append(jsonrpc.dump(infos.pop(0)[1]).decode())
-        items.append(item)
-    items += [jsonrpc.dump(info).decode() for _, info in infos]
-    return json_splice.encode(json_splice.replace_spans(text, [((start, end), f"[{','.join(items)}]")]))
-
-
-def _read_update_time(item: str) -> str | None:
-    updated_at = acp.text(jsonrpc.parse_leniently(json_splice.encode(item)), "updatedAt")
-    return timestamps.normalize(updated_at) if updated_at is not None else None

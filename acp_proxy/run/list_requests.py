@@ -14,10 +14,11 @@ from acp_proxy.proxy import own_messages, session_list
 from acp_proxy.proxy.effects import AmendList, AmendTitles, Forward, ListSessions, RelayEffect
 from acp_proxy.proxy.events import PageEmptied
 from acp_proxy.proxy.jetbrains_index import IndexRows
-from acp_proxy.proxy.session_list import ListChanges, join_rows
+from acp_proxy.proxy.session_list import ListChanges
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.recording.writer_jobs import PATIENCE_SECONDS
 from acp_proxy.run.changed_sessions import ChangedSessions
+from acp_proxy.run.list_rows import encode_page, join_rows
 from acp_proxy.run.worker import TimedAnswers
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class ListRequests:
             page = store.list_page(
                 agent, effect.cwd, effect.cursor, recorder.run_id, archived=archived, other_folders=other_folders
             )
-            return session_list.encode_page(
+            return encode_page(
                 effect.request,
                 page.rows,
                 page.next,
@@ -96,31 +97,22 @@ class ListRequests:
                 state.deleted_ids | archived if page.archived in (None, session_list.EXCLUDE) else state.deleted_ids
             )
             hidden |= listed_elsewhere
-            if page.archived is None:
-                line = session_list.amend_rows(agents_line, ListChanges(hidden, title_of, generated_titles))
-                return [
-                    Forward(
-                        Peer.CLIENT,
-                        join_rows(line, rows, supports_directories=page.supports_directories, says_archived=False),
-                    )
-                ]
             changes = ListChanges(
                 hidden,
                 title_of,
                 generated_titles,
-                archived,
+                archived if page.archived is not None else None,
                 only_archived=page.archived == session_list.ONLY,
                 is_of_index=page.is_of_index,
             )
-            line = session_list.amend_rows(agents_line, changes, list_member=page.list_member)
             line = join_rows(
-                line,
+                session_list.amend_rows(agents_line, changes, list_member=page.list_member),
                 rows,
                 supports_directories=page.supports_directories,
-                says_archived=not page.is_of_index,
+                says_archived=page.archived is not None and not page.is_of_index,
                 is_of_index=page.is_of_index,
             )
-            cursor = session_list.find_next_cursor(agents_line, line)
+            cursor = session_list.find_next_cursor(agents_line, line) if page.client_request is not None else None
             return PageEmptied(page, line, cursor) if cursor is not None else [Forward(Peer.CLIENT, line)]
         except (OSError, ValueError, KeyError, RecursionError):
             return [Forward(Peer.CLIENT, agents_line)]
@@ -151,9 +143,7 @@ class ListRequests:
         line = session_list.replace_removed_ids(line, list_member, index.find_removed) if aliases else line
         missing = index.find_missing(page.requested_ids, session_list.find_ids(agents_line, list_member))
         rows = [replace(row, session_id=index.find_client_id(row.session_id)) for row in self._find_rows(page, missing)]
-        return join_rows(
-            line, rows, supports_directories=page.supports_directories, says_archived=False, is_of_index=True
-        )
+        return join_rows(line, rows, supports_directories=page.supports_directories, is_of_index=True)
 
     def amend_titles(self, updates: AmendTitles) -> bytes:
         """Updates from the agent, with the user's titles."""
@@ -170,13 +160,7 @@ class ListRequests:
         recorder = self._recorder
         store, agent = recorder.store, recorder.find_agent_folder()
         other_folders = recorder.run_on_writer(recorder.list_other_agents) if sessions and page.lists_foreign else []
-
-        def ask() -> "list[ListedSession]":
-            try:
-                return store.list_by_ids(agent, recorder.run_id, sessions, other_folders)
-            except (OSError, Unreadable, ImportError):
-                return []
-
+        ask = partial(store.list_by_ids, agent, recorder.run_id, sessions, other_folders)
         return self._answers.ask_in_time(ask, [], PATIENCE_SECONDS) if sessions else []
 
     def _find_rows_to_join(self, page: AmendList, sessions: frozenset[str]) -> "list[ListedSession]":
@@ -184,39 +168,29 @@ class ListRequests:
         that only acp-proxy can list."""
         recorder, archived = self._recorder, _ARCHIVE_FILTERS[page.archived or session_list.EXCLUDE]
         store, agent = recorder.store, recorder.find_agent_folder()
-
-        def ask() -> "list[ListedSession]":
-            try:
-                return store.list_rows_to_join(
-                    agent,
-                    page.cwd,
-                    recorder.run_id,
-                    archived=archived,
-                    session_ids=sessions,
-                    with_copies=page.lists_foreign,
-                    other_folders=other_folders,
-                )
-            except (OSError, Unreadable, ImportError):
-                return []
-
         lists_foreign = page.joins_rows and page.lists_foreign
         other_folders = recorder.run_on_writer(recorder.list_other_agents) if lists_foreign else []
         has_any = (
             sessions or other_folders or (lists_foreign and recorder.run_on_writer(lambda: store.has_copies(agent)))
+        )
+        ask = partial(
+            store.list_rows_to_join,
+            agent,
+            page.cwd,
+            recorder.run_id,
+            archived=archived,
+            session_ids=sessions,
+            with_copies=page.lists_foreign,
+            other_folders=other_folders,
         )
         return self._answers.ask_in_time(ask, [], PATIENCE_SECONDS) if has_any else []
 
     def _find_titles(self, sessions: list[str]) -> dict[str, str]:
         """The titles in the index of those of these sessions that have one."""
         recorder = self._recorder
-
-        def ask() -> dict[str, str]:
-            try:
-                return recorder.store.find_titles(recorder.find_agent_folder(), sessions)
-            except (OSError, Unreadable, ImportError):
-                return {}
-
-        return self._answers.ask_in_time(ask, {}) if sessions else {}
+        if not sessions:
+            return {}
+        return self._answers.ask_in_time(lambda: recorder.store.find_titles(recorder.find_agent_folder(), sessions), {})
 
 
 def _make_title_lookup(

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
+from acp_proxy.errors import Unreadable
 from acp_proxy.recording.writer_jobs import STALL_SECONDS
 from acp_proxy.run.output import Output
 
@@ -134,12 +135,20 @@ class TimedAnswers:
         return claim_answer
 
     def ask_in_time(self, question: Callable[[], T], default: T, seconds: float = STALL_SECONDS) -> T:
-        """What ``question`` returns on the worker; ``default`` if that takes more than ``seconds``. It must not raise.
+        """What ``question`` returns on the worker; ``default`` if that takes more than ``seconds``, or if the store
+        cannot say. It must raise nothing else.
 
         The lines after the current one wait, so that nothing overtakes it.
         """
         answers: queue.SimpleQueue[T] = queue.SimpleQueue()
-        self._worker.put(lambda: answers.put(question()))
+
+        def work() -> None:
+            try:
+                answers.put(question())
+            except (OSError, Unreadable, ImportError):
+                answers.put(default)
+
+        self._worker.put(work)
         try:
             return answers.get(timeout=seconds)
         except queue.Empty:

@@ -29,7 +29,7 @@ from tests.conversation import (
     title_update,
     update,
 )
-from tests.proxy.test_session_list import Row
+from tests.listed import make_row
 
 UNSTABLE = Modes(unstable=True)
 LISTS: dict[str, Any] = {"sessionCapabilities": {"list": {}, "resume": {}, "close": {}}}
@@ -205,7 +205,7 @@ def test_a_list_filters_archived_sessions_and_marks_every_session(
     capabilities: Any, wanted: dict[str, Any], listed: dict[str, bool]
 ) -> None:
     editor = talk(capabilities)
-    editor.rows, editor.archived = [Row("a"), Row("b", is_archived=True)], frozenset({"b"})
+    editor.rows, editor.archived = [make_row("a"), make_row("b", is_archived=True)], frozenset({"b"})
     step = editor.client.say(request(1, "session/list", {"cwd": "/w", **wanted}))
     if capabilities is LISTS:
         assert b"archived" not in step.to_agent

@@ -1,7 +1,6 @@
-"""Answers composed from what the store found."""
+"""The agent's own list, amended; and messages of acp-proxy."""
 
 import json
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -15,109 +14,6 @@ from acp_proxy.proxy.session_list import ListChanges, amend_rows
 from acp_proxy.transcript.titles import HANDOVER_RECORD_BEGINNINGS
 from tests.conversation import line, result
 from tests.strategies import spelled, texts, values
-
-
-@dataclass
-class Row:
-    """One stored session."""
-
-    session_id: str = "s"
-    cwd: str | None = "/w"
-    title: str | None = None
-    updated: str = "2026-11-20T09:15:02.123Z"
-    prompt_count: int = 1
-    reply_count: int = 1
-    has_failed: bool = False
-    directories: list[str] = field(default_factory=list)
-    meta: dict[str, object] = field(default_factory=dict)
-    is_archived: bool = False
-    machine: str = ""
-
-
-def page_of(*rows: Row, cursor: str | None = None, directories: bool = False, recording: bool = True) -> Any:
-    answer = session_list.encode_page(
-        RequestId("7"), rows, cursor, supports_directories=directories, records_all_sessions=recording
-    )
-    assert answer.endswith(b"}\n")
-    assert answer.count(b"\n") == 1
-    value = json.loads(answer)
-    assert (value["jsonrpc"], value["id"]) == ("2.0", 7)
-    return value["result"]
-
-
-# --- session/list
-
-
-def test_a_listed_session_has_every_known_field() -> None:
-    row = Row(
-        title="Mend it", prompt_count=2, reply_count=1, has_failed=True, directories=["/x"], meta={"agent.example": 1}
-    )
-    assert page_of(row, directories=True) == {
-        "sessions": [
-            {
-                "sessionId": "s",
-                "cwd": "/w",
-                "additionalDirectories": ["/x"],
-                "title": "Mend it",
-                "updatedAt": "2026-11-20T09:15:02.123Z",
-                "_meta": {"messageCount": 3, "hasErrors": True, "agent.example": 1},
-            }
-        ]
-    }
-
-
-def test_a_session_that_was_begun_on_another_machine_names_it() -> None:
-    [session] = page_of(Row(machine="desktop"))["sessions"]
-    assert session["_meta"] == {"messageCount": 2, "hasErrors": False, "acp-proxy": {"machine": "desktop"}}
-
-
-def test_unknown_fields_are_left_out() -> None:
-    [session] = page_of(Row(), directories=True)["sessions"]
-    assert session == {
-        "sessionId": "s",
-        "cwd": "/w",
-        "updatedAt": "2026-11-20T09:15:02.123Z",
-        "_meta": {"messageCount": 2, "hasErrors": False},
-    }
-
-
-def test_directories_are_listed_only_if_the_agent_supports_them() -> None:
-    [session] = page_of(Row(directories=["/x"]), directories=False)["sessions"]
-    assert "additionalDirectories" not in session
-
-
-def test_the_agents_metadata_overrides_ours() -> None:
-    [session] = page_of(Row(meta={"messageCount": 40, "hasErrors": None}))["sessions"]
-    assert session["_meta"] == {"messageCount": 40, "hasErrors": None}
-
-
-def test_a_page_keeps_the_order_and_the_cursor() -> None:
-    page = page_of(Row("b"), Row("a"), Row("c"), cursor="next")
-    assert [session["sessionId"] for session in page["sessions"]] == ["b", "a", "c"]
-    assert page["nextCursor"] == "next"
-
-
-def test_the_last_page_has_no_cursor() -> None:
-    assert page_of() == {"sessions": []}
-
-
-def test_a_list_says_when_nothing_is_recorded() -> None:
-    assert page_of(recording=False) == {"sessions": [], "_meta": {"acp-proxy": {"recording": False}}}
-
-
-@given(texts, texts, st.dictionaries(texts, values, max_size=3))
-def test_any_text_can_be_listed_on_one_line(session: str, title: str, meta: dict[str, Any]) -> None:
-    answer = session_list.encode_page(
-        RequestId('"x"'),
-        [Row(session, title=title, meta=meta)],
-        None,
-        supports_directories=True,
-        records_all_sessions=True,
-    )
-    assert answer.count(b"\n") == 1
-    [told] = json.loads(answer)["result"]["sessions"]
-    assert (told["sessionId"], told["title"]) == (session, title)
-
 
 # --- the agent's own list
 
