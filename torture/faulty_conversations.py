@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.recording import recorded_sessions
-from acp_proxy.run import changed_sessions, start, worker
+from acp_proxy.run import start, worker
 from acp_proxy.store import index, store_index
 from acp_proxy.store.compress import CompressionOptions
 from acp_proxy.transcript.file_format import RECORDED, NoteType
@@ -570,8 +570,7 @@ def _shorten_pauses() -> None:
     # Longer than a busy machine takes from a session's beginning to its first entry: that entry is what is missing.
     recorded_sessions._RETRY_SECONDS = 0.1
     store_index._RETRY_PAUSE_SECONDS = _PAUSE
-    for module in (changed_sessions, worker):
-        module.__dict__["DELAY_SECONDS"] = 0.005
+    worker.DELAY_SECONDS = 0.005
     index._BUSY_MS = index._ERASE_BUSY_MS = 20
 
 

@@ -321,6 +321,7 @@ def test_nothing_is_answered_after_the_end(tmp_path: Path) -> None:
     talk = RelayConversation(store)
     talk.open()
     talk.turn("one")
+    assert store.begun.wait(SECONDS)
     talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/list", "params": {}})
     talk.editor.say({"jsonrpc": "2.0", "method": "_after"})
     talk.agent.hear(method="_after")
@@ -359,6 +360,7 @@ def test_beyond_the_waiting_lists_the_next_list_gets_an_error_and_a_delete_is_do
     talk = RelayConversation(store)
     talk.open()
     talk.turn("one")
+    assert store.begun.wait(SECONDS)
     talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/list", "params": {}})
     assert "ETIMEDOUT" in talk.ask("session/list", {})["error"]["message"]
     assert talk.ask("session/delete", {"sessionId": "s"})["result"] == {}

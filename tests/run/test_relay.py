@@ -214,17 +214,14 @@ class Order(ProxyStore):
 
 
 @pytest.mark.parametrize("sessions", ["s", "st"])
-def test_turns_that_end_shortly_after_a_sync_share_the_next_one_which_comes_before_the_index(
+def test_turns_that_end_shortly_after_one_another_share_a_sync_which_comes_before_the_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sessions: str
 ) -> None:
-    monkeypatch.setattr("acp_proxy.run.changed_sessions.DELAY_SECONDS", 1000.0)
     monkeypatch.setattr("acp_proxy.run.worker.DELAY_SECONDS", 1000.0)
     store = Order(tmp_path / "store")
     talk = RelayConversation(store)
     talk.open()
-    talk.turn("one")
-    assert store.done.get(timeout=SECONDS) == "sync s"
-    for text in ("two", "three"):
+    for text in ("one", "two", "three"):
         for session in sessions:
             talk.turn(text, session)
     assert store.done.empty()
@@ -243,10 +240,7 @@ def test_the_index_is_updated_a_moment_after_every_turn(tmp_path: Path) -> None:
     talk.end()
 
 
-def test_each_turn_is_forced_to_the_disk_in_time_however_many_sessions_end_theirs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("acp_proxy.run.changed_sessions.DELAY_SECONDS", 1000.0)
+def test_each_turn_is_forced_to_the_disk_in_time_however_many_sessions_end_theirs(tmp_path: Path) -> None:
     store = Order(tmp_path / "store")
     talk = RelayConversation(store)
     talk.open()
