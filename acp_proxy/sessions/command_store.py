@@ -89,7 +89,7 @@ class CommandStore(StoreBase):
         )
         rows = complete_rows(
             self.layout,
-            queries.list_newest(self.store_index.catch_up_and_query, self.store_index.query_as_is, list_filter),
+            queries.list_newest(self.store_index, list_filter),
         )
         return rows if archived is None else (row for row in rows if row.is_archived == archived)
 
@@ -103,7 +103,7 @@ class CommandStore(StoreBase):
         deleted_ids = {
             session_id for agent_folder in list_filter.agent_folders for session_id in self.read_deleted(agent_folder)
         }
-        rows = self.store_index.catch_up_and_query(
+        rows = self.store_index.query(
             lambda index: queries.find_named(index, list_filter, selector, deleted_ids), *list_filter.agent_folders
         )
         return list(complete_rows(self.layout, rows))
@@ -124,13 +124,13 @@ class CommandStore(StoreBase):
 
     def read_tokens_and_cost(self, rows: Sequence[ListedSession]) -> dict[tuple[str, str], TokensAndCost]:
         """What these sessions used, by agent and transcript name. Raises Unreadable."""
-        return self.store_index.query_as_is(
+        return self.store_index.query(
             lambda index: {(row.agent_folder, row.name): _read_tokens_and_cost(index, row) for row in rows}
         )
 
     def find_ids_alike(self, session_ids: Sequence[str], length: int) -> list[str]:
         """All session ids that share their first ``length`` bytes with one of ``session_ids``. Raises Unreadable."""
-        return self.store_index.query_as_is(lambda index: queries.find_ids_alike(index, session_ids, length))
+        return self.store_index.query(lambda index: queries.find_ids_alike(index, session_ids, length))
 
     def open_listed(self, listed: ListedSession) -> Reading:
         """Open a session's transcript for reading. Raises OSError, NewerFormat."""
@@ -206,9 +206,7 @@ class CommandStore(StoreBase):
 
     def find_copies_of(self, listed: ListedSession, agent_folder: str) -> list[ListedSession]:
         """An agent's copies of another agent's session, newest first. Raises Unreadable."""
-        rows = self.store_index.catch_up_and_query(
-            lambda index: queries.find_copies_of(index, agent_folder, listed), agent_folder
-        )
+        rows = self.store_index.query(lambda index: queries.find_copies_of(index, agent_folder, listed), agent_folder)
         return list(complete_rows(self.layout, rows))
 
     def copy_for_agent(self, listed: ListedSession, agent_folder: str, agent_info: Mapping[str, object]) -> str:

@@ -8,16 +8,20 @@ import heapq
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
 from acp_proxy.protocol import proxy_ids
 from acp_proxy.store import same_directory
 from acp_proxy.store.index import COLUMNS, PAGE_ROWS, Index, ListedSession, decode_id, decode_row, encode_id
-from acp_proxy.store.queries import COPY_ID_RANGE, CatchUpAndQuery, QueryAsIs
+from acp_proxy.store.queries import COPY_ID_RANGE
 from acp_proxy.transcript.file_names import ASIDE, COPY, has_generated_form, make_copy_id
+
+if TYPE_CHECKING:
+    from acp_proxy.store.store_index import StoreIndex
 
 _FIRST_PAGE_ROWS = 64
 """The first rows that are read of each agent: more than a screen."""
@@ -61,20 +65,18 @@ class _Stream(Struct, frozen=True):
     is_listed: bool
 
 
-def list_newest(
-    catch_up_and_query: CatchUpAndQuery, query_as_is: QueryAsIs, scope: ListFilter
-) -> Iterator[ListedSession]:
+def list_newest(store_index: "StoreIndex", scope: ListFilter) -> Iterator[ListedSession]:
     """The matching sessions that have a turn, newest first. Raises Unreadable, also while iterating.
 
     Only the first pages catch up: a list does not change while a user looks at it.
     """
     streams = [_Stream(agent_folder, is_listed) for agent_folder in scope.agent_folders for is_listed in (True, False)]
-    first_pages = catch_up_and_query(
+    first_pages = store_index.query(
         lambda index: [_select_page(index, stream, scope, None, _FIRST_PAGE_ROWS) for stream in streams],
         *scope.agent_folders,
     )
     streamed_rows = (
-        _iterate_stream(query_as_is, stream, scope, page) for stream, page in zip(streams, first_pages, strict=True)
+        _iterate_stream(store_index, stream, scope, page) for stream, page in zip(streams, first_pages, strict=True)
     )
     return (row for row in heapq.merge(*streamed_rows, key=_sort_key, reverse=True) if row.prompt_count)
 
@@ -218,7 +220,7 @@ def list_including_unprompted(index: Index) -> list[ListedSession]:
 
 
 def _iterate_stream(
-    query_as_is: QueryAsIs, stream: _Stream, scope: ListFilter, page: list[ListedSession]
+    store_index: "StoreIndex", stream: _Stream, scope: ListFilter, page: list[ListedSession]
 ) -> Iterator[ListedSession]:
     size = _FIRST_PAGE_ROWS
     while True:
@@ -226,7 +228,7 @@ def _iterate_stream(
         if len(page) != size:
             return
         last_key, size = _get_page_key(page[-1]), PAGE_ROWS
-        page = query_as_is(lambda index, last_key=last_key: _select_page(index, stream, scope, last_key, PAGE_ROWS))  # type: ignore[misc]
+        page = store_index.query(partial(_select_page, stream=stream, scope=scope, last_key=last_key, size=PAGE_ROWS))
 
 
 def _select_page(

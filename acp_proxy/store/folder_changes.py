@@ -30,16 +30,10 @@ class FolderChanges(Struct, frozen=True):
     change. ``removals``: how often rows had been removed before the scan.
     """
 
-    agent_folder: str
     added: list[str]
     removed: list[str]
     folder_state: str
     removals: int
-
-    def remember(self, index: Index) -> None:
-        """Call this once all changes were brought in. Raises ``sqlite3.Error``."""
-        if self.folder_state:
-            index.remember_folder(self.agent_folder, self.folder_state, self.removals)
 
 
 def find_changes(layout: Layout, index: Index, agent_folder: str) -> FolderChanges:
@@ -48,7 +42,7 @@ def find_changes(layout: Layout, index: Index, agent_folder: str) -> FolderChang
     indexed_state, removals = index.read_folder(agent_folder)
     folder_state, changed_at = _read_folder_state(layout, agent_folder)
     if folder_state == indexed_state != "":
-        return FolderChanges(agent_folder, [], [], "", removals)
+        return FolderChanges([], [], "", removals)
     present = layout.stat_transcripts(agent_folder)
     query = "SELECT name, json_extract(info, '$.size') FROM transcripts WHERE agent = ?"
     indexed_sizes = dict(index.select(query, (agent_folder,)))
@@ -65,7 +59,7 @@ def find_changes(layout: Layout, index: Index, agent_folder: str) -> FolderChang
         raise sqlite3.DatabaseError("a row that we have not written")
     write_times = [status.st_mtime for name in added if (status := present[name]) is not None]  # may still be growing
     is_old_enough = all(abs(time.time() - moment) > _GRANULE_SECONDS for moment in (changed_at, *write_times))
-    return FolderChanges(agent_folder, added, removed, folder_state if is_old_enough else "", removals)
+    return FolderChanges(added, removed, folder_state if is_old_enough else "", removals)
 
 
 def list_newest_first(statuses: Mapping[str, os.stat_result | None]) -> list[str]:

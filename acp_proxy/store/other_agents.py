@@ -60,7 +60,7 @@ def list_page(
         )
         return own_page, list(other_rows)
 
-    own_page, other_rows = store_index.catch_up_and_query(read, agent_folder, *other_folders)  # each has its own time
+    own_page, other_rows = store_index.query(read, agent_folder, *other_folders)  # each has its own time
     merged = sorted([*complete_rows(layout, own_page.rows), *other_rows], key=_get_position, reverse=True)
     is_last = len(merged) <= PAGE_ROWS and own_page.next is None
     next_cursor = None if is_last else encode_cursor(binding, *_get_position(merged[:PAGE_ROWS][-1]))
@@ -93,7 +93,7 @@ def list_rows(
         )
         return [*matching_rows, *other_rows]
 
-    return sorted(store_index.catch_up_and_query(read, agent_folder, *other_folders), key=_get_position, reverse=True)
+    return sorted(store_index.query(read, agent_folder, *other_folders), key=_get_position, reverse=True)
 
 
 def _read_other_rows(

@@ -266,7 +266,7 @@ class ProxyStore(StoreBase):
         from acp_proxy.store.queries import find_titles
 
         names = [file_name(session_id) for session_id in session_ids]
-        return self.store_index.catch_up_and_query(lambda index: find_titles(index, agent_folder, names), agent_folder)
+        return self.store_index.query(lambda index: find_titles(index, agent_folder, names), agent_folder)
 
     def index_session(self, agent_folder: str, session_id: str) -> None:
         """Bring the index up to date with one session. If that fails, its mark stays. Raises Unreadable."""

@@ -2,8 +2,7 @@
 (``complete_rows``)."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Protocol, TypeVar
+from collections.abc import Collection, Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -15,20 +14,6 @@ from acp_proxy.transcript.appender import lock_unused
 
 COPY_ID_RANGE = encode_id(proxy_ids.PREFIX), encode_id(proxy_ids.PREFIX[:-1] + chr(ord(proxy_ids.PREFIX[-1]) + 1))
 """The ids of copies and of sessions of other machines are from the first to before the second."""
-
-T = TypeVar("T")
-
-
-class CatchUpAndQuery(Protocol):
-    """``StoreIndex.catch_up_and_query``. Raises Unreadable."""
-
-    def __call__(self, question: Callable[[Index], T], *agent_folders: str) -> T: ...
-
-
-class QueryAsIs(Protocol):
-    """``StoreIndex.query_as_is``. Raises Unreadable."""
-
-    def __call__(self, question: Callable[[Index], T]) -> T: ...
 
 
 def find_titles(index: Index, agent_folder: str, names: Collection[str]) -> dict[str, str]:

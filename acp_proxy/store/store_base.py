@@ -161,7 +161,7 @@ class StoreBase:
 
     def is_indexed(self, agent_folder: str, session_id: str) -> bool:
         """Whether the index has a transcript of this session. Raises Unreadable."""
-        return self.store_index.query_as_is(lambda index: index.has_row(agent_folder, file_name(session_id)))
+        return self.store_index.query(lambda index: index.has_row(agent_folder, file_name(session_id)))
 
     def prepare_to_compress(self, chosen: "list[ListedSession] | None" = None) -> list[tuple[str, str]]:
         """The agent and name of each chosen transcript, or of all if None.

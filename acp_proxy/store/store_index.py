@@ -6,9 +6,9 @@ went without one. For one thread at a time; several processes may use the same i
 
 The index on disk is written
 
-- by ``catch_up_and_query``, be it for an editor's list, a command or a search, and by ``catch_up``, such as in an idle
-  minute (``StoreBase.prepare_to_compress``): all that is new of the agents that they name is brought in, and their
-  interrupted deletes are completed. ``query_as_is`` only reads, unless the index is new;
+- by ``query``, be it for an editor's list, a command or a search, and by ``catch_up``, such as in an idle minute
+  (``StoreBase.prepare_to_compress``): all that is new of the agents that they name is brought in, and their
+  interrupted deletes are completed. Without agents, they only read, unless the index is new;
 - for one session: after its turn or a change of the agent's title (``ProxyStore.index_session``; the user's is only in
   the journal), and when a command has made or brought back its transcript, as restore, import, adopt and continue do
   (``CommandStore.index_transcript``);
@@ -95,28 +95,14 @@ class StoreIndex:
         self._completed_deletes: dict[str, tuple[frozenset[str], list[str]]] = {}
         """By agent: the ids of the deleted sessions whose deletes are complete, and their transcript names."""
 
-    def catch_up_and_query(self, question: Callable[[Index], T], *agent_folders: str) -> T:
-        """Write all that is new of these agents to the index, and return its answer to ``question``. Raises Unreadable.
+    def query(self, question: Callable[[Index], T], *agent_folders: str) -> T:
+        """The answer of the index to ``question``, after all that is new of these agents was written to it, and their
+        interrupted deletes were completed; without agents, of the index as it is. Raises Unreadable.
 
-        It also completes their interrupted deletes. Without agents, as ``query_as_is``.
-        """
-        return self._query(question, agent_folders)
-
-    def catch_up(self, *agent_folders: str) -> None:
-        """As ``catch_up_and_query``, when there is nothing to ask. Raises Unreadable."""
-        self._query(lambda index: None, agent_folders)
-
-    def query_as_is(self, question: Callable[[Index], T]) -> T:
-        """The answer of the index to ``question``, whatever is new since. A new index is filled first, for at most
-        ``catch_up_seconds``. Raises Unreadable."""
-        return self._query(question, ())
-
-    def _query(self, question: Callable[[Index], T], agent_folders: tuple[str, ...]) -> T:
-        """The answer on disk, or in memory. Raises Unreadable.
-
-        An index that cannot be trusted is rebuilt. If that fails too, one in memory is used; if waiting for the one on
-        disk took long, for a few seconds before it is tried again. If the index was busy for too long, the one in
-        memory starts with its rows, because reading all transcripts would only add load.
+        A new index is filled first, and one that cannot be trusted is rebuilt, for at most ``catch_up_seconds``. If
+        that fails, one in memory is used; if waiting for the one on disk took long, for a few seconds before it is
+        tried again. If the index was busy for too long, the one in memory starts with its rows, because reading all
+        transcripts would only add load.
         """
         is_busy, start = False, time.monotonic()
         if self._in_memory is None or start >= self._query_again_at:
@@ -138,6 +124,10 @@ class StoreIndex:
         except (sqlite3.Error, OSError) as problem:
             self._close_in_memory()
             raise Unreadable(errno_name(problem)) from problem
+
+    def catch_up(self, *agent_folders: str) -> None:
+        """As ``query``, when there is nothing to ask. Raises Unreadable."""
+        self.query(lambda index: None, *agent_folders)
 
     def write(self, change: Callable[[Index], None], *, is_deferrable: bool = False) -> None:
         """Change the index on disk; ``change`` gets it. Raises Unreadable.
@@ -252,7 +242,7 @@ class StoreIndex:
         unlimited for a command. Raises OSError, Unreadable."""
         self._close()
         self._layout.remove_index()
-        self.query_as_is(lambda index: None)
+        self.catch_up()
 
     def _catch_up_and_run(self, index: Index, agent_folders: tuple[str, ...], action: Callable[[Index], T]) -> T:
         """Fill the index if it is new, complete the deletes of these agents, bring in what is new of them, and return
@@ -290,8 +280,8 @@ class StoreIndex:
         has_pending = self._bring_in_many(
             index, [(agent_folder, name) for name in changes.added if name in unmarked_names], deadline
         )
-        if not has_pending:
-            changes.remember(index)
+        if changes.folder_state and not has_pending:
+            index.remember_folder(agent_folder, changes.folder_state, changes.removals)
 
     def _fill(self, index: Index, agent_folders: tuple[str, ...], deadline: float) -> None:
         """Bring in the transcripts that a new index lacks, those of these agents first; but before any, what has been

@@ -1,8 +1,9 @@
 """Transcripts with an index, which is updated after each write."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from types import SimpleNamespace
+from typing import Any
 
 from acp_proxy.sessions.queries import ListFilter, list_newest
 from acp_proxy.store.index import Index, ListedSession
@@ -14,7 +15,6 @@ from tests.store import transcript_lines
 from tests.store.transcript_lines import answer, prompt_line
 
 AGENT = "agent"
-T = TypeVar("T")
 
 
 class IndexedTranscripts:
@@ -65,10 +65,8 @@ class IndexedTranscripts:
 
     def list_all(self) -> list[ListedSession]:
         """The list for users."""
-        return list(list_newest(self._query, self._query, ListFilter([AGENT])))
-
-    def _query(self, question: Callable[[Index], T], *agents: str) -> T:
-        return question(self.index)
+        store_index: Any = SimpleNamespace(query=lambda question, *agents: question(self.index))
+        return list(list_newest(store_index, ListFilter([AGENT])))
 
     def list_pages(self, size: int, cwd: str | None = None) -> Iterator[list[str]]:
         cursor = None

@@ -123,7 +123,7 @@ def test_a_new_index_is_filled_by_several_lists_with_the_newest_first(
     pages = [[row.session_id for row in hurried.list_page(AGENT, None, None, "run").rows] for _ in range(3)]
     assert pages == [["c", "a", "d"], ["c", "a", "d", "b"], ["c", "a", "d", "b"]]
     assert len(set(reads)) == len(reads) == 8
-    assert not hurried.store_index.query_as_is(lambda index: index.is_new)
+    assert not hurried.store_index.query(lambda index: index.is_new)
 
 
 @pytest.mark.usefixtures("reads")
@@ -137,7 +137,7 @@ def test_a_session_continued_while_a_new_index_is_filled_is_listed_as_it_is(stor
     listed = [[row.session_id for row in hurried.list_page(AGENT, None, None, "run").rows]]
     transcript_lines.store_lines(store, AGENT, "a", prompt_line("again", at=3), answer(at=3), fresh=False)
     listed += [[row.session_id for row in hurried.list_page(AGENT, None, None, "run").rows]]
-    assert hurried.store_index.query_as_is(lambda index: index.is_new)
+    assert hurried.store_index.query(lambda index: index.is_new)
     assert listed == [["b", "a"], ["a", "b"]]
 
 

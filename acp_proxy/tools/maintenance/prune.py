@@ -125,8 +125,8 @@ def find_candidates(store: CommandStore, *, deleted: bool = False) -> list[Candi
 
 def _find_listed(layout: Layout, store_index: StoreIndex) -> list[Candidate]:
     """Every session, newest first. Raises OSError, Unreadable."""
-    rows = store_index.catch_up_and_query(list_including_unprompted, *layout.list_agents())
-    parents = store_index.query_as_is(_find_parents)
+    rows = store_index.query(list_including_unprompted, *layout.list_agents())
+    parents = store_index.query(_find_parents)
     sizes = {agent_folder: measure_sizes(layout, agent_folder) for agent_folder in layout.list_agents()}
     return [
         Candidate(

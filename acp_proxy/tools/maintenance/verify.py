@@ -377,8 +377,11 @@ class Inspection:
 
     def _list_outdated(self, index: Index, agents: Iterable[str]) -> set[tuple[str, str]]:
         """The transcripts that the next list reads, even without a mark."""
-        changes = [find_changes(self._layout, index, agent_folder) for agent_folder in agents]
-        return {(folder_changes.agent_folder, name) for folder_changes in changes for name in folder_changes.added}
+        return {
+            (agent_folder, name)
+            for agent_folder in agents
+            for name in find_changes(self._layout, index, agent_folder).added
+        }
 
     def _matches_index(self, index: Index, agent_folder: str, name: str) -> bool:
         try:

@@ -80,7 +80,7 @@ def search_calls(
     Raises as ``search_store``.
     """
     matches, has_words = query.make_test(), bool(request.fts_query)
-    calls, hits = store.store_index.catch_up_and_query(
+    calls, hits = store.store_index.query(
         lambda index: _search(store.layout, index, request, matches, progress, lists_hits=not has_words),
         *request.agent_folders,
     )
@@ -100,7 +100,7 @@ def find_calls(
 ) -> FoundCalls:
     """The calls that match in all transcripts of these agents. Raises as ``search_store``."""
     request = SearchRequest("", agent_folders)
-    calls, _ = store.store_index.catch_up_and_query(
+    calls, _ = store.store_index.query(
         lambda index: _search(store.layout, index, request, matches, progress, lists_hits=False), *agent_folders
     )
     return calls

@@ -76,7 +76,7 @@ def find_by_id(store: CommandStore, words: Sequence[str]) -> list[ListedSession]
 def correct_words(store: CommandStore, request: SearchRequest, words: Sequence[str]) -> list[str] | None:
     """The words of a search without results, with those that are there in place of words that are not, if that finds
     something; None: nothing does. Raises as ``search_store``."""
-    corrected = store.store_index.catch_up_and_query(
+    corrected = store.store_index.query(
         lambda index: [_correct_word(store.layout, index, request, word) for word in words], *request.agent_folders
     )
     if corrected == list(words):
@@ -95,7 +95,7 @@ def is_printed(store: CommandStore, request: SearchRequest) -> bool | None:
             return PartTables(store.layout, index, stack).measure_outdated(request.agent_folders)
 
     with suppress(TableReplaced):
-        if store.store_index.catch_up_and_query(measure, *request.agent_folders) <= _READ_FOR_HINT:
+        if store.store_index.query(measure, *request.agent_folders) <= _READ_FOR_HINT:
             return bool(search_store(store, replace(request, parts=(TurnPart.OUTPUT,), limit=1)).hits)
     return None
 

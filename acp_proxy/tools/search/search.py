@@ -134,7 +134,7 @@ def search_store(
     perhaps more than once, as soon as it is found; the search ends if it returns False. Raises Unreadable,
     NoFullText.
     """
-    return store.store_index.catch_up_and_query(
+    return store.store_index.query(
         lambda index: _search(store.layout, index, request, progress, report_hit), *request.agent_folders
     )
 

@@ -160,7 +160,7 @@ def measure_usage(
                 usage_by_agent[agent_folder] = agent_usage
         return usage_by_agent, failures
 
-    return store.store_index.catch_up_and_query(sum_up, *agents)
+    return store.store_index.query(sum_up, *agents)
 
 
 def measure_session(store: CommandStore, listed: ListedSession) -> AgentUsage:
@@ -175,7 +175,7 @@ def measure_session(store: CommandStore, listed: ListedSession) -> AgentUsage:
                 usage.add(parse_json(state), 0, _choose_project)
         return usage
 
-    return store.store_index.query_as_is(read_usage)
+    return store.store_index.query(read_usage)
 
 
 def _read_usage(layout: Layout, agent_folder: str, name: str) -> tuple[UsageState, int]:
