@@ -204,8 +204,7 @@ class Index:
             if row is not None and row[:2] == (reading.inode, header.created_at) and row[2] <= reading.size:
                 with check_values():
                     summary = Summary.from_state(parse_json(row[4]) | {"usage": parse_json(row[5])})
-                    size = row[2]
-                    line_count = row[3]
+                    size, line_count = row[2:4]
                 if size == reading.size:
                     return not summary.open
             end_summary, is_whole = summary, True
@@ -222,15 +221,17 @@ class Index:
                         end_summary.add(line.entry)
                     continue
                 size, line_count = line.end, line.number + 1
-            self._write_row(
-                agent_folder,
-                name,
-                header,
-                summary,
-                end_summary,
-                reading,
-                read_size=size,
-                line_count=line_count,
+            cwd = end_summary.cwd
+            values = encode_row(name, header, ReadPart(size, line_count, summary), end_summary, reading.size) | {
+                "agent": agent_folder,
+                "name": name,
+                "inode": reading.inode,
+                "place": encode_id(same_directory.resolve_directory(cwd)) if cwd is not None else None,
+                "spelled": encode_id(same_directory.normalize_directory(cwd)) if cwd is not None else None,
+            }
+            self._database.execute(
+                f"INSERT OR REPLACE INTO transcripts({', '.join(values)}) VALUES ({', '.join('?' * len(values))})",
+                tuple(values.values()),
             )
             return not end_summary.open and is_whole
 
@@ -449,39 +450,6 @@ class Index:
             raise
         self._database.execute("COMMIT")
 
-    def _write_row(
-        self,
-        agent_folder: str,
-        name: str,
-        header: Header,
-        summary: Summary,
-        end_summary: Summary,
-        reading: Reading,
-        *,
-        read_size: int,
-        line_count: int,
-    ) -> None:
-        cwd = end_summary.cwd
-        row = encode_row(
-            name,
-            header,
-            summary,
-            end_summary,
-            inode=reading.inode,
-            file_size=reading.size,
-            read_size=read_size,
-            line_count=line_count,
-        ) | {
-            "agent": agent_folder,
-            "name": name,
-            "place": encode_id(same_directory.resolve_directory(cwd)) if cwd is not None else None,
-            "spelled": encode_id(same_directory.normalize_directory(cwd)) if cwd is not None else None,
-        }
-        self._database.execute(
-            f"INSERT OR REPLACE INTO transcripts({', '.join(row)}) VALUES ({', '.join('?' * len(row))})",
-            tuple(row.values()),
-        )
-
     def match_directory(self, agent_folder: str, cwd: str) -> tuple[str, Sequence[object]]:
         """A condition for an agent's sessions in a directory: where it leads, and where sessions so spelled were; and
         its values."""
@@ -493,21 +461,20 @@ class Index:
         return f"place IN ({','.join('?' * len(places))})", places
 
 
-def encode_row(
-    name: str,
-    header: Header,
-    summary: Summary,
-    end_summary: Summary,
-    *,
-    inode: int,
-    file_size: int,
-    read_size: int,
-    line_count: int,
-) -> dict[str, object]:
-    """A transcript's row, without its directory, because that depends on where links lead now.
+class ReadPart(Struct, frozen=True):
+    """The part of a transcript that was read: so many bytes and lines, and their summary."""
 
-    ``summary``: the state after ``read_size`` bytes, which are ``line_count`` lines, to continue from.
-    ``end_summary``: the state at the end of the file, which has ``file_size`` bytes.
+    size: int
+    line_count: int
+    summary: Summary
+
+
+def encode_row(
+    name: str, header: Header, read_part: ReadPart, end_summary: Summary, file_size: int
+) -> dict[str, object]:
+    """A transcript's row, without its file's inode, and its directory, which depends on where links lead now.
+
+    ``read_part``: after which to continue. ``end_summary``: the summary of the whole file, of ``file_size`` bytes.
     """
     info = {
         "cwd": end_summary.cwd,
@@ -522,7 +489,7 @@ def encode_row(
         "machine": end_summary.machine,
         "git": end_summary.git,
     }
-    state = summary.dump_state()
+    state = read_part.summary.dump_state()
     return {
         "session": encode_id(header.session_id),
         "listed": int(
@@ -532,10 +499,9 @@ def encode_row(
         "info": _encode_json(info),
         "open": _encode_json(sorted(end_summary.open)),
         "usage": _encode_json(state.pop("usage")),
-        "inode": inode,
         "created": header.created_at,
-        "size": read_size,
-        "lines": line_count,
+        "size": read_part.size,
+        "lines": read_part.line_count,
         "state": _encode_json(state),
     }
 

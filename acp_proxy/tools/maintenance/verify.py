@@ -21,7 +21,7 @@ from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.databases import is_emptied
 from acp_proxy.store.folder_changes import find_changes
-from acp_proxy.store.index import Index, check_values, encode_row, parse_json
+from acp_proxy.store.index import Index, ReadPart, check_values, encode_row, parse_json
 from acp_proxy.store.layout import JOURNAL, Layout
 from acp_proxy.store.store_index import is_temporary
 from acp_proxy.tools.maintenance import damage
@@ -57,16 +57,7 @@ def matches_index(index: Index, agent_folder: str, name: str, reading: Reading) 
     summary, line_count, read_size = Summary.begin(header), 0, stored_row[6]
 
     def matches(end_summary: Summary) -> bool:
-        row = encode_row(
-            name,
-            header,
-            summary,
-            end_summary,
-            inode=reading.inode,
-            file_size=size,
-            read_size=read_size,
-            line_count=line_count,
-        )
+        row = encode_row(name, header, ReadPart(read_size, line_count, summary), end_summary, size)
         return tuple(row[key] for key in columns.split(", ")) == tuple(stored_row)
 
     first_unread, end_summary, is_equal, lacks_turn = 0, summary, False, False
