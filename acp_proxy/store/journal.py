@@ -15,12 +15,13 @@ import os
 import re
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Set
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
-from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from acp_proxy.protocol import acp, jsonrpc, timestamps
 from acp_proxy.transcript import private_files, salvage
@@ -114,35 +115,42 @@ def stamp_now() -> str:
     return timestamps.stamp(time.time())
 
 
-class JournalState(Struct, frozen=True):
-    """The result of all events."""
+class JournalState(Struct):
+    """The result of all events. One that ``Journal`` has returned does not change any more."""
 
-    deleted: Mapping[str, str | None] = MappingProxyType({})
+    deleted: dict[str, str | None] = {}
     """The deleted sessions, with the name of each soft-deleted transcript; None if deleted permanently."""
-    deleted_ids: frozenset[str] = frozenset()
-    """The keys of ``deleted``."""
-    titles: Mapping[str, str] = MappingProxyType({})
+    titles: dict[str, str] = {}
     """The user's titles by transcript name."""
-    with_title_lines: frozenset[str] = frozenset()
+    with_title_lines: set[str] = set()
     """The transcripts whose titles are in the file, replaced titles included."""
-    titled_by_agent: frozenset[str] = frozenset()
+    titled_by_agent: set[str] = set()
     """The transcripts whose title the agent has itself: it can change there at any time, so in what the agent sends,
     its word counts."""
-    incomplete_renames_and_removals: Mapping[str, Event] = MappingProxyType({})
+    incomplete_renames_and_removals: dict[str, Event] = {}
     """The renames and removals that are not complete, by the transcript's old name."""
-    archived: Mapping[str, str] = MappingProxyType({})
+    archived: dict[str, str] = {}
     """The archived sessions by transcript name. A delete ends it."""
-    archived_by_agent: frozenset[str] = frozenset()
+    archived_by_agent: set[str] = set()
     """The transcripts of the sessions that the agent has archived itself; as for ``titled_by_agent``."""
-    hidden: frozenset[str] = frozenset()
-    """The ids that no list shows by default: deleted and archived sessions."""
-    aliases: Mapping[str, str] = MappingProxyType({})
+    aliases: dict[str, str] = {}
     """By an id that the agent gave when a session continued in a new one of it: that session."""
-    pinned: frozenset[str] = frozenset()
+    pinned: set[str] = set()
     """The transcripts of pinned sessions, soft-deleted ones under their new names. A permanent delete ends it."""
-    removal_times: Mapping[str, str] = MappingProxyType({})
+    removal_times: dict[str, str] = {}
     """When soft-deleted transcripts are removed, by their names. Those without a time here are kept: their delete did
     not say how long, as those of older versions."""
+
+    @property
+    def deleted_ids(self) -> frozenset[str]:
+        """The keys of ``deleted``."""
+        return frozenset(self.deleted)
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """The ids that no list shows by default: deleted and archived sessions."""
+        archived_ids = {session_id for name, session_id in self.archived.items() if name == file_name(session_id)}
+        return self.deleted_ids | archived_ids
 
     def find_title(self, session_id: str) -> str | None:
         """The user's title of a session, if there is one."""
@@ -158,6 +166,72 @@ class JournalState(Struct, frozen=True):
         """The ids of the sessions that are archived here, whatever the agent says."""
         archived_by_agent = {session_id for name, session_id in self.archived.items() if name in self.archived_by_agent}
         return self.hidden - self.deleted_ids - archived_by_agent
+
+    def follow(self, events: Iterable[Event]) -> "JournalState":
+        """The state after these events, which follow those of this one."""
+        state = JournalState(*map(copy, astuple(self)))
+        for event in events:
+            state._add(event)
+        return state
+
+    def _add(self, event: Event) -> None:
+        soft_deleted_name = event.transcript if event.kind == DELETED else event.new_name
+        if event.until is not None and soft_deleted_name:
+            self.removal_times[soft_deleted_name] = event.until
+        if event.kind == RESTORED:
+            self.deleted.pop(event.session_id, None)
+        if event.new_name is not None:
+            self.incomplete_renames_and_removals[event.name] = event  # the title follows when this is complete
+            self.removal_times.pop(event.name, None)
+            self._end_archive(event.name)
+            self._move_pin(event.name, event.new_name)
+        elif event.kind == TITLED:
+            self._add_title(event)
+        elif event.kind == DELETED:
+            self._add_delete(event)
+        elif event.kind == LIFTED:
+            self.deleted.pop(event.session_id, None)
+        elif event.kind == ARCHIVED:
+            self.archived[event.name] = event.session_id
+            (self.archived_by_agent.add if event.by_agent else self.archived_by_agent.discard)(event.name)
+        elif event.kind == UNARCHIVED:
+            self._end_archive(event.name)
+        elif event.kind in (PINNED, UNPINNED):
+            (self.pinned.add if event.kind == PINNED else self.pinned.discard)(event.name)
+        elif event.kind == ALIAS and event.alias is not None:
+            self.aliases[event.alias] = event.session_id
+
+    def _add_title(self, event: Event) -> None:
+        """Add a ``titled`` event. One without a title says that a rename or removal is complete."""
+        self.incomplete_renames_and_removals.pop(event.name, None)
+        self._end_title(event.name)
+        if event.title is not None:
+            self.titles[event.name] = shorten_masks(event.title)
+            self.with_title_lines.add(event.name)
+            if event.by_agent:
+                self.titled_by_agent.add(event.name)
+
+    def _add_delete(self, event: Event) -> None:
+        name = file_name(event.session_id)
+        self.deleted[event.session_id] = event.transcript
+        self._end_archive(name)
+        self._move_pin(name, event.transcript)
+        if event.transcript is None:  # else the title follows, as after a rename
+            self._end_title(name)
+
+    def _end_title(self, name: str) -> None:
+        self.titles.pop(name, None)
+        self.titled_by_agent.discard(name)
+
+    def _end_archive(self, name: str) -> None:
+        self.archived.pop(name, None)
+        self.archived_by_agent.discard(name)
+
+    def _move_pin(self, name: str, new_name: str | None) -> None:
+        """Let a pin follow its transcript; None, or empty: that is removed."""
+        if name in self.pinned:
+            self.pinned.discard(name)
+            self.pinned.update([new_name] if new_name else [])
 
 
 EMPTY_STATE = JournalState()
@@ -208,7 +282,7 @@ class Journal:
         cached = self._cached
         is_alone = self._holder == threading.get_ident() and new_status.st_size == size + len(data)
         if cached is not None and cached[0] == _identify(status) and is_alone:  # many deletes read the file only once
-            self._cached = _identify(new_status), _fold((piece.value for piece in find_events(line)), cached[1])
+            self._cached = _identify(new_status), cached[1].follow(piece.value for piece in find_events(line))
 
     def copy_title(self, session_id: str, old_name: str, new_name: str) -> None:
         """Give the user's title of the transcript ``old_name``, if there is one, to ``new_name``. Raises OSError."""
@@ -223,9 +297,9 @@ class Journal:
         finally:
             private_files.close(fd)
 
-    def read_deleted(self) -> frozenset[str]:
+    def read_deleted(self) -> Set[str]:
         """The ids of the sessions that are deleted now, soft-deleted ones included. Raises OSError."""
-        return self.read_state().deleted_ids
+        return self.read_state().deleted.keys()
 
     def read_state(self) -> JournalState:
         """The current state; the file is read again only if it changed. Raises OSError."""
@@ -235,7 +309,7 @@ class Journal:
             return EMPTY_STATE
         identity = _identify(status)
         if self._cached is None or self._cached[0] != identity:
-            self._cached = identity, _fold(self._read_events())
+            self._cached = identity, EMPTY_STATE.follow(self._read_events())
         return self._cached[1]
 
     def erase_titles(self, names: Collection[str]) -> None:
@@ -265,96 +339,6 @@ class Journal:
 def _identify(file: os.stat_result) -> tuple[int, int, int]:
     """What differs if the journal was changed."""
     return file.st_ino, file.st_size, file.st_mtime_ns
-
-
-def _fold(events: Iterable[Event], state: JournalState = EMPTY_STATE) -> JournalState:
-    """The state after these events, which follow those of ``state``."""
-    builder = _StateBuilder(state)
-    for event in events:
-        builder.add(event)
-    return builder.freeze()
-
-
-class _StateBuilder:
-    """A ``JournalState`` that is being worked out, event by event."""
-
-    def __init__(self, state: JournalState) -> None:
-        self._deleted = dict(state.deleted)
-        self._titles = dict(state.titles)
-        self._with_title_lines = set(state.with_title_lines)
-        self._titled_by_agent = set(state.titled_by_agent)
-        self._incomplete_renames_and_removals = dict(state.incomplete_renames_and_removals)
-        self._archived, self._archived_by_agent = dict(state.archived), set(state.archived_by_agent)
-        self._aliases = dict(state.aliases)
-        self._pinned = set(state.pinned)
-        self._removal_times = dict(state.removal_times)
-
-    def add(self, event: Event) -> None:
-        soft_deleted_name = event.transcript if event.kind == DELETED else event.new_name
-        if event.until is not None and soft_deleted_name:
-            self._removal_times[soft_deleted_name] = event.until
-        if event.kind == RESTORED:
-            self._deleted.pop(event.session_id, None)
-        if event.new_name is not None:
-            self._incomplete_renames_and_removals[event.name] = event  # the title follows when this is complete
-            self._removal_times.pop(event.name, None)
-            self._archived.pop(event.name, None)
-            self._move_pin(event.name, event.new_name)
-        elif event.kind == TITLED:
-            self._add_title(event)
-        elif event.kind == DELETED:
-            self._add_delete(event)
-        elif event.kind == LIFTED:
-            self._deleted.pop(event.session_id, None)
-        elif event.kind == ARCHIVED:
-            self._archived[event.name] = event.session_id
-            (self._archived_by_agent.add if event.by_agent else self._archived_by_agent.discard)(event.name)
-        elif event.kind == UNARCHIVED:
-            self._archived.pop(event.name, None)
-        elif event.kind in (PINNED, UNPINNED):
-            (self._pinned.add if event.kind == PINNED else self._pinned.discard)(event.name)
-        elif event.kind == ALIAS and event.alias is not None:
-            self._aliases[event.alias] = event.session_id
-
-    def _add_title(self, event: Event) -> None:
-        """Add a ``titled`` event. One without a title says that a rename or removal is complete."""
-        self._incomplete_renames_and_removals.pop(event.name, None)
-        self._titles.pop(event.name, None)
-        if event.title is not None:
-            self._titles[event.name] = shorten_masks(event.title)
-            self._with_title_lines.add(event.name)
-            (self._titled_by_agent.add if event.by_agent else self._titled_by_agent.discard)(event.name)
-
-    def _add_delete(self, event: Event) -> None:
-        name = file_name(event.session_id)
-        self._deleted[event.session_id] = event.transcript
-        self._archived.pop(name, None)
-        self._move_pin(name, event.transcript)
-        if event.transcript is None:  # else the title follows, as after a rename
-            self._titles.pop(name, None)
-
-    def _move_pin(self, name: str, new_name: str | None) -> None:
-        """Let a pin follow its transcript; None, or empty: that is removed."""
-        if name in self._pinned:
-            self._pinned.discard(name)
-            self._pinned.update([new_name] if new_name else [])
-
-    def freeze(self) -> JournalState:
-        archived_ids = {session_id for name, session_id in self._archived.items() if name == file_name(session_id)}
-        return JournalState(
-            deleted=self._deleted,
-            deleted_ids=frozenset(self._deleted),
-            titles=self._titles,
-            with_title_lines=frozenset(self._with_title_lines),
-            titled_by_agent=frozenset(self._titled_by_agent.intersection(self._titles)),
-            incomplete_renames_and_removals=self._incomplete_renames_and_removals,
-            archived=self._archived,
-            archived_by_agent=frozenset(self._archived_by_agent.intersection(self._archived)),
-            hidden=frozenset(archived_ids.union(self._deleted)),
-            aliases=self._aliases,
-            pinned=frozenset(self._pinned),
-            removal_times=self._removal_times,
-        )
 
 
 def _blank_titles(line: bytes, names: Collection[str]) -> bytes:

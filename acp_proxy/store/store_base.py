@@ -9,6 +9,7 @@ import errno
 import math
 import os
 import sys
+from collections.abc import Set
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -136,9 +137,9 @@ class StoreBase:
         """An agent's deleted and archived sessions, and the titles that users gave. Raises OSError."""
         return self.layout.get_journal(agent_folder).read_state()
 
-    def read_deleted(self, agent_folder: str) -> frozenset[str]:
+    def read_deleted(self, agent_folder: str) -> Set[str]:
         """The ids of an agent's deleted sessions, soft-deleted ones included. Raises OSError."""
-        return self.read_state(agent_folder).deleted_ids
+        return self.read_state(agent_folder).deleted.keys()
 
     def find_by_alias(self, agent_folder: str, alias: str) -> str | None:
         """The session that continues in the agent's session ``alias``; None if that is none of these. Raises

@@ -39,6 +39,7 @@ from acp_proxy.errors import NewerFormat, Unreadable, errno_name
 from acp_proxy.store import delete, old_forks
 from acp_proxy.store.folder_changes import find_changes, list_newest_first
 from acp_proxy.store.index import Index
+from acp_proxy.store.journal import JournalState
 from acp_proxy.store.layout import Layout
 from acp_proxy.transcript import private_files
 from acp_proxy.transcript.file_format import IMPORTED
@@ -92,8 +93,9 @@ class StoreIndex:
         self._query_again_at = 0.0
         self._inode = 0
         self._write_again_at = 0.0
-        self._completed_deletes: dict[str, tuple[frozenset[str], list[str]]] = {}
-        """By agent: the ids of the deleted sessions whose deletes are complete, and their transcript names."""
+        self._completed_deletes: dict[str, tuple[JournalState, list[str]]] = {}
+        """By agent: the state of its journal in which all deletes are complete, and the deleted sessions' transcript
+        names."""
 
     def query(self, question: Callable[[Index], T], *agent_folders: str) -> T:
         """The answer of the index to ``question``, after all that is new of these agents was written to it, and their
@@ -317,13 +319,13 @@ class StoreIndex:
     def _complete_and_list_deletes(self, agent_folder: str) -> list[str]:
         """Complete an agent's interrupted deletes, which removes files. Returns the transcript names of all its deleted
         sessions. If it fails, or another process holds the journal, the next query tries again."""
-        deleted_ids = self._layout.get_journal(agent_folder).read_deleted()
-        # Each query comes here. The journal returns the same set until it changes, so files are looked at only then.
-        completed_ids, names = self._completed_deletes.get(agent_folder, (None, []))
-        if completed_ids is not deleted_ids:
-            names = [file_name(session_id) for session_id in deleted_ids]
+        state = self._layout.get_journal(agent_folder).read_state()
+        # Each query comes here. The journal returns the same state until it changes, so files are looked at only then.
+        completed_state, names = self._completed_deletes.get(agent_folder, (None, []))
+        if completed_state is not state:
+            names = [file_name(session_id) for session_id in state.deleted]
             if delete.complete_interrupted(self._layout, agent_folder):
-                self._completed_deletes[agent_folder] = deleted_ids, names
+                self._completed_deletes[agent_folder] = state, names
         return names
 
     def _open_shared(self) -> Index:

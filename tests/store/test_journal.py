@@ -428,4 +428,4 @@ def test_a_delete_ends_what_the_agent_has_said(journal: Journal) -> None:
     journal.append(Event(ARCHIVED, "a", by_agent=True), transcript_lines.time(2))
     journal.append(Event(DELETED, "a"), transcript_lines.time(3))
     state = journal.read_state()
-    assert (state.titled_by_agent, state.archived_by_agent) == (frozenset(), frozenset())
+    assert (state.titled_by_agent, state.archived_by_agent) == (set(), set())
