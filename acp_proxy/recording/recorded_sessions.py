@@ -282,15 +282,15 @@ class RecordedSessions(dict[str, RecordedSession]):
     def _create(self, session: RecordedSession) -> Transcript:
         """Create the file. A fork's copy ends where the parent ended when it was forked, or at the fork's point; if the
         parent does not have that, the fork begins without a copy. Raises OSError."""
-        if session.parent_id is not None and session.copied_bytes is None:
-            latest = session.header.created_at if session.has_failed else None
-            with contextlib.suppress(FileNotFoundError, NewerFormat):
-                session.copied_bytes = fork.find_end(
-                    self._store.layout, session.agent_folder, file_name(session.parent_id), session.point, latest
-                )
-                session.parent_id = session.parent_id if session.copied_bytes is not None else None
-        # To copy a long past does not mean that the store hangs.
+        # To read and copy a long past does not mean that the store hangs.
         with self._progress.allow_long_work() if session.parent_id is not None else contextlib.nullcontext():
+            if session.parent_id is not None and session.copied_bytes is None:
+                latest = session.header.created_at if session.has_failed else None
+                with contextlib.suppress(FileNotFoundError, NewerFormat):
+                    session.copied_bytes = fork.find_end(
+                        self._store.layout, session.agent_folder, file_name(session.parent_id), session.point, latest
+                    )
+                    session.parent_id = session.parent_id if session.copied_bytes is not None else None
             return self._store.open_to_append(
                 session.agent_folder,
                 session.header,

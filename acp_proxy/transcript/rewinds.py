@@ -187,13 +187,6 @@ class Messages:
             return None
         return (message.turn.end if point.is_whole_turn else message.end) if point.stays else message.start
 
-    def may_move(self, point: Point) -> bool:
-        """Whether the place of a known point may still move past the next entries."""
-        message = self._find(point)
-        return message is not None and (
-            message is self._last_message or (point.is_whole_turn and message.turn is self._turn)
-        )
-
     def find_start(self, point: Point) -> int:
         """The offset at which the message of a point that has one begins; else 0."""
         message = self._find(point)
