@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.sessions import queries, soft_deleted
@@ -334,7 +334,7 @@ def _read_tokens_and_cost(index: Index, row: ListedSession) -> TokensAndCost:
     total, is_per_turn = Usage(), False
     with check_values():
         for (text,) in index.select(query, (row.agent_folder, row.name)):
-            usage = SessionUsage.from_state(parse_json(text))
+            usage = convert(parse_json(text), SessionUsage)
             is_per_turn = usage.is_per_turn
             for quarter in usage.quarters.values():
                 total.add(quarter)

@@ -15,7 +15,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert, to_builtins
 
 from acp_proxy.errors import InvalidCursor
 from acp_proxy.protocol import jsonrpc, proxy_ids
@@ -26,7 +26,7 @@ from acp_proxy.transcript.file_names import digest
 from acp_proxy.transcript.reader import AlikeLines, Reading
 from acp_proxy.transcript.summary import Summary
 
-SCHEMA = 11
+SCHEMA = 12
 """Raise it when the tables change, or what is read from a transcript into a row: every index is then made anew."""
 PAGE_ROWS = 500
 """The rows of a page: many, because several clients read only the first one."""
@@ -51,12 +51,12 @@ CREATE TABLE transcripts(
   spelled BLOB,             -- the directory by normalize_directory, by encode_id: finds it even if a link has changed
   info TEXT NOT NULL,       -- JSON: what else a list shows of it at the end of the file
   open TEXT NOT NULL,       -- JSON: the runs with an unanswered turn
-  usage TEXT NOT NULL,      -- JSON: SessionUsage.dump_state, at size
+  usage TEXT NOT NULL,      -- JSON: SessionUsage, at size
   inode INTEGER NOT NULL,   -- the file's: with another one, the transcript is read from its start
   created TEXT NOT NULL,    -- the time in the header
   size INTEGER NOT NULL,    -- bytes read so far, uncompressed: the next reading begins there
   lines INTEGER NOT NULL,   -- lines read so far
-  state TEXT NOT NULL,      -- JSON: Summary.dump_state, at size
+  state TEXT NOT NULL,      -- JSON: Summary, at size
   PRIMARY KEY(agent, name)) WITHOUT ROWID;
 CREATE INDEX listing ON transcripts(agent, listed, updated, session);
 CREATE INDEX by_place ON transcripts(agent, place, listed, updated, session);
@@ -203,7 +203,7 @@ class Index:
             summary, size, line_count = Summary.begin(header), 0, 0
             if row is not None and row[:2] == (reading.inode, header.created_at) and row[2] <= reading.size:
                 with check_values():
-                    summary = Summary.from_state(parse_json(row[4]) | {"usage": parse_json(row[5])})
+                    summary = convert(parse_json(row[4]) | {"usage": parse_json(row[5])}, Summary)
                     size, line_count = row[2:4]
                 if size == reading.size:
                     return not summary.open
@@ -489,7 +489,7 @@ def encode_row(
         "machine": end_summary.machine,
         "git": end_summary.git,
     }
-    state = read_part.summary.dump_state()
+    state = to_builtins(read_part.summary)
     return {
         "session": encode_id(header.session_id),
         "listed": int(

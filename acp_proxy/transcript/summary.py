@@ -1,6 +1,7 @@
 """What a list shows of a session, computed from its entries one by one.
 
-Pure. The state between two entries can be stored, so that a list need not read a transcript again. docs/transparency.md
+Pure. The state between two entries can be stored (``msgspec.to_builtins``, ``convert``), so that a list need not read
+a transcript again. docs/transparency.md
 defines what a list shows.
 """
 
@@ -33,7 +34,7 @@ class Summary(Struct):
     ``failed``: a prompt was answered with an error, or the agent exited before answering one.
     ``last``: the time of the last conversation entry. ``agent_updated``, ``agent_title``: what the agent reported.
     ``spoke``: the agent has said or done something in the current turn.
-    ``gaps``: how many gap notes there are. ``last_run``: the run that wrote the last entry. ``usage``: for statistics.
+    ``last_run``: the run that wrote the last entry. ``usage``: for statistics.
     ``subagents``: the ids of the sessions that its subagents have.
     """
 
@@ -58,11 +59,7 @@ class Summary(Struct):
     last: str | None = None
     agent_updated: str | None = None
     agent_title: str | None = None
-    meta_room: int = _META_LIMIT
-    """Bytes that ``_meta`` may surely still grow by. Once used up, it is measured, but only once until it changes."""
-    meta_is_measured: bool = False
     spoke: bool = False
-    gaps: int = 0
     last_run: str | None = None
     subagents: list[str] = field(default_factory=list)
 
@@ -76,22 +73,6 @@ class Summary(Struct):
         summary.is_imported = header.origin == file_format.IMPORTED
         summary.usage = SessionUsage.begin(header)
         return summary
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, object]) -> "Summary":
-        """The summary that ``dump_state`` returned. Raises KeyError, TypeError if it is not one."""
-        summary = cls()
-        for name in _FIELDS:
-            if name in state:
-                setattr(summary, name, state[name])
-        summary.titles = Titles(**state["titles"])  # type: ignore[arg-type]
-        summary.usage = SessionUsage.from_state(state["usage"])  # type: ignore[arg-type]
-        return summary
-
-    def dump_state(self) -> dict[str, object]:
-        """All of it as JSON values. Encode them at once: the objects are shared with this summary."""
-        inner = {"titles": self.titles.dump_state(), "usage": self.usage.dump_state()}
-        return {name: getattr(self, name) for name in _FIELDS} | inner
 
     @property
     def title(self) -> str | None:
@@ -140,8 +121,6 @@ class Summary(Struct):
         elif kind == NoteType.FAILED:
             self._end_prompt(entry)
             self.failed = True
-        elif kind == NoteType.GAP:
-            self.gaps += 1
         elif kind == NoteType.ADOPTED:  # the agent's list counts, not what its replay said before
             self.agent_title = clean_agent_title(note.get("title")) or self.agent_title
             self.agent_updated = timestamps.normalize(acp.text(note, "updatedAt") or "")
@@ -224,35 +203,24 @@ class Summary(Struct):
         if "_meta" in update:
             meta = update["_meta"]
             if meta is None:
-                self.meta, self.meta_room, self.meta_is_measured = {}, _META_LIMIT, False
-            elif isinstance(meta, Mapping) and _is_shallow(meta, _META_LEVELS) and self._has_room_for(meta):
-                merge(self.meta, meta)
-
-    def _has_room_for(self, meta: Mapping[object, object]) -> bool:
-        size = len(jsonrpc.dump(meta))
-        if size > self.meta_room and not self.meta_is_measured:
-            self.meta_room, self.meta_is_measured = _META_LIMIT - len(jsonrpc.dump(self.meta)), True
-        if size > self.meta_room:
-            return False
-        self.meta_room, self.meta_is_measured = self.meta_room - size, False
-        return True
+                self.meta = {}
+            elif isinstance(meta, Mapping) and _is_shallow(meta, _META_LEVELS):
+                merged = merge(self.meta, meta)
+                self.meta = merged if len(jsonrpc.dump(merged)) <= _META_LIMIT else self.meta
 
 
-_FIELDS = Summary.__struct_fields__
-
-
-def merge(target: dict[str, object], changes: Mapping[str, object]) -> None:
-    """Merge ``changes`` into a JSON object, member by member; ``null`` removes a member."""
+def merge(target: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
+    """A JSON object with ``changes`` merged in, member by member; ``null`` removes a member."""
+    merged = dict(target)
     for key, value in changes.items():
         if value is None:
-            target.pop(key, None)
+            merged.pop(key, None)
         elif isinstance(value, Mapping):
-            old = target.get(key)
-            inner: dict[str, object] = old if isinstance(old, dict) else {}
-            merge(inner, value)
-            target[key] = inner
+            old = merged.get(key)
+            merged[key] = merge(old if isinstance(old, dict) else {}, value)
         else:
-            target[key] = value
+            merged[key] = value
+    return merged
 
 
 def _is_shallow(value: object, levels: int) -> bool:

@@ -59,10 +59,6 @@ class Titles(Struct):
         """The best title so far, or None."""
         return self.line or self.any_line or self.resource
 
-    def dump_state(self) -> dict[str, str | None]:
-        """The fields by name, so that ``Titles(**state)`` equals this."""
-        return {"line": self.line, "any_line": self.any_line, "resource": self.resource}
-
     def consider(self, blocks: object) -> None:
         """Look for a title in the content blocks of the next prompt. Accepts any value."""
         if self.line is not None:

@@ -13,7 +13,6 @@ import math
 from collections.abc import Mapping
 
 from msgspec import Struct, field
-from msgspec.structs import astuple
 
 from acp_proxy.protocol import acp
 from acp_proxy.transcript.file_format import Entry, Header
@@ -27,7 +26,7 @@ LARGEST_NUMBER = 1e15
 _QUARTER_MINUTES = 15
 
 
-class Usage(Struct):
+class Usage(Struct, array_like=True):
     """What was used: in a quarter of an hour of a session, or in several together.
 
     ``turns``: prompts. ``turn_tokens``, ``session_tokens``: the tokens in answers to prompts, read as of the turn and
@@ -81,20 +80,6 @@ class SessionUsage(Struct):
     def begin(cls, header: Header) -> "SessionUsage":
         """The usage of a transcript that has only this header."""
         return cls(since=header.created_at, project=header.cwd or "", last=find_quarter(header.created_at))
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, object]) -> "SessionUsage":
-        """The usage that ``dump_state`` returned. Raises KeyError, TypeError, AttributeError if it is not one."""
-        usage = cls()
-        for name in cls.__struct_fields__:
-            setattr(usage, name, state[name])
-        usage.quarters = {start: Usage(*values) for start, values in state["quarters"].items()}  # type: ignore[attr-defined]
-        return usage
-
-    def dump_state(self) -> dict[str, object]:
-        """All of it as JSON values."""
-        quarters = {start: astuple(quarter) for start, quarter in self.quarters.items()}
-        return {name: getattr(self, name) for name in self.__struct_fields__} | {"quarters": quarters}
 
     def add_prompt(self, entry: Entry) -> None:
         """Add a prompt."""

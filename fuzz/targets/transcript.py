@@ -10,6 +10,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from msgspec import convert, to_builtins
+
 from acp_proxy.comparison.choose_replay import choose_replay
 from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp, update_kinds
@@ -79,7 +81,7 @@ def retold(lines: list[Line], header: Header | None) -> None:
         if line.entry is not None:
             assert line.entry.at.isascii()
             summary.add(line.entry)
-            summary = Summary.from_state(json.loads(json.dumps(summary.dump_state())))
+            summary = convert(json.loads(json.dumps(to_builtins(summary))), Summary)
     tellings = [telling(session, lines, mode, limit) for mode, limit in TELLINGS]
     for one in tellings:
         handover_record = HandoverRecord(HANDOVER_RECORD)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from msgspec import convert, to_builtins
 
 from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
@@ -116,8 +117,8 @@ def test_any_figures_are_counted_or_ignored_and_survive_the_index(
         usage(used, cost, currency), answer(tokens), transcript_lines.update(update_kinds.USAGE), answer(tokens)
     )
     assert all((quarter.context or 0) >= 0 and (quarter.turn_tokens or 0) >= 0 for quarter in found.quarters.values())
-    kept: Any = jsonrpc.parse(jsonrpc.dump(found.dump_state()))
-    assert SessionUsage.from_state(kept) == found
+    kept: Any = jsonrpc.parse(jsonrpc.dump(to_builtins(found)))
+    assert convert(kept, SessionUsage) == found
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Literal
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from acp_proxy.cli.session_filter import ALL, SessionFilter
@@ -25,7 +26,7 @@ from acp_proxy.transcript.usage import Usage, add_known, find_quarter
 
 By = Literal["month", "day", "project"]
 UsageState = Mapping[str, Any]
-"""``SessionUsage.dump_state``: with 100,000 sessions, making a ``SessionUsage`` of each would take seconds."""
+"""A ``SessionUsage`` as JSON values: with 100,000 sessions, making a ``SessionUsage`` of each would take seconds."""
 Grouping = Callable[[UsageState, str], str]
 """The group of a quarter of an hour of a session."""
 _INDEXED_USAGE = "SELECT name, usage, json_extract(info, '$.size') FROM transcripts WHERE agent = ?"
@@ -182,7 +183,7 @@ def _read_usage(layout: Layout, agent_folder: str, name: str) -> tuple[UsageStat
     """The usage of a transcript, and its size in bytes."""
     reading = Reading(layout.transcript_path(agent_folder, name))
     try:
-        return summarize(reading).usage.dump_state(), reading.size
+        return to_builtins(summarize(reading).usage), reading.size
     finally:
         reading.close()
 
