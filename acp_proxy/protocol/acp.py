@@ -93,10 +93,15 @@ def session_id(params: object) -> str | None:
     return text(params, "sessionId")
 
 
+def items(value: object, key: str) -> list[object]:
+    """The items of the array under ``key``; empty if there is no array."""
+    array = member(value, key)
+    return array if isinstance(array, list) else []
+
+
 def strings(value: object, key: str) -> list[str]:
     """The strings in the array under ``key``, without its other items; empty if there is no array."""
-    items = member(value, key)
-    return [item for item in items if isinstance(item, str)] if isinstance(items, list) else []
+    return [item for item in items(value, key) if isinstance(item, str)]
 
 
 def optional_text(params: object, key: str) -> str | None:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.update_kinds import ComparedBy
 
+FINAL_STATUSES = frozenset({"completed", "failed", "cancelled"})
+"""The statuses of calls and compactions that have ended."""
 _STATUSES = {"cancelled": "failed", "paused": "in_progress"}
 _FENCE = "```"
 
@@ -19,8 +21,7 @@ def as_v1(update: object) -> object:
     """An update as version 1 would have it, to compare it with what is known; other updates as they are."""
     kind = update_kinds.find(acp.update_kind(update))
     if kind.chunk is not None:
-        content = acp.member(update, "content")
-        blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+        blocks = [block for block in acp.items(update, "content") if isinstance(block, dict)]
         return {
             "sessionUpdate": kind.chunk,
             "content": _join_blocks(blocks),
@@ -111,12 +112,19 @@ def fence(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text.removesuffix(chr(10))}\n{fence}"
 
 
+def explain_exit(status: object) -> str | None:
+    """How a command ended, by its ``exitStatus``; None if that says nothing."""
+    code, signal = acp.member(status, "exitCode"), acp.text(status, "signal")
+    if type(code) is int:
+        return f"[exited with code {code}]"
+    return f"[ended by {signal}]" if signal is not None else None
+
+
 def _read_diff(value: object) -> str:
     patch = acp.text(acp.member(value, "patch"), "text")
     if patch is not None:
         return fence(patch, "diff")
-    changes = acp.member(value, "changes")
-    return "\n".join(map(_describe_change, changes)) if isinstance(changes, list) else ""
+    return "\n".join(map(_describe_change, acp.items(value, "changes")))
 
 
 def _describe_change(change: object) -> str:

@@ -231,20 +231,19 @@ class RecordFacts:
     def add_call(self, update: object) -> None:
         """Note the files that a tool call touches."""
         kind = acp.text(update, "kind")
-        content, locations = acp.member(update, "content"), acp.member(update, "locations")
-        diffs = [item for item in content if acp.text(item, "type") == "diff"] if isinstance(content, list) else []
-        changed_items = [*diffs, *(locations if kind in _CHANGING_KINDS and isinstance(locations, list) else [])]
-        read_items = locations if kind == "read" and isinstance(locations, list) else []
+        locations = acp.items(update, "locations")
+        diffs = [item for item in acp.items(update, "content") if acp.text(item, "type") == "diff"]
+        changed_items = [*diffs, *(locations if kind in _CHANGING_KINDS else [])]
+        read_items = locations if kind == "read" else []
         for files, items in ((self._changed, changed_items), (self._read, read_items)):
             for item in items:
                 _note_file(files, acp.text(item, "path") or "")
 
     def add_plan(self, update: object) -> None:
         """Note a plan, which replaces the one before."""
-        entries = acp.member(update, "entries")
         lines = [
             f"[{acp.text(entry, 'status') or 'pending'}] {acp.text(entry, 'content') or ''}"
-            for entry in (entries if isinstance(entries, list) else [])
+            for entry in acp.items(update, "entries")
         ]
         self._plan = [line[:_LINE_LENGTH] for line in lines[:_PLAN_LIMIT]]
 

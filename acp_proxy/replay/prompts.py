@@ -42,8 +42,7 @@ class Prompt:
 
 def _read_blocks(entry: Entry) -> list[tuple[object, bytes]]:
     """The valid blocks of a prompt, each with its JSON text."""
-    prompt = acp.member(acp.member(entry.value, "params"), "prompt")
-    blocks: list[object] = prompt if isinstance(prompt, list) else []
+    blocks = acp.items(acp.member(entry.value, "params"), "prompt")
     raw = entry.raw or b""
     is_ours = jsonrpc.is_dumped(raw, entry.value)  # the usual case, which needs no search for the blocks
     raws = [jsonrpc.dump(block) for block in blocks] if is_ours else _read_raw_blocks(raw, blocks)

@@ -8,35 +8,18 @@ never finished has failed.
 
 from collections import deque
 from collections.abc import Collection, Iterator
-from typing import Protocol
 
 from msgspec import Struct
 
 from acp_proxy.protocol import update_kinds
 from acp_proxy.protocol.update_kinds import COMPACTION, TOOL_CALL, Form, Role
-from acp_proxy.replay import tool_calls, unfinished
+from acp_proxy.replay import tool_calls
 from acp_proxy.replay.fold_calls import FoldedCall
 from acp_proxy.replay.terminal_output import ReplayedTerminals, TerminalContent
 from acp_proxy.replay.tool_calls import ReplayedCall
-from acp_proxy.replay.unfinished import Compaction, Key, UnfinishedCalls
+from acp_proxy.replay.unfinished import Compaction, Key, UnfinishedCalls, encode_failed, find_compaction_id
 from acp_proxy.replay.updates import Chunks, Update, find_key
 from acp_proxy.transcript.chunk_runs import AlikeChunks
-
-
-class Segment(Protocol):
-    """A segment. The methods return the lines that are certain now, in order; an item may be several lines."""
-
-    def add(self, update: Update) -> list[bytes]:
-        """Add an update that is not about a tool call."""
-
-    def add_chunks(self, stream: AlikeChunks) -> list[bytes] | None:
-        """Add more chunks of the message that was added last. None: add them one by one instead."""
-
-    def add_call(self, call: ReplayedCall) -> list[bytes]:
-        """Add a statement about a tool call."""
-
-    def end(self, failed: Collection[Key]) -> list[bytes]:
-        """End the segment. ``failed``: the calls and compactions that were never finished."""
 
 
 class _WaitingLine(Struct):
@@ -52,7 +35,10 @@ class _WaitingLine(Struct):
 
 
 class FullSegment:
-    """Sends every update as it comes."""
+    """Sends every update as it comes.
+
+    The methods return the lines that are certain now, in order; an item may be several lines.
+    """
 
     def __init__(self, session_id: str, calls: UnfinishedCalls, terminals: ReplayedTerminals) -> None:
         self._session_id = session_id
@@ -64,14 +50,17 @@ class FullSegment:
         self._asked_lines: dict[str, _WaitingLine] = {}
 
     def add(self, update: Update) -> list[bytes]:
+        """Add an update that is not about a tool call."""
         if update_kinds.find(update.kind).role is Role.COMPACTION:
-            unfinished.note(update, self._unfinished_calls)
+            self._unfinished_calls.note_compaction(update)
         return self._send_or_hold(_WaitingLine(update.line))
 
-    def add_chunks(self, stream: AlikeChunks) -> list[bytes]:
+    def add_chunks(self, stream: AlikeChunks) -> list[bytes] | None:
+        """Add more chunks of the message that was added last. None: add them one by one instead."""
         return self._send_or_hold(_WaitingLine(stream.messages))
 
     def add_call(self, call: ReplayedCall) -> list[bytes]:
+        """Add a statement about a tool call."""
         is_new = call.id not in self._unfinished_calls.known_ids
         statements = self._unfinished_calls.take(call)
         if not statements and call.id not in self._asked_lines:
@@ -87,6 +76,7 @@ class FullSegment:
         return lines
 
     def end(self, failed: Collection[Key]) -> list[bytes]:
+        """End the segment. ``failed``: the calls and compactions that were never finished."""
         lines = [self._finish_line(waiting_line) for waiting_line in self._waiting_lines if not waiting_line.is_awaited]
         self._waiting_lines.clear()
         self._asked_lines.clear()
@@ -94,7 +84,7 @@ class FullSegment:
         self._terminals.end_turn(
             {id: content for id, content in self._terminal_contents.items() if id not in own_terminals}
         )
-        return [*lines, *(_encode_failed(self._session_id, key) for key in failed)]
+        return [*lines, *(encode_failed(self._session_id, key) for key in failed)]
 
     def _send_or_hold_call(self, call: ReplayedCall, line: bytes) -> list[bytes]:
         run = call.run if call.shows_terminal else None
@@ -135,7 +125,7 @@ class FullSegment:
 
 
 class CompactSegment:
-    """Sends everything when the segment ends, in as few lines as possible."""
+    """Sends everything when the segment ends, in as few lines as possible. The methods are those of ``FullSegment``."""
 
     def __init__(self, session_id: str, calls: UnfinishedCalls, terminals: ReplayedTerminals, limit: int) -> None:
         """``limit``: the most bytes of one call; 0 for no limit."""
@@ -189,7 +179,7 @@ class CompactSegment:
 
     def end(self, failed: Collection[Key]) -> list[bytes]:
         lines = list(self._encode_all(set(failed)))
-        lines += [_encode_failed(self._session_id, key) for key in failed if not self._is_in_segment(key)]
+        lines += [encode_failed(self._session_id, key) for key in failed if not self._is_in_segment(key)]
         self._terminals.end_turn(
             {id: fold.terminal_content for id, fold in self._folds.items() if fold.terminal_content is not None}
         )
@@ -220,9 +210,8 @@ class CompactSegment:
 
     def _add_compaction(self, update: Update) -> None:
         """Fold all updates of a compaction into its first place. Updates in later segments pass unchanged."""
-        id = unfinished.find_id(update)
-        is_new = unfinished.note(update, self._unfinished_calls)
-        if is_new:
+        id = find_compaction_id(update)
+        if self._unfinished_calls.note_compaction(update):
             self._compactions[id] = Compaction(self._session_id, id)
             self._items.append(self._compactions[id])
         if id in self._compactions:
@@ -246,8 +235,4 @@ class CompactSegment:
             del self._items[index]
 
 
-def _encode_failed(session_id: str, key: Key) -> bytes:
-    kind, id = key
-    if kind == TOOL_CALL:
-        return tool_calls.encode_update(session_id, id, {"status": tool_calls.FAILED}, {})
-    return unfinished.encode_failed(session_id, id)
+Segment = FullSegment | CompactSegment

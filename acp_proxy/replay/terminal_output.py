@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.protocol import acp, jsonrpc, v2_updates
 from acp_proxy.replay import truncate, update_lines
 
 # --- A dictionary that keeps the newest values within a limit of their sizes.
@@ -77,7 +77,6 @@ _AWAITING_CALLS_LIMIT = 16
 terminal of all turns would send all calls again in each."""
 _UNAWAITED_LIMIT = 1000
 """The most terminals that are remembered although no call waits for them."""
-_FENCE = "```"
 _RESERVED_BYTES = 512
 """The bytes kept free for the lines around an output, so that the exit status is not cut."""
 _TerminalKey = tuple[str, str]  # run, terminal id
@@ -217,22 +216,13 @@ def _has_terminal(content: TerminalContent, run: str, id: str) -> bool:
 
 def _read_output(note: Mapping[str, object], limit: int) -> _NotedTerminal:
     """What a note says about a terminal."""
-    output, ending, final = acp.text(note, "output"), _explain_exit(note.get("exitStatus")), note.get("final")
+    output, final = acp.text(note, "output"), note.get("final")
+    ending = v2_updates.explain_exit(note.get("exitStatus"))
     is_final = final if isinstance(final, bool) else output is not None and ending is not None  # older notes lack it
     if output is None:
         return _NotedTerminal(None, ending, is_final=is_final)
     kept_output = truncate.shorten(output, max(limit - _RESERVED_BYTES, 0)) if limit else output
     left_out = len(jsonrpc.dump(output)) - len(jsonrpc.dump(kept_output)) if len(kept_output) < len(output) else 0
-    fence = _FENCE
-    while fence in kept_output:
-        fence += "`"
     cut_notice = "[the terminal kept only the end of its output]" if note.get("truncated") is True else None
-    body = "\n".join((fence, kept_output.removesuffix("\n"), fence))
-    return _NotedTerminal("\n".join(filter(None, (cut_notice, body))), ending, left_out, is_final)
-
-
-def _explain_exit(status: object) -> str | None:
-    code, signal = acp.member(status, "exitCode"), acp.text(status, "signal")
-    if isinstance(code, int) and not isinstance(code, bool):
-        return f"[exited with code {code}]"
-    return f"[ended by {signal}]" if signal is not None else None
+    text = "\n".join(filter(None, (cut_notice, v2_updates.fence(kept_output))))
+    return _NotedTerminal(text, ending, left_out, is_final)

@@ -17,7 +17,7 @@ CARRIED = 1024 * 1024
 """The most bytes kept of permission requests for calls that have not come: far more than agents ask at a time."""
 
 Key = tuple[str, str]
-"""A call or a compaction: TOOL_CALL or COMPACTION, and its id."""
+"""A call or a compaction: its kind, of which COMPACTION is a compaction's, and its id."""
 
 
 class UnfinishedCalls:
@@ -49,14 +49,18 @@ class UnfinishedCalls:
             self._note(statement, call.run)
         return statements
 
-    def note_compaction(self, id: str, status: str | None, run: str) -> None:
-        """Note an update of a compaction. ``status``: None for a chunk of its summary."""
+    def note_compaction(self, update: Update) -> bool:
+        """Note an update of a compaction. Returns whether the compaction is new."""
+        id = find_compaction_id(update)
+        # A chunk of the summary has no status.
+        status = acp.text(update.value, _STATUS) if update.kind == update_kinds.COMPACTION else None
         is_new = id not in self.compactions
         self.compactions.add(id)
         if status == acp.IN_PROGRESS or (status is None and is_new):
-            self._begin((update_kinds.COMPACTION, id), run)
+            self._begin((update_kinds.COMPACTION, id), update.run)
         elif status is not None:
             self._finish((update_kinds.COMPACTION, id))
+        return is_new
 
     def take_given_up(self, live_runs: Collection[str]) -> list[Key]:
         """Everything that will never be finished; returned once. ``live_runs``: the runs in which a turn goes on."""
@@ -103,7 +107,6 @@ class UnfinishedCalls:
 
 
 _NULL = b"null"
-_FAILED = b'"failed"'
 _SUMMARY, _STATUS = "summary", "status"
 _NOT_FIELDS = ("sessionUpdate", "compactionId")
 
@@ -136,28 +139,19 @@ class Compaction:
     def encode(self, *, failed: bool) -> bytes:
         """The update's line. ``failed``: it was never finished, so its status is ``failed``."""
         summary = {_SUMMARY: update_lines.join_array(self._summary)} if self._summary else {}
-        return _encode(self._session_id, self.id, self._fields | summary | ({_STATUS: _FAILED} if failed else {}))
+        status = {_STATUS: tool_calls.FAILED} if failed else {}
+        id = {"compactionId": jsonrpc.dump(self.id)}
+        return update_lines.encode(self._session_id, update_kinds.COMPACTION, id | self._fields | summary | status)
 
 
-def find_id(update: Update) -> str:
+def find_compaction_id(update: Update) -> str:
     """The id of the compaction that an update is about."""
     return acp.text(update.value, "compactionId") or ""
 
 
-def note(update: Update, calls: UnfinishedCalls) -> bool:
-    """Note the status of a compaction. Returns whether it is new."""
-    id = find_id(update)
-    is_new = id not in calls.compactions
-    calls.note_compaction(
-        id, acp.text(update.value, _STATUS) if update.kind == update_kinds.COMPACTION else None, update.run
-    )
-    return is_new
-
-
-def encode_failed(session_id: str, id: str) -> bytes:
+def encode_failed(session_id: str, key: Key) -> bytes:
     """The line of an update that sets the status ``failed``."""
-    return _encode(session_id, id, {_STATUS: _FAILED})
-
-
-def _encode(session_id: str, id: str, fields: Members) -> bytes:
-    return update_lines.encode(session_id, update_kinds.COMPACTION, {"compactionId": jsonrpc.dump(id), **fields})
+    is_compaction = key[0] == update_kinds.COMPACTION
+    kind = update_kinds.COMPACTION if is_compaction else update_kinds.TOOL_CALL_UPDATE
+    id = {"compactionId" if is_compaction else "toolCallId": jsonrpc.dump(key[1])}
+    return update_lines.encode(session_id, kind, id | {_STATUS: tool_calls.FAILED})

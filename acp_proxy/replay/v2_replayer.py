@@ -10,19 +10,16 @@ bytes. Nothing raises: what makes no sense is left out. Only entries of version 
 
 from collections.abc import Mapping
 
-from acp_proxy.protocol import acp, jsonrpc, update_kinds
+from acp_proxy.protocol import acp, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.replay import update_lines, updates
 from acp_proxy.replay.terminal_output import NewestValues
-from acp_proxy.replay.unfinished import CARRIED
+from acp_proxy.replay.unfinished import CARRIED, Key, encode_failed
 from acp_proxy.replay.update_lines import Members
 from acp_proxy.replay.updates import Update
 from acp_proxy.transcript.chunk_runs import AlikeChunks
 from acp_proxy.transcript.file_format import Entry, NoteType
-
-_FINAL_STATUSES = frozenset({"completed", "failed", "cancelled"})
-_FAILED = b'"failed"'
 
 
 class _UnrepeatedPrompt:
@@ -52,8 +49,8 @@ class V2Replayer:
         self._asked_fields: NewestValues[str, Members] = NewestValues(CARRIED)
         """By call: what permission requests stated about it since its last update. Bounded, since some calls never come
         (the user refuses) and nothing says so."""
-        self._unfinished: dict[tuple[str, str], None] = {}
-        self._ended_keys: set[tuple[str, str]] = set()
+        self._unfinished: dict[Key, None] = {}
+        self._ended_keys: set[Key] = set()
         """The calls and compactions that have not ended, and those that have, by kind and id."""
         self._may_go_on = False
 
@@ -96,7 +93,7 @@ class V2Replayer:
         )
         unfinished, self._unfinished = ([] if is_live else list(self._unfinished)), {}
         self._ended_keys |= set(unfinished)
-        return lines + [_encode_failed(self._session_id, kind, id) for kind, id in unfinished]
+        return lines + [encode_failed(self._session_id, key) for key in unfinished]
 
     def list_states(self) -> list[bytes]:
         """Nothing: the agent itself has sent its state before its answer."""
@@ -136,7 +133,7 @@ class V2Replayer:
     def _note_status(self, kind: str, id: str, update: Update) -> None:
         """Note whether a call or compaction has ended. One that never had a status has not."""
         if "status" in update.value:
-            if acp.text(update.value, "status") in _FINAL_STATUSES:
+            if acp.text(update.value, "status") in v2_updates.FINAL_STATUSES:
                 self._unfinished.pop((kind, id), None)
                 self._ended_keys.add((kind, id))
             else:
@@ -200,8 +197,3 @@ class V2Replayer:
 
 def _measure(members: Members) -> int:
     return sum(len(name) + len(raw) for name, raw in members.items())
-
-
-def _encode_failed(session_id: str, kind: str, id: str) -> bytes:
-    name = "compactionId" if kind == update_kinds.COMPACTION else "toolCallId"
-    return update_lines.encode(session_id, kind, {name: jsonrpc.dump(id), "status": _FAILED})

@@ -169,26 +169,24 @@ class Entry(Struct, frozen=True):
 
 def encode_header(header: Header) -> bytes:
     """The header's line."""
-    return (
-        jsonrpc.dump(
-            {
-                "acp-transcript": VERSION,
-                "sessionId": header.session_id,
-                "agent": header.agent,
-                "cwd": header.cwd,
-                "additionalDirectories": header.directories,
-                "createdAt": header.created_at,
-                "origin": header.origin,
-                **({"forkedFrom": header.forked_from} if header.forked_from else {}),
-                **({"uid": header.uid} if header.uid else {}),
-                **({"elsewhere": header.remote_parts} if header.remote_parts else {}),
-                **({"foreignDirectories": header.foreign_directories} if header.foreign_directories else {}),
-                **({"branchOf": header.branch_of} if header.branch_of else {}),
-                **({"git": git} if (git := header.git.encode_members()) else {}),
-            }
-        )
-        + b"\n"
-    )
+    members = {
+        "acp-transcript": VERSION,
+        "sessionId": header.session_id,
+        "agent": header.agent,
+        "cwd": header.cwd,
+        "additionalDirectories": header.directories,
+        "createdAt": header.created_at,
+        "origin": header.origin,
+    }
+    optional = {
+        "forkedFrom": header.forked_from,
+        "uid": header.uid,
+        "elsewhere": header.remote_parts,
+        "foreignDirectories": header.foreign_directories,
+        "branchOf": header.branch_of,
+        "git": header.git.encode_members(),
+    }
+    return jsonrpc.dump(members | {name: value for name, value in optional.items() if value}) + b"\n"
 
 
 def encode_message(
@@ -258,26 +256,26 @@ def decode_header(line: bytes) -> Header | None:
     origin: object = value.get("origin")
     if not isinstance(session_id, str):
         return None
-    directories, agent = value.get("additionalDirectories"), value.get("agent")
+    agent = value.get("agent")
     return Header(
         session_id=session_id,
         cwd=cwd if isinstance(cwd, str) else None,
         origin=origin if isinstance(origin, str) and origin in (RECORDED, IMPORTED) else PARTIAL,
         created_at=created_at if isinstance(created_at, str) and created_at.isascii() else "",
-        directories=[item for item in directories if isinstance(item, str)] if isinstance(directories, list) else [],
+        directories=acp.strings(value, "additionalDirectories"),
         agent=agent if isinstance(agent, dict) else {},
         forked_from=acp.strings(value, "forkedFrom"),
         uid=acp.text(value, "uid") or "",
-        remote_parts=_read_remote_parts(value.get("elsewhere")),
+        remote_parts=_read_remote_parts(acp.items(value, "elsewhere")),
         foreign_directories=acp.strings(value, "foreignDirectories"),
         branch_of=acp.text(value, "branchOf") or "",
         git=GitHead.from_members(value.get("git")),
     )
 
 
-def _read_remote_parts(value: object) -> list[RemotePart]:
+def _read_remote_parts(items: list[object]) -> list[RemotePart]:
     parts = []
-    for item in value if isinstance(value, list) else []:
+    for item in items:
         match item:
             case [int(start), int(end), str(machine)] if 0 <= start < end:
                 parts.append((start, end, machine))

@@ -96,8 +96,7 @@ def encode_ids(ids: Mapping[tuple[str, bytes], str]) -> list[list[str]]:
 def read_given_ids(note: Mapping[str, object]) -> dict[tuple[str, bytes], str]:
     """The ids that ``encode_ids`` has put into the note of a replay, by ``Entry.request_key``."""
     ids = {}
-    users = note.get("users")
-    for user in users if isinstance(users, list) else []:
+    for user in acp.items(note, "users"):
         match user:
             case [str(id), str(run), str(request)]:
                 ids[run, request.encode()] = id

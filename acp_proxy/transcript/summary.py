@@ -247,7 +247,7 @@ def find_chosen_model(entry: Entry) -> str | None:
 
 def _find_name(value_with_options: object) -> str | None:
     """The name of the chosen model in an object with ``configOptions``; else its id."""
-    for option in _read_list(value_with_options, "configOptions"):
+    for option in acp.items(value_with_options, "configOptions"):
         if (acp.text(option, "category") or acp.text(option, "id")) == _MODEL:
             value = acp.text(option, "currentValue")
             return next((name for id, name in _read_choices(option) if id == value and name), value)
@@ -256,12 +256,7 @@ def _find_name(value_with_options: object) -> str | None:
 
 def _read_choices(option: object) -> Iterator[tuple[str | None, str | None]]:
     """The ids and names of an option's values, which may be in groups."""
-    for item in _read_list(option, "options"):
+    for item in acp.items(option, "options"):
         yield acp.text(item, "value"), acp.text(item, "name")
-        for inner in _read_list(item, "options"):
+        for inner in acp.items(item, "options"):
             yield acp.text(inner, "value"), acp.text(inner, "name")
-
-
-def _read_list(value: object, key: str) -> list[object]:
-    items = acp.member(value, key)
-    return items if isinstance(items, list) else []

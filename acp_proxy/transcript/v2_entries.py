@@ -27,7 +27,6 @@ from acp_proxy.transcript.reader import AlikeLines, Line
 
 _OUTPUT_LIMIT = 1024 * 1024
 """The most bytes of a terminal's output that are kept: its end."""
-_FINAL_STATUSES = frozenset({"completed", "failed", "cancelled"})
 _NOT_FIELDS = ("sessionUpdate", "toolCallId", "content", "capabilities")
 
 
@@ -52,10 +51,10 @@ class V2Message:
     def add_chunks(self, text: str) -> None:
         self.add({"type": "text", "text": text})
 
-    def replace(self, content: object) -> None:
+    def replace(self, content: list[object]) -> None:
         """Replace all blocks. What was sent already is sent again only if it is not how the new content begins."""
         sent_words, self.blocks, self.sent_count = _read_words(self.blocks[: self.sent_count]), [], 0
-        new_blocks: list[object] = [block for block in _read_list(content) if isinstance(block, dict)]
+        new_blocks: list[object] = [block for block in content if isinstance(block, dict)]
         if sent_words and not _read_words(new_blocks).startswith(sent_words):
             self.id = None  # other words begin a new message, since nothing can take back the first ones
         elif sent_words:
@@ -107,8 +106,7 @@ class V2Call:
             else:
                 self.fields[name] = v2_updates.status_as_v1(value) if name == "status" else value
         if "content" in update:
-            content = update["content"]
-            self.content, self.has_content = list(content) if isinstance(content, list) else [], True
+            self.content, self.has_content = list(acp.items(update, "content")), True
 
     def add(self, item: object) -> None:
         self.is_changed = self.has_content = True
@@ -120,7 +118,7 @@ class V2Call:
 
     @property
     def is_over(self) -> bool:
-        return acp.text(self.fields, "status") in _FINAL_STATUSES
+        return acp.text(self.fields, "status") in v2_updates.FINAL_STATUSES
 
     def take_changes(self, terminals: "AgentTerminals") -> Iterator[Mapping[str, object]]:
         if not self.is_changed:
@@ -144,7 +142,7 @@ class V2Plans:
         self.is_placed, self.is_changed = False, True
 
     def take_changes(self) -> Iterator[Mapping[str, object]]:
-        entries = [entry for plan in self.plans.values() for entry in _read_list(acp.member(plan, "entries"))]
+        entries = [entry for plan in self.plans.values() for entry in acp.items(plan, "entries")]
         if self.is_changed:
             yield {"sessionUpdate": update_kinds.PLAN, "entries": entries}
         self.is_changed = False
@@ -180,10 +178,8 @@ class AgentTerminals:
         command, output, status = self._by_id[id]
         lines = [f"$ {command}"] if command is not None else []
         text = v2_updates.fence("\n".join([*lines, output.decode(errors="replace")]))
-        code, signal = acp.member(status, "exitCode"), acp.text(status, "signal")
-        if type(code) is int:
-            return f"{text}\n[exited with code {code}]"
-        return f"{text}\n[ended by {signal}]" if signal is not None else text
+        ending = v2_updates.explain_exit(status)
+        return text if ending is None else f"{text}\n{ending}"
 
     def forget(self, kept_ids: set[str]) -> None:
         self._by_id = {id: terminal for id, terminal in self._by_id.items() if id in kept_ids}
@@ -196,10 +192,6 @@ def _is_text(block: object) -> bool:
 
 def _read_words(blocks: list[object]) -> str:
     return "".join(block.text if isinstance(block, _JoinedText) else acp.text(block, "text") or "" for block in blocks)
-
-
-def _read_list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
 
 
 LIMIT = 4 * 1024 * 1024
@@ -334,7 +326,7 @@ class V2AsV1:
             message.add(acp.member(update, "content"))
             self._last_message = message
         elif "content" in update:
-            message.replace(update["content"])
+            message.replace(acp.items(update, "content"))
 
     def _find_call(self, entry: Entry, id: str) -> V2Call:
         call = self._calls.get(id)
