@@ -257,8 +257,8 @@ class CommandStore(StoreBase):
 
     def delete_soft_deleted(self, deleted: DeletedSession) -> None:
         """Delete a soft-deleted session permanently. Raises OSError."""
-        delete.delete_soft_deleted(
-            self.layout, deleted.agent_folder, deleted.session_id, deleted.name, only_on_this_machine=False
+        delete.delete_by_name(
+            self.layout, deleted.agent_folder, deleted.session_id, deleted.name, soft=False, only_on_this_machine=False
         )
         self.layout.get_journal(deleted.agent_folder).fsync()
         with contextlib.suppress(Unreadable):  # the mark stays, and the next query does it

@@ -42,10 +42,9 @@ import errno
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from acp_proxy.errors import NewerFormat
@@ -76,12 +75,8 @@ def delete_by_id(
     is_unused: bool = False,
     only_on_this_machine: bool,
 ) -> None:
-    """Delete the session that has this id now; the id stays known as deleted. Raises OSError.
-
-    ``soft``: its transcript can be restored, for the layout's ``bin_days``.
-    ``is_unused``: the caller holds ``lock_unused``, so no other process has the transcript open.
-    ``only_on_this_machine``: other machines with the same history keep it.
-    """
+    """Delete the session that has this id now; the id stays known as deleted. Parameters as for ``delete_by_name``.
+    Raises OSError."""
     name = file_name(session_id)
     # The journal is in the agent's folder, which may be missing: an editor deletes sessions that were never recorded.
     layout.make_folder(layout.transcript_path(agent_folder, name).parent)
@@ -215,16 +210,10 @@ def delete_by_name(
         delete_by_id(
             layout, agent_folder, session_id, soft=soft, is_unused=is_unused, only_on_this_machine=only_on_this_machine
         )
-    else:
-        _delete_set_aside(layout, agent_folder, session_id, name, soft=soft, only_on_this_machine=only_on_this_machine)
-
-
-def _delete_set_aside(
-    layout: Layout, agent_folder: str, session_id: str, name: str, *, soft: bool, only_on_this_machine: bool
-) -> None:
-    """Delete a transcript whose id a newer session has. Parameters as for ``delete_by_name``. Raises OSError."""
-    with suppress(OSError):  # the next query reads the journal anyway
-        layout.mark(agent_folder, name)
+        return
+    if not is_soft_deleted_name(name):  # else the index has no row of it
+        with suppress(OSError):  # the next query reads the journal anyway
+            layout.mark(agent_folder, name)
     with lock_completed_journal(layout, agent_folder, ignores_full_disk=True):
         if soft:
             stamp = journal.stamp_now()
@@ -237,16 +226,6 @@ def _delete_set_aside(
             )
         else:
             event = Event.make_removal(session_id, name, only_on_this_machine=only_on_this_machine)
-        _append_and_apply(layout, agent_folder, event)
-
-
-def delete_soft_deleted(
-    layout: Layout, agent_folder: str, session_id: str, soft_deleted_name: str, *, only_on_this_machine: bool
-) -> None:
-    """Delete a soft-deleted transcript permanently. ``only_on_this_machine``: other machines with the same history keep
-    it. Raises OSError."""
-    with lock_completed_journal(layout, agent_folder, ignores_full_disk=True):
-        event = Event.make_removal(session_id, soft_deleted_name, only_on_this_machine=only_on_this_machine)
         _append_and_apply(layout, agent_folder, event)
 
 
@@ -285,8 +264,8 @@ def remove_expired(layout: Layout) -> int:
                 with lock_unused(path) as is_unused:
                     if is_unused:
                         # Other machines do so at their own time: one that restores it first has it.
-                        delete_soft_deleted(
-                            layout, agent_folder, session_id, soft_deleted_name, only_on_this_machine=True
+                        delete_by_name(
+                            layout, agent_folder, session_id, soft_deleted_name, soft=False, only_on_this_machine=True
                         )
                         count += 1
     return count
@@ -332,11 +311,11 @@ def _append_and_apply(layout: Layout, agent_folder: str, event: Event) -> str:
     event = replace(event, uid=_read_uid(layout.path_by_name(agent_folder, event.name)))
     with nullcontext() if event.new_name else _ignore_full_disk():
         layout.get_journal(agent_folder).append(event)
-    applied = _apply_to_files(layout, agent_folder, event)
-    if applied.is_done:
+    new_name = _apply_to_files(layout, agent_folder, event)
+    if new_name is not None:
         with _ignore_full_disk():  # then it is completed once more
             _append_done(layout, agent_folder, event)
-    return applied.name
+    return new_name or ""
 
 
 def _complete_renames_and_removals(layout: Layout, agent_folder: str, *, ignores_full_disk: bool) -> None:
@@ -347,7 +326,7 @@ def _complete_renames_and_removals(layout: Layout, agent_folder: str, *, ignores
     """
     for event in layout.get_journal(agent_folder).read_state().incomplete_renames_and_removals.values():
         with _ignore_full_disk() if ignores_full_disk else nullcontext():
-            if _apply_to_files(layout, agent_folder, event).is_done:
+            if _apply_to_files(layout, agent_folder, event) is not None:
                 _append_done(layout, agent_folder, event)
 
 
@@ -357,15 +336,9 @@ def _append_done(layout: Layout, agent_folder: str, event: Event) -> None:
     layout.get_journal(agent_folder).append(Event.make_completion(event.session_id, event.name))
 
 
-class _Applied(Struct, frozen=True):
-    """What a rename or removal has done. ``name``: the new one, empty for a removal. ``is_done``: nothing is left."""
-
-    name: str
-    is_done: bool
-
-
-def _apply_to_files(layout: Layout, agent_folder: str, event: Event) -> _Applied:
-    """Rename or remove the transcript as the event says, with its titles and backups. Raises OSError."""
+def _apply_to_files(layout: Layout, agent_folder: str, event: Event) -> str | None:
+    """Rename or remove the transcript as the event says, with its titles and backups. Returns its new name, empty for a
+    removal; None if something is left to do. Raises OSError."""
     name, new_name = event.name, event.new_name or ""
     if new_name:
         if _has_file(layout.path_by_name(agent_folder, name)):  # else it was moved before
@@ -375,8 +348,8 @@ def _apply_to_files(layout: Layout, agent_folder: str, event: Event) -> _Applied
         layout.erase_titles(agent_folder, name)
     elif not _remove_and_mark(layout, agent_folder, name) and is_soft_deleted_name(name):
         # It is done again, for the mark. That removes nothing else: a name in ``deleted/`` is used only once.
-        return _Applied(new_name, is_done=False)
-    return _Applied(new_name, is_done=True)
+        return None
+    return new_name
 
 
 def _remove_and_mark(layout: Layout, agent_folder: str, name: str) -> bool:
@@ -434,26 +407,17 @@ def _choose_soft_deleted_name(layout: Layout, agent_folder: str, name: str, stam
 
 def _read_uid(path: Path) -> str | None:
     """The uid of a transcript that is about to be deleted or renamed; None if it has none, or cannot be read."""
-    with suppress(OSError, NewerFormat):
-        reading = Reading(path)
-        try:
-            return reading.uid or None
-        finally:
-            reading.close()
+    with suppress(OSError, NewerFormat), closing(Reading(path)) as reading:
+        return reading.uid or None
     return None
 
 
 def read_session_id(path: Path) -> str | None:
     """The id of a soft-deleted transcript's session; None if it cannot be read."""
-    try:
-        reading = Reading(path)
-    except (OSError, NewerFormat):
-        return None
-    try:
+    with suppress(OSError, NewerFormat), closing(Reading(path)) as reading:
         header = reading.header or reading.rebuild_header()
         return header.session_id if header is not None else None
-    finally:
-        reading.close()
+    return None
 
 
 def _has_file(path: Path) -> bool:

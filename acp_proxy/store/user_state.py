@@ -42,14 +42,16 @@ def set_archived(
         state = agent_journal.read_state()
         is_new_by_agent = is_archived and by_agent and name not in state.archived_by_agent
         if is_new_by_agent or is_archived != (name in state.archived):
-            _append_archived(agent_journal, session_id, name, is_archived, by_agent=by_agent)
+            kind = journal.ARCHIVED if is_archived else journal.UNARCHIVED
+            agent_journal.append(Event.make_for_transcript(kind, session_id, name, by_agent=by_agent))
 
 
 def set_pinned(layout: Layout, agent_folder: str, session_id: str, name: str, is_pinned: bool) -> None:
     """Pin or unpin a session. Raises OSError (FileNotFoundError: the session was deleted)."""
     with _lock_existing(layout, agent_folder, session_id, name) as agent_journal:
         if is_pinned != (name in agent_journal.read_state().pinned):
-            _append_pinned(agent_journal, session_id, name, is_pinned)
+            kind = journal.PINNED if is_pinned else journal.UNPINNED
+            agent_journal.append(Event.make_for_transcript(kind, session_id, name))
 
 
 @contextmanager
@@ -65,12 +67,14 @@ def move_user_state(layout: Layout, agent_folder: str, session_id: str, old_name
     """Move the title, and whether it is archived and pinned, from one transcript name to another. Call it only while
     holding the journal. Raises OSError."""
     agent_journal = layout.get_journal(agent_folder)
-    if old_name in agent_journal.read_state().archived:
-        _append_archived(agent_journal, session_id, old_name, False)
-        _append_archived(agent_journal, session_id, new_name, True)
-    if old_name in agent_journal.read_state().pinned:
-        _append_pinned(agent_journal, session_id, old_name, False)
-        _append_pinned(agent_journal, session_id, new_name, True)
+    state = agent_journal.read_state()
+    for names, kind, end_kind in (
+        (state.archived, journal.ARCHIVED, journal.UNARCHIVED),
+        (state.pinned, journal.PINNED, journal.UNPINNED),
+    ):
+        if old_name in names:
+            agent_journal.append(Event.make_for_transcript(end_kind, session_id, old_name))
+            agent_journal.append(Event.make_for_transcript(kind, session_id, new_name))
     agent_journal.copy_title(session_id, old_name, new_name)
     _remove_title(layout, agent_folder, session_id, old_name)
 
@@ -81,15 +85,3 @@ def _remove_title(layout: Layout, agent_folder: str, session_id: str, name: str)
         # For processes that have read the file already.
         agent_journal.append(Event.make_title(session_id, name, None))
     layout.erase_titles(agent_folder, name)
-
-
-def _append_archived(
-    agent_journal: Journal, session_id: str, name: str, is_archived: bool, *, by_agent: bool = False
-) -> None:
-    kind = journal.ARCHIVED if is_archived else journal.UNARCHIVED
-    agent_journal.append(Event.make_for_transcript(kind, session_id, name, by_agent=by_agent))
-
-
-def _append_pinned(agent_journal: Journal, session_id: str, name: str, is_pinned: bool) -> None:
-    kind = journal.PINNED if is_pinned else journal.UNPINNED
-    agent_journal.append(Event.make_for_transcript(kind, session_id, name))

@@ -173,7 +173,9 @@ def _fill_and_delete_half(store: WholeStore) -> list[str]:
 def _remove_all_without_index(store: WholeStore) -> None:
     """Remove all that was deleted softly, as a process does that is killed before it tells the index."""
     for deleted in store.list_deleted():
-        delete.delete_soft_deleted(store.layout, AGENT, deleted.session_id, deleted.name, only_on_this_machine=False)
+        delete.delete_by_name(
+            store.layout, AGENT, deleted.session_id, deleted.name, soft=False, only_on_this_machine=False
+        )
 
 
 @contextmanager

@@ -590,7 +590,7 @@ def test_an_interrupted_permanent_delete_is_finished_on_a_full_disk_whatever_els
             store.delete(AGENT, "s", soft=False)
     with monkeypatch.context() as full:
         leave_no_room_for_completions(full)
-        delete.delete_soft_deleted(layout, AGENT, "removed", deleted.name, only_on_this_machine=False)
+        delete.delete_by_name(layout, AGENT, "removed", deleted.name, soft=False, only_on_this_machine=False)
         assert layout.has_transcript(AGENT, file_name("s"))
         full.setattr(Journal, "append", find_no_room)
         assert WholeStore(store.root).list_all() == []

@@ -219,30 +219,21 @@ def prune_sessions(
 def _delete(layout: Layout, candidate: Candidate, *, soft: bool, only_on_this_machine: bool) -> str | None:
     """The reason for not deleting it: ``IN_USE`` or an errno's name; None if it was deleted."""
     agent_folder, session_id, name = candidate.agent_folder, candidate.session_id, candidate.name
-    path = (
-        layout.soft_deleted_path(agent_folder, name)
-        if candidate.is_soft_deleted
-        else layout.transcript_path(agent_folder, name)
-    )
+    path = layout.path_by_name(agent_folder, name)
     try:
         # The journal's lock keeps others from decompressing it.
         with layout.get_journal(agent_folder).lock(), lock_unused(path) as is_unused:
             if not is_unused or (candidate.file_version is not None and _read_version(path) != candidate.file_version):
                 return IN_USE
-            if candidate.is_soft_deleted:
-                delete.delete_soft_deleted(
-                    layout, agent_folder, session_id, name, only_on_this_machine=only_on_this_machine
-                )
-            else:
-                delete.delete_by_name(
-                    layout,
-                    agent_folder,
-                    session_id,
-                    name,
-                    soft=soft,
-                    is_unused=True,
-                    only_on_this_machine=only_on_this_machine,
-                )
+            delete.delete_by_name(
+                layout,
+                agent_folder,
+                session_id,
+                name,
+                soft=soft and not candidate.is_soft_deleted,
+                is_unused=True,
+                only_on_this_machine=only_on_this_machine,
+            )
     except OSError as problem:
         return errno_name(problem)
     return None

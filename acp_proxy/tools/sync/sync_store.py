@@ -183,12 +183,7 @@ class SyncStore(StoreBase):
             if known_header is None or known_header.uid != uid:
                 return
             session_id = known_header.header.session_id
-            if file_names.is_soft_deleted_name(name):
-                delete.delete_soft_deleted(self.layout, agent_folder, session_id, name, only_on_this_machine=False)
-            else:
-                delete.delete_by_name(
-                    self.layout, agent_folder, session_id, name, soft=False, only_on_this_machine=False
-                )
+            delete.delete_by_name(self.layout, agent_folder, session_id, name, soft=False, only_on_this_machine=False)
             self.layout.get_journal(agent_folder).fsync()
         with suppress(Unreadable):
             self.store_index.remove(agent_folder, [name])
