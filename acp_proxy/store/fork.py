@@ -27,8 +27,6 @@ CONTINUED_RUN = "copied"
 """The run of the note that ends the copy of another agent's session."""
 _FORK_RUN = "forked"
 """The run of the notes at a fork's beginning, since no connection sent them."""
-_ALIGNED_FROM_BYTES = 1024 * 1024
-"""Bytes from which on a copy is aligned, so that it can share the parent's blocks on disk."""
 
 
 def create(
@@ -93,14 +91,10 @@ def _write(out: int, agent_folder: str, header: Header, source: Reading) -> None
     parent |= {"agent": parent_folder} if parent_folder != agent_folder else {}
     note = {"type": NoteType.COPIED, **parent}
     head = file_format.encode_header(header) + file_format.encode_note(header.created_at, _FORK_RUN, note)
-    if size >= _ALIGNED_FROM_BYTES:  # btrfs and XFS then share the parent's blocks: the copy takes no space
-        head = head[:-1] + b" " * ((source.entries_start - len(head)) % private_files.BLOCK) + b"\n"
     private_files.write_at(out, head, 0)
-    if (
-        copied_bytes := source.copy_entries(size, out, len(head))
-    ) < size:  # it was truncated; the next attempt sees its size
+    end = len(head) + source.copy_entries(out, len(head))
+    if end < len(head) + size:  # the next attempt sees its size
         raise OSError(errno.EIO, "the file became shorter while it was copied", str(source.path))
-    end = len(head) + copied_bytes
     if private_files.read_at(out, 1, end - 1) != b"\n":  # the parent's last line is torn
         private_files.write_at(out, b"\n", end)
         end += 1

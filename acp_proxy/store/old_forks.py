@@ -98,7 +98,8 @@ def _copy_missing(layout: Layout, fd: int, missing: _MissingCopy) -> None:
     copied = 0
     if (source := _find_parent(layout, missing)) is not None:
         with closing(source):
-            copied = source.copy_entries(missing.size, fd, missing.offset)
+            source.size = min(source.size, source.entries_start + missing.size)
+            copied = source.copy_entries(fd, missing.offset)
     if copied < missing.size:
         # What was copied goes too: the user may have deleted the parent to be rid of it.
         for offset in range(0, missing.size, len(_BLANK)):

@@ -269,23 +269,6 @@ def write_at(fd: int, data: bytes, offset: int) -> None:
         view, offset = view[written:], offset + written
 
 
-BLOCK = 4096
-"""File systems can share blocks between files only where both ranges are aligned to blocks, usually of this size."""
-
-
-def copy_in_kernel(source: int, start: int, target: int, offset: int, size: int) -> int:
-    """Copy a range from one open file to another inside the kernel, which may share blocks instead of copying them.
-
-    Returns the number of bytes copied, from the start of the range. If it is 0, the caller must read and write instead.
-    """
-    if not hasattr(os, "copy_file_range"):  # Linux
-        return 0
-    try:
-        return os.copy_file_range(source, target, size, start, offset)
-    except OSError:  # reading and writing will report a real problem
-        return 0
-
-
 def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
     """Lock an open file exclusively, or ``shared``, until it is closed or locked again.
 

@@ -20,10 +20,8 @@ from acp_proxy.transcript import file_format, file_names
 from acp_proxy.transcript.agent_session import KINDS, AgentSession
 from acp_proxy.transcript.file_format import Entry, Header, NoteType
 from acp_proxy.transcript.private_files import (
-    BLOCK,
     check_space,
     close,
-    copy_in_kernel,
     lock,
     open_private,
     read_at,
@@ -224,28 +222,16 @@ class Reading:
         before, _, line = self._read_at(self.size - offset, offset).removesuffix(b"\n").rpartition(b"\n")
         return line if before or not offset else b""
 
-    def copy_entries(self, size: int, target: int, offset: int) -> int:
-        """Copy the first ``size`` bytes of the entries to this offset of the open file ``target``.
+    def copy_entries(self, target: int, offset: int) -> int:
+        """Copy the entries to this offset of the open file ``target``.
 
-        Returns the number of bytes copied: fewer if the transcript is shorter. Raises OSError.
+        Returns the number of bytes copied: fewer if the transcript became shorter. Raises OSError.
         """
-        start, copied_size = self.entries_start, 0
-        while copied_size < size:
-            # To a block's border first: file systems that share blocks do so only between whole ones.
-            step = min(-(start + copied_size) % BLOCK or size, size - copied_size)
-            copied = (
-                copy_in_kernel(self._fd, start + copied_size, target, offset + copied_size, step)
-                if self.compressed is None
-                else 0
-            )
-            if not copied:
-                data = self._read_at(min(_READ_SIZE, step), start + copied_size)
-                write_at(target, data, offset + copied_size)
-                copied = len(data)
-            if not copied:
-                break
-            copied_size += copied
-        return copied_size
+        end = offset
+        for data in self.read_bytes(self.entries_start):
+            write_at(target, data, end)
+            end += len(data)
+        return end - offset
 
     def rebuild_header(self) -> Header | None:
         """A header rebuilt from a broken one and the entries; None if no session id is found."""

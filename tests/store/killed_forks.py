@@ -22,7 +22,7 @@ from tests.store.concurrent_writers import AGENT, ROOT
 from tests.store.transcript_lines import answer, prompt_line
 from tests.waiting import SECONDS
 
-_CHANGING = ("write", "pwrite", "copy_file_range", "truncate", "link", "unlink", "rename", "replace", "fsync", "mkdir")
+_CHANGING = ("write", "pwrite", "truncate", "link", "unlink", "rename", "replace", "fsync", "mkdir")
 _PROCESSES: Any = multiprocessing.get_context("spawn" if sys.platform == "win32" else "fork")
 PARENTS = [f"parent {number} " + "x" * 300 for number in range(60)]
 OWN = ["own 1", "own 2"]

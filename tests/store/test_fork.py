@@ -112,13 +112,8 @@ def names(store: WholeStore) -> list[str]:
     return sorted(path.name for path in (store.root / "transcripts" / AGENT).iterdir() if "state" not in path.name)
 
 
-@pytest.mark.parametrize("shares", [True, False], ids=["by the kernel", "by reading and writing"])
 @pytest.mark.parametrize("size", [0, 1, 4096, 3_000_000])
-def test_a_fork_has_the_parents_exact_bytes(
-    parent: WholeStore, monkeypatch: pytest.MonkeyPatch, size: int, *, shares: bool
-) -> None:
-    if not shares:
-        monkeypatch.setattr(os, "copy_file_range", refuse, raising=False)
+def test_a_fork_has_the_parents_exact_bytes(parent: WholeStore, size: int) -> None:
     transcript_lines.store_lines(parent, AGENT, "p", prompt_line("x" * size, session="p"), fresh=False)
     [path] = parent.root.glob("transcripts/*/p-*.jsonl")
     entries = path.read_bytes().partition(b"\n")[2]
@@ -128,15 +123,6 @@ def test_a_fork_has_the_parents_exact_bytes(
     _, copied, own = transcript.path.read_bytes().partition(entries)
     assert (copied, own) == (entries, prompt_line("two", session="f"))
     assert names(parent) == [transcript.path.name, path.name]
-
-
-def test_a_long_copy_begins_where_it_can_share_the_parents_blocks(parent: WholeStore) -> None:
-    transcript_lines.store_lines(parent, AGENT, "p", prompt_line("x" * 2_000_000, session="p"), fresh=False)
-    begin_fork(parent).close()
-    [source] = parent.root.glob("transcripts/*/p-*.jsonl")
-    [copy] = parent.root.glob("transcripts/*/f-*.jsonl")
-    entries = source.read_bytes().partition(b"\n")[2]
-    assert copy.read_bytes().index(entries) % 4096 == source.read_bytes().index(entries) % 4096
 
 
 def test_entries_added_to_the_parent_later_are_not_in_the_fork(parent: WholeStore) -> None:
@@ -231,7 +217,7 @@ def test_a_fork_that_another_process_sets_aside_at_once_begins_again(
     assert read_prompts(parent, "f") == ["one"]
 
 
-@pytest.mark.parametrize("call", ["write", "copy_file_range", "close"])
+@pytest.mark.parametrize("call", ["write", "close"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 def test_a_copy_that_fails_leaves_nothing(
     parent: WholeStore, monkeypatch: pytest.MonkeyPatch, call: str, number: int
@@ -241,7 +227,6 @@ def test_a_copy_that_fails_leaves_nothing(
         if call == "close":
             failing.setattr(fork, "_write", close_first(number))
         else:
-            failing.setattr(os, "copy_file_range", refuse, raising=False)
             failing.setattr(os, "pwrite", fail_after(100, number), raising=False)
         with pytest.raises(OSError) as failed:
             begin_fork(parent)
@@ -454,7 +439,6 @@ def test_a_full_disk_while_a_fork_is_finished_loses_no_entry(
 ) -> None:
     leave_unfinished_fork(parent)
     with monkeypatch.context() as failing:
-        failing.setattr(os, "copy_file_range", refuse, raising=False)
         failing.setattr(os, "pwrite", fail_after(0, errno.ENOSPC))
         with pytest.raises(OSError, match="space"):
             parent.read(AGENT, "f")
