@@ -36,11 +36,8 @@ _RETRY_SECONDS = 1.0
 
 
 class Gap(Struct):
-    """Something is missing in a transcript.
-
-    ``since``: when that began. ``reason``: a ``GapReason``, or an errno's name. ``retry_at``: when to try again,
-    monotonic time.
-    """
+    """Something is missing in a transcript. ``since``: when that began. ``reason``: a ``GapReason``, or an errno's
+    name. ``retry_at``: when to try again, monotonic time."""
 
     since: str
     reason: str
@@ -108,10 +105,7 @@ class RecordedSessions(dict[str, RecordedSession]):
     # --- one session
 
     def begin(self, effect: BeginTranscript, agent_info: dict[str, object], stamp: str) -> None:
-        """Begin to record a session.
-
-        ``agent_info``: the name and version that the agent reported. ``stamp``: the time, as text.
-        """
+        """Begin to record a session. ``agent_info``: the name and version that the agent reported. ``stamp``: when."""
         session = self.get(effect.session_id)
         is_new = effect.origin == file_format.RECORDED
         if session is not None and not session.is_deleted and not is_new:
@@ -230,10 +224,7 @@ class RecordedSessions(dict[str, RecordedSession]):
         return self._store.is_in_use(agent_folder, session_id)
 
     def delete(self, agent_folder: str, session_id: str, *, soft: bool) -> None:
-        """Delete a session's transcript; ``soft``: it can be restored.
-
-        Raises OSError.
-        """
+        """As ``ProxyStore.delete``. Raises OSError."""
         session = self.get(session_id)
         if session is not None:
             self.close(session)
@@ -301,10 +292,7 @@ class RecordedSessions(dict[str, RecordedSession]):
 
     def open_and_check_name(self, session: RecordedSession) -> bool:
         """Open a session's file, and return whether readers find it; where that cannot be determined, they do, as in
-        ``_was_renamed``.
-
-        Raises OSError if it cannot be opened.
-        """
+        ``_was_renamed``. Raises OSError if it cannot be opened."""
         try:
             transcript = self.open_transcript(session)
             # If another process renames it at this moment, the old name may be that of its own session by now.
@@ -325,7 +313,6 @@ class RecordedSessions(dict[str, RecordedSession]):
                 self._handle_failed_close(session, problem)
 
     def _close_oldest(self) -> None:
-        """Close the files opened longest ago."""
         while len(self._open_sessions) > _OPEN_FILE_LIMIT:
             self.close(next(iter(self._open_sessions.values())))
 
@@ -413,7 +400,6 @@ class RecordedSessions(dict[str, RecordedSession]):
         )
 
     def _handle_failed_close(self, session: RecordedSession, problem: OSError) -> None:
-        """A file could not be closed."""
         if self.get(session.header.session_id) is session and not session.is_deleted:
             self.remember_gap(session.header.session_id, timestamps.stamp(time.time()), errno_name(problem))
             self.warn_of_loss(errno_name(problem))

@@ -107,7 +107,6 @@ class Recorder:
         self._added_count = self._written_count = 0
         """How many effects were added, and how many of them are done, with their entries in the kernel or given up."""
         self._wakeup = Wakeup()
-        """Wakes the writer."""
         self.jobs = WriterJobs(
             self._progress, self._wakeup, lambda: self._sessions.warn_suspended("it does not answer")
         )
@@ -120,7 +119,6 @@ class Recorder:
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
 
     def start(self) -> None:
-        """Start the writer."""
         # glibc gives free memory back to the system beyond twice the largest block that it had mapped and freed. What a
         # flood has gathered is free every few milliseconds; to get it again, page by page, takes a tenth of a flood.
         bytes(GATHERED_BYTES)
@@ -151,10 +149,8 @@ class Recorder:
     # --- from any thread but the writer
 
     def find_agent_folder(self) -> str:
-        """The agent's folder; empty before the agent has said who it is. The store chooses it the first time.
-
-        Raises OSError while the store cannot say.
-        """
+        """The agent's folder, which the store chooses the first time; empty before the agent has said who it is. Raises
+        OSError while the store cannot say."""
         if not self._agent_folder and (info := self._identity) is not None:
             self._agent_folder = self.store.choose_agent(
                 self._agent_name, info.name, self._command, may_run_others=self._may_run_others
@@ -180,10 +176,8 @@ class Recorder:
             self.wake()
 
     def flush(self) -> None:
-        """Return once the kernel has everything added before, or a gap stands for what the store does not take.
-
-        If the store hangs, this waits for ``STALL_SECONDS``, and then nobody does until the writer moves.
-        """
+        """Return once the kernel has everything added before, or a gap stands for what the store does not take. If the
+        store hangs, this waits for ``STALL_SECONDS``, and then nobody does until the writer moves."""
         if self._added_count == self._written_count and not self._sessions.has_gaps:
             return
         if self._progress.is_stalled or self._progress.has_ended:
@@ -192,10 +186,8 @@ class Recorder:
             self.jobs.wait(self.jobs.submit(_do_nothing))
 
     def run_on_writer(self, action: Callable[[], T], discard: Callable[[T], object] | None = None) -> T:
-        """Run an action on the store once everything added before is written. Raises what it raises, and Stalled.
-
-        ``discard``: gets a result that comes too late.
-        """
+        """Run an action on the store once everything added before is written. ``discard``: gets a result that comes too
+        late. Raises what the action raises, and Stalled."""
         if self._progress.is_stalled or self._progress.has_ended:
             self.wake()
             raise Stalled
@@ -207,12 +199,8 @@ class Recorder:
         return job.result()
 
     def run_when_written(self, deciding_lock: threading.Lock, look: Callable[[], None], action: Callable[[], T]) -> T:
-        """Run ``look`` and then, holding ``deciding_lock``, ``action``, at a moment when all decided entries are
-        written.
-
-        ``deciding_lock``: the lock on deciding. Both run on the writer; only ``look`` may use the store. Raises
-        Stalled, and what ``look`` raises.
-        """
+        """Run ``look`` and then, holding the lock on deciding, ``action``, at a moment when all decided entries are
+        written. Both run on the writer; only ``look`` may use the store. Raises Stalled, and what ``look`` raises."""
         results: list[T] = []
         is_given_up = False
 

@@ -79,10 +79,8 @@ class Wakeup:
 
 
 class WriterJob(Generic[T]):
-    """An action for the writer.
-
-    ``done``: the writer releases it once the action was run or left out. ``waiter``: of the thread that waits for that.
-    """
+    """An action for the writer. ``done``: the writer releases it once the action was run or left out. ``waiter``: of
+    the thread that waits for that."""
 
     def __init__(self, action: Callable[[], T]) -> None:
         self.done = threading.Lock()
@@ -143,10 +141,8 @@ class Progress:
 
 
 class WriterJobs:
-    """The actions that the writer is to run, in order. Before each it writes all entries that were added.
-
-    ``submit`` and ``wait`` are called from any thread but the writer, ``queue`` is emptied by the writer.
-    """
+    """The actions that the writer is to run, in order. Before each it writes all entries that were added. ``submit``
+    and ``wait`` are called from any thread but the writer, ``queue`` is emptied by the writer."""
 
     def __init__(self, progress: Progress, wakeup: Wakeup, on_stall: Callable[[], None]) -> None:
         """``wakeup``: wakes the writer. ``on_stall``: called when somebody has waited for too long."""

@@ -94,11 +94,7 @@ class CommandStore(StoreBase):
         return rows if archived is None else (row for row in rows if row.is_archived == archived)
 
     def find_named(self, selector: str, agent_words: str = "") -> list[ListedSession]:
-        """The sessions that the user means by ``selector``: those with exactly this id or transcript name, else those
-        whose id starts with it. Newest first.
-
-        The id of a deleted session is never taken as the start of another id. Raises Unreadable, OSError.
-        """
+        """As ``queries.find_named``. Raises Unreadable, OSError."""
         list_filter = queries.ListFilter(self.list_agents(agent_words))
         deleted_ids = {
             session_id for agent_folder in list_filter.agent_folders for session_id in self.read_deleted(agent_folder)
@@ -111,11 +107,8 @@ class CommandStore(StoreBase):
     def find_titled(
         self, title_part: str, agent_words: str = "", show_title: Callable[[str], str] = str
     ) -> list[ListedSession]:
-        """The sessions with the title ``title_part``, else those whose title contains it, in any case. Newest first.
-        ``show_title``: makes of a title what is compared.
-
-        The id of a deleted session is never taken as a part of a title. Raises Unreadable, OSError.
-        """
+        """As ``queries.find_titled``, newest first; but the id of a deleted session is never taken as a part of a
+        title. ``show_title``: makes of a title what is compared. Raises Unreadable, OSError."""
         if any(title_part in self.read_deleted(agent_folder) for agent_folder in self.list_agents(agent_words)):
             return []
         return queries.find_titled(
@@ -129,7 +122,7 @@ class CommandStore(StoreBase):
         )
 
     def find_ids_alike(self, session_ids: Sequence[str], length: int) -> list[str]:
-        """All session ids that share their first ``length`` bytes with one of ``session_ids``. Raises Unreadable."""
+        """As ``queries.find_ids_alike``. Raises Unreadable."""
         return self.store_index.query(lambda index: queries.find_ids_alike(index, session_ids, length))
 
     def open_listed(self, listed: ListedSession) -> Reading:
@@ -138,10 +131,8 @@ class CommandStore(StoreBase):
 
     @contextlib.contextmanager
     def open_child(self, listed: ListedSession, session_id: str) -> Iterator[Reading | None]:
-        """Yields the transcript of a session that this one's agent began for its own work: nobody opened it.
-
-        None if there is none. Raises OSError, NewerFormat.
-        """
+        """Yields the transcript of a session that this one's agent began for its own work: nobody opened it; None if
+        there is none. Raises OSError, NewerFormat."""
         try:
             is_gone = session_id in self.read_deleted(listed.agent_folder)
             reading = (
@@ -173,31 +164,20 @@ class CommandStore(StoreBase):
         return (folder.name, name) if folder.parent == Path(os.path.realpath(self.layout.transcripts)) else None
 
     def set_listed_title(self, listed: ListedSession, title: str | None) -> None:
-        """Set the title that lists show for a session, in running proxies too. None: remove the user's title.
-
-        Raises OSError (FileNotFoundError: the session was deleted).
-        """
+        """As ``user_state.set_title``, in running proxies too."""
         user_state.set_title(self.layout, listed.agent_folder, listed.session_id, listed.name, title)
 
     def set_listed_archived(self, listed: ListedSession, is_archived: bool) -> None:
-        """Archive a session, so that no list shows it by default, or unarchive it; in running proxies too.
-
-        Raises OSError (FileNotFoundError: the session was deleted).
-        """
+        """As ``user_state.set_archived``, in running proxies too."""
         user_state.set_archived(self.layout, listed.agent_folder, listed.session_id, listed.name, is_archived)
 
     def set_listed_pinned(self, listed: ListedSession, is_pinned: bool) -> None:
-        """Pin a session, so that it is never pruned, or unpin it.
-
-        Raises OSError (FileNotFoundError: the session was deleted).
-        """
+        """As ``user_state.set_pinned``."""
         user_state.set_pinned(self.layout, listed.agent_folder, listed.session_id, listed.name, is_pinned)
 
     def delete_listed(self, listed: ListedSession, *, soft: bool) -> None:
-        """Delete this session, even if a newer one has its id now. ``soft``: it can be restored.
-
-        Raises OSError; Unreadable if the session is deleted but the index learns of it only with the next list.
-        """
+        """Delete this session, even if a newer one has its id now. ``soft``: it can be restored. Raises OSError;
+        Unreadable if the session is deleted but the index learns of it only with the next list."""
         delete.delete_by_name(
             self.layout, listed.agent_folder, listed.session_id, listed.name, soft=soft, only_on_this_machine=False
         )
@@ -205,16 +185,12 @@ class CommandStore(StoreBase):
         self.store_index.remove(listed.agent_folder, [listed.name])
 
     def find_copies_of(self, listed: ListedSession, agent_folder: str) -> list[ListedSession]:
-        """An agent's copies of another agent's session, newest first. Raises Unreadable."""
+        """As ``queries.find_copies_of``. Raises Unreadable."""
         rows = self.store_index.query(lambda index: queries.find_copies_of(index, agent_folder, listed), agent_folder)
         return list(complete_rows(self.layout, rows))
 
     def copy_for_agent(self, listed: ListedSession, agent_folder: str, agent_info: Mapping[str, object]) -> str:
-        """Copy a session for another agent to continue it. Returns the copy's id. Raises OSError (FileNotFoundError:
-        the session is gone).
-
-        ``agent_folder``: that agent's folder. ``agent_info``: its name and version, if they are known.
-        """
+        """Copy a session for another agent to continue it, as ``copy_session.create_copy``. Returns the copy's id."""
         from acp_proxy.sessions.copy_session import create_copy
 
         header = Header(listed.session_id, listed.cwd, PARTIAL, "", listed.directories)
@@ -243,14 +219,12 @@ class CommandStore(StoreBase):
         return soft_deleted.list_deleted(self.layout)
 
     def summarize_deleted(self, deleted: DeletedSession) -> ListedSession:
-        """A soft-deleted session as a list would show it. Raises OSError, NewerFormat."""
+        """As ``soft_deleted.summarize_deleted``. Raises OSError, NewerFormat."""
         return soft_deleted.summarize_deleted(self.layout, deleted)
 
     def restore(self, deleted: DeletedSession) -> ListedSession:
-        """Undo a soft delete. Raises OSError, NewerFormat.
-
-        Raises Unreadable if the session is restored but the index learns of it only with the next list.
-        """
+        """Undo a soft delete. Raises OSError, NewerFormat; Unreadable if the session is restored but the index learns
+        of it only with the next list."""
         restored = soft_deleted.restore(self.layout, deleted)
         self.index_transcript(restored.agent_folder, restored.name)
         return restored

@@ -54,10 +54,8 @@ class CompletionQuery:
             return []
 
     def find_sessions(self, beginning: str, agent_words: str = "") -> list[SuggestedSession]:
-        """The newest sessions that have a turn and an id, or a copy's short id, that starts with ``beginning``.
-
-        ``agent_words``: only of the agents that the user means by this.
-        """
+        """The newest sessions that have a turn and an id, or a copy's short id, that starts with ``beginning``, of the
+        agents that the user means by ``agent_words``."""
         path = self._layout.index_path
         try:
             if not path.is_file():

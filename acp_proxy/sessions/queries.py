@@ -66,10 +66,8 @@ class _Stream(Struct, frozen=True):
 
 
 def list_newest(store_index: "StoreIndex", scope: ListFilter) -> Iterator[ListedSession]:
-    """The matching sessions that have a turn, newest first. Raises Unreadable, also while iterating.
-
-    Only the first pages catch up: a list does not change while a user looks at it.
-    """
+    """The matching sessions that have a turn, newest first. Only the first pages catch up: a list does not change while
+    a user looks at it. Raises Unreadable, also while iterating."""
     streams = [_Stream(agent_folder, is_listed) for agent_folder in scope.agent_folders for is_listed in (True, False)]
     first_pages = store_index.query(
         lambda index: [_select_page(index, stream, scope, None, _FIRST_PAGE_ROWS) for stream in streams],
@@ -133,10 +131,8 @@ def _split_number(name: str) -> list[_NumberedId]:
 
 
 def find_copies_by_short_id(index: Index, scope: ListFilter, selector: str) -> list[ListedSession]:
-    """The copies whose short id (``file_names.make_copy_id``) starts with this.
-
-    The index has no short ids, since they depend on the folder: of each copy, it is made here.
-    """
+    """The copies whose short id (``file_names.make_copy_id``) starts with this. The index has no short ids, since they
+    depend on the folder: of each copy, it is made here."""
     if not selector.startswith(COPY):
         return []
     test = f"session >= ? AND session < ? AND agent IN ({_format_placeholders(scope.agent_folders)})"
@@ -175,10 +171,7 @@ def _has_id(index: Index, scope: ListFilter, session_id: str) -> bool:
 
 def find_titled(sessions: Iterable[tuple[T, str | None]], title_part: str) -> list[T]:
     """Of sessions with their titles: those with the title ``title_part``, else those whose title contains it, in any
-    case.
-
-    An empty ``title_part`` finds nothing.
-    """
+    case; none if ``title_part`` is empty."""
     part = title_part.casefold()
     matches = [(session, title) for session, title in sessions if title and part and part in title.casefold()]
     return [session for session, title in matches if title == title_part] or [session for session, _ in matches]
@@ -234,10 +227,8 @@ def _iterate_stream(
 def _select_page(
     index: Index, stream: _Stream, scope: ListFilter, last_key: tuple[str, bytes, str] | None, size: int
 ) -> list[ListedSession]:
-    """A page of a stream, after the row with the key ``last_key``.
-
-    From an index in memory it returns all rows, since the next query would have to build that index again.
-    """
+    """A page of a stream, after the row with the key ``last_key``; from an index in memory all rows, since the next
+    query would have to build that index again."""
     names = scope.names.get(stream.agent_folder)
     # SQLite uses no index for a column with a plus: else it would read every row in the order of time.
     unindexed = "+" if names is not None else ""

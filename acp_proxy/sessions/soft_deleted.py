@@ -91,10 +91,8 @@ def summarize_deleted(layout: Layout, deleted: DeletedSession) -> ListedSession:
 
 
 def restore(layout: Layout, deleted: DeletedSession) -> ListedSession:
-    """Undo a soft delete. Returns the session under its new transcript name.
-
-    If its last turn was unanswered, a gap note is appended.
-    """
+    """Undo a soft delete; a gap note follows a last turn that was unanswered. Returns the session under its new
+    transcript name."""
     reading = Reading(layout.soft_deleted_path(deleted.agent_folder, deleted.name))
     try:
         summary = summarize(reading)

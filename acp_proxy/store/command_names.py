@@ -89,7 +89,6 @@ def may_run_others(command: list[str]) -> bool:
 
 
 def _strip_runners(command: list[str]) -> list[str]:
-    """The command without its known runners."""
     words = list(command)
     while words and (command_run := _find_command_run(_find_program(words[0]).lower(), words[1:])):
         words = command_run
@@ -193,10 +192,8 @@ def _find_program(word: str) -> str:
 
 
 def _find_directory_name(stem: str, directories: list[str]) -> str:
-    """The package or directory of a file whose name says nothing, or an empty string.
-
-    ``stem``: the file's name without its extension. ``directories``: the directories of its path.
-    """
+    """The package or directory of a file whose name says nothing, or an empty string. ``stem``: the file's name without
+    its extension. ``directories``: the directories of its path."""
     if _PACKAGE_DIRECTORY in directories and stem in _ENTRY_FILES | _PACKAGE_ENTRY_FILES:
         package = directories[len(directories) - directories[::-1].index(_PACKAGE_DIRECTORY) :]
         return next((part for part in package if not part.startswith("@")), "")

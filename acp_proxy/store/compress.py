@@ -58,11 +58,8 @@ class CompressionOptions:
 
 @dataclass(frozen=True, slots=True)
 class CompressionResult:
-    """A transcript that was compressed, or would be.
-
-    ``size``, ``compressed_size``: its size in bytes as a plain and as a compressed file. ``inodes``: the inodes of the
-    two files, in this order.
-    """
+    """A transcript that was compressed, or would be. ``size``, ``compressed_size``: its size in bytes as a plain and as
+    a compressed file. ``inodes``: the inodes of the two files, in this order."""
 
     agent_folder: str
     name: str
@@ -76,10 +73,8 @@ class _NotPossibleNow(Exception):
 
 
 def compress(layout: Layout, agent_folder: str, name: str, options: CompressionOptions) -> CompressionResult | None:
-    """Compress one transcript; None if that is not worthwhile, or not possible now. Raises OSError.
-
-    The transcript is marked for the index, because its file is a new one.
-    """
+    """Compress one transcript, and mark it for the index, because its file is a new one; None if that is not
+    worthwhile, or not possible now. Raises OSError."""
     path = layout.transcript_path(agent_folder, name)
     with ExitStack() as stack:
         try:
@@ -157,7 +152,6 @@ def _read_chunks(fd: int, size: int, options: CompressionOptions) -> Iterator[by
 def _compare_chunks(
     fd: int, compressed: CompressedTranscript, size: int, options: CompressionOptions
 ) -> Iterator[bool]:
-    """Compares the compressed file with the original, chunk by chunk."""
     offset = 0
     for data in _read_chunks(fd, size, options):
         yield compressed.read(len(data), offset) == data
@@ -178,10 +172,8 @@ def _check_unchanged(path: Path, status: os.stat_result) -> None:
 
 
 def decompress(layout: Layout, agent_folder: str, path: Path) -> bool:
-    """Decompress a transcript; False if it is plain already or does not exist. Raises OSError.
-
-    If it is damaged, a gap note follows what can be read, and the damaged file is moved to the backups.
-    """
+    """Decompress a transcript; False if it is plain already or does not exist. If it is damaged, a gap note follows
+    what can be read, and the damaged file is moved to the backups. Raises OSError."""
     source, unfinished = compressed_path(path), unfinished_path(path)
     with layout.get_journal(agent_folder).lock(), ExitStack() as stack:
         if os.path.lexists(path):
@@ -258,10 +250,8 @@ def _list_leftovers(folder: Path) -> list[Path]:
 
 @contextmanager
 def claim_day(stamp: Path) -> Iterator[bool]:
-    """Yields whether today's work falls to this process: ``stamp`` is a day old, and no other process holds it.
-
-    If so, leaving the context without an exception renews the stamp. Raises OSError.
-    """
+    """Yields whether today's work falls to this process: ``stamp`` is a day old, and no other process holds it. If so,
+    leaving the context without an exception renews the stamp. Raises OSError."""
     with ExitStack() as stack:
         fd = private_files.open_private(stamp, os.O_RDWR | os.O_CREAT)
         stack.callback(private_files.close, fd)

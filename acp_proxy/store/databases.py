@@ -19,10 +19,8 @@ def remove_database(path: Path) -> None:
 
 
 def empty_database(path: Path) -> None:
-    """Remove all that a database contains, also from SQLite's log; who has it open misses its tables.
-
-    Raises PermissionError.
-    """
+    """Remove all that a database contains, also from SQLite's log; who has it open misses its tables. Raises
+    PermissionError."""
     import sqlite3
 
     try:

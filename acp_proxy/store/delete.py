@@ -95,11 +95,8 @@ def delete_by_id(
 
 
 def _append_deleted(layout: Layout, agent_folder: str, event: Event, stamp: str, *, is_unused: bool) -> None:
-    """Append the ``deleted`` event. If the disk is full, remove the transcript first, since that makes room. Raises
-    OSError.
-
-    If another process has the transcript open, removing it would make no room: then nothing is deleted.
-    """
+    """Append the ``deleted`` event; on a full disk, remove the transcript first, since that makes room. If another
+    process has the transcript open, removing it would make no room: then nothing is deleted. Raises OSError."""
     agent_journal, name = layout.get_journal(agent_folder), file_name(event.session_id)
     path = layout.transcript_path(agent_folder, name)
     # The event first: a crash after it leaves files, which the next process removes because of the event. Files that
@@ -134,10 +131,8 @@ def apply_delete(layout: Layout, agent_folder: str, session_id: str) -> None:
 
 
 def complete_interrupted(layout: Layout, agent_folder: str) -> bool:
-    """Complete deletes, restores and renames that were interrupted. Raises OSError.
-
-    Returns False if something is left to complete, for example because another process holds the journal.
-    """
+    """Complete deletes, restores and renames that were interrupted. Returns False if something is left to complete, for
+    example because another process holds the journal. Raises OSError."""
     agent_journal = layout.get_journal(agent_folder)
     if not agent_journal.read_state().incomplete_renames_and_removals and not _list_interrupted(layout, agent_folder):
         return True
@@ -177,10 +172,8 @@ def _list_interrupted(layout: Layout, agent_folder: str) -> list[str]:
 
 
 def lift_delete(layout: Layout, agent_folder: str, session_id: str) -> None:
-    """Make a deleted session live again. Raises OSError.
-
-    Call this before its new file exists: otherwise another process could complete the delete by removing that file.
-    """
+    """Make a deleted session live again, before its new file exists: otherwise another process could complete the
+    delete by removing that. Raises OSError."""
     agent_journal = layout.get_journal(agent_folder)
     if session_id not in agent_journal.read_deleted():
         return
@@ -246,10 +239,8 @@ def list_expired(layout: Layout, agent_folder: str, now: str) -> list[str]:
 
 
 def remove_expired(layout: Layout) -> int:
-    """Remove the soft-deleted transcripts whose time is over, unless somebody has them open. Returns how many.
-
-    Raises OSError.
-    """
+    """Remove the soft-deleted transcripts whose time is over, unless somebody has them open. Returns how many. Raises
+    OSError."""
     count = 0
     for agent_folder in layout.list_agents():
         for soft_deleted_name in list_expired(layout, agent_folder, journal.stamp_now()):
@@ -272,10 +263,8 @@ def remove_expired(layout: Layout) -> int:
 
 
 def restore(layout: Layout, agent_folder: str, session_id: str, soft_deleted_name: str) -> str:
-    """Undo a soft delete. Returns the transcript's name. Raises OSError (FileNotFoundError: it no longer exists).
-
-    If its id belongs to a newer session, the transcript comes back as one that was set aside.
-    """
+    """Undo a soft delete. Returns the transcript's name: if its id belongs to a newer session, that of one that was set
+    aside. Raises OSError (FileNotFoundError: it no longer exists)."""
     with lock_completed_journal(layout, agent_folder) as agent_journal:
         if session_id in agent_journal.read_deleted():
             apply_delete(layout, agent_folder, session_id)  # a crash may have interrupted the delete
@@ -303,11 +292,8 @@ def lock_completed_journal(layout: Layout, agent_folder: str, *, ignores_full_di
 
 
 def _append_and_apply(layout: Layout, agent_folder: str, event: Event) -> str:
-    """Append the event to the journal, with the transcript's uid, then rename or remove the transcript as it says.
-    Returns its new name. Raises OSError.
-
-    On a full disk, it is removed without an event.
-    """
+    """Append the event to the journal, with the transcript's uid, then rename or remove the transcript as it says; on a
+    full disk, it is removed without an event. Returns its new name. Raises OSError."""
     event = replace(event, uid=_read_uid(layout.path_by_name(agent_folder, event.name)))
     with nullcontext() if event.new_name else _ignore_full_disk():
         layout.get_journal(agent_folder).append(event)
@@ -320,10 +306,7 @@ def _append_and_apply(layout: Layout, agent_folder: str, event: Event) -> str:
 
 def _complete_renames_and_removals(layout: Layout, agent_folder: str, *, ignores_full_disk: bool) -> None:
     """Complete interrupted renames and removals. Raises OSError, also if there is no room to append that one is
-    complete: it would be done again, to another transcript if that got the name in the meantime.
-
-    ``ignores_full_disk``: as for ``lock_completed_journal``.
-    """
+    complete: it would be done again, to another transcript if that got the name in the meantime."""
     for event in layout.get_journal(agent_folder).read_state().incomplete_renames_and_removals.values():
         with _ignore_full_disk() if ignores_full_disk else nullcontext():
             if _apply_to_files(layout, agent_folder, event) is not None:
@@ -353,10 +336,8 @@ def _apply_to_files(layout: Layout, agent_folder: str, event: Event) -> str | No
 
 
 def _remove_and_mark(layout: Layout, agent_folder: str, name: str) -> bool:
-    """Remove a transcript, soft-deleted or not, with all that is of it, and mark it for the index. Raises OSError.
-
-    Returns False if it is removed, but cannot be marked.
-    """
+    """Remove a transcript, soft-deleted or not, with all that is of it, and mark it for the index. Returns False if it
+    is removed, but cannot be marked. Raises OSError."""
     # Titles first: the file shows that there is more to do, as long as it exists (``_list_interrupted``).
     if is_soft_deleted_name(name):
         layout.erase_titles(agent_folder, name)
@@ -374,10 +355,8 @@ def _remove_and_mark(layout: Layout, agent_folder: str, name: str) -> bool:
 
 
 def _rename(layout: Layout, agent_folder: str, name: str, new_name: str) -> str:
-    """Rename a transcript. Returns its new name. Raises OSError.
-
-    It is marked for the index under that name, unless it is soft-deleted now: then the index has no row for it.
-    """
+    """Rename a transcript. Returns its new name, under which it is marked for the index, unless it is soft-deleted now:
+    then the index has no row for it. Raises OSError."""
     new_path = layout.path_by_name(agent_folder, new_name)
     layout.make_folder(new_path.parent)
     if is_soft_deleted_name(new_name):

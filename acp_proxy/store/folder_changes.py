@@ -25,9 +25,8 @@ class FolderChanges(Struct, frozen=True):
     """What differs between an agent's folder and the index.
 
     ``added``: transcripts that the index lacks or has with another size, the newest first. ``removed``: those that no
-    longer exist.
-    ``folder_state``: the folder's state before the scan; empty if it is unchanged, or too recent to notice a later
-    change. ``removals``: how often rows had been removed before the scan.
+    longer exist. ``folder_state``: before the scan; empty if it is unchanged, or too recent to notice a later change.
+    ``removals``: how often rows had been removed before the scan.
     """
 
     added: list[str]

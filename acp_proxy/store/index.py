@@ -184,14 +184,11 @@ class Index:
             self.close()
 
     def close(self) -> None:
-        """Close the connection; the index cannot be used any more."""
         self._database.close()
 
     def put_row(self, agent_folder: str, name: str, reading: Reading) -> bool:
-        """Write one transcript's row, or bring it up to date.
-
-        Returns whether nothing is pending: no turn is unanswered and no line incomplete.
-        """
+        """Write one transcript's row, or bring it up to date. Returns whether nothing is pending: no turn is unanswered
+        and no line incomplete."""
         with self.transaction():
             row = self._database.execute(
                 "SELECT inode, created, size, lines, state, usage FROM transcripts WHERE agent = ? AND name = ?",
@@ -236,11 +233,8 @@ class Index:
             return not end_summary.open and is_whole
 
     def remove_rows(self, agent_folder: str, *names: str) -> bool:
-        """Remove the rows of these transcripts; returns whether there were any. Their bytes stay in the
-        file and its log until ``erase_removed_rows``.
-
-        Their folder will be scanned with the next list, in case one of them exists again.
-        """
+        """Remove the rows of these transcripts; returns whether there were any. Their bytes stay in the file and its
+        log until ``erase_removed_rows``. The next list scans their folder, in case one of them exists again."""
         rows = self._database.execute(
             "SELECT agent, name FROM transcripts WHERE agent = ? AND name IN (SELECT value FROM json_each(?))",
             (agent_folder, json.dumps(names)),
@@ -265,10 +259,8 @@ class Index:
         return tuple(row) if row is not None else ("", 0)
 
     def remember_folder(self, agent_folder: str, folder_state: str, removals: int) -> None:
-        """Store a folder's state, unless rows were removed since.
-
-        If the index is locked or full, this does nothing: a list that changes nothing must neither wait nor need space.
-        """
+        """Store a folder's state, unless rows were removed since, or the index is locked or full: a list that changes
+        nothing must neither wait nor need space."""
         self._database.execute("PRAGMA busy_timeout = 0")
         try:
             self._database.execute(
@@ -291,10 +283,8 @@ class Index:
             return cursor.rowcount == 1
 
     def erase_removed_rows(self) -> bool:
-        """Erase removed rows from the file and the write-ahead log.
-
-        Returns False if other processes use them, in a transaction, or if the disk is full.
-        """
+        """Erase removed rows from the file and the write-ahead log. Returns False in a transaction, if other processes
+        use them, or if the disk is full."""
         if self._database.in_transaction:
             return False
         self._database.execute(f"PRAGMA busy_timeout = {_ERASE_BUSY_MS}")
@@ -374,7 +364,6 @@ class Index:
         return [decode_row(row, own_run=run) for row in self.select(query, [*parameters, limit])]
 
     def select(self, query: str, values: Sequence[object]) -> list[Any]:
-        """Run a query, for ``queries`` and the search, among others."""
         return self._database.execute(query, values).fetchall()
 
     def iterate(self, query: str, values: Sequence[object]) -> Iterator[Any]:
@@ -473,9 +462,7 @@ def encode_row(
     name: str, header: Header, read_part: ReadPart, end_summary: Summary, file_size: int
 ) -> dict[str, object]:
     """A transcript's row, without its file's inode, and its directory, which depends on where links lead now.
-
-    ``read_part``: after which to continue. ``end_summary``: the summary of the whole file, of ``file_size`` bytes.
-    """
+    ``read_part``: after which to continue. ``end_summary``: the summary of the whole file, of ``file_size`` bytes."""
     info = {
         "cwd": end_summary.cwd,
         "title": end_summary.title,
@@ -520,8 +507,7 @@ def decode_row(row: tuple[str, str, bytes, str, str, str, str], *, own_run: str 
     """A row of the index, with the ``COLUMNS``. ``own_run``: its unanswered prompts do not count.
 
     Another run's unanswered prompt counts as running if that run wrote last: if it had ended, whoever continued the
-    session would have written since. ``queries.complete_rows`` finds out whether a process still has
-    the transcript open.
+    session would have written since. ``queries.complete_rows`` looks whether a process still has the transcript open.
     """
     agent_folder, name, session_id, updated, info, open_runs, created = row
     members = parse_json(info)
@@ -551,7 +537,6 @@ def _encode_json(value: object) -> str:
 
 
 def parse_json(text: str) -> Any:
-    """The JSON value of a column."""
     return jsonrpc.parse(text.encode())
 
 
@@ -561,5 +546,4 @@ def encode_id(text: str) -> bytes:
 
 
 def decode_id(data: bytes) -> str:
-    """The id in such bytes."""
     return data.decode("utf-8", "surrogatepass")

@@ -247,10 +247,8 @@ class Journal:
 
     @contextmanager
     def lock(self, *, wait: bool = True) -> Iterator[None]:
-        """Hold the journal's exclusive lock. The thread that holds it may enter again.
-
-        Raises OSError (BlockingIOError: another process holds it and ``wait`` is False).
-        """
+        """Hold the journal's exclusive lock. The thread that holds it may enter again. Raises OSError (BlockingIOError:
+        another process holds it and ``wait`` is False)."""
         if self._holder == threading.get_ident():  # as ``delete.remove_expired`` does: it deletes while it holds it
             yield
             return

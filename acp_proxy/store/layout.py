@@ -60,10 +60,7 @@ class Layout:
 
     @property
     def exists(self) -> bool:
-        """Whether a store exists at ``root``.
-
-        True if that cannot be determined: the first use then raises the actual problem.
-        """
+        """Whether a store exists here; True if that cannot be determined: the first use then raises the problem."""
         try:
             return bool({self.format.name, self.transcripts.name} & set(os.listdir(self.root)))
         except FileNotFoundError:
@@ -78,10 +75,8 @@ class Layout:
         return not self.is_read_only and private_files.has_record_locks(self.format)
 
     def prepare(self) -> None:
-        """Create what is missing, unless the store is read-only, and check the whole directory.
-
-        A newer format, a link, or a directory that others can write to is refused. Raises StoreRefused.
-        """
+        """Create what is missing, unless the store is read-only, and check the whole directory. Raises StoreRefused for
+        a newer format, a link, or a directory that others can write to."""
         try:
             private_files.check_inside(self.root)
             if not self.is_read_only:
@@ -117,10 +112,8 @@ class Layout:
             private_files.check_link(self.transcript_path(agent_folder, JOURNAL))
 
     def make_folder(self, folder: Path) -> None:
-        """Create an agent's folder, and the store itself if it was removed.
-
-        Raises OSError, also if something else is in its place.
-        """
+        """Create an agent's folder, and the store itself if it was removed. Raises OSError, also if something else is
+        in its place."""
         try:
             private_files.prepare(self.root)
             for directory in (folder.parent, folder):
@@ -197,10 +190,7 @@ class Layout:
         return _list_names(self.deleted / agent_folder)
 
     def list_soft_deleted_of(self, agent_folder: str, name: str) -> list[str]:
-        """The soft-deleted transcripts that had this name.
-
-        There may be several: the session may have been soft-deleted, begun anew, and soft-deleted again.
-        """
+        """The soft-deleted transcripts that had this name: several, if the session was begun anew after a delete."""
         return [
             deleted_name
             for deleted_name in self.list_soft_deleted_names(agent_folder)
@@ -218,10 +208,8 @@ class Layout:
         return journal or self._journals.setdefault(agent_folder, Journal(self.transcript_path(agent_folder, JOURNAL)))
 
     def mark(self, agent_folder: str, name: str) -> str:
-        """Mark a transcript as one that the index has not read to its end. Returns the mark's path. Raises OSError.
-
-        The mark is an empty file, so it survives this process.
-        """
+        """Mark a transcript as one that the index has not read to its end, with an empty file, which survives this
+        process. Returns its path. Raises OSError."""
         # Ten times as fast as joining Paths, and each turn does it.
         path = os.path.join(self.unindexed, agent_folder, name)
         if os.path.lexists(path):  # a process that removes it from here on looks at the transcript after that
@@ -257,10 +245,8 @@ class Layout:
         removed_mark.unlink(missing_ok=True)
 
     def restore_marks(self, agent_folder: str) -> None:
-        """Put back the marks of an agent whose removal was interrupted. Raises OSError.
-
-        A removal that is still under way is undone too, which only costs another look at that transcript.
-        """
+        """Put back the marks of an agent whose removal was interrupted. Raises OSError. One that is still under way is
+        undone too, which only costs another look at that transcript."""
         for mark in self._list_mark_files(agent_folder):
             name, separator, _ = mark.name.partition(_REMOVAL_SEPARATOR)
             if separator:
@@ -289,10 +275,8 @@ class Layout:
         return False
 
     def list_same_id(self, path: Path) -> Iterator[Path]:
-        """A transcript's path, then the paths of those with the same id that were set aside.
-
-        This order misses no file, because files are only ever renamed in this direction.
-        """
+        """A transcript's path, then the paths of those with the same id that were set aside. This order misses no file,
+        because files are only ever renamed in this direction."""
         yield path
         try:
             file_names_there = os.listdir(path.parent)
@@ -397,7 +381,6 @@ class Layout:
 
 
 def _modified_at(path: Path) -> float:
-    """When a file was last modified; 0 if it is gone."""
     try:
         return path.stat().st_mtime
     except OSError:
@@ -415,7 +398,6 @@ def _list_names(folder: Path) -> list[str]:
 
 
 def _remove_forms(path: Path) -> None:
-    """Remove every form of a transcript, the plain file last. Raises OSError."""
     for form in (
         unfinished_path(path),
         unfinished_path(compressed_path(path)),
@@ -462,10 +444,8 @@ def _rename_to_remove(path: Path) -> Path:
 
 
 def move_transcript(source: Path, target: Path) -> str:
-    """Rename a transcript, in whichever form it exists. Returns its new name. Raises OSError.
-
-    If the target's name is taken, the new name gets a number.
-    """
+    """Rename a transcript, in whichever form it exists. Returns its new name, which gets a number if the target's is
+    taken. Raises OSError."""
     is_compressed = not os.path.lexists(source)
     while True:
         plain_form, compressed_form = (source, target), (compressed_path(source), compressed_path(target))

@@ -46,9 +46,7 @@ class _MissingCopy(Struct, frozen=True):
 
 def complete_old_fork(layout: Layout, agent_folder: str, name: str, *, wait: bool = True) -> None:
     """Complete a fork that an old version began. Does nothing if there is none of this name, or in a read-only store.
-
-    Raises OSError (BlockingIOError: another process works in the folder and ``wait`` is False).
-    """
+    Raises OSError (BlockingIOError: another process works in the folder and ``wait`` is False)."""
     path = layout.transcript_path(agent_folder, name)
     if not os.path.lexists(fork_path(path)) or layout.is_read_only:
         return
@@ -79,10 +77,8 @@ def _open_to_overwrite(path: Path) -> Iterator[int]:
 
 
 def _complete_copy(layout: Layout, agent_folder: str, path: Path) -> bool:
-    """Copy what is missing. Returns False if the head is incomplete: then nothing was ever written after it.
-
-    Raises OSError (BlockingIOError: the head is being written).
-    """
+    """Copy what is missing. Returns False if the head is incomplete: then nothing was ever written after it. Raises
+    OSError (BlockingIOError: the head is being written)."""
     with _open_to_overwrite(fork_path(path)) as fd:
         if _read_head(fd) is None:
             private_files.lock(fd)  # held by who writes it

@@ -41,9 +41,8 @@ def open_to_append(
 
     ``is_new``: the agent has just created this session; an older session with the same id is set aside.
     ``parent_id``: id of the session that this one is a fork of; the new transcript begins with a copy of the
-    parent's. ``copied_bytes``: how many bytes of the parent's transcript to copy; None: all.
-
-    Raises OSError; Deleted if the session was deleted and is not ``is_new``.
+    parent's. ``copied_bytes``: how many bytes of the parent's transcript to copy; None: all. Raises OSError; Deleted if
+    the session was deleted and is not ``is_new``.
     """
     path = layout.transcript_path(agent_folder, file_name(header.session_id))
     if parent_id == header.session_id and (source := proxy_ids.parse_id(parent_id)) is not None:
@@ -149,10 +148,7 @@ def ensure_plain(layout: Layout, agent_folder: str, path: Path) -> bool:
 
 
 def _resume(layout: Layout, agent_folder: str, path: Path, header: Header) -> Transcript:
-    """Open the transcript of a session that is not new, or create it. Raises OSError, Deleted.
-
-    The session may be deleted, or its transcript compressed, at this moment.
-    """
+    """Open the transcript of a session that is not new, or create it. Raises OSError, Deleted."""
     for _ in range(_OPEN_TRIES):
         if header.session_id in layout.get_journal(agent_folder).read_deleted():
             break

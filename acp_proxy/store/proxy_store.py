@@ -73,29 +73,18 @@ class ProxyStore(StoreBase):
         return open_session.reopen(self.layout, agent_folder, session_id, identity)
 
     def mark(self, agent_folder: str, session_id: str, transcript: Transcript | None = None) -> str:
-        """Leave a mark on disk that the index has not read all of this session, so that the next list reads it.
-
-        Returns the mark's path. If it exists after a write, the index reads what was written. Raises OSError.
-
-        ``transcript``: the open file, whose name may differ from the session's because it was set aside.
-        """
+        """As ``Layout.mark``: if the mark exists after a write, the index reads what was written. ``transcript``: the
+        open file, whose name may differ from the session's because it was set aside."""
         return self.layout.mark(agent_folder, transcript.path.stem if transcript is not None else file_name(session_id))
 
     def fsync_transcript(self, agent_folder: str, session_id: str) -> bool:
-        """Return once everything written to a transcript is on disk. Returns False if it cannot be opened now.
-
-        Raises OSError: what was written may be lost (FileNotFoundError: there is no plain file).
-        """
+        """As ``appender.fsync_file``."""
         return fsync_file(self._find_path(agent_folder, session_id))
 
     # --- deleting
 
     def delete(self, agent_folder: str, session_id: str, *, soft: bool) -> None:
-        """Delete a session's transcript and its backups; ``soft``: keep the transcript so that it can be restored.
-
-        The session stays known as deleted. If this is interrupted, the next query of the index completes it. Raises
-        OSError.
-        """
+        """As ``delete.delete_by_id``. Raises OSError."""
         if soft:  # of an unfinished fork there would be nothing to restore; a listed session has been finished
             old_forks.complete_old_fork(self.layout, agent_folder, file_name(session_id))
         delete.delete_by_id(self.layout, agent_folder, session_id, soft=soft, only_on_this_machine=False)
@@ -109,19 +98,13 @@ class ProxyStore(StoreBase):
         return is_there or (source is not None and self.layout.has_transcript(source[0], file_name(source[1])))
 
     def set_title(self, agent_folder: str, session_id: str, title: str, *, by_agent: bool = False) -> None:
-        """Set the user's title, even of a session without a transcript. ``by_agent``: the agent has it too.
-
-        Raises OSError (FileNotFoundError: the session was deleted).
-        """
+        """As ``user_state.set_title``, even of a session without a transcript."""
         name = file_name(session_id)
         self.layout.make_folder(self._find_path(agent_folder, session_id).parent)
         user_state.set_title(self.layout, agent_folder, session_id, name, title, by_agent=by_agent)
 
     def set_archived(self, agent_folder: str, session_id: str, is_archived: bool, *, by_agent: bool = False) -> None:
-        """Archive or unarchive a session, even one without a transcript. ``by_agent``: the agent has done so too.
-
-        Raises OSError (FileNotFoundError: the session was deleted).
-        """
+        """As ``user_state.set_archived``, even of a session without a transcript."""
         name = file_name(session_id)
         self.layout.make_folder(self._find_path(agent_folder, session_id).parent)
         user_state.set_archived(self.layout, agent_folder, session_id, name, is_archived, by_agent=by_agent)
@@ -151,20 +134,15 @@ class ProxyStore(StoreBase):
     # --- loads and lists
 
     def read_original(self, session_id: str, other_folders: Sequence[str]) -> Reading:
-        """Open the transcript of another agent's session by the id of its row. Raises as ``read`` does.
-
-        ``other_folders``: the folders of agents whose sessions are listed.
-        """
+        """Open the transcript of another agent's session by the id of its row. ``other_folders``: the folders of agents
+        whose sessions are listed. Raises as ``read`` does."""
         source = parse_id(session_id)
         if source is None or source[0] not in other_folders or source[1] in self.read_deleted(source[0]):
             raise FileNotFoundError(session_id)
         return self.read(*source)
 
     def read(self, agent_folder: str, session_id: str) -> Reading:
-        """Open a session's transcript for reading.
-
-        Raises OSError (FileNotFoundError: there is none) and NewerFormat.
-        """
+        """Open a session's transcript for reading. Raises OSError (FileNotFoundError: there is none), NewerFormat."""
         try:
             return Reading(self._find_path(agent_folder, session_id))
         except FileNotFoundError:
@@ -230,10 +208,8 @@ class ProxyStore(StoreBase):
         other_folders: Sequence[str] = (),
     ) -> "list[ListedSession]":
         """The rows to join to the first page of an agent's own list: these of its sessions, with ``with_copies`` copies
-        of other agents' sessions, and rows of ``other_folders``; newest first, at most a page. Raises Unreadable.
-
-        ``cwd``, ``run``, ``archived``: as for ``list_page``.
-        """
+        of other agents' sessions, and rows of ``other_folders``; newest first, at most a page. Parameters as for
+        ``list_page``. Raises Unreadable."""
         from acp_proxy.store.index import PAGE_ROWS
         from acp_proxy.store.other_agents import list_rows
 
@@ -281,10 +257,7 @@ class ProxyStore(StoreBase):
     # --- idle minutes
 
     def claim_daily_compression(self) -> AbstractContextManager[bool]:
-        """Yields whether this process should do the day's compression.
-
-        Leaving the context without an exception records the day's compression as done. Raises OSError.
-        """
+        """As ``compress.claim_day``, for the day's compression. Raises OSError."""
         from acp_proxy.store.compress import claim_day
 
         return claim_day(self.layout.compressed)
@@ -294,10 +267,8 @@ class ProxyStore(StoreBase):
 
 
 def import_lazy_modules() -> None:
-    """Import now what lists, damaged transcripts and compressed transcripts need.
-
-    A failed import is ignored; the code that needs the module fails later.
-    """
+    """Import now what lists, damaged transcripts and compressed transcripts need. Where that fails, the code that needs
+    the module fails later."""
     for module in (
         "store.other_agents",
         "store.store_index",

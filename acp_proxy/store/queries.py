@@ -31,10 +31,7 @@ def find_titles(index: Index, agent_folder: str, names: Collection[str]) -> dict
 
 def complete_rows(layout: Layout, rows: Iterable[ListedSession]) -> Iterator[ListedSession]:
     """The rows, with the user's titles in place of the index's, with turns that nobody runs any more as failed, and
-    with what is archived and pinned.
-
-    A journal that cannot be read counts as empty.
-    """
+    with what is archived and pinned. A journal that cannot be read counts as empty."""
     states: dict[str, JournalState] = {}
     for row in rows:
         if row.is_running and not is_open(layout, row):

@@ -83,7 +83,6 @@ class StoreBase:
         self._bin_days = bin_days
 
     def _open_layout(self) -> Layout:
-        """Check the directory, after creating what is missing. Raises StoreRefused."""
         layout = Layout(self.root)
         layout.bin_days = self._bin_days
         self.exists = self._creates or layout.exists
@@ -118,13 +117,7 @@ class StoreBase:
     def choose_agent(
         self, agent_id: str | None, reported_name: str | None, command: str, *, may_run_others: bool = False
     ) -> str:
-        """The folder for an agent's sessions: by the name the user gave, else by the agent's own name, else by its
-        command.
-
-        ``reported_name``: the name the agent reports. ``command``: the name derived from its command.
-        ``may_run_others``: the same command may run different agents. An agent that starts to report a name keeps the
-        folder of its command, if no other agent can have used that folder. Raises OSError.
-        """
+        """As ``agent_folder.choose_folder``."""
         return choose_folder(self.layout, agent_id, reported_name, command, may_run_others=may_run_others)
 
     def remove_expired(self) -> None:
@@ -142,8 +135,7 @@ class StoreBase:
         return self.read_state(agent_folder).deleted.keys()
 
     def find_by_alias(self, agent_folder: str, alias: str) -> str | None:
-        """The session that continues in the agent's session ``alias``; None if that is none of these. Raises
-        OSError."""
+        """The session that continues in the agent's session ``alias``, if that is one of these. Raises OSError."""
         session_id = self.layout.get_journal(agent_folder).read_state().aliases.get(alias)
         return session_id if session_id is not None and self._is_alias(agent_folder, alias, session_id) else None
 
@@ -165,11 +157,8 @@ class StoreBase:
         return self.store_index.query(lambda index: index.has_row(agent_folder, file_name(session_id)))
 
     def prepare_to_compress(self, chosen: "list[ListedSession] | None" = None) -> list[tuple[str, str]]:
-        """The agent and name of each chosen transcript, or of all if None.
-
-        If None, this also brings the index up to date, because a marked transcript is not compressed, and clears what
-        crashes left of compression.
-        """
+        """The agent and name of each chosen transcript, or of all if None: then this also brings the index up to date,
+        because a marked transcript is not compressed, and clears what crashes left of compression."""
         from acp_proxy.store.compress import remove_leftovers
 
         if chosen is not None:
@@ -180,10 +169,7 @@ class StoreBase:
         return self.layout.list_all_names()
 
     def compress(self, agent_folder: str, name: str, options: "CompressionOptions") -> "CompressionResult | None":
-        """Compress a transcript if that is worthwhile and nobody uses it; otherwise return None. Raises OSError.
-
-        ``options.dry_run``: only report the sizes.
-        """
+        """As ``compress.compress``; the index follows."""
         from acp_proxy.store import compress
 
         compressed = compress.compress(self.layout, agent_folder, name, options)

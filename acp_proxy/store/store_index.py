@@ -147,10 +147,8 @@ class StoreIndex:
             raise Unreadable(errno_name(problem)) from problem
 
     def bring_in(self, index: Index, agent_folder: str, names: Iterable[str]) -> None:
-        """Bring transcripts into the index, with all that is new of them; remove the rows of those that are gone.
-
-        A transcript's mark is removed once the index has all of it and no turn is unanswered, or has been for long.
-        """
+        """Bring transcripts into the index, with all that is new of them; remove the rows of those that are gone. A
+        transcript's mark is removed once the index has all of it and no turn is unanswered, or has been for long."""
         if missing_names := [name for name in names if not self._bring_in_one(index, agent_folder, name)]:
             # All at once, because erasing rewrites the whole index.
             self._remove_rows(index, agent_folder, missing_names)
@@ -223,9 +221,7 @@ class StoreIndex:
 
     def follow_compression(self, agent_folder: str, name: str, inodes: tuple[int, int]) -> None:
         """Note that a transcript was compressed: its row belongs to the new file, so that it is not read again.
-
-        ``inodes``: those of the plain and of the compressed file. Raises OSError, Unreadable.
-        """
+        ``inodes``: those of the plain and of the compressed file. Raises OSError, Unreadable."""
         has_row = False
 
         # Called again if the index had to be rebuilt in the meantime: then it has no row.
@@ -263,10 +259,8 @@ class StoreIndex:
         return action(index)
 
     def _catch_up_agent(self, index: Index, agent_folder: str, deadline: float) -> None:
-        """Bring in an agent's marked transcripts, and unmarked ones that appeared in or left its folder.
-
-        ``deadline``: bring in nothing more after this time.
-        """
+        """Bring in an agent's marked transcripts, and unmarked ones that appeared in or left its folder, until the
+        ``deadline``."""
         # Each of the two misses what the other catches. A process that records leaves a mark: its file grows, and that
         # does not change the folder's times. Copying, restoring or removing a file by hand leaves no mark, but changes
         # the times: then the names and sizes of all files in the folder are compared with the rows. A file that another
@@ -371,7 +365,6 @@ def _has_changed(reading: Reading) -> bool:
 
 
 def _may_be_imported_still(reading: Reading) -> bool:
-    """Whether an agent may still be replaying this imported session."""
     is_imported = reading.header is not None and reading.header.origin == IMPORTED
     return is_imported and reading.measure_age(time.time()) < _REPLAY_SECONDS
 
@@ -382,5 +375,4 @@ def is_temporary(problem: sqlite3.Error) -> bool:
 
 
 def _find_error_code(problem: Exception) -> int:
-    """SQLite's primary result code."""
     return int(getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) & 0xFF

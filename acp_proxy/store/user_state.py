@@ -19,10 +19,8 @@ from acp_proxy.transcript.file_names import file_name
 def set_title(
     layout: Layout, agent_folder: str, session_id: str, name: str, title: str | None, *, by_agent: bool = False
 ) -> None:
-    """Set the user's title; None: remove it. ``by_agent``: the agent has it too.
-
-    Raises OSError (FileNotFoundError: the session was deleted).
-    """
+    """Set the user's title; None: remove it. ``by_agent``: the agent has it too. Raises OSError (FileNotFoundError: the
+    session was deleted)."""
     with _lock_existing(layout, agent_folder, session_id, name) as agent_journal:
         if title is None:
             _remove_title(layout, agent_folder, session_id, name)
@@ -34,10 +32,8 @@ def set_title(
 def set_archived(
     layout: Layout, agent_folder: str, session_id: str, name: str, is_archived: bool, *, by_agent: bool = False
 ) -> None:
-    """Archive or unarchive a session. ``by_agent``: the agent has done so too.
-
-    Raises OSError (FileNotFoundError: the session was deleted).
-    """
+    """Archive a session, so that no list shows it by default, or unarchive it. ``by_agent``: the agent has done so too.
+    Raises OSError (FileNotFoundError: the session was deleted)."""
     with _lock_existing(layout, agent_folder, session_id, name) as agent_journal:
         state = agent_journal.read_state()
         is_new_by_agent = is_archived and by_agent and name not in state.archived_by_agent
@@ -47,7 +43,8 @@ def set_archived(
 
 
 def set_pinned(layout: Layout, agent_folder: str, session_id: str, name: str, is_pinned: bool) -> None:
-    """Pin or unpin a session. Raises OSError (FileNotFoundError: the session was deleted)."""
+    """Pin a session, so that it is never pruned, or unpin it. Raises OSError (FileNotFoundError: the session was
+    deleted)."""
     with _lock_existing(layout, agent_folder, session_id, name) as agent_journal:
         if is_pinned != (name in agent_journal.read_state().pinned):
             kind = journal.PINNED if is_pinned else journal.UNPINNED
