@@ -360,33 +360,23 @@ def open_to_read(path: Path) -> "tuple[int, CompressedTranscript | None]":
     Either form may turn into the other in the meantime. Raises OSError, TooLarge.
     """
     for _ in range(_OPEN_TRIES):
-        with contextlib.suppress(FileNotFoundError):
-            return _open(path, _check_plain)
-        with contextlib.suppress(FileNotFoundError):
-            return _open(file_names.compressed_path(path), _begin_decompressing)
+        for form in (path, file_names.compressed_path(path)):
+            try:
+                fd = open_private(form, os.O_RDONLY)
+            except FileNotFoundError:
+                continue
+            try:
+                if form is path:
+                    check_space(fd)
+                    return fd, None
+                from acp_proxy.transcript.compressed import CompressedTranscript
+
+                return fd, CompressedTranscript(fd)
+            except OSError as problem:
+                close(fd)
+                problem.filename = problem.filename or str(form)
+                raise
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-
-
-def _open(
-    path: Path, check: "Callable[[int], CompressedTranscript | None]"
-) -> "tuple[int, CompressedTranscript | None]":
-    fd = open_private(path, os.O_RDONLY)
-    try:
-        return fd, check(fd)
-    except OSError as problem:
-        close(fd)
-        problem.filename = problem.filename or str(path)
-        raise
-
-
-def _check_plain(fd: int) -> None:
-    check_space(fd)
-
-
-def _begin_decompressing(fd: int) -> "CompressedTranscript":
-    from acp_proxy.transcript.compressed import CompressedTranscript
-
-    return CompressedTranscript(fd)
 
 
 def read_header(line: bytes, path: Path | None) -> tuple[Header | None, int]:
