@@ -5,7 +5,7 @@ text the beginning is kept; a diff, an image or a value of unknown shape is kept
 """
 
 from acp_proxy import shell_quote
-from acp_proxy.protocol import acp, json_splice, jsonrpc
+from acp_proxy.protocol import acp, jsonrpc
 from acp_proxy.replay import update_lines
 from acp_proxy.replay.update_lines import Members
 
@@ -68,20 +68,10 @@ def shorten_array(array: bytes, room: int) -> list[bytes]:
 
 def _shorten_item(item: bytes, room: int) -> bytes:
     value = update_lines.parse(item)
-    text = acp.text(acp.member(value, "content"), "text")
-    if acp.text(value, "type") != "content" or text is None:
+    content = acp.member(value, "content")
+    text = acp.text(content, "text")
+    if acp.text(value, "type") != "content" or not isinstance(content, dict) or text is None:
         return b""
-    if value == {"type": "content", "content": {"type": "text", "text": text}}:
-        shortened = shorten(text, room - len(update_lines.encode_text_item("")))
-        return update_lines.encode_text_item(shortened) if shortened else b""
-    item_text = json_splice.decode(item)
-    try:
-        span = json_splice.find_members(item_text, json_splice.find_members(item_text)["content"][0])["text"]
-    except (ValueError, KeyError):
-        return b""
-    other_size = len(item) - len(json_splice.encode(item_text[slice(*span)]))
-    if not (shortened := shorten(text, room - other_size)):
-        return b""
-    return json_splice.encode(
-        json_splice.replace_spans(item_text, [(span, json_splice.decode(jsonrpc.dump(shortened)))])
-    )
+    content["text"] = ""
+    content["text"] = shorten(text, room - len(jsonrpc.dump(value)))
+    return jsonrpc.dump(value) if content["text"] else b""

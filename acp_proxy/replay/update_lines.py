@@ -5,7 +5,7 @@ Values keep their JSON text, also ``1.0``, integers of any size and unknown memb
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from acp_proxy.protocol import acp, json_splice, jsonrpc
 
@@ -14,49 +14,38 @@ Members = dict[str, bytes]
 """An object's members: each name with the JSON text of its value."""
 
 _HEAD = acp.UPDATE_PREFIX[:-1]
-_USUAL_UPDATE = b',"update":'
-"""What official SDKs write after the session's id."""
-_CLOSING_BRACES = 3
-"""The braces after the last member of an update: of the update, the parameters and the message."""
 
 
-def split_update(raw: bytes, message: Mapping[str, Any] | None = None) -> tuple[Members, Members]:
+def split_update(raw: bytes, message: object = None) -> tuple[Members, Members]:
     """The members of an update, and the members of ``params`` beside it, without the session id.
 
-    ``message``: the parsed line, if known. It saves time, since most lines are exactly what ``jsonrpc.dump`` writes.
+    ``message``: the parsed line, if known.
     """
-    if message is not None and jsonrpc.is_dumped(raw, message):
+    message = parse(raw) if message is None else message
+    if isinstance(message, dict) and jsonrpc.is_dumped(raw, message):  # most lines: this saves much time
         params = message["params"]
         return _dump_members(params["update"]), _dump_members(_select_beside(params))
     text = json_splice.decode(raw)
-    if (offset := _find_usual_update(raw)) is not None:
-        spans = json_splice.find_members(text, offset)
-        if spans and max(end for _, end in spans.values()) + _CLOSING_BRACES == len(text):
-            return _copy_members(text, spans), {}
-    params = _find_params(text)
-    return _copy_members(text, json_splice.find_members(text, params["update"][0])), _copy_members(
-        text, _select_beside(params)
-    )
+    params = _find_members(text, "params")
+    update = json_splice.find_members(text, params["update"][0])
+    return _copy_members(text, update), _copy_members(text, _select_beside(params))
 
 
 def read_asked_call(raw: bytes) -> Members:
     """The members of the ``toolCall`` in a permission request."""
     text = json_splice.decode(raw)
-    return _copy_members(text, json_splice.find_members(text, _find_params(text)["toolCall"][0]))
+    return _copy_members(text, _find_members(text, "params", "toolCall"))
 
 
 def read_asked_call_v2(raw: bytes) -> Members:
     """The members of the ``toolCall`` in a permission request of version 2, where it is in the ``subject``."""
     text = json_splice.decode(raw)
-    subject = json_splice.find_members(text, _find_params(text)["subject"][0])
-    return _copy_members(text, json_splice.find_members(text, subject["toolCall"][0]))
+    return _copy_members(text, _find_members(text, "params", "subject", "toolCall"))
 
 
 def replace_content(raw: bytes, content: bytes) -> bytes:
     """An update with another value of ``content``, given as JSON text; every other byte stays."""
-    text = json_splice.decode(raw)
-    span = json_splice.find_members(text, _find_params(text)["update"][0])["content"]
-    return json_splice.encode(json_splice.replace_spans(text, [(span, json_splice.decode(content))]))
+    return json_splice.with_value(raw, json_splice.decode(content), "params", "update", "content")
 
 
 def find_content(raw: bytes) -> bytes:
@@ -118,20 +107,8 @@ def _encode_members(members: Iterable[tuple[str, bytes]]) -> Iterable[bytes]:
         yield b"," + jsonrpc.dump(key) + b":" + value
 
 
-def _find_usual_update(raw: bytes) -> int | None:
-    """The offset, in characters, of the update in a line written as official SDKs write it; else None."""
-    id = acp.find_plain_session_id(raw)
-    if id is None:
-        return None
-    offset = len(acp.UPDATE_PREFIX) + len(id) + 1
-    return (
-        len(json_splice.decode(raw[: offset + len(_USUAL_UPDATE)])) if raw.startswith(_USUAL_UPDATE, offset) else None
-    )
-
-
-def _find_params(text: str) -> dict[str, json_splice.Span]:
-    start = 1 if text.startswith("\ufeff") else 0
-    return json_splice.find_members(text, json_splice.find_members(text, start)["params"][0])
+def _find_members(text: str, *path: str) -> dict[str, json_splice.Span]:
+    return json_splice.find_members(text, json_splice.find_span(text, *path)[0])
 
 
 def _select_beside(params: Mapping[str, T]) -> dict[str, T]:
