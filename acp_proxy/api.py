@@ -14,13 +14,14 @@ from pathlib import Path
 from acp_proxy.config import config_file
 from acp_proxy.errors import NoStore, NoSuchSession
 from acp_proxy.protocol import acp, jsonrpc
-from acp_proxy.protocol.timestamps import parse_moment
 from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.sessions.raw_lines import read_raw_lines
 from acp_proxy.store.index import ListedSession
 from acp_proxy.store.store_base import find_default_root
 from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views import conversation
 from acp_proxy.views.conversation import SpokenMessage, ToolCall
+from acp_proxy.views.moments import parse_moment
 
 _STORE = "ACP_PROXY_STORE"
 
@@ -73,7 +74,7 @@ class Session:
         A line that is no JSON object, since it is damaged or just being written, is left out.
         """
         with closing(self._archive.open_listed(self._listed)) as reading:
-            for _, _, line in reading.read_raw_lines():
+            for _, _, line in read_raw_lines(reading):
                 try:
                     entry = jsonrpc.parse(line)
                 except (ValueError, RecursionError):

@@ -40,26 +40,9 @@ def normalize(text: str) -> str | None:
         return None
 
 
-def parse_moment(text: str) -> datetime | None:
-    """A time as a datetime; None if the text is not a time."""
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
-
-
 def parse_seconds(text: str) -> float | None:
     """A time's seconds since 1970; None if the text is not a time."""
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError):
         return None
-
-
-def measure_between(earlier: str, later: str) -> float:
-    """Seconds from one time to a later one; 0.0 if a clock went back, or if either text is not a time."""
-    try:
-        difference = datetime.fromisoformat(later) - datetime.fromisoformat(earlier)
-    except (ValueError, TypeError):
-        return 0.0
-    return max(difference.total_seconds(), 0.0)

@@ -3,7 +3,7 @@
 Fields keep their JSON text. A field that is null or of the wrong type counts as absent, as it does for clients.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -156,31 +156,3 @@ def _shows_terminal(content: object) -> bool:
 
 def _has_output(meta: object) -> bool:
     return isinstance(meta, Mapping) and any(name.startswith(_OUTPUT_PREFIX) for name in meta)
-
-
-# --- Merges updates of a tool call for readers, with the output of the agent's own terminals (in ``_meta``).
-
-
-Fields = Mapping[str, object]
-
-
-def merge_updates(updates: Iterable[Fields]) -> dict[str, object]:
-    """The last value of each field other than null. Terminal output in the updates replaces the content's terminals.
-
-    ``updates``: the fields of each, as parsed values.
-    """
-    fields: dict[str, object] = {}
-    output_parts: list[str] = []
-    for update in updates:
-        fields |= {name: value for name, value in update.items() if value is not None or name not in fields}
-        output_parts.append(acp.text(acp.member(update.get("_meta"), "terminal_output"), "data") or "")
-    output, content = "".join(output_parts), fields.get("content")
-    if output and isinstance(content, list):
-        fields["content"] = [_replace_terminal(item, output) for item in content]
-    return fields
-
-
-def _replace_terminal(item: object, output: str) -> object:
-    if acp.text(item, "type") != "terminal":
-        return item
-    return {"type": "content", "content": {"type": "text", "text": output}}

@@ -14,6 +14,7 @@ from msgspec import Struct, convert
 from acp_proxy.errors import NewerFormat, Unreadable
 from acp_proxy.sessions import queries, soft_deleted
 from acp_proxy.sessions.soft_deleted import DeletedSession
+from acp_proxy.sessions.unreadable import explain_unreadable
 from acp_proxy.store import delete, journal, user_state
 from acp_proxy.store.index import Index, ListedSession, check_values, parse_json
 from acp_proxy.store.layout import JOURNAL
@@ -294,7 +295,7 @@ class CommandStore(StoreBase):
             try:
                 Reading(path).close()
             except (OSError, NewerFormat) as problem:
-                yield private_files.explain_unreadable(path, problem)
+                yield explain_unreadable(path, problem)
 
     def index_transcript(self, agent_folder: str, name: str, *, is_deferrable: bool = False) -> None:
         """Add a transcript to the index. ``is_deferrable``: its mark may stay instead. Raises Unreadable."""

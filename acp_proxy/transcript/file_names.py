@@ -104,11 +104,6 @@ def compressed_path(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(SUFFIX) + COMPRESSED_SUFFIX)
 
 
-def plain_path(path: Path) -> Path:
-    """The path of a transcript's plain (uncompressed) file."""
-    return path.with_name(path.name.removesuffix(COMPRESSED_SUFFIX).removesuffix(SUFFIX) + SUFFIX)
-
-
 def unfinished_path(path: Path) -> Path:
     """The path of a compressed or decompressed file while it is being written."""
     return path.with_name(path.name + UNFINISHED)

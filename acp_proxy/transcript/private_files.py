@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from acp_proxy.errors import NewerFormat, StoreRefused, errno_name
+from acp_proxy.errors import StoreRefused
 
 _PRIVATE_DIRECTORY = 0o700
 _PRIVATE_FILE = 0o600
@@ -244,11 +244,6 @@ def make_database_uri(path: Path, options: str) -> str:
     return f"file:{quote(os.fsencode(os.path.abspath(path)), safe='')}?{options}"
 
 
-def make_private(path: Path) -> None:
-    """Restrict an existing file or directory to this user. Raises OSError."""
-    os.chmod(path, _PRIVATE_DIRECTORY if path.is_dir() else _PRIVATE_FILE)
-
-
 def read_at(fd: int, size: int, offset: int) -> bytes:
     """Up to ``size`` bytes at an offset. Not for descriptors shared between threads: Windows moves their position."""
     if hasattr(os, "pread"):  # not on Windows
@@ -372,17 +367,6 @@ class TooLarge(OSError):
         self.reason = f"File too large: {self.text}"
         self.advice = "Move it out of the store, or delete it"
         super().__init__(errno.EFBIG, f"{self.reason}. {self.advice}")
-
-
-def explain_unreadable(path: Path, problem: OSError | NewerFormat) -> tuple[Path, str, str]:
-    """The file of a transcript that cannot be read, why, and what to do, without full stops. ``path``: the plain file,
-    which may be compressed."""
-    match problem:
-        case NewerFormat():
-            return path, problem.reason, "Upgrade acp-proxy"
-        case TooLarge():
-            return Path(problem.filename or path), problem.reason, problem.advice
-    return path, errno_name(problem), "Correct its permissions, repair the disk, or delete it"
 
 
 _CHECK_FROM_BYTES = 128 * 1024 * 1024

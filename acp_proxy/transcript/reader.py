@@ -7,7 +7,6 @@ read, and ``NewerFormat``.
 import contextlib
 import errno
 import os
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from acp_proxy.transcript.chunk_runs import AlikeChunks
     from acp_proxy.transcript.compressed import CompressedTranscript
 
-_WRITING_SECONDS = 1.0
-"""How long a write may take, far longer than one does: after that, a line without its newline stays torn."""
 _SEARCH_STEP = 4 * 1024 * 1024
 """The bytes searched in one step, which takes a moment even on a slow disk."""
 _OPEN_TRIES = 2
@@ -88,15 +85,15 @@ class Reading:
         self.path = path
         """The plain file's path, even if the file is compressed."""
         self._fd, self.compressed = open_to_read(path)
-        self._read_at: Callable[[int, int], bytes]
-        self._read_at = self.compressed.read if self.compressed is not None else partial(read_at, self._fd)
+        self.read_at: Callable[[int, int], bytes]
+        self.read_at = self.compressed.read if self.compressed is not None else partial(read_at, self._fd)
         self._searched_until, self._has_gap, self._may_have_rewind = 0, False, False
         try:
             status = os.fstat(self._fd)
             self.size = status.st_size if self.compressed is None else self.compressed.size
             self.inode = status.st_ino
             self._modified_at = status.st_mtime
-            self.first_line = next((line for _, line in split_file(self._read_at, 0, self.size)), b"")
+            self.first_line = next((line for _, line in split_file(self.read_at, 0, self.size)), b"")
             self.header, self.header_size = read_header(self.first_line, None if any_name else path)
             self.agent_session = AgentSession(self.header)
             """What the agent here has of the session, as far as ``search`` has read."""
@@ -143,18 +140,9 @@ class Reading:
         status = os.fstat(self._fd)
         self.size, self._modified_at = status.st_size, status.st_mtime
 
-    def wait_for_last_line(self) -> None:
-        """If the last line has no newline yet, wait up to a second for it; one that stays incomplete counts as torn."""
-        deadline = time.monotonic() + _WRITING_SECONDS
-        while self.compressed is None and self.size and self._read_at(1, self.size - 1) != b"\n":
-            if self.measure_age(time.time()) > _WRITING_SECONDS or time.monotonic() > deadline:
-                return
-            time.sleep(_WRITING_SECONDS / 20)
-            self.measure()
-
     def read_lines(self, start: int = 0, number: int = 0) -> Iterator[Line]:
         """The entries from offset ``start`` on, which is line ``number``; without the header and blank lines."""
-        for end, line in split_file(self._read_at, start, self.size):
+        for end, line in split_file(self.read_at, start, self.size):
             yield from self._read_line(number, end, line)
             number += 1
 
@@ -163,7 +151,7 @@ class Reading:
         from acp_proxy.transcript.chunk_runs import AlikeChunksFinder  # only loads, lists and searches need it
 
         finder, framer, offset, end = AlikeChunksFinder(), LineFramer(), start, start
-        while offset < self.size and (data := self._read_at(min(_READ_SIZE, self.size - offset), offset)):
+        while offset < self.size and (data := self.read_at(min(_READ_SIZE, self.size - offset), offset)):
             offset += len(data)
             lines, index = framer.feed(data), 0
             while index < len(lines):
@@ -196,14 +184,6 @@ class Reading:
         if not pieces:
             yield Line(number, end, is_whole, None)
 
-    def read_raw_lines(self, start: int = 0, number: int = 0) -> Iterator[tuple[int, int, bytes]]:
-        """Lines as they are in the file: number, offset, bytes. The first line comes without its header."""
-        for end, line in split_file(self._read_at, start, self.size):
-            if number == 0:
-                line = line[self.header_size :]
-            yield number, end - len(line), line
-            number += 1
-
     @property
     def entries_start(self) -> int:
         """The offset of the first entry."""
@@ -211,16 +191,9 @@ class Reading:
 
     def read_bytes(self, offset: int) -> Iterator[bytes]:
         """The file's content from an offset on, unparsed, in chunks."""
-        while offset < self.size and (data := self._read_at(min(_READ_SIZE, self.size - offset), offset)):
+        while offset < self.size and (data := self.read_at(min(_READ_SIZE, self.size - offset), offset)):
             offset += len(data)
             yield data
-
-    def read_last_line(self, limit: int) -> bytes:
-        """The last line without its newline, if that ends it and it is at most ``limit`` bytes; else b"". Raises
-        OSError."""
-        offset = max(0, self.size - limit - 2)
-        before, _, line = self._read_at(self.size - offset, offset).removesuffix(b"\n").rpartition(b"\n")
-        return line if before or not offset else b""
 
     def copy_entries(self, target: int, offset: int) -> int:
         """Copy the entries to this offset of the open file ``target``.
@@ -250,7 +223,7 @@ class Reading:
 
     def _find_broken_header(self) -> bytes:
         """The line that begins as a header before all entries, else the first line: a foreign line may be before it."""
-        for _, line in split_file(self._read_at, 0, self.size):
+        for _, line in split_file(self.read_at, 0, self.size):
             if line.startswith(file_format.HEADER_START):
                 return line
             if line.startswith(file_format.ENTRY_START):
@@ -337,7 +310,7 @@ class Reading:
     def close(self) -> None:
         """Close the file, which cannot be read any more. Never raises."""
         fd, self._fd = self._fd, -1
-        self._read_at = partial(read_at, -1)  # whose number may be another file's from now on
+        self.read_at = partial(read_at, -1)  # whose number may be another file's from now on
         close(fd)
 
 

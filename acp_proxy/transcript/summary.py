@@ -1,11 +1,10 @@
 """What a list shows of a session, computed from its entries one by one.
 
-Pure. The state between two entries can be stored (``msgspec.to_builtins``, ``convert``), so that a list need not read
-a transcript again. docs/transparency.md
-defines what a list shows.
+Pure. msgspec can store the state between two entries, so that a list need not read a transcript again.
+docs/transparency.md defines what a list shows.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct, field
 
@@ -226,37 +225,3 @@ def merge(target: Mapping[str, object], changes: Mapping[str, object]) -> dict[s
 def _is_shallow(value: object, levels: int) -> bool:
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return levels > 0 and all(_is_shallow(item, levels - 1) for item in inner)
-
-
-# --- The model that a session uses, read from its options. Accepts any value, and never raises.
-
-
-_MODEL = "model"
-"""The category of the option that chooses the model. Agents without categories give the option this id."""
-
-
-def find_chosen_model(entry: Entry) -> str | None:
-    """The name of the model, if this entry of a transcript says which one is chosen."""
-    if entry.note is not None:
-        return _find_name(entry.note) if entry.note.get("type") == NoteType.OPENED else None
-    if entry.of == acp.SET_CONFIG_OPTION:
-        return _find_name(acp.member(entry.value, "result"))
-    update = acp.member(acp.member(entry.value, "params"), "update")
-    return _find_name(update) if acp.update_kind(update) == update_kinds.CONFIG_OPTION else None
-
-
-def _find_name(value_with_options: object) -> str | None:
-    """The name of the chosen model in an object with ``configOptions``; else its id."""
-    for option in acp.items(value_with_options, "configOptions"):
-        if (acp.text(option, "category") or acp.text(option, "id")) == _MODEL:
-            value = acp.text(option, "currentValue")
-            return next((name for id, name in _read_choices(option) if id == value and name), value)
-    return None
-
-
-def _read_choices(option: object) -> Iterator[tuple[str | None, str | None]]:
-    """The ids and names of an option's values, which may be in groups."""
-    for item in acp.items(option, "options"):
-        yield acp.text(item, "value"), acp.text(item, "name")
-        for inner in acp.items(item, "options"):
-            yield acp.text(inner, "value"), acp.text(inner, "name")

@@ -10,7 +10,6 @@ whose numbers fall, or do not grow over a completed turn, means the turn.
 """
 
 import math
-from collections.abc import Mapping
 
 from msgspec import Struct, field
 
@@ -91,7 +90,7 @@ class SessionUsage(Struct):
         """Add the end of a turn. ``result``: what may have its usage: the prompt's answer, or a state update."""
         usage, is_turn = read_usage(result)
         self.is_per_turn |= is_turn
-        counts = {key: count for key in _COUNT_NAMES if (count := _read_number(usage, key)) is not None}
+        counts = {key: count for key in _COUNT_NAMES if (count := read_number(usage, key)) is not None}
         if "totalTokens" not in counts:
             return
         total, previous_total = counts["totalTokens"], self.last_counts.get("totalTokens", 0)
@@ -110,7 +109,7 @@ class SessionUsage(Struct):
 
     def add_update(self, entry: Entry, update: object) -> None:
         """Add a ``usage_update``."""
-        used, cost = _read_number(update, "used"), acp.member(update, "cost")
+        used, cost = read_number(update, "used"), acp.member(update, "cost")
         if used is not None:
             growth, self.highest_context = max(0, used - self.highest_context), max(used, self.highest_context)
             if self._is_counted(entry):
@@ -141,7 +140,7 @@ def read_usage(result: object) -> tuple[object, bool]:
     """The usage in the end of a turn, and whether it is certainly of the turn alone. Gemini has it in ``_meta``, under
     names of its own."""
     usage, counts = acp.member(result, "usage"), acp.member(read_quota(result), "token_count")
-    input_count, output_count = _read_number(counts, "input_tokens"), _read_number(counts, "output_tokens")
+    input_count, output_count = read_number(counts, "input_tokens"), read_number(counts, "output_tokens")
     if usage is not None or input_count is None or output_count is None:
         return usage, False
     return {"inputTokens": input_count, "outputTokens": output_count, "totalTokens": input_count + output_count}, True
@@ -152,18 +151,6 @@ def read_quota(result: object) -> object:
     return acp.member(acp.member(result, "_meta"), "quota")
 
 
-def find_used_model(result: object) -> str:
-    """The model that the agent says it has used in a turn; of several, the one with the most tokens. Empty: none."""
-    used = acp.member(read_quota(result), "model_usage")
-    tokens: dict[str, float] = {}
-    for model_use in used if isinstance(used, list) else ():
-        if name := acp.text(model_use, "model"):
-            counts = acp.member(model_use, "token_count")
-            names = counts if isinstance(counts, Mapping) else ()
-            tokens[name] = sum(_read_number(counts, count_name) or 0 for count_name in names)
-    return max(tokens, key=lambda name: tokens[name], default="")
-
-
 def find_quarter(stamp: str) -> str:
     """The beginning of the quarter of an hour of a time in a transcript; of any other text, its beginning."""
     try:
@@ -172,7 +159,8 @@ def find_quarter(stamp: str) -> str:
         return stamp[:16]
 
 
-def _read_number(value: object, key: str) -> int | None:
+def read_number(value: object, key: str) -> int | None:
+    """The figure under ``key``; None if there is none that anybody could have used."""
     number = acp.member(value, key)
     if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
         return None

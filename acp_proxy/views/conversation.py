@@ -19,12 +19,11 @@ from acp_proxy.protocol import acp, framing, jsonrpc, update_kinds, v2_updates
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.protocol.update_kinds import Role
 from acp_proxy.replay.replayer import Replayer
-from acp_proxy.replay.tool_calls import merge_updates
-from acp_proxy.transcript import rewinds, summary
+from acp_proxy.transcript import rewinds
 from acp_proxy.transcript.file_format import Entry, NoteType
 from acp_proxy.transcript.reader import AlikeLines, Line, Reading
-from acp_proxy.transcript.usage import find_used_model
 from acp_proxy.transcript.v2_entries import read_as_v1
+from acp_proxy.views.models import find_chosen_model, find_used_model
 
 Speaker = Literal["user", "agent", "thought"]
 _SPEAKERS: dict[Role, Speaker] = {Role.USER: "user", Role.AGENT: "agent", Role.THOUGHT: "thought"}
@@ -276,7 +275,7 @@ class _PartReader:
             yield from self._take(parts, self._held_since or stamp)
             if parts:
                 self._held_since = ""
-            self._model = summary.find_chosen_model(entry) or self._model
+            self._model = find_chosen_model(entry) or self._model
             if rewinds.is_rewind(entry):
                 self._notes.append(Note(REWOUND, ""))
             if entry.note is not None:
@@ -428,6 +427,26 @@ def _read_items(lines: Iterable[bytes]) -> Iterator[Item]:
 def _join_calls(calls: list[ToolCall]) -> Iterator[ToolCall]:
     if calls:
         yield replace(calls[0], fields=merge_updates(call.fields for call in calls))
+
+
+def merge_updates(updates: Iterable[Mapping[str, object]]) -> dict[str, object]:
+    """The last value of each field other than null, of updates of a call. Output of the agent's own terminals in them
+    (in ``_meta``) replaces the content's terminals."""
+    fields: dict[str, object] = {}
+    output_parts: list[str] = []
+    for update in updates:
+        fields |= {name: value for name, value in update.items() if value is not None or name not in fields}
+        output_parts.append(acp.text(acp.member(update.get("_meta"), "terminal_output"), "data") or "")
+    output, content = "".join(output_parts), fields.get("content")
+    if output and isinstance(content, list):
+        fields["content"] = [_replace_terminal(item, output) for item in content]
+    return fields
+
+
+def _replace_terminal(item: object, output: str) -> object:
+    if acp.text(item, "type") != "terminal":
+        return item
+    return {"type": "content", "content": {"type": "text", "text": output}}
 
 
 def _read_item(update: Mapping[str, object]) -> Item:

@@ -83,15 +83,3 @@ def test_times_sort_as_text_like_times(moment: datetime, later: timedelta) -> No
     assert first <= second
     assert len(first) == len(second) == 24
     assert first.endswith("Z")
-
-
-def test_the_difference_of_two_times_is_in_seconds() -> None:
-    first, second = timestamps.stamp(1_700_000_000.25), timestamps.stamp(1_700_003_600.75)
-    assert timestamps.measure_between(first, second) == 3600.5
-    assert timestamps.measure_between(second, first) == 0
-    assert (
-        timestamps.measure_between("", second)
-        == timestamps.measure_between(first, "tomorrow")
-        == timestamps.measure_between(first, second[:-1])
-        == 0
-    )

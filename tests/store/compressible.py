@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+from acp_proxy.sessions.raw_lines import read_raw_lines
 from acp_proxy.store.compress import CompressionOptions, CompressionResult
 from acp_proxy.transcript.compressed import PIECE
 from acp_proxy.transcript.file_names import compressed_path, file_name
@@ -54,7 +55,7 @@ def read_content(at: Path) -> bytes:
     """The transcript's bytes as readers get them, compressed or not."""
     reading = Reading(at)
     try:
-        return reading.first_line[: reading.header_size] + b"".join(line for _, _, line in reading.read_raw_lines())
+        return reading.first_line[: reading.header_size] + b"".join(line for _, _, line in read_raw_lines(reading))
     finally:
         reading.close()
 

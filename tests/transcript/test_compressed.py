@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy.sessions.raw_lines import read_raw_lines
 from acp_proxy.transcript import compressed as compressed_files
 from acp_proxy.transcript.appender import Transcript
 from acp_proxy.transcript.compressed import CHUNK, PIECE, CompressedTranscript, compress_chunks
@@ -121,7 +122,7 @@ def test_everything_before_damage_is_read(path: Path, seed: int) -> None:
             frame[at : at + 512] = bytes(len(frame[at : at + 512]))
     told.write_bytes(frame)
     reading = Reading(path)
-    read = reading.first_line[: reading.header_size] + b"".join(line for _, _, line in reading.read_raw_lines())
+    read = reading.first_line[: reading.header_size] + b"".join(line for _, _, line in read_raw_lines(reading))
     assert reading.compressed is not None
     assert reading.compressed.is_damaged
     assert not reading.is_complete
@@ -142,7 +143,7 @@ def test_a_wrong_checksum_is_damage_even_if_read_separately(
     told.write_bytes(frame)
     monkeypatch.setattr(compressed_files, "PIECE", len(frame) - apart)
     reading = Reading(path)
-    assert sum(len(line) for _, _, line in reading.read_raw_lines()) == len(data) - reading.header_size
+    assert sum(len(line) for _, _, line in read_raw_lines(reading)) == len(data) - reading.header_size
     assert reading.compressed is not None
     assert reading.compressed.is_damaged
     reading.close()

@@ -111,6 +111,13 @@ def _replace(target: Path, unfinished: Path) -> None:
 def _read_adopted_note(path: Path) -> Mapping[str, object] | None:
     """The ``adopted`` note that a transcript ends with. Raises OSError, NewerFormat."""
     with closing(Reading(path)) as reading:
-        entry = file_format.decode_entry(reading.read_last_line(_LONGEST_NOTE))
+        entry = file_format.decode_entry(_read_last_line(reading))
     is_note = entry is not None and entry.note is not None and entry.note.get("type") == NoteType.ADOPTED
     return entry.note if entry is not None and is_note else None
+
+
+def _read_last_line(reading: Reading) -> bytes:
+    """The last line without its newline, if it is short enough for the note; else b"". Raises OSError."""
+    offset = max(0, reading.size - _LONGEST_NOTE - 2)
+    before, _, line = reading.read_at(reading.size - offset, offset).removesuffix(b"\n").rpartition(b"\n")
+    return line if before or not offset else b""

@@ -17,6 +17,7 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
 from acp_proxy.run.compare_replay import compare_replay
 from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.sessions.raw_lines import read_raw_lines
 from acp_proxy.store.index import ListedSession
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.drop_rewound import drop_rewound
@@ -73,7 +74,7 @@ def _read_last_replay(reading: Reading) -> Mapping[str, object]:
     """The last note about a replay in a transcript; empty if there is none. Closes it. Raises OSError."""
     last_note: Mapping[str, object] = {}
     try:
-        for _, _, raw in reading.read_raw_lines():
+        for _, _, raw in read_raw_lines(reading):
             for _, note in file_format.find_notes(raw, (NoteType.REPLAY,)):
                 last_note = note
     finally:

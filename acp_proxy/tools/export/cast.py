@@ -15,6 +15,7 @@ from acp_proxy.tools.export.hide_home import HomeHider
 from acp_proxy.transcript.file_format import Entry
 from acp_proxy.views.conversation import read_words
 from acp_proxy.views.document import Head
+from acp_proxy.views.moments import measure_between
 from acp_proxy.views.streaming import StreamedText, StreamPrinter
 
 _COLUMNS, _LINES = 80, 24
@@ -31,7 +32,7 @@ def encode_recording(head: Head, entries: Iterable[Entry], hider: HomeHider) -> 
     for entry in _hide_homes(entries, hider):
         if data := "".join(map(_encode_output, streaming.take(entry))):
             first_stamp = first_stamp or entry.at
-            seconds = max(seconds, timestamps.measure_between(first_stamp, entry.at))
+            seconds = max(seconds, measure_between(first_stamp, entry.at))
             yield _encode_event(seconds, data)
     if data := "".join(map(_encode_output, streaming.end())):
         yield _encode_event(seconds, data)

@@ -24,6 +24,7 @@ from acp_proxy.cli.shared_options import AgentOption, StoreOption
 from acp_proxy.config import options
 from acp_proxy.errors import AcpProxyError, AlreadyThere, UsageError
 from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.sessions.raw_lines import wait_for_last_line
 from acp_proxy.tools.redact.redact_files import mask_copy
 from acp_proxy.tools.stats.usage import measure_session
 from acp_proxy.transcript.file_names import file_name
@@ -266,7 +267,7 @@ class _Source:
         with ExitStack() as stack:
             reading, title = self.store.open_listed(row), row.title
             stack.callback(reading.close)
-            reading.wait_for_last_line()
+            wait_for_last_line(reading)
             if self.masking is not None:
                 reading, title = stack.enter_context(mask_copy(self.store, row, reading, self.masking))
 

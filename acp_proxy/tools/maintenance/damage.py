@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from acp_proxy.protocol import acp, jsonrpc
+from acp_proxy.sessions.raw_lines import read_raw_lines
 from acp_proxy.store.journal import find_events
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
@@ -122,7 +123,7 @@ class DamageScan:
 def find_in_transcript(reading: Reading) -> Iterator[DamagedStretch]:
     """The damaged stretches, including a broken header; a missing header is not one."""
     scan = DamageScan(file_format.find_entries, _describe_neighbour)
-    for stretch in scan.find_stretches(reading.read_raw_lines()):
+    for stretch in scan.find_stretches(read_raw_lines(reading)):
         yield replace(stretch, kinds=(BROKEN_HEADER,)) if stretch.begins else stretch
 
 

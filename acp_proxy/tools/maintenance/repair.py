@@ -19,6 +19,7 @@ from msgspec import structs
 
 from acp_proxy.errors import Unmendable
 from acp_proxy.protocol import timestamps
+from acp_proxy.sessions.raw_lines import wait_for_last_line
 from acp_proxy.tools.maintenance import damage
 from acp_proxy.tools.maintenance.damage import DamagedStretch
 from acp_proxy.transcript import file_format, private_files
@@ -100,7 +101,7 @@ def repair_transcript(path: Path, backup: Path) -> int:
     with _open_locked(path) as fd:
         reading = Reading(path)
         try:
-            reading.wait_for_last_line()
+            wait_for_last_line(reading)
             header = rebuild_header(reading) if reading.header is None else None
             if reading.header is None and header is None:
                 raise Unmendable(f"{path}: it does not contain its session's id. It was not changed.")

@@ -9,9 +9,8 @@ from acp_proxy.store import open_session
 from acp_proxy.store.layout import Layout
 from acp_proxy.store.store_index import StoreIndex
 from acp_proxy.tools.maintenance import repair
-from acp_proxy.tools.maintenance.verify import MODE, Finding
+from acp_proxy.tools.maintenance.verify import MODE, Finding, find_plain_path
 from acp_proxy.transcript import private_files
-from acp_proxy.transcript.file_names import plain_path
 
 
 def repair_finding(store: CommandStore, finding: Finding) -> Path | None:
@@ -21,7 +20,7 @@ def repair_finding(store: CommandStore, finding: Finding) -> Path | None:
     """
     layout, store_index, stamp = store.layout, store.store_index, timestamps.stamp(time.time())
     if finding.kind == MODE:
-        private_files.make_private(finding.path)
+        finding.path.chmod((0o777 if finding.path.is_dir() else 0o666) & ~private_files.PRIVATE_UMASK)
     elif finding.path.parent == layout.search:
         layout.remove_search_table(finding.path)
     elif finding.path == layout.index_path and finding.name:
@@ -37,7 +36,7 @@ def repair_finding(store: CommandStore, finding: Finding) -> Path | None:
 
 
 def _repair_transcript(layout: Layout, store_index: StoreIndex, finding: Finding, stamp: str) -> Path | None:
-    path = plain_path(finding.path)
+    path = find_plain_path(finding.path)
     decompressed = open_session.ensure_plain(layout, finding.agent_folder, path)
     backup = layout.backup_path(finding.agent_folder, finding.name, stamp)
     is_repaired = repair.repair_transcript(path, backup) > 0

@@ -19,6 +19,8 @@ from typing import Protocol, TypeVar
 
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.sessions.raw_lines import wait_for_last_line
+from acp_proxy.sessions.unreadable import explain_unreadable
 from acp_proxy.store.databases import is_emptied
 from acp_proxy.store.folder_changes import find_changes
 from acp_proxy.store.index import Index, ReadPart, check_values, encode_row, parse_json
@@ -268,13 +270,13 @@ class Inspection:
         except NewerFormat as problem:
             yield Finding(path, NEWER, str(problem), BY_HAND, agent_folder, name or path.stem)
         except OSError as problem:
-            text = ". ".join(private_files.explain_unreadable(path, problem)[1:])
+            text = ". ".join(explain_unreadable(path, problem)[1:])
             yield Finding(path, UNREADABLE, text, BY_HAND, agent_folder, name or path.stem)
 
     def _inspect_transcript(self, agent_folder: str, name: str, path: Path) -> Iterator[Finding]:
-        reading = Reading(file_names.plain_path(path))
+        reading = Reading(find_plain_path(path))
         try:
-            reading.wait_for_last_line()
+            wait_for_last_line(reading)
             header = rebuild_header(reading) if reading.header is None else None
             is_known = reading.header is not None or header is not None
             has_begun = False
@@ -500,3 +502,9 @@ def _check_mode(path: Path) -> Iterator[Finding]:
     mode = os.lstat(path).st_mode
     if sys.platform != "win32" and mode & _MODE_OF_OTHERS and not stat.S_ISLNK(mode):
         yield Finding(path, MODE, f"others may use it ({stat.S_IMODE(mode):04o})")
+
+
+def find_plain_path(path: Path) -> Path:
+    """The path of a transcript's plain (uncompressed) file."""
+    name = path.name.removesuffix(file_names.COMPRESSED_SUFFIX).removesuffix(file_names.SUFFIX)
+    return path.with_name(name + file_names.SUFFIX)

@@ -8,10 +8,11 @@ of the client) are left out.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from acp_proxy.protocol import acp, timestamps, update_kinds, versions
+from acp_proxy.protocol import acp, update_kinds, versions
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, NoteType
+from acp_proxy.views.moments import measure_between
 
 _AGENTS_OWN_KINDS = frozenset({update_kinds.STATE, update_kinds.USER_CHUNK, update_kinds.USER_MESSAGE})
 """Kinds of version 2 that the mock agent sends by itself: its state, and the repeated prompt."""
@@ -180,7 +181,7 @@ class _OpenTurn:
             self.steps.append(Answer(self._measure_pause(entry), None, acp.text(note, "message") or NO_END))
 
     def _measure_pause(self, entry: Entry) -> float:
-        waited, self.last = timestamps.measure_between(self.last, entry.at), entry.at
+        waited, self.last = measure_between(self.last, entry.at), entry.at
         return waited
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from acp_proxy.api import Session, Turn
 from acp_proxy.cli import values
 from acp_proxy.errors import NoSuchSession, NoSuchTurn
-from acp_proxy.protocol import jsonrpc, timestamps
+from acp_proxy.protocol import jsonrpc
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.index import ListedSession
 from acp_proxy.tools.recall.visible_sessions import RecallScope
@@ -22,6 +22,7 @@ from acp_proxy.tools.search.query import limit_to_said, make_query, widen_query
 from acp_proxy.tools.search.search import Hit, SearchRequest, search_store
 from acp_proxy.transcript.file_names import name_agent
 from acp_proxy.views import formatting
+from acp_proxy.views.moments import parse_moment
 
 INTRODUCTION = (
     'Quoted from earlier conversations, with ">" before each line. '
@@ -192,7 +193,7 @@ def _quote_line(text: str, most: int = LINE_CHARACTERS) -> str:
 
 
 def _format_stamp(stamp: str) -> str:
-    return _format_time(timestamps.parse_moment(stamp))
+    return _format_time(parse_moment(stamp))
 
 
 def _format_time(moment: datetime | None) -> str:

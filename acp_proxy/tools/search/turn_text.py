@@ -214,8 +214,7 @@ class TurnReader:
         updates = self._updates.pop(id, [])
         if status == "failed" and updates:
             # Imported late: slow, and most calls succeed.
-            from acp_proxy.replay.tool_calls import merge_updates
-            from acp_proxy.views.conversation import ToolCall
+            from acp_proxy.views.conversation import ToolCall, merge_updates
             from acp_proxy.views.passages import find_shown_reason
 
             fields = merge_updates(updates) | {"status": status}

@@ -20,6 +20,7 @@ from acp_proxy.cli.report_errors import report_errors
 from acp_proxy.cli.shared_options import AgentOption, StoreOption
 from acp_proxy.errors import AlreadyThere, NoSuchTurn, NothingToSave, UsageError
 from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.sessions.raw_lines import read_raw_lines
 from acp_proxy.sessions.soft_deleted import summarize_file
 from acp_proxy.store.index import ListedSession
 from acp_proxy.transcript.reader import Reading
@@ -209,7 +210,7 @@ def print_raw(reading: Reading, target: Screen) -> None:
         return
     with open_pager(target) as write:
         write(sanitize.make_printable(reading.first_line[: reading.header_size].decode("utf-8", "replace")))
-        for _, _, line in reading.read_raw_lines():
+        for _, _, line in read_raw_lines(reading):
             write(sanitize.make_printable(line.decode("utf-8", "replace")))
 
 

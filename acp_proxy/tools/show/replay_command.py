@@ -18,13 +18,15 @@ from acp_proxy.cli.confirm import INTERRUPTED
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.report_errors import print_on_stderr, report_errors
 from acp_proxy.cli.shared_options import AgentOption, StoreOption
-from acp_proxy.protocol import acp, timestamps
+from acp_proxy.protocol import acp
+from acp_proxy.sessions.raw_lines import read_raw_lines
 from acp_proxy.tools.show.command import find_turns
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry, Header
 from acp_proxy.transcript.reader import Line, Reading
 from acp_proxy.views import formatting, sanitize
 from acp_proxy.views.conversation import number_turns
+from acp_proxy.views.moments import measure_between
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -274,7 +276,7 @@ class _Playback:
             if is_skipping and not is_prompt:
                 self._skip(entry)
                 continue
-            key = None if is_skipping else self._wait(timestamps.measure_between(previous_stamp or entry.at, entry.at))
+            key = None if is_skipping else self._wait(measure_between(previous_stamp or entry.at, entry.at))
             previous_stamp = entry.at
             if key == QUIT:
                 return None
@@ -365,7 +367,7 @@ def _count_prompts(reading: Reading, end: int | None = None) -> int:
     """The number of prompts before an offset, or all; only lines that may be one are parsed."""
     lines = (
         line
-        for _, start, line in reading.read_raw_lines()
+        for _, start, line in read_raw_lines(reading)
         if acp.PROMPT.encode() in line and (end is None or start < end)
     )
     entries = (piece.value for line in lines for piece in file_format.find_entries(line))

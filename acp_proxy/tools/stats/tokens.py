@@ -16,14 +16,15 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.protocol import acp, update_kinds
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.sessions.unreadable import explain_unreadable
 from acp_proxy.store.index import ListedSession
 from acp_proxy.tools.stats.prices import Prices, TokenCounts, read_number
-from acp_proxy.transcript import file_format, summary
+from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
-from acp_proxy.transcript.private_files import explain_unreadable
 from acp_proxy.transcript.reader import Line, Reading
 from acp_proxy.transcript.titles import clean
-from acp_proxy.transcript.usage import LARGEST_NUMBER, find_used_model, read_usage
+from acp_proxy.transcript.usage import LARGEST_NUMBER, read_usage
+from acp_proxy.views.models import find_chosen_model, find_used_model
 
 By = Literal["month", "day", "project", "agent", "model"]
 _FORMS = {"month": "%Y-%m", "day": "%Y-%m-%d"}
@@ -167,7 +168,7 @@ def _read_session(row: ListedSession, reading: Reading) -> _SessionUse:
         entry = line.entry if isinstance(line, Line) else None
         if entry is None:
             continue
-        model = summary.find_chosen_model(entry) or model
+        model = find_chosen_model(entry) or model
         is_counted = entry.at >= since
         if entry.is_prompt and is_counted:
             session_use.turns.append((entry.at, model))

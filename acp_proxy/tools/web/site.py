@@ -27,6 +27,7 @@ from acp_proxy.cli.open_store import is_default_store
 from acp_proxy.cli.values import parse_range
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.sessions.command_store import CommandStore
+from acp_proxy.sessions.raw_lines import wait_for_last_line
 from acp_proxy.store.index import ListedSession
 from acp_proxy.tools.export import html, index_page
 from acp_proxy.tools.export.formats import make_head, read_changed_files
@@ -185,7 +186,7 @@ class _Site:
         """Open a conversation to read it from a place on. Raises HTTPException, OSError."""
         reading = store.open_listed(row)
         try:
-            reading.wait_for_last_line()
+            wait_for_last_line(reading)
             start = BEGINNING
             if position != (1, 0):
                 turns = self._turns.list_turns(row.agent_folder, row.name, reading, _make_hider(row))
@@ -200,7 +201,7 @@ class _Site:
     def _show_session_before(self, store: CommandStore, row: ListedSession, before: str, piece: int) -> Response:
         """The part that ends before this piece of a turn."""
         with closing(store.open_listed(row)) as reading:
-            reading.wait_for_last_line()
+            wait_for_last_line(reading)
             turns = self._turns.list_turns(row.agent_folder, row.name, reading, _make_hider(row))
             is_end = before == "end"
             end = (len(turns) + 1, 0) if is_end else (_read_number(before, 0), piece)
@@ -349,7 +350,7 @@ class _Site:
     def _open_reading(self, request: Request) -> Iterator[tuple[CommandStore, ListedSession, Reading]]:
         store, row = self._find(request)
         with closing(store.open_listed(row)) as reading:
-            reading.wait_for_last_line()
+            wait_for_last_line(reading)
             yield store, row, reading
 
 

@@ -8,7 +8,7 @@ from acp_proxy.protocol import acp
 from acp_proxy.protocol.jsonrpc import Peer
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import Entry
-from acp_proxy.transcript.summary import find_chosen_model
+from acp_proxy.views.models import find_chosen_model
 from tests.stored import message
 
 STAMP = "2026-11-20T09:15:02.123Z"
