@@ -10,7 +10,8 @@ load.
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from msgspec.structs import replace
 
@@ -22,17 +23,18 @@ from acp_proxy.protocol.jsonrpc import Peer, Request
 from acp_proxy.proxy import own_messages
 from acp_proxy.proxy.effects import ShowPast
 from acp_proxy.proxy.events import PastShown
-from acp_proxy.replay.handover_record import LIMIT, HandoverRecord
-from acp_proxy.replay.replayer import FOLDED_PAGE, TOOL_LIMIT, Mode, Replayer
+from acp_proxy.replay.handover_record import HandoverRecord
+from acp_proxy.replay.replayer import FOLDED_PAGE, Replayer
 from acp_proxy.replay.v2_client import V2ClientReplayer, count_handovers
 from acp_proxy.replay.v2_folder import V2Folder
 from acp_proxy.replay.v2_replayer import V2Replayer
 from acp_proxy.run.compare_replay import compare_replay
+from acp_proxy.run.look_up import OpenedTranscript, ReplayOptions
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
 from acp_proxy.transcript.drop_rewound import drop_rewound
 from acp_proxy.transcript.file_format import V1, Entry, Header
 from acp_proxy.transcript.handover_record_text import INTRODUCTION, LACKING
-from acp_proxy.transcript.reader import AlikeLines, Line, Reading
+from acp_proxy.transcript.reader import AlikeLines, Line
 from acp_proxy.transcript.summary import Summary
 from acp_proxy.transcript.v2_entries import read_as_v1
 
@@ -47,44 +49,30 @@ class ShowPastThread:
     def __init__(
         self,
         session_id: str,
-        reading: Reading,
+        transcript: OpenedTranscript,
+        options: ReplayOptions,
         client_output: Output,
         on_end: Callable[[PastShown], bool],
         warn: Callable[[str], None],
         *,
         run_id: str,
-        other_ids: frozenset[str] = frozenset(),
-        mode: Mode = "compact",
-        tool_limit: int = TOOL_LIMIT,
-        title: str | None = None,
-        handover_record_size: int = LIMIT,
         mask: Callable[[bytes], bytes] | None = None,
-        is_open_elsewhere: bool | None = None,
     ) -> None:
-        """``session_id``: the client's id. ``reading``: the transcript; this closes it. ``run_id``: this connection's.
+        """``session_id``: the client's id. ``transcript``: this closes it. ``run_id``: this connection's. ``mask``:
+        masks secrets in what is recorded.
 
         ``on_end``: called at the end with the result; returns False if updates arrived that must be compared first.
-        ``other_ids``, ``mode``, ``tool_limit``: as for ``Replayer``. ``title``: the user's title, if there is one.
-        ``handover_record_size``: the most bytes of a handover record. ``mask``: masks secrets in what is recorded.
-        ``is_open_elsewhere``: as for ``choose_replay``.
         """
         self._session_id = session_id
-        self._reading = reading
+        self._transcript = transcript
+        self._reading = transcript.reading
+        self._options = options
         self._client_output = client_output
         self._on_end = on_end
         self._warn = warn
         self._run_id = run_id
-        self._other_ids = other_ids
-        self._mode: Mode = mode
-        self._tool_limit = tool_limit
-        self._title = title
-        self._handover_record_size = handover_record_size
         self._mask = mask
-        self._is_open_elsewhere = is_open_elsewhere
         self._effect: ShowPast  # what to do; set by ``start``
-        self._handover_record: HandoverRecord | None = None
-        self._is_sent = False
-        """Whether the client sees the transcript. It may be read for a handover record alone."""
         self._is_stopped = False
         self._unsent: list[bytes] = []
         self._size = 0
@@ -94,12 +82,6 @@ class ShowPastThread:
     def start(self, effect: ShowPast) -> None:
         """Start the thread."""
         self._effect = effect
-        introduction = LACKING if effect.only_lacking else INTRODUCTION
-        self._handover_record = (
-            HandoverRecord(self._handover_record_size, effect.accepted_content, introduction)
-            if effect.makes_handover_record
-            else None
-        )
         self._thread.start()
 
     def stop(self) -> None:
@@ -127,7 +109,7 @@ class ShowPastThread:
         summary = Summary.begin(self._reading.header or Header(self._session_id, None, "", ""))
         comparison: Comparison | None = None
         is_done = False
-        try:
+        with self._warn_of_early_end():
             comparison = self._compare() if effect.compares else None
             replayer = self._begin_replayer(effect, comparison)
             facts = comparison.end_replay() if comparison is not None else None
@@ -135,25 +117,10 @@ class ShowPastThread:
                 facts,
                 fixed_rule=effect.fixed_rule,
                 wants_past=effect.wants_past,
-                is_open_elsewhere=self._is_open_elsewhere,
+                is_open_elsewhere=self._transcript.is_open_elsewhere,
             )
-            self._is_sent = decision.shows is WhosePast.TRANSCRIPT
-            is_read = self._is_sent or self._makes_whole_handover_record
-            is_done = not is_read or self._show_transcript(replayer, summary)
-            if effect.protocol != V1 or effect.only_lacking:
-                self._make_handover_record()
-        except OSError as problem:  # what could be read was sent; the agent has opened the session
-            self._warn(f"a replay ended early: {errno_name(problem)}")
-        except Exception as bug:  # noqa: BLE001 - the load must be answered whatever happens here
-            self._warn(f"internal error, a replay ended early: {type(bug).__name__}: {bug}")
-        filled_handover_record = (
-            self._handover_record if self._handover_record is not None and not self._handover_record.is_empty else None
-        )
-        handover_record, attached = (
-            (filled_handover_record.make_text(), filled_handover_record.attached)
-            if filled_handover_record is not None
-            else ("", ())
-        )
+            is_done = decision.shows is not WhosePast.TRANSCRIPT or self._show_transcript(replayer, summary)
+        handover_record, attached = self._make_handover_record(comparison) if effect.makes_handover_record else ("", ())
         states = self._make_states(replayer, summary) if decision.shows is WhosePast.TRANSCRIPT else []
         # A client that does not want the past must not get a late replay of the agent either, which may wait already.
         is_uncompared = is_done and comparison is None
@@ -162,24 +129,34 @@ class ShowPastThread:
             PastShown(effect.request, decision, comparison, states, handover_record, attached, is_uncompared, size)
         )
 
+    @contextmanager
+    def _warn_of_early_end(self) -> Iterator[None]:
+        """Warn of an exception: what could be read was sent, and the agent has opened the session."""
+        try:
+            yield
+        except OSError as problem:
+            self._warn(f"a replay ended early: {errno_name(problem)}")
+        except Exception as bug:  # noqa: BLE001 - the load must be answered whatever happens here
+            self._warn(f"internal error, a replay ended early: {type(bug).__name__}: {bug}")
+
     def _begin_replayer(self, effect: ShowPast, comparison: Comparison | None) -> Replayer | V2ClientReplayer:
         """What turns the transcript's entries into updates for a client of the wanted protocol version."""
         v1_replayer = Replayer(
             self._session_id,
             run_id=self._run_id,
-            is_open_elsewhere=self._is_open_elsewhere is True,
-            mode=self._mode,
-            tool_limit=self._tool_limit,
-            other_ids=self._other_ids,
+            is_open_elsewhere=self._transcript.is_open_elsewhere is True,
+            mode=self._options.mode,
+            tool_limit=self._options.tool_limit,
+            other_ids=self._transcript.other_ids,
             page_size=FOLDED_PAGE,
             kinds=effect.kinds,
             ids=comparison.ids if comparison is not None else None,
         )
         if effect.protocol == V1:
             return v1_replayer
-        v2_replayer = V2Replayer(self._session_id, other_ids=self._other_ids)
-        is_folded = self._mode == "compact"
-        v2_folder = V2Folder(self._session_id, self._tool_limit, page_size=FOLDED_PAGE) if is_folded else None
+        v2_replayer = V2Replayer(self._session_id, other_ids=self._transcript.other_ids)
+        is_folded, tool_limit = self._options.mode == "compact", self._options.tool_limit
+        v2_folder = V2Folder(self._session_id, tool_limit, page_size=FOLDED_PAGE) if is_folded else None
         return V2ClientReplayer(self._session_id, v1_replayer, v2_replayer, v2_folder)
 
     def _report(self, past_shown: PastShown) -> None:
@@ -202,8 +179,7 @@ class ShowPastThread:
         return compare_replay(self._read_lines(), self._effect.updates, self._mask, self._is_needed)
 
     def _show_transcript(self, replayer: Replayer | V2ClientReplayer, summary: Summary) -> bool:
-        """Send the transcript to the client if that sees it, and add it to a handover record that is made of all of it.
-        Returns whether all of it was read."""
+        """Send the transcript to the client. Returns whether all of it was read."""
         if isinstance(replayer, V2ClientReplayer) and self._effect.fixed_rule is Rule.HANDED_OVER:
             handover_count = count_handovers(line.entry for line in self._read_lines() if isinstance(line, Line))
             replayer.total_handovers = handover_count + self._effect.makes_handover_record
@@ -215,47 +191,39 @@ class ShowPastThread:
                 return False
             if isinstance(line, Line) and line.entry is not None:
                 summary.add(line.entry)  # only its title and _meta are used
-                if self._handover_record is not None and self._makes_whole_handover_record:
-                    self._handover_record.add_entry(line.entry)
             self._add_shown(_replay_line(replayer, line))
             if self._unsent and time.monotonic() - self._flushed_at > _GATHER_SECONDS:
                 self._flush()
         self._add_shown(replayer.end())
         return True
 
-    def _make_handover_record(self) -> None:
-        """Make the handover record, if it is wanted, from what a client of version 1 would see."""
-        replayer = self._begin_replayer(replace(self._effect, protocol=V1), None)
-        lines = self._read_missing() if self._effect.only_lacking else self._read_lines()
-        for line in read_as_v1(lines) if self._handover_record is not None else ():
-            if not self._is_needed():
-                return
-            if (
-                self._handover_record is not None
-                and self._effect.only_lacking
-                and isinstance(line, Line)
-                and line.entry is not None
-            ):
-                self._handover_record.add_entry(line.entry)
-            self._add_to_handover_record(_replay_line(replayer, line))
-        self._add_to_handover_record(replayer.end())
+    def _make_handover_record(self, comparison: Comparison | None) -> tuple[str, tuple[bytes, ...]]:
+        """The handover record, of what a client of version 1 would see, and what is attached to it; empty if nothing
+        was said."""
+        effect = self._effect
+        introduction = LACKING if effect.only_lacking else INTRODUCTION
+        record = HandoverRecord(self._options.handover_record_size, effect.accepted_content, introduction)
+        replayer = self._begin_replayer(replace(effect, protocol=V1), comparison)
 
-    def _add_to_handover_record(self, items: list[bytes]) -> None:
-        """Add lines of updates to the handover record."""
-        if self._handover_record is not None:
+        def add(items: list[bytes]) -> None:
             for line in framing.split_lines(b"".join(items)):
-                self._handover_record.add(line)
+                record.add(line)
+
+        with self._warn_of_early_end():
+            for line in read_as_v1(self._read_missing() if effect.only_lacking else self._read_lines()):
+                if not self._is_needed():
+                    break
+                if isinstance(line, Line) and line.entry is not None:
+                    record.add_entry(line.entry)
+                add(_replay_line(replayer, line))
+            add(replayer.end())
+        return ("", ()) if record.is_empty else (record.make_text(), record.attached)
 
     def _read_missing(self) -> Iterable[Line | AlikeLines]:
         """The part of the transcript that the agent's session lacks."""
         agent_session, start = self._reading.agent_session, self._reading.entries_start
         lines = self._reading.read_alike(start + agent_session.first_lacking, 1)
         return (line for line in drop_rewound(self._reading, lines) if agent_session.lacks(line.end - 1 - start))
-
-    @property
-    def _makes_whole_handover_record(self) -> bool:
-        """Whether a handover record is made of all of the transcript, not only of what the agent's session lacks."""
-        return self._effect.makes_handover_record and not self._effect.only_lacking
 
     def _read_lines(self) -> Iterable[Line | AlikeLines]:
         """The transcript, up to the prompt that the agent will get again."""
@@ -278,7 +246,7 @@ class ShowPastThread:
         info = summary.make_info()
         if not self._effect.sends_title and summary.agent_title is None:
             info.pop("title", None)  # the agent's own list has another title
-        info |= {"title": self._title} if self._title is not None else {}
+        info |= {"title": self._transcript.title} if self._transcript.title is not None else {}
         title_lines = (
             [own_messages.encode_update(self._session_id, {"sessionUpdate": update_kinds.SESSION_INFO, **info})]
             if info
@@ -287,20 +255,16 @@ class ShowPastThread:
         return [*replayer.list_states(), *title_lines]
 
     def _is_needed(self) -> bool:
-        is_for_nobody = self._is_stopped and self._handover_record is None  # a handover record is for the agent
+        is_for_nobody = self._is_stopped and not self._effect.makes_handover_record  # which is for the agent
         return not (is_for_nobody or self._client_output.is_gone)
 
     def _add_shown(self, lines: list[bytes]) -> None:
-        """Add items, each of one or more whole lines, to what is sent and to the handover record, as far as they are
-        wanted there."""
-        if self._effect.protocol == V1 and self._makes_whole_handover_record:
-            self._add_to_handover_record(lines)
+        """Add items, each of one or more whole lines, to what is sent."""
         for line in lines:
             if self._unsent and self._size + len(line) > FLUSH_SIZE:
                 self._flush()
-            if self._is_sent:
-                self._unsent.append(line)
-                self._size += len(line)
+            self._unsent.append(line)
+            self._size += len(line)
 
     def _flush(self) -> None:
         with self._client_output.reserve():

@@ -12,7 +12,8 @@ from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.protocol.jsonrpc import RequestId
 from acp_proxy.proxy.effects import ShowPast
 from acp_proxy.proxy.events import PastShown
-from acp_proxy.replay.replayer import Mode
+from acp_proxy.replay.replayer import TOOL_LIMIT, Mode
+from acp_proxy.run.look_up import OpenedTranscript, ReplayOptions
 from acp_proxy.run.output import WIDE_PIPE_BYTES, Output
 from acp_proxy.run.show_past import ShowPastThread
 from acp_proxy.transcript import file_format
@@ -55,7 +56,13 @@ def make_thread(
         return not (what.is_uncompared and must_compare_first)
 
     return ShowPastThread(
-        transcript_lines.SESSION, Reading(path), to_client, end, warnings.append, run_id=OWN_RUN, mode=mode
+        transcript_lines.SESSION,
+        OpenedTranscript(transcript_lines.SESSION, Reading(path), title=None),
+        ReplayOptions(mode, TOOL_LIMIT),
+        to_client,
+        end,
+        warnings.append,
+        run_id=OWN_RUN,
     )
 
 
