@@ -45,7 +45,6 @@ from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.proxy.session_entries import MessageEntries, SessionEntries
 from acp_proxy.proxy.session_states import UNOPENED_LIMIT
-from acp_proxy.proxy.unnamed_agent import UnnamedAgentEntries
 from acp_proxy.transcript.file_format import GapReason
 from acp_proxy.transcript.rewinds import parse_fork_point
 from acp_proxy.transcript.titles import HANDOVER_RECORD_BYTES
@@ -64,7 +63,6 @@ class Connection:
         self._open_requests = OpenRequests()
         self._session_entries = SessionEntries(is_recording=settings.records)
         self._answerers = Answerers(settings.modes, is_wanted=settings.records and settings.serves)
-        self._unnamed_agent_entries = UnnamedAgentEntries()
         self._aliases = Aliases()
         self._copy_ids = CopyIds()
         self._handovers = Handovers()
@@ -100,7 +98,6 @@ class Connection:
             settings,
             self._answerers,
             self._session_entries,
-            self._unnamed_agent_entries,
             self._machine,
             self._continuations,
         )
@@ -113,7 +110,6 @@ class Connection:
             self._message_entries,
             self._machine,
             self._handovers,
-            self._unnamed_agent_entries,
             self._aliases,
             self._copy_ids,
             self._lookups.uncopied,
@@ -162,9 +158,8 @@ class Connection:
                 effects = self._agent_list.ask_next_page(event)
             case AgentEnded(reason, advice):
                 effects = self._end(reason, advice)
-        if not self._unnamed_agent_entries.is_named:
-            effects = self._unnamed_agent_entries.hold(effects)
-        effects = self._copy_ids.rename_effects(self._lookups.uncopied.hold(self._drafts.amend_titles(effects)))
+        effects = self._drafts.amend_titles(self._negotiation.name_agent(effects))
+        effects = self._copy_ids.rename_effects(self._lookups.uncopied.hold(effects))
         if self._session_entries.sessions.is_crowded and not self._has_warned_crowded:
             self._has_warned_crowded = True
             effects.append(
@@ -182,7 +177,7 @@ class Connection:
         ]
         session_id = acp.find_session_id(beginning)
         if session_id is not None and self._session_entries.is_recording:
-            effects += self._unnamed_agent_entries.hold([RecordGap(session_id, GapReason.LINE_TOO_LONG)])
+            effects.append(RecordGap(session_id, GapReason.LINE_TOO_LONG))
         return effects
 
     # --- from the client
@@ -195,7 +190,7 @@ class Connection:
                 line, message = self._negotiation.read_client_line(self._copy_ids.rewrite_from_client(line, message))
             if comparison_effects := self._ask_for_comparison(message):
                 return [*effects, *comparison_effects, DecideLater(Peer.CLIENT, lines[next_index - 1 :])]
-            effects += self._unnamed_agent_entries.hold(self._decide_client_message(line, message))
+            effects += self._negotiation.name_agent(self._decide_client_message(line, message))
             if isinstance(effects[-1], FindSession) and next_index < len(lines):
                 return [*effects, DecideLater(Peer.CLIENT, lines[next_index:])]
         return effects
@@ -306,7 +301,7 @@ class Connection:
                 continue
             if self._aliases:
                 line = self._aliases.rewrite_for_client(line, jsonrpc.read_message(line))
-            effects += self._unnamed_agent_entries.hold(self._handle_agent_line(line, jsonrpc.read_message(line)))
+            effects += self._negotiation.name_agent(self._handle_agent_line(line, jsonrpc.read_message(line)))
             self.pass_through.forget()
             if effects and isinstance(later := effects[-1], DecideLater):
                 return [*effects[:-1], DecideLater(Peer.AGENT, [*later.lines, *lines[next_index:]])]

@@ -1,4 +1,4 @@
-"""What waits before it is recorded: until the agent is named, and until another agent's session is prompted."""
+"""What comes before entries: the agent's name, and for another agent's session a prompt."""
 
 from msgspec.structs import replace
 
@@ -14,7 +14,6 @@ from acp_proxy.proxy.effects import (
     RecordNote,
 )
 from acp_proxy.proxy.uncopied_sessions import UNCOPIED_LIMIT, UncopiedSessions
-from acp_proxy.proxy.unnamed_agent import UNNAMED_AGENT_LIMIT
 from acp_proxy.transcript import file_format
 from tests.conversation import (
     CoreConversation,
@@ -44,59 +43,41 @@ OTHER = RecordMessage("other", Peer.AGENT, b"{}")
 # --- the folder of the agent
 
 
-def test_entries_wait_for_the_agents_name() -> None:
+def test_what_is_recorded_before_the_agents_name_names_none() -> None:
     talk = CoreConversation()
     talk.client.say(request(0, "initialize"), new(1))
-    assert talk.agent.say(commands("s", "x"), result(1, {"sessionId": "s"}), chunk("s", "a")).kept == []
-    assert talk.agent.say(initialize_answer(0, agentInfo={"name": "agent", "version": "2"})).kept == [
-        IdentifyAgent("agent", "2"),
+    assert talk.agent.say(commands("s", "x"), result(1, {"sessionId": "s"}), chunk("s", "a")).kept == [
+        IdentifyAgent(None, None),
         begun("s"),
         RecordNote("s", opened_note("session/new")),
         agent_kept("s", commands("s", "x")),
         agent_kept("s", chunk("s", "a")),
     ]
+    assert talk.agent.say(initialize_answer(0, agentInfo={"name": "agent", "version": "2"})).kept == []
 
 
-def test_the_agents_name_comes_first_within_one_read_too() -> None:
+def test_the_agents_name_comes_before_what_follows_it_in_one_read() -> None:
     talk = CoreConversation()
     talk.client.say(request(0, "initialize"), new(1))
     step = talk.agent.say(
-        result(1, {"sessionId": "s"}),
-        chunk("s", "a"),
-        initialize_answer(0, agentInfo={"name": "agent"}),
-        chunk("s", "b"),
+        initialize_answer(0, agentInfo={"name": "agent"}), result(1, {"sessionId": "s"}), chunk("s", "a")
     )
     assert step.kept == [
         IdentifyAgent("agent", None),
         begun("s"),
         RecordNote("s", opened_note("session/new")),
         agent_kept("s", chunk("s", "a")),
-        agent_kept("s", chunk("s", "b")),
     ]
 
 
-def test_a_prompt_does_not_wait_for_the_agents_name() -> None:
-    talk = CoreConversation()
-    talk.client.say(request(0, "initialize"), new(1))
-    talk.agent.say(result(1, {"sessionId": "s"}))
-    assert talk.client.say(prompt(2, "s")).kept == [
-        IdentifyAgent(None, None),
-        begun("s"),
-        RecordNote("s", opened_note("session/new")),
-        BeginTurn("s"),
-        client_kept("s", prompt(2, "s")),
-    ]
-    assert talk.agent.say(initialize_answer(0, agentInfo={"name": "agent"})).kept == []
-
-
-def test_entries_beyond_the_limit_do_not_wait_for_the_agents_name() -> None:
+def test_a_line_that_records_before_the_name_in_one_read_names_none() -> None:
     talk = CoreConversation()
     talk.client.say(request(0, "initialize"))
-    big = chunk("s", "x" * UNNAMED_AGENT_LIMIT)
-    assert talk.agent.say(big).kept == [
+    step = talk.agent.say(chunk("s", "a"), initialize_answer(0, agentInfo={"name": "agent"}))
+    assert step.kept == [
         IdentifyAgent(None, None),
         begun("s", file_format.PARTIAL, cwd=None),
-        agent_kept("s", big),
+        agent_kept("s", chunk("s", "a")),
     ]
 
 
