@@ -21,7 +21,6 @@ from acp_proxy.proxy.effects import (
 )
 from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.session_states import SessionState, SessionStates
-from acp_proxy.proxy.terminal_notes import Terminals
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
 from acp_proxy.transcript.rewinds import Point, encode_ids, parse_fork_point
@@ -37,7 +36,6 @@ class SessionEntries:
     def __init__(self, *, is_recording: bool) -> None:
         self.is_recording = is_recording
         self.sessions = SessionStates()
-        self._terminals = Terminals()
         self._early_updates = EarlyUpdates()
 
     def cancel_turn(self, session_id: str | None) -> None:
@@ -289,7 +287,7 @@ class SessionEntries:
         state = self.sessions.get(session_id)
         if state is None:
             return []
-        notes = self._terminals.handle_answer(session_id, state.terminals, method, params, result)
+        notes = state.terminals.handle_answer(method, params, result)
         return notes if not state.is_deleted else []
 
     def is_output_noted(self, session_id: str | None, params: object, answer: object) -> bool:
@@ -303,7 +301,7 @@ class SessionEntries:
     def release_terminal(self, session_id: str, params: object) -> list[TranscriptEffect]:
         """The agent has released a terminal: note its last state."""
         state = self.sessions.get(session_id)
-        return self._terminals.release(session_id, state.terminals, params) if state is not None else []
+        return state.terminals.release(params) if state is not None else []
 
     def _end_turn(
         self, session_id: str, last_entries: list[TranscriptEffect], id: RequestId | None
@@ -321,7 +319,7 @@ class SessionEntries:
 
     def _note_shown_terminals(self, session_id: str) -> list[TranscriptEffect]:
         state = self.sessions.get(session_id)
-        notes = self._terminals.note_shown_terminals(session_id, state.terminals) if state is not None else []
+        notes = state.terminals.note_shown() if state is not None else []
         return notes if state is not None and not state.is_deleted else []
 
     def _begin(self, session_id: str) -> list[TranscriptEffect]:
@@ -338,8 +336,6 @@ class SessionEntries:
     ) -> tuple[SessionState, list[TranscriptEffect]]:
         """As ``SessionStates.find_or_add``, with the effects of forgetting others."""
         state, forgotten = self.sessions.find_or_add(session_id, text_bytes)
-        for other in forgotten.values():
-            self._terminals.forget(other.terminals)
         return state, [ForgetSession(id) for id, other in forgotten.items() if other.is_recorded]
 
     def _take_early_updates(self, session_id: str) -> list[TranscriptEffect]:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 from acp_proxy.protocol.jsonrpc import RequestId
-from acp_proxy.proxy.terminal_notes import SessionTerminals
+from acp_proxy.proxy.terminal_notes import SessionTerminals, TerminalMemory
 from acp_proxy.transcript.titles import Titles
 
 UNOPENED_LIMIT = 10_000
@@ -105,7 +105,7 @@ class SessionState:
     ``is_deleted``: it was deleted, and not prompted since. ``size``: its bytes in memory.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, terminals: SessionTerminals) -> None:
         self.is_recorded = False
         self.cwd: str | None = None
         self.directories: list[str] = []
@@ -118,7 +118,7 @@ class SessionState:
         self.lacks_title = False
         """Whether it is new and the client has no title of it yet."""
         self.titles = Titles()
-        self.terminals = SessionTerminals()
+        self.terminals = terminals
         self.size = 0
 
 
@@ -131,6 +131,7 @@ class SessionStates(OrderedDict[str, SessionState]):
         """Whether the agent named more than ``UNOPENED_LIMIT`` sessions that were not opened here."""
         self._unopened = 0
         self._size = 0
+        self._terminal_memory = TerminalMemory()
 
     def is_in_turn(self, session_id: str) -> bool:
         """Whether a prompt of this session has no answer yet."""
@@ -159,7 +160,7 @@ class SessionStates(OrderedDict[str, SessionState]):
     def needs_no_parsing(self, session_id: str) -> bool:
         """Whether the session's updates can be recorded without parsing them."""
         state = self.get(session_id)
-        return state is not None and not state.is_deleted and not state.terminals.current
+        return state is not None and not state.is_deleted and not state.terminals.may_be_shown
 
     def list_accepted_prompts(self) -> list[tuple[str, RequestId | None]]:
         """The accepted prompts whose turns have not ended, with their sessions."""
@@ -186,7 +187,7 @@ class SessionStates(OrderedDict[str, SessionState]):
         if state is not None and text_bytes is None:
             return state, {}
         if state is None:
-            state = self[session_id] = SessionState()
+            state = self[session_id] = SessionState(SessionTerminals(session_id, self._terminal_memory))
         self._size -= state.size
         state.size = _SESSION_OVERHEAD + len(session_id) + (text_bytes or 0)
         self._size += state.size
@@ -195,6 +196,7 @@ class SessionStates(OrderedDict[str, SessionState]):
             oldest = self._find_oldest(session_id)
             forgotten[oldest] = self.pop(oldest)
             self._size -= forgotten[oldest].size
+            forgotten[oldest].terminals.forget()
         return state, forgotten
 
     def _find_oldest(self, needed: str) -> str:

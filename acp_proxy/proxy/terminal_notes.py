@@ -17,8 +17,6 @@ from acp_proxy.transcript.file_format import NoteType
 OUTPUT_LIMIT = 64 * 1024 * 1024
 """The most bytes of output that wait for the ends of turns. Output beyond that is lost, and what is shown of the past
 says so."""
-
-
 _TERMINAL_OVERHEAD = 512
 """Bytes of a terminal, beside its output."""
 _EXIT_STATUS_LIMIT = 4096
@@ -30,8 +28,9 @@ class Terminal(Struct):
 
     ``output``: all of it, or None if it is unknown or too large. ``is_truncated``: the client kept only its end.
     ``exit_status``: the protocol's, or None. ``is_shown``: a tool call refers to it. ``has_news``: the client has sent
-    output that was not noted. ``is_released``: the agent has released it. ``noted_size``: that of its output when it
-    was noted last; None: it was not noted.
+    output that was not noted. ``is_released``: the agent has released it. ``is_earlier``: it was shown in an earlier
+    turn, and more of it may become known. ``noted_size``: that of its output when it was noted last; None: it was not
+    noted.
     """
 
     output: str | None = None
@@ -41,6 +40,7 @@ class Terminal(Struct):
     has_news: bool = False
     is_final: bool = False
     is_released: bool = False
+    is_earlier: bool = False
     noted_size: int | None = None
 
     @property
@@ -53,56 +53,57 @@ class Terminal(Struct):
         return self.is_shown and bool(output) and len(output or "") >= 2 * (self.noted_size or 0)
 
 
-class SessionTerminals:
-    """The terminals of one session, by terminal id."""
+class TerminalMemory:
+    """The bytes of the terminals of all sessions, at most ``OUTPUT_LIMIT``."""
 
     def __init__(self) -> None:
-        self.current: dict[str, Terminal] = {}
-        """Those that a tool call of this turn shows, or may still show."""
-        self.earlier: dict[str, Terminal] = {}
-        """Those that were shown in earlier turns, and of which more may become known."""
+        self.used = 0
+
+    def has_room(self, size: int) -> bool:
+        return self.used + size <= OUTPUT_LIMIT
+
+
+class SessionTerminals:
+    """The terminals of one session. Its methods return the notes of those that are noted now."""
+
+    def __init__(self, session_id: str, memory: TerminalMemory) -> None:
+        self._session_id = session_id
+        self._memory = memory
+        self._by_id: dict[str, Terminal] = {}
+
+    @property
+    def may_be_shown(self) -> bool:
+        """Whether a tool call of this turn shows one, or may still show it."""
+        return any(not terminal.is_earlier for terminal in self._by_id.values())
 
     def find(self, params: object) -> Terminal | None:
         """The terminal that a request is about. ``params``: the request's."""
-        id = acp.text(params, "terminalId") or ""
-        return self.current.get(id) or self.earlier.get(id)
+        return self._by_id.get(acp.text(params, "terminalId") or "")
 
     def mark_shown(self, update: object) -> None:
         """Mark the terminals that an update's content refers to."""
-        for id in _find_terminal_ids(update) if self.current else ():
-            if id in self.current:
-                self.current[id].is_shown = True
+        for id in _find_terminal_ids(update) if self._by_id else ():
+            if id in self._by_id:
+                self._by_id[id].is_shown = True
 
-
-class Terminals:
-    """Updates the terminals of all sessions, within ``OUTPUT_LIMIT``."""
-
-    def __init__(self) -> None:
-        self._size = 0
-
-    def handle_answer(
-        self, session_id: str, session_terminals: SessionTerminals, method: str, params: object, result: object
-    ) -> list[TranscriptEffect]:
-        """The client has answered a request about a terminal. ``method``, ``params``: of the request. Returns its note,
-        if its output is noted now."""
-        current, earlier = session_terminals.current, session_terminals.earlier
+    def handle_answer(self, method: str, params: object, result: object) -> list[TranscriptEffect]:
+        """The client has answered a request about a terminal. ``method``, ``params``: of the request."""
         if method == acp.TERMINAL_CREATE:
-            if (id := acp.text(result, "terminalId")) is not None and self._has_room(_TERMINAL_OVERHEAD):
-                for by_id in (current, earlier):  # clients may use an id again
-                    self._drop({id: by_id.pop(id)} if id in by_id else {})
-                current[id] = Terminal()
-                self._size += _TERMINAL_OVERHEAD
+            if (id := acp.text(result, "terminalId")) is not None and self._memory.has_room(_TERMINAL_OVERHEAD):
+                self._drop(id)  # clients may use an id again
+                self._by_id[id] = Terminal()
+                self._memory.used += _TERMINAL_OVERHEAD
             return []
-        if (terminal := session_terminals.find(params)) is None:
+        if (terminal := self.find(params)) is None:
             return []
         if method == acp.TERMINAL_OUTPUT:
             self._keep_output(terminal, result)
             return (
-                _make_notes(session_id, {acp.text(params, "terminalId") or "": terminal})
+                self._make_notes({acp.text(params, "terminalId") or "": terminal})
                 if terminal.has_grown(terminal.output)
                 else []
             )
-        elif method == acp.TERMINAL_WAIT and isinstance(result, Mapping):
+        if method == acp.TERMINAL_WAIT and isinstance(result, Mapping):
             terminal.exit_status = _limit_exit_status({key: result.get(key) for key in ("exitCode", "signal")})
             terminal.has_news = True
         return []
@@ -110,104 +111,66 @@ class Terminals:
     def _keep_output(self, terminal: Terminal, result: object) -> None:
         if (output := acp.text(result, "output")) is None:
             return
-        self._size -= len(terminal.output or "")
+        self._memory.used -= len(terminal.output or "")
         terminal.has_news = True
-        terminal.output = output if self._has_room(len(output)) else None
-        self._size += len(terminal.output or "")
+        terminal.output = output if self._memory.has_room(len(output)) else None
+        self._memory.used += len(terminal.output or "")
         terminal.is_truncated = acp.member(result, "truncated") is True
         terminal.is_final = acp.member(result, "exitStatus") is not None
         terminal.exit_status = _limit_exit_status(acp.member(result, "exitStatus")) or terminal.exit_status
 
-    def release(self, session_id: str, session_terminals: SessionTerminals, params: object) -> list[TranscriptEffect]:
+    def release(self, params: object) -> list[TranscriptEffect]:
         """The agent has released a terminal: note its last state, or wait for the turn's end if no call shows it."""
         id = acp.text(params, "terminalId") or ""
-        if id in session_terminals.current and not session_terminals.current[id].is_shown:
-            session_terminals.current[id].is_released = True  # a tool call may show it until the turn ends
+        if (terminal := self._by_id.get(id)) is None:
             return []
-        for terminals in (session_terminals.current, session_terminals.earlier):
-            if id in terminals:
-                terminals[id].is_released = True
-        terminal = session_terminals.current.pop(id, None)
-        if (
-            terminal is None
-            and (terminal := session_terminals.earlier.pop(id, None)) is not None
-            and not terminal.has_news
-        ):
-            self._drop({id: terminal})
+        terminal.is_released = True
+        if not terminal.is_shown:  # a tool call may show it until the turn ends
             return []
-        return _make_notes(session_id, self._drop({id: terminal})) if terminal is not None else []
+        self._drop(id)
+        return self._make_notes({id: terminal}) if terminal.has_news or not terminal.is_earlier else []
 
-    def note_shown_terminals(self, session_id: str, session_terminals: SessionTerminals) -> list[TranscriptEffect]:
-        """A turn has ended, or the session: the terminals shown in it are earlier ones from here on. Returns their
-        notes, and those of earlier ones of which more is known."""
-        if not (session_terminals.current or session_terminals.earlier):  # the usual case
-            return []
-        shown_terminals = {id: terminal for id, terminal in session_terminals.current.items() if terminal.is_shown}
-        self._drop(
-            {
-                id: terminal
-                for id, terminal in session_terminals.current.items()
-                if terminal.is_released and not terminal.is_shown
-            }
+    def note_shown(self) -> list[TranscriptEffect]:
+        """A turn has ended, or the session: what is shown now is earlier from here on. Notes that, and earlier ones of
+        which more is known."""
+        notes = self._make_notes(
+            {id: each for id, each in self._by_id.items() if each.has_news or each.noted_size is None}
         )
-        session_terminals.current = {
-            id: terminal
-            for id, terminal in session_terminals.current.items()
-            if not (terminal.is_shown or terminal.is_released)
-        }
-        noted_terminals = {
-            id: terminal for id, terminal in shown_terminals.items() if terminal.has_news or terminal.noted_size is None
-        }
-        notes = _make_notes(
-            session_id,
-            noted_terminals | {id: terminal for id, terminal in session_terminals.earlier.items() if terminal.has_news},
-        )
-        session_terminals.earlier |= {
-            id: terminal for id, terminal in shown_terminals.items() if not terminal.is_released
-        }
-        ended_terminals = {id: terminal for id, terminal in session_terminals.earlier.items() if terminal.is_final}
-        ended_terminals |= {id: terminal for id, terminal in shown_terminals.items() if terminal.is_released}
-        self._drop(ended_terminals)
-        session_terminals.earlier = {
-            id: terminal for id, terminal in session_terminals.earlier.items() if id not in ended_terminals
-        }
-        for terminal in session_terminals.earlier.values():  # what was noted need not stay in memory
-            self._size -= len(terminal.output or "")
-            terminal.output, terminal.has_news = None, False
+        for id, terminal in list(self._by_id.items()):
+            if terminal.is_released or (terminal.is_shown and terminal.is_final):
+                self._drop(id)
+            elif terminal.is_shown:  # what was noted need not stay in memory
+                self._memory.used -= len(terminal.output or "")
+                terminal.output, terminal.has_news, terminal.is_earlier = None, False, True
         return notes
 
-    def forget(self, session_terminals: SessionTerminals) -> None:
-        """Forget a session's terminals."""
-        self._drop(session_terminals.current | session_terminals.earlier)
+    def forget(self) -> None:
+        """Forget all terminals."""
+        for id in list(self._by_id):
+            self._drop(id)
 
-    def _has_room(self, size: int) -> bool:
-        return self._size + size <= OUTPUT_LIMIT
+    def _drop(self, id: str) -> None:
+        """Forget this terminal, if there is one."""
+        terminal = self._by_id.pop(id, None)
+        self._memory.used -= terminal.size if terminal is not None else 0
 
-    def _drop(self, terminals: dict[str, Terminal]) -> dict[str, Terminal]:
-        """Give back the memory of these terminals, and return them."""
-        self._size -= sum(terminal.size for terminal in terminals.values())
-        return terminals
-
-
-def _make_notes(session_id: str, terminals: Mapping[str, Terminal]) -> list[TranscriptEffect]:
-    for terminal in terminals.values():
-        if terminal.is_shown:
+    def _make_notes(self, terminals: Mapping[str, Terminal]) -> list[TranscriptEffect]:
+        """The notes of those of these terminals that are shown."""
+        notes: list[TranscriptEffect] = []
+        for id, terminal in terminals.items():
+            if not terminal.is_shown:
+                continue
             terminal.noted_size, terminal.has_news = len(terminal.output or ""), False
-    return [
-        RecordNote(
-            session_id,
-            {
+            note = {
                 "type": NoteType.TERMINAL,
                 "terminalId": id,
                 "output": terminal.output,
                 "truncated": terminal.is_truncated,
                 "exitStatus": terminal.exit_status,
                 "final": terminal.is_final or terminal.is_released,
-            },
-        )
-        for id, terminal in terminals.items()
-        if terminal.is_shown
-    ]
+            }
+            notes.append(RecordNote(self._session_id, note))
+        return notes
 
 
 def _limit_exit_status(value: object) -> object:
