@@ -31,9 +31,9 @@ class IdPairs:
     def __bool__(self) -> bool:
         return bool(self._latest_ids)
 
-    def _add_pair(self, kept_id: str, latest_id: str) -> None:
-        """From now on, the other side's id of ``kept_id`` is ``latest_id``. Beyond the limit, the oldest pair is
-        forgotten."""
+    def add(self, kept_id: str, latest_id: str) -> None:
+        """From now on, the other side's id of ``kept_id`` is ``latest_id``. Lines with an earlier one are still
+        rewritten, since a turn may be under way there. Beyond the limit, the oldest pair is forgotten."""
         self._forget(latest_id)
         self._latest_ids[kept_id] = latest_id
         self._kept_ids[latest_id] = kept_id
@@ -48,24 +48,17 @@ class IdPairs:
             if self._latest_ids.get(kept_id) == other_id:
                 del self._latest_ids[kept_id]
 
-    def _put_latest(self, line: bytes, message: Message) -> bytes:
+    def put_latest(self, line: bytes, message: Message) -> bytes:
         """The line with the other side's latest id in place of the kept one. ``message``: the same line, parsed."""
         return _rewrite_session_id(line, message, self._latest_ids) if self._latest_ids else line
 
-    def _put_kept(self, line: bytes, message: Message) -> bytes:
+    def put_kept(self, line: bytes, message: Message) -> bytes:
         """The line with the kept id in place of any that the other side uses. ``message``: the same line, parsed."""
         return _rewrite_session_id(line, message, self._kept_ids) if self._kept_ids else line
 
 
 class Aliases(IdPairs):
     """The client's and the agent's ids of sessions for which they differ. The client's is kept."""
-
-    def add(self, client_id: str, agent_id: str) -> None:
-        """From now on, the client's id ``client_id`` is ``agent_id`` to the agent.
-
-        Lines from the agent with an earlier id are still rewritten, since a turn may be under way there.
-        """
-        self._add_pair(client_id, agent_id)
 
     def watch(self, session_id: str) -> None:
         """From now on, the session counts as one whose ids differ, although they may be the same: its lines are
@@ -84,22 +77,15 @@ class Aliases(IdPairs):
         """Whether a line from the agent names a session whose id must be rewritten."""
         return self.rewrite_for_client(line, jsonrpc.read_message(line)) != line
 
-    def rewrite_for_agent(self, line: bytes, message: Message) -> bytes:
-        """A line from the client as the agent must get it. ``message``: the same line, parsed."""
-        return self._put_latest(line, message)
-
-    def rewrite_for_client(self, line: bytes, message: Message) -> bytes:
-        """A line from the agent as the client must get it. ``message``: the same line, parsed."""
-        return self._put_kept(line, message)
+    rewrite_for_agent = IdPairs.put_latest
+    """A line from the client as the agent must get it."""
+    rewrite_for_client = IdPairs.put_kept
+    """A line from the agent as the client must get it."""
 
 
 class CopyIds(IdPairs):
     """The ids by which the client knows sessions that it opened by the agent's id, where a session of ours continues.
     Our id is kept; what is sent to the client has the id that it used last."""
-
-    def add(self, our_id: str, client_id: str) -> None:
-        """From now on, the client knows our session ``our_id`` as ``client_id``."""
-        self._add_pair(our_id, client_id)
 
     def has_client_id(self, client_id: str) -> bool:
         """Whether the client has used this id for a session of ours."""
@@ -113,11 +99,10 @@ class CopyIds(IdPairs):
         elif session_id is not None and self.find_client_id(session_id) is not None:
             # The client uses our id now, and gets it in answers from here on. The pair stays for its earlier id.
             self.add(session_id, session_id)
-        return self._put_kept(line, message)
+        return self.put_kept(line, message)
 
-    def restore_client_id(self, line: bytes, message: Message) -> bytes:
-        """A line with the client's id in place of ours. ``message``: the same line, parsed."""
-        return self._put_latest(line, message)
+    restore_client_id = IdPairs.put_latest
+    """A line with the client's id in place of ours."""
 
     def find_client_id(self, our_id: str) -> str | None:
         """The id by which the client knows our session now, if that is another one."""
