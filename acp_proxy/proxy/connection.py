@@ -45,7 +45,7 @@ from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.pass_through import PassThrough
 from acp_proxy.proxy.session_entries import MessageEntries, SessionEntries
 from acp_proxy.proxy.session_states import UNOPENED_LIMIT
-from acp_proxy.transcript.file_format import GapReason
+from acp_proxy.transcript.file_format import GapReason, NoteType
 from acp_proxy.transcript.rewinds import parse_fork_point
 from acp_proxy.transcript.titles import HANDOVER_RECORD_BYTES
 
@@ -508,7 +508,7 @@ class Connection:
             return effects
         has_record = self._handovers.expect_handover_record_of_fork(fork, open_request.session_id or "")
         if has_record and parse_fork_point(request.params) is not None:  # the copy may end before the note
-            effects += self._session_entries.note_inherited_handover_record(fork)
+            effects += self._session_entries.note(fork, NoteType.HANDOVER)
         self._machine.add_fork(request, fork, raw_updates)
         return effects
 
@@ -565,8 +565,8 @@ class Connection:
             return []
         session_id, new_id = delivered
         if new_id is None:
-            return [*self._session_entries.note_caught_up(session_id)]
-        return [*self._session_entries.note_handover(session_id, new_id)]
+            return [*self._session_entries.note(session_id, NoteType.CAUGHT_UP)]
+        return [*self._session_entries.note(session_id, NoteType.HANDOVER, to=new_id)]
 
     def _end(self, reason: str, advice: str) -> list[Effect]:
         """The agent has ended: send and record what waits, and answer every open request with an error, since nobody

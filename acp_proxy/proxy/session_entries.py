@@ -23,7 +23,7 @@ from acp_proxy.proxy.open_requests import OpenRequest, OpenRequests
 from acp_proxy.proxy.session_states import SessionState, SessionStates
 from acp_proxy.transcript import file_format
 from acp_proxy.transcript.file_format import NoteType
-from acp_proxy.transcript.rewinds import Point, encode_ids, parse_fork_point
+from acp_proxy.transcript.rewinds import encode_ids, parse_fork_point
 from acp_proxy.transcript.titles import Titles
 
 EARLY_LIMIT = 1024 * 1024
@@ -49,42 +49,56 @@ class SessionEntries:
             self.sessions[session_id].prompts.drop_cancelled()
 
     def open(
-        self, session_id: str, method: str, params: object, result: object, *, anew: bool = False
+        self,
+        session_id: str,
+        method: str,
+        params: object,
+        result: object,
+        *,
+        anew: bool = False,
+        imported: Sequence[bytes] | None = None,
     ) -> list[TranscriptEffect]:
         """The agent has opened a session. Updates that came before its answer follow the note of that.
 
         ``method``, ``params``: of the request. ``result``: of the answer. ``anew``: it opened a new one instead.
+        ``imported``: the updates of its replay, if they begin the transcript.
         """
-        parent = acp.session_id(params) if method == acp.FORK else None
-        point = parse_fork_point(params) if method == acp.FORK else None
-        origin = file_format.RECORDED if method == acp.NEW else file_format.PARTIAL
-        return self._open(session_id, method, params, result, origin, parent=parent, point=point, anew=anew)
+        if not self.is_recording:
+            return []
+        cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
+        members = result if isinstance(result, dict) else {}
+        answer = {key: value for key, value in members.items() if key not in ("sessionId", "_meta")}
+        size = len(cwd or "") + sum(map(len, directories)) + len(jsonrpc.dump(answer))
+        state, forgotten = self._find_or_add(session_id, size)
+        state.cwd, state.directories, state.answer = cwd, directories, answer
+        origin, parent, point = file_format.PARTIAL, None, None
+        if method == acp.NEW:
+            origin = file_format.RECORDED
+            state.is_deleted, state.lacks_title, state.titles = False, True, Titles()
+        elif method == acp.FORK:
+            parent, point = acp.session_id(params), parse_fork_point(params)
+            state.is_deleted = False
+        elif state.is_deleted:
+            return forgotten
+        if imported is not None:
+            origin = file_format.IMPORTED
+        state.is_recorded = state.is_open = True
+        note: dict[str, object] = {"type": NoteType.OPENED, "method": method} | (
+            {file_format.ANEW: True} if anew else {}
+        )
+        note |= {"cwd": cwd, "additionalDirectories": directories}
+        note |= {key: value for key in ("modes", "configOptions") if (value := acp.member(result, key)) is not None}
+        servers = acp.member(params, "mcpServers")
+        names = [acp.text(server, "name") for server in servers] if isinstance(servers, list) else []
+        note["mcpServers"] = [name for name in names if name is not None]
+        begin = BeginTranscript(session_id, cwd, directories, origin, parent, point)
+        entries = [RecordMessage(session_id, Peer.AGENT, raw) for raw in imported or ()]
+        return [*forgotten, begin, *entries, RecordNote(session_id, note), *self._take_early_updates(session_id)]
 
-    def begin_imported(
-        self, session_id: str, params: object, result: object, raw_updates: list[bytes], raw_states: list[bytes]
-    ) -> list[TranscriptEffect]:
-        """The agent has loaded a session without a transcript: its replay begins one.
-
-        ``raw_updates``, ``raw_states``: the updates of the conversation and of state that came before its answer.
-        """
-        entries = [RecordMessage(session_id, Peer.AGENT, raw) for raw in (*raw_updates, *raw_states)]
-        return self._open(session_id, acp.LOAD, params, result, file_format.IMPORTED, first_entries=entries)
-
-    def note_handover(self, session_id: str, new_id: str) -> list[TranscriptEffect]:
-        """The agent has got the record. ``new_id``: its id of the new session in which this one continues."""
-        return self._note(session_id, {"type": NoteType.HANDOVER, "to": new_id})
-
-    def note_caught_up(self, session_id: str) -> list[TranscriptEffect]:
-        """The agent has got a record of what its session lacked of other machines."""
-        return self._note(session_id, {"type": NoteType.CAUGHT_UP})
-
-    def note_inherited_handover_record(self, session_id: str) -> list[TranscriptEffect]:
-        """The session is a fork, and the agent's begins with a record that it was given for the parent."""
-        return self._note(session_id, {"type": NoteType.HANDOVER})
-
-    def note_alias(self, session_id: str, alias: str) -> list[TranscriptEffect]:
-        """From now on the agent knows the session by the id ``alias``."""
-        return self._note(session_id, {"type": NoteType.ALIAS, "to": alias})
+    def note(self, session_id: str, note_type: NoteType, **members: object) -> list[TranscriptEffect]:
+        """A note by acp-proxy, if the session is recorded. ``members``: as in docs/transcript-format.md."""
+        exists = self.sessions.exists_here(session_id)
+        return [RecordNote(session_id, {"type": note_type} | members)] if exists else []
 
     def note_shown_past(
         self, session_id: str, decision: Decision | None, ids: Mapping[tuple[str, bytes], str] | None = None
@@ -96,8 +110,8 @@ class SessionEntries:
         # "transcript" also where nothing was shown, as after a resume. This is meant: it says that the agent's replay
         # was hidden, and readers know no third word.
         shown = "transcript" if decision.hides_agents_replay else "agent"
-        note = {"type": NoteType.REPLAY, "shown": shown, "rule": decision.rule.number}
-        return self._note(session_id, note | ({"users": encode_ids(ids)} if ids else {}))
+        users = {"users": encode_ids(ids)} if ids else {}
+        return self.note(session_id, NoteType.REPLAY, shown=shown, rule=decision.rule.number, **users)
 
     def remember_deleted(self, session_id: str, params: object) -> list[TranscriptEffect]:
         """Remember the directory of a deleted session that the client tries to open: a prompt revives it there."""
@@ -118,45 +132,6 @@ class SessionEntries:
         """The agent has sent a ``session_info_update``, which may contain a title."""
         if acp.text(update, "title") is not None and session_id in self.sessions:
             self.sessions[session_id].lacks_title = False
-
-    def _open(
-        self,
-        session_id: str,
-        method: str,
-        params: object,
-        result: object,
-        origin: str,
-        *,
-        parent: str | None = None,
-        point: Point | None = None,
-        first_entries: Sequence[TranscriptEffect] = (),
-        anew: bool = False,
-    ) -> list[TranscriptEffect]:
-        if not self.is_recording:
-            return []
-        cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
-        members = result if isinstance(result, dict) else {}
-        answer = {key: value for key, value in members.items() if key not in ("sessionId", "_meta")}
-        size = len(cwd or "") + sum(map(len, directories)) + len(jsonrpc.dump(answer))
-        state, forgotten = self._find_or_add(session_id, size)
-        state.cwd, state.directories, state.answer = cwd, directories, answer
-        if method == acp.NEW:
-            state.is_deleted, state.lacks_title, state.titles = False, True, Titles()
-        elif method == acp.FORK:
-            state.is_deleted = False
-        elif state.is_deleted:
-            return forgotten
-        state.is_recorded = state.is_open = True
-        note: dict[str, object] = {"type": NoteType.OPENED, "method": method} | (
-            {file_format.ANEW: True} if anew else {}
-        )
-        note |= {"cwd": cwd, "additionalDirectories": directories}
-        note |= {key: value for key in ("modes", "configOptions") if (value := acp.member(result, key)) is not None}
-        servers = acp.member(params, "mcpServers")
-        names = [acp.text(server, "name") for server in servers] if isinstance(servers, list) else []
-        note["mcpServers"] = [name for name in names if name is not None]
-        begin = BeginTranscript(session_id, cwd, directories, origin, parent, point)
-        return [*forgotten, begin, *first_entries, RecordNote(session_id, note), *self._take_early_updates(session_id)]
 
     def start(self) -> None:
         """From here on, make entries again."""
@@ -263,15 +238,8 @@ class SessionEntries:
         """Note that the agent has closed the session."""
         if session_id in self.sessions:
             self.sessions[session_id].is_open = False
-        return [
-            *self._note_shown_terminals(session_id),
-            *self._note(session_id, {"type": NoteType.CLOSED, "method": acp.CLOSE}),
-        ]
-
-    def _note(self, session_id: str, note: Mapping[str, object]) -> list[TranscriptEffect]:
-        if session_id not in self.sessions or self.sessions[session_id].is_deleted:
-            return []
-        return [RecordNote(session_id, note)]
+        notes = self._note_shown_terminals(session_id)
+        return [*notes, *self.note(session_id, NoteType.CLOSED, method=acp.CLOSE)]
 
     def delete(self, session_id: str) -> list[TranscriptEffect]:
         """The session was deleted: record nothing of it until it is prompted again."""

@@ -49,6 +49,7 @@ from acp_proxy.proxy.load.states import (
 )
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT, WaitingLines
 from acp_proxy.proxy.session_entries import SessionEntries
+from acp_proxy.transcript.file_format import NoteType
 
 
 class LoadMachine:
@@ -267,9 +268,10 @@ class LoadMachine:
             load.is_import = False
         raw_states = [line.removesuffix(b"\n") for line in load.state_updates.lines]
         if load.is_import:
-            raw_updates = [line.removesuffix(b"\n") for line in find_conversation(load.uncompared.lines)]
+            replay = [line.removesuffix(b"\n") for line in find_conversation(load.uncompared.lines)]
+            imported = [*replay, *raw_states]
             return [
-                *self._session_entries.begin_imported(session_id, request.params, result, raw_updates, raw_states),
+                *self._session_entries.open(session_id, acp.LOAD, request.params, result, imported=imported),
                 EndTurn(session_id),
             ]
         anew = load.opens_anew
@@ -278,7 +280,7 @@ class LoadMachine:
         ]
         if alias is not None:
             effects += [
-                *self._session_entries.note_alias(session_id, alias),
+                *self._session_entries.note(session_id, NoteType.ALIAS, to=alias),
                 *self._continuations.add_alias(session_id, alias),
             ]
         for raw in raw_states:

@@ -49,9 +49,8 @@ def compose_transcript(
     stamp = min(offered.updated or now, now)
     params = {"cwd": offered.cwd, "additionalDirectories": list(offered.directories), "mcpServers": list[object]()}
     lines: list[bytes] = []
-    for effect in SessionEntries(is_recording=True).begin_imported(
-        offered.session_id, params, result, conversation, states
-    ):
+    entries = SessionEntries(is_recording=True)
+    for effect in entries.open(offered.session_id, acp.LOAD, params, result, imported=[*conversation, *states]):
         match effect:
             case BeginTranscript(session_id, cwd, directories, origin):
                 lines.append(file_format.encode_header(Header(session_id, cwd, origin, stamp, directories, agent)))
