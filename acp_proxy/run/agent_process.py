@@ -1,8 +1,8 @@
 """The agent's process: starts it first of all, and ends it reliably.
 
 Starting imports almost nothing. The agent inherits stderr, environment, directory and process group, and ends with this
-process as far as the platform allows (``find_tie``). On Linux, the kernel ties it to the thread that forked it, so the
-main thread forks.
+process as far as the platform allows: on Linux the kernel kills it with the thread that forked it, so the main thread
+forks; on Windows a job ends it (``windows_agent``); elsewhere, the end of its input is all that it notices.
 
 Ending is bounded: end of input, ``grace``, SIGTERM to what is left of its process tree, ``TERM_SECONDS``, SIGKILL. The
 tree is determined once, when the end begins; processes that have left it by then are not ended.
@@ -13,9 +13,6 @@ import sys
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 TERM_SECONDS = 2.0
-
-DEATH_SIGNAL, JOB, END_OF_FILE = "death signal", "job", "end of file"
-"""How the agent notices that we were killed. On macOS, only the end of its input is possible."""
 
 _SIGKILL = 9
 _CRASHED = 2**31
@@ -47,16 +44,6 @@ class AgentProcess:
                 self.status = os.waitstatus_to_exitcode(status)
         return self.status is not None
 
-    @property
-    def exit_code(self) -> int:
-        """The exit code for us; see the function of this name."""
-        return exit_code(self.status or 0)
-
-    @property
-    def end_description(self) -> str:
-        """A description of how it ended; see the function of this name."""
-        return describe_end(self.status or 0)
-
 
 def exit_code(status: int) -> int:
     """The exit code for a process that ends as another did with this status: the same, or 128+n for signal n.
@@ -80,11 +67,6 @@ def describe_end(status: int) -> str:
         return f"ended by {signal.Signals(-status).name}"
     except ValueError:
         return f"ended by signal {-status}"
-
-
-def find_tie(platform: str) -> str:
-    """How this platform ends the agent with us, even if we are killed."""
-    return {"linux": DEATH_SIGNAL, "win32": JOB}.get(platform, END_OF_FILE)
 
 
 def start(command: list[str]) -> AgentProcess:
@@ -125,7 +107,7 @@ def replace_process(command: list[str]) -> int:
 
 def _end_with_parent(parent: int) -> None:
     """In the child: reset what Python changed, and end when the parent ends."""
-    if find_tie(sys.platform) == DEATH_SIGNAL:
+    if sys.platform == "linux":
         for number in _RESET_SIGNALS:
             _call_c_library("signal", number, 0)
         # The signal comes when the *thread* that forked ends, not the process. So the main thread forks: it lives until

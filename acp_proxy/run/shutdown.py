@@ -48,7 +48,7 @@ def supervise(agent: AgentProcess, relay: Relay, grace: float, make_advice: Call
     relay.notify = supervisor.wake  # called from the pumps' threads; earlier calls are visible in the relay's state
     signals.report(supervisor.wake)
     supervisor.wait_for_end()
-    return agent.exit_code
+    return processes.exit_code(agent.status or 0)
 
 
 class _Supervisor:
@@ -110,7 +110,7 @@ class _Supervisor:
 
     def _describe_end(self) -> str:
         """Who ended, and how: the text of errors."""
-        agents_end = f"agent {self._agent.end_description}"
+        agents_end = f"agent {processes.describe_end(self._agent.status or 0)}"
         if self._ended_first is None:
             return agents_end
         grace_note = (

@@ -37,7 +37,7 @@ def launch(words: list[str], find_agent: "Callable[[list[str], str], list[str]]"
     if is_terminal(0):
         if is_terminal(2):  # a user is there, and may expect to be recorded
             say(_NOT_RECORDED)
-        if processes.find_tie(sys.platform) == processes.JOB:
+        if sys.platform == "win32":
             from acp_proxy.run.windows_agent import run_in_terminal
 
             os._exit(run_in_terminal(command))
@@ -81,13 +81,11 @@ def read_options(name: str, words: list[str]) -> tuple[dict[str, str], list[str]
 
 def is_terminal(fd: int) -> bool:
     """Whether a user may be there. On Windows, ``isatty`` says so of NUL too."""
-    if not os.isatty(fd):
-        return False
-    if processes.find_tie(sys.platform) != processes.JOB:
-        return True
-    from acp_proxy.run.windows_agent import is_console
+    if sys.platform == "win32" and os.isatty(fd):
+        from acp_proxy.run.windows_agent import is_console
 
-    return is_console(fd)
+        return is_console(fd)
+    return os.isatty(fd)
 
 
 def report_config_problems(config_problems: list[str]) -> None:
@@ -121,7 +119,7 @@ def fail(text: str, status: int) -> "NoReturn":
 
 
 def _start_agent(command: list[str]) -> processes.AgentProcess:
-    if processes.find_tie(sys.platform) == processes.JOB:
+    if sys.platform == "win32":
         from acp_proxy.run.windows_agent import start_agent
 
         return start_agent(command)

@@ -6,14 +6,6 @@ import signal
 import pytest
 
 from acp_proxy.run import agent_process
-from acp_proxy.run.agent_process import DEATH_SIGNAL, END_OF_FILE, JOB, AgentProcess
-
-
-@pytest.mark.parametrize(
-    ("platform", "tie"), [("linux", DEATH_SIGNAL), ("darwin", END_OF_FILE), ("win32", JOB), ("freebsd14", END_OF_FILE)]
-)
-def test_an_agent_is_tied_to_our_process_as_well_as_the_platform_can(platform: str, tie: str) -> None:
-    assert agent_process.find_tie(platform) == tie
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
@@ -37,9 +29,7 @@ def test_on_windows_an_agent_is_ended_by_end_of_file_and_then_termination() -> N
     ],
 )
 def test_our_exit_code_is_the_agents_or_128_plus_a_signals_number(status: int, code: int, told: str) -> None:
-    ended = AgentProcess(1, -1, -1)
-    ended.status = status
-    assert (ended.exit_code, ended.end_description) == (code, told)
+    assert (agent_process.exit_code(status), agent_process.describe_end(status)) == (code, told)
 
 
 @pytest.mark.parametrize("there", [True, False])
