@@ -122,15 +122,20 @@ class AgentList:
         return session_id in self._listed or self._session_entries.sessions.exists_here(session_id)
 
     def _make_request(self, request: Request, id: RequestId, cursor: str | None = None) -> bytes:
-        """A client's ``session/list`` as the agent gets it, with this id, and with another cursor if one is given.
-
-        Raises ValueError, KeyError.
-        """
-        line = _make_list_request(request, id, cursor)
-        if not self._answerers.amends_index or jetbrains_index.read_archive_filter(request.params) != ONLY:
-            return line
-        text = json_splice.decode(line)
-        return json_splice.encode(jetbrains_index.ask_for_all(text, json_splice.find_members(text)["params"]))
+        """A client's ``session/list`` as the agent gets it: without ``archived``, with this id, and with another cursor
+        if one is given. Raises ValueError, KeyError."""
+        text = json_splice.decode(request.raw)
+        members: dict[str, str] = {}
+        if isinstance(request.params, dict):
+            spans = json_splice.find_members(text, json_splice.find_span(text, "params")[0])
+            members = {key: text[start:end] for key, (start, end) in spans.items() if key != "archived"}
+        if cursor is not None:
+            members["cursor"] = jsonrpc.dump(cursor).decode()
+        params = ",".join(f"{jsonrpc.dump(key).decode()}:{value}" for key, value in members.items())
+        text = f'{{"jsonrpc":"2.0","id":{id},"method":"{acp.LIST}","params":{{{params}}}}}\n'
+        if self._answerers.amends_index and jetbrains_index.read_archive_filter(request.params) == ONLY:
+            text = jetbrains_index.ask_for_all(text, json_splice.find_members(text)["params"])
+        return json_splice.encode(text)
 
     def _remember_listed(self, result: object) -> None:
         """Remember the sessions of a page, if acp-proxy serves what the client may ask about them."""
@@ -144,19 +149,3 @@ class AgentList:
         while self._listed_size > LISTED_LIMIT:
             oldest, _ = self._listed.popitem(last=False)
             self._listed_size -= _ENTRY_OVERHEAD + len(oldest)
-
-
-def _make_list_request(request: Request, id: RequestId, cursor: str | None = None) -> bytes:
-    """A client's ``session/list`` without ``archived``, with this id, and with another cursor if one is given.
-
-    Raises ValueError, KeyError.
-    """
-    text = json_splice.decode(request.raw)
-    members: dict[str, str] = {}
-    if isinstance(request.params, dict):
-        start, _ = json_splice.find_span(text, "params")
-        members = {key: text[a:b] for key, (a, b) in json_splice.find_members(text, start).items() if key != "archived"}
-    if cursor is not None:
-        members["cursor"] = jsonrpc.dump(cursor).decode()
-    params = ",".join(f"{jsonrpc.dump(key).decode()}:{value}" for key, value in members.items())
-    return json_splice.encode(f'{{"jsonrpc":"2.0","id":{id},"method":"{acp.LIST}","params":{{{params}}}}}\n')

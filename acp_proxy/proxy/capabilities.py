@@ -194,25 +194,6 @@ def choose_served_here(offer: Offer, modes: Modes) -> tuple[str, ...]:
     return tuple(served_here)
 
 
-def add_capabilities(line: bytes, offer: Offer, settings: Settings) -> tuple[bytes, tuple[str, ...]]:
-    """The agent's answer to ``initialize`` as the client gets it, and what acp-proxy serves.
-
-    ``line``: the answer; ``offer``: what it says.
-    """
-    if offer.dialect is None or offer.has_store(settings.store):
-        return line, ()
-    served_here = choose_served_here(offer, settings.modes) if settings.records and settings.serves else ()
-    if not served_here and (settings.store is None or not settings.is_chained):
-        return line, ()
-    try:
-        amended_line = amend_offer(
-            line, served_here, offer.served_by_agent, settings.release, offer.dialect, settings.store
-        )
-        return amended_line, served_here
-    except ValueError:  # the line cannot be changed, so it passes and acp-proxy serves nothing
-        return line, ()
-
-
 def _choose_drafts(served_by_agent: frozenset[str], served_here: frozenset[str], modes: Modes) -> list[str]:
     """The drafts that acp-proxy serves.
 
@@ -228,32 +209,31 @@ def _choose_drafts(served_by_agent: frozenset[str], served_here: frozenset[str],
     return [name for name, is_served in drafts.items() if is_served]
 
 
-def amend_offer(
-    raw: bytes,
-    served_here: tuple[str, ...],
-    served_by_agent: frozenset[str],
-    release: str,
-    dialect: Dialect = versions.V1,
-    store: str | None = None,
-) -> bytes:
-    """The response to ``initialize`` with the capabilities that acp-proxy adds; every other value keeps its bytes.
-
-    ``served_here``: what ``choose_served_here`` returned. ``release``: acp-proxy's version. ``dialect``: the answer's
-    version of the protocol. ``store``: the id of its store, if other acp-proxies must know. Raises ValueError.
-    """
-    added = [name for name in served_here if name not in served_by_agent]
-    mark = {"version": release, "serves": list(served_here)} | ({} if store is None else {"store": store})
+def add_capabilities(line: bytes, offer: Offer, settings: Settings) -> tuple[bytes, tuple[str, ...]]:
+    """The agent's answer to ``initialize`` with the capabilities that acp-proxy adds, and what it serves; every other
+    value keeps its bytes. ``line``: the answer; ``offer``: what it says."""
+    dialect = offer.dialect
+    served_here = choose_served_here(offer, settings.modes) if settings.records and settings.serves else ()
+    if dialect is None or (not served_here and (settings.store is None or not settings.is_chained)):
+        return line, ()
+    added = [name for name in served_here if name not in offer.served_by_agent]
+    mark: dict[str, object] = {"version": settings.release, "serves": list(served_here)}
+    if settings.store is not None:  # other acp-proxies must know
+        mark["store"] = settings.store
     members: dict[str, object] = {"_meta": {_MARK: mark}}
     if LOAD in added:
         members["loadSession"] = True
     sessions: dict[str, object] = {name: {} for name in _SESSION_CAPABILITIES if name in added}
     if sessions:
         members[dialect.sessions_member] = sessions
-    text = json_splice.decode(raw)
-    result = json_splice.find_span(text, "result")
-    return json_splice.encode(
-        json_splice.replace_spans(text, json_splice.set_members(text, result, {dialect.capabilities_member: members}))
-    )
+    text = json_splice.decode(line)
+    try:
+        additions = json_splice.set_members(
+            text, json_splice.find_span(text, "result"), {dialect.capabilities_member: members}
+        )
+    except ValueError:  # the line cannot be changed, so it passes and acp-proxy serves nothing
+        return line, ()
+    return json_splice.encode(json_splice.replace_spans(text, additions)), served_here
 
 
 def add_recall(line: bytes, message: Message, command: tuple[str, ...], dialect: Dialect) -> bytes:

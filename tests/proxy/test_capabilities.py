@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes, amend_offer, choose_served_here, read_offer
+from acp_proxy.proxy.capabilities import (
+    AGENT,
+    NEVER,
+    STORE,
+    Modes,
+    Settings,
+    add_capabilities,
+    choose_served_here,
+    read_offer,
+)
 from tests.conversation import (
     LOADS,
     RELEASE,
@@ -302,7 +311,8 @@ def with_all(there: Any, more: Mapping[str, Any]) -> dict[str, Any]:
 def test_additions_keep_every_original_byte(capabilities: Any) -> None:
     before = raw(initialize_answer(0, capabilities or {}))
     offer = read_offer(json.loads(before)["result"])
-    after = amend_offer(before, choose_served_here(offer, Modes()) or ("list",), offer.served_by_agent, RELEASE)
+    modes = Modes(list=STORE) if not choose_served_here(offer, Modes()) else Modes()
+    after, _ = add_capabilities(before, offer, Settings(records=True, serves=True, release=RELEASE, modes=modes))
     if b"null" not in before and b"false" not in before:
         rest = iter(after)
         assert all(byte in rest for byte in before)
