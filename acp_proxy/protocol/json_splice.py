@@ -57,10 +57,7 @@ def cut_first_value(text: str) -> str:
 
 
 def find_members(text: str, start: int = 0) -> dict[str, Span]:
-    """The spans of an object's values, by key. The object begins at ``start``, or after white space there.
-
-    Raises ValueError.
-    """
+    """The spans of an object's values, by key. It begins at ``start``, or after blanks there. Raises ValueError."""
     offset = _expect(text, _skip_blanks(text, start), "{")
     spans: dict[str, Span] = {}
     if text[offset : offset + 1] == "}":

@@ -211,10 +211,8 @@ def encode_notification(method: str, params: object) -> bytes:
 
 
 def dump(value: object) -> bytes:
-    """Write a value as JSON text on one line, also with lone surrogates, which orjson refuses.
-
-    NaN, the infinities, and values nested too deeply (about 250 levels) become null.
-    """
+    """Write a value as JSON text on one line, also with lone surrogates, which orjson refuses. NaN, the infinities, and
+    values nested too deeply (about 250 levels) become null."""
     try:
         return orjson.dumps(value)
     except TypeError:

@@ -280,11 +280,9 @@ def _note_file(files: OrderedDict[str, None], path: str) -> None:
 
 
 class Attachments:
-    """Names images and files, and keeps the user's newest ones that the agent takes.
-
-    They follow the record without a quote, as blocks of the user's prompt. What an agent or a tool put out may come
-    from anybody, so it is only named.
-    """
+    """Names images and files, and keeps the user's newest ones that the agent takes. They follow the record without a
+    quote, as blocks of the user's prompt. What an agent or a tool put out may come from anybody, so it is only
+    named."""
 
     def __init__(self, accepted_content: frozenset[str]) -> None:
         """``accepted_content``: the types of content blocks that the agent takes."""
@@ -394,10 +392,8 @@ class HandoverRecord:
         return not self._turns
 
     def _choose_turns(self, room: int) -> list[str]:
-        """The turns that fit, each in the detail for which there is room: it may take half of what newer ones left.
-
-        An eighth of all room is for the gists of old turns.
-        """
+        """The turns that fit, each in the detail for which there is room: it may take half of what newer ones left. An
+        eighth of all room is for the gists of old turns."""
         newest, *older = reversed(self._turns)
         reserve = room // 8
         chosen = [_fit_turn(newest, room, room, gist=False) or newest.cut_to(room * 3 // 4 if older else room)]

@@ -81,10 +81,8 @@ Messages = list[list[Update]]
 
 
 class Echoes:
-    """The open prompts of a conversation, and the user chunks that may be their echoes.
-
-    The methods that return updates return user chunks that came before and turned out to be no echoes.
-    """
+    """The open prompts of a conversation, and the user chunks that may be their echoes. The methods that return updates
+    return user chunks that came before and turned out to be no echoes."""
 
     def __init__(self) -> None:
         self._open_prompts: list[Prompt] = []
@@ -226,10 +224,8 @@ def _group_messages(chunks_in_order: list[Update]) -> Messages:
 
 
 def _find_echo(message: list[Update], prompts: list[Prompt]) -> tuple[Prompt | None, int]:
-    """The first prompt whose text these chunks begin with, and the largest number of chunks that are its echo.
-
-    Chunks with a ``messageId`` are one message, which is an echo only as a whole.
-    """
+    """The first prompt whose text these chunks begin with, and the largest number of chunks that are its echo. Chunks
+    with a ``messageId`` are one message, which is an echo only as a whole."""
     echo: tuple[Prompt | None, int] = None, 0
     candidates, letter_count = [prompt for prompt in prompts if prompt.letters], 0
     for count, update in enumerate(message, 1):

@@ -126,12 +126,9 @@ class Replayer:
         return self._release(lines + self._count_page(stream.size) if self._page_size else lines)
 
     def end(self, *, is_live: bool | None = None) -> list[bytes]:
-        """End the replay.
-
-        ``is_live``: whether open turns may go on. None: those of ``run_id`` go on unless they were cancelled, since a
-        load ends a cancelled turn. So do those of the connection that has the session open elsewhere: nobody knows
-        which one that is, but one that has ended records nothing after it.
-        """
+        """End the replay. ``is_live``: whether open turns may go on. None: those of ``run_id`` go on unless they were
+        cancelled, since a load ends a cancelled turn. So do those of the connection that has the session open
+        elsewhere: nobody knows which one that is, but one that has ended records nothing after it."""
         lines = self._replay_users(self._echoes.settle() + self._echoes.give_up(self._run_id, only_cancelled=True))
         live_runs = {self._run_id, self._last_other_run} if self._is_open_elsewhere else {self._run_id}
         under_way = self._echoes.list_runs() & live_runs if is_live is None else frozenset()
@@ -191,7 +188,6 @@ class Replayer:
         return lines
 
     def _add_from_client(self, number: int, entry: Entry, method: str | None) -> list[bytes]:
-        """A message from the client."""
         if method == acp.CANCEL:
             self._echoes.cancel(entry.run)
         if method == acp.STEERING:

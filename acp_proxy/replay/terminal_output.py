@@ -107,8 +107,7 @@ class _NotedTerminal(Struct, frozen=True):
         return "\n".join(filter(None, (self.output or PLACEHOLDER, self.ending)))
 
     def merge(self, later: "_NotedTerminal") -> "_NotedTerminal":
-        """What is known with a later note, which may lack what an earlier one had; unless the client has used the id
-        again."""
+        """What is known with a later note, which may lack what an earlier one had; unless the id was used again."""
         if self.is_final:
             return later
         if later.output is not None:
@@ -128,10 +127,8 @@ class ReplayedTerminals:
         """By terminal: the ids of the newest calls that wait for its output, or did."""
 
     def note(self, run: str, note: Mapping[str, object]) -> dict[str, TerminalContent]:
-        """Take a note of a terminal. ``run``: the run that wrote it.
-
-        Returns the contents of the calls that were replayed without what it says, by call id.
-        """
+        """Take a note of a terminal, written in ``run``. Returns the contents of the calls that were replayed without
+        what it says, by call id."""
         id = acp.text(note, "terminalId")
         if id is None:
             return {}
@@ -145,9 +142,7 @@ class ReplayedTerminals:
 
     def resolve(self, content: TerminalContent, *, keeps_own: bool = False) -> tuple[bytes, int]:
         """The content with outputs in place of terminals (JSON text), and how many bytes of output are left out.
-
-        ``keeps_own``: terminals without a note are the agent's own, and stay.
-        """
+        ``keeps_own``: terminals without a note are the agent's own, and stay."""
         items, left_out = [], 0
         for raw in update_lines.split_array(content.content):
             item = update_lines.parse(raw)
@@ -159,8 +154,7 @@ class ReplayedTerminals:
         return update_lines.join_array(items), left_out
 
     def fill_line(self, line: bytes, run: str, *, keeps_own: bool) -> bytes:
-        """An update's line with outputs in place of terminals; every other byte stays. ``keeps_own``: as in
-        ``resolve``."""
+        """An update's line with outputs in place of terminals, as in ``resolve``; every other byte stays."""
         raw = line.removesuffix(b"\n")
         try:
             content = update_lines.find_content(raw)
@@ -174,10 +168,8 @@ class ReplayedTerminals:
         self._calls_awaiting_output.pop(call)
 
     def end_turn(self, contents: Mapping[str, TerminalContent]) -> None:
-        """A turn has ended: remember which calls wait for an output, and forget what is beyond the limit.
-
-        ``contents``: the contents that refer to terminals, by call id.
-        """
+        """A turn has ended: remember which calls wait for an output, and forget what is beyond the limit. ``contents``:
+        those that refer to terminals, by call id."""
         awaiting_calls = [(call, content) for call, content in contents.items() if self._may_change(content)]
         for call, content in awaiting_calls:
             self._calls_awaiting_output.put(call, content, len(content.content))
@@ -203,7 +195,6 @@ class ReplayedTerminals:
 
 
 def _find_terminals(content: TerminalContent) -> set[str]:
-    """The ids of the terminals that a content refers to."""
     values = [update_lines.parse(raw) for raw in update_lines.split_array(content.content)]
     ids = [acp.text(value, "terminalId") for value in values if acp.text(value, "type") == "terminal"]
     return {id for id in ids if id is not None}
@@ -215,7 +206,6 @@ def _has_terminal(content: TerminalContent, run: str, id: str) -> bool:
 
 
 def _read_output(note: Mapping[str, object], limit: int) -> _NotedTerminal:
-    """What a note says about a terminal."""
     output, final = acp.text(note, "output"), note.get("final")
     ending = v2_updates.explain_exit(note.get("exitStatus"))
     is_final = final if isinstance(final, bool) else output is not None and ending is not None  # older notes lack it

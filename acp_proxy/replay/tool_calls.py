@@ -33,16 +33,12 @@ _FIELD_TYPES: dict[str, type] = {
 
 
 class ReplayedCall(Struct, frozen=True):
-    """One statement about a tool call.
+    """One statement about a tool call, made in the connection ``run``.
 
-    ``run``: the connection in which it was made.
-    ``is_start``: it is a ``tool_call`` rather than a ``tool_call_update``.
-    ``fields``: the call's fields, without absent ones. ``params_members``: the members of ``params`` beside the update.
-    ``status``: the call's status, if stated.
-    ``shows_terminal``: its content refers to a terminal.
-    ``line``: the original line, if it can be sent as it is.
-    ``is_asked``: it comes from a permission request.
-    ``keeps_output``: its ``_meta`` contains output of the agent's own terminal.
+    ``is_start``: it is a ``tool_call`` rather than a ``tool_call_update``. ``fields``: the call's fields, without
+    absent ones. ``params_members``: the members of ``params`` beside the update. ``shows_terminal``: its content refers
+    to a terminal. ``line``: the original line, if it can be sent as it is. ``is_asked``: it comes from a permission
+    request. ``keeps_output``: its ``_meta`` contains output of the agent's own terminal.
     """
 
     id: str
@@ -105,10 +101,8 @@ def read_permission(raw: bytes, params: object, run: str) -> ReplayedCall | None
 
 
 def encode_call(session_id: str, call: ReplayedCall, *, is_start: bool) -> bytes | None:
-    """The line of a statement, unchanged if possible. ``is_start``: write it as a ``tool_call``.
-
-    None: it would be an update without fields.
-    """
+    """The line of a statement, unchanged if possible; None if it would be an update without fields. ``is_start``: write
+    it as a ``tool_call``."""
     if call.line is not None and call.is_start == is_start:
         return call.line
     if is_start:

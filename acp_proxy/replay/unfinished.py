@@ -36,10 +36,8 @@ class UnfinishedCalls:
         self._asked_calls: NewestValues[str, ReplayedCall] = NewestValues(CARRIED)
 
     def take(self, call: ReplayedCall) -> list[ReplayedCall]:
-        """The statements about a call to replay now: this one, after what was asked before the call came.
-
-        Empty for a permission request whose call has not come.
-        """
+        """The statements about a call to replay now: this one, after what was asked before the call came. Empty for a
+        permission request whose call has not come."""
         if call.is_asked and call.id not in self.known_ids:
             self._ask(call)
             return []

@@ -17,10 +17,7 @@ _HEAD = acp.UPDATE_PREFIX[:-1]
 
 
 def split_update(raw: bytes, message: object = None) -> tuple[Members, Members]:
-    """The members of an update, and the members of ``params`` beside it, without the session id.
-
-    ``message``: the parsed line, if known.
-    """
+    """The members of an update, and those of ``params`` beside it but the session id. ``message``: the parsed line."""
     message = parse(raw) if message is None else message
     if isinstance(message, dict) and jsonrpc.is_dumped(raw, message):  # most lines: this saves much time
         params = message["params"]

@@ -34,10 +34,7 @@ class Update(Struct, frozen=True):
 
 
 def read(entry: Entry, session_id: str, ids: frozenset[str]) -> Update | None:
-    """The update in an entry; None if it is invalid, or belongs to none of the sessions in ``ids``.
-
-    ``session_id``: the id of the replayed session.
-    """
+    """The update in an entry of a session in ``ids``, with ``session_id`` as its session; None if it is invalid."""
     message = entry.value
     if not isinstance(message, dict) or message.get("id") is not None:
         return None

@@ -177,7 +177,6 @@ class V1AsV2:
 
 
 def _convert_item(raw: bytes) -> bytes:
-    """An item of a call's content."""
     value = update_lines.parse(raw)
     path, new_text = acp.text(value, "path"), acp.text(value, "newText")
     if not isinstance(value, Mapping) or value.get("type") != "diff" or path is None or new_text is None:

@@ -59,10 +59,8 @@ class V2Folder:
     """Folds one replay."""
 
     def __init__(self, session_id: str, limit: int, *, page_size: int = 0) -> None:
-        """``limit``: the most bytes of one call, or of one output; 0 for no limit.
-
-        ``page_size``: a turn longer than this many bytes is folded in several pieces; 0 for never.
-        """
+        """``limit``: the most bytes of one call, or of one output; 0 for no limit. ``page_size``: a turn longer than
+        this many bytes is folded in several pieces; 0 for never."""
         self._session_id = session_id
         self._limit = limit
         self._page_size, self._page_filled = page_size, 0
@@ -98,7 +96,6 @@ class V2Folder:
         return lines
 
     def _count_page(self, size: int) -> list[bytes]:
-        """Count bytes of a turn, and end a piece of it if they fill a page."""
         self._page_filled += size
         return self.end_turn() if self._page_size and self._page_filled >= self._page_size else []
 

@@ -184,7 +184,6 @@ class V2Replayer:
         return self._replay_prompts(unrepeated)
 
     def _replay_prompts(self, prompts: list[_UnrepeatedPrompt]) -> list[bytes]:
-        """Replay prompts that the agent did not repeat."""
         lines: list[bytes] = []
         for prompt in prompts:
             id = prompt.message_id if prompt.message_id is not None else prompt.own_id

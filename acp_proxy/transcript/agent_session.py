@@ -33,8 +33,7 @@ class AgentSession:
         """Whether parts of the transcript without a note matter too, since turns were recorded on other machines."""
 
     def add(self, note: Mapping[str, object], offset: int) -> None:
-        """Add the next note of ``KINDS``, which is at this offset. A note that was recorded on another
-        machine counts for nothing."""
+        """Add the next note of ``KINDS``, at this offset. One recorded on another machine counts for nothing."""
         if self._remote_parts and self.is_remote(offset):
             return
         kind = note.get("type")
@@ -46,10 +45,8 @@ class AgentSession:
             self._id_note = note
 
     def read(self, data: bytes, start: int) -> None:
-        """Look for turns that were recorded on other machines in the next whole lines. ``start``: their offset.
-
-        Any line there that contains ``_PROMPT`` counts: the agent here lacks whatever was recorded there.
-        """
+        """Look for turns that were recorded on other machines in the next whole lines, from offset ``start`` on. Any
+        line there with ``_PROMPT`` counts: the agent here lacks whatever was recorded there."""
         index = data.rfind(_PROMPT)  # faster than ``in``
         while index >= 0 and not self.is_remote(start + index):
             index = data.rfind(_PROMPT, 0, index)
@@ -66,9 +63,7 @@ class AgentSession:
     @property
     def is_missing(self) -> bool:
         """Whether the agent has no session for it yet: it was copied from another agent, or comes from another machine.
-
-        An agent is asked only for ids that it gave on this machine.
-        """
+        An agent is asked only for ids that it gave on this machine."""
         if self._id_note is None:
             return self._header is not None and not self._header.has_own_id
         return self._id_note.get("type") == NoteType.CONTINUED

@@ -33,11 +33,8 @@ class Transcript:
     """An open transcript that several processes may append to."""
 
     def __init__(self, path: Path, header: Header | None = None, *, creates: bool = True) -> None:
-        """Open the file. ``header``: written to an empty file, and, if ``creates``, to a new one if there is none.
-
-        Raises OSError; FileNotFoundError if the file does not exist and is not created, if it is compressed, or if it
-        was renamed or removed while being opened.
-        """
+        """Open the file. ``header``: written to an empty file, and, if ``creates``, to a new one. Raises OSError;
+        FileNotFoundError if the file is missing and not created, is compressed, or was renamed or removed meanwhile."""
         self.path = path
         self._fd = _open_descriptor(path, create=creates and header is not None)
         self._is_written = False
@@ -64,11 +61,8 @@ class Transcript:
             raise
 
     def append(self, *parts: bytes | memoryview) -> None:
-        """Write whole lines, given in parts.
-
-        Raises OSError. What was written by then stays, and the next append closes the torn line with a newline; where
-        the file was closed since, the next opening does.
-        """
+        """Write whole lines, given in parts. Raises OSError: what was written by then stays, and the next append, or
+        the next opening, closes the torn line with a newline."""
         # The kernel puts a write with O_APPEND after whatever other processes have written, so entries need no lock.
         # Only a write that ends early (full disk, kill) leaves a torn line. A newline before the next entry keeps that
         # one whole; the torn one is read as damage, since nobody can know whether the rest was ever written.
@@ -81,18 +75,12 @@ class Transcript:
 
     @property
     def identity(self) -> bytes:
-        """Identifies this file for ``is_known_as``: its device and inode, and its header's beginning.
-
-        The header is needed because an inode may be reused after a delete.
-        """
+        """Identifies this file for ``is_known_as``: device, inode (which may be reused), and the header's beginning."""
         return b"%d %d " % self._inode + (self._header or self._read_beginning())
 
     def is_known_as(self, identity: bytes, *, decompressed: bool = False) -> bool:
-        """Whether this is the file that had this identity.
-
-        ``decompressed``: the file was just made again from its compressed form, so its inode is new. A broken header
-        matches any, because a repair may have changed it.
-        """
+        """Whether this is the file that had this identity. ``decompressed``: it was just made again from its compressed
+        form, so its inode is new. A broken header matches any, because a repair may have changed it."""
         *inode, beginning = identity.split(b" ", 2)
         if not decompressed and inode != [b"%d" % number for number in self._inode]:
             return False
@@ -137,10 +125,8 @@ class Transcript:
                 raise
 
     def _take_shared_lock(self, header: Header | None) -> None:
-        """Take the shared lock that every appending process holds, once the file has a header. Raises OSError.
-
-        If the file is empty and ``header`` is given, one process writes it under the exclusive lock.
-        """
+        """Take the shared lock that every appending process holds, once the file has a header: one process writes
+        ``header`` to an empty file, under the exclusive lock. Raises OSError."""
         # Two processes may create the file at the same moment, and both find it empty. Whoever gets the exclusive lock
         # writes the header (``_begin`` looks again, now under the lock); the other one gets the shared lock when that
         # is done. It waits, too, if it got the shared lock first: a file without a header must not get entries, and the
@@ -164,10 +150,8 @@ class Transcript:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(self.path))
 
     def _check_torn_end(self) -> bool:
-        """Whether the file ends without a newline, for longer than another process's write takes.
-
-        A long write may be visible in parts. Taken for a torn line, it would get a newline in its middle.
-        """
+        """Whether the file ends without a newline for longer than another process's write takes. A long write may be
+        visible in parts: it would get a newline in its middle."""
         for _ in range(_TORN_END_CHECKS):
             size = os.fstat(self._fd).st_size
             if not size or read_at(self._fd, 1, size - 1) == b"\n":
@@ -198,10 +182,8 @@ def _open_descriptor(path: Path, *, create: bool) -> int:
 
 
 def fsync_file(path: Path) -> bool:
-    """Return once everything written to a transcript is on disk. Returns False if it cannot be opened now.
-
-    Raises OSError: what was written may be lost (FileNotFoundError: there is none, or it is compressed).
-    """
+    """Return once everything written to a transcript is on disk; False if it cannot be opened now. Raises OSError: what
+    was written may be lost (FileNotFoundError: there is none, or it is compressed)."""
     try:
         fd = _open_descriptor(path, create=False)
     except FileNotFoundError:
@@ -217,10 +199,8 @@ def fsync_file(path: Path) -> bool:
 
 @contextlib.contextmanager
 def lock_unused(path: Path) -> Iterator[bool]:
-    """Yields whether nobody has a transcript open to append. While this holds, nobody can open it. Raises OSError.
-
-    A compressed one can still be decompressed and opened, unless the caller holds the journal.
-    """
+    """Yields whether nobody has a transcript open to append. While this holds, nobody can open it; a compressed one can
+    still be decompressed, unless the caller holds the journal. Raises OSError."""
     try:
         fd = open_private(path, os.O_RDWR)  # some network file systems lock only files opened to write
     except FileNotFoundError:  # it is compressed: appending would decompress it first

@@ -88,11 +88,8 @@ class AlikeChunks:
 
 
 class AlikeChunksFinder:
-    """Finds chunks alike for a reader that reads all other lines one by one.
-
-    The reader must set ``last_read`` to each line that it reads itself, and its entry; ``find`` looks for lines like
-    it.
-    """
+    """Finds chunks alike for a reader that reads all other lines one by one, and sets ``last_read`` to each of those
+    and its entry."""
 
     def __init__(self) -> None:
         self.last_read: tuple[bytes, Entry | None] = b"", None
@@ -101,10 +98,8 @@ class AlikeChunksFinder:
         self._batch_size = _FEWEST_LINES
 
     def find(self, lines: list[bytes], index: int) -> AlikeChunks | None:
-        """The lines from this index on that are like ``last_read``, or None if the first of them is not.
-
-        Each line ends in its newline. More lines like it may follow the returned ones.
-        """
+        """The lines from this index on that are like ``last_read``; None if the first of them is not. Each line ends in
+        its newline. More lines like it may follow the returned ones."""
         line, entry = self.last_read
         if line is not self._examined_line:
             self._examined_line = line

@@ -66,7 +66,6 @@ class CompressedTranscript:
         yield from iter(self._read_more, b"")
 
     def _begin(self) -> None:
-        """Start again at the first byte."""
         self._decompressor = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _WINDOW_LOG})
         self._file_offset = 0
         self._start = 0
@@ -113,10 +112,7 @@ def read_pieces(read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]
 
 
 def compress_chunks(chunks: Iterator[bytes], size: int | None) -> Iterator[bytes]:
-    """Compress chunks into one frame, piece by piece.
-
-    ``size``: how many bytes the chunks have together; None: unknown. Raises ValueError if that is wrong.
-    """
+    """Compress chunks into one frame, piece by piece. ``size``: in bytes; None: unknown. Raises ValueError if wrong."""
     options: dict[int, int] = {
         zstd.CompressionParameter.compression_level: _LEVEL,
         zstd.CompressionParameter.content_size_flag: 1,

@@ -162,8 +162,7 @@ class Entry(Struct, frozen=True):
 
     @property
     def request_key(self) -> tuple[str, bytes]:
-        """What a client's or agent's request shares with its answer, within a transcript: the run, and the request's id
-        as JSON."""
+        """What a request shares with its answer, within a transcript: the run, and the request's id as JSON."""
         return self.run, jsonrpc.dump(acp.member(self.value, "id"))
 
 
@@ -200,10 +199,8 @@ def encode_message_parts(
     at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, is_plain: bool = True, protocol: int = V1
 ) -> Parts:
     """The line of an entry with a message (``raw``, without its newline), in parts, so that a long one is not copied.
-
     ``of``: the method that a response answers. ``is_plain=False``: the message fails ``jsonrpc.is_plain``, so it is
-    written as a string. ``protocol``: the protocol's version of the message.
-    """
+    written as a string."""
     method = f'"of":{json.dumps(of)},' if of else ""
     start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}",{method}{_encode_version(protocol)}'.encode()
     if is_plain:
@@ -213,11 +210,8 @@ def encode_message_parts(
 
 def encode_update_parts(at: str, run: str, lines: bytes, protocol: int = V1) -> Parts:
     """The lines of many entries of one time: agent messages, each of which ends in a newline. In parts, so that a long
-    line is not copied.
-
-    They were not parsed. One that is not JSON is written as it came, or as a string if a reader could take a part of
-    it for an entry.
-    """
+    line is not copied. They were not parsed: one that is not JSON is written as it came, or as a string if a reader
+    could take a part of it for an entry."""
     if lines.rfind(ENTRY_START) >= 0:  # faster than ``in``
         raw_lines = lines[:-1].split(b"\n")
         are_plain = [ENTRY_START not in raw or jsonrpc.is_plain(raw) for raw in raw_lines]
@@ -283,10 +277,8 @@ def _read_remote_parts(items: list[object]) -> list[RemotePart]:
 
 
 def decode_header_of(line: bytes) -> tuple[Header | None, int]:
-    """The header at the start of a line, which entries may follow after damage, and the offset of its end.
-
-    Returns (None, 0) if there is no header. Raises NewerFormat.
-    """
+    """The header at the start of a line, which entries may follow after damage, and the offset of its end; (None, 0) if
+    there is none. Raises NewerFormat."""
     header = decode_header(line)
     if header is not None:
         return header, len(line.rstrip(b"\r\n"))

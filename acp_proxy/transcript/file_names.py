@@ -49,10 +49,8 @@ def digest(text: str) -> str:
 
 
 def make_copy_id(folder: str, name: str, session_id: str) -> str | None:
-    """The short id of another agent's session copied into ``folder``; None if this is not one.
-
-    The id of a copy is long, and copies in two folders have the same one.
-    """
+    """The short id of another agent's session copied into ``folder``; None for any other. The id that a copy has is
+    long, and the same in two folders."""
     return COPY + digest(f"{folder}/{name}")[:_COPY_LENGTH] if proxy_ids.parse_id(session_id) is not None else None
 
 
@@ -77,10 +75,8 @@ def _make_slug(text: str) -> str:
 
 
 def may_belong(text: str, name: str) -> bool:
-    """Whether a transcript of this name, set aside or not, can belong to the id ``text``.
-
-    True for every name that acp-proxy did not make, because such a name says nothing about the id.
-    """
+    """Whether a transcript of this name, set aside or not, can belong to the id ``text``. True for every name that
+    acp-proxy did not make, because such a name says nothing about the id."""
     name = name.partition(ASIDE)[0]
     return not has_generated_form(name) or name == file_name(text)
 
@@ -92,10 +88,7 @@ def find_aside_suffix(name: str) -> str:
 
 
 def find_table_digit(name: str) -> str:
-    """The last hex digit of a transcript's hash, which selects its search table.
-
-    One in sixteen transcripts has the same digit. A transcript that was set aside keeps its digit.
-    """
+    """The last hex digit of a transcript's hash, which selects its search table. One that was set aside keeps it."""
     return name.partition(ASIDE)[0][-1:]
 
 
@@ -159,10 +152,7 @@ def name_agent(folder: str) -> str:
 
 def match_agents(folders: Iterable[str], agent_words: str) -> list[str]:
     """The folders that a user means by ``agent_words``: those with exactly this name, with or without its scope, or
-    folder.
-
-    If there are none, those in which a word of the name starts with it. An empty ``agent_words`` means all folders.
-    """
+    folder; else those in which a word of the name starts with it. Empty ``agent_words`` mean all."""
     all_folders = list(folders)
     return [folder for folder in all_folders if agent_words and _is_called(folder, agent_words)] or [
         folder for folder in all_folders if _has_word_start(folder, agent_words)

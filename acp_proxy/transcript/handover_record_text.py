@@ -38,10 +38,8 @@ _OTHER_LINES = ("", USER, AGENT, TOOL, OUTPUT, CHANGED, READ, PLAN, OPEN, LEFT_O
 
 
 class ExactHandoverRecord(Struct, frozen=True):
-    """How far a text is that may repeat a record whose text is known. ``remaining``: what is still to come.
-
-    ``end``: where the record ends in the text read last; None: it goes on.
-    """
+    """How far a text is that may repeat a record whose text is known. ``remaining``: what is still to come. ``end``:
+    where the record ends in the text read last; None: it goes on."""
 
     remaining: str
     end: int | None = None

@@ -70,10 +70,7 @@ def make_reachable(root: Path) -> Path:
 
 
 def prepare(root: Path) -> None:
-    """Create the store's directory if it is missing, and check that this user, and no other, can write to it.
-
-    Raises StoreRefused.
-    """
+    """Create the store's directory if missing, and check that only this user can write to it. Raises StoreRefused."""
     make_root(root)
     if (refusal := find_refusal(root)) is not None:
         raise refusal
@@ -132,10 +129,8 @@ def _is_on_read_only_mount(path: Path) -> bool:
 
 
 def check_inside(directory: Path) -> None:
-    """Check that a directory contains no links, and no directory that others own or can write to.
-
-    Raises StoreRefused, OSError.
-    """
+    """Check that a directory has no links, and no directory that others own or can write to. Raises StoreRefused,
+    OSError."""
     if sys.platform == "win32":
         return
     for path in directory.iterdir():
@@ -195,10 +190,8 @@ def _make_one(path: Path) -> None:
 
 
 def open_private(path: Path | str, flags: int) -> int:
-    """Open a file and return its descriptor; a file that this creates is 0600.
-
-    Raises OSError, also if the last component is a link, or not a regular file: opening a pipe could block forever.
-    """
+    """Open a file and return its descriptor; a file that this creates is 0600. Raises OSError, also if the last
+    component is a link, or not a regular file: opening a pipe could block forever."""
     if sys.platform == "win32":
         from acp_proxy.transcript.windows_files import open_shared
 
@@ -265,11 +258,9 @@ def write_at(fd: int, data: bytes, offset: int) -> None:
 
 
 def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
-    """Lock an open file exclusively, or ``shared``, until it is closed or locked again.
-
-    Returns False where the file system has no such locks, as some on networks. Raises BlockingIOError if another holder
-    is in the way and ``wait`` is False; OSError.
-    """
+    """Lock an open file exclusively, or ``shared``, until it is closed or locked again. False where the file system has
+    no such locks, as some on networks. Raises OSError; BlockingIOError if another holder is in the way and ``wait`` is
+    False."""
     if sys.platform == "win32":
         from acp_proxy.transcript import windows_files
 
@@ -290,9 +281,7 @@ def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
 
 def has_record_locks(path: Path) -> bool:
     """Whether the file system of this file has the locks that SQLite uses; some on networks have none, or lose them.
-
-    The file must be none of SQLite's: closing it here would end the locks that this process has on it.
-    """
+    Not for a file of SQLite's: closing it here would end the locks that this process has on it."""
     if sys.platform == "win32":
         return True
     import fcntl
@@ -311,11 +300,9 @@ def has_record_locks(path: Path) -> bool:
 
 
 def fsync(fd: int) -> None:
-    """Return once everything written to a file is on disk, or at once where the file system cannot tell.
-
-    Raises OSError: what was written may be lost, also if it can still be read. Trying again would prove nothing: the
-    kernel reports each failure once.
-    """
+    """Return once everything written to a file is on disk, or at once where the file system cannot tell. Raises
+    OSError: what was written may be lost, even if it can be read. Trying again proves nothing: the kernel reports a
+    failure once."""
     try:
         os.fsync(fd)
     except OSError as problem:
@@ -340,10 +327,7 @@ def touch(path: Path | str) -> None:
 
 @contextmanager
 def lock_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold the exclusive lock on an agent's folder.
-
-    Raises OSError (BlockingIOError: another process holds it and ``wait`` is False).
-    """
+    """Hold the exclusive lock on an agent's folder. Raises OSError (BlockingIOError: it is held, and not ``wait``)."""
     if sys.platform == "win32":  # folders have no locks there
         from acp_proxy.transcript import windows_files
 

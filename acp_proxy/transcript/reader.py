@@ -42,14 +42,10 @@ _READ_SIZE = 64 * 1024
 
 
 class Line(Struct, frozen=True):
-    """One line of a transcript.
+    """One line of a transcript; a damaged one that holds several intact entries gives one for each.
 
-    ``number``: counted from 0, which is the header's line.
-    ``end``: the offset after it.
-    ``is_whole``: it ends in a newline, so it can no longer change.
-    ``entry``: None if the line is damaged.
-
-    A damaged line that holds several intact entries gives one ``Line`` for each.
+    ``number``: counted from 0, which is the header's line. ``end``: the offset after it. ``is_whole``: it ends in a
+    newline, so it can no longer change. ``entry``: None if the line is damaged.
     """
 
     number: int
@@ -59,10 +55,7 @@ class Line(Struct, frozen=True):
 
 
 class AlikeLines(Struct, frozen=True):
-    """A run of whole lines that differ from the line before them only in time and text.
-
-    ``number``: that of the last line. ``end``: the offset after it. ``chunks``: the lines' time and text.
-    """
+    """Whole lines that differ from the line before them only in time and text. ``number``, ``end``: of the last one."""
 
     number: int
     end: int
@@ -70,17 +63,12 @@ class AlikeLines(Struct, frozen=True):
 
 
 class Reading:
-    """A transcript opened for reading, up to the size it had when opened (``measure`` extends it).
-
-    A first line that is not a header of this file's session counts as damage.
-    """
+    """A transcript opened for reading, up to the size it had when opened (``measure`` extends it). A first line that is
+    not a header of this file's session counts as damage."""
 
     def __init__(self, path: Path, *, any_name: bool = False) -> None:
-        """Open the transcript at ``path``, the plain file's name, in whichever form it exists.
-
-        ``any_name``: the file is not one of a store, so its name need not belong to the session. Raises OSError,
-        NewerFormat.
-        """
+        """Open the transcript at ``path``, the plain file's name, in whichever form it exists. ``any_name``: it is in
+        no store, so its name need not belong to the session. Raises OSError, NewerFormat."""
         self._any_name = any_name
         self.path = path
         """The plain file's path, even if the file is compressed."""
@@ -121,10 +109,8 @@ class Reading:
         return False
 
     def keep_in_place(self) -> bool:
-        """Keep others from replacing the file with a longer one until this is closed.
-
-        Returns False if it is being replaced, or was. A compressed file is not kept so.
-        """
+        """Keep others from replacing the file with a longer one until this is closed; not so a compressed one. False if
+        it is being replaced, or was."""
         if self.compressed is not None:
             return True
         try:
@@ -196,10 +182,8 @@ class Reading:
             yield data
 
     def copy_entries(self, target: int, offset: int) -> int:
-        """Copy the entries to this offset of the open file ``target``.
-
-        Returns the number of bytes copied: fewer if the transcript became shorter. Raises OSError.
-        """
+        """Copy the entries to this offset of the open file ``target``. Returns the number of bytes copied: fewer if the
+        transcript became shorter. Raises OSError."""
         end = offset
         for data in self.read_bytes(self.entries_start):
             write_at(target, data, end)
@@ -328,10 +312,8 @@ def split_file(read: Callable[[int, int], bytes], start: int, size: int) -> Iter
 
 
 def open_to_read(path: Path) -> "tuple[int, CompressedTranscript | None]":
-    """Open a transcript for reading: the descriptor, and the decompressor if only the compressed file exists.
-
-    Either form may turn into the other in the meantime. Raises OSError, TooLarge.
-    """
+    """Open a transcript for reading: the descriptor, and the decompressor if only the compressed file exists. Either
+    form may turn into the other in the meantime. Raises OSError, TooLarge."""
     for _ in range(_OPEN_TRIES):
         for form in (path, file_names.compressed_path(path)):
             try:
@@ -353,11 +335,8 @@ def open_to_read(path: Path) -> "tuple[int, CompressedTranscript | None]":
 
 
 def read_header(line: bytes, path: Path | None) -> tuple[Header | None, int]:
-    """The header at the start of a transcript's first line, and its size; (None, 0) if there is none.
-
-    A header whose id does not match the file's name is not accepted, since nobody could find the file by that id; with
-    None as ``path``, any is. Raises NewerFormat.
-    """
+    """The header at the start of a transcript's first line, and its size; (None, 0) if there is none, or if its id does
+    not match the file's name: nobody could find the file by that. ``path``: None accepts any id. Raises NewerFormat."""
     header, size = file_format.decode_header_of(line)
     is_of_file = header is not None and (path is None or file_names.may_belong(header.session_id, path.stem))
     return (header, size) if is_of_file else (None, 0)

@@ -15,10 +15,8 @@ _VALUE = rb'\s*:\s*("(?:[^"\\]|\\.)*"|null|\[[^\[\]{}]*\]|\{[^\[\]{}]*\})'
 
 
 def rebuild_header(line: bytes, entries: Iterable[Entry], name: str) -> Header | None:
-    """A header of a partial transcript for a file whose header is broken; None if no session id is found.
-
-    ``line``: the file's first line. ``entries``: the intact entries. ``name``: the transcript's name.
-    """
+    """A header of a partial transcript for a file whose header is broken; None if no session id is found. ``line``: the
+    first one. ``entries``: the intact ones. ``name``: the transcript's."""
     members = _read_members(line)
     session_id, cwd, created_at = members.get("sessionId"), members.get("cwd"), acp.text(members, "createdAt") or ""
     created_at = created_at if timestamps.normalize(created_at) == created_at else ""

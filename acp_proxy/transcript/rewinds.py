@@ -43,11 +43,7 @@ _WHOLE_TURNS = frozenset({"codex-acp"})
 
 
 class Point(Struct, frozen=True):
-    """A place in a conversation.
-
-    ``message``: an id. ``stays``: the place is after this message, else before it. ``is_whole_turn``: it is after the
-    turn of the message.
-    """
+    """A place in a conversation: after the message with this id (``stays``), or before it; or after its whole turn."""
 
     message: str
     stays: bool = True
@@ -88,8 +84,7 @@ def read_fork_point(point: Point, agent: object) -> Point:
 
 
 def encode_ids(ids: Mapping[tuple[str, bytes], str]) -> list[list[str]]:
-    """The ids of the user's messages in an agent's replay, by ``Entry.request_key``, as the note of that replay has
-    them."""
+    """The ids of the user's messages in an agent's replay, by ``Entry.request_key``, as the note of that has them."""
     return [[id, run, request.decode()] for (run, request), id in ids.items()]
 
 
@@ -144,11 +139,9 @@ class _Message:
 
 
 class Messages:
-    """The messages of a transcript and their places, as far as its entries were added.
-
-    A user message has the ids of the prompt's echo, of the answer to the prompt, and of our own replay. The end of a
-    message's turn belongs to the message, if nothing of the conversation comes between.
-    """
+    """The messages of a transcript and their places, as far as its entries were added. A user message has the ids of
+    the prompt's echo, of the answer to the prompt, and of our own replay. The end of a message's turn belongs to it, if
+    nothing of the conversation comes between."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, _Message] = {}
@@ -192,11 +185,9 @@ class Messages:
         return message.start if message is not None else 0
 
     def find_queued(self, offset: int, counts: Callable[[int], bool]) -> list[tuple[int, int]]:
-        """The offsets of the lines of prompts that waited for the end of the turn that was under way at this offset.
-
-        ``counts``: says whether the line that begins at an offset counts. Empty if that turn has no answer: then nobody
-        knows which of the prompts without one began it.
-        """
+        """The offsets of the lines of prompts that waited for the end of the turn under way at this offset, as far as
+        the line that begins there ``counts``. Empty if that turn has no answer: then nobody knows which of the prompts
+        began it."""
         prompts = [
             prompt
             for prompt in self._prompts.values()
@@ -311,8 +302,7 @@ class _AgentSessions:
         return None in sessions or sessions[0] == sessions[1]
 
     def find_spans(self, line_start: int, start: int, end: int) -> list[tuple[int, int]]:
-        """The parts between ``start`` and ``end`` that may be of the session of the line that begins at
-        ``line_start``."""
+        """The parts between these offsets that may be of the session of the line that begins at ``line_start``."""
         return [
             (max(start, part_start), min(end, part_end))
             for part_start, part_end, _ in self._parts

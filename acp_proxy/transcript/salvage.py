@@ -29,10 +29,8 @@ class Intact(Struct, Generic[T], frozen=True):
 
 def find_pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes, bool], T | None]) -> list[Intact[T]]:
     """Everything in the line that matches ``beginning``, ends where its JSON value ends, and that ``read`` accepts.
-
-    ``read`` gets the piece, and whether it stands where a value of another object or array may stand, so that it may be
-    a part of that. It returns the value, or None to refuse it.
-    """
+    That gets the piece, and whether it stands where a value of another object or array may stand, so that it may be a
+    part of that; it returns the value, or None to refuse it."""
     pieces: list[Intact[T]] = []
     line = line.rstrip(b"\r\n")
     text = line.decode("latin-1")  # one character for each byte: offsets are the same

@@ -27,14 +27,11 @@ _META_LEVELS = 64
 class Summary(Struct):
     """The state of one session, to which entries are added.
 
-    ``prompts``: the user's turns; before the first prompt recorded here, the user's messages that the agent reported.
-    ``replies``: the turns in which the agent said or did something.
-    ``is_prompted``: a prompt was recorded here.
-    ``failed``: a prompt was answered with an error, or the agent exited before answering one.
-    ``last``: the time of the last conversation entry. ``agent_updated``, ``agent_title``: what the agent reported.
-    ``spoke``: the agent has said or done something in the current turn.
-    ``last_run``: the run that wrote the last entry. ``usage``: for statistics.
-    ``subagents``: the ids of the sessions that its subagents have.
+    ``prompts``: the user's turns; before the first prompt recorded here (``is_prompted``), the user's messages that the
+    agent reported. ``replies``: the turns in which the agent said or did something; ``spoke``: it has in the current
+    one. ``failed``: a prompt was answered with an error, or the agent exited before answering one. ``last``: the time
+    of the last conversation entry. ``agent_updated``, ``agent_title``: what the agent reported. ``last_run``: the run
+    that wrote the last entry. ``subagents``: the ids of the sessions that its subagents have.
     """
 
     directories: list[str] = field(default_factory=list)
@@ -178,10 +175,8 @@ class Summary(Struct):
             self.subagents.append(id)
 
     def _count_replayed(self, kind: str | None, update: object) -> None:
-        """Count turns in what an agent replayed of a session that was opened here but prompted elsewhere.
-
-        A user message begins a turn. An imported session may have only the agent's messages: they count as a turn too.
-        """
+        """Count turns in what an agent replayed of a session that was opened here but prompted elsewhere: from each
+        user message on, and one if an imported session has only the agent's messages."""
         is_users = kind == update_kinds.USER_CHUNK
         if (is_users and self.spoke) or (not self.prompts and (is_users or self.is_imported)):
             self.prompts += 1

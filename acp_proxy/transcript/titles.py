@@ -45,10 +45,8 @@ _CUT_AT_WORD = 0.6
 
 
 class Titles(Struct):
-    """The titles that a session's prompts offer, best first.
-
-    ``line``: a line that is no command or context. ``any_line``: any line. ``resource``: the name of a resource.
-    """
+    """The titles that a session's prompts offer, best first: a line that is no command or context, any line, the name
+    of a resource."""
 
     line: str | None = None
     any_line: str | None = None
@@ -81,10 +79,8 @@ def shorten_masks(text: str) -> str:
 
 
 def is_of_handover_record(title: str) -> bool:
-    """Whether an agent made this title from a handover record, since it was in the first prompt of its session.
-
-    The title may be cut, have a prefix or quotes, and other white space.
-    """
+    """Whether an agent made this title from a handover record, since it was in the first prompt of its session. It may
+    be cut, have a prefix or quotes, and other white space."""
     words = " ".join(title[:_READ_LENGTH].split())
     offset = words.find(_HANDOVER_RECORD_TEXT, 0, _PREFIX_LENGTH + len(_HANDOVER_RECORD_TEXT))
     opening = words[offset:].rstrip(".…\"' ") if offset >= 0 else ""
@@ -102,9 +98,7 @@ def clean_agent_title(title: object) -> str | None:
 
 def mask_title(title: str, mask: Callable[[bytes], bytes]) -> str:
     """A cleaned title with ``[redacted]`` for each secret. ``mask``: masks the secrets in JSON, keeping its length.
-
-    Nothing recognizes a secret that was cut, so the last word of a title that was cut goes too.
-    """
+    Nothing recognizes a secret that was cut, so the last word of a title that was cut goes too."""
     if title.endswith("…") and len(title) > AGENT_TITLE_LENGTH * _CUT_AT_WORD:
         title = f"{title.rpartition(' ')[0]}…"
     masked = jsonrpc.parse(mask(jsonrpc.dump({"title": title})))
@@ -112,10 +106,7 @@ def mask_title(title: str, mask: Callable[[bytes], bytes]) -> str:
 
 
 def clean(text: object, length: int) -> str | None:
-    """One line of printable text of at most ``length`` characters, cut between words if possible.
-
-    None if ``text`` is not a string, or if nothing printable is left.
-    """
+    """One line of at most ``length`` printable characters, cut between words if possible; None if nothing is left."""
     if not isinstance(text, str):
         return None
     beginning = shorten_masks(_ESCAPE_SEQUENCE.sub("", text.strip()[: length * 8]))

@@ -57,12 +57,11 @@ def add_known(first: int | None, second: int | None) -> int | None:
 class SessionUsage(Struct):
     """The usage of one session, to which entries are added.
 
-    ``quarters``: by the beginning of a quarter of an hour, such as ``2026-11-20T09:15``.
-    ``since``: when the session was created; earlier entries were copied from the session that it is a fork of.
-    ``project``: the directory where it began. ``last``: the quarter of the last prompt, else of the beginning.
-    ``is_per_turn``: the usage in the agent's answers is of the turn alone.
-    ``last_cost``, ``last_counts``, ``highest_context``: the figures that the agent reported last, and ``last_run``, in
-    which it did so.
+    ``quarters``: by the beginning of a quarter of an hour, such as ``2026-11-20T09:15``. ``since``: when the session
+    was created; earlier entries were copied from the session that it is a fork of. ``project``: the directory where it
+    began. ``last``: the quarter of the last prompt, else of the beginning. ``is_per_turn``: the usage in the agent's
+    answers is of the turn alone. ``last_cost``, ``last_counts``, ``highest_context``: what the agent reported last, in
+    ``last_run``.
     """
 
     quarters: dict[str, Usage] = field(default_factory=dict)

@@ -442,10 +442,8 @@ def _make_entry(original: Entry, update: Mapping[str, object]) -> Entry:
 
 
 def read_as_v1(lines: Iterable[Line | AlikeLines]) -> Iterator[Line | AlikeLines]:
-    """The lines, with a turn of version 2 in the place where it ends.
-
-    Each entry made of others has the number and the end of the last line that was read for it.
-    """
+    """The lines, with a turn of version 2 in the place where it ends. Each entry made of others has the number and the
+    end of the last line that was read for it."""
     reader, number, end, is_whole = V2AsV1(), 0, 0, True
     for line in lines:
         if isinstance(line, AlikeLines):

@@ -88,11 +88,8 @@ if sys.platform == "win32":
         return msvcrt.open_osfhandle(handle, flags & (os.O_APPEND | os.O_RDONLY) | os.O_NOINHERIT)
 
     def lock(fd: int, *, shared: bool, wait: bool, lock_byte: int = FILE) -> bool:
-        """Lock ``lock_byte`` (``FILE``, ``FOLDER`` or ``END``), instead of what this descriptor had locked there.
-
-        Returns False where the file system has no locks. Raises BlockingIOError if another holder is in the way and
-        ``wait`` is False; OSError.
-        """
+        """As ``private_files.lock``, but of ``lock_byte`` (``FILE``, ``FOLDER`` or ``END``), in place of what this
+        descriptor had locked there."""
         handle, position = msvcrt.get_osfhandle(fd), _Overlapped(Offset=lock_byte, OffsetHigh=_LOCKED)
         _unlock(fd, lock_byte)  # else it would be in our own way
         flags = (0 if shared else _EXCLUSIVE) | (0 if wait else _FAIL_IMMEDIATELY)
