@@ -25,6 +25,13 @@ def _resolve_root(path: str) -> Path:
     return Path(path).expanduser() if path else find_default_root()
 
 
+def read_umask() -> int:
+    """The umask of this process. For one thread: the system only tells it to whoever sets another, so that is done, and
+    undone."""
+    os.umask(umask := os.umask(0))
+    return umask
+
+
 def make_new_files_private() -> None:
     """Set the umask of this process: what it creates from now on, nobody else can read. An agent that it starts gets
     the user's own, which ``read_umask`` must have read before."""

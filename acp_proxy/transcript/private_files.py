@@ -34,13 +34,6 @@ else:
     append_to = os.write  # to a file opened with O_APPEND; lines of several processes do not mix
 
 
-def read_umask() -> int:
-    """The umask of this process. For one thread: the system only tells it to whoever sets another, so that is done, and
-    undone."""
-    os.umask(umask := os.umask(0))
-    return umask
-
-
 def append_all(fd: int, data: bytes | memoryview) -> None:
     """Write all of ``data`` to a file opened with O_APPEND, usually at once. Raises OSError."""
     if (written := append_to(fd, data)) < len(data):

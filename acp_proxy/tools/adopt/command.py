@@ -84,9 +84,8 @@ def adopt(
 
     Example: acp-proxy adopt --since 30d -- npx -y @agentclientprotocol/claude-agent-acp
     """
-    from acp_proxy.cli.open_store import find_root, make_new_files_private
+    from acp_proxy.cli.open_store import find_root, make_new_files_private, read_umask
     from acp_proxy.tools.adopt.plan import AdoptionFilter
-    from acp_proxy.transcript.private_files import read_umask
 
     umask = read_umask()
     make_new_files_private()

@@ -8,7 +8,7 @@ import typer
 from acp_proxy.cli import completion
 from acp_proxy.cli.choose_session import choose_session
 from acp_proxy.cli.next_command import format_command, repeat_store_option
-from acp_proxy.cli.open_store import open_store
+from acp_proxy.cli.open_store import open_store, read_umask
 from acp_proxy.cli.pager import find_screen
 from acp_proxy.cli.report_errors import print_on_stderr, report_errors
 from acp_proxy.cli.shared_options import AgentOption, RegistryOption, SessionArgument, StoreOption
@@ -16,7 +16,6 @@ from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.sessions.command_store import CommandStore
 from acp_proxy.store.index import ListedSession
 from acp_proxy.transcript.file_names import file_name, make_copy_id, name_agent
-from acp_proxy.transcript.private_files import read_umask
 from acp_proxy.views import formatting, sanitize, session_lines
 
 _FIRST_ANSWER_SECONDS = 60.0

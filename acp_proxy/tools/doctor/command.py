@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.open_store import find_root, make_new_files_private
+from acp_proxy.cli.open_store import find_root, make_new_files_private, read_umask
 from acp_proxy.cli.report_errors import report_wrong_usage
 from acp_proxy.cli.shared_options import RegistryOption, StoreOption
 from acp_proxy.cli.wrapping import fit_to_stream
@@ -49,7 +49,6 @@ def doctor(
     from acp_proxy.tools.doctor import formatting
     from acp_proxy.tools.doctor.report import diagnose, split_run_command  # imported late: no other command needs these
     from acp_proxy.tools.editors.config_dirs import find_machine
-    from acp_proxy.transcript.private_files import read_umask
     from acp_proxy.views import sanitize
 
     if agent and agent[0] == "run":  # copied from an editor's arguments

@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 from acp_proxy import shell_quote
-from acp_proxy.transcript import private_files
+from acp_proxy.cli.open_store import read_umask
 
 LARGEST_FILE_BYTES = 16 * 1024 * 1024  # bytes of a file
 
@@ -92,7 +92,7 @@ def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
     """
     temporary_path = find_temporary(path)
     if mode is None:
-        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~private_files.read_umask()
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~read_umask()
     try:
         try:
             temporary_path.unlink(missing_ok=True)

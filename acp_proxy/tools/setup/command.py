@@ -838,10 +838,9 @@ def try_agents(changes: Sequence[FileChange], tried_agents: TriedAgents) -> bool
 
     Returns False if one does not answer. ``tried_agents``: gets the results.
     """
-    from acp_proxy.cli.open_store import find_root, make_new_files_private
+    from acp_proxy.cli.open_store import find_root, make_new_files_private, read_umask
     from acp_proxy.store.store_base import find_default_root
     from acp_proxy.tools.doctor.report import diagnose_agent
-    from acp_proxy.transcript.private_files import read_umask
 
     _print_on_stderr(
         "Now each agent is started once, as its editor does it. A first start may download it: up to "
@@ -912,10 +911,9 @@ def _remove_problem(problem: str | None, text: str) -> str:
 def report_written(machine: Machine, written: Sequence[FileChange], tried_agents: TriedAgents) -> bool:
     """Check what was written, as ``doctor`` does, and say what the user does next. Returns whether nothing of what was
     written is wrong, apart from the agents, of which the user has read."""
-    from acp_proxy.cli.open_store import find_root, make_new_files_private
+    from acp_proxy.cli.open_store import find_root, make_new_files_private, read_umask
     from acp_proxy.store.store_base import find_default_root
     from acp_proxy.tools.doctor.report import diagnose
-    from acp_proxy.transcript.private_files import read_umask
 
     texts_to_do = [
         f"{change.path} was written again, and not by setup. Close its editor, then run acp-proxy setup again."
