@@ -557,16 +557,12 @@ class Connection:
     def _complete_handover(self, session_id: str, prompt: RequestId | None, *, succeeded: bool) -> list[Effect]:
         """A turn has ended, which may complete a handover, or catching up. ``prompt``: the one that was answered, if
         any."""
-        if prompt is not None:
-            delivered = self._handovers.take_delivered(prompt, succeeded=succeeded)
-        else:
-            delivered = self._handovers.take_delivered_in_turn(session_id, succeeded=succeeded)
+        delivered = self._handovers.take_delivered(session_id, prompt, succeeded=succeeded)
         if delivered is None:
             return []
-        session_id, new_id = delivered
-        if new_id is None:
+        if delivered.new_id is None:
             return [*self._session_entries.note(session_id, NoteType.CAUGHT_UP)]
-        return [*self._session_entries.note(session_id, NoteType.HANDOVER, to=new_id)]
+        return [*self._session_entries.note(session_id, NoteType.HANDOVER, to=delivered.new_id)]
 
     def _end(self, reason: str, advice: str) -> list[Effect]:
         """The agent has ended: send and record what waits, and answer every open request with an error, since nobody

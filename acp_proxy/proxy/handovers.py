@@ -10,6 +10,7 @@ its first prompt because it does not know the session, that prompt is sent again
 """
 
 import contextlib
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -148,8 +149,28 @@ class CarriedHandoverRecord(NamedTuple):
 class DeliveredHandoverRecord(NamedTuple):
     """A record that the agent has got. ``new_id``: its id of the session's new one; None: its own has caught up."""
 
-    session_id: str
     new_id: str | None
+
+
+class SessionHandover:
+    """What belongs to the handovers of one session."""
+
+    def __init__(self) -> None:
+        self.carried: CarriedHandoverRecord | None = None
+        """The record that the next prompt carries."""
+        self.carriers: dict[RequestId, bool] = {}
+        """The unanswered prompts that carry it, each with whether the client has cancelled it. Some agents never answer
+        cancelled ones, and may forget the record."""
+        self.awaits_record = False
+        """The agent's session has not got its record yet."""
+        self.new_id: str | None = None
+        """The agent's id of the new session that awaits it; None: the agent's own session only catches up."""
+        self.repeated: RepeatedHandoverRecord | None = None
+        """The record that the agent was given and may repeat."""
+        self.partial_lines: list[bytes] = []
+        """The agent's last lines, if together they are a beginning of that record."""
+        self.was_given_record = False
+        """Whether the agent was given one, by this process or another. Then forks have it, too."""
 
 
 class Handovers:
@@ -159,23 +180,10 @@ class Handovers:
         self.unnamed_session_updates = UnnamedSessionUpdates()
         self.unwanted: set[str] = set()
         """The agent's ids of sessions that it opened for cancelled loads. The client never sees them."""
-        self._handover_records: dict[str, CarriedHandoverRecord] = {}
-        """By session."""
-        self._carriers: dict[RequestId, str] = {}
-        """By prompt: the session whose record it carries. Only unanswered prompts."""
-        self._cancelled_carriers: set[RequestId] = set()
-        """The prompts in ``_carriers`` that the client has cancelled. Some agents never answer these, and may forget
-        the record.
-        """
-        self._repeated_handover_records: dict[str, RepeatedHandoverRecord] = {}
-        """By session: the record that the agent was given."""
-        self._given_a_handover_record: set[str] = set()
-        """The sessions of which the agent was given a record, by this process or another. Their forks have it."""
-        self._partial_handover_records: dict[str, list[bytes]] = {}
-        """By session: the agent's last lines, if together they are a beginning of the record."""
+        self._sessions: defaultdict[str, SessionHandover] = defaultdict(SessionHandover)
+        """Those whose record was kept last come last."""
         self._partial_size = 0
-        self._awaiting_handover_record: dict[str, str | None] = {}
-        """By session whose record is not delivered yet: the agent's id of the new one; None if it only catches up."""
+        """The bytes of all partial lines."""
         self._asked_loads: dict[RequestId, Load] = {}
         self._asked_count = 0
         self._first_prompts: dict[str, tuple[Load, Request]] = {}
@@ -211,108 +219,93 @@ class Handovers:
 
     def take_partial_handover_records(self) -> list[bytes]:
         """The lines of all sessions that only began like a record. None is held from now on."""
-        self._repeated_handover_records.clear()
-        return [
-            line
-            for session_id in list(self._partial_handover_records)
-            for line in self.take_partial_handover_record(session_id)
-        ]
+        for session in self._sessions.values():
+            session.repeated = None
+        return [line for session_id in self._sessions for line in self.take_partial_handover_record(session_id)]
 
     def begin_handover(self, session_id: str, agent_id: str) -> None:
         """The session continues in another one of the agent, which awaits its record. ``agent_id``: its id."""
-        self._awaiting_handover_record[session_id] = agent_id
-        self._carriers = {prompt: session for prompt, session in self._carriers.items() if session != session_id}
+        session = self._sessions[session_id]
+        session.awaits_record, session.new_id, session.carriers = True, agent_id, {}
 
     def begin_catching_up(self, session_id: str) -> None:
         """The agent's own session will get a record of what other machines recorded."""
-        self._awaiting_handover_record[session_id] = None
+        session = self._sessions[session_id]
+        session.awaits_record, session.new_id = True, None
 
     # --- the record
 
     def awaits_handover_record(self, session_id: str) -> bool:
         """Whether the agent's session has not got its record yet."""
-        return session_id in self._awaiting_handover_record
+        return session_id in self._sessions and self._sessions[session_id].awaits_record
 
     def keep_handover_record(self, session_id: str, handover_record: str, attached: Sequence[bytes] = ()) -> None:
         """Keep the record for the session's next prompt. Empty: nothing was said, so the prompt goes out unchanged.
 
         ``attached``: blocks that follow it. If too many bytes of them wait, those of the oldest record are dropped.
         """
-        self._handover_records.pop(session_id, None)
-        self._handover_records[session_id] = CarriedHandoverRecord(handover_record, attached)
-        sizes = {
-            owner: sum(map(len, other.attached)) for owner, other in self._handover_records.items() if other.attached
-        }
-        waiting_size = sum(sizes.values())
-        for owner, size in sizes.items():
+        session = self._sessions.pop(session_id, SessionHandover())
+        session.carried = CarriedHandoverRecord(handover_record, attached)
+        self._sessions[session_id] = session
+        carried_records = [(other, other.carried) for other in self._sessions.values() if other.carried is not None]
+        waiting_size = sum(len(block) for _, carried in carried_records for block in carried.attached)
+        for other, carried in carried_records:
             if waiting_size <= ATTACHED_LIMIT:
                 break
-            self._handover_records[owner] = CarriedHandoverRecord(self._handover_records[owner].text)
-            waiting_size -= size
+            other.carried = CarriedHandoverRecord(carried.text)
+            waiting_size -= sum(map(len, carried.attached))
 
     def keeps_handover_record(self, session_id: str) -> bool:
         """Whether the session's next prompt will carry a record that says something."""
-        handover_record = self._handover_records.get(session_id)
-        return handover_record is not None and bool(handover_record.text)
+        session = self._sessions.get(session_id)
+        return session is not None and session.carried is not None and bool(session.carried.text)
 
     def forget_session(self, session_id: str) -> None:
         """Forget a session, since it was deleted."""
         self.take_partial_handover_record(session_id)
-        for by_session in (
-            self._handover_records,
-            self._repeated_handover_records,
-            self._awaiting_handover_record,
-            self._first_prompts,
-        ):
-            by_session.pop(session_id, None)
-        self._given_a_handover_record.discard(session_id)
+        self._sessions.pop(session_id, None)
+        self._first_prompts.pop(session_id, None)
 
     def add_handover_record(self, line: bytes, prompt: Request, session_id: str) -> bytes:
         """A prompt's line with the record before the user's blocks; unchanged for a slash command, or if no record
         waits. ``prompt``: the same line, parsed."""
-        handover_record = self._handover_records.get(session_id)
-        carriers = {id for id, session in self._carriers.items() if session == session_id}
-        if handover_record is None or carriers - self._cancelled_carriers:
+        session = self._sessions.get(session_id)
+        if session is None or session.carried is None or not all(session.carriers.values()):
             return line
-        if not handover_record.text:
-            self._carriers[prompt.id] = session_id
-            return line
-        if handover_lines.is_command(acp.member(prompt.params, "prompt")):
+        text, attached = session.carried
+        if text and handover_lines.is_command(acp.member(prompt.params, "prompt")):
             return line
         with contextlib.suppress(ValueError, KeyError):  # not a valid prompt: the agent will refuse it
-            line = handover_lines.with_handover_record(line, handover_record.text, handover_record.attached)
-            self._carriers[prompt.id] = session_id
-            self._repeated_handover_records[session_id] = RepeatedHandoverRecord(
-                handover_record.text, handover_record.attached
-            )
-            self._given_a_handover_record.add(session_id)
+            if text:
+                line = handover_lines.with_handover_record(line, text, attached)
+                session.repeated, session.was_given_record = RepeatedHandoverRecord(text, attached), True
+            session.carriers[prompt.id] = False
         return line
 
     def cancel_turn(self, session_id: str) -> None:
         """The client cancels the session's turn, so its next prompt carries the record again."""
-        self._cancelled_carriers = {
-            id for id, session in self._carriers.items() if session == session_id or id in self._cancelled_carriers
-        }
+        if (session := self._sessions.get(session_id)) is not None:
+            session.carriers = dict.fromkeys(session.carriers, True)
 
-    def take_delivered(self, prompt: RequestId, *, succeeded: bool) -> DeliveredHandoverRecord | None:
-        """A prompt was answered. Returns the record that it has delivered with that, if there is one."""
-        session_id = self._carriers.pop(prompt, None)
-        self._cancelled_carriers.discard(prompt)
-        if session_id is None or not succeeded:
+    def take_delivered(
+        self, session_id: str, prompt: RequestId | None, *, succeeded: bool
+    ) -> DeliveredHandoverRecord | None:
+        """A turn has ended, with the answer to ``prompt``; None: that of the session's oldest prompts, without one.
+        Returns the record that it has delivered with that, if there is one."""
+        session = self._sessions.get(session_id)
+        carriers = session.carriers if session is not None else {}
+        prompt = prompt or next(iter(carriers), None)
+        if session is None or prompt is None or carriers.pop(prompt, None) is None or not succeeded:
             return None
-        self._handover_records.pop(session_id, None)
-        if session_id not in self._awaiting_handover_record:
+        session.carried = None
+        if not session.awaits_record:
             return None
-        return DeliveredHandoverRecord(session_id, self._awaiting_handover_record.pop(session_id))
-
-    def take_delivered_in_turn(self, session_id: str, *, succeeded: bool) -> DeliveredHandoverRecord | None:
-        """The turn of the session's oldest prompts has ended, not with an answer. Returns as ``take_delivered``."""
-        prompt = next((id for id, session in self._carriers.items() if session == session_id), None)
-        return self.take_delivered(prompt, succeeded=succeeded) if prompt is not None else None
+        session.awaits_record = False
+        return DeliveredHandoverRecord(session.new_id)
 
     def may_repeat_handover_record(self, session_id: str) -> bool:
         """Whether the agent was given a record of this session, so that its updates may repeat it."""
-        return session_id in self._repeated_handover_records
+        return session_id in self._sessions and self._sessions[session_id].repeated is not None
 
     def expect_handover_record(self, session_id: str, *, handed_over_again: bool) -> None:
         """Another process gave the agent a record of this session, which a replay may contain.
@@ -320,36 +313,37 @@ class Handovers:
         ``handed_over_again``: it did so after this process had handed the session over, so the record that this process
         knows by its text is not in the agent's session.
         """
-        if handed_over_again:
-            self._repeated_handover_records.pop(session_id, None)
-        self._repeated_handover_records.setdefault(session_id, RepeatedHandoverRecord(None))
-        self._given_a_handover_record.add(session_id)
+        session = self._sessions[session_id]
+        if handed_over_again or session.repeated is None:
+            session.repeated = RepeatedHandoverRecord(None)
+        session.was_given_record = True
 
     def expect_handover_record_of_fork(self, fork: str, parent: str) -> bool:
         """The agent forks a session. If it was given a record of that, the fork has it, too, as from another process.
         Returns whether it was."""
-        if parent in self._given_a_handover_record:
+        was_given_record = parent in self._sessions and self._sessions[parent].was_given_record
+        if was_given_record:
             self.expect_handover_record(fork, handed_over_again=False)
-        return parent in self._given_a_handover_record
+        return was_given_record
 
     def stop_expecting_handover_record(self, session_id: str) -> None:
         """The agent replays nothing more of this session: a record of an earlier process comes no more."""
-        repeated_handover_record = self._repeated_handover_records.get(session_id)
-        if (
-            repeated_handover_record is not None
-            and not repeated_handover_record.is_of_this_process
-            and session_id not in self._partial_handover_records
-        ):
-            del self._repeated_handover_records[session_id]
+        session = self._sessions.get(session_id)
+        if session is None or session.repeated is None or session.partial_lines:
+            return
+        if not session.repeated.is_of_this_process:
+            session.repeated = None
 
     @property
     def holds_partial_handover_records(self) -> bool:
         """Whether lines wait since they may begin a record."""
-        return bool(self._partial_handover_records)
+        return self._partial_size > 0
 
     def take_partial_handover_record(self, session_id: str) -> list[bytes]:
         """The agent's lines that only began like the session's record."""
-        lines = self._partial_handover_records.pop(session_id, [])
+        if (session := self._sessions.get(session_id)) is None:
+            return []
+        lines, session.partial_lines = session.partial_lines, []
         self._partial_size -= sum(map(len, lines))
         return lines
 
@@ -359,32 +353,30 @@ class Handovers:
         While the agent's user chunks are a beginning of the record, they wait: ``take_partial_handover_record`` has
         them.
         """
-        repeated_handover_record = self._repeated_handover_records[session_id]
+        session = self._sessions[session_id]
+        if (repeated := session.repeated) is None:
+            return [line]
         update = acp.member(message.params, "update")
         kind, content = acp.update_kind(update), acp.member(update, "content")
         text = acp.text(content, "text") if kind == update_kinds.USER_CHUNK else None
         taken_lines: list[bytes] = []
         if kind != update_kinds.USER_CHUNK:
-            repeated_handover_record.end_attached()
-        if text is None or not repeated_handover_record.continues(text):
-            repeated_handover_record.start_over()
+            repeated.end_attached()
+        if text is None or not repeated.continues(text):
+            repeated.start_over()
             taken_lines = self.take_partial_handover_record(session_id)
         if text is None:
-            is_left_out = kind == update_kinds.USER_CHUNK and repeated_handover_record.is_attached(content)
-            return (
-                taken_lines
-                if is_left_out
-                else [*taken_lines, *_remove_from_whole(line, kind, repeated_handover_record)]
-            )
-        if (words := repeated_handover_record.remove_from_chunk(text)) == text:
+            is_left_out = kind == update_kinds.USER_CHUNK and repeated.is_attached(content)
+            return taken_lines if is_left_out else [*taken_lines, *_remove_from_whole(line, kind, repeated)]
+        if (words := repeated.remove_from_chunk(text)) == text:
             return [*taken_lines, line]
         if words is not None:
             self.take_partial_handover_record(session_id)  # the record
             return [*taken_lines, *_replace_text(line, words)]
-        self._partial_handover_records.setdefault(session_id, []).append(line)
+        session.partial_lines.append(line)
         self._partial_size += len(line)
         if self._partial_size > HELD_LIMIT:
-            repeated_handover_record.start_over()
+            repeated.start_over()
             taken_lines += self.take_partial_handover_record(session_id)
         return taken_lines
 
@@ -409,7 +401,8 @@ class Handovers:
             or not handover_lines.says_unknown(error, session_id)
         ):
             return None
-        self._carriers.pop(prompt, None)
+        if session_id in self._sessions:
+            self._sessions[session_id].carriers.pop(prompt, None)
         return first_prompt
 
 
