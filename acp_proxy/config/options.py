@@ -33,7 +33,6 @@ class RunOption:
 
     @property
     def variable(self) -> str:
-        """The name of its environment variable."""
         return f"ACP_PROXY_{self.name.upper().replace('-', '_')}"
 
 

@@ -123,7 +123,6 @@ class Answerers(Struct):
 
     @property
     def amends_lists(self) -> bool:
-        """Whether lists of the agent's sessions are amended."""
         return self.is_wanted and self.modes.list != AGENT
 
     @property

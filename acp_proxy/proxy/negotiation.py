@@ -46,7 +46,6 @@ class Negotiation:
         return with_server, self.dialect.read_as_v1(jsonrpc.read_message(with_server))
 
     def handle_initialize(self, params: object) -> None:
-        """The client has sent ``initialize`` with these parameters."""
         self._initialize = params
 
     def handle_initialize_answer(self, line: bytes, message: Response) -> list[Effect]:

@@ -85,7 +85,6 @@ class OpenRequests:
         return same_id[0] if same_id is not None else None
 
     def has_id(self, asker: Peer, id: RequestId) -> bool:
-        """Whether this peer has an open request with this id."""
         return (asker, id) in self._open
 
     def list_all(self, asker: Peer) -> Iterator[OpenRequest]:

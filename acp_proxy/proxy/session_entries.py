@@ -39,7 +39,6 @@ class SessionEntries:
         self._early_updates = EarlyUpdates()
 
     def cancel_turn(self, session_id: str | None) -> None:
-        """The client cancels the session's turn."""
         if session_id is not None and session_id in self.sessions:
             self.sessions[session_id].prompts.cancel()
 
@@ -208,7 +207,6 @@ class SessionEntries:
         return [*entries, *self._make_turn_end(session_id)] if is_over else entries
 
     def begin_work(self, session_id: str) -> None:
-        """The agent has begun to work."""
         if session_id in self.sessions:
             self.sessions[session_id].prompts.begin_work()
 
@@ -353,7 +351,6 @@ class EarlyUpdates:
         return raw_updates
 
     def drop(self) -> None:
-        """Forget what is held."""
         self._updates.clear()
         self._size = 0
 

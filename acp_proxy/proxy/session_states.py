@@ -47,11 +47,9 @@ class OpenPrompts:
         return bool(self._prompts)
 
     def add(self, id: RequestId | None) -> None:
-        """The client sends a prompt."""
         self._prompts.append(_Prompt(id))
 
     def cancel(self) -> None:
-        """The client cancels the turn."""
         for prompt in self._prompts:
             prompt.is_cancelled = True
 
@@ -76,7 +74,6 @@ class OpenPrompts:
         return prompt.is_over
 
     def begin_work(self) -> None:
-        """The agent has begun to work."""
         for prompt in self._prompts:
             prompt.was_busy, prompt.is_over = True, False
 
@@ -150,7 +147,6 @@ class SessionStates(OrderedDict[str, SessionState]):
         return session_id in self and not self[session_id].is_deleted
 
     def is_open(self, session_id: str) -> bool:
-        """Whether the session is open here."""
         return self.exists_here(session_id) and self[session_id].is_open
 
     def find_answer(self, session_id: str) -> Mapping[str, object]:
@@ -209,6 +205,5 @@ class SessionStates(OrderedDict[str, SessionState]):
         return next(session_id for session_id in self if session_id != needed)
 
     def forget_all(self) -> None:
-        """Forget all sessions."""
         self.clear()
         self._size = 0

@@ -45,7 +45,6 @@ class Terminal(Struct):
 
     @property
     def size(self) -> int:
-        """How many bytes the terminal takes in memory."""
         return _TERMINAL_OVERHEAD + len(self.output or "")
 
     def has_grown(self, output: str | None) -> bool:
@@ -145,7 +144,6 @@ class SessionTerminals:
         return notes
 
     def forget(self) -> None:
-        """Forget all terminals."""
         for id in list(self._by_id):
             self._drop(id)
 

@@ -45,11 +45,9 @@ class IdleWork:
         self._has_ended = threading.Event()
 
     def start(self) -> None:
-        """Start the thread."""
         threading.Thread(target=self._run, name="idle", daemon=True).start()
 
     def end(self) -> None:
-        """End the thread."""
         self._has_ended.set()
 
     def _run(self) -> None:

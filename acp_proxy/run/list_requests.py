@@ -38,7 +38,6 @@ class ListRequests:
         self._changed_sessions = changed_sessions
 
     def list_sessions(self, effect: ListSessions) -> None:
-        """Answer ``session/list`` from the store."""
         self._changed_sessions.start_round()  # for the next list, and for loads
         late_answer = own_messages.refuse_for_store(effect.request, "ETIMEDOUT").data
         self._answers.answer(partial(self._make_list, effect), late_answer)

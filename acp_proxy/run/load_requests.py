@@ -132,6 +132,5 @@ class LoadRequests:
         self._threads.pop(request, None)
 
     def join(self) -> None:
-        """Wait until all threads have ended."""
         while running := [thread for thread in list(self._threads.values()) if thread.is_running]:
             running[0].join()

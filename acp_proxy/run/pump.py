@@ -65,11 +65,9 @@ class Pump:
         self._thread = threading.Thread(target=self._run, name=f"from the {peer.value}", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def runs_in(self, ident: int) -> bool:
-        """Whether this pump's thread has this id."""
         return self._thread.ident == ident
 
     def _run(self) -> None:

@@ -173,7 +173,6 @@ def _make_recorder(
 
 
 def _read_other_agents(values: dict[str, str]) -> list[str]:
-    """The names of the agents whose sessions are listed too."""
     return [name.strip() for name in values["also-list"].split(",") if name.strip()]
 
 

@@ -44,7 +44,6 @@ class StoreRequests:
         recorder.on_session_changed = self.changed_sessions.add
 
     def start(self) -> None:
-        """Start the worker."""
         self._worker.start()
 
     def finish(self, seconds: float) -> None:

@@ -39,11 +39,9 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name="store", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def put(self, job: Job) -> None:
-        """Queue a job."""
         self._jobs.put(job)
 
     def put_delayed(self, job: Job) -> None:
