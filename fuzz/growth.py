@@ -360,7 +360,8 @@ def _compared(entries: Callable[[int], list[Entry]]) -> Callable[[int], Work]:
             for line, update in told:
                 if update_kinds.is_conversation(acp.update_kind(update)):
                     late.add(line, update)
-            choose_replay(comparison.end_replay())
+            comparison.end_message()
+            choose_replay(comparison)
             comparison.find_new()
 
         return work

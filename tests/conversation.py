@@ -489,8 +489,9 @@ class CoreConversation:
         stored = self.stored.get(showing.session, SimulatedSession())
         comparison, size = stored.compared(wanted.updates), len(stored.says)
         compared = comparison if wanted.compares else None
-        facts = compared.end_replay() if compared is not None else None
-        decision = choose_replay(facts, fixed_rule=rule or wanted.fixed_rule, wants_past=wanted.wants_past)
+        if compared is not None:
+            compared.end_message()
+        decision = choose_replay(compared, fixed_rule=rule or wanted.fixed_rule, wants_past=wanted.wants_past)
         told = [line(state) for state in states]
         uncompared = PastShown(id, decision, None, told, handover_record, attached, is_uncompared=True, size=size)
         if not wanted.compares and not self.core.must_compare_first(uncompared):

@@ -12,7 +12,7 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from acp_proxy.comparison.comparison import ReplayFacts
+from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.comparison.letter_search import Span
 from acp_proxy.comparison.transcript_text import TranscriptText
 
@@ -69,7 +69,7 @@ class Decision(Struct, frozen=True):
 
 
 def choose_replay(
-    facts: ReplayFacts | None,
+    comparison: Comparison | None,
     *,
     fixed_rule: Rule | None = None,
     wants_past: bool = True,
@@ -81,8 +81,8 @@ def choose_replay(
 ) -> Decision:
     """Decide whose past the client sees, and why.
 
-    ``facts``: what is known of the agent's replay; None if nothing was compared. Then another argument decides, or, if
-    none does, the agent has resumed the session and replayed nothing.
+    ``comparison``: of the agent's replay, whose last message was ended; None if nothing was compared. Then another
+    argument decides, or, if none does, the agent has resumed the session and replayed nothing.
     ``fixed_rule``: the rule, if it was known before the agent answered: in a turn, handed over, or asked for.
     ``wants_past``: the client asked for the past. False for a resume that acp-proxy serves, which only goes on. If it
     only passes one on (``plan_passing``), the client gets what the agent sends.
@@ -101,48 +101,48 @@ def choose_replay(
         rule = fixed_rule
     elif unreadable:
         rule = Rule.UNREADABLE
-    elif facts is None:
+    elif comparison is None:
         rule = Rule.NOTHING_REPLAYED
     else:
-        rule = _judge(facts, may_have_queued_prompts=is_open_elsewhere is True)
+        rule = _judge(comparison, may_have_queued_prompts=is_open_elsewhere is True)
     return Decision(rule.choice if wants_past else WhosePast.NOTHING, rule)
 
 
-def _judge(facts: ReplayFacts, *, may_have_queued_prompts: bool) -> Rule:
+def _judge(comparison: Comparison, *, may_have_queued_prompts: bool) -> Rule:
     """The first rule that fits. ``may_have_queued_prompts``: prompts may wait in another window for the end of a turn.
     The agent has not begun with them, so they are not missing.
 
     The agent's replay is the default: where nothing can be decided, nobody may see a worse history than without
     acp-proxy. The transcript's is shown only where it provably has more.
     """
-    if facts.is_undecided:
+    if comparison.is_undecided:
         return Rule.UNDECIDED
     # Before any rule about what is missing: an agent that has more than the transcript went on elsewhere, or has
     # rewritten its history, and then what it lacks may be gone on purpose. The transcript would hide what it has.
-    if facts.has_new_before_tail or facts.has_new_other_update or facts.continues_last:
+    if comparison.has_new_before_tail or comparison.has_new_other_update or comparison.continues_last:
         return Rule.MORE
-    text = facts.text
-    incomplete = [turn for turn in _list_counted_turns(text) if _is_part_missing(facts, turn)]
-    missing = [turn for turn in incomplete if _is_all_missing(facts, turn)]
+    text, spans = comparison.text, comparison.place.spans.merge_all
+    incomplete = [turn for turn in _list_counted_turns(text) if _is_part_missing(comparison, spans, turn)]
+    missing = [turn for turn in incomplete if _is_all_missing(comparison, spans, turn)]
     is_explained = any(turn <= text.taken_back_at for turn in missing)  # by a later command or compaction
-    if is_explained or _were_taken_back_elsewhere(facts, missing) or _was_forked_before(facts, missing):
+    if is_explained or _were_taken_back_elsewhere(comparison, missing) or _was_forked_before(comparison, missing):
         return Rule.TAKEN_BACK
     # A compaction that was taken back by the next one, whatever else the agent leaves out.
-    last_compaction = max(facts.known_compactions, default=0)
-    if any(turn < last_compaction and turn not in facts.known_compactions for turn in text.compactions.values()):
+    last_compaction = max(comparison.known_compactions, default=0)
+    if any(turn < last_compaction and turn not in comparison.known_compactions for turn in text.compactions.values()):
         return Rule.TAKEN_BACK
     # A rewind may end in the middle of a turn. What stands before the turn's last words, the agent only leaves out.
-    if any(turn <= text.rewound_at and _is_end_missing(facts, turn) for turn in incomplete):
+    if any(turn <= text.rewound_at and _is_end_missing(comparison, spans, turn) for turn in incomplete):
         return Rule.TAKEN_BACK
     # Agents do not replay commands of their own, so these messages need not be among them.
-    commands = sum(1 for index in facts.known_users if text.users[index].takes_back)
+    commands = sum(1 for index in comparison.place.users.known_indexes if text.users[index].takes_back)
     expected = sum(1 for user in text.users if not (user.takes_back or (may_have_queued_prompts and user.waits)))
-    lacks_users = facts.user_count - commands < expected
+    lacks_users = comparison.user_count - commands < expected
     turns = range(1, len(text.users) + 1)
-    if lacks_users and any(_is_explained_without_answer(facts, turn) for turn in turns):
+    if lacks_users and any(_is_explained_without_answer(comparison, spans, turn) for turn in turns):
         return Rule.TAKEN_BACK
-    lacks_thoughts = bool(text.thoughts) and not facts.has_thoughts
-    if incomplete or lacks_users or lacks_thoughts or facts.has_repetition:
+    lacks_thoughts = bool(text.thoughts) and not comparison.has_thoughts
+    if incomplete or lacks_users or lacks_thoughts or comparison.has_repetition:
         return Rule.LESS
     return Rule.SAME
 
@@ -152,30 +152,30 @@ def _list_counted_turns(text: TranscriptText) -> list[int]:
     return [turn for turn, user in enumerate(text.users, 1) if not user.takes_back and text.has_answer(turn)]
 
 
-def _is_part_missing(facts: ReplayFacts, turn: int) -> bool:
+def _is_part_missing(comparison: Comparison, spans: list[Span], turn: int) -> bool:
     """Whether any of a turn's words or calls is missing."""
-    start, end = facts.text.find_span(turn)
-    if any(index not in facts.known_calls for index in facts.text.find_calls(turn)):
+    start, end = comparison.text.find_span(turn)
+    if any(index not in comparison.place.calls.known_indexes for index in comparison.text.find_calls(turn)):
         return True
-    last_span = _find_before(facts.known_spans, start)
+    last_span = _find_before(spans, start)
     return start < end and (last_span is None or last_span[1] < end)
 
 
-def _is_all_missing(facts: ReplayFacts, turn: int) -> bool:
+def _is_all_missing(comparison: Comparison, spans: list[Span], turn: int) -> bool:
     """Whether all of a turn's words and calls are missing."""
-    start, end = facts.text.find_span(turn)
-    if any(index in facts.known_calls for index in facts.text.find_calls(turn)):
+    start, end = comparison.text.find_span(turn)
+    if any(index in comparison.place.calls.known_indexes for index in comparison.text.find_calls(turn)):
         return False
-    last_span = _find_before(facts.known_spans, end - 1)
+    last_span = _find_before(spans, end - 1)
     return start == end or last_span is None or last_span[1] <= start  # known words may surround a turn without any
 
 
-def _is_end_missing(facts: ReplayFacts, turn: int) -> bool:
+def _is_end_missing(comparison: Comparison, spans: list[Span], turn: int) -> bool:
     """Whether the last of a turn's words are missing, or calls after them."""
-    start, end = facts.text.find_span(turn)
-    last_span = _find_before(facts.known_spans, end - 1)
-    missing = [index for index in facts.text.find_calls(turn) if index not in facts.known_calls]
-    are_calls_missing = any(facts.text.calls[index].position == end for index in missing)
+    start, end = comparison.text.find_span(turn)
+    last_span = _find_before(spans, end - 1)
+    missing = [index for index in comparison.text.find_calls(turn) if index not in comparison.place.calls.known_indexes]
+    are_calls_missing = any(comparison.text.calls[index].position == end for index in missing)
     return are_calls_missing or (start < end and (last_span is None or last_span[1] < end))
 
 
@@ -185,16 +185,16 @@ def _find_before(spans: list[Span], position: int) -> Span | None:
     return spans[count - 1] if count else None
 
 
-def _were_taken_back_elsewhere(facts: ReplayFacts, missing: list[int]) -> bool:
+def _were_taken_back_elsewhere(comparison: Comparison, missing: list[int]) -> bool:
     """Whether missing turns may have been taken back before a turn that was made elsewhere, and that the agent has.
 
     Who takes back turns takes the last ones, with their user messages. So the agent has nothing of the turn before that
     one. What is missing further up, or without its message, the agent leaves out: commands, calls, cancelled turns.
     """
-    text, missing_turns = facts.text, frozenset(missing)
-    is_before_elsewhere = facts.has_turn_elsewhere
+    text, missing_turns = comparison.text, frozenset(missing)
+    is_before_elsewhere = comparison.has_turn_elsewhere
     for turn in range(len(text.users), 0, -1):
-        has_user = turn - 1 in facts.known_users
+        has_user = turn - 1 in comparison.place.users.known_indexes
         if not has_user and not text.has_answer(turn):
             continue
         if is_before_elsewhere and turn in missing_turns and not has_user:
@@ -203,22 +203,24 @@ def _were_taken_back_elsewhere(facts: ReplayFacts, missing: list[int]) -> bool:
     return False
 
 
-def _is_explained_without_answer(facts: ReplayFacts, turn: int) -> bool:
+def _is_explained_without_answer(comparison: Comparison, spans: list[Span], turn: int) -> bool:
     """Whether all of a command's turn, or the user message of a turn without an answer, is missing, and something later
     took it back."""
-    text = facts.text
+    text = comparison.text
     is_command = text.users[turn - 1].takes_back
-    if turn - 1 in facts.known_users or (text.has_answer(turn) and not (is_command and _is_all_missing(facts, turn))):
+    if turn - 1 in comparison.place.users.known_indexes or (
+        text.has_answer(turn) and not (is_command and _is_all_missing(comparison, spans, turn))
+    ):
         return False
     return turn < text.taken_back_at or (turn == text.taken_back_at and not is_command)
 
 
-def _was_forked_before(facts: ReplayFacts, missing: list[int]) -> bool:
+def _was_forked_before(comparison: Comparison, missing: list[int]) -> bool:
     """Whether the last of a fork's copied turns are missing, but not all of them: it was made at an earlier point. Of a
     turn after that point, the agent does not have the user message either."""
-    copied = [turn for turn in _list_counted_turns(facts.text) if turn <= facts.text.forked_at]
+    copied = [turn for turn in _list_counted_turns(comparison.text) if turn <= comparison.text.forked_at]
     missing_copied = [turn for turn in copied if turn in missing]
-    has_user = any(turn - 1 in facts.known_users for turn in missing_copied)
+    has_user = any(turn - 1 in comparison.place.users.known_indexes for turn in missing_copied)
     return (
         bool(missing_copied)
         and len(missing_copied) < len(copied)

@@ -15,8 +15,6 @@ from contextlib import suppress
 from copy import copy
 from itertools import accumulate, takewhile
 
-from msgspec import Struct
-
 from acp_proxy.comparison.context_messages import ContextMessages
 from acp_proxy.comparison.letter_search import Span
 from acp_proxy.comparison.replay_place import ReplayPlace
@@ -34,43 +32,9 @@ from acp_proxy.protocol import acp, jsonrpc, update_kinds
 from acp_proxy.protocol.update_kinds import ComparedBy, Role
 
 
-class ReplayFacts(Struct, frozen=True):
-    """What is known of an agent's replay once the agent has answered: all that ``choose_replay`` knows of it."""
-
-    text: TranscriptText
-    """What the replay was compared with."""
-    is_undecided: bool
-    """Nothing can be decided: the transcript is too long, or the search was given up."""
-    known_spans: list[Span]
-    """The spans of all letters of ``text.words`` that were sent, in order."""
-    known_calls: frozenset[int]
-    """The indexes in ``text.calls`` of the tool calls that the agent sent."""
-    known_users: frozenset[int]
-    """The indexes in ``text.users`` of the user messages that the agent sent."""
-    user_count: int
-    """How many user messages the agent sent before the tail, known or not."""
-    known_compactions: frozenset[int]
-    """The turns in ``text`` whose compactions the agent sent."""
-    has_thoughts: bool
-    """The agent sent thoughts, known or not."""
-    has_new_before_tail: bool
-    """The transcript lacks words or calls from before the tail: the agent knows more, or tells it otherwise."""
-    has_turn_elsewhere: bool
-    """The tail has a turn that was made elsewhere: a user message and something from the agent."""
-    has_new_other_update: bool
-    """The transcript lacks an update that is compared as a whole: one of an unknown kind, or such as a compaction."""
-    continues_last: bool
-    """The transcript lacks the end of its last words."""
-    has_repetition: bool
-    """The agent sent something twice."""
-
-
 class Comparison:
-    """One comparison: feed it with ``add``, then call ``end_replay``; or ``end_message`` and then ``find_new``,
-    ``find_undecided`` or ``split_tail``, which leave out a message that is still coming.
-
-    ``ReplayFacts`` explains the attributes and properties that have the names of its fields.
-    """
+    """One comparison: feed it with ``add``, then call ``end_message``, since what was found, and the tail, leave out a
+    message that is still coming."""
 
     def __init__(self, text: TranscriptText, mask: Callable[[bytes], bytes] | None = None) -> None:
         """``mask``: masks secrets in JSON, as they are masked in the transcript; None: none are."""
@@ -80,9 +44,20 @@ class Comparison:
         self.ids: dict[tuple[str, bytes], str] = {}
         """By ``User.key``: the ids of the user's messages in the agent's replay."""
         self.known_compactions: set[int] = set()
+        """The turns in ``text`` whose compactions the agent sent."""
         self.user_count = 0
+        """How many user messages the agent sent before the tail, known or not."""
         self.has_thoughts = False
-        self.has_new_before_tail = self.has_new_other_update = self.continues_last = self.has_repetition = False
+        """The agent sent thoughts, known or not."""
+        self.has_new_before_tail = False
+        """The transcript lacks words or calls from before the tail: the agent knows more, or tells it otherwise."""
+        self.has_new_other_update = False
+        """The transcript lacks an update that is compared as a whole: one of an unknown kind, or such as a
+        compaction."""
+        self.continues_last = False
+        """The transcript lacks the end of its last words."""
+        self.has_repetition = False
+        """The agent sent something twice."""
         self.context = ContextMessages(text)
         self._tail = Tail(is_rest_of_turn=self.place.is_cut_at(0))
         self._before_restart: tuple[Tail, list[ComparedUpdate]] | None = None
@@ -164,29 +139,9 @@ class Comparison:
 
     # --- what was found
 
-    def end_replay(self) -> ReplayFacts:
-        """The agent has answered: ends the message that is coming in chunks, since what comes now is another one, and
-        returns what is known of the replay."""
-        self.end_message()
-        return ReplayFacts(
-            text=self.text,
-            is_undecided=self.is_undecided,
-            known_spans=[*self.place.spans.merge_all],
-            known_calls=frozenset(self.place.calls.known_indexes),
-            known_users=frozenset(self.place.users.known_indexes),
-            user_count=self.user_count,
-            known_compactions=frozenset(self.known_compactions),
-            has_thoughts=self.has_thoughts,
-            has_new_before_tail=self.has_new_before_tail,
-            has_turn_elsewhere=self.has_turn_elsewhere,
-            has_new_other_update=self.has_new_other_update,
-            continues_last=self.continues_last,
-            has_repetition=self.has_repetition,
-        )
-
     @property
     def is_undecided(self) -> bool:
-        """Whether nothing can be decided."""
+        """Whether nothing can be decided: the transcript is too long, or the search was given up."""
         return self.text.is_too_long or self.place.search.is_exhausted
 
     @property

@@ -80,12 +80,10 @@ class ShowPastThread:
         self._thread = threading.Thread(target=self._run, name="show past", daemon=True)
 
     def start(self, effect: ShowPast) -> None:
-        """Start the thread."""
         self._effect = effect
         self._thread.start()
 
     def stop(self) -> None:
-        """Send nothing more."""
         self._is_stopped = True
 
     def close(self) -> None:
@@ -94,11 +92,9 @@ class ShowPastThread:
 
     @property
     def is_running(self) -> bool:
-        """Whether the thread is running."""
         return self._thread.is_alive()
 
     def join(self) -> None:
-        """Wait until the thread has ended."""
         self._thread.join()
 
     def _run(self) -> None:
@@ -112,9 +108,10 @@ class ShowPastThread:
         with self._warn_of_early_end():
             comparison = self._compare() if effect.compares else None
             replayer = self._begin_replayer(effect, comparison)
-            facts = comparison.end_replay() if comparison is not None else None
+            if comparison is not None:
+                comparison.end_message()
             decision = choose_replay(
-                facts,
+                comparison,
                 fixed_rule=effect.fixed_rule,
                 wants_past=effect.wants_past,
                 is_open_elsewhere=self._transcript.is_open_elsewhere,

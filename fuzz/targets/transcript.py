@@ -93,7 +93,8 @@ def retold(lines: list[Line], header: Header | None) -> None:
         told = [said for said in one if update_kinds.is_conversation(acp.update_kind(acp.read_update(said)))]
         comparison = compare_replay(lines, ((said, number % 2 == 1) for number, said in enumerate(told)))
         assert comparison is not None
-        choose_replay(comparison.end_replay())
+        comparison.end_message()
+        choose_replay(comparison)
         assert set(comparison.find_new()) <= {*one, *ends_of_calls(told)}, "only what was told can be new"
 
 

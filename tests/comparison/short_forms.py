@@ -115,7 +115,9 @@ def compare_replay(past: TranscriptText, *said: str | Update, late: Iterable[str
 
 def choose_replay(comparison: Comparison | None, **known: Any) -> Decision:
     """The decision once the agent has answered; None: nothing is compared. ``known``: what else is."""
-    return decided.choose_replay(comparison.end_replay() if comparison is not None else None, **known)
+    if comparison is not None:
+        comparison.end_message()
+    return decided.choose_replay(comparison, **known)
 
 
 def list_new(comparison: Comparison, *, is_open_elsewhere: bool | None = None) -> list[Update]:

@@ -21,7 +21,6 @@ from tests.comparison.short_forms import (
     chunk,
     compare_replay,
     expand,
-    line,
     list_new,
     opened,
     prompt_entry,
@@ -456,16 +455,6 @@ def test_the_decision_stays_the_same_when_asked_again() -> None:
     assert [choose_replay(comparison).rule, choose_replay(comparison).rule] == [Rule.LESS, Rule.LESS]
     comparison.add(b"{}\n", expand("> thanks"), is_late=True)
     assert comparison.find_new() == []
-
-
-def test_what_comes_after_the_answer_changes_nothing_of_what_decides() -> None:
-    past = transcript(*TALK, call("1", "look"))
-    comparison = compare_replay(past, *ONE)
-    facts = comparison.end_replay()
-    later: list[str | Update] = [*TWO, call("1", "look"), COMPACTED]
-    for said in later:
-        comparison.add(line(expand(said)), expand(said), is_late=True)
-    assert facts == compare_replay(past, *ONE).end_replay() != comparison.end_replay()
 
 
 @pytest.mark.parametrize("message", [None, "1"])

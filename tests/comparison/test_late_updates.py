@@ -248,7 +248,7 @@ def test_a_known_thought_does_not_come_again_with_what_follows() -> None:
 def test_a_user_message_that_comes_again_alone_is_not_shown_twice() -> None:
     for said in ["> mend it"], ["> mend it", "> thanks"], ["> mend it", "~ hm"]:
         late = Late(transcript(*said), *said, ours=False)
-        late.comparison.end_replay()  # the agent has answered
+        late.comparison.end_message()  # the agent has answered
         assert (late.outcome(*said), late.rest()) == ([], [])
 
 

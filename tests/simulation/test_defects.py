@@ -122,7 +122,7 @@ def _leave_cut_turns_as_they_are(patch: Patch) -> None:
 
 
 def _let_a_turn_made_elsewhere_explain_any_gap(patch: Patch) -> None:
-    patch.setattr(choose_replay, "_were_taken_back_elsewhere", lambda facts, missing: bool(missing))
+    patch.setattr(choose_replay, "_were_taken_back_elsewhere", lambda comparison, missing: bool(missing))
 
 
 def _list_the_sessions_of_handovers(patch: Patch) -> None:
@@ -198,7 +198,7 @@ def _give_calls_to_the_prompts_that_waited(patch: Patch) -> None:
 
 
 def _believe_the_transcript(patch: Patch) -> None:
-    patch.setattr(choose_replay, "_judge", lambda facts, **_: choose_replay.Rule.LESS)
+    patch.setattr(choose_replay, "_judge", lambda comparison, **_: choose_replay.Rule.LESS)
 
 
 def _show_nothing_but_the_transcript(patch: Patch) -> None:
@@ -207,7 +207,7 @@ def _show_nothing_but_the_transcript(patch: Patch) -> None:
 
 
 def _explain_nothing_by_later_commands(patch: Patch) -> None:
-    patch.setattr(choose_replay, "_is_explained_without_answer", lambda facts, turn: False)
+    patch.setattr(choose_replay, "_is_explained_without_answer", lambda comparison, spans, turn: False)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from acp_proxy.comparison.choose_replay import Rule, choose_replay
-from acp_proxy.comparison.comparison import ReplayFacts
+from acp_proxy.comparison.comparison import Comparison
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.protocol import acp, proxy_ids
 from acp_proxy.run.compare_replay import compare_replay
@@ -111,21 +111,23 @@ def _is_suitable(row: ListedSession) -> bool:
 def compare(reading: Reading, lines: list[bytes]) -> ReplayComparison:
     """Compare the agent's replay, as update lines, with a transcript. Raises OSError."""
     comparison = compare_replay(drop_rewound(reading), ((line, False) for line in lines))
-    facts = comparison.end_replay() if comparison is not None else None
-    rule = choose_replay(facts, unreadable=facts is None).rule
-    if facts is None or rule is not Rule.LESS:
+    if comparison is not None:
+        comparison.end_message()
+    rule = choose_replay(comparison, unreadable=comparison is None).rule
+    if comparison is None or rule is not Rule.LESS:
         return ReplayComparison(WHOLE if rule is Rule.SAME else OTHER)
-    return ReplayComparison(LOSES, tuple(_list_losses(facts)))
+    return ReplayComparison(LOSES, tuple(_list_losses(comparison)))
 
 
-def _list_losses(facts: ReplayFacts) -> Iterator[str]:
-    text, known_length = facts.text, sum(end - start for start, end in facts.known_spans)
-    if facts.user_count < len(text.users):
-        yield "some of the user's words" if facts.user_count else "the user's words"
+def _list_losses(comparison: Comparison) -> Iterator[str]:
+    text, spans = comparison.text, comparison.place.spans.merge_all
+    known_length = sum(end - start for start, end in spans)
+    if comparison.user_count < len(text.users):
+        yield "some of the user's words" if comparison.user_count else "the user's words"
     if known_length < len(text.words):
         yield "some of the agent's words" if known_length else "the agent's words"
-    missing_calls = len(text.calls) - len(facts.known_calls)
+    missing_calls = len(text.calls) - len(comparison.place.calls.known_indexes)
     if missing_calls > 0:
         yield f"{missing_calls} of {len(text.calls)} tool call{'s' if len(text.calls) > 1 else ''}"
-    if text.thoughts and not facts.has_thoughts:
+    if text.thoughts and not comparison.has_thoughts:
         yield "the agent's thoughts"
