@@ -21,7 +21,7 @@ from acp_proxy.proxy.aliases import Aliases
 from acp_proxy.proxy.effects import Effect, Forward
 from acp_proxy.proxy.load.load import Load
 from acp_proxy.proxy.load.waiting_lines import HELD_LIMIT
-from acp_proxy.transcript.handover_record_text import AnyHandoverRecord, ExactHandoverRecord
+from acp_proxy.transcript.handover_record_text import AnyHandoverRecord
 
 OWN_IDS = "acp-proxy/"
 """The beginning of the ids of acp-proxy's own requests. No client uses such ids."""
@@ -66,20 +66,17 @@ class UnnamedSessionUpdates:
 class RepeatedHandoverRecord:
     """Finds what an agent repeats of a record that it was given.
 
-    A record of this process is known by its text. One of an earlier process is known by its form: every line of it is
-    one that only acp-proxy writes, or a quote, down to the line that ends it. Words that a user typed are cut only in a
-    session that was handed over, and only if they have this form from the first line to the last: then nobody but
-    acp-proxy wrote them, and nothing tells them from the record.
+    It is known by its form, since one of an earlier process can only be known by that: every line of it is one that
+    only acp-proxy writes, or a quote, down to the line that ends it. Words that a user typed are cut only in a session
+    that was handed over, and only if they have this form from the first line to the last: then nobody but acp-proxy
+    wrote them, and nothing tells them from the record.
     """
 
-    def __init__(self, handover_record: str | None, attached: Sequence[bytes] = ()) -> None:
-        """``handover_record``: None: one of an earlier process. ``attached``: the blocks that followed it."""
-        self.is_of_this_process = handover_record is not None
-        self._start: ExactHandoverRecord | AnyHandoverRecord = (
-            ExactHandoverRecord(handover_record) if handover_record is not None else AnyHandoverRecord()
-        )
-        self._matched = self._start
-        self._attached = [_identify_content(jsonrpc.parse(block)) for block in attached]
+    def __init__(self, attached: Sequence[bytes] | None) -> None:
+        """``attached``: the blocks that followed it; None: it is of an earlier process, and they are not known."""
+        self.is_of_this_process = attached is not None
+        self._matched = AnyHandoverRecord()
+        self._attached = [_identify_content(jsonrpc.parse(block)) for block in attached or ()]
         self._expected: list[tuple[object, ...]] = []
         """What is attached and may follow, since the record was repeated."""
         self._next_attached = 0
@@ -107,12 +104,12 @@ class RepeatedHandoverRecord:
 
     def start_over(self) -> None:
         """What came only began like the record, which may still come."""
-        self._matched = self._start
+        self._matched = AnyHandoverRecord()
 
     def remove_from_message(self, text: str) -> str:
         """The text of a whole user message, or of its first text block, without the record."""
         self.end_attached()
-        progress = self._start.read(text)
+        progress = AnyHandoverRecord().read(text)
         return self._take_rest(progress, text) if progress is not None and progress.end is not None else text
 
     def is_attached(self, block: object) -> bool:
@@ -130,11 +127,11 @@ class RepeatedHandoverRecord:
         """Something else comes than what is attached to the record of an earlier process."""
         self._next_attached, self._has_just_ended = 0, False
 
-    def _take_rest(self, progress: ExactHandoverRecord | AnyHandoverRecord, text: str) -> str:
+    def _take_rest(self, progress: AnyHandoverRecord, text: str) -> str:
         remaining = text[progress.end :].lstrip()
         self._expected = self._attached.copy()
         self._has_just_ended = not remaining
-        if isinstance(progress, AnyHandoverRecord) and not remaining:
+        if not self.is_of_this_process and not remaining:
             self._next_attached = progress.attached
         return remaining
 
@@ -278,7 +275,7 @@ class Handovers:
         with contextlib.suppress(ValueError, KeyError):  # not a valid prompt: the agent will refuse it
             if text:
                 line = handover_lines.with_handover_record(line, text, attached)
-                session.repeated, session.was_given_record = RepeatedHandoverRecord(text, attached), True
+                session.repeated, session.was_given_record = RepeatedHandoverRecord(attached), True
             session.carriers[prompt.id] = False
         return line
 

@@ -37,23 +37,10 @@ _OTHER_LINES = ("", USER, AGENT, TOOL, OUTPUT, CHANGED, READ, PLAN, OPEN, LEFT_O
 """All whole lines of a record, but the first one, quotes, and the names of what is attached."""
 
 
-class ExactHandoverRecord(Struct, frozen=True):
-    """How far a text is that may repeat a record whose text is known. ``remaining``: what is still to come. ``end``:
-    where the record ends in the text read last; None: it goes on."""
-
-    remaining: str
-    end: int | None = None
-
-    def read(self, text: str) -> "ExactHandoverRecord | None":
-        """This and the text after it; None if together they are neither the record nor its beginning."""
-        if text.startswith(self.remaining):
-            return ExactHandoverRecord("", len(self.remaining))
-        return ExactHandoverRecord(self.remaining[len(text) :]) if self.remaining.startswith(text) else None
-
-
 class AnyHandoverRecord(Struct, frozen=True):
     """How far a text is that may be a record of any text. ``line``: its last line until now. ``is_begun``: a line came
-    before that. ``attached``: how many blocks follow the record, as it says. ``end``: as in ``ExactHandoverRecord``."""
+    before that. ``attached``: how many blocks follow the record, as it says. ``end``: where the
+    record ends in the text read last; None: it goes on."""
 
     line: str = ""
     is_begun: bool = False

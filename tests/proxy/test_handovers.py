@@ -49,7 +49,8 @@ from tests.conversation import (
 
 ONE = make_request_id(1)
 OURS = "acp-proxy/1"
-HANDOVER_RECORD = "# what was said\nüber “all” of it"
+HANDOVER_RECORD = f"{INTRODUCTION}\n\nUser:\n> über “all” of it\n\n{END}\n"
+BEGINNING, NEXT = HANDOVER_RECORD[:6], HANDOVER_RECORD[6:10]
 
 
 def about_to_load(
@@ -680,11 +681,11 @@ def test_user_messages_that_only_begin_like_the_record_are_shown_and_recorded_be
     follows: Said,
 ) -> None:
     talk = hand_over_and_prompt()
-    begins = [user_chunk("n", "# what"), user_chunk("n", " was")]
+    begins = [user_chunk("n", BEGINNING), user_chunk("n", NEXT)]
     waits = talk.agent.say(*begins)
     assert (waits.to_client, waits.kept) == (b"", [])
     step = talk.agent.say(follows)
-    shown = [chunk("s", text, "user_message_chunk") for text in ("# what", " was")]
+    shown = [chunk("s", text, "user_message_chunk") for text in (BEGINNING, NEXT)]
     assert step.to_client.startswith(line(*shown))
     assert len(step.to_client) > len(line(*shown))
     assert step.kept[:2] == [agent_kept("s", each) for each in shown]
@@ -695,7 +696,7 @@ def test_the_agents_words_in_other_sessions_do_not_end_an_echo_of_the_record() -
     other = [chunk("t", "Hello."), prompt_answer(6)]
     talk.client.say(prompt(6, "t"))
     assert talk.agent.say(user_chunk("n", HANDOVER_RECORD[:7])).to_client == b""
-    assert b"what" not in talk.agent.say(*other).to_client
+    assert BEGINNING.encode() not in talk.agent.say(*other).to_client
     assert talk.agent.say(user_chunk("n", HANDOVER_RECORD[7:])).to_client == b""
 
 
@@ -705,25 +706,25 @@ def test_a_beginning_of_the_record_that_may_be_the_past_is_compared_and_then_sho
     talk.agent.say(result(1, {}))
     talk.end_past(1, handover_record=HANDOVER_RECORD)
     talk.client.say(prompt(5, "s", "go on"))
-    talk.agent.say(user_chunk("s", "# what"))
+    talk.agent.say(user_chunk("s", BEGINNING))
     step = talk.agent.say(chunk("s", "Let me see."))
-    shown = [user_chunk("s", "# what"), chunk("s", "Let me see.")]
+    shown = [user_chunk("s", BEGINNING), chunk("s", "Let me see.")]
     assert step.to_client == line(*shown)
     assert step.kept == [agent_kept("s", each) for each in shown]
 
 
 def test_what_begins_like_the_record_is_shown_when_the_agent_ends() -> None:
     talk = hand_over_and_prompt()
-    talk.agent.say(user_chunk("n", "# what"))
+    talk.agent.say(user_chunk("n", BEGINNING))
     step = talk.end_agent()
-    assert step.to_client.startswith(line(user_chunk("s", "# what")))
-    assert step.kept[0] == agent_kept("s", user_chunk("s", "# what"))
+    assert step.to_client.startswith(line(user_chunk("s", BEGINNING)))
+    assert step.kept[0] == agent_kept("s", user_chunk("s", BEGINNING))
 
 
 def test_the_record_is_found_after_something_that_only_began_like_it() -> None:
     talk = hand_over_and_prompt()
-    step = talk.agent.say(*(user_chunk("n", text) for text in ("# what", "# what", HANDOVER_RECORD[6:], "go on")))
-    assert step.to_client == line(user_chunk("s", "# what"), user_chunk("s", "go on"))
+    step = talk.agent.say(*(user_chunk("n", text) for text in (BEGINNING, BEGINNING, HANDOVER_RECORD[6:], "go on")))
+    assert step.to_client == line(user_chunk("s", BEGINNING), user_chunk("s", "go on"))
 
 
 def test_a_beginning_of_the_record_waits_only_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from acp_proxy.protocol import jsonrpc
 from acp_proxy.proxy.capabilities import AGENT, NEVER, STORE, Modes
 from acp_proxy.proxy.effects import AddAlias, BeginTurn, EndTurn, ProtocolVersion, RecordNote, ShowPast
 from acp_proxy.transcript.file_format import NoteType
+from acp_proxy.transcript.handover_record_text import END, INTRODUCTION
 from tests.conversation import (
     AS_USUAL,
     CoreConversation,
@@ -331,7 +332,7 @@ def test_lines_of_version_2_do_not_end_turns_in_version_1() -> None:
 
 # Handovers.
 
-HANDOVER_RECORD = "# what was said"
+HANDOVER_RECORD = f"{INTRODUCTION}\n\nUser:\n> what was said\n\n{END}\n"
 NOT_FOUND = error(1, jsonrpc.RESOURCE_NOT_FOUND, "Session not found")
 DELIVERED = RecordNote("s", {"type": NoteType.HANDOVER, "to": "n"})
 

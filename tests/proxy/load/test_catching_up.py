@@ -8,6 +8,7 @@ import pytest
 from acp_proxy.comparison.choose_replay import Rule
 from acp_proxy.proxy.effects import RecordNote, ShowPast
 from acp_proxy.transcript.file_format import NoteType
+from acp_proxy.transcript.handover_record_text import END, LACKING
 from tests.conversation import (
     LOADS,
     CoreConversation,
@@ -25,7 +26,7 @@ from tests.conversation import (
 )
 
 ONE = make_request_id(1)
-HANDOVER_RECORD = "# what was said there"
+HANDOVER_RECORD = f"{LACKING}\n\nUser:\n> what was said there\n\n{END}\n"
 NOTE = RecordNote("s", {"type": NoteType.CAUGHT_UP})
 
 
@@ -84,8 +85,8 @@ def test_the_user_sees_nothing_of_the_record_that_the_agent_echoes() -> None:
     talk = open_native()
     talk.client.say(prompt(2, "s"))
     step = talk.agent.say(chunk("s", f"{HANDOVER_RECORD}hello", "user_message_chunk"))
-    assert HANDOVER_RECORD.encode() not in step.to_client
-    assert HANDOVER_RECORD not in str(step.kept)
+    assert b"what was said there" not in step.to_client
+    assert "what was said there" not in str(step.kept)
     assert b"hello" in step.to_client
 
 
