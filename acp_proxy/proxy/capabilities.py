@@ -77,9 +77,8 @@ class Offer(Struct, frozen=True):
     ``version``: its ``protocolVersion``, unchecked. ``served_by_agent``: what it serves itself (``list``, ``load``, …).
     ``name``, ``release``: its name and version. ``supports_directories``: it supports additional directories.
     ``has_sessions``: False if it says that it serves no sessions. ``store``: the id of the store into which an
-    acp-proxy nearer to the agent records, if that is part of a chain.
-    ``starts_servers``: it starts MCP servers. ``accepted_content``: the types of content blocks that it takes in a
-    prompt, beside those that every agent takes.
+    acp-proxy nearer to the agent records, if that is part of a chain. ``starts_servers``: it starts MCP servers.
+    ``accepted_content``: the types of content blocks that it takes in a prompt, beside those that every agent takes.
     """
 
     version: object
@@ -107,9 +106,8 @@ class Answerers(Struct):
 
     ``is_wanted``: there is a store, and the options allow acp-proxy to add something. ``is_ready``: in addition, the
     agent has answered ``initialize``, and has sessions. ``served_by_agent``: what the agent serves; ``served_here``:
-    what acp-proxy serves; both are empty before that answer. ``supports_directories``: the agent supports additional
-    directories. ``gives_titles``: acp-proxy gives titles to sessions that have none from the agent. ``index_parts``:
-    the parts of JetBrains' index that the agent offers this client (``jetbrains_index``).
+    what acp-proxy serves; both are empty before that answer. ``gives_titles``: acp-proxy gives titles to sessions that
+    have none from the agent. ``index_parts``: the parts of JetBrains' index that the agent offers this client.
     """
 
     modes: Modes

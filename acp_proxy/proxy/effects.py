@@ -148,7 +148,6 @@ class ListSessions(Struct, frozen=True):
     """List only sessions of this directory."""
     cursor: str | None
     supports_directories: bool
-    """The agent supports additional directories."""
     archived: str | None = None
     """Which sessions to list by archive state, if each must say its own (``session_list.EXCLUDE``, …)."""
     lists_foreign: bool = True
@@ -177,7 +176,6 @@ class AmendList(Struct, frozen=True):
     cwd: str | None = None
     """Only sessions of this directory join."""
     supports_directories: bool = False
-    """The agent supports additional directories."""
     is_of_index: bool = False
     """The line is of the agent's index: the agent has archived sessions itself, and its rows say which."""
     list_member: str = "result"

@@ -94,10 +94,7 @@ class OutputReserved(Struct, frozen=True):
 
 
 class PageEmptied(Struct, frozen=True):
-    """Nothing is left of a page of the agent's list, and there is another page.
-
-    ``page``: the effect. ``line``: the empty page. ``cursor``: the agent's cursor for the next page.
-    """
+    """Nothing is left of a page of the agent's list, as ``line`` has it, and ``cursor`` is that of another page."""
 
     page: AmendList
     line: bytes
@@ -106,9 +103,7 @@ class PageEmptied(Struct, frozen=True):
 
 class AgentEnded(Struct, frozen=True):
     """The agent has ended, and all its output was handled. ``reason``: for example ``agent exited with status 17``.
-
-    ``advice``: a sentence for people about an agent that has not even answered ``initialize``.
-    """
+    ``advice``: a sentence for people about an agent that has not even answered ``initialize``."""
 
     reason: str
     advice: str = ""

@@ -30,12 +30,9 @@ _FILTERS = {"unarchived": EXCLUDE, "archived": ONLY, "all": INCLUDE}
 
 
 class IndexMethod(Struct, frozen=True):
-    """What a method means here.
-
-    ``part``: what the agent must offer. ``renames``: it gives a session the title in its answer, or in its parameters.
-    ``archives``: it archives a session, or unarchives it. ``rows_member``: the member of the line that has rows of
-    sessions.
-    """
+    """What a method means here. ``part``: what the agent must offer. ``renames``: it gives a session the title in its
+    answer, or in its parameters. ``archives``: False: it unarchives a session. ``rows_member``: the member of the line
+    that has rows of sessions."""
 
     part: str
     renames: bool = False

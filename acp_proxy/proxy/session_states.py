@@ -96,11 +96,9 @@ class OpenPrompts:
 
 
 class SessionState:
-    """What is remembered of a session beside its transcript.
-
-    ``is_recorded``: its recording has begun. ``cwd``, ``directories``: for the header of a new transcript.
-    ``is_deleted``: it was deleted, and not prompted since. ``size``: its bytes in memory.
-    """
+    """What is remembered of a session beside its transcript. ``is_recorded``: its recording has begun. ``cwd``,
+    ``directories``: for the header of a new transcript. ``is_deleted``: it was deleted, and not prompted since.
+    ``size``: its bytes in memory."""
 
     def __init__(self, terminals: SessionTerminals) -> None:
         self.is_recorded = False

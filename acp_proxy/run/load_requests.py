@@ -34,9 +34,7 @@ class LoadRequests:
         on_end: Callable[[PastShown], bool],
         warn: Callable[[str], None],
     ) -> None:
-        """``deciding_lock``: the lock on deciding. ``decide_locked``: called with it held; decides on an event.
-        ``on_end``: as for ``ShowPastThread``. ``client_output``: where what the client gets is written.
-        """
+        """``decide_locked``: called with ``deciding_lock`` held. ``on_end``: as for ``ShowPastThread``."""
         self._recorder = recorder
         self._client_output = client_output
         self._options = options

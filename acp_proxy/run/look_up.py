@@ -21,8 +21,7 @@ if TYPE_CHECKING:  # imported for the first load
 
 class ReplayOptions(Struct, frozen=True):
     """How a ``Replayer`` makes updates of the transcript. ``tool_limit``: bytes per tool call in mode ``compact``; 0:
-    no limit.
-    ``handover_record_size``: the most bytes of a handover record."""
+    no limit. ``handover_record_size``: the most bytes of a handover record."""
 
     mode: "Mode"
     tool_limit: int

@@ -89,8 +89,7 @@ class Relay:
         idle_seconds: float | None = None,
         compresses: bool = True,
     ) -> None:
-        """``recorder``: None: nothing is recorded. ``from_client`` to ``to_agent``: descriptors. ``warn``: warns the
-        user.
+        """``recorder``: None: nothing is recorded. ``from_client`` to ``to_agent``: descriptors.
 
         ``idle_seconds``: empty the bin, and with ``compresses`` compress the store, after this time without a line in
         either direction; None: never.

@@ -47,10 +47,8 @@ class RunContext(Struct, frozen=True):
 
 
 def serve(agent: AgentProcess, command: list[str], values: dict[str, str], given_words: list[str]) -> int:
-    """Relay between the editor and the agent until both have ended. Returns the exit code.
-
-    ``command``: the agent's. ``values``: the values of the options. ``given_words``: the user's words for the agent.
-    """
+    """Relay between the editor and the agent until both have ended. Returns the exit code. ``command``: the agent's.
+    ``values``: of the options. ``given_words``: the user's words for the agent."""
     recorder, relay = build(
         command,
         values,
